@@ -1,0 +1,383 @@
+package vfs
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrCrashed is the error of every operation on a CrashFS, and on its files,
+// after Crash.
+var ErrCrashed = errors.New("vfs: the file system has crashed")
+
+// CrashFS is a file system in memory that knows what was fsynced. It is the
+// worst that POSIX allows, every time: a file whose bytes were not synced
+// since a write loses that write, and an entry that was made, renamed or
+// removed without a sync of its folder is as it was at the folder's last sync,
+// even if the file itself was synced. Its root folder "/" always exists.
+type CrashFS struct {
+	mu struct {
+		sync.Mutex
+		crashed bool
+		root    *node
+		used    Space // Size bytes and Inodes nodes are in use
+		limit   Space // Size and Inodes, 0 = none
+	}
+}
+
+// node is a file or a folder. The locks are the CrashFS's.
+type node struct {
+	mode   fs.FileMode
+	data   []byte // of a file; grows only
+	synced int    // how much of data survives a crash
+
+	entries map[string]*node // of a folder
+	durable map[string]*node // the entries that survive a crash
+}
+
+func newFolder() *node {
+	return &node{mode: fs.ModeDir | 0o700, entries: map[string]*node{}, durable: map[string]*node{}}
+}
+
+// NewCrash is an empty CrashFS without limits.
+func NewCrash() *CrashFS {
+	c := &CrashFS{}
+	c.mu.root = newFolder()
+	return c
+}
+
+// Limit makes the file system full (ENOSPC) at so many bytes of files, and at
+// so many files and folders; 0 means no limit. What it holds already, stays.
+func (c *CrashFS) Limit(bytes, inodes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.limit = Space{Size: bytes, Inodes: inodes}
+}
+
+// Crash cuts the power: it returns a file system that holds what survived, and
+// from then on every operation on c and on its open files is ErrCrashed, so
+// that what still runs on c can touch nothing.
+func (c *CrashFS) Crash() *CrashFS {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.crashed = true
+	after := &CrashFS{}
+	after.mu.limit = c.mu.limit
+	after.mu.root = c.mu.root.survivor(&after.mu.used)
+	after.mu.used.Inodes-- // the root is not counted
+	return after
+}
+
+// survivor is what a crash leaves of n and all below it, counted into used.
+func (n *node) survivor(used *Space) *node {
+	used.Inodes++
+	used.Size += int64(n.synced)
+	if !n.mode.IsDir() {
+		return &node{mode: n.mode, data: slices.Clone(n.data[:n.synced]), synced: n.synced}
+	}
+	left := newFolder()
+	for name, child := range n.durable {
+		left.entries[name] = child.survivor(used)
+	}
+	left.durable = maps.Clone(left.entries)
+	return left
+}
+
+// find is the node at name. The caller holds the lock.
+func (c *CrashFS) find(op, name string) (*node, error) {
+	if c.mu.crashed {
+		return nil, &fs.PathError{Op: op, Path: name, Err: ErrCrashed}
+	}
+	n := c.mu.root
+	for part := range strings.SplitSeq(filepath.ToSlash(filepath.Clean(name)), "/") {
+		if part == "" {
+			continue
+		}
+		if !n.mode.IsDir() {
+			return nil, &fs.PathError{Op: op, Path: name, Err: syscall.ENOTDIR}
+		}
+		next := n.entries[part]
+		if next == nil {
+			return nil, &fs.PathError{Op: op, Path: name, Err: syscall.ENOENT}
+		}
+		n = next
+	}
+	return n, nil
+}
+
+// folder is the folder at dir. The caller holds the lock.
+func (c *CrashFS) folder(op, dir string) (*node, error) {
+	n, err := c.find(op, dir)
+	if err != nil {
+		return nil, err
+	}
+	if !n.mode.IsDir() {
+		return nil, &fs.PathError{Op: op, Path: dir, Err: syscall.ENOTDIR}
+	}
+	return n, nil
+}
+
+// add enters a new node under a free name. The caller holds the lock.
+func (c *CrashFS) add(op, name string, n *node) error {
+	parent, err := c.folder(op, filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	if parent.entries[filepath.Base(name)] != nil {
+		return &fs.PathError{Op: op, Path: name, Err: syscall.EEXIST}
+	}
+	if c.mu.limit.Inodes > 0 && c.mu.used.Inodes >= c.mu.limit.Inodes {
+		return &fs.PathError{Op: op, Path: name, Err: syscall.ENOSPC}
+	}
+	c.mu.used.Inodes++
+	parent.entries[filepath.Base(name)] = n
+	return nil
+}
+
+// Open implements FS.
+func (c *CrashFS) Open(name string) (File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.find("open", name)
+	if err != nil {
+		return nil, err
+	}
+	return &crashFile{fs: c, node: n, name: name}, nil
+}
+
+// Create implements FS.
+func (c *CrashFS) Create(name string) (File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := &node{mode: 0o600}
+	if err := c.add("create", name, n); err != nil {
+		return nil, err
+	}
+	return &crashFile{fs: c, node: n, name: name, writable: true}, nil
+}
+
+// Mkdir implements FS.
+func (c *CrashFS) Mkdir(dir string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.add("mkdir", dir, newFolder())
+}
+
+// Rename implements FS.
+func (c *CrashFS) Rename(oldname, newname string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.find("rename", oldname)
+	if err != nil {
+		return err
+	}
+	to, err := c.folder("rename", filepath.Dir(newname))
+	if err != nil {
+		return err
+	}
+	if to.entries[filepath.Base(newname)] != nil {
+		return &fs.PathError{Op: "rename", Path: newname, Err: syscall.EEXIST}
+	}
+	from, err := c.folder("rename", filepath.Dir(oldname))
+	if err != nil {
+		return err
+	}
+	delete(from.entries, filepath.Base(oldname))
+	to.entries[filepath.Base(newname)] = n
+	return nil
+}
+
+// Remove implements FS. The room of a file is free at once, even while it is
+// open.
+func (c *CrashFS) Remove(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.find("remove", name)
+	if err != nil {
+		return err
+	}
+	if len(n.entries) > 0 {
+		return &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOTEMPTY}
+	}
+	parent, err := c.folder("remove", filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	delete(parent.entries, filepath.Base(name))
+	c.mu.used.Inodes--
+	c.mu.used.Size -= int64(len(n.data))
+	return nil
+}
+
+// ReadDir implements FS.
+func (c *CrashFS) ReadDir(dir string) ([]fs.DirEntry, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.folder("readdir", dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []fs.DirEntry
+	for name, child := range n.entries {
+		list = append(list, fs.FileInfoToDirEntry(child.info(name)))
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+// SyncDir implements FS.
+func (c *CrashFS) SyncDir(dir string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.folder("fsync folder", dir)
+	if err != nil {
+		return err
+	}
+	n.durable = maps.Clone(n.entries)
+	return nil
+}
+
+// Space implements FS.
+func (c *CrashFS) Space(dir string) (Space, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := c.find("statfs", dir); err != nil {
+		return Space{}, err
+	}
+	space := Space{Size: cmp.Or(c.mu.limit.Size, 1<<50), Inodes: c.mu.limit.Inodes}
+	space.Free = max(0, space.Size-c.mu.used.Size)
+	space.FreeInodes = max(0, space.Inodes-c.mu.used.Inodes)
+	return space, nil
+}
+
+// crashFile is an open file of a CrashFS.
+type crashFile struct {
+	fs       *CrashFS
+	node     *node
+	name     string
+	writable bool
+	pos      int64
+	closed   bool
+}
+
+// begin takes the lock for an operation on the file; the caller releases it,
+// also after an error.
+func (f *crashFile) begin(op string) error {
+	f.fs.mu.Lock()
+	switch {
+	case f.fs.mu.crashed:
+		return &fs.PathError{Op: op, Path: f.name, Err: ErrCrashed}
+	case f.closed:
+		return &fs.PathError{Op: op, Path: f.name, Err: fs.ErrClosed}
+	}
+	return nil
+}
+
+func (f *crashFile) Read(p []byte) (int, error) {
+	defer f.fs.mu.Unlock()
+	if err := f.begin("read"); err != nil {
+		return 0, err
+	}
+	if f.writable {
+		return 0, &fs.PathError{Op: "read", Path: f.name, Err: syscall.EBADF}
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if f.pos >= int64(len(f.node.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, f.node.data[f.pos:])
+	f.pos += int64(n)
+	return n, nil
+}
+
+// Write adds p at the end of the file: files of this package are written once,
+// from their first byte to the last.
+func (f *crashFile) Write(p []byte) (int, error) {
+	defer f.fs.mu.Unlock()
+	if err := f.begin("write"); err != nil {
+		return 0, err
+	}
+	if !f.writable {
+		return 0, &fs.PathError{Op: "write", Path: f.name, Err: syscall.EBADF}
+	}
+	var full error
+	if room := f.fs.mu.limit.Size - f.fs.mu.used.Size; f.fs.mu.limit.Size > 0 && int64(len(p)) > room {
+		p = p[:max(0, room)]
+		full = &fs.PathError{Op: "write", Path: f.name, Err: syscall.ENOSPC}
+	}
+	f.node.data = append(f.node.data, p...)
+	f.fs.mu.used.Size += int64(len(p))
+	return len(p), full
+}
+
+func (f *crashFile) Seek(offset int64, whence int) (int64, error) {
+	defer f.fs.mu.Unlock()
+	if err := f.begin("seek"); err != nil {
+		return 0, err
+	}
+	switch whence {
+	case io.SeekCurrent:
+		offset += f.pos
+	case io.SeekEnd:
+		offset += int64(len(f.node.data))
+	}
+	if offset < 0 || f.writable {
+		return 0, &fs.PathError{Op: "seek", Path: f.name, Err: syscall.EINVAL}
+	}
+	f.pos = offset
+	return offset, nil
+}
+
+func (f *crashFile) Stat() (fs.FileInfo, error) {
+	defer f.fs.mu.Unlock()
+	if err := f.begin("fstat"); err != nil {
+		return nil, err
+	}
+	return f.node.info(filepath.Base(f.name)), nil
+}
+
+func (f *crashFile) Sync() error {
+	defer f.fs.mu.Unlock()
+	if err := f.begin("fsync"); err != nil {
+		return err
+	}
+	f.node.synced = len(f.node.data)
+	return nil
+}
+
+func (f *crashFile) Close() error {
+	defer f.fs.mu.Unlock()
+	if err := f.begin("close"); err != nil {
+		return err
+	}
+	f.closed = true
+	return nil
+}
+
+// info describes the node as it is now. The caller holds the lock.
+func (n *node) info(name string) fs.FileInfo {
+	return crashInfo{name: name, size: int64(len(n.data)), mode: n.mode}
+}
+
+type crashInfo struct {
+	name string
+	size int64
+	mode fs.FileMode
+}
+
+func (i crashInfo) Name() string       { return i.name }
+func (i crashInfo) Size() int64        { return i.size }
+func (i crashInfo) Mode() fs.FileMode  { return i.mode }
+func (i crashInfo) ModTime() time.Time { return time.Time{} }
+func (i crashInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i crashInfo) Sys() any           { return nil }

@@ -1,0 +1,180 @@
+package vfs
+
+import (
+	"fmt"
+	"io/fs"
+)
+
+// Kind says what an operation does.
+type Kind string
+
+// The kinds of operations. Those from KindRead on belong to an open file.
+const (
+	KindOpen    Kind = "open"
+	KindCreate  Kind = "create"
+	KindRename  Kind = "rename"
+	KindRemove  Kind = "remove"
+	KindMkdir   Kind = "mkdir"
+	KindReadDir Kind = "readdir"
+	KindSyncDir Kind = "fsync folder"
+	KindSpace   Kind = "statfs"
+	KindRead    Kind = "read"
+	KindWrite   Kind = "write"
+	KindSeek    Kind = "seek"
+	KindStat    Kind = "fstat"
+	KindSync    Kind = "fsync"
+	KindClose   Kind = "close"
+)
+
+// Op is one operation, about to be carried out.
+type Op struct {
+	Kind Kind
+	Name string // the file or folder
+	To   string // of a rename: the new name
+	Len  int    // of a read or write: the bytes asked for
+}
+
+// String is the operation as a line of text.
+func (op Op) String() string {
+	switch op.Kind {
+	case KindRename:
+		return fmt.Sprintf("%s %s %s", op.Kind, op.Name, op.To)
+	case KindRead, KindWrite:
+		return fmt.Sprintf("%s %s %d", op.Kind, op.Name, op.Len)
+	}
+	return fmt.Sprintf("%s %s", op.Kind, op.Name)
+}
+
+// Hook carries out an operation by calling do, at most once, or does not, and
+// returns what the caller of the operation shall see. It may lower op.Len
+// before do: a short read or write.
+type Hook func(op *Op, do func() error) error
+
+// Intercept is fsys with every operation passed through hook, which is called
+// from many goroutines when the file system is. Its files are not *os.File.
+func Intercept(fsys FS, hook Hook) FS { return &interceptFS{fsys, hook} }
+
+// Trace is fsys; it calls log with a line of text after every operation:
+// [Op.String] and, if it failed, ": " and the error. Lines come one at a time
+// from each goroutine that uses the file system, not from all.
+func Trace(fsys FS, log func(line string)) FS {
+	return Intercept(fsys, func(op *Op, do func() error) error {
+		err := do()
+		if err != nil {
+			log(fmt.Sprintf("%s: %v", op, err))
+		} else {
+			log(op.String())
+		}
+		return err
+	})
+}
+
+type interceptFS struct {
+	fs   FS
+	hook Hook
+}
+
+func (i *interceptFS) Open(name string) (File, error) {
+	return i.file(KindOpen, name, i.fs.Open)
+}
+
+func (i *interceptFS) Create(name string) (File, error) {
+	return i.file(KindCreate, name, i.fs.Create)
+}
+
+func (i *interceptFS) file(kind Kind, name string, open func(string) (File, error)) (File, error) {
+	var f File
+	err := i.hook(&Op{Kind: kind, Name: name}, func() (err error) {
+		f, err = open(name)
+		return err
+	})
+	if err != nil {
+		if f != nil { // it was opened, and the caller must not know
+			_ = f.Close()
+		}
+		return nil, err
+	}
+	return &interceptFile{f, name, i.hook}, nil
+}
+
+func (i *interceptFS) Rename(oldname, newname string) error {
+	return i.hook(&Op{Kind: KindRename, Name: oldname, To: newname}, func() error {
+		return i.fs.Rename(oldname, newname)
+	})
+}
+
+func (i *interceptFS) Remove(name string) error {
+	return i.hook(&Op{Kind: KindRemove, Name: name}, func() error { return i.fs.Remove(name) })
+}
+
+func (i *interceptFS) Mkdir(dir string) error {
+	return i.hook(&Op{Kind: KindMkdir, Name: dir}, func() error { return i.fs.Mkdir(dir) })
+}
+
+func (i *interceptFS) SyncDir(dir string) error {
+	return i.hook(&Op{Kind: KindSyncDir, Name: dir}, func() error { return i.fs.SyncDir(dir) })
+}
+
+func (i *interceptFS) ReadDir(dir string) (entries []fs.DirEntry, err error) {
+	err = i.hook(&Op{Kind: KindReadDir, Name: dir}, func() (err error) {
+		entries, err = i.fs.ReadDir(dir)
+		return err
+	})
+	return entries, err
+}
+
+func (i *interceptFS) Space(dir string) (space Space, err error) {
+	err = i.hook(&Op{Kind: KindSpace, Name: dir}, func() (err error) {
+		space, err = i.fs.Space(dir)
+		return err
+	})
+	return space, err
+}
+
+type interceptFile struct {
+	f    File
+	name string
+	hook Hook
+}
+
+func (i *interceptFile) Read(p []byte) (n int, err error) {
+	op := &Op{Kind: KindRead, Name: i.name, Len: len(p)}
+	err = i.hook(op, func() (err error) {
+		n, err = i.f.Read(p[:op.Len])
+		return err
+	})
+	return n, err
+}
+
+func (i *interceptFile) Write(p []byte) (n int, err error) {
+	op := &Op{Kind: KindWrite, Name: i.name, Len: len(p)}
+	err = i.hook(op, func() (err error) {
+		n, err = i.f.Write(p[:op.Len])
+		return err
+	})
+	return n, err
+}
+
+func (i *interceptFile) Seek(offset int64, whence int) (pos int64, err error) {
+	err = i.hook(&Op{Kind: KindSeek, Name: i.name}, func() (err error) {
+		pos, err = i.f.Seek(offset, whence)
+		return err
+	})
+	return pos, err
+}
+
+func (i *interceptFile) Stat() (info fs.FileInfo, err error) {
+	err = i.hook(&Op{Kind: KindStat, Name: i.name}, func() (err error) {
+		info, err = i.f.Stat()
+		return err
+	})
+	return info, err
+}
+
+func (i *interceptFile) Sync() error {
+	return i.hook(&Op{Kind: KindSync, Name: i.name}, i.f.Sync)
+}
+
+func (i *interceptFile) Close() error {
+	return i.hook(&Op{Kind: KindClose, Name: i.name}, i.f.Close)
+}

@@ -1,0 +1,25 @@
+//go:build darwin || freebsd || dragonfly
+
+package vfs
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func renameNoReplace(oldname, newname string) error { return linkNoReplace(oldname, newname) }
+
+func statfs(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return Space{}, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	unit := int64(st.Bsize)
+	return Space{
+		Size:       int64(st.Blocks) * unit,
+		Free:       int64(st.Bavail) * unit,
+		Inodes:     int64(st.Files),
+		FreeInodes: int64(st.Ffree),
+	}, nil
+}

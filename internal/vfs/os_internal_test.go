@@ -1,0 +1,36 @@
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The fallback runs where the kernel or the file system has no
+// RENAME_NOREPLACE, which a test machine seldom offers.
+func TestLinkNoReplace(t *testing.T) {
+	dir := t.TempDir()
+	a, b, c := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")
+	for _, name := range []string{a, b} {
+		if err := os.WriteFile(name, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := linkNoReplace(a, b); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("onto a file: %v", err)
+	}
+	if err := linkNoReplace(a, c); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(c); string(got) != a || err != nil {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if got, err := os.ReadFile(b); string(got) != b || err != nil {
+		t.Fatalf("the file that was there: %q, %v", got, err)
+	}
+	if _, err := os.Stat(a); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the old name: %v", err)
+	}
+}

@@ -1,0 +1,40 @@
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// renameNoReplace uses renameat2(2), and link(2) where the file system does
+// not know RENAME_NOREPLACE (NFS and old FUSE file systems).
+func renameNoReplace(oldname, newname string) error {
+	for {
+		err := unix.Renameat2(unix.AT_FDCWD, oldname, unix.AT_FDCWD, newname, unix.RENAME_NOREPLACE)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+			return linkNoReplace(oldname, newname)
+		}
+		return &os.LinkError{Op: "renameat2", Old: oldname, New: newname, Err: err}
+	}
+}
+
+func statfs(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return Space{}, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	// FUSE counts blocks in fragments (frsize), which the kernel sets for all.
+	unit := int64(st.Frsize)
+	return Space{
+		Size:       int64(st.Blocks) * unit,
+		Free:       int64(st.Bavail) * unit,
+		Inodes:     int64(st.Files),
+		FreeInodes: int64(st.Ffree),
+	}, nil
+}
