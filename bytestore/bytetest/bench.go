@@ -1,0 +1,74 @@
+package bytetest
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+
+	"sluice/bytestore"
+)
+
+// Bench measures puts and reads of several sizes, by one goroutine and by 16.
+func Bench(b *testing.B, newHarness func(testing.TB) Harness) {
+	for _, size := range []int{4 << 10, 64 << 10, 1 << 20} {
+		for _, goroutines := range []int{1, 16} {
+			b.Run(fmt.Sprintf("put/%dKiB/%dgoroutines", size>>10, goroutines), func(b *testing.B) {
+				data := content(1, size)
+				s := openFor(b, newHarness(b))
+				Parallel(b, goroutines, int64(size), func() error {
+					return put(b.Context(), s, newKey(), data)
+				})
+			})
+			b.Run(fmt.Sprintf("read/%dKiB/%dgoroutines", size>>10, goroutines), func(b *testing.B) {
+				s, key := openFor(b, newHarness(b)), newKey()
+				if err := put(b.Context(), s, key, content(1, size)); err != nil {
+					b.Fatal(err)
+				}
+				Parallel(b, goroutines, int64(size), func() error {
+					r, err := s.Open(b.Context(), key, 0, int64(size))
+					if err != nil {
+						return err
+					}
+					if _, err := io.CopyN(io.Discard, r, int64(size)); err != nil {
+						return err
+					}
+					return r.Close()
+				})
+			})
+		}
+	}
+}
+
+func openFor(b *testing.B, h Harness) bytestore.Store {
+	s, err := h.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// Parallel runs op b.N times over so many goroutines (rounded up to a multiple
+// of GOMAXPROCS unless it is 1), each of which moves size bytes.
+func Parallel(b *testing.B, goroutines int, size int64, op func() error) {
+	b.SetBytes(size)
+	b.ReportAllocs()
+	if goroutines == 1 {
+		for b.Loop() {
+			if err := op(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return
+	}
+	procs := runtime.GOMAXPROCS(0)
+	b.SetParallelism((goroutines + procs - 1) / procs)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := op(); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package bytetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/bytestore"
+)
+
+func crashChecks() []Check {
+	checks := []Check{
+		onStore("crash after put", crashAfterPut),
+		onStore("crash during put", crashDuringPut),
+		onStore("crash after a failed put", crashAfterFailedPut),
+		onStore("crash after delete", crashAfterDelete),
+		onStore("crash during the first put", crashDuringFirstPut),
+	}
+	for i := range checks {
+		checks[i].NeedsCrash = true
+	}
+	return checks
+}
+
+// crash cuts the power and opens what is left.
+func crash(h Harness) (bytestore.Store, error) {
+	if err := h.Crash(); err != nil {
+		return nil, fmt.Errorf("crash: %w", err)
+	}
+	s, err := h.Open()
+	if err != nil {
+		return nil, fmt.Errorf("open after a crash: %w", err)
+	}
+	return s, nil
+}
+
+func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
+	all, err := fill(ctx, s)
+	if err != nil {
+		return err
+	}
+	bodies := map[bytestore.Key][]byte{}
+	for _, size := range []int{0, 1, 256<<10 + 1, 1<<20 + 1} {
+		key := bytestore.Key(fmt.Sprintf("zzzz-%08d", size)) // after those of fill
+		bodies[key] = content(uint64(size), size)
+		all = append(all, bytestore.Object{Key: key, Size: int64(size)})
+		if err := put(ctx, s, key, bodies[key]); err != nil {
+			return err
+		}
+	}
+	// Twice, since what the first crash left must be durable too.
+	for range 2 {
+		if s, err = crash(h); err != nil {
+			return err
+		}
+		if err := lists(ctx, s, "", all); err != nil {
+			return fmt.Errorf("after a crash: %w", err)
+		}
+		for key, data := range bodies {
+			if err := holds(ctx, s, key, data); err != nil {
+				return fmt.Errorf("after a crash: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// crashDuringPut crashes at every stage of the reading of a source.
+func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
+	settled, before := newKey(), content(1, 1000)
+	if err := put(ctx, s, settled, before); err != nil {
+		return err
+	}
+	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
+		for _, at := range []int{0, size / 2, size} {
+			key, data := newKey(), content(uint64(size), size)
+			err := s.Put(ctx, key, during(data, at, h.Crash), int64(size))
+			if err == nil {
+				return fmt.Errorf("a Put of %d bytes succeeded though the power was cut %d bytes into it", size, at)
+			}
+			if s, err = h.Open(); err != nil {
+				return fmt.Errorf("open after a crash: %w", err)
+			}
+			if err := errors.Join(holds(ctx, s, settled, before), absentOrWhole(ctx, s, key, data)); err != nil {
+				return err
+			}
+			if err := s.Delete(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// absentOrWhole is what a Put that was never acknowledged may leave.
+func absentOrWhole(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
+	r, err := s.Open(ctx, key, 0, 0)
+	if errors.Is(err, bytestore.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Close(), holds(ctx, s, key, data))
+}
+
+func crashAfterFailedPut(ctx context.Context, h Harness, s bytestore.Store) error {
+	for _, src := range badSources() {
+		key, data := newKey(), content(1, 5000)
+		putCtx, cancel := context.WithCancel(ctx)
+		err := s.Put(putCtx, key, src.open(data, cancel), src.size(data))
+		cancel()
+		if err := isError("Put", err, src.want); err != nil {
+			return err
+		}
+		if s, err = crash(h); err != nil {
+			return err
+		}
+		if err := absent(ctx, s, key); err != nil {
+			return fmt.Errorf("source %s: after a crash: %w", src.name, err)
+		}
+	}
+	return nil
+}
+
+// crashAfterDelete: a delete may be undone, but not by half.
+func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
+	kept, gone, data := newKey(), newKey(), content(1, 5000)
+	if err := errors.Join(put(ctx, s, kept, data), put(ctx, s, gone, data), s.Delete(ctx, gone)); err != nil {
+		return err
+	}
+	s, err := crash(h)
+	if err != nil {
+		return err
+	}
+	return errors.Join(absentOrWhole(ctx, s, gone, data), holds(ctx, s, kept, data))
+}
+
+// crashDuringFirstPut crashes before anything was ever acknowledged: the store
+// can still be opened, and used.
+func crashDuringFirstPut(ctx context.Context, h Harness, s bytestore.Store) error {
+	key, data := bytestore.Key("sluice-instance"), content(1, 16)
+	if err := s.Put(ctx, key, during(data, 8, h.Crash), 16); err == nil {
+		return errors.New("a Put succeeded though the power was cut")
+	}
+	s, err := h.Open()
+	if err != nil {
+		return fmt.Errorf("open after a crash: %w", err)
+	}
+	if err := absent(ctx, s, key); err != nil {
+		return err
+	}
+	if err := put(ctx, s, key, data); err != nil {
+		return err
+	}
+	if s, err = crash(h); err != nil {
+		return err
+	}
+	return holds(ctx, s, key, data)
+}

@@ -1,0 +1,97 @@
+package bytetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"sluice/bytestore"
+)
+
+func deleteChecks() []Check {
+	return []Check{
+		onStore("delete", deleteOnce),
+		onStore("delete what is not there", deleteMissing),
+		onStore("put after delete", putAfterDelete),
+		onStore("delete while reading", deleteWhileReading),
+	}
+}
+
+func deleteOnce(ctx context.Context, h Harness, s bytestore.Store) error {
+	kept := bytestore.Object{Key: newKey(), Size: 5}
+	gone := newKey()
+	if err := errors.Join(put(ctx, s, kept.Key, content(1, 5)), put(ctx, s, gone, content(2, 1000))); err != nil {
+		return err
+	}
+	for range 2 {
+		if err := s.Delete(ctx, gone); err != nil {
+			return fmt.Errorf("delete: %w", err)
+		}
+		if err := absent(ctx, s, gone, kept); err != nil {
+			return err
+		}
+	}
+	return reopened(h, func(s bytestore.Store) error {
+		return errors.Join(absent(ctx, s, gone, kept), holds(ctx, s, kept.Key, content(1, 5)))
+	})
+}
+
+func deleteMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
+	for _, key := range []bytestore.Key{newKey(), "sluice-instance", "abc"} {
+		if err := s.Delete(ctx, key); err != nil {
+			return fmt.Errorf("Delete(%s): %w", key, err)
+		}
+	}
+	return lists(ctx, s, "", nil)
+}
+
+func putAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
+	for _, key := range []bytestore.Key{newKey(), "sluice-instance"} {
+		second := content(2, 700)
+		if err := errors.Join(
+			put(ctx, s, key, content(1, 1000)), s.Delete(ctx, key), put(ctx, s, key, second), holds(ctx, s, key, second),
+		); err != nil {
+			return err
+		}
+		if err := reopened(h, func(r bytestore.Store) error { s = r; return holds(ctx, s, key, second) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteWhileReading reads on after a delete: the bytes are right, or the
+// reader fails.
+func deleteWhileReading(ctx context.Context, _ Harness, s bytestore.Store) error {
+	for _, size := range []int{2, 5000, 4 << 20} {
+		key, data := newKey(), content(uint64(size), size)
+		if err := put(ctx, s, key, data); err != nil {
+			return err
+		}
+		r, err := s.Open(ctx, key, 0, int64(size))
+		if err != nil {
+			return err
+		}
+		got := make([]byte, size)
+		if _, err := io.ReadFull(r, got[:size/2]); err != nil {
+			return errors.Join(err, r.Close())
+		}
+		// Something else takes the room, if it was given back too early.
+		if err := errors.Join(s.Delete(ctx, key), put(ctx, s, newKey(), content(9, size))); err != nil {
+			return errors.Join(err, r.Close())
+		}
+		n, readErr := io.ReadFull(r, got[size/2:])
+		n += size / 2
+		if err := same("read while deleting", got[:n], data[:n]); err != nil {
+			return errors.Join(err, r.Close())
+		}
+		if err := r.Close(); err != nil && readErr == nil {
+			return err
+		}
+		if err := opens(ctx, s, key, 0, 0, bytestore.ErrNotFound); err != nil {
+			return err
+		}
+	}
+	return nil
+}

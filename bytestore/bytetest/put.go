@@ -1,0 +1,273 @@
+package bytetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing/iotest"
+
+	"sluice/bytestore"
+)
+
+// sizes are those at which buffers and blocks end.
+var sizes = []int{
+	0, 1, 2, 4095, 4096, 4097, 64<<10 - 1, 64 << 10, 64<<10 + 1,
+	256<<10 - 1, 256 << 10, 256<<10 + 1, 512<<10 - 1, 512 << 10, 512<<10 + 1,
+	1<<20 - 1, 1 << 20, 1<<20 + 1, 2 << 20, 3<<20 + 7,
+}
+
+// hostileKeys are not keys, and some would leave the store's folder.
+var hostileKeys = []bytestore.Key{
+	"", "a", "ab", ".", "..", "...", "../evil", "a/../../evil", "/evil", "a/b", `a\b`, "a//b", "aa/",
+	".put-abc", "abc.tmp", "a_b", "ABC", "Abc", "a b", "abc\n", "abc\x00", "a\x00b", "%2e%2e", "äöü", "a\xffb",
+	"ab-000000000000-0123456789abcdef0123456789abcdef/../x",
+	bytestore.Key(bytes.Repeat([]byte("a"), 65)), bytestore.Key(bytes.Repeat([]byte("a"), 5000)),
+}
+
+func putChecks() []Check {
+	return []Check{
+		onStore("put every size", func(ctx context.Context, h Harness, s bytestore.Store) error {
+			return putSizes(ctx, h, s, exact)
+		}),
+		onStore("put every size, unknown", func(ctx context.Context, h Harness, s bytestore.Store) error {
+			return putSizes(ctx, h, s, unknown)
+		}),
+		onStore("put from sources of every manner", putManners),
+		onStore("put many keys at once", putConcurrent),
+		onStore("hostile keys", hostile),
+		onStore("a put is invisible until it is whole", invisible),
+	}
+}
+
+// raceChecks are about Puts of one key.
+func raceChecks() []Check {
+	return []Check{
+		onStore("second put of a key", putTwice),
+		onStore("put overtaken by another of its key", putOvertaken),
+		onStore("racing puts of one key", putRacing),
+	}
+}
+
+func putSizes(ctx context.Context, h Harness, s bytestore.Store, announce func([]byte) int64) error {
+	keys := map[int]bytestore.Key{}
+	for _, size := range sizes {
+		keys[size] = newKey()
+		data := content(uint64(size), size)
+		if err := s.Put(ctx, keys[size], bytes.NewReader(data), announce(data)); err != nil {
+			return fmt.Errorf("put of %d bytes: %w", size, err)
+		}
+		if err := holds(ctx, s, keys[size], data); err != nil {
+			return err
+		}
+	}
+	return reopened(h, func(s bytestore.Store) error {
+		for _, size := range sizes {
+			if err := holds(ctx, s, keys[size], content(uint64(size), size)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func putManners(ctx context.Context, _ Harness, s bytestore.Store) error {
+	manners := map[string]func(io.Reader) io.Reader{
+		"one byte a read":          iotest.OneByteReader,
+		"half of what is asked":    iotest.HalfReader,
+		"the end with the data":    iotest.DataErrReader,
+		"empty reads in between":   func(r io.Reader) io.Reader { return &hesitant{src: r} },
+		"one byte, end with it":    func(r io.Reader) io.Reader { return iotest.DataErrReader(iotest.OneByteReader(r)) },
+		"a reader that is no more": func(r io.Reader) io.Reader { return struct{ io.Reader }{r} },
+	}
+	for name, manner := range manners {
+		for _, size := range []int{0, 1, 1000, 5000} {
+			for _, announce := range []func([]byte) int64{exact, unknown} {
+				key, data := newKey(), content(uint64(size), size)
+				if err := s.Put(ctx, key, manner(bytes.NewReader(data)), announce(data)); err != nil {
+					return fmt.Errorf("%s, %d bytes: %w", name, size, err)
+				}
+				if err := holds(ctx, s, key, data); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// hesitant returns nothing at every second read, which io.Reader allows.
+type hesitant struct {
+	src  io.Reader
+	wait bool
+}
+
+func (r *hesitant) Read(p []byte) (int, error) {
+	if r.wait = !r.wait; r.wait {
+		return 0, nil
+	}
+	return r.src.Read(p)
+}
+
+func putConcurrent(ctx context.Context, h Harness, s bytestore.Store) error {
+	const workers, each = 16, 4
+	var keys [workers][each]bytestore.Key
+	var errs [workers]error
+	body := func(w, i int) []byte { return content(uint64(w*each+i), 1+w*5000+i) }
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range each {
+				keys[w][i] = newKey()
+				errs[w] = errors.Join(errs[w], put(ctx, s, keys[w][i], body(w, i)))
+				if errs[w] == nil {
+					errs[w] = holds(ctx, s, keys[w][i], body(w, i))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	return reopened(h, func(s bytestore.Store) error {
+		if all, err := list(ctx, s, ""); err != nil {
+			return err
+		} else if len(all) != workers*each {
+			return fmt.Errorf("%d objects listed, want %d", len(all), workers*each)
+		}
+		for w := range workers {
+			for i := range each {
+				if err := holds(ctx, s, keys[w][i], body(w, i)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func hostile(ctx context.Context, h Harness, s bytestore.Store) error {
+	key, data := newKey(), content(1, 10)
+	if err := put(ctx, s, key, data); err != nil {
+		return err
+	}
+	for _, bad := range hostileKeys {
+		if err := isError(fmt.Sprintf("Put(%q)", bad), put(ctx, s, bad, data), bytestore.ErrInvalidKey); err != nil {
+			return err
+		}
+		if err := opens(ctx, s, bad, 0, 0, bytestore.ErrInvalidKey); err != nil {
+			return err
+		}
+		if err := isError(fmt.Sprintf("Delete(%q)", bad), s.Delete(ctx, bad), bytestore.ErrInvalidKey); err != nil {
+			return err
+		}
+	}
+	return reopened(h, func(s bytestore.Store) error {
+		return lists(ctx, s, "", []bytestore.Object{{Key: key, Size: 10}})
+	})
+}
+
+// invisible looks at the store from within the reads of a Put's source.
+func invisible(ctx context.Context, _ Harness, s bytestore.Store) error {
+	settled := bytestore.Object{Key: newKey(), Size: 3}
+	if err := put(ctx, s, settled.Key, content(1, 3)); err != nil {
+		return err
+	}
+	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
+		for _, at := range []int{0, size / 2, size} {
+			key, data := newKey(), content(uint64(size), size)
+			src := during(data, at, func() error { return absent(ctx, s, key, settled) })
+			if err := s.Put(ctx, key, src, int64(size)); err != nil {
+				return fmt.Errorf("%d bytes into a put of %d: %w", at, size, err)
+			}
+			if err := errors.Join(holds(ctx, s, key, data), s.Delete(ctx, key)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func putTwice(ctx context.Context, h Harness, s bytestore.Store) error {
+	key, data := newKey(), content(1, 1000)
+	if err := put(ctx, s, key, data); err != nil {
+		return err
+	}
+	for _, size := range []int{0, 1, 1000, 5000} {
+		if err := isError("second Put", put(ctx, s, key, content(2, size)), bytestore.ErrExists); err != nil {
+			return err
+		}
+		if err := holds(ctx, s, key, data); err != nil {
+			return err
+		}
+	}
+	return reopened(h, func(s bytestore.Store) error {
+		if err := isError("second Put", put(ctx, s, key, content(2, 10)), bytestore.ErrExists); err != nil {
+			return err
+		}
+		return errors.Join(holds(ctx, s, key, data), lists(ctx, s, "", []bytestore.Object{{Key: key, Size: 1000}}))
+	})
+}
+
+// putOvertaken runs a whole Put of a key within the reads of another: a race
+// whose order is certain. A Put that kept others of its key waiting for its own
+// source would hang here.
+func putOvertaken(ctx context.Context, _ Harness, s bytestore.Store) error {
+	for _, at := range []int{0, 500, 1000} {
+		key, slow, quick := newKey(), content(1, 1000), content(2, 700)
+		src := during(slow, at, func() error { return put(ctx, s, key, quick) })
+		err := s.Put(ctx, key, src, int64(len(slow)))
+		if err := isError("the Put that was overtaken", err, bytestore.ErrExists); err != nil {
+			return err
+		}
+		if err := holds(ctx, s, key, quick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putRacing(ctx context.Context, _ Harness, s bytestore.Store) error {
+	for round := range 20 {
+		const racers = 8
+		key := newKey()
+		var errs [racers]error
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		body := func(i int) []byte { return content(uint64(round*racers+i), 1000+i) }
+		for i := range racers {
+			data := body(i)
+			wg.Go(func() {
+				<-start
+				errs[i] = put(ctx, s, key, data)
+			})
+		}
+		close(start)
+		wg.Wait()
+		winner := -1
+		for i, err := range errs {
+			switch {
+			case err == nil && winner >= 0:
+				return fmt.Errorf("racers %d and %d both won %s", winner, i, key)
+			case err == nil:
+				winner = i
+			case !errors.Is(err, bytestore.ErrExists):
+				return fmt.Errorf("a loser's error: %w", err)
+			}
+		}
+		if winner < 0 {
+			return fmt.Errorf("nobody won: %w", errors.Join(errs[:]...))
+		}
+		if err := holds(ctx, s, key, body(winner)); err != nil {
+			return fmt.Errorf("the winner's bytes: %w", err)
+		}
+	}
+	all, err := list(ctx, s, "")
+	if err == nil && len(all) != 20 {
+		err = fmt.Errorf("%d objects listed after 20 races", len(all))
+	}
+	return err
+}

@@ -1,0 +1,180 @@
+package bytetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing/iotest"
+
+	"sluice/bytestore"
+)
+
+// errSource is how the sources of these checks fail.
+var errSource = errors.New("bytetest: the source broke")
+
+// hookReader calls hook once, when at bytes of src have been read, and goes on
+// with what it returns.
+type hookReader struct {
+	src  io.Reader
+	at   int
+	hook func() error
+}
+
+func (r *hookReader) Read(p []byte) (int, error) {
+	if r.at == 0 && r.hook != nil {
+		hook := r.hook
+		r.hook = nil
+		if err := hook(); err != nil {
+			return 0, err
+		}
+	}
+	if r.hook != nil {
+		p = p[:min(len(p), r.at)]
+	}
+	n, err := r.src.Read(p)
+	if r.hook != nil {
+		r.at -= n
+	}
+	return n, err
+}
+
+// during is a source of data that calls hook after at bytes.
+func during(data []byte, at int, hook func() error) io.Reader {
+	return &hookReader{src: bytes.NewReader(data), at: at, hook: hook}
+}
+
+// badSource is a source that a Put must refuse.
+type badSource struct {
+	name string
+	want error
+	// open makes the source; cancel ends the context of the Put.
+	open func(data []byte, cancel context.CancelFunc) io.Reader
+	size func(data []byte) int64 // what is announced
+}
+
+func exact(data []byte) int64   { return int64(len(data)) }
+func unknown(_ []byte) int64    { return bytestore.UnknownSize }
+func oneMore(data []byte) int64 { return int64(len(data)) + 1 }
+func double(data []byte) int64  { return int64(len(data)) * 2 }
+func oneLess(data []byte) int64 { return int64(len(data)) - 1 }
+func half(data []byte) int64    { return int64(len(data)) / 2 }
+
+func whole(data []byte, _ context.CancelFunc) io.Reader { return bytes.NewReader(data) }
+
+// failing is a source that breaks with err after at(len) bytes.
+func failing(at func(n int) int, err error) func([]byte, context.CancelFunc) io.Reader {
+	return func(data []byte, _ context.CancelFunc) io.Reader {
+		return io.MultiReader(bytes.NewReader(data[:at(len(data))]), iotest.ErrReader(err))
+	}
+}
+
+// cancelling is a source that is complete and cancels the Put's context after
+// at(len) bytes.
+func cancelling(at func(n int) int) func([]byte, context.CancelFunc) io.Reader {
+	return func(data []byte, cancel context.CancelFunc) io.Reader {
+		return during(data, at(len(data)), func() error { cancel(); return nil })
+	}
+}
+
+func first(int) int    { return 0 }
+func middle(n int) int { return n / 2 }
+func last(n int) int   { return n }
+
+func badSources() []badSource {
+	// A connection that breaks is not a source that ends.
+	brokenPipe := fmt.Errorf("connection lost: %w", io.EOF)
+	return []badSource{
+		{"ends one byte early", bytestore.ErrSize, whole, oneMore},
+		{"ends half way", bytestore.ErrSize, whole, double},
+		{"goes on one byte", bytestore.ErrSize, whole, oneLess},
+		{"goes on twice as long", bytestore.ErrSize, whole, half},
+		{"fails at once", errSource, failing(first, errSource), exact},
+		{"fails half way", errSource, failing(middle, errSource), exact},
+		{"fails after the last byte", errSource, failing(last, errSource), exact},
+		{"fails half way, size unknown", errSource, failing(middle, errSource), unknown},
+		{"fails after the last byte, size unknown", errSource, failing(last, errSource), unknown},
+		{"is cut half way", io.ErrUnexpectedEOF, failing(middle, io.ErrUnexpectedEOF), exact},
+		{"is cut half way, size unknown", io.ErrUnexpectedEOF, failing(middle, io.ErrUnexpectedEOF), unknown},
+		{"is cut at its end", io.ErrUnexpectedEOF, failing(last, io.ErrUnexpectedEOF), exact},
+		{"fails with a wrapped EOF", brokenPipe, failing(middle, brokenPipe), unknown},
+		{"is cancelled at once", context.Canceled, cancelling(first), exact},
+		{"is cancelled half way", context.Canceled, cancelling(middle), exact},
+		{"is cancelled half way, size unknown", context.Canceled, cancelling(middle), unknown},
+		{"is cancelled after the last byte", context.Canceled, cancelling(last), exact},
+	}
+}
+
+// sourceChecks are about sources that a Put must refuse, leaving nothing.
+func sourceChecks() []Check {
+	var checks []Check
+	for _, src := range badSources() {
+		checks = append(checks, onStore("source "+src.name, func(ctx context.Context, _ Harness, s bytestore.Store) error {
+			for i, size := range []int{2, 1000, 256 << 10, 1<<20 + 1} {
+				if err := refuses(ctx, s, src, content(uint64(i), size)); err != nil {
+					return fmt.Errorf("%d bytes: %w", size, err)
+				}
+			}
+			return nil
+		}))
+	}
+	return append(checks,
+		onStore("context over before Put", putCancelled),
+		onStore("source is refused again and again", refusedRepeatedly),
+	)
+}
+
+// refuses is nil when a Put of src fails as it should, leaves nothing, and
+// leaves the key free.
+func refuses(ctx context.Context, s bytestore.Store, src badSource, data []byte) error {
+	putCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	key := newKey()
+	err := s.Put(putCtx, key, src.open(data, cancel), src.size(data))
+	if err := isError("Put", err, src.want); err != nil {
+		return err
+	}
+	if !errors.Is(src.want, bytestore.ErrSize) && errors.Is(err, bytestore.ErrSize) {
+		return fmt.Errorf("%w was taken for a wrong size: %w", src.want, err)
+	}
+	if err := absent(ctx, s, key); err != nil {
+		return err
+	}
+	if err := put(ctx, s, key, data); err != nil {
+		return fmt.Errorf("after the failed one: %w", err)
+	}
+	if err := holds(ctx, s, key, data); err != nil {
+		return err
+	}
+	if err := s.Delete(ctx, key); err != nil {
+		return err
+	}
+	return absent(ctx, s, key)
+}
+
+func putCancelled(ctx context.Context, h Harness, s bytestore.Store) error {
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	key := newKey()
+	if err := isError("Put", put(over, s, key, content(1, 10)), context.Canceled); err != nil {
+		return err
+	}
+	if err := absent(ctx, s, key); err != nil {
+		return err
+	}
+	return reopened(h, func(s bytestore.Store) error { return absent(ctx, s, key) })
+}
+
+func refusedRepeatedly(ctx context.Context, h Harness, s bytestore.Store) error {
+	for range 50 {
+		src := io.MultiReader(bytes.NewReader(content(1, 100)), iotest.ErrReader(errSource))
+		if err := isError("Put", s.Put(ctx, newKey(), src, 200), errSource); err != nil {
+			return err
+		}
+	}
+	if err := lists(ctx, s, "", nil); err != nil {
+		return err
+	}
+	return reopened(h, func(s bytestore.Store) error { return lists(ctx, s, "", nil) })
+}

@@ -1,0 +1,343 @@
+package localfs_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/localfs"
+	"sluice/internal/vfs"
+)
+
+// body is what the tests of faults put: several writes long.
+var body = bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+
+// readBack is what the store has under key, nil when there is nothing.
+func readBack(t *testing.T, s *localfs.Store, key bytestore.Key) []byte {
+	t.Helper()
+	r, err := s.Open(t.Context(), key, 0, 0)
+	if errors.Is(err, bytestore.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestFaultSweep fails every operation of a put in turn, in every manner, and
+// looks at what is left, before and after a crash.
+func TestFaultSweep(t *testing.T) {
+	for _, moment := range []vfs.Moment{vfs.Before, vfs.After, vfs.Short} {
+		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
+			t.Run(fmt.Sprintf("%s %v", moment, errno), func(t *testing.T) {
+				nth := int64(0)
+				for sweepOne(t, &vfs.Fault{Nth: nth, Moment: moment, Err: errno}) {
+					nth++
+				}
+				if nth < 8 { // statfs, create, 4 writes with a partial last one, fsync, close, rename, fsync folder
+					t.Errorf("the sweep ended after %d operations", nth)
+				}
+			})
+		}
+	}
+}
+
+// sweepOne runs one put with a fault and reports whether the fault struck.
+func sweepOne(t *testing.T, fault *vfs.Fault) bool {
+	t.Helper()
+	disk := vfs.NewCrash()
+	settled, key := newKey(), newKey()
+	s := mustOpen(t, disk, "/objects")
+	wantErr(t, put(t, s, settled, []byte("settled")), nil)
+	wantErr(t, s.Close(), nil)
+
+	armed := false
+	fault.Match = func(vfs.Op) bool { return armed }
+	s = mustOpen(t, vfs.Inject(disk, fault), "/objects")
+	armed = true
+	err := put(t, s, key, body)
+	armed = false
+	at := fmt.Sprintf("operation %d", fault.Nth)
+
+	if err == nil {
+		if fault.Fired() {
+			t.Errorf("%s: the put succeeded in spite of the fault", at)
+		}
+		if got := readBack(t, s, key); !bytes.Equal(got, body) {
+			t.Errorf("%s: acknowledged, %d bytes read", at, len(got))
+		}
+	} else {
+		wantErr(t, err, fault.Err)
+		if errors.Is(fault.Err, syscall.ENOSPC) && !errors.Is(err, localfs.ErrSyncFailed) {
+			wantErr(t, err, bytestore.ErrNoSpace)
+		}
+		if got := readBack(t, s, key); got != nil {
+			t.Errorf("%s: not acknowledged, yet %d bytes are visible", at, len(got))
+		}
+		if left := files(t, disk, "/objects"); len(left) != 1 {
+			t.Errorf("%s: files left by a failed put: %q", at, left)
+		}
+	}
+
+	disk = disk.Crash()
+	s = mustOpen(t, disk, "/objects")
+	got := readBack(t, s, key)
+	if err == nil && got == nil || got != nil && !bytes.Equal(got, body) {
+		t.Errorf("%s: put: %v; after the crash %d bytes", at, err, len(got))
+	}
+	if string(readBack(t, s, settled)) != "settled" {
+		t.Errorf("%s: an earlier object is lost", at)
+	}
+	if left := files(t, disk, "/objects"); strings.Contains(fmt.Sprint(left), ".put-") {
+		t.Errorf("%s: temporary files after Open: %q", at, left)
+	}
+	wantErr(t, s.Delete(t.Context(), key), nil)
+	wantErr(t, put(t, s, key, body), nil)
+	return fault.Fired()
+}
+
+// TestOpenFaultSweep fails the operations of the first Open in turn: it reports
+// that, and the next Open, after a crash or not, finishes the work. Of those
+// that repeat for each shard, every seventh is enough.
+func TestOpenFaultSweep(t *testing.T) {
+	for _, moment := range []vfs.Moment{vfs.Before, vfs.After} {
+		for nth := int64(0); ; nth += 1 + 6*min(1, nth/16) {
+			disk, fault := vfs.NewCrash(), &vfs.Fault{Nth: nth, Moment: moment, Err: syscall.EIO}
+			_, err := localfs.Open("/srv/objects", localfs.Options{FS: vfs.Inject(disk, fault)})
+			if fault.Fired() {
+				wantErr(t, err, syscall.EIO)
+			} else {
+				wantErr(t, err, nil)
+			}
+			if nth%2 == 0 {
+				disk = disk.Crash()
+			}
+			s := mustOpen(t, disk, "/srv/objects")
+			wantErr(t, put(t, s, "sluice-instance", []byte("id")), nil)
+			if got := readBack(t, mustOpen(t, disk.Crash(), "/srv/objects"), "sluice-instance"); string(got) != "id" {
+				t.Fatalf("operation %d %s: read %q", nth, moment, got)
+			}
+			if !fault.Fired() {
+				break
+			}
+		}
+	}
+}
+
+// TestReadFaults: an error of the disk is an error of the call, never a missing
+// object or a shorter list.
+func TestReadFaults(t *testing.T) {
+	key := newKey()
+	for nth := int64(0); ; nth++ {
+		disk, armed := vfs.NewCrash(), false
+		fault := &vfs.Fault{Nth: nth, Moment: vfs.Before, Err: syscall.EIO, Match: func(vfs.Op) bool { return armed }}
+		s := mustOpen(t, vfs.Inject(disk, fault), "/objects")
+		wantErr(t, put(t, s, key, []byte("hello")), nil)
+		armed = true
+		objects := 0
+		err := s.List(t.Context(), "", func(bytestore.Object) error { objects++; return nil })
+		r, openErr := s.Open(t.Context(), key, 1, 4)
+		if openErr == nil {
+			_, readErr := io.ReadAll(r)
+			openErr = errors.Join(readErr, r.Close())
+		}
+		err = errors.Join(err, openErr, s.Delete(t.Context(), key))
+		if !fault.Fired() {
+			wantErr(t, err, nil)
+			if objects != 1 || nth < 257+4 {
+				t.Fatalf("%d objects in %d operations", objects, nth)
+			}
+			return
+		}
+		wantErr(t, err, syscall.EIO)
+		if errors.Is(err, bytestore.ErrNotFound) {
+			t.Fatalf("operation %d: %v", nth, err)
+		}
+	}
+}
+
+// TestFailedSync: after an fsync that failed the store takes nothing more, but
+// reads and deletes, and all is well once it is opened anew.
+func TestFailedSync(t *testing.T) {
+	for _, kind := range []vfs.Kind{vfs.KindSync, vfs.KindSyncDir} {
+		t.Run(string(kind), func(t *testing.T) {
+			disk, armed := vfs.NewCrash(), false
+			s := mustOpen(t, vfs.Inject(disk, &vfs.Fault{
+				Moment: vfs.Before, Err: syscall.EIO,
+				Match: func(op vfs.Op) bool { return armed && op.Kind == kind },
+			}), "/objects")
+			before := newKey()
+			wantErr(t, put(t, s, before, []byte("x")), nil)
+			armed = true
+			wantErr(t, put(t, s, newKey(), body), localfs.ErrSyncFailed)
+			err := s.Put(t.Context(), newKey(), readerFunc(func([]byte) (int, error) {
+				t.Error("a refused put read its source")
+				return 0, io.EOF
+			}), 0)
+			wantErr(t, err, localfs.ErrSyncFailed)
+			wantErr(t, err, syscall.EIO)
+			if got := readBack(t, s, before); string(got) != "x" {
+				t.Errorf("read %q", got)
+			}
+			wantErr(t, s.Delete(t.Context(), before), nil)
+			if left := files(t, disk, "/objects"); len(left) != 0 {
+				t.Errorf("files left: %q", left)
+			}
+			wantErr(t, s.Close(), nil)
+			wantErr(t, put(t, mustOpen(t, disk, "/objects"), newKey(), body), nil)
+		})
+	}
+}
+
+// TestFullDiskAtSync: a disk found full as late as at the fsync costs one put.
+func TestFullDiskAtSync(t *testing.T) {
+	disk := vfs.NewCrash()
+	s := mustOpen(t, vfs.Inject(disk, &vfs.Fault{
+		Moment: vfs.Before, Err: syscall.EDQUOT,
+		Match: func(op vfs.Op) bool { return op.Kind == vfs.KindSync },
+	}), "/objects")
+	wantErr(t, put(t, s, newKey(), body), bytestore.ErrNoSpace)
+	wantErr(t, put(t, s, newKey(), body), nil)
+}
+
+func TestTooManyFiles(t *testing.T) {
+	s := mustOpen(t, vfs.Inject(vfs.NewCrash(), &vfs.Fault{
+		Moment: vfs.Before, Err: syscall.EMFILE,
+		Match: func(op vfs.Op) bool { return op.Kind == vfs.KindCreate },
+	}), "/objects")
+	wantErr(t, put(t, s, newKey(), body), bytestore.ErrOverloaded)
+}
+
+// TestReserve fills a small disk: puts stop above the reserve, before they read
+// their source, deletes still work and make room.
+func TestReserve(t *testing.T) {
+	const size, reserve, object = 1 << 20, 100 << 10, 64 << 10
+	s, _ := openWithin(t, size, reserve)
+	var keys []bytestore.Key
+	for {
+		key := newKey()
+		if err := put(t, s, key, body[:object]); err != nil {
+			wantErr(t, err, bytestore.ErrNoSpace)
+			break
+		}
+		keys = append(keys, key)
+	}
+	if want := (size - reserve) / object; len(keys) != want {
+		t.Fatalf("%d objects fitted, want %d", len(keys), want)
+	}
+	unread := readerFunc(func([]byte) (int, error) { t.Error("the source was read"); return 0, io.EOF })
+	wantErr(t, s.Put(t.Context(), newKey(), unread, object), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), newKey(), unread, 1<<62), bytestore.ErrNoSpace)
+	wantErr(t, s.Space(0), nil) // there is room for less
+	rest := int64(size - reserve - len(keys)*object)
+	wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(body), rest+1), bytestore.ErrNoSpace)
+	wantErr(t, put(t, s, "the-rest", body[:rest]), nil)
+	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
+	wantErr(t, put(t, s, "nothing", nil), bytestore.ErrNoSpace)
+
+	wantErr(t, s.Delete(t.Context(), keys[0]), nil)
+	wantErr(t, s.Space(0), nil)
+	wantErr(t, put(t, s, newKey(), body[:object]), nil)
+	if got := readBack(t, s, keys[1]); !bytes.Equal(got, body[:object]) {
+		t.Error("an object suffered from the full disk")
+	}
+}
+
+// TestClaims: puts under way count for those that begin.
+func TestClaims(t *testing.T) {
+	const size, object = 1 << 20, 600 << 10
+	s, _ := openWithin(t, size, -1)
+	src := io.MultiReader(
+		readerFunc(func([]byte) (int, error) {
+			wantErr(t, put(t, s, "meanwhile", body[:object]), bytestore.ErrNoSpace)
+			wantErr(t, put(t, s, "small", body[:100]), nil)
+			return 0, io.EOF
+		}),
+		bytes.NewReader(body[:object]),
+	)
+	wantErr(t, s.Put(t.Context(), "first", src, object), nil)
+	wantErr(t, put(t, s, "second", body[:object]), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), "third", bytes.NewReader(body), 100), bytestore.ErrSize)
+	// All claims were given back: what is left can be filled to the byte.
+	wantErr(t, put(t, s, "rest", body[:size-object-100]), nil)
+	wantErr(t, s.Delete(t.Context(), "first"), nil)
+	wantErr(t, s.Space(0), nil)
+}
+
+// TestUnknownSizeSparesTheReserve: a put of unknown size stops in time.
+func TestUnknownSizeSparesTheReserve(t *testing.T) {
+	const size, reserve = 2400 << 10, 500 << 10
+	s, disk := openWithin(t, size, reserve)
+	least := int64(size)
+	src := readerFunc(func(p []byte) (int, error) {
+		space, err := disk.Space("/objects")
+		least = min(least, space.Free)
+		return len(p), err
+	})
+	wantErr(t, s.Put(t.Context(), "endless", src, bytestore.UnknownSize), bytestore.ErrNoSpace)
+	if least < reserve || least == size {
+		t.Errorf("%d bytes were left, %d reserved", least, reserve)
+	}
+	if left := files(t, disk, "/objects"); len(left) != 0 {
+		t.Errorf("files left: %q", left)
+	}
+}
+
+// openWithin opens a store on a disk of so many bytes.
+func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfs.CrashFS) {
+	t.Helper()
+	disk := vfs.NewCrash()
+	disk.Limit(size, 0)
+	s, err := localfs.Open("/objects", localfs.Options{FS: disk, Reserve: reserve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, disk
+}
+
+// TestDiskFills: others fill the disk while a put writes.
+func TestDiskFills(t *testing.T) {
+	s, disk := openWithin(t, 0, -1)
+	src := io.MultiReader(
+		bytes.NewReader(body[:700<<10]),
+		readerFunc(func([]byte) (int, error) { disk.Limit(800<<10, 0); return 0, io.EOF }),
+		bytes.NewReader(body),
+	)
+	wantErr(t, s.Put(t.Context(), "abc", src, int64(700<<10+len(body))), bytestore.ErrNoSpace)
+	if left := files(t, disk, "/objects"); len(left) != 0 {
+		t.Errorf("files left: %q", left)
+	}
+	wantErr(t, put(t, s, "def", body[:1000]), nil)
+}
+
+func TestInodes(t *testing.T) {
+	disk := vfs.NewCrash()
+	disk.Limit(0, 300) // 257 folders, and a twentieth is kept free
+	s := mustOpen(t, disk, "/objects")
+	stored := 0
+	for put(t, s, newKey(), nil) == nil {
+		stored++
+	}
+	if stored != 300-257-300/20 {
+		t.Errorf("%d objects fitted", stored)
+	}
+	wantErr(t, put(t, s, newKey(), nil), bytestore.ErrNoSpace)
+	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
+}
+
+// TestReserveByDefault fits a small file system as well as a large one.
+func TestReserveByDefault(t *testing.T) {
+	s, _ := openWithin(t, 64<<20, 0)
+	wantErr(t, s.Put(t.Context(), "abc", strings.NewReader(""), 61<<20), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), "abc", strings.NewReader(""), 60<<20), bytestore.ErrSize)
+}

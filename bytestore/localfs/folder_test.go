@@ -1,0 +1,165 @@
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
+	"sluice/internal/vfs"
+)
+
+func itself(err error) error { return err }
+
+// TestSharedSync: who comes while a sync runs waits for the next one, and all
+// of those share it.
+func TestSharedSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, end := make(chan bool), make(chan error)
+		f := newFolder(vfs.Intercept(vfs.NewCrash(), func(*vfs.Op, func() error) error {
+			begin <- true
+			return <-end
+		}), "/", itself)
+		results := make(chan error, 10)
+		ask := func() { results <- f.sync() }
+
+		go ask()
+		<-begin
+		for range 4 {
+			go ask()
+		}
+		synctest.Wait() // the four wait
+		if len(results) != 0 {
+			t.Fatal("a sync returned before it ran")
+		}
+		end <- nil
+		<-begin // the second round runs, for all four
+		synctest.Wait()
+		if len(results) != 1 {
+			t.Fatalf("%d of 5 returned after the first sync, want 1", len(results))
+		}
+		go ask() // comes too late for the second round
+		synctest.Wait()
+		end <- nil
+		<-begin
+		synctest.Wait()
+		if len(results) != 5 {
+			t.Fatalf("%d of 6 returned after the second sync, want 5", len(results))
+		}
+		end <- syscall.EIO
+		synctest.Wait()
+		for range 5 {
+			if err := <-results; err != nil {
+				t.Errorf("of a sync that succeeded: %v", err)
+			}
+		}
+		if err := <-results; !errors.Is(err, syscall.EIO) {
+			t.Errorf("of a sync that failed: %v", err)
+		}
+	})
+}
+
+// TestFailedSyncIsKnownToTheNext: the kernel reports lost entries once. Who
+// waits for the round after a failed one must hear of it, though that round
+// succeeds.
+func TestFailedSyncIsKnownToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, end := make(chan bool), make(chan error)
+		disk, armed := vfs.NewCrash(), atomic.Bool{}
+		s, err := Open("/objects", Options{FS: vfs.Intercept(disk, func(op *vfs.Op, do func() error) error {
+			if !armed.Load() || op.Kind != vfs.KindSyncDir {
+				return do()
+			}
+			begin <- true
+			if err := <-end; err != nil {
+				return err
+			}
+			return do()
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		armed.Store(true)
+		results := make(chan error, 2)
+		store := func(key bytestore.Key) {
+			results <- s.put(t.Context(), key, strings.NewReader(""), 0)
+		}
+		go store("first")
+		<-begin
+		go store("second")
+		synctest.Wait() // it was renamed, and waits for the next round
+		end <- syscall.EIO
+		<-begin
+		end <- nil
+		for range 2 {
+			if err := <-results; !errors.Is(err, ErrSyncFailed) || !errors.Is(err, syscall.EIO) {
+				t.Errorf("put: %v", err)
+			}
+		}
+		if entries, err := disk.ReadDir("/objects"); err != nil || len(entries) != shards {
+			t.Errorf("%d entries left, %v", len(entries), err)
+		}
+	})
+}
+
+// TestSharedSyncIsEnough: an entry made before sync was called survives a crash
+// right after it returned, however many share the syncs.
+func TestSharedSyncIsEnough(t *testing.T) {
+	disk := vfs.NewCrash()
+	var syncs atomic.Int64
+	f := newFolder(vfs.Intercept(disk, func(_ *vfs.Op, do func() error) error {
+		syncs.Add(1)
+		return do()
+	}), "/", itself)
+	const workers, each = 16, 50
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range each {
+				dir := fmt.Sprintf("/%d-%d", w, i)
+				if err := errors.Join(disk.Mkdir(dir), f.sync()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	entries, err := disk.Crash().ReadDir("/")
+	if err != nil || len(entries) != workers*each {
+		t.Errorf("%d entries survived, want %d; %v", len(entries), workers*each, err)
+	}
+	if n := syncs.Load(); n > workers*each {
+		t.Errorf("%d syncs for %d callers", n, workers*each)
+	}
+}
+
+// BenchmarkFolderSync compares shared with unshared syncs of one folder, into
+// which each caller has put a file.
+func BenchmarkFolderSync(b *testing.B) {
+	for _, goroutines := range []int{1, 16} {
+		for _, shared := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%dgoroutines/shared=%t", goroutines, shared), func(b *testing.B) {
+				f := newFolder(vfs.OS(), b.TempDir(), itself)
+				sync := f.sync
+				if !shared {
+					sync = func() error { return f.fs.SyncDir(f.path) }
+				}
+				var n atomic.Int64
+				bytetest.Parallel(b, goroutines, 0, func() error {
+					file, err := f.fs.Create(filepath.Join(f.path, fmt.Sprint(n.Add(1))))
+					if err != nil {
+						return err
+					}
+					return errors.Join(file.Close(), sync())
+				})
+			})
+		}
+	}
+}

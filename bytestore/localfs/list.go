@@ -1,0 +1,83 @@
+package localfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"sluice/bytestore"
+)
+
+// List implements bytestore.Store. It holds the names of one shard at a time,
+// and those of the objects beside the shards.
+func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+	if s.closed.Load() {
+		return fmt.Errorf("localfs: list: %w", fs.ErrClosed)
+	}
+	others, err := s.entries(ctx, s.root, after)
+	if err != nil {
+		return err
+	}
+	for i, shard := range s.shards {
+		if shardName(i) < string(after[:min(2, len(after))]) {
+			continue // all its keys come before after
+		}
+		entries, err := s.entries(ctx, shard, after)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			for len(others) > 0 && others[0].Name() < e.Name() {
+				if err := visit(ctx, others[0], fn); err != nil {
+					return err
+				}
+				others = others[1:]
+			}
+			if err := visit(ctx, e, fn); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range others {
+		if err := visit(ctx, e, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries are those of the folder's objects whose keys come after the given
+// one, in byte order.
+func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Key) ([]fs.DirEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("localfs: list: %w", err)
+	}
+	all, err := s.fs.ReadDir(f.path)
+	if err != nil {
+		return nil, fmt.Errorf("localfs: list: %w", err)
+	}
+	objects := all[:0]
+	for _, e := range all {
+		key := bytestore.Key(e.Name())
+		if key > after && key.Valid() && e.Type().IsRegular() && s.folder(key) == f {
+			objects = append(objects, e)
+		}
+	}
+	return objects, nil
+}
+
+// visit calls fn for the object of an entry, unless it was deleted meanwhile.
+func visit(ctx context.Context, e fs.DirEntry, fn func(bytestore.Object) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("localfs: list: %w", err)
+	}
+	info, err := e.Info()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("localfs: list: %w", err)
+	}
+	return fn(bytestore.Object{Key: bytestore.Key(e.Name()), Size: info.Size()})
+}

@@ -1,0 +1,276 @@
+package localfs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
+	"sluice/bytestore/localfs"
+	"sluice/internal/vfs"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// onOS is a harness on the file system of the operating system. Each Open
+// closes the handle before, as a folder belongs to one at a time.
+func onOS(tb testing.TB) bytetest.Harness {
+	dir := filepath.Join(tb.TempDir(), "not", "made", "yet")
+	var last *localfs.Store
+	return bytetest.Harness{Open: func() (bytestore.Store, error) {
+		if last != nil {
+			if err := last.Close(); err != nil {
+				return nil, err
+			}
+		}
+		s, err := localfs.Open(dir, localfs.Options{Reserve: -1})
+		last = s
+		return s, err
+	}}
+}
+
+// onCrash is a harness on a file system that can crash.
+func onCrash(testing.TB) bytetest.Harness {
+	disk := vfs.NewCrash()
+	return bytetest.Harness{
+		Open: func() (bytestore.Store, error) {
+			return localfs.Open("/srv/sluice/objects", localfs.Options{FS: disk})
+		},
+		Crash: func() error {
+			disk = disk.Crash()
+			return nil
+		},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("os", func(t *testing.T) { bytetest.Run(t, onOS) })
+	t.Run("crash", func(t *testing.T) { bytetest.Run(t, onCrash) })
+}
+
+func mustOpen(t *testing.T, fsys vfs.FS, dir string) *localfs.Store {
+	t.Helper()
+	s, err := localfs.Open(dir, localfs.Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
+
+func put(t *testing.T, s *localfs.Store, key bytestore.Key, data []byte) error {
+	return s.Put(t.Context(), key, bytes.NewReader(data), int64(len(data)))
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// files are the names of all files below dir, relative to it.
+func files(t *testing.T, fsys vfs.FS, dir string) []string {
+	t.Helper()
+	var all []string
+	var walk func(rel string)
+	walk = func(rel string) {
+		entries, err := fsys.ReadDir(filepath.Join(dir, rel))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				walk(filepath.Join(rel, e.Name()))
+			} else {
+				all = append(all, filepath.Join(rel, e.Name()))
+			}
+		}
+	}
+	walk("")
+	return all
+}
+
+// TestPutTrace pins the operations of one put and their order.
+func TestPutTrace(t *testing.T) {
+	var trace strings.Builder
+	disk := vfs.NewCrash()
+	s := mustOpen(t, vfs.Trace(disk, func(line string) { fmt.Fprintln(&trace, line) }), "/objects")
+	trace.Reset()
+	for _, key := range []bytestore.Key{"3f-018bcfe56800-000102030405060708090a0b0c0d0e0f", "sluice-instance"} {
+		if err := put(t, s, key, make([]byte, 600_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := regexp.MustCompile(`\.put-[A-Z2-7]{26}`).ReplaceAllString(trace.String(), ".put-RANDOM")
+	golden := filepath.Join("testdata", "put.trace")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("trace of a put:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestLayout(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, nil, dir)
+	key := newKey()
+	for _, k := range []bytestore.Key{key, "sluice-instance", "00-other"} {
+		if err := put(t, s, k, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{filepath.Join(string(key[:2]), string(key)), "sluice-instance", "00-other"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Size() != 5 || info.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 256+2 {
+		t.Errorf("%d entries in the folder, %v", len(entries), err)
+	}
+	if len(files(t, vfs.OS(), dir)) != 3 {
+		t.Errorf("files: %q", files(t, vfs.OS(), dir))
+	}
+}
+
+func TestReaderIsSendable(t *testing.T) {
+	s := mustOpen(t, nil, t.TempDir())
+	key := newKey()
+	if err := put(t, s, key, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Open(t.Context(), key, 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, ok := r.(*os.File)
+	if !ok {
+		t.Fatalf("Open returned a %T", r)
+	}
+	if rest, err := io.ReadAll(f); string(rest) != "lo" || err != nil {
+		t.Errorf("read %q, %v", rest, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestForeignFilesAreIgnored(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, nil, dir)
+	key := newKey()
+	wrongShard := filepath.Join("00", "ff"+string(key[2:]))
+	if key[:2] == "ff" {
+		wrongShard = filepath.Join("ff", "00"+string(key[2:]))
+	}
+	for _, name := range []string{".DS_Store", "README.txt", "lost+found", "00/.nfs0001", "00/plain-name", wrongShard} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "a-folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(t, s, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	var listed []bytestore.Key
+	err := s.List(t.Context(), "", func(o bytestore.Object) error { listed = append(listed, o.Key); return nil })
+	if err != nil || len(listed) != 1 || listed[0] != key {
+		t.Errorf("listed %q, %v", listed, err)
+	}
+	_, err = s.Open(t.Context(), "a-folder", 0, 0)
+	wantErr(t, err, bytestore.ErrNotFound)
+}
+
+func TestOpenRemovesLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, nil, dir)
+	key := newKey()
+	if err := put(t, s, key, []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".put-A", "00/.put-B", "ff/.put-C"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustOpen(t, nil, dir)
+	if got := files(t, vfs.OS(), dir); len(got) != 1 || filepath.Base(got[0]) != string(key) {
+		t.Errorf("files after Open: %q", got)
+	}
+}
+
+func TestOpenRefusesFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := localfs.Open(name, localfs.Options{})
+	wantErr(t, err, syscall.ENOTDIR)
+}
+
+func TestClosed(t *testing.T) {
+	s, ctx, key := mustOpen(t, vfs.NewCrash(), "/objects"), t.Context(), newKey()
+	if err := errors.Join(put(t, s, key, []byte("x")), s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, openErr := s.Open(ctx, key, 0, 1)
+	for name, err := range map[string]error{
+		"Put": put(t, s, newKey(), nil), "Open": openErr, "Delete": s.Delete(ctx, key), "Space": s.Space(0),
+		"List": s.List(ctx, "", func(bytestore.Object) error { return nil }),
+	} {
+		if !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCloseWaitsForPuts: what follows a Close may rely on the folder.
+func TestCloseWaitsForPuts(t *testing.T) {
+	s := mustOpen(t, vfs.NewCrash(), "/objects")
+	reading, goOn, closed, done := make(chan bool), make(chan bool), make(chan error, 1), make(chan error, 1)
+	src := readerFunc(func([]byte) (int, error) {
+		reading <- true
+		<-goOn
+		if len(closed) > 0 {
+			return 0, errors.New("Close did not wait")
+		}
+		return 0, io.EOF
+	})
+	go func() { done <- s.Put(context.WithoutCancel(t.Context()), newKey(), src, 0) }()
+	<-reading
+	go func() { closed <- s.Close() }()
+	goOn <- true
+	wantErr(t, <-done, nil)
+	wantErr(t, <-closed, nil)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

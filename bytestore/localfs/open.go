@@ -1,0 +1,63 @@
+package localfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"sluice/bytestore"
+)
+
+// Open implements bytestore.Store. On the file system of the operating system
+// the reader is an *os.File, which net sends without copying. It stays readable
+// after Delete, and goes on beyond the range.
+func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	if !key.Valid() {
+		return nil, fmt.Errorf("localfs: open %q: %w", key, bytestore.ErrInvalidKey)
+	}
+	f, err := s.openAt(ctx, key, off, n)
+	if err != nil {
+		return nil, fmt.Errorf("localfs: open %s: %w", key, err)
+	}
+	return f, nil
+}
+
+func (s *Store) openAt(ctx context.Context, key bytestore.Key, off, n int64) (_ io.ReadCloser, err error) {
+	if s.closed.Load() {
+		return nil, fs.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := s.fs.Open(s.path(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)
+	}
+	if err != nil {
+		return nil, native(err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%w: not a file", bytestore.ErrNotFound)
+	case off < 0 || n < 0:
+		return nil, errors.New("negative range")
+	case off > size || n > size-off:
+		return nil, fmt.Errorf("%w: %d bytes at %d of %d", bytestore.ErrTruncated, n, off, size)
+	}
+	if _, err := f.Seek(off, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
