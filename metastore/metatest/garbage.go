@@ -1,0 +1,145 @@
+package metatest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/metastore"
+)
+
+func garbageChecks() []Check {
+	return []Check{
+		check("garbage/life", garbageLife),
+		check("garbage/paging", garbagePaging),
+		check("garbage/live-extents", garbageLiveExtents),
+		check("garbage/unreferenced", garbageUnreferenced),
+	}
+}
+
+func positions(extents []metastore.Extent) []metastore.Position {
+	var list []metastore.Position
+	for _, e := range extents {
+		list = append(list, metastore.Position{Part: e.Part, Offset: e.Offset})
+	}
+	return list
+}
+
+// garbageLife follows a content of three parts from its overwrite to its end.
+func garbageLife(p *probe) {
+	p.begin("upload", "a", "name")
+	for i := range 3 {
+		extents := []metastore.Extent{p.extent(i, 0, 3), p.inline(i, 3, []byte("xy")), p.extent(i, 5, 5)}
+		p.ok(p.store.PutPart(p.ctx, "upload", metastore.Part{Index: i, Size: 10}, extents), "part")
+	}
+	content := p.complete("upload").Content
+	all := p.allExtents(content)
+	p.must(len(all) == 9, "%d extents", len(all))
+	p.put("a", "name")
+	p.equal(p.garbage(), []metastore.ContentID{content}, "garbage")
+	p.is(p.store.DropContent(p.ctx, content), metastore.ErrExists, "drop of a content with extents")
+
+	drop := positions([]metastore.Extent{all[0], all[1], all[4], all[8]})
+	for range 2 { // repeated: nil
+		p.ok(p.store.DropExtents(p.ctx, content, drop), "drop extents")
+		left := []metastore.Extent{all[2], all[3], all[5], all[6], all[7]}
+		p.equal(p.allExtents(content), left, "extents left")
+	}
+	p.ok(p.store.DropExtents(p.ctx, content, []metastore.Position{{Part: 77}, {Part: 0, Offset: 4}}), "drop of extents that never were")
+	p.must(len(p.allExtents(content)) == 5, "extents that were not named were dropped")
+	p.is(p.store.DropContent(p.ctx, content), metastore.ErrExists, "drop of a content with extents")
+	free, err := p.store.Unreferenced(p.ctx, []string{all[0].Key, all[2].Key, all[8].Key})
+	p.ok(err, "unreferenced")
+	p.equal(free, []string{all[0].Key, all[8].Key}, "keys without an extent")
+
+	p.ok(p.store.DropExtents(p.ctx, content, positions(all)), "drop of all")
+	p.equal(p.garbage(), []metastore.ContentID{content}, "garbage without extents")
+	for range 2 {
+		p.ok(p.store.DropContent(p.ctx, content), "drop content")
+		p.must(len(p.garbage()) == 0, "garbage that was dropped")
+	}
+	p.reopen()
+	p.must(len(p.garbage()) == 0, "garbage that was dropped, after a reopen")
+}
+
+// garbagePaging pages through contents that became garbage at various times.
+func garbagePaging(p *probe) {
+	start := p.clock.Now()
+	since := map[metastore.ContentID]time.Time{}
+	var ids []metastore.ContentID
+	for i := range 12 {
+		b, _ := p.put("a", fmt.Sprint("name", i))
+		ids = append(ids, b.Content)
+	}
+	for i := range 12 {
+		k := i * 7 % 12
+		_, _, err := p.store.DeleteBlob(p.ctx, "a", fmt.Sprint("name", k), nil)
+		p.ok(err, "delete")
+		since[ids[k]] = p.clock.Now()
+		p.clock.Advance(time.Second)
+	}
+	slices.SortFunc(ids, func(a, b metastore.ContentID) int { return slices.Compare(a[:], b[:]) })
+	for k := -1; k < 13; k++ {
+		for _, d := range []time.Duration{-time.Microsecond, 0, time.Microsecond} {
+			before := start.Add(time.Duration(k)*time.Second + d)
+			want := slices.DeleteFunc(slices.Clone(ids), func(id metastore.ContentID) bool { return since[id].After(before) })
+			for limit := 1; limit < 14; limit += 4 {
+				var got []metastore.ContentID
+				after := metastore.ContentID{}
+				for {
+					page, err := p.store.GarbageContents(p.ctx, before, after, limit)
+					p.ok(err, "garbage")
+					p.must(len(page) <= limit, "a page of %d by %d", len(page), limit)
+					if len(page) == 0 {
+						break
+					}
+					got = append(got, page...)
+					after = page[len(page)-1]
+				}
+				p.must(slices.Equal(got, want), "garbage before second %d%+v by %d:\n got %v\nwant %v", k, d, limit, got, want)
+			}
+		}
+	}
+}
+
+// garbageLiveExtents tries to drop what is not garbage.
+func garbageLiveExtents(p *probe) {
+	b, e := p.put("a", "name")
+	u := p.begin("upload", "a", "by-parts")
+	part := p.part("upload", 0, 9)
+	for id, extents := range map[metastore.ContentID][]metastore.Extent{b.Content: stored(e), u.Content: stored(part)} {
+		p.is(p.store.DropExtents(p.ctx, id, positions(extents)), metastore.ErrNotFound, "drop of live extents")
+		p.equal(p.allExtents(id), extents, "live extents")
+		if err := p.store.DropContent(p.ctx, id); err == nil {
+			p.equal(p.allExtents(id), extents, "live extents after a drop of the content")
+		}
+	}
+	got, err := p.store.Blob(p.ctx, "a", "name")
+	p.ok(err, "blob")
+	p.equal(got, b, "blob")
+}
+
+func garbageUnreferenced(p *probe) {
+	var keys, want []string
+	for i := range 1000 {
+		if i%100 != 0 {
+			keys = append(keys, fmt.Sprint("nobody-", i))
+			want = append(want, keys[i])
+			continue
+		}
+		_, e := p.put("a", fmt.Sprint("name", i))
+		keys = append(keys, e.Key)
+		if i%200 == 0 { // garbage is a reference too
+			_, _, err := p.store.DeleteBlob(p.ctx, "a", fmt.Sprint("name", i), nil)
+			p.ok(err, "delete")
+		}
+	}
+	got, err := p.store.Unreferenced(p.ctx, keys)
+	p.ok(err, "unreferenced")
+	slices.Sort(got)
+	slices.Sort(want)
+	p.equal(got, want, "keys without an extent")
+	none, err := p.store.Unreferenced(p.ctx, nil)
+	p.ok(err, "unreferenced of nothing")
+	p.must(len(none) == 0, "keys for nothing")
+}

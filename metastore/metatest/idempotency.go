@@ -1,0 +1,178 @@
+package metatest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+func idempotencyChecks() []Check {
+	return []Check{
+		check("idempotency/use", idempotentUse),
+		check("idempotency/create", idempotentCreate),
+		check("idempotency/channel", idempotentChannel),
+		check("idempotency/hash", idempotentHash),
+		check("idempotency/failure", idempotentFailure),
+		check("idempotency/memory", idempotentMemory),
+		check("idempotency/racing", idempotentRacing),
+	}
+}
+
+func idem(scope, key string) *metastore.Idempotency {
+	return &metastore.Idempotency{Scope: scope, Key: key, Hash: [32]byte{1, 2, 3}}
+}
+
+func idempotentUse(p *probe) {
+	p.session("session", 10)
+	first, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	p.ok(err, "use")
+	p.must(first.Left == 9, "%d left", first.Left)
+	_, err = p.store.UseSession(p.ctx, "session", nil)
+	p.ok(err, "use without a key")
+	for range 3 {
+		again, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+		p.ok(err, "replay")
+		p.equal(again, first, "replay")
+		p.must(p.left("session") == 8, "a replay took a chunkset: %d left", p.left("session"))
+		p.reopen()
+	}
+	// Scope and key are two strings, not one.
+	for i, k := range []*metastore.Idempotency{idem("s", "l"), idem("t", "k"), idem("sk", ""), idem("", "sk")} {
+		got, err := p.store.UseSession(p.ctx, "session", k)
+		p.ok(err, "use with another key")
+		p.must(got.Left == int64(7-i), "another scope or key was taken for the first: %d left", got.Left)
+	}
+	// The outcome stays when the session is used up, and expired.
+	for range 4 {
+		_, err = p.store.UseSession(p.ctx, "session", nil)
+		p.ok(err, "use")
+	}
+	p.clock.Advance(2 * time.Hour)
+	again, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	p.ok(err, "replay on an empty and expired session")
+	p.equal(again, first, "replay on an empty and expired session")
+}
+
+func idempotentCreate(p *probe) {
+	s := metastore.Session{ID: "one", UserIdentity: "0x1 é", Total: 5, Left: 5, Expires: p.clock.Now().Add(time.Hour)}
+	first, err := p.store.CreateSession(p.ctx, s, idem("s", "k"))
+	p.ok(err, "create")
+	_, err = p.store.UseSession(p.ctx, "one", nil)
+	p.ok(err, "use")
+	p.clock.Advance(time.Minute)
+	s.ID = "two" // the caller makes a fresh id each time
+	again, err := p.store.CreateSession(p.ctx, s, idem("s", "k"))
+	p.ok(err, "replay")
+	p.equal(again, first, "replay")
+	_, err = p.store.Session(p.ctx, "two")
+	p.is(err, metastore.ErrNotFound, "session of a replay")
+	s.ID = "three"
+	other, err := p.store.CreateSession(p.ctx, s, idem("s", "other"))
+	p.ok(err, "create with another key")
+	p.must(other.ID == "three", "another key gave session %s", other.ID)
+}
+
+func idempotentChannel(p *probe) {
+	c := metastore.Channel{ID: "one", PaymentChannelID: 3, Sender: "s", Receiver: "r", Asset: "a", Deposit: 1<<63 - 1, Expires: p.clock.Now().Add(time.Hour)}
+	first, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
+	p.ok(err, "open")
+	p.clock.Advance(time.Minute)
+	c.ID = "two"
+	again, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
+	p.ok(err, "replay")
+	p.equal(again, first, "replay")
+	_, err = p.store.OpenChannel(p.ctx, c, idem("s", "other"))
+	p.is(err, metastore.ErrExists, "second open with another key")
+	_, err = p.store.Channel(p.ctx, "two")
+	p.is(err, metastore.ErrNotFound, "channel of a replay")
+}
+
+func idempotentHash(p *probe) {
+	p.session("session", 10)
+	_, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	p.ok(err, "use")
+	other := idem("s", "k")
+	other.Hash[31] = 1
+	_, err = p.store.UseSession(p.ctx, "session", other)
+	p.is(err, metastore.ErrIdempotencyReuse, "use with the key of another request")
+	_, err = p.store.CreateSession(p.ctx, metastore.Session{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
+	p.is(err, metastore.ErrIdempotencyReuse, "create with the key of another request")
+	_, err = p.store.Session(p.ctx, "x")
+	p.is(err, metastore.ErrNotFound, "session that was refused")
+	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
+	p.is(err, metastore.ErrIdempotencyReuse, "open with the key of another request")
+	p.must(p.left("session") == 9, "a refused use took a chunkset")
+}
+
+// idempotentFailure shows that only successes are remembered.
+func idempotentFailure(p *probe) {
+	_, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	p.is(err, metastore.ErrNotFound, "use of an unknown session")
+	p.session("empty", 0)
+	_, err = p.store.UseSession(p.ctx, "empty", idem("s", "k"))
+	p.is(err, metastore.ErrExhausted, "use of an empty session")
+	_, err = p.store.CreateSession(p.ctx, metastore.Session{ID: "empty", Expires: p.clock.Now().Add(time.Hour)}, idem("s", "k"))
+	p.is(err, metastore.ErrExists, "create of a session that exists")
+	p.session("session", 2)
+	got, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	p.ok(err, "use after failures with the same key")
+	p.must(got.Left == 1, "%d left", got.Left)
+}
+
+func idempotentMemory(p *probe) {
+	s, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 9, Left: 9, Expires: p.clock.Now().Add(1000 * time.Hour)}, nil)
+	p.ok(err, "create")
+	for round := range 3 {
+		first, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+		p.ok(err, "use")
+		s.Left--
+		p.equal(first, s, "use in round %d", round)
+		p.clock.Advance(metastore.IdempotencyMemory - time.Microsecond)
+		again, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+		p.ok(err, "replay at the end of the memory")
+		p.equal(again, first, "replay at the end of the memory")
+		p.clock.Advance(time.Microsecond)
+	}
+	other := idem("s", "k")
+	other.Hash[0] = 77
+	got, err := p.store.UseSession(p.ctx, "session", other)
+	p.ok(err, "a key after its memory may serve another request")
+	p.must(got.Left == s.Left-1, "%d left", got.Left)
+	_, err = p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	p.is(err, metastore.ErrIdempotencyReuse, "the key now belongs to the other request")
+}
+
+// idempotentRacing sends the same requests at once over two handles.
+func idempotentRacing(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	p.session("session", 1000)
+	for round := range 20 {
+		key := idem("s", fmt.Sprint("k", round))
+		const n = 8
+		uses, creates := make([]metastore.Session, n), make([]metastore.Session, n)
+		before := p.left("session")
+		errs := race(2*n, func(i int) (err error) {
+			s := handles[i%2]
+			if i < n {
+				uses[i], err = s.UseSession(p.ctx, "session", key)
+				return err
+			}
+			creates[i-n], err = s.CreateSession(p.ctx, metastore.Session{
+				ID: fmt.Sprint("round", round, "-", i), Total: 1, Left: 1, Expires: p.clock.Now().Add(time.Hour),
+			}, idem("create", fmt.Sprint("k", round)))
+			return err
+		})
+		p.ok(errors.Join(errs...), "racing requests")
+		for i := range n {
+			p.equal(uses[i], uses[0], "use %d in round %d", i, round)
+			p.equal(creates[i], creates[0], "create %d in round %d", i, round)
+			_, err := p.store.Session(p.ctx, fmt.Sprint("round", round, "-", n+i))
+			if creates[0].ID != fmt.Sprint("round", round, "-", n+i) {
+				p.is(err, metastore.ErrNotFound, "session of a racing create that lost")
+			}
+		}
+		p.must(p.left("session") == before-1, "%d uses with one key took %d chunksets", n, before-p.left("session"))
+	}
+}

@@ -1,0 +1,214 @@
+package metatest
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/metastore"
+)
+
+func listChecks() []Check {
+	return []Check{
+		check("list/pages", listPages),
+		check("list/random", listRandom),
+		check("list/accounts", listAccounts),
+		check("list/entries", listEntries),
+		check("list/expired", listExpired),
+	}
+}
+
+// listed is what a page holds, without the metadata.
+type listed struct {
+	names, groups []string
+	next          string
+}
+
+// modelPage is the page of a listing by its definition.
+func modelPage(names []string, q metastore.ListQuery) listed {
+	var entries []string
+	group := map[string]bool{}
+	for _, n := range names {
+		if !strings.HasPrefix(n, q.Prefix) {
+			continue
+		}
+		if q.Delimiter != "" {
+			if before, _, found := strings.Cut(n[len(q.Prefix):], q.Delimiter); found {
+				n = q.Prefix + before + q.Delimiter
+				group[n] = true
+			}
+		}
+		if q.After == "" || n > q.After {
+			entries = append(entries, n)
+		}
+	}
+	slices.Sort(entries)
+	entries = slices.Compact(entries)
+	var page listed
+	if len(entries) > q.Limit {
+		entries = entries[:q.Limit]
+		page.next = entries[q.Limit-1]
+	}
+	for _, e := range entries {
+		if group[e] {
+			page.groups = append(page.groups, e)
+		} else {
+			page.names = append(page.names, e)
+		}
+	}
+	return page
+}
+
+// page asks for one page.
+func (p *probe) page(q metastore.ListQuery) listed {
+	got, err := p.store.ListBlobs(p.ctx, q)
+	p.ok(err, "list %+v", q)
+	page := listed{groups: slices.Clone(got.Prefixes), next: got.Next}
+	for _, b := range got.Blobs {
+		p.must(b.Account == q.Account, "a blob of account %q in the list of %q", b.Account, q.Account)
+		page.names = append(page.names, b.Name)
+	}
+	return page
+}
+
+// comparePages follows a listing from page to page, beside the model.
+func (p *probe) comparePages(names []string, q metastore.ListQuery) {
+	for {
+		got, want := p.page(q), modelPage(names, q)
+		p.must(slices.Equal(got.names, want.names) && slices.Equal(got.groups, want.groups) && got.next == want.next,
+			"page of prefix %q delimiter %q after %q limit %d:\n got %q\nwant %q", q.Prefix, q.Delimiter, q.After, q.Limit, got, want)
+		if got.next == "" {
+			return
+		}
+		q.After = got.next
+	}
+}
+
+var listedNames = []string{
+	"a", "a/", "a/a", "a/b", "a/b/", "a/b/c", "a/b/d", "a//", "a//b", "a0", "aa", "aa/x", "ab", "b/1", "b/2", "b/3/4", "b/3/5", "b0/",
+	"c\x00", "c\x00d", "c", "c/\xff", "c/\xff/", "c/\xff/1", "d\xff", "d\xff\xff", "d\xff\xff/1", "e--f", "e--f--g", "e-f", "e--h", "z",
+	"\xff", "\xff\xff", "\xff\xff/", "\xff\xff\xff\xff", "/", "//", "/a",
+}
+
+func listPages(p *probe) {
+	names := slices.Clone(listedNames)
+	for _, n := range names {
+		p.put("acc", n)
+	}
+	slices.Sort(names)
+	for _, prefix := range []string{"", "a", "a/", "c\x00", "d\xff", "\xff\xff", "e-", "zz"} {
+		for _, delimiter := range []string{"", "/", "//", "--", "\xff", "b/"} {
+			q := metastore.ListQuery{Account: "acc", Prefix: prefix, Delimiter: delimiter}
+			for _, limit := range []int{1, 3, 7, 1000} {
+				q.Limit = limit
+				p.comparePages(names, q)
+			}
+			// One page from before, at and behind every name.
+			for _, n := range names {
+				for _, after := range []string{n, n + "zz"} {
+					q.After, q.Limit = after, 2
+					got, want := p.page(q), modelPage(names, q)
+					p.must(slices.Equal(got.names, want.names) && slices.Equal(got.groups, want.groups) && got.next == want.next,
+						"page of prefix %q delimiter %q after %q:\n got %q\nwant %q", prefix, delimiter, after, got, want)
+				}
+			}
+		}
+	}
+}
+
+// listRandom lists random names of a small alphabet by random queries, some of
+// them around the length at which names are kept in two pieces.
+func listRandom(p *probe) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	const alphabet = "ab/\x00\xff"
+	base := strings.Repeat("x", 1998)
+	word := func(n int) string {
+		var s strings.Builder
+		if rnd.UintN(4) == 0 {
+			s.WriteString(base)
+		}
+		for range rnd.IntN(n) {
+			s.WriteByte(alphabet[rnd.IntN(len(alphabet))])
+		}
+		return s.String()
+	}
+	set := map[string]bool{}
+	for len(set) < 150 {
+		set[word(7)] = true
+	}
+	var names []string
+	for n := range set {
+		names = append(names, n)
+		p.put("acc", n)
+	}
+	slices.Sort(names)
+	for range 150 {
+		q := metastore.ListQuery{Account: "acc", Prefix: word(3), After: word(5), Limit: 1 + rnd.IntN(20)}
+		if rnd.UintN(2) == 0 {
+			q.Prefix = ""
+		}
+		if rnd.UintN(3) > 0 {
+			q.Delimiter = word(3)
+		}
+		p.comparePages(names, q)
+	}
+}
+
+func listAccounts(p *probe) {
+	for _, account := range []string{"a", "a\x00", "ab", "b", "", "\xff"} {
+		p.put(account, "1")
+		p.put(account, "2")
+	}
+	for _, account := range []string{"a", "a\x00", "ab", "b", "", "\xff"} {
+		p.comparePages([]string{"1", "2"}, metastore.ListQuery{Account: account, Limit: 1})
+	}
+	p.comparePages(nil, metastore.ListQuery{Account: "c", Limit: 10})
+}
+
+// listEntries compares the metadata of the entries with that of the blobs.
+func listEntries(p *probe) {
+	for i, n := range []string{"a", "b", strings.Repeat("c", 2500)} {
+		var sha []byte
+		if i == 1 {
+			sha = []byte(strings.Repeat("s", 32))
+		}
+		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
+			Account: "acc", Name: n, Content: p.content(), Size: 9, CRC64: 1<<63 + uint64(i), SHA256: sha,
+			ContentType: "t/" + n[:1], Expires: p.clock.Now().Add(time.Hour),
+		}, []metastore.Extent{p.extent(0, 0, 9)}, nil)
+		p.ok(err, "commit")
+		p.clock.Advance(time.Second)
+	}
+	p.begin("upload", "acc", "by-parts")
+	p.part("upload", 0, 50)
+	p.complete("upload")
+	page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: "acc", Limit: 10})
+	p.ok(err, "list")
+	p.must(len(page.Blobs) == 4, "%d blobs listed", len(page.Blobs))
+	for _, b := range page.Blobs {
+		want, err := p.store.Blob(p.ctx, "acc", b.Name)
+		p.ok(err, "blob")
+		p.equal(b, want, "entry")
+	}
+}
+
+func listExpired(p *probe) {
+	var live []string
+	for i := range 30 {
+		b := metastore.Blob{Account: "acc", Name: string([]byte{'a' + byte(i%5), '/', 'a' + byte(i)}), Content: p.content()}
+		if i%5 == 2 || i%3 == 0 {
+			b.Expires = p.clock.Now().Add(time.Minute)
+		} else {
+			live = append(live, b.Name)
+		}
+		_, err := p.store.CommitBlob(p.ctx, b, nil, nil)
+		p.ok(err, "commit")
+	}
+	slices.Sort(live)
+	p.clock.Advance(time.Minute)
+	for limit := 1; limit < 31; limit++ {
+		p.comparePages(live, metastore.ListQuery{Account: "acc", Limit: limit})
+		p.comparePages(live, metastore.ListQuery{Account: "acc", Delimiter: "/", Limit: limit})
+	}
+}

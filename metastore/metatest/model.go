@@ -1,0 +1,442 @@
+package metatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/metastore"
+)
+
+func modelChecks() []Check {
+	return []Check{check("model/history", modelHistory)}
+}
+
+// modelHistory plays random histories on two handles and compares every answer
+// with a simple model in memory. Each history has an account and ids to itself.
+func modelHistory(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	round := 0
+	rec := &recorder{name: "model"}
+	done := make(chan struct{})
+	go func() { // rapid ends it by Goexit when a history fails
+		defer close(done)
+		rapid.Check(rec, func(t *rapid.T) {
+			round++
+			h := &history{p: p, handles: handles, model: newModel(fmt.Sprint("account", round))}
+			for range rapid.IntRange(1, 40).Draw(t, "steps") {
+				if err := h.step(t); err != nil {
+					t.Fatalf("%v", err)
+				}
+			}
+			if err := h.settle(); err != nil {
+				t.Fatalf("%v", err)
+			}
+		})
+	}()
+	<-done
+	if rec.failed {
+		p.fail("%s", strings.Join(rec.log, "\n"))
+	}
+}
+
+// recorder is a rapid.TB that keeps what it is told.
+type recorder struct {
+	name   string
+	failed bool
+	log    []string
+}
+
+func (r *recorder) Helper()                      {}
+func (r *recorder) Name() string                 { return r.name }
+func (r *recorder) Logf(format string, a ...any) { r.log = append(r.log, fmt.Sprintf(format, a...)) }
+func (r *recorder) Log(a ...any)                 { r.log = append(r.log, fmt.Sprint(a...)) }
+func (r *recorder) Skipf(f string, a ...any)     { r.Logf(f, a...); r.SkipNow() }
+func (r *recorder) Skip(a ...any)                { r.Log(a...); r.SkipNow() }
+func (r *recorder) SkipNow()                     { r.FailNow() } // a history that was not played is no pass
+func (r *recorder) Errorf(f string, a ...any)    { r.Logf(f, a...); r.Fail() }
+func (r *recorder) Error(a ...any)               { r.Log(a...); r.Fail() }
+func (r *recorder) Fatalf(f string, a ...any)    { r.Logf(f, a...); r.FailNow() }
+func (r *recorder) Fatal(a ...any)               { r.Log(a...); r.FailNow() }
+func (r *recorder) Fail()                        { r.failed = true }
+func (r *recorder) Failed() bool                 { return r.failed }
+func (r *recorder) FailNow()                     { r.failed = true; runtime.Goexit() }
+
+// model is what a history should have led to.
+type model struct {
+	account  string
+	blobs    map[string]metastore.Blob
+	uploads  map[string]*modelUpload
+	sessions map[string]metastore.Session
+	once     map[string]modelOnce
+	extents  map[metastore.ContentID][]metastore.Extent
+	garbage  map[metastore.ContentID]bool // without those that the store made
+	moved    []string                     // keys of replaced parts
+}
+
+type modelUpload struct {
+	metastore.Upload
+	parts map[int]metastore.Extent
+}
+
+type modelOnce struct {
+	outcome metastore.Session
+	at      time.Time
+}
+
+func newModel(account string) *model {
+	return &model{
+		account: account,
+		blobs:   map[string]metastore.Blob{}, uploads: map[string]*modelUpload{}, sessions: map[string]metastore.Session{},
+		once: map[string]modelOnce{}, extents: map[metastore.ContentID][]metastore.Extent{}, garbage: map[metastore.ContentID]bool{},
+	}
+}
+
+// current is the blob that a guard sees.
+func (m *model) current(name string, now time.Time) *metastore.Blob {
+	b, ok := m.blobs[name]
+	if !ok || (!b.Expires.IsZero() && !now.Before(b.Expires)) {
+		return nil
+	}
+	return &b
+}
+
+func (m *model) replace(b metastore.Blob) {
+	if old, ok := m.blobs[b.Name]; ok {
+		m.garbage[old.Content] = true
+	}
+	m.blobs[b.Name] = b
+}
+
+// history is a model and the store that it is compared with.
+type history struct {
+	p       *probe
+	handles []metastore.Store
+	model   *model
+	made    int
+}
+
+var modelNames = []string{"a", "a/b", "a/c", "b", strings.Repeat("n", 2000) + "1", strings.Repeat("n", 2000) + "2"}
+
+// text is what an error says.
+func text(err error) string {
+	if err == nil {
+		return "none"
+	}
+	return err.Error()
+}
+
+// differ compares an answer with the model's.
+func differ(what string, got, want any, err, wantErr error) error {
+	switch {
+	case !errors.Is(err, wantErr) || (wantErr == nil && err != nil):
+		return fmt.Errorf("%s: got error %q, want %q", what, text(err), text(wantErr))
+	case wantErr == nil && !same(got, want):
+		return fmt.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+	return nil
+}
+
+func (h *history) step(t *rapid.T) error {
+	s := h.handles[rapid.IntRange(0, len(h.handles)-1).Draw(t, "handle")]
+	name := rapid.SampledFrom(modelNames).Draw(t, "name")
+	id := fmt.Sprint(h.model.account, "-", rapid.IntRange(0, 2).Draw(t, "id"))
+	ctx := h.p.ctx
+	switch verb := rapid.SampledFrom([]string{
+		"commit", "commit", "create", "delete", "get", "list", "begin", "part", "part", "part", "complete", "abort",
+		"session", "use", "use", "use once", "advance",
+	}).Draw(t, "verb"); verb {
+	case "commit", "create":
+		expiring := rapid.IntRange(0, 3).Draw(t, "expiring") == 0
+		return h.commit(ctx, s, name, verb == "create", expiring)
+	case "delete":
+		return h.remove(ctx, s, name)
+	case "get":
+		return h.get(ctx, s, name)
+	case "list":
+		limit := rapid.IntRange(1, 4).Draw(t, "limit")
+		delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
+		return h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit})
+	case "begin":
+		return h.begin(ctx, s, id, name)
+	case "part":
+		return h.part(ctx, s, id, rapid.IntRange(0, 2).Draw(t, "part"))
+	case "complete":
+		return h.complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 0)
+	case "abort":
+		return h.abort(ctx, s, id)
+	case "session":
+		return h.session(ctx, s, id, rapid.Int64Range(0, 3).Draw(t, "chunksets"))
+	case "use":
+		return h.use(ctx, s, id, "")
+	case "use once":
+		return h.use(ctx, s, id, rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key"))
+	default:
+		h.p.clock.Advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "time"))
+		return nil
+	}
+}
+
+func (h *history) commit(ctx context.Context, s metastore.Store, name string, create, expiring bool) error {
+	m, now := h.model, h.p.clock.Now()
+	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.content(), Size: 4, CRC64: uint64(h.made)}
+	h.made++
+	if expiring {
+		b.Expires = now.Add(time.Hour)
+	}
+	extents := []metastore.Extent{h.p.extent(0, 0, 3), h.p.inline(0, 3, []byte("x"))}
+	var guard metastore.Guard
+	var wantErr error
+	if create {
+		guard = createOnly
+		wantErr = createOnly(m.current(name, now))
+	}
+	got, err := s.CommitBlob(ctx, b, extents, guard)
+	b.Modified = now
+	if wantErr == nil {
+		m.replace(b)
+		m.extents[b.Content] = stored(extents...)
+	}
+	return differ("commit", got, b, err, wantErr)
+}
+
+func (h *history) remove(ctx context.Context, s metastore.Store, name string) error {
+	old, had := h.model.blobs[name]
+	id, got, err := s.DeleteBlob(ctx, h.model.account, name, nil)
+	if had {
+		h.model.garbage[old.Content] = true
+		delete(h.model.blobs, name)
+	}
+	return differ("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
+}
+
+func (h *history) get(ctx context.Context, s metastore.Store, name string) error {
+	m, now := h.model, h.p.clock.Now()
+	want, ok := m.blobs[name]
+	var wantErr error
+	switch {
+	case !ok || (!want.Expires.IsZero() && !now.Before(want.Expires.Add(metastore.ExpiredBlobGrace))):
+		wantErr = metastore.ErrNotFound
+	case m.current(name, now) == nil:
+		wantErr = metastore.ErrExpired
+	}
+	got, err := s.Blob(ctx, m.account, name)
+	if err := differ("blob", got, want, err, wantErr); err != nil || wantErr != nil {
+		return err
+	}
+	extents, err := s.Extents(ctx, got.Content, metastore.Position{}, 100)
+	return differ("extents", extents, m.extents[got.Content], err, nil)
+}
+
+func (h *history) list(ctx context.Context, s metastore.Store, q metastore.ListQuery) error {
+	var names []string
+	for n := range h.model.blobs {
+		if h.model.current(n, h.p.clock.Now()) != nil {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	for {
+		got, err := s.ListBlobs(ctx, q)
+		if err != nil {
+			return err
+		}
+		want := modelPage(names, q)
+		var listedNames []string
+		for _, b := range got.Blobs {
+			listedNames = append(listedNames, b.Name)
+			if !same(b, h.model.blobs[b.Name]) {
+				return fmt.Errorf("listed %+v, want %+v", b, h.model.blobs[b.Name])
+			}
+		}
+		if !slices.Equal(listedNames, want.names) || !slices.Equal(got.Prefixes, want.groups) || got.Next != want.next {
+			return fmt.Errorf("list %+v: got %q %q %q, want %q", q, listedNames, got.Prefixes, got.Next, want)
+		}
+		if q.After = got.Next; q.After == "" {
+			return nil
+		}
+	}
+}
+
+func (h *history) begin(ctx context.Context, s metastore.Store, id, name string) error {
+	if _, ok := h.model.uploads[id]; ok {
+		return nil
+	}
+	now := h.p.clock.Now()
+	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.content(), PartSize: 10}
+	got, err := s.BeginUpload(ctx, u)
+	u.State, u.Created, u.Touched, u.Revision = metastore.UploadOpen, now, now, got.Revision
+	h.model.uploads[id] = &modelUpload{Upload: u, parts: map[int]metastore.Extent{}}
+	return differ("begin", got, u, err, nil)
+}
+
+// upload finds the model's upload, or the error that every verb gives.
+func (h *history) upload(id string) (*modelUpload, error) {
+	u, ok := h.model.uploads[id]
+	if !ok || (!u.Ended.IsZero() && !h.p.clock.Now().Before(u.Ended.Add(metastore.UploadMemory))) {
+		return nil, metastore.ErrNotFound
+	}
+	return u, nil
+}
+
+func (h *history) part(ctx context.Context, s metastore.Store, id string, index int) error {
+	u, wantErr := h.upload(id)
+	if wantErr == nil {
+		wantErr = map[metastore.UploadState]error{
+			metastore.UploadAborted: metastore.ErrAborted, metastore.UploadCommitted: metastore.ErrCommitted,
+		}[u.State]
+	}
+	h.made++
+	e := h.p.extent(index, 0, int64(h.made))
+	err := s.PutPart(ctx, id, metastore.Part{Index: index, Size: e.Size}, []metastore.Extent{e})
+	if derr := differ("part", nil, nil, err, wantErr); derr != nil || wantErr != nil {
+		return derr
+	}
+	if old, again := u.parts[index]; again {
+		h.model.moved = append(h.model.moved, old.Key)
+		u.Bytes -= old.Size
+	}
+	u.parts[index] = e
+	u.Bytes += e.Size
+	u.Touched = h.p.clock.Now()
+	got, err := s.Upload(ctx, id)
+	if err == nil && got.Revision <= u.Revision {
+		return fmt.Errorf("revision went from %d to %d", u.Revision, got.Revision)
+	}
+	u.Revision = got.Revision
+	return differ("upload", got, u.Upload, err, nil)
+}
+
+func (h *history) complete(ctx context.Context, s metastore.Store, id string, stale bool) error {
+	u, wantErr := h.upload(id)
+	if wantErr != nil {
+		_, err := s.CompleteUpload(ctx, id, 0, 0, 0, nil)
+		return differ("complete", nil, nil, err, wantErr)
+	}
+	revision, now := u.Revision, h.p.clock.Now()
+	if stale {
+		revision--
+	}
+	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, createOnly)
+	switch {
+	case u.State == metastore.UploadCommitted:
+		return differ("complete repeated", got, u.Upload, err, nil)
+	case u.State == metastore.UploadAborted:
+		return differ("complete", nil, nil, err, metastore.ErrAborted)
+	case stale:
+		return differ("complete", nil, nil, err, metastore.ErrRevision)
+	}
+	if wantErr := createOnly(h.model.current(u.Name, now)); wantErr != nil {
+		return differ("complete", nil, nil, err, wantErr)
+	}
+	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, u.Bytes, 5
+	h.model.replace(metastore.Blob{
+		Account: u.Account, Name: u.Name, Content: u.Content, Size: u.Bytes, CRC64: 5, PartSize: u.PartSize, Modified: now,
+	})
+	var extents []metastore.Extent
+	for i := range 3 {
+		if e, ok := u.parts[i]; ok {
+			extents = append(extents, stored(e)...)
+		}
+	}
+	h.model.extents[u.Content] = extents
+	return differ("complete", got, u.Upload, err, nil)
+}
+
+func (h *history) abort(ctx context.Context, s metastore.Store, id string) error {
+	u, wantErr := h.upload(id)
+	if wantErr == nil && u.State == metastore.UploadCommitted {
+		wantErr = metastore.ErrCommitted
+	}
+	got, err := s.AbortUpload(ctx, id)
+	if wantErr != nil {
+		return differ("abort", nil, nil, err, wantErr)
+	}
+	if u.State == metastore.UploadOpen {
+		u.State, u.Ended = metastore.UploadAborted, h.p.clock.Now()
+		h.model.garbage[u.Content] = true
+	}
+	return differ("abort", got, u.Content, err, nil)
+}
+
+func (h *history) session(ctx context.Context, s metastore.Store, id string, left int64) error {
+	now := h.p.clock.Now()
+	want := metastore.Session{ID: id, Total: left, Left: left, Created: now, Expires: now.Add(2 * time.Hour)}
+	var wantErr error
+	if _, ok := h.model.sessions[id]; ok {
+		wantErr = metastore.ErrExists
+	} else {
+		h.model.sessions[id] = want
+	}
+	got, err := s.CreateSession(ctx, want, nil)
+	return differ("create session", got, want, err, wantErr)
+}
+
+func (h *history) use(ctx context.Context, s metastore.Store, id, key string) error {
+	m, now := h.model, h.p.clock.Now()
+	var once *metastore.Idempotency
+	if key != "" {
+		once = idem(id, key)
+	}
+	got, err := s.UseSession(ctx, id, once)
+	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(metastore.IdempotencyMemory)) {
+		return differ("use replayed", got, o.outcome, err, nil)
+	}
+	want, ok := m.sessions[id]
+	switch {
+	case !ok || !now.Before(want.Expires.Add(metastore.SessionMemory)):
+		return differ("use", nil, nil, err, metastore.ErrNotFound)
+	case !now.Before(want.Expires):
+		return differ("use", nil, nil, err, metastore.ErrExpired)
+	case want.Left == 0:
+		return differ("use", nil, nil, err, metastore.ErrExhausted)
+	}
+	want.Left--
+	m.sessions[id] = want
+	if key != "" {
+		m.once[id+key] = modelOnce{outcome: want, at: now}
+	}
+	return differ("use", got, want, err, nil)
+}
+
+// settle compares the garbage with the model's, and drops it.
+func (h *history) settle() error {
+	s, ctx, m := h.handles[0], h.p.ctx, h.model
+	garbage, err := s.GarbageContents(ctx, h.p.clock.Now(), metastore.ContentID{}, 10_000)
+	if err != nil {
+		return err
+	}
+	var moved []string
+	for _, id := range garbage {
+		extents, err := s.Extents(ctx, id, metastore.Position{}, 100)
+		if err != nil {
+			return err
+		}
+		if !m.garbage[id] { // made by the store for the parts that were replaced
+			for _, e := range extents {
+				moved = append(moved, e.Key)
+			}
+		}
+		delete(m.garbage, id)
+		if err := errors.Join(s.DropExtents(ctx, id, positions(extents)), s.DropContent(ctx, id)); err != nil {
+			return err
+		}
+	}
+	slices.Sort(moved)
+	slices.Sort(m.moved)
+	if len(m.garbage) > 0 || !slices.Equal(moved, m.moved) {
+		return fmt.Errorf("not garbage: %v; replaced extents that are garbage: %v, want %v", m.garbage, moved, m.moved)
+	}
+	for name := range m.blobs { // the garbage took nothing along that is live
+		if err := h.get(ctx, s, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

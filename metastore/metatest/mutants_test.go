@@ -1,0 +1,283 @@
+package metatest_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sluice/metastore"
+	"sluice/metastore/metatest"
+	"sluice/metastore/sqlstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// harness gives a harness over SQLite whose handles are broken by breakIt.
+func harness(tb testing.TB, breakIt func(metatest.Handle) metatest.Handle) *metatest.Harness {
+	path := filepath.Join(tb.TempDir(), "meta.db")
+	clock := metatest.NewClock()
+	return metatest.NewHarness(clock, func() (metatest.Handle, error) {
+		s, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: clock.Now})
+		if err != nil {
+			return nil, err
+		}
+		return breakIt(s), nil
+	})
+}
+
+// TestBrokenStoresAreCaught runs single checks on stores that are broken on
+// purpose, and on the honest one.
+func TestBrokenStoresAreCaught(t *testing.T) {
+	checks := map[string]metatest.Check{}
+	for _, c := range metatest.Checks() {
+		if _, twice := checks[c.Name]; twice {
+			t.Fatalf("two checks are called %s", c.Name)
+		}
+		checks[c.Name] = c
+	}
+	for _, m := range []struct {
+		name    string
+		breakIt func(metatest.Handle) metatest.Handle
+		caught  []string // by each of these checks
+	}{
+		{"charges twice", func(h metatest.Handle) metatest.Handle { return chargesTwice{h} }, []string{"sessions/use", "sessions/racing-uses"}},
+		{"both get the last chunkset", func(h metatest.Handle) metatest.Handle { return losesCharge{h} }, []string{"sessions/last-chunkset", "sessions/racing-uses"}},
+		{"two creators win", func(h metatest.Handle) metatest.Handle { return asksBefore{h} }, []string{"blobs/racing-creators"}},
+		{"acknowledges before the commit", func(h metatest.Handle) metatest.Handle { return &writesLater{Handle: h} }, []string{"blobs/acknowledged"}},
+		{"re-sent part wins over complete", func(h metatest.Handle) metatest.Handle { return partWins{h} }, []string{"uploads/ended"}},
+		{"complete ignores the revision", func(h metatest.Handle) metatest.Handle { return anyRevision{h} }, []string{"uploads/revision"}},
+		{"ignores the idempotency key", func(h metatest.Handle) metatest.Handle { return noIdempotency{h} }, []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
+		{"forgets the request's hash", func(h metatest.Handle) metatest.Handle { return noHash{h} }, []string{"idempotency/hash"}},
+		{"complete forgets the guard", func(h metatest.Handle) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-guard"}},
+		{"listing skips a name at a page border", func(h metatest.Handle) metatest.Handle { return skips{h} }, []string{"list/pages", "list/random", "names/long"}},
+		{"overwrite loses the garbage", func(h metatest.Handle) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
+		{"cuts long names", func(h metatest.Handle) metatest.Handle { return cutsNames{h} }, []string{"names/long", "blobs/oversize"}},
+		{"takes stale extents", func(h metatest.Handle) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
+		{"charges for a cancelled call", func(h metatest.Handle) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
+	} {
+		for _, name := range m.caught {
+			t.Run(m.name+"/"+name, func(t *testing.T) {
+				check, ok := checks[name]
+				if !ok {
+					t.Fatalf("there is no check %s", name)
+				}
+				h := harness(t, m.breakIt)
+				err := check.Run(t.Context(), h)
+				if cerr := h.Close(); cerr != nil {
+					t.Fatal(cerr)
+				}
+				if err == nil {
+					t.Fatal("the broken store passed")
+				}
+				t.Logf("caught: %v", err)
+
+				honest := harness(t, func(h metatest.Handle) metatest.Handle { return h })
+				if err := errors.Join(check.Run(t.Context(), honest), honest.Close()); err != nil {
+					t.Fatalf("the honest store failed: %v", err)
+				}
+			})
+		}
+	}
+}
+
+type chargesTwice struct{ metatest.Handle }
+
+func (s chargesTwice) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
+	out, err := s.Handle.UseSession(ctx, id, idem)
+	if err != nil {
+		return out, err
+	}
+	again, err := s.Handle.UseSession(ctx, id, nil)
+	if err != nil { // nothing left for the second charge
+		return out, nil
+	}
+	return again, nil
+}
+
+// losesCharge reads, and writes what it makes of that: a charge that came
+// between is lost.
+type losesCharge struct{ metatest.Handle }
+
+func (s losesCharge) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
+	before, err := s.Session(ctx, id)
+	if err != nil {
+		return before, err
+	}
+	out, err := s.Handle.UseSession(ctx, id, idem)
+	if errors.Is(err, metastore.ErrExhausted) && before.Left > 0 {
+		before.Left--
+		return before, nil
+	}
+	return out, err
+}
+
+// asksBefore asks the guard outside of the transaction.
+type asksBefore struct{ metatest.Handle }
+
+func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	if guard != nil {
+		var current *metastore.Blob
+		if found, err := s.Blob(ctx, b.Account, b.Name); err == nil {
+			current = &found
+		}
+		if err := guard(current); err != nil {
+			return metastore.Blob{}, err
+		}
+	}
+	return s.Handle.CommitBlob(ctx, b, extents, nil)
+}
+
+// writesLater answers a commit at once and keeps it in memory, where its own
+// reads find it, until the next one.
+type writesLater struct {
+	metatest.Handle
+	mu      sync.Mutex
+	pending *metastore.Blob
+	extents []metastore.Extent
+}
+
+func (s *writesLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, _ metastore.Guard) (metastore.Blob, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending != nil {
+		if _, err := s.Handle.CommitBlob(ctx, *s.pending, s.extents, nil); err != nil {
+			return metastore.Blob{}, err
+		}
+	}
+	s.pending, s.extents = &b, extents
+	return b, nil
+}
+
+func (s *writesLater) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending != nil && s.pending.Account == account && s.pending.Name == name {
+		return *s.pending, nil
+	}
+	return s.Handle.Blob(ctx, account, name)
+}
+
+// partWins lets a part that comes after the complete change the blob.
+type partWins struct{ metatest.Handle }
+
+func (s partWins) PutPart(ctx context.Context, id string, p metastore.Part, extents []metastore.Extent) error {
+	err := s.Handle.PutPart(ctx, id, p, extents)
+	if !errors.Is(err, metastore.ErrCommitted) {
+		return err
+	}
+	u, err := s.Upload(ctx, id)
+	if err != nil {
+		return err
+	}
+	content := u.Content
+	content[15]++
+	_, err = s.CommitBlob(ctx, metastore.Blob{Account: u.Account, Name: u.Name, Content: content, Size: p.Size, CRC64: p.CRC64}, extents, nil)
+	if err != nil {
+		return err
+	}
+	return metastore.ErrCommitted
+}
+
+// anyRevision completes an upload that changed meanwhile.
+type anyRevision struct{ metatest.Handle }
+
+func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
+	u, err := s.Upload(ctx, id)
+	if err != nil {
+		return u, err
+	}
+	return s.Handle.CompleteUpload(ctx, id, u.Revision, size, crc64, guard)
+}
+
+type noIdempotency struct{ metatest.Handle }
+
+func (s noIdempotency) UseSession(ctx context.Context, id string, _ *metastore.Idempotency) (metastore.Session, error) {
+	return s.Handle.UseSession(ctx, id, nil)
+}
+
+func (s noIdempotency) CreateSession(ctx context.Context, session metastore.Session, _ *metastore.Idempotency) (metastore.Session, error) {
+	return s.Handle.CreateSession(ctx, session, nil)
+}
+
+// noHash replays an outcome to any request with the key.
+type noHash struct{ metatest.Handle }
+
+func (s noHash) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
+	if idem != nil {
+		idem = &metastore.Idempotency{Scope: idem.Scope, Key: idem.Key}
+	}
+	return s.Handle.UseSession(ctx, id, idem)
+}
+
+type noGuard struct{ metatest.Handle }
+
+func (s noGuard) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, _ metastore.Guard) (metastore.Upload, error) {
+	return s.Handle.CompleteUpload(ctx, id, revision, size, crc64, nil)
+}
+
+// skips leaves the first name of every page but the first out.
+type skips struct{ metatest.Handle }
+
+func (s skips) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
+	page, err := s.Handle.ListBlobs(ctx, q)
+	if q.After != "" && len(page.Blobs) > 0 {
+		page.Blobs = page.Blobs[1:]
+	}
+	return page, err
+}
+
+// losesGarbage forgets the content that a commit replaced.
+type losesGarbage struct{ metatest.Handle }
+
+func (s losesGarbage) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	old, before := s.Blob(ctx, b.Account, b.Name)
+	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	if before != nil || err != nil {
+		return out, err
+	}
+	list, err := s.Extents(ctx, old.Content, metastore.Position{}, 1000)
+	if err != nil {
+		return out, err
+	}
+	var all []metastore.Position
+	for _, e := range list {
+		all = append(all, metastore.Position{Part: e.Part, Offset: e.Offset})
+	}
+	return out, errors.Join(s.DropExtents(ctx, old.Content, all), s.DropContent(ctx, old.Content))
+}
+
+// cutsNames keeps the first 2,000 bytes of a name.
+type cutsNames struct{ metatest.Handle }
+
+func cut(name string) string { return name[:min(len(name), 2000)] }
+
+func (s cutsNames) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	b.Name = cut(b.Name)
+	return s.Handle.CommitBlob(ctx, b, extents, guard)
+}
+
+func (s cutsNames) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+	return s.Handle.Blob(ctx, account, cut(name))
+}
+
+// takesStale makes every extent look young.
+type takesStale struct{ metatest.Handle }
+
+func (s takesStale) PutPart(ctx context.Context, id string, p metastore.Part, extents []metastore.Extent) error {
+	for i := range extents {
+		extents[i].Created = extents[0].Created
+	}
+	return s.Handle.PutPart(ctx, id, p, extents)
+}
+
+// ignoresContext uses a chunkset for a caller that has gone.
+type ignoresContext struct{ metatest.Handle }
+
+func (s ignoresContext) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
+	out, err := s.Handle.UseSession(context.WithoutCancel(ctx), id, idem)
+	return out, errors.Join(err, ctx.Err())
+}

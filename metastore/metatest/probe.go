@@ -1,0 +1,231 @@
+package metatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"sluice/metastore"
+)
+
+// probe is a check at work. Its methods end the check at the first thing that
+// is wrong, and may only be called from the check's own goroutine.
+type probe struct {
+	ctx   context.Context
+	h     *Harness
+	clock *Clock
+	store metastore.Store // the first handle
+	keys  int             // made so far
+}
+
+// wrong is what a probe panics with to end its check.
+type wrong struct{ err error }
+
+// check makes a Check of a function that works with a probe.
+func check(name string, fn func(p *probe)) Check {
+	return Check{Name: name, Run: func(ctx context.Context, h *Harness) (err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				w, ok := r.(wrong)
+				if !ok {
+					panic(r)
+				}
+				err = fmt.Errorf("%s: %w", name, w.err)
+			}
+		}()
+		p := &probe{ctx: ctx, h: h, clock: h.Clock}
+		p.store = p.open()
+		fn(p)
+		return nil
+	}}
+}
+
+func (p *probe) fail(format string, a ...any) { panic(wrong{fmt.Errorf(format, a...)}) }
+
+// must ends the check unless the condition holds.
+func (p *probe) must(ok bool, format string, a ...any) {
+	if !ok {
+		p.fail(format, a...)
+	}
+}
+
+// ok ends the check on an error.
+func (p *probe) ok(err error, format string, a ...any) {
+	if err != nil {
+		p.fail("%s: %w", fmt.Sprintf(format, a...), err)
+	}
+}
+
+// is ends the check unless err is target.
+func (p *probe) is(err, target error, format string, a ...any) {
+	if !errors.Is(err, target) {
+		p.fail("%s: got error %v, want %v", fmt.Sprintf(format, a...), err, target)
+	}
+}
+
+// same reports whether two answers are the same. A list without entries may be
+// nil or not.
+func same(a, b any) bool {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	if x.Kind() == reflect.Slice && y.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {
+		return x.Type() == y.Type()
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// equal ends the check unless both are the same.
+func (p *probe) equal(got, want any, format string, a ...any) {
+	if !same(got, want) {
+		p.fail("%s:\n got %+v\nwant %+v", fmt.Sprintf(format, a...), got, want)
+	}
+}
+
+// open gives another handle.
+func (p *probe) open() metastore.Store {
+	s, err := p.h.Open()
+	p.ok(err, "open")
+	return s
+}
+
+// reopen closes every handle and gives the probe a new one.
+func (p *probe) reopen() {
+	p.ok(p.h.Close(), "close")
+	p.store = p.open()
+}
+
+// race runs n functions at once and gives their errors.
+func race(n int, fn func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = fn(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
+}
+
+const mib = 1 << 20
+
+// content makes a fresh content id.
+func (p *probe) content() metastore.ContentID { return metastore.NewContentID(p.clock.Now()) }
+
+// key makes a fresh object key.
+func (p *probe) key() string {
+	p.keys++
+	return fmt.Sprintf("%02x-key-%d", p.keys%256, p.keys)
+}
+
+// extent makes an extent with a key of its own.
+func (p *probe) extent(part int, off, size int64) metastore.Extent {
+	e := metastore.Extent{Part: part, Offset: off, Size: size, Key: p.key(), Created: p.clock.Now()}
+	for at := int64(0); at < size; at += mib {
+		e.Blocks = append(e.Blocks, uint32(off+at)*2654435761+uint32(part))
+	}
+	return e
+}
+
+// extents makes the extents of a part of this size.
+func (p *probe) extents(part int, size int64) []metastore.Extent {
+	var list []metastore.Extent
+	for off := int64(0); off < size; off += metastore.MaxExtentSize {
+		list = append(list, p.extent(part, off, min(metastore.MaxExtentSize, size-off)))
+	}
+	return list
+}
+
+// inline makes an extent that holds its bytes.
+func (p *probe) inline(part int, off int64, body []byte) metastore.Extent {
+	return metastore.Extent{Part: part, Offset: off, Size: int64(len(body)), Blocks: []uint32{uint32(len(body))}, Body: body}
+}
+
+// put commits a blob of one extent, and gives it as it was stored.
+func (p *probe) put(account, name string) (metastore.Blob, metastore.Extent) {
+	e := p.extent(0, 0, 100)
+	b, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: account, Name: name, Content: p.content(), Size: 100, CRC64: 7},
+		[]metastore.Extent{e}, nil)
+	p.ok(err, "commit of %q", name)
+	return b, e
+}
+
+// stored is an extent as Extents gives it back.
+func stored(extents ...metastore.Extent) []metastore.Extent {
+	list := make([]metastore.Extent, len(extents))
+	for i, e := range extents {
+		list[i] = e
+		list[i].Created = metastore.Extent{}.Created
+	}
+	return list
+}
+
+// allExtents gives every extent of a content.
+func (p *probe) allExtents(id metastore.ContentID) []metastore.Extent {
+	list, err := p.store.Extents(p.ctx, id, metastore.Position{}, 1_000_000)
+	p.ok(err, "extents of %v", id)
+	return list
+}
+
+// garbage gives every content that is garbage now.
+func (p *probe) garbage() []metastore.ContentID {
+	list, err := p.store.GarbageContents(p.ctx, p.clock.Now(), metastore.ContentID{}, 1_000_000)
+	p.ok(err, "garbage")
+	return list
+}
+
+// isGarbage reports whether a content is garbage.
+func (p *probe) isGarbage(id metastore.ContentID) bool {
+	for _, g := range p.garbage() {
+		if g == id {
+			return true
+		}
+	}
+	return false
+}
+
+// begin begins an upload with this id.
+func (p *probe) begin(id, account, name string) metastore.Upload {
+	u, err := p.store.BeginUpload(p.ctx, metastore.Upload{ID: id, Account: account, Name: name, Content: p.content(), PartSize: 100})
+	p.ok(err, "begin")
+	return u
+}
+
+// part puts a part of one extent, and gives the extent.
+func (p *probe) part(id string, index int, size int64) metastore.Extent {
+	e := p.extent(index, 0, size)
+	p.ok(p.store.PutPart(p.ctx, id, metastore.Part{Index: index, Size: size, CRC64: uint64(size)}, []metastore.Extent{e}), "part %d", index)
+	return e
+}
+
+// upload gives an upload's state.
+func (p *probe) upload(id string) metastore.Upload {
+	u, err := p.store.Upload(p.ctx, id)
+	p.ok(err, "upload")
+	return u
+}
+
+// complete completes an upload as it stands.
+func (p *probe) complete(id string) metastore.Upload {
+	u := p.upload(id)
+	u, err := p.store.CompleteUpload(p.ctx, id, u.Revision, u.Bytes, 42, nil)
+	p.ok(err, "complete")
+	return u
+}
+
+// purge purges until nothing is left to do, and tells how much was done.
+func (p *probe) purge() int {
+	total := 0
+	for {
+		n, err := p.store.Purge(p.ctx, 100)
+		p.ok(err, "purge")
+		if n == 0 {
+			return total
+		}
+		total += n
+	}
+}

@@ -1,0 +1,191 @@
+package metatest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"sluice/metastore"
+)
+
+func uploadRaceChecks() []Check {
+	return []Check{
+		check("uploads/race-parts-complete", func(p *probe) { uploadRace(p, false, false) }),
+		check("uploads/race-abort", func(p *probe) { uploadRace(p, true, false) }),
+		check("uploads/race-purge", func(p *probe) { uploadRace(p, false, true) }),
+		check("uploads/race-all", func(p *probe) { uploadRace(p, true, true) }),
+		check("uploads/race-completes", uploadRaceCompletes),
+	}
+}
+
+// ledger notes which parts were acknowledged.
+type ledger struct {
+	sync.Mutex
+	acked []metastore.Extent
+}
+
+// uploadRace sends parts again beside a complete, an abort and a purge, over
+// two handles, and looks whether what is left fits together.
+func uploadRace(p *probe, abort, idle bool) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 12 {
+		id, name := fmt.Sprint("upload", round), fmt.Sprint("name", round)
+		p.begin(id, "a", name)
+		var led ledger
+		for i := range 3 {
+			led.acked = append(led.acked, p.part(id, i, 10))
+		}
+		if idle { // exactly at the limit: a part that comes first saves the upload
+			p.clock.Advance(metastore.UploadIdleLimit)
+		}
+		extents := make([]metastore.Extent, 12)
+		for i := range extents {
+			extents[i] = p.extent(i%3, 0, int64(20+i))
+		}
+		errs := race(len(extents)+6, func(i int) error {
+			s := handles[i%2]
+			switch {
+			case i < len(extents):
+				return led.resend(p, s, id, extents[i])
+			case i < len(extents)+3:
+				return completeAsItStands(p, s, id)
+			case abort && i == len(extents)+4:
+				_, err := s.AbortUpload(p.ctx, id)
+				return ended(err)
+			case idle && i == len(extents)+5:
+				_, err := s.Purge(p.ctx, 10)
+				return err
+			}
+			return nil
+		})
+		p.ok(errors.Join(errs...), "round %d", round)
+		p.consistent(id, "a", name, led.acked)
+	}
+}
+
+// ended lets those errors pass that an upload gives to the loser of a race.
+func ended(err error) error {
+	if errors.Is(err, metastore.ErrAborted) || errors.Is(err, metastore.ErrCommitted) {
+		return nil
+	}
+	return err
+}
+
+func (l *ledger) resend(p *probe, s metastore.Store, id string, e metastore.Extent) error {
+	err := s.PutPart(p.ctx, id, metastore.Part{Index: e.Part, Size: e.Size}, []metastore.Extent{e})
+	if err == nil {
+		l.Lock()
+		defer l.Unlock()
+		l.acked = append(l.acked, e)
+	}
+	return ended(err)
+}
+
+func completeAsItStands(p *probe, s metastore.Store, id string) error {
+	u, err := s.Upload(p.ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = s.CompleteUpload(p.ctx, id, u.Revision, u.Bytes, 1, nil)
+	if errors.Is(err, metastore.ErrRevision) {
+		return nil
+	}
+	return ended(err)
+}
+
+// consistent looks whether an upload, its blob, its parts and the garbage fit
+// together, and whether every acknowledged extent is still known.
+func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
+	u := p.upload(id)
+	garbage := map[string]bool{} // keys
+	for _, g := range p.garbage() {
+		for _, e := range p.allExtents(g) {
+			p.must(!garbage[e.Key], "extent %s is garbage twice", e.Key)
+			garbage[e.Key] = true
+		}
+	}
+	var keys []string
+	for _, e := range acked {
+		keys = append(keys, e.Key)
+	}
+	free, err := p.store.Unreferenced(p.ctx, keys)
+	p.ok(err, "unreferenced")
+	p.must(len(free) == 0, "acknowledged extents %v are forgotten", free)
+
+	b, err := p.store.Blob(p.ctx, account, name)
+	switch u.State {
+	case metastore.UploadAborted:
+		p.is(err, metastore.ErrNotFound, "blob of an aborted upload")
+		p.must(p.isGarbage(u.Content), "the content of an aborted upload is not garbage")
+		for _, k := range keys {
+			p.must(garbage[k], "extent %s of an aborted upload is not garbage", k)
+		}
+		return
+	case metastore.UploadCommitted:
+		p.ok(err, "blob of a committed upload")
+		p.must(b.Content == u.Content && b.Size == u.Bytes, "blob of %d bytes, upload of %d", b.Size, u.Bytes)
+	default:
+		p.is(err, metastore.ErrNotFound, "blob of an open upload")
+	}
+	p.must(!p.isGarbage(u.Content), "the content of an upload that is %s is garbage", u.State)
+	parts, err := p.store.Parts(p.ctx, id, -1, 1000)
+	p.ok(err, "parts")
+	live := p.allExtents(u.Content)
+	p.must(len(live) == len(parts), "%d extents of %d parts", len(live), len(parts))
+	for i, e := range live {
+		p.must(e.Part == parts[i].Index && e.Size == parts[i].Size, "extent %+v of part %+v", e, parts[i])
+		p.must(!garbage[e.Key], "extent %s is live and garbage", e.Key)
+		garbage[e.Key] = true
+	}
+	for _, k := range keys {
+		p.must(garbage[k], "acknowledged extent %s is neither live nor garbage", k)
+	}
+}
+
+// uploadRaceCompletes lets two uploads and a PUT race for one name that must
+// not be taken: one wins.
+func uploadRaceCompletes(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 10 {
+		name := fmt.Sprint("name", round)
+		var uploads []metastore.Upload
+		for i := range 4 {
+			id := fmt.Sprint(round, "-", i)
+			p.begin(id, "a", name)
+			p.part(id, 0, int64(10+i))
+			uploads = append(uploads, p.upload(id))
+		}
+		put := metastore.Blob{Account: "a", Name: name, Content: p.content(), Size: 3}
+		e := p.extent(0, 0, 3)
+		errs := race(5, func(i int) error {
+			if i == 4 {
+				_, err := handles[0].CommitBlob(p.ctx, put, []metastore.Extent{e}, createOnly)
+				return err
+			}
+			u := uploads[i]
+			_, err := handles[i%2].CompleteUpload(p.ctx, u.ID, u.Revision, u.Bytes, 1, createOnly)
+			return err
+		})
+		winner := -1
+		for i, err := range errs {
+			if err == nil {
+				p.must(winner < 0, "round %d: %d and %d both created the blob", round, winner, i)
+				winner = i
+				continue
+			}
+			p.is(err, errRefused, "creator %d", i)
+			if i < 4 {
+				p.equal(p.upload(uploads[i].ID), uploads[i], "upload of a loser")
+			}
+		}
+		p.must(winner >= 0, "round %d: nobody created the blob", round)
+		b, err := p.store.Blob(p.ctx, "a", name)
+		p.ok(err, "blob")
+		want := put.Content
+		if winner < 4 {
+			want = uploads[winner].Content
+		}
+		p.equal(b.Content, want, "content of the winner")
+		p.must(len(p.garbage()) == 0, "losers left garbage")
+	}
+}

@@ -1,0 +1,169 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+// headLen is how much of a name stands in the key of its row.
+const headLen = 2000
+
+// name is a blob's name as the columns hold it. The slices are never nil,
+// because nil is NULL.
+type name struct {
+	head, hash, tail []byte
+}
+
+func splitName(s string) name {
+	if len(s) <= headLen {
+		return name{head: []byte(s), hash: []byte{}, tail: []byte{}}
+	}
+	tail := []byte(s[headLen:])
+	hash := sha256.Sum256(tail)
+	return name{head: []byte(s[:headLen]), hash: hash[:], tail: tail}
+}
+
+// blobColumns are scanned by blobFields.
+const blobColumns = `content, size, crc64, part_size, sha256, content_type, modified, expires`
+
+func blobFields(b *metastore.Blob) args {
+	return args{
+		(*contentID)(&b.Content), (*integer)(&b.Size), (*crc)(&b.CRC64), (*integer)(&b.PartSize),
+		&b.SHA256, &b.ContentType, (*instant)(&b.Modified), (*instant)(&b.Expires),
+	}
+}
+
+// expired reports whether the time of a blob or session is over. The zero time
+// never comes.
+func expired(expires, now time.Time) bool {
+	return !expires.IsZero() && !now.Before(expires)
+}
+
+// Blob implements metastore.Blobs.
+func (s *Store) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+	var b metastore.Blob
+	err := s.read(ctx, func(t *tx) error {
+		var found bool
+		var err error
+		b, found, err = t.blob(account, name)
+		switch {
+		case err != nil:
+			return err
+		case !found || expired(b.Expires, t.now.Add(-metastore.ExpiredBlobGrace)):
+			return metastore.ErrNotFound
+		case expired(b.Expires, t.now):
+			return metastore.ErrExpired
+		}
+		return nil
+	})
+	if err != nil {
+		return metastore.Blob{}, fmt.Errorf("blob: %w", err)
+	}
+	return b, nil
+}
+
+// blob finds a row, expired or not.
+func (t *tx) blob(account, blobName string) (metastore.Blob, bool, error) {
+	b := metastore.Blob{Account: account, Name: blobName}
+	n := splitName(blobName)
+	found, err := t.row(
+		`SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		args{[]byte(account), n.head, n.hash}, blobFields(&b)...)
+	return b, found, err
+}
+
+// CommitBlob implements metastore.Blobs.
+func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	if err := checkExtents(extents, 0, b.Size); err != nil {
+		return metastore.Blob{}, err
+	}
+	b.PartSize = 0
+	b.Expires = truncate(b.Expires)
+	err := s.write(ctx, func(t *tx) error {
+		if err := checkAge(extents, t.now); err != nil {
+			return err
+		}
+		b.Modified = t.now
+		if err := t.replaceBlob(b, guard, false); err != nil {
+			return err
+		}
+		return t.addExtents(b.Content, extents)
+	})
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	return b, nil
+}
+
+// replaceBlob writes b's row in place of the one of that name, whose content
+// becomes garbage.
+func (t *tx) replaceBlob(b metastore.Blob, guard metastore.Guard, createOnly bool) error {
+	old, found, err := t.blob(b.Account, b.Name)
+	if err != nil {
+		return err
+	}
+	live := found && !expired(old.Expires, t.now)
+	if err := ask(guard, old, live); err != nil {
+		return err
+	}
+	if createOnly && live {
+		return fmt.Errorf("blob: %w", metastore.ErrExists)
+	}
+	n := splitName(b.Name)
+	_, err = t.exec(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET content = excluded.content,
+			size = excluded.size, crc64 = excluded.crc64, part_size = excluded.part_size,
+			sha256 = excluded.sha256, content_type = excluded.content_type,
+			modified = excluded.modified, expires = excluded.expires`,
+		[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
+		bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires))
+	if err != nil || !found {
+		return err
+	}
+	return t.addGarbage(old.Content)
+}
+
+// ask puts the question to a guard.
+func ask(guard metastore.Guard, current metastore.Blob, live bool) error {
+	if guard == nil {
+		return nil
+	}
+	if !live {
+		return guard(nil)
+	}
+	return guard(&current)
+}
+
+// DeleteBlob implements metastore.Blobs.
+func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard metastore.Guard) (metastore.ContentID, bool, error) {
+	var old metastore.Blob
+	var found bool
+	err := s.write(ctx, func(t *tx) (err error) {
+		if old, found, err = t.blob(account, name); err != nil {
+			return err
+		}
+		if err := ask(guard, old, found && !expired(old.Expires, t.now)); err != nil || !found {
+			return err
+		}
+		return t.removeBlob(account, splitName(name), old.Content)
+	})
+	if err != nil || !found {
+		return metastore.ContentID{}, false, err
+	}
+	return old.Content, true, nil
+}
+
+// removeBlob deletes a row; its content becomes garbage.
+func (t *tx) removeBlob(account string, n name, content metastore.ContentID) error {
+	_, err := t.exec(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		[]byte(account), n.head, n.hash)
+	if err != nil {
+		return err
+	}
+	return t.addGarbage(content)
+}

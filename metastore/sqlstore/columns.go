@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+// truncate gives a time as it is stored: to the microsecond, in UTC.
+func truncate(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// micros is the column of a time; the zero time is NULL.
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// blocksColumn is the column of an extent's block checksums.
+func blocksColumn(blocks []uint32) []byte {
+	b := make([]byte, 0, 4*len(blocks))
+	for _, c := range blocks {
+		b = binary.BigEndian.AppendUint32(b, c)
+	}
+	return b
+}
+
+// bytesColumn is the column of bytes that may be missing: nil is NULL.
+func bytesColumn(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// The types below scan a column into a field without the reflection that
+// database/sql falls back to.
+
+type integer int64
+
+func (i *integer) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("%T is not an integer", src)
+	}
+	*i = integer(v)
+	return nil
+}
+
+type crc uint64
+
+func (c *crc) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("%T is not a CRC", src)
+	}
+	*c = crc(v)
+	return nil
+}
+
+type instant time.Time
+
+func (i *instant) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*i = instant{}
+	case int64:
+		*i = instant(time.UnixMicro(v).UTC())
+	default:
+		return fmt.Errorf("%T is not a time", src)
+	}
+	return nil
+}
+
+type contentID metastore.ContentID
+
+func (c *contentID) Scan(src any) error {
+	b, ok := src.([]byte)
+	if !ok || len(b) != len(c) {
+		return fmt.Errorf("%T of %d bytes is not a content id", src, len(b))
+	}
+	copy(c[:], b)
+	return nil
+}
+
+type blocks []uint32
+
+func (b *blocks) Scan(src any) error {
+	raw, ok := src.([]byte)
+	if !ok || len(raw)%4 != 0 {
+		return fmt.Errorf("%T of %d bytes is not a list of block checksums", src, len(raw))
+	}
+	*b = make(blocks, 0, len(raw)/4)
+	for ; len(raw) > 0; raw = raw[4:] {
+		*b = append(*b, binary.BigEndian.Uint32(raw))
+	}
+	return nil
+}
+
+// optionalText scans NULL as the empty string.
+type optionalText string
+
+func (s *optionalText) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*s = ""
+	case []byte:
+		*s = optionalText(v)
+	default:
+		return fmt.Errorf("%T is not bytes", src)
+	}
+	return nil
+}

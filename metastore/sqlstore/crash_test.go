@@ -1,0 +1,266 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+)
+
+// runChild does the job of a re-executed test binary on the database at path.
+func runChild(job, path string) error {
+	s, err := OpenSQLite(path, Options{})
+	if err != nil {
+		return err
+	}
+	switch job {
+	case "write":
+		return writeForEver(s)
+	case "fail":
+		return writeUntilStopped(s, path)
+	}
+	return fmt.Errorf("no job %q", job)
+}
+
+// crashSession is used by the children.
+const crashSession, crashChunksets = "session", 1 << 40
+
+// writeForEver commits from many goroutines, and prints a line for each
+// acknowledgement.
+func writeForEver(s *Store) error {
+	ctx := context.Background()
+	errs := make(chan error)
+	for g := range 16 {
+		go func() {
+			for i := 0; ; i++ {
+				name := fmt.Sprintf("%d-%d-%d", os.Getpid(), g, i)
+				if err := writeOne(ctx, s, name, g); err != nil {
+					errs <- err
+					return
+				}
+			}
+		}()
+	}
+	return <-errs
+}
+
+func writeOne(ctx context.Context, s *Store, name string, kind int) error {
+	switch kind % 3 {
+	case 0:
+		if _, err := s.UseSession(ctx, crashSession, nil); err != nil {
+			return err
+		}
+		_, err := fmt.Println("use")
+		return err
+	case 1:
+		u, err := s.BeginUpload(ctx, metastore.Upload{ID: name, Account: "a", Name: name, Content: metastore.NewContentID(time.Now())})
+		if err != nil {
+			return err
+		}
+		e := metastore.Extent{Size: 3, Key: name, Created: time.Now()}
+		if err := s.PutPart(ctx, name, metastore.Part{Size: 3}, []metastore.Extent{e}); err != nil {
+			return err
+		}
+		if _, err := s.CompleteUpload(ctx, name, u.Revision+1, 3, 1, nil); err != nil {
+			return err
+		}
+	default:
+		b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3}
+		if _, err := s.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Body: []byte("abc")}}, nil); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Println("blob", name)
+	return err
+}
+
+// child starts a job in another process.
+func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$", path)
+	cmd.Env = append(os.Environ(), childEnv+"="+job)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(out)
+}
+
+// TestKilled kills a process that writes, again and again, and looks for
+// everything that it had acknowledged.
+func TestKilled(t *testing.T) {
+	path := databasePath(t)
+	s, err := OpenSQLite(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.CreateSession(t.Context(), metastore.Session{
+		ID: crashSession, Total: crashChunksets, Left: crashChunksets, Expires: time.Now().Add(time.Hour),
+	}, nil)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	var uses, issued int64
+	for range 5 {
+		cmd, lines := child(t, "write", path)
+		for n := 1 + rand.IntN(1500); lines.Scan(); n-- {
+			if n == 0 {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if name, ok := strings.CutPrefix(lines.Text(), "blob "); ok {
+				names = append(names, name)
+			} else {
+				uses++
+			}
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the process ended by itself")
+		}
+		issued += 6 // each of its goroutines that use may have done so unheard
+		verifyCrashed(t, path, names, uses, issued)
+	}
+	if len(names) == 0 || uses == 0 {
+		t.Fatalf("%d blobs and %d uses were acknowledged", len(names), uses)
+	}
+}
+
+// verifyCrashed looks for acknowledged blobs, and for a number of uses that is
+// at least the acknowledged and at most the issued.
+func verifyCrashed(t *testing.T, path string, names []string, uses, unheard int64) {
+	t.Helper()
+	s, err := OpenSQLite(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, name := range names {
+		b, err := s.Blob(t.Context(), "a", name)
+		if err != nil {
+			t.Fatalf("acknowledged blob %s: %v", name, err)
+		}
+		extents, err := s.Extents(t.Context(), b.Content, metastore.Position{}, 10)
+		if err != nil || len(extents) != 1 || extents[0].Size != 3 {
+			t.Fatalf("extents of the acknowledged blob %s: %+v, %v", name, extents, err)
+		}
+	}
+	session, err := s.Session(t.Context(), crashSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := session.Total - session.Left; used < uses || used > uses+unheard {
+		t.Fatalf("%d uses recovered, %d acknowledged, %d unheard at most", used, uses, unheard)
+	}
+	var check string
+	err = s.read(t.Context(), func(t *tx) error {
+		_, err := t.row("PRAGMA integrity_check", nil, &check)
+		return err
+	})
+	if err != nil || check != "ok" {
+		t.Fatalf("integrity check: %s, %v", check, err)
+	}
+}
+
+// writeUntilStopped makes the file system refuse writes (by the limit of a
+// file's size) beneath a store that works, and tells what follows.
+func writeUntilStopped(s *Store, path string) error {
+	ctx := context.Background()
+	for i := range 50 {
+		if err := s.SetFact(ctx, fmt.Sprint("before", i), "v"); err != nil {
+			return err
+		}
+		fmt.Println("acknowledged", fmt.Sprint("before", i))
+	}
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	limit := syscall.Rlimit{Cur: 4096, Max: syscall.RLIM_INFINITY & (1<<63 - 1)}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			name := fmt.Sprint("after", i)
+			err := s.SetFact(ctx, name, strings.Repeat("v", int(info.Size())))
+			switch {
+			case err == nil:
+				fmt.Println("acknowledged", name)
+			case errors.Is(err, metastore.ErrUnknownOutcome):
+				fmt.Println("unknown", name)
+			default:
+				fmt.Println("refused", name)
+			}
+		})
+	}
+	wg.Wait()
+	if err := s.SetFact(ctx, "last", "v"); !errors.Is(err, ErrStopped) {
+		return fmt.Errorf("a write after an I/O error: %w", err)
+	}
+	if err := s.Err(); !errors.Is(err, ErrStopped) {
+		return fmt.Errorf("Err after an I/O error: %w", err)
+	}
+	if _, err := s.Fact(ctx, "before0"); err != nil {
+		return fmt.Errorf("a read after an I/O error: %w", err)
+	}
+	fmt.Println("stopped")
+	return nil
+}
+
+// TestStopsAfterIOError runs a store into an I/O error in another process: it
+// takes no more writes, goes on reading, and works when it is opened anew.
+func TestStopsAfterIOError(t *testing.T) {
+	path := databasePath(t)
+	cmd, lines := child(t, "fail", path)
+	facts := map[string]string{}
+	stopped := false
+	for lines.Scan() {
+		what, name, _ := strings.Cut(lines.Text(), " ")
+		if name != "" {
+			facts[name] = what
+		}
+		stopped = stopped || what == "stopped"
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !stopped {
+		t.Fatal("the store did not stop")
+	}
+	s := openAt(t, path, Options{})
+	for name, what := range facts {
+		_, err := s.Fact(t.Context(), name)
+		switch {
+		case what == "acknowledged" && err != nil:
+			t.Errorf("the acknowledged %s: %v", name, err)
+		case what == "refused" && !errors.Is(err, metastore.ErrNotFound):
+			t.Errorf("the refused %s: %v", name, err)
+		}
+	}
+	if err := s.SetFact(t.Context(), "anew", "v"); err != nil {
+		t.Errorf("a write to the store opened anew: %v", err)
+	}
+}

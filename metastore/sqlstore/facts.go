@@ -1,0 +1,47 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/metastore"
+)
+
+// Fact implements metastore.Facts.
+func (s *Store) Fact(ctx context.Context, name string) (string, error) {
+	var value string
+	err := s.read(ctx, func(t *tx) error {
+		found, err := t.row(`SELECT value FROM facts WHERE name = $1`, args{[]byte(name)}, &value)
+		if err == nil && !found {
+			err = fmt.Errorf("fact %s: %w", name, metastore.ErrNotFound)
+		}
+		return err
+	})
+	return value, err
+}
+
+// SetFact implements metastore.Facts.
+func (s *Store) SetFact(ctx context.Context, name, value string) error {
+	return s.write(ctx, func(t *tx) error {
+		n, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
+			[]byte(name), []byte(value))
+		if err == nil && n == 0 {
+			err = fmt.Errorf("fact %s: %w", name, metastore.ErrExists)
+		}
+		return err
+	})
+}
+
+// Empty implements metastore.Facts.
+func (s *Store) Empty(ctx context.Context) (bool, error) {
+	var rows int64
+	err := s.read(ctx, func(t *tx) error {
+		_, err := t.row(`SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM blobs LIMIT 1) a)
+			+ (SELECT COUNT(*) FROM (SELECT 1 FROM uploads LIMIT 1) a)
+			+ (SELECT COUNT(*) FROM (SELECT 1 FROM sessions LIMIT 1) a)
+			+ (SELECT COUNT(*) FROM (SELECT 1 FROM channels LIMIT 1) a)
+			+ (SELECT COUNT(*) FROM (SELECT 1 FROM garbage LIMIT 1) a)`, nil, (*integer)(&rows))
+		return err
+	})
+	return rows == 0, err
+}

@@ -1,0 +1,55 @@
+package sqlstore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"sluice/metastore"
+)
+
+// once runs do and remembers its result, in the same transaction; or, when
+// idem was remembered before, returns that result and has no effect. An error
+// is not remembered.
+func once[T any](t *tx, idem *metastore.Idempotency, do func() (T, error)) (T, error) {
+	var zero, out T
+	if idem == nil {
+		return do()
+	}
+	id := idempotencyID(idem)
+	var request, outcome []byte
+	found, err := t.row(`SELECT request, outcome FROM idempotency WHERE id = $1 AND created > $2`,
+		args{id, t.now.Add(-metastore.IdempotencyMemory).UnixMicro()}, &request, &outcome)
+	if err != nil {
+		return zero, err
+	}
+	if found {
+		if !bytes.Equal(request, idem.Hash[:]) {
+			return zero, metastore.ErrIdempotencyReuse
+		}
+		if err := json.Unmarshal(outcome, &out); err != nil {
+			return zero, fmt.Errorf("sqlstore: remembered outcome: %w", err)
+		}
+		return out, nil
+	}
+	if out, err = do(); err != nil {
+		return zero, err
+	}
+	if outcome, err = json.Marshal(out); err != nil {
+		return zero, fmt.Errorf("sqlstore: outcome: %w", err)
+	}
+	_, err = t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (id) DO UPDATE SET request = excluded.request, outcome = excluded.outcome, created = excluded.created`,
+		id, idem.Hash[:], outcome, micros(t.now))
+	return out, err
+}
+
+// idempotencyID hashes scope and key; the length keeps them apart.
+func idempotencyID(idem *metastore.Idempotency) []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(len(idem.Scope)))
+	b = append(append(b, idem.Scope...), idem.Key...)
+	sum := sha256.Sum256(b)
+	return sum[:]
+}

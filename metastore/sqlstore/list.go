@@ -1,0 +1,194 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+
+	"sluice/metastore"
+)
+
+// groupedRows is how many rows a query asks for when names are grouped: behind
+// a group the next query begins elsewhere.
+const groupedRows = 100
+
+// ListBlobs implements metastore.Blobs.
+func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
+	var page metastore.Page
+	err := s.snapshot(ctx, func(t *tx) (err error) {
+		page, err = t.list(q)
+		return err
+	})
+	return page, err
+}
+
+func (t *tx) list(q metastore.ListQuery) (page metastore.Page, err error) {
+	c := newNameCursor(t, q)
+	defer func() {
+		if cerr := c.close(); err == nil {
+			err = cerr
+		}
+	}()
+	last := ""
+	for {
+		ok, err := c.next()
+		if err != nil || !ok || !strings.HasPrefix(c.blob.Name, q.Prefix) {
+			return page, err
+		}
+		group := groupOf(c.blob.Name, q)
+		listed := group == "" || group > q.After
+		if listed && len(page.Blobs)+len(page.Prefixes) == q.Limit {
+			page.Next = last
+			return page, nil
+		}
+		if group == "" {
+			page.Blobs = append(page.Blobs, c.blob)
+			last = c.blob.Name
+			continue
+		}
+		if listed {
+			page.Prefixes = append(page.Prefixes, group)
+			last = group
+		}
+		behind, ok := successor(group)
+		if !ok {
+			return page, nil
+		}
+		if err := c.seek(behind); err != nil {
+			return page, err
+		}
+	}
+}
+
+// groupOf gives the group that a name is listed under, or "" when it is listed
+// itself.
+func groupOf(name string, q metastore.ListQuery) string {
+	if q.Delimiter == "" {
+		return ""
+	}
+	i := strings.Index(name[len(q.Prefix):], q.Delimiter)
+	if i < 0 {
+		return ""
+	}
+	return name[:len(q.Prefix)+i+len(q.Delimiter)]
+}
+
+// successor gives the first string, in byte order, that is greater than all
+// that begin with s; false when there is none.
+func successor(s string) (string, bool) {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] != 0xff {
+			return s[:i] + string([]byte{s[i] + 1}), true
+		}
+	}
+	return "", false
+}
+
+// nameCursor walks over an account's unexpired blobs in the order of their
+// names, and can jump ahead. Names shorter than headLen come straight in the
+// order of the key. Longer ones that share their head are in the key by a
+// hash; they are read by an index of their own, one head at a time.
+type nameCursor struct {
+	t       *tx
+	account string
+	size    int // rows a query asks for
+
+	from   string // the cursor stands before the first name not less than it
+	inHead bool   // the query at work is over the names that begin with from[:headLen]
+	rows   rows
+	open   bool
+	got    int // rows of the query at work
+
+	head, tail string
+	blob       metastore.Blob // the one that next found
+	fields     args           // the first column is the head, or the tail in a query over one head
+}
+
+func newNameCursor(t *tx, q metastore.ListQuery) *nameCursor {
+	c := &nameCursor{t: t, account: q.Account, size: q.Limit + 1}
+	if q.Delimiter != "" {
+		c.size = min(c.size, groupedRows)
+	}
+	c.blob.Account = q.Account
+	// The least string greater than s is s and a zero byte.
+	c.from = max(q.Prefix, q.After+"\x00")
+	if q.After == "" {
+		c.from = q.Prefix
+	}
+	c.inHead = len(c.from) >= headLen
+	c.fields = append(args{nil}, blobFields(&c.blob)...)
+	return c
+}
+
+// seek moves the cursor before the first name not less than from.
+func (c *nameCursor) seek(from string) error {
+	c.from = from
+	c.inHead = len(from) >= headLen
+	return c.close()
+}
+
+func (c *nameCursor) close() error {
+	if !c.open {
+		return nil
+	}
+	c.open = false
+	return c.rows.close()
+}
+
+// next finds the next blob; false at the end of the account.
+func (c *nameCursor) next() (bool, error) {
+	for {
+		if err := c.query(); err != nil {
+			return false, err
+		}
+		ok, err := c.rows.next(c.fields)
+		switch {
+		case err != nil:
+			return false, err
+		case ok && !c.inHead && len(c.head) == headLen:
+			if err := c.seek(c.head); err != nil {
+				return false, err
+			}
+		case ok:
+			c.got++
+			c.blob.Name = c.head + c.tail
+			return true, nil
+		case c.got == c.size: // the query ended at its limit
+			if err := c.seek(c.blob.Name + "\x00"); err != nil {
+				return false, err
+			}
+		case c.inHead:
+			behind := c.from[:headLen] + "\x00"
+			if err := c.seek(behind); err != nil {
+				return false, err
+			}
+			c.inHead = false
+		default:
+			return false, nil
+		}
+	}
+}
+
+// query opens the query that the cursor needs, unless one is open.
+func (c *nameCursor) query() (err error) {
+	if c.open {
+		return nil
+	}
+	c.got = 0
+	now := c.t.now.UnixMicro()
+	if c.inHead {
+		c.head, c.fields[0] = c.from[:headLen], &c.tail
+		c.rows, err = c.t.open(`SELECT name_tail, `+blobColumns+` FROM blobs
+			WHERE account = $1 AND name_head = $2 AND length(name_head) = 2000 AND name_tail >= $3
+				AND (expires IS NULL OR expires > $4)
+			ORDER BY name_tail LIMIT ($5 + 0)`,
+			args{[]byte(c.account), []byte(c.head), []byte(c.from[headLen:]), now, int64(c.size)})
+	} else {
+		c.tail, c.fields[0] = "", &c.head
+		c.rows, err = c.t.open(`SELECT name_head, `+blobColumns+` FROM blobs
+			WHERE account = $1 AND name_head >= $2 AND (expires IS NULL OR expires > $3)
+			ORDER BY name_head, name_hash LIMIT ($4 + 0)`,
+			args{[]byte(c.account), []byte(c.from), now, int64(c.size)})
+	}
+	c.open = err == nil
+	return err
+}

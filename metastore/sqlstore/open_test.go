@@ -1,0 +1,180 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"sluice/metastore"
+)
+
+func TestDurabilitySettings(t *testing.T) {
+	path := databasePath(t)
+	for range 2 { // fresh, and opened again
+		s, err := OpenSQLite(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mode, sync, err := s.Durability(t.Context())
+		if err != nil || mode != "wal" || sync != 2 {
+			t.Errorf("journal_mode %q, synchronous %d, error %v; want wal, 2", mode, sync, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRefusesWithoutDurability gives the check a connection that would not
+// sync its commits.
+func TestRefusesWithoutDurability(t *testing.T) {
+	path := databasePath(t)
+	openAt(t, path, Options{})
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	if err := checkDurable(c); err != nil {
+		t.Fatalf("a good connection was refused: %v", err)
+	}
+	if err := c.run("PRAGMA synchronous=NORMAL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkDurable(c); err == nil {
+		t.Fatal("a connection with synchronous=NORMAL was accepted")
+	}
+}
+
+func TestReadersCannotWrite(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	err := s.read(t.Context(), func(tx *tx) error {
+		_, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2)`, []byte("n"), []byte("v"))
+		return err
+	})
+	if err == nil {
+		t.Fatal("a reading connection wrote")
+	}
+}
+
+func TestRefusesNewerDatabase(t *testing.T) {
+	path := databasePath(t)
+	s := openAt(t, path, Options{})
+	err := s.write(t.Context(), func(tx *tx) error {
+		_, err := tx.exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSQLite(path, Options{}); !errors.Is(err, metastore.ErrNewer) {
+		t.Fatalf("open of a newer database: %v, want ErrNewer", err)
+	}
+}
+
+// TestMigrationIsOneTransaction breaks the second of two migrations: neither
+// may be left.
+func TestMigrationIsOneTransaction(t *testing.T) {
+	path := databasePath(t)
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	list, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list = append(list, migration{int64(len(list)) + 1, "CREATE TABLE more (x BIGINT); CREATE TABLE more (x BIGINT);"})
+	if err := c.run(sqliteBegin); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrateTo(c, list); err == nil {
+		t.Fatal("a broken migration succeeded")
+	}
+	if err := c.run("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	var tables integer
+	if err := c.row(`SELECT COUNT(*) FROM sqlite_master`, &tables); err != nil || tables != 0 {
+		t.Fatalf("%d tables and indexes left, error %v", tables, err)
+	}
+	openAt(t, path, Options{})
+}
+
+func TestRacingFirstOpens(t *testing.T) {
+	for range 5 {
+		path := databasePath(t)
+		const n = 6
+		stores, errs := make([]*Store, n), make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				stores[i], errs[i] = OpenSQLite(path, Options{Readers: 1})
+				if errs[i] == nil {
+					errs[i] = stores[i].SetFact(t.Context(), fmt.Sprint(i), "value")
+				}
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			if _, err := stores[0].Fact(t.Context(), fmt.Sprint(n-1-i)); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, s := range stores {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestOpenPaths opens databases whose paths mean something in a URI.
+func TestOpenPaths(t *testing.T) {
+	for _, name := range []string{"a b?c#d%41&e=f;g.db", "ü'\".db", "~.db"} {
+		path := filepath.Join(t.TempDir(), name)
+		openAt(t, path, Options{})
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := OpenSQLite(filepath.Join(t.TempDir(), "missing", "meta.db"), Options{}); err == nil {
+		t.Error("a database was opened in a folder that is missing", s.Close())
+	}
+	garbage := databasePath(t)
+	if err := os.WriteFile(garbage, make([]byte, 5000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := OpenSQLite(garbage, Options{}); err == nil {
+		t.Error("a file that is no database was opened", s.Close())
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s, err := OpenSQLite(databasePath(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("Err of an open store: %v", err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, readErr := s.Fact(t.Context(), "fact")
+	_, useErr := s.UseSession(t.Context(), "session", nil)
+	for _, err := range []error{readErr, useErr, s.SetFact(t.Context(), "fact", "value"), s.Err()} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v, want ErrClosed", err)
+		}
+	}
+}

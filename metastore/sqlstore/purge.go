@@ -1,0 +1,137 @@
+package sqlstore
+
+import (
+	"context"
+
+	"sluice/metastore"
+)
+
+// Purge implements metastore.Garbage.
+func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	var total int
+	err := s.write(ctx, func(t *tx) error {
+		total = 0
+		for _, purge := range []func(*tx, int) (int, error){
+			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeSessions, (*tx).purgeIdempotency,
+		} {
+			n, err := purge(t, limit)
+			if err != nil {
+				return err
+			}
+			total += n
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return total, nil
+}
+
+// purgeIdleUploads aborts the open uploads that had no part for too long.
+func (t *tx) purgeIdleUploads(limit int) (int, error) {
+	type idle struct {
+		id      []byte
+		content metastore.ContentID
+	}
+	var list []idle
+	var u idle
+	err := t.each(`SELECT id, content FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
+		args{t.now.Add(-metastore.UploadIdleLimit).UnixMicro(), int64(limit)}, args{&u.id, (*contentID)(&u.content)},
+		func() (bool, error) {
+			list = append(list, u)
+			return true, nil
+		})
+	if err != nil {
+		return 0, err
+	}
+	for _, u := range list {
+		if err := t.abort(u.id, u.content); err != nil {
+			return 0, err
+		}
+	}
+	return len(list), nil
+}
+
+// purgeEndedUploads forgets ended uploads, their part rows first: an upload
+// with more parts than the limit takes several calls.
+func (t *tx) purgeEndedUploads(limit int) (int, error) {
+	type ended struct {
+		id, content []byte
+	}
+	var list []ended
+	var u ended
+	err := t.each(`SELECT id, content FROM uploads WHERE ended IS NOT NULL AND ended <= $1 ORDER BY ended LIMIT $2`,
+		args{t.now.Add(-metastore.UploadMemory).UnixMicro(), int64(limit)}, args{&u.id, &u.content},
+		func() (bool, error) {
+			list = append(list, u)
+			return true, nil
+		})
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	for _, u := range list {
+		n, err := t.exec(`DELETE FROM parts WHERE content = $1 AND idx IN
+			(SELECT p.idx FROM parts p WHERE p.content = $1 ORDER BY p.idx LIMIT $2)`, u.content, int64(limit-done))
+		if err != nil {
+			return 0, err
+		}
+		if done += int(n); done >= limit {
+			break
+		}
+		if _, err := t.exec(`DELETE FROM uploads WHERE id = $1`, u.id); err != nil {
+			return 0, err
+		}
+		if done++; done >= limit {
+			break
+		}
+	}
+	return done, nil
+}
+
+// purgeBlobs removes the blobs that are long expired.
+func (t *tx) purgeBlobs(limit int) (int, error) {
+	type row struct {
+		account string
+		name    name
+		content metastore.ContentID
+	}
+	var list []row
+	var r row
+	err := t.each(`SELECT account, name_head, name_hash, content FROM blobs
+		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
+		args{t.now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
+		args{&r.account, &r.name.head, &r.name.hash, (*contentID)(&r.content)},
+		func() (bool, error) {
+			list = append(list, r)
+			return true, nil
+		})
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range list {
+		// A driver may give empty bytes as nil, which would be NULL.
+		n := name{head: append([]byte{}, r.name.head...), hash: append([]byte{}, r.name.hash...)}
+		if err := t.removeBlob(r.account, n, r.content); err != nil {
+			return 0, err
+		}
+	}
+	return len(list), nil
+}
+
+// purgeSessions forgets the sessions whose time of memory is over.
+func (t *tx) purgeSessions(limit int) (int, error) {
+	n, err := t.exec(`DELETE FROM sessions WHERE id IN
+		(SELECT s.id FROM sessions s WHERE s.expires <= $1 ORDER BY s.expires LIMIT $2)`,
+		t.now.Add(-metastore.SessionMemory).UnixMicro(), int64(limit))
+	return int(n), err
+}
+
+// purgeIdempotency forgets the keys whose time of memory is over.
+func (t *tx) purgeIdempotency(limit int) (int, error) {
+	n, err := t.exec(`DELETE FROM idempotency WHERE id IN
+		(SELECT i.id FROM idempotency i WHERE i.created <= $1 ORDER BY i.created LIMIT $2)`,
+		t.now.Add(-metastore.IdempotencyMemory).UnixMicro(), int64(limit))
+	return int(n), err
+}

@@ -1,0 +1,94 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+)
+
+// readers is a pool of connections for reads.
+type readers struct {
+	free   chan *conn
+	closed chan struct{}
+}
+
+func newReaders(n int, open func() (*conn, error)) (*readers, error) {
+	r := &readers{free: make(chan *conn, n), closed: make(chan struct{})}
+	for range n {
+		c, err := open()
+		if err != nil {
+			for len(r.free) > 0 {
+				err = errors.Join(err, (<-r.free).close())
+			}
+			return nil, err
+		}
+		r.free <- c
+	}
+	return r, nil
+}
+
+// close waits for the reads at work and closes the connections.
+func (r *readers) close() error {
+	close(r.closed)
+	var errs []error
+	for range cap(r.free) {
+		errs = append(errs, (<-r.free).close())
+	}
+	return errors.Join(errs...)
+}
+
+// read runs fn on a connection. ctx counts while it waits for one, and between
+// attempts when the database is busy: a read is short, and to interrupt it
+// would cost every read a goroutine.
+func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
+	for {
+		c, err := r.take(ctx)
+		if err != nil {
+			return err
+		}
+		t := &tx{conn: c}
+		err = r.run(t, fn)
+		if t.failed == nil || c.classify(t.failed) != faultBusy {
+			return err
+		}
+	}
+}
+
+// run gives the connection back even when fn panics.
+func (r *readers) run(t *tx, fn func(*tx) error) error {
+	defer func() { r.free <- t.conn }()
+	return fn(t)
+}
+
+func (r *readers) take(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-r.closed:
+		return nil, ErrClosed
+	default:
+	}
+	select {
+	case c := <-r.free:
+		return c, nil
+	case <-r.closed:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// snapshot runs fn in a read transaction.
+func (r *readers) snapshot(ctx context.Context, fn func(*tx) error) error {
+	return r.read(ctx, func(t *tx) (err error) {
+		if _, err := t.exec("BEGIN"); err != nil {
+			return err
+		}
+		defer func() {
+			if _, rerr := t.exec("ROLLBACK"); err == nil {
+				err = rerr
+			}
+		}()
+		return fn(t)
+	})
+}

@@ -1,0 +1,111 @@
+// Package sqlstore keeps the metadata of sluice in an SQL database: it is the
+// one implementation of metastore.Store for every SQL engine.
+//
+// All SQL text is portable ($n parameters, INSERT ... ON CONFLICT, UPDATE ...
+// WHERE). What differs between engines (opening, how a write transaction is
+// run, where reads go, the meaning of an engine's errors, the lock around the
+// migrations) stands behind the small struct engine; sqlite.go fills it for
+// the embedded engine. The verbs are files by aggregate.
+//
+// Invariants of the tables:
+//   - an object key stands in at most one extent (a unique index);
+//   - a content is referenced by one blob or one open upload, or it is in
+//     garbage, never both: the transaction that takes the reference away adds
+//     it to garbage;
+//   - an upload's content becomes the blob's at its completion, so completing
+//     moves no rows; the old extents of a part that is sent again move to a
+//     fresh content that is garbage from the start.
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/metastore"
+)
+
+// Errors of this package beside those of the contract.
+var (
+	// ErrClosed: the store was closed. The call had no effect.
+	ErrClosed = errors.New("sqlstore: closed")
+	// ErrStopped: the engine met an I/O error and the store takes no writes
+	// until it is opened anew. The call had no effect. Reads go on.
+	ErrStopped = errors.New("sqlstore: stopped after an I/O error, open the store anew")
+)
+
+// Options of a store. The zero value is good for production.
+type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Readers is the number of connections for reads; 0 means 4 to 8, by the
+	// number of processors.
+	Readers int
+}
+
+// Store is a metastore.Store over an SQL engine. Its methods may be called at
+// once from many goroutines, and many stores, in one process or in several,
+// may be open on the same database.
+type Store struct {
+	now  func() time.Time
+	eng  engine
+	uses uses
+}
+
+var _ metastore.Store = (*Store)(nil)
+
+// engine is what differs between SQL engines.
+type engine struct {
+	// write runs fn in a write transaction that is isolated from all others,
+	// and returns nil once it is durable. fn may run more than once, in
+	// another transaction each time. An error of fn is returned as it is and
+	// undoes what fn did. ctx counts only until fn starts.
+	write func(ctx context.Context, fn func(*tx) error) error
+	// read runs fn, which makes one query. It may run more than once.
+	read func(ctx context.Context, fn func(*tx) error) error
+	// snapshot runs fn with all its queries on one state of the database. It
+	// may run more than once.
+	snapshot func(ctx context.Context, fn func(*tx) error) error
+	// err tells why no writes are taken, nil while they are.
+	err func() error
+	// close ends everything that the engine runs and holds.
+	close func() error
+}
+
+func newStore(eng engine, opt Options) *Store {
+	now := opt.Now
+	if now == nil {
+		now = time.Now
+	}
+	s := &Store{now: func() time.Time { return truncate(now()) }, eng: eng}
+	s.uses.store = s
+	return s
+}
+
+// Close finishes the transaction in flight, fails the calls that wait, and
+// gives everything back. Calls after it are ErrClosed.
+func (s *Store) Close() error { return s.eng.close() }
+
+// Err tells why the store takes no writes: ErrStopped with its cause, or
+// ErrClosed. It is nil while writes are taken.
+func (s *Store) Err() error { return s.eng.err() }
+
+func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
+	return s.eng.write(ctx, s.atNow(fn))
+}
+
+func (s *Store) read(ctx context.Context, fn func(*tx) error) error {
+	return s.eng.read(ctx, s.atNow(fn))
+}
+
+func (s *Store) snapshot(ctx context.Context, fn func(*tx) error) error {
+	return s.eng.snapshot(ctx, s.atNow(fn))
+}
+
+// atNow reads the clock inside the transaction, each time that fn runs.
+func (s *Store) atNow(fn func(*tx) error) func(*tx) error {
+	return func(t *tx) error {
+		t.now = s.now()
+		return fn(t)
+	}
+}

@@ -1,0 +1,127 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+// fault is what an engine's error means.
+type fault int
+
+const (
+	faultOther  fault = iota
+	faultBusy         // another connection holds the lock: try again
+	faultFull         // no space left
+	faultIO           // reading, writing or syncing failed
+	faultUnique       // a key exists already
+)
+
+// tx is what a verb works on: a connection within a transaction. It remembers
+// what its runner must know: whether anything was changed, and whether the
+// engine failed, after which the transaction may be gone.
+//
+// Statements run under no caller's context. Some engines undo the whole
+// transaction when a context ends in a statement, and every statement here is
+// short.
+type tx struct {
+	conn    *conn
+	now     time.Time // to the microsecond, UTC
+	changed bool
+	failed  error // the first error of the engine
+}
+
+// exec runs a statement and tells how many rows it changed.
+func (t *tx) exec(query string, in ...any) (int64, error) {
+	n, err := t.conn.exec(query, in)
+	if err != nil {
+		return 0, t.fail(err)
+	}
+	if n > 0 {
+		t.changed = true
+	}
+	return n, nil
+}
+
+// row scans the only row of a query into out; false when there is none.
+func (t *tx) row(query string, in args, out ...any) (bool, error) {
+	rows, err := t.open(query, in)
+	if err != nil {
+		return false, err
+	}
+	found, err := rows.next(out)
+	if cerr := rows.close(); err == nil {
+		err = cerr
+	}
+	return found, err
+}
+
+// each scans the rows of a query into out, one after the other, and calls fn
+// after each, until fn returns false or an error.
+func (t *tx) each(query string, in, out args, fn func() (bool, error)) error {
+	rows, err := t.open(query, in)
+	if err != nil {
+		return err
+	}
+	for more := true; more; {
+		if more, err = rows.next(out); err == nil && more {
+			more, err = fn()
+		}
+		if err != nil {
+			return errors.Join(err, rows.close())
+		}
+	}
+	return rows.close()
+}
+
+// rows is an open result within a transaction.
+type rows struct {
+	tx     *tx
+	result result
+}
+
+func (t *tx) open(query string, in args) (rows, error) {
+	r, err := t.conn.query(query, in)
+	if err != nil {
+		return rows{}, t.fail(err)
+	}
+	return rows{tx: t, result: r}, nil
+}
+
+// next scans the next row into out; false at the end.
+func (r rows) next(out args) (bool, error) {
+	ok, err := r.result.next(out)
+	if err != nil {
+		return false, r.tx.fail(err)
+	}
+	return ok, nil
+}
+
+func (r rows) close() error {
+	if err := r.result.rows.Close(); err != nil {
+		return r.tx.fail(err)
+	}
+	return nil
+}
+
+// fail notes an error of the engine and translates it.
+func (t *tx) fail(err error) error {
+	if t.failed == nil {
+		t.failed = err
+	}
+	return translate(t.conn.classify(err), err)
+}
+
+// translate gives an engine's error its meaning in the contract.
+func translate(f fault, err error) error {
+	switch f {
+	case faultFull:
+		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrNoSpace, err)
+	case faultUnique:
+		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrExists, err)
+	default:
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+}

@@ -1,0 +1,276 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/metastore"
+)
+
+// The column uploads.state.
+const (
+	stateOpen = iota
+	stateCommitted
+	stateAborted
+)
+
+var uploadStates = [...]metastore.UploadState{
+	stateOpen:      metastore.UploadOpen,
+	stateCommitted: metastore.UploadCommitted,
+	stateAborted:   metastore.UploadAborted,
+}
+
+// uploadColumns are scanned by uploadRow.
+const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
+	bytes, revision, created, touched, ended, size, crc64, modified`
+
+// uploadRow is an upload as its row is scanned.
+type uploadRow struct {
+	metastore.Upload
+	createOnly, state integer
+}
+
+func (r *uploadRow) fields() args {
+	u := &r.Upload
+	return args{
+		&u.ID, &u.Account, &u.Name, (*contentID)(&u.Content), (*integer)(&u.PartSize), &u.ContentType,
+		(*instant)(&u.Expires), &r.createOnly, &r.state, (*integer)(&u.Bytes), (*integer)(&u.Revision),
+		(*instant)(&u.Created), (*instant)(&u.Touched), (*instant)(&u.Ended),
+		(*integer)(&u.Size), (*crc)(&u.CRC64), (*instant)(&u.Modified),
+	}
+}
+
+func (r *uploadRow) upload() metastore.Upload {
+	u := r.Upload
+	u.CreateOnly = r.createOnly != 0
+	u.State = uploadStates[r.state]
+	return u
+}
+
+// BeginUpload implements metastore.Uploads. ErrExists when the id is taken.
+func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
+	err := s.write(ctx, func(t *tx) error {
+		u = metastore.Upload{
+			ID: u.ID, Account: u.Account, Name: u.Name, Content: u.Content, PartSize: u.PartSize,
+			ContentType: u.ContentType, Expires: truncate(u.Expires), CreateOnly: u.CreateOnly,
+			State: metastore.UploadOpen, Created: t.now, Touched: t.now,
+		}
+		createOnly := int64(0)
+		if u.CreateOnly {
+			createOnly = 1
+		}
+		n, err := t.exec(`INSERT INTO uploads (`+uploadColumns+`)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL)
+			ON CONFLICT (id) DO NOTHING`,
+			[]byte(u.ID), []byte(u.Account), []byte(u.Name), u.Content[:], u.PartSize, []byte(u.ContentType),
+			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now))
+		if err == nil && n == 0 {
+			err = fmt.Errorf("upload: %w", metastore.ErrExists)
+		}
+		return err
+	})
+	if err != nil {
+		return metastore.Upload{}, err
+	}
+	return u, nil
+}
+
+// Upload implements metastore.Uploads.
+func (s *Store) Upload(ctx context.Context, id string) (metastore.Upload, error) {
+	var u metastore.Upload
+	err := s.read(ctx, func(t *tx) (err error) {
+		u, err = t.upload(id)
+		return err
+	})
+	return u, err
+}
+
+// upload finds an upload that is remembered.
+func (t *tx) upload(id string) (metastore.Upload, error) {
+	var r uploadRow
+	found, err := t.row(`SELECT `+uploadColumns+` FROM uploads WHERE id = $1`, args{[]byte(id)}, r.fields()...)
+	if err != nil {
+		return metastore.Upload{}, err
+	}
+	if !found || (!r.Ended.IsZero() && !t.now.Before(r.Ended.Add(metastore.UploadMemory))) {
+		return metastore.Upload{}, fmt.Errorf("upload: %w", metastore.ErrNotFound)
+	}
+	return r.upload(), nil
+}
+
+// PutPart implements metastore.Uploads.
+func (s *Store) PutPart(ctx context.Context, uploadID string, p metastore.Part, extents []metastore.Extent) error {
+	if err := checkExtents(extents, p.Index, p.Size); err != nil {
+		return err
+	}
+	return s.write(ctx, func(t *tx) error {
+		u, err := t.upload(uploadID)
+		if err != nil {
+			return err
+		}
+		switch u.State {
+		case metastore.UploadAborted:
+			return metastore.ErrAborted
+		case metastore.UploadCommitted:
+			return metastore.ErrCommitted
+		}
+		if err := checkAge(extents, t.now); err != nil {
+			return err
+		}
+		return t.putPart(u, p, extents)
+	})
+}
+
+func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.Extent) error {
+	var old int64
+	again, err := t.row(`SELECT size FROM parts WHERE content = $1 AND idx = $2`, args{u.Content[:], int64(p.Index)}, (*integer)(&old))
+	if err != nil {
+		return err
+	}
+	if again {
+		if err := t.discardPart(u.Content, p.Index); err != nil {
+			return err
+		}
+	}
+	_, err = t.exec(`INSERT INTO parts (content, idx, size, crc64) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (content, idx) DO UPDATE SET size = excluded.size, crc64 = excluded.crc64`,
+		u.Content[:], int64(p.Index), p.Size, int64(p.CRC64))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`UPDATE uploads SET bytes = bytes + $2, revision = revision + 1, touched = $3 WHERE id = $1`,
+		[]byte(u.ID), p.Size-old, micros(t.now))
+	if err != nil {
+		return err
+	}
+	return t.addExtents(u.Content, extents)
+}
+
+// discardPart moves the extents of a part that is sent again to a content of
+// their own, which is garbage.
+func (t *tx) discardPart(content metastore.ContentID, part int) error {
+	fresh := metastore.NewContentID(t.now)
+	moved, err := t.moveExtents(content, part, fresh)
+	if err != nil || !moved {
+		return err
+	}
+	return t.addGarbage(fresh)
+}
+
+// Parts implements metastore.Uploads.
+func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([]metastore.Part, error) {
+	var list []metastore.Part
+	err := s.snapshot(ctx, func(t *tx) error {
+		list = nil
+		u, err := t.upload(uploadID)
+		if err != nil {
+			return err
+		}
+		var p metastore.Part
+		var index integer
+		return t.each(`SELECT idx, size, crc64 FROM parts WHERE content = $1 AND idx > $2 ORDER BY idx LIMIT ($3 + 0)`,
+			args{u.Content[:], int64(after), int64(limit)}, args{&index, (*integer)(&p.Size), (*crc)(&p.CRC64)},
+			func() (bool, error) {
+				p.Index = int(index)
+				list = append(list, p)
+				return true, nil
+			})
+	})
+	return list, err
+}
+
+// CompleteUpload implements metastore.Uploads. The commit of an upload with
+// CreateOnly that finds a blob is ErrExists, unless guard refuses it first.
+func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
+	var u metastore.Upload
+	err := s.write(ctx, func(t *tx) (err error) {
+		if u, err = t.upload(id); err != nil {
+			return err
+		}
+		switch {
+		case u.State == metastore.UploadCommitted:
+			return nil
+		case u.State == metastore.UploadAborted:
+			return metastore.ErrAborted
+		case u.Revision != revision:
+			return fmt.Errorf("upload at revision %d, not %d: %w", u.Revision, revision, metastore.ErrRevision)
+		}
+		u.State, u.Ended, u.Modified = metastore.UploadCommitted, t.now, t.now
+		u.Size, u.CRC64 = size, crc64
+		err = t.replaceBlob(metastore.Blob{
+			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
+			PartSize: u.PartSize, ContentType: u.ContentType, Modified: t.now, Expires: u.Expires,
+		}, guard, u.CreateOnly)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(`UPDATE uploads SET state = $2, ended = $3, modified = $3, size = $4, crc64 = $5 WHERE id = $1`,
+			[]byte(id), int64(stateCommitted), micros(t.now), size, int64(crc64))
+		return err
+	})
+	if err != nil {
+		return metastore.Upload{}, err
+	}
+	return u, nil
+}
+
+// AbortUpload implements metastore.Uploads.
+func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID, error) {
+	var content metastore.ContentID
+	err := s.write(ctx, func(t *tx) error {
+		u, err := t.upload(id)
+		if err != nil {
+			return err
+		}
+		content = u.Content
+		switch u.State {
+		case metastore.UploadAborted:
+			return nil
+		case metastore.UploadCommitted:
+			return metastore.ErrCommitted
+		}
+		return t.abort([]byte(id), u.Content)
+	})
+	if err != nil {
+		return metastore.ContentID{}, err
+	}
+	return content, nil
+}
+
+// abort ends an open upload; its parts become garbage.
+func (t *tx) abort(id []byte, content metastore.ContentID) error {
+	_, err := t.exec(`UPDATE uploads SET state = $2, ended = $3 WHERE id = $1`, id, int64(stateAborted), micros(t.now))
+	if err != nil {
+		return err
+	}
+	return t.addGarbage(content)
+}
+
+// ListUploads implements metastore.Uploads. after must be of the same account.
+func (s *Store) ListUploads(ctx context.Context, account, after string, limit int) ([]metastore.Upload, error) {
+	var list []metastore.Upload
+	err := s.snapshot(ctx, func(t *tx) error {
+		list = nil
+		// Before the first: no id is less than the empty one.
+		created, behind := int64(-1<<63), []byte{}
+		if after != "" {
+			u, err := t.upload(after)
+			if err != nil {
+				return err
+			}
+			if u.Account != account {
+				return fmt.Errorf("upload: %w", metastore.ErrNotFound)
+			}
+			created, behind = u.Created.UnixMicro(), []byte(after)
+		}
+		var r uploadRow
+		return t.each(`SELECT `+uploadColumns+` FROM uploads
+			WHERE account = $1 AND state = 0 AND (created, id) > ($2, $3) ORDER BY created, id LIMIT ($4 + 0)`,
+			args{[]byte(account), created, behind, int64(limit)}, r.fields(),
+			func() (bool, error) {
+				list = append(list, r.upload())
+				return true, nil
+			})
+	})
+	return list, err
+}

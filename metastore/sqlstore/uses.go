@@ -1,0 +1,141 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"sluice/metastore"
+)
+
+// uses coalesces the uses of each session: those that arrive while a
+// transaction for it is waiting or in flight become one pair of statements.
+// There is at most one transaction a session at a time, so that on an engine
+// of many writers they do not wait for each other's row.
+type uses struct {
+	store *Store
+
+	mu struct {
+		sync.Mutex
+		// waiting holds the uses of the next transaction of each session that
+		// has one at work.
+		waiting map[string][]*use
+	}
+}
+
+// use is one caller's use of a session.
+type use struct {
+	session metastore.Session
+	err     error
+	done    chan struct{}
+}
+
+// use takes one chunkset. ctx counts until the transaction has begun.
+func (u *uses) use(ctx context.Context, id string) (metastore.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return metastore.Session{}, err
+	}
+	one := &use{done: make(chan struct{})}
+	u.join(id, one)
+	select {
+	case <-one.done:
+	case <-ctx.Done():
+		if u.leave(id, one) {
+			return metastore.Session{}, ctx.Err()
+		}
+		<-one.done
+	}
+	return one.session, one.err
+}
+
+func (u *uses) join(id string, one *use) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.mu.waiting == nil {
+		u.mu.waiting = map[string][]*use{}
+	}
+	list, running := u.mu.waiting[id]
+	u.mu.waiting[id] = append(list, one)
+	if !running {
+		go u.run(id)
+	}
+}
+
+// leave takes a use back; false when its transaction has begun.
+func (u *uses) leave(id string, one *use) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := u.mu.waiting[id]
+	for i := range list {
+		if list[i] == one {
+			u.mu.waiting[id] = append(list[:i:i], list[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// take gives the uses that wait, which can then no longer be taken back.
+func (u *uses) take(id string) []*use {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := u.mu.waiting[id]
+	u.mu.waiting[id] = nil
+	return list
+}
+
+// run makes transactions for a session for as long as uses of it arrive.
+func (u *uses) run(id string) {
+	for {
+		u.transact(id)
+		u.mu.Lock()
+		if len(u.mu.waiting[id]) == 0 {
+			delete(u.mu.waiting, id)
+			u.mu.Unlock()
+			return
+		}
+		u.mu.Unlock()
+	}
+}
+
+// transact settles the uses that wait when its transaction begins, and answers
+// them when it is durable.
+func (u *uses) transact(id string) {
+	var members []*use
+	// Each caller minds his own context.
+	err := u.store.write(context.Background(), func(t *tx) error {
+		if members == nil { // else the transaction is run again
+			members = u.take(id)
+		}
+		return t.settle(id, members)
+	})
+	if err != nil && members == nil {
+		members = u.take(id)
+	}
+	for _, m := range members {
+		if err != nil {
+			m.session, m.err = metastore.Session{}, err
+		}
+		close(m.done)
+	}
+}
+
+// settle grants one chunkset to each use, in order, as far as they go.
+func (t *tx) settle(id string, members []*use) error {
+	if len(members) == 0 {
+		return nil
+	}
+	session, granted, err := t.useSession(id, int64(len(members)))
+	if err != nil {
+		return err
+	}
+	for i, m := range members {
+		if int64(i) < granted {
+			session.Left--
+			m.session, m.err = session, nil
+		} else {
+			m.session, m.err = metastore.Session{}, fmt.Errorf("session: %w", metastore.ErrExhausted)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,373 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/metastore"
+)
+
+// maxBatch is the greatest number of calls that share one commit.
+const maxBatch = 512
+
+// writer runs the write transactions of a single-writer engine on one
+// connection. Calls that arrive while a commit is on its way share the next
+// one, so that the price of a sync is paid by many.
+//
+// Nothing is answered before its commit returned, refusals included: they too
+// may rest on what others in the batch have done.
+type writer struct {
+	conn  *conn
+	begin string        // the statement that begins a write transaction
+	wrote chan struct{} // holds a token when there were commits since the last look
+	done  chan struct{} // closed when the loop has ended
+
+	mu struct {
+		sync.Mutex
+		queue  []*call
+		closed bool
+	}
+	wake    chan struct{} // gets a token when the queue grows or closes
+	stopped atomic.Pointer[error]
+
+	members []*call // of the batch at work; kept for its memory
+}
+
+// call is one closure that waits for its transaction.
+type call struct {
+	fn       func(*tx) error
+	state    atomic.Int32
+	err      error
+	panicked any
+	done     chan struct{}
+}
+
+// The states of a call. From waiting it is either started by the writer or
+// left by its caller.
+const (
+	callWaiting = iota
+	callStarted
+	callLeft
+)
+
+func newWriter(c *conn, begin string) *writer {
+	w := &writer{
+		conn: c, begin: begin,
+		wrote: make(chan struct{}, 1),
+		done:  make(chan struct{}),
+		wake:  make(chan struct{}, 1),
+	}
+	go w.loop()
+	return w
+}
+
+// write runs fn in a batch and waits for its commit. ctx counts until fn
+// starts.
+func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := &call{fn: fn, done: make(chan struct{})}
+	if err := w.enqueue(c); err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if c.state.CompareAndSwap(callWaiting, callLeft) {
+			return ctx.Err()
+		}
+		<-c.done
+	}
+	if c.panicked != nil {
+		panic(c.panicked)
+	}
+	return c.err
+}
+
+func (w *writer) enqueue(c *call) error {
+	if err := w.stop(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.closed {
+		return ErrClosed
+	}
+	w.mu.queue = append(w.mu.queue, c)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// next takes the first call that its caller has not left, and starts it; nil
+// when there is none.
+func (w *writer) next() *call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.mu.queue) > 0 {
+		c := w.mu.queue[0]
+		w.mu.queue[0] = nil
+		if w.mu.queue = w.mu.queue[1:]; len(w.mu.queue) == 0 {
+			w.mu.queue = nil
+		}
+		if c.state.CompareAndSwap(callWaiting, callStarted) {
+			return c
+		}
+	}
+	return nil
+}
+
+// pending reports whether some call still waits.
+func (w *writer) pending() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.mu.queue {
+		if c.state.Load() == callWaiting {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *writer) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.closed
+}
+
+// stop is the reason why the writer takes no more writes, or nil.
+func (w *writer) stop() error {
+	if err := w.stopped.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// stopFor makes the writer refuse all further writes: after a failed sync
+// nobody knows what the disk holds, and a second sync that succeeds proves
+// nothing.
+func (w *writer) stopFor(cause error) {
+	err := fmt.Errorf("%w: %w", ErrStopped, cause)
+	w.stopped.CompareAndSwap(nil, &err)
+}
+
+// close ends the loop after the batch at work, and fails the calls that wait.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.mu.closed = true
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	<-w.done
+}
+
+func (w *writer) loop() {
+	defer close(w.done)
+	for range w.wake {
+		for w.pending() && !w.isClosed() && w.stop() == nil {
+			w.batch()
+			// The callers just answered are likely to call again: let them
+			// join the next batch instead of the one after it.
+			runtime.Gosched()
+		}
+		if w.isClosed() {
+			w.refuse(ErrClosed)
+			return
+		}
+		if err := w.stop(); err != nil {
+			w.refuse(err)
+		}
+	}
+}
+
+// refuse fails the calls that wait.
+func (w *writer) refuse(err error) {
+	for c := w.next(); c != nil; c = w.next() {
+		c.answer(err)
+	}
+}
+
+func (c *call) answer(err error) {
+	c.err = err
+	close(c.done)
+}
+
+// batch runs the calls that wait, and those that join them meanwhile, in one
+// transaction.
+func (w *writer) batch() {
+	if err := w.beginTx(); err != nil {
+		if w.conn.classify(err) == faultBusy {
+			return // another process writes; who waits may leave meanwhile
+		}
+		if c := w.next(); c != nil {
+			c.answer(w.noBegin(err))
+		}
+		return
+	}
+	w.members = w.members[:0]
+	for len(w.members) < maxBatch {
+		c := w.next()
+		if c == nil {
+			break
+		}
+		w.members = append(w.members, c)
+		var undo bool
+		if undo, c.err = w.apply(c); undo {
+			w.rollback()
+			w.oneByOne()
+			return
+		}
+	}
+	if err := w.commit(); err != nil {
+		if errors.Is(err, metastore.ErrNoSpace) && len(w.members) > 1 {
+			w.oneByOne()
+			return
+		}
+		for _, c := range w.members {
+			c.err = err
+		}
+	}
+	w.answerAll()
+}
+
+func (w *writer) answerAll() {
+	for i, c := range w.members {
+		w.members[i] = nil
+		c.answer(c.err)
+	}
+}
+
+// oneByOne runs each member of a batch that was undone in a transaction of its
+// own, so that the one that spoilt it harms only itself.
+func (w *writer) oneByOne() {
+	for _, c := range w.members {
+		c.err = w.alone(c)
+	}
+	w.answerAll()
+}
+
+func (w *writer) alone(c *call) error {
+	for {
+		if err := w.stop(); err != nil {
+			return err
+		}
+		err := w.beginTx()
+		if err == nil {
+			break
+		}
+		if w.conn.classify(err) != faultBusy {
+			return w.noBegin(err)
+		}
+		if w.isClosed() {
+			return ErrClosed
+		}
+	}
+	undo, err := w.apply(c)
+	if undo {
+		w.rollback()
+		return err
+	}
+	if cerr := w.commit(); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+// apply runs one closure, and tells whether the transaction must be undone:
+// because the closure failed after a change, or because the engine failed and
+// may have left the transaction.
+func (w *writer) apply(c *call) (undo bool, err error) {
+	t := &tx{conn: w.conn}
+	c.panicked = nil
+	defer func() {
+		// A panic belongs to the caller's goroutine, not to the writer's.
+		if p := recover(); p != nil {
+			c.panicked, err, undo = p, errors.New("sqlstore: panic in a transaction"), true
+		}
+	}()
+	err = c.fn(t)
+	if t.failed != nil && w.conn.classify(t.failed) == faultIO {
+		w.stopFor(t.failed)
+	}
+	return t.failed != nil || (err != nil && t.changed), err
+}
+
+func (w *writer) beginTx() error { return w.conn.run(w.begin) }
+
+// commit makes the transaction durable. On ErrNoSpace nothing of it was kept.
+func (w *writer) commit() error {
+	err := w.conn.run("COMMIT")
+	if err == nil {
+		w.noteCommit()
+		return nil
+	}
+	w.rollback()
+	switch f := w.conn.classify(err); f {
+	case faultFull, faultBusy:
+		return translate(f, err)
+	default:
+		w.stopFor(err)
+		return fmt.Errorf("sqlstore: commit: %w: %w", metastore.ErrUnknownOutcome, err)
+	}
+}
+
+// rollback undoes the transaction. It may fail because the engine has left the
+// transaction already. If it failed otherwise, the next BEGIN will tell: there
+// is no BEGIN within a transaction.
+func (w *writer) rollback() {
+	_ = w.conn.run("ROLLBACK")
+}
+
+// noBegin is the error of a call for which no transaction could be begun. But
+// for a full disk that says that the connection is of no more use.
+func (w *writer) noBegin(err error) error {
+	if f := w.conn.classify(err); f == faultFull {
+		return translate(f, err)
+	}
+	w.stopFor(err)
+	return w.stop()
+}
+
+// committed waits for a commit since the last one that was noticed; false when
+// quit is closed.
+func (w *writer) committed(quit <-chan struct{}) bool {
+	select {
+	case <-w.wrote:
+		return true
+	case <-quit:
+		return false
+	}
+}
+
+// quiet reports whether no commit comes within d; false at once on quit.
+func (w *writer) quiet(d time.Duration, quit <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.wrote:
+		w.noteCommit()
+		return false
+	case <-quit:
+		return false
+	}
+}
+
+// noteCommit leaves a token for the checkpointer.
+func (w *writer) noteCommit() {
+	select {
+	case w.wrote <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,332 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+)
+
+// gate holds the writer inside a transaction until it is opened, so that what
+// is called meanwhile becomes one batch.
+type gate struct {
+	entered, open chan struct{}
+	result        chan error
+}
+
+func holdWriter(t *testing.T, s *Store) *gate {
+	t.Helper()
+	g := &gate{entered: make(chan struct{}), open: make(chan struct{}), result: make(chan error, 1)}
+	var once sync.Once
+	go func() {
+		g.result <- s.write(context.Background(), func(*tx) error {
+			once.Do(func() { close(g.entered) })
+			<-g.open
+			return nil
+		})
+	}()
+	<-g.entered
+	return g
+}
+
+// queued waits until n calls wait for the writer.
+func queued(w *writer, n int) {
+	for {
+		w.mu.Lock()
+		have := len(w.mu.queue)
+		w.mu.Unlock()
+		if have >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// openWithWriter opens a store of which the test sees the writer.
+func openWithWriter(t *testing.T, path string, opt Options) (*Store, *writer) {
+	t.Helper()
+	e, err := openSQLite(path, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(e.engine(), opt)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, e.writer
+}
+
+func setFact(name string) func(*tx) error {
+	return func(t *tx) error {
+		_, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2)`, []byte(name), []byte("v"))
+		return err
+	}
+}
+
+var errPoison = errors.New("poison")
+
+// TestPoisonedBatch puts closures that fail in every way into one batch with
+// good ones.
+func TestPoisonedBatch(t *testing.T) {
+	s, w := openWithWriter(t, databasePath(t), Options{})
+	g := holdWriter(t, s)
+	type result struct {
+		name string
+		err  error
+	}
+	results := make(chan result, 100)
+	calls := 0
+	call := func(name string, fn func(*tx) error) {
+		calls++
+		go func() {
+			defer func() {
+				if p := recover(); p != nil {
+					results <- result{name, fmt.Errorf("panic: %v", p)}
+				}
+			}()
+			results <- result{name, s.write(context.Background(), fn)}
+		}()
+	}
+	var runs atomic.Int64
+	for i := range 10 {
+		call(fmt.Sprint("good", i), func(t *tx) error {
+			runs.Add(1)
+			return setFact(fmt.Sprint("good", i))(t)
+		})
+	}
+	call("before a change", func(*tx) error { return errPoison })
+	call("after a change", func(t *tx) error {
+		if err := setFact("after a change")(t); err != nil {
+			return err
+		}
+		return errPoison
+	})
+	call("bad statement", func(t *tx) error {
+		if err := setFact("bad statement")(t); err != nil {
+			return err
+		}
+		_, err := t.exec(`INSERT INTO nowhere VALUES ($1)`, int64(1))
+		return err
+	})
+	call("unique", func(t *tx) error {
+		return errors.Join(setFact("unique")(t), setFact("unique")(t))
+	})
+	call("panic", func(t *tx) error {
+		if err := setFact("panic")(t); err != nil {
+			return err
+		}
+		panic("poison")
+	})
+	call("leaves the transaction", func(t *tx) error { // as SQLite does on some errors
+		if err := errors.Join(setFact("leaves the transaction")(t), t.conn.run("ROLLBACK")); err != nil {
+			return err
+		}
+		_, err := t.exec(`INSERT INTO nowhere VALUES ($1)`, int64(1))
+		return err
+	})
+	for i := 10; i < 20; i++ {
+		call(fmt.Sprint("good", i), setFact(fmt.Sprint("good", i)))
+	}
+	queued(w, calls)
+	close(g.open)
+	if err := <-g.result; err != nil {
+		t.Errorf("the call at the head of the batch: %v", err)
+	}
+	for range calls {
+		r := <-results
+		_, err := s.Fact(t.Context(), r.name)
+		good := strings.HasPrefix(r.name, "good")
+		switch {
+		case good && (r.err != nil || err != nil):
+			t.Errorf("%s was harmed: %v; its fact: %v", r.name, r.err, err)
+		case !good && (r.err == nil || !errors.Is(err, metastore.ErrNotFound)):
+			t.Errorf("%q: %v; its fact: %v", r.name, r.err, err)
+		}
+		switch r.name {
+		case "before a change", "after a change":
+			if r.err != errPoison { //nolint:errorlint // returned as it is
+				t.Errorf("%s: %v", r.name, r.err)
+			}
+		case "unique":
+			if !errors.Is(r.err, metastore.ErrExists) {
+				t.Errorf("%s: %v", r.name, r.err)
+			}
+		}
+	}
+	if n := runs.Load(); n < 10 || n > 20 {
+		t.Errorf("10 closures ran %d times", n)
+	}
+	if err := s.SetFact(t.Context(), "later", "v"); err != nil {
+		t.Errorf("after the batch: %v", err)
+	}
+}
+
+// TestCallerLeaves ends contexts of calls that wait, and of one that runs.
+func TestCallerLeaves(t *testing.T) {
+	s, w := openWithWriter(t, databasePath(t), Options{})
+	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := holdWriter(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 2)
+	go func() { left <- s.SetFact(ctx, "left", "v") }()
+	go func() { _, err := s.UseSession(ctx, "session", nil); left <- err }()
+	stays := make(chan error, 1)
+	go func() { stays <- s.SetFact(context.Background(), "stays", "v") }()
+	queued(w, 3)
+	cancel()
+	for range 2 { // they return although the writer is held
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that left: %v", err)
+		}
+	}
+	close(g.open)
+	if err := errors.Join(<-g.result, <-stays); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Fact(t.Context(), "left"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("the fact of a caller that left: %v", err)
+	}
+	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 9 {
+		t.Errorf("the session of a caller that left: %+v, %v", got, err)
+	}
+
+	ctx, cancel = context.WithCancel(t.Context())
+	err := s.write(ctx, func(t *tx) error {
+		cancel()
+		return setFact("begun")(t)
+	})
+	if err != nil {
+		t.Errorf("a call whose context ended after it had begun: %v", err)
+	}
+	if _, err := s.Fact(t.Context(), "begun"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCoalescedUses holds the writer while many use one session: they become
+// one transaction, which grants exactly what is left.
+func TestCoalescedUses(t *testing.T) {
+	s, w := openWithWriter(t, databasePath(t), Options{})
+	const left, callers = 30, 50
+	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Left: left, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := holdWriter(t, s)
+	var sum, won, lost atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			switch got, err := s.UseSession(t.Context(), "session", nil); {
+			case err == nil:
+				won.Add(1)
+				sum.Add(got.Left)
+			case errors.Is(err, metastore.ErrExhausted):
+				lost.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	for {
+		s.uses.mu.Lock()
+		waiting := len(s.uses.mu.waiting["session"])
+		s.uses.mu.Unlock()
+		if waiting == callers {
+			break
+		}
+		runtime.Gosched()
+	}
+	queued(w, 1)
+	w.mu.Lock()
+	if n := len(w.mu.queue); n != 1 {
+		t.Errorf("%d transactions for one session", n)
+	}
+	w.mu.Unlock()
+	close(g.open)
+	wg.Wait()
+	if err := <-g.result; err != nil {
+		t.Error(err)
+	}
+	if won.Load() != left || lost.Load() != callers-left || sum.Load() != left*(left-1)/2 {
+		t.Errorf("%d won, %d lost, sum of what was left %d", won.Load(), lost.Load(), sum.Load())
+	}
+}
+
+// TestBusy lets another process, as it were, hold the write lock for longer
+// than SQLite waits.
+func TestBusy(t *testing.T) {
+	path := databasePath(t)
+	s, w := openWithWriter(t, path, Options{})
+	other, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, other)
+	if err := other.run(sqliteBegin); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	leaver, stayer := make(chan error, 1), make(chan error, 1)
+	go func() { leaver <- s.SetFact(ctx, "leaver", "v") }()
+	go func() { stayer <- s.SetFact(context.Background(), "stayer", "v") }()
+	queued(w, 2)
+	cancel()
+	if err := <-leaver; !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left a busy database: %v", err)
+	}
+	timer := time.NewTimer(busyTimeout + busyTimeout/4) // let SQLite give up at least once
+	defer timer.Stop()
+	select {
+	case err := <-stayer:
+		t.Fatalf("a write beside a held lock: %v", err)
+	case <-timer.C:
+	}
+	if _, err := s.Fact(t.Context(), "stayer"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("a read beside a held lock: %v", err)
+	}
+	if err := other.run("COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stayer; err != nil {
+		t.Errorf("a write after the lock was released: %v", err)
+	}
+}
+
+// TestReadCancelled ends the context of a read that waits for a connection.
+func TestReadCancelled(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{Readers: 1})
+	entered, open, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		result <- s.read(ctx, func(t *tx) error {
+			close(entered)
+			<-open
+			var one integer
+			_, err := t.row("SELECT 1", nil, &one)
+			return err
+		})
+	}()
+	<-entered
+	cancel()
+	if _, err := s.Fact(ctx, "fact"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a read that waits: %v", err)
+	}
+	close(open)
+	if err := <-result; err != nil {
+		t.Errorf("the read at work: %v", err)
+	}
+	if _, err := s.Fact(t.Context(), "fact"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("the next read: %v", err)
+	}
+}
