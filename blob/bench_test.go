@@ -1,0 +1,145 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore/localfs"
+	"sluice/metastore/sqlstore"
+)
+
+// newDurable gives a Service over the stores of a server, on the file system.
+func newDurable(b *testing.B, opt blob.Options) *blob.Service {
+	b.Helper()
+	dir := b.TempDir()
+	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := meta.Close(); err != nil {
+			b.Error(err)
+		}
+		if err := files.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return blob.New(meta, files, opt)
+}
+
+// BenchmarkPut finds where an object of its own becomes cheaper than a row:
+// each size inline and as an object, in one run.
+func BenchmarkPut(b *testing.B) {
+	for _, kib := range []int{1, 4, 8, 16, 32, 64, 128} {
+		for _, inline := range []bool{true, false} {
+			for _, writers := range []int{1, 32} {
+				kind := "object"
+				limit := int64(-1)
+				if inline {
+					kind, limit = "inline", 1<<20
+				}
+				b.Run(fmt.Sprintf("%dKiB/%s/writers=%d", kib, kind, writers), func(b *testing.B) {
+					s := newDurable(b, blob.Options{InlineSize: limit})
+					body := randomBytes(1, kib<<10)
+					b.SetBytes(int64(len(body)))
+					var n atomic.Int64
+					b.SetParallelism(max(1, writers/2)) // times GOMAXPROCS, which is 2 where this was measured
+					b.RunParallel(func(pb *testing.PB) {
+						for pb.Next() {
+							name := strconv.FormatInt(n.Add(1), 10)
+							_, err := s.Put(context.Background(), blob.Put{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body)))
+							if err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkComplete completes uploads of 10,000 parts, every fifth of which was
+// sent twice.
+func BenchmarkComplete(b *testing.B) {
+	ctx := context.Background()
+	s := newDurable(b, blob.Options{})
+	const parts = 10_000
+	for b.Loop() {
+		b.StopTimer()
+		u, err := s.Begin(ctx, blob.Begin{Account: "a", Name: "n", PartSize: 16})
+		if err != nil {
+			b.Fatal(err)
+		}
+		body := randomBytes(1, 16)
+		var next atomic.Int64
+		errs := make(chan error, 64)
+		for range cap(errs) {
+			go func() {
+				for {
+					i := next.Add(1) - 1
+					if i >= parts*6/5 {
+						errs <- nil
+						return
+					}
+					index := int(i)
+					if index >= parts {
+						index = (index - parts) * 5
+					}
+					if err := s.PutPart(ctx, u.ID, index, nil, bytes.NewReader(body), 16); err != nil {
+						errs <- err
+						return
+					}
+				}
+			}()
+		}
+		for range cap(errs) {
+			if err := <-errs; err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if _, err := s.Complete(ctx, u.ID, blob.Totals{}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRead reads whole blobs: what a check of every block costs.
+func BenchmarkRead(b *testing.B) {
+	ctx := context.Background()
+	for _, kib := range []int{4, 1 << 10, 64 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
+			s := newDurable(b, blob.Options{})
+			body := randomBytes(1, kib<<10)
+			if _, err := s.Put(ctx, blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(body)))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					c, err := s.Open(ctx, "a", "n")
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					if _, err := c.WriteRange(ctx, io.Discard, 0, c.Size); err != nil {
+						b.Error(err)
+					}
+					c.Close()
+				}
+			})
+		})
+	}
+}

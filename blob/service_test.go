@@ -1,0 +1,313 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+func TestPutThenReadAnyRange(t *testing.T) {
+	f := newFixture(t, blob.Options{VerifyTTL: time.Minute})
+	const inline = blob.DefaultInlineSize
+	for _, size := range []int{0, 1, inline - 1, inline, inline + 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 2 << 20, 2<<20 + 1, 5<<20 + 7} {
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d known=%t", size, known), func(t *testing.T) {
+				want := randomBytes(uint64(size), size)
+				name := fmt.Sprintf("%d-%t", size, known)
+				declared := int64(size)
+				if !known {
+					declared = bytestore.UnknownSize
+				}
+				b, err := f.Put(context.Background(), blob.Put{Account: "a", Name: name}, iotest.HalfReader(bytes.NewReader(want)), declared)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b.Size != int64(size) {
+					t.Fatalf("size %d, want %d", b.Size, size)
+				}
+				rng := rand.New(rand.NewPCG(uint64(size), 1))
+				for range 20 {
+					off := rng.IntN(size + 1)
+					n := rng.IntN(size - off + 1)
+					if got := f.read(t, name, int64(off), int64(n)); !bytes.Equal(got, want[off:off+n]) {
+						t.Fatalf("range %d+%d differs", off, n)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestETagDependsOnContentAlone(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	body := randomBytes(7, 3<<20+123)
+	f.put(t, "whole", body)
+	want, err := f.Stat(ctx, "a", "whole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, partSize := range []int{1 << 10, 1000 * 7, 1 << 20, 5 << 20} {
+		u := f.begin(t, "parts", int64(partSize))
+		for i := 0; i*partSize < len(body); i++ {
+			f.part(t, u.ID, i, body[i*partSize:min((i+1)*partSize, len(body))])
+		}
+		done, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := blob.ETag(done.Size, done.CRC64); got != blob.ETag(want.Size, want.CRC64) {
+			t.Errorf("parts of %d: ETag %s, by PUT %s", partSize, got, blob.ETag(want.Size, want.CRC64))
+		}
+		if got := f.read(t, "parts", 0, int64(len(body))); !bytes.Equal(got, body) {
+			t.Errorf("parts of %d: content differs", partSize)
+		}
+	}
+}
+
+func TestPutRefusals(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	big := randomBytes(3, 3<<20)
+	otherDigest := sha256.Sum256([]byte("other"))
+	refuse := errors.New("refused by the guard")
+	cases := []struct {
+		name string
+		put  blob.Put
+		body io.Reader
+		size int64
+		want error
+	}{
+		{"short inline", blob.Put{}, strings.NewReader("abc"), 4, blob.ErrIncompleteBody},
+		{"short extent", blob.Put{}, bytes.NewReader(big), int64(len(big)) + 1, blob.ErrIncompleteBody},
+		{"cut extent", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(io.ErrUnexpectedEOF)), int64(len(big)) + 1, blob.ErrIncompleteBody},
+		{"cut chunked", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(io.ErrUnexpectedEOF)), bytestore.UnknownSize, blob.ErrIncompleteBody},
+		{"cut small chunked", blob.Put{}, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(io.ErrUnexpectedEOF)), bytestore.UnknownSize, blob.ErrIncompleteBody},
+		{"wrong digest inline", blob.Put{SHA256: otherDigest[:]}, strings.NewReader("abc"), 3, blob.ErrDigestMismatch},
+		{"wrong digest extent", blob.Put{SHA256: otherDigest[:]}, bytes.NewReader(big), int64(len(big)), blob.ErrDigestMismatch},
+		{"past expiry", blob.Put{Expires: f.clock.Now()}, strings.NewReader("abc"), 3, blob.ErrExpiryPast},
+		{"too large", blob.Put{}, strings.NewReader("abc"), blob.MaxSize + 1, blob.ErrTooLarge},
+		{"guard", blob.Put{Guard: func(*metastore.Blob) error { return refuse }}, iotest.ErrReader(errors.New("the body was read")), 3, refuse},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.put.Account, c.put.Name = "a", "refused"
+			if _, err := f.Put(ctx, c.put, c.body, c.size); !errors.Is(err, c.want) {
+				t.Fatalf("error %v, want %v", err, c.want)
+			}
+			if _, err := f.Stat(ctx, "a", "refused"); !errors.Is(err, metastore.ErrNotFound) {
+				t.Errorf("Stat: %v, want not found", err)
+			}
+			if n := f.objects(t); n != 0 {
+				t.Errorf("%d objects stay behind", n)
+			}
+		})
+	}
+}
+
+func TestPutThatTakesTooLongIsCut(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	body := io.MultiReader(bytes.NewReader(randomBytes(1, 3<<20)), readerFunc(func(p []byte) (int, error) {
+		f.clock.Advance(metastore.MaxExtentAge + time.Second)
+		return len(p), nil
+	}))
+	_, err := f.Put(context.Background(), blob.Put{Account: "a", Name: "slow"}, body, 10<<20)
+	if !errors.Is(err, blob.ErrPutTooLong) {
+		t.Fatalf("error %v, want %v", err, blob.ErrPutTooLong)
+	}
+	if n := f.objects(t); n != 0 {
+		t.Errorf("%d objects stay behind", n)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestFullStoreTakesNothingInButDeletes(t *testing.T) {
+	ctx := context.Background()
+	full := false
+	f := newFixture(t, blob.Options{Space: func(n int64) error {
+		if full || n > 1<<40 {
+			return bytestore.ErrNoSpace
+		}
+		return nil
+	}})
+	f.put(t, "there", randomBytes(1, 1<<20))
+	u := f.begin(t, "upload", 1<<20)
+	full = true
+	if _, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
+		t.Errorf("Put: %v", err)
+	}
+	if err := f.PutPart(ctx, u.ID, 0, nil, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
+		t.Errorf("PutPart: %v", err)
+	}
+	full = false
+	unread := iotest.ErrReader(errors.New("the body was read"))
+	if _, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, unread, 1<<40+1); !errors.Is(err, bytestore.ErrNoSpace) {
+		t.Errorf("Put of more than there is room for: %v", err)
+	}
+	full = true
+	if err := f.Delete(ctx, "a", "there", nil); err != nil {
+		t.Errorf("Delete: %v", err)
+	}
+	if n := f.objects(t); n != 0 {
+		t.Errorf("%d objects after the delete: its space is not free", n)
+	}
+}
+
+func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	body := randomBytes(1, 5<<20)
+	f.put(t, "n", body)
+	first, err := f.Open(ctx, "a", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := f.Open(ctx, "a", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put(t, "n", []byte("new"))
+	if err := f.FreeGarbage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	if err := f.FreeGarbage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if _, err := second.WriteRange(ctx, &out, 0, int64(len(body))); err != nil || !bytes.Equal(out.Bytes(), body) {
+		t.Fatalf("a reader lost its bytes: %v", err)
+	}
+	second.Close()
+	second.Close() // does nothing
+	if err := f.FreeGarbage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.objects(t); n != 0 {
+		t.Errorf("%d objects stay behind", n)
+	}
+	if got := f.read(t, "n", 0, 3); string(got) != "new" {
+		t.Errorf("read %q", got)
+	}
+}
+
+// Readers that race with overwrites and the collector see one version, whole.
+func TestReadersRaceWithOverwrites(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	version := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 1<<20+1) }
+	f.put(t, "n", version(0))
+	stop := make(chan struct{})
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c, err := f.Open(ctx, "a", "n")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var out bytes.Buffer
+				_, err = c.WriteRange(ctx, &out, 0, c.Size)
+				c.Close()
+				if got := out.Bytes(); err != nil || len(got) != 1<<20+1 || !bytes.Equal(got, bytes.Repeat(got[:1], len(got))) {
+					t.Errorf("torn read: %d bytes, %v", len(got), err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		f.put(t, "n", version(i))
+		if err := f.FreeGarbage(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	workers.Wait()
+	if err := f.FreeGarbage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.objects(t); n != 1 {
+		t.Errorf("%d objects for one blob of one", n)
+	}
+}
+
+func TestDamageIsNeverServed(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	f.put(t, "n", randomBytes(1, 3<<20))
+	var keys []bytestore.Key
+	if err := f.bytes.List(ctx, "", func(o bytestore.Object) error { keys = append(keys, o.Key); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	damage(t, f.bytes, keys[0])
+	c, err := f.Open(ctx, "a", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	n, err := c.WriteRange(ctx, io.Discard, 0, c.Size)
+	if !errors.Is(err, blob.ErrCorrupt) {
+		t.Fatalf("error %v after %d bytes, want %v", err, n, blob.ErrCorrupt)
+	}
+	for _, key := range keys {
+		if err := f.bytes.Delete(ctx, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.WriteRange(ctx, io.Discard, 0, c.Size); !errors.Is(err, blob.ErrCorrupt) {
+		t.Fatalf("lost object: error %v, want %v", err, blob.ErrCorrupt)
+	}
+}
+
+// damage flips one bit in the middle of an object.
+func damage(t *testing.T, store bytestore.Store, key bytestore.Key) {
+	t.Helper()
+	ctx := context.Background()
+	var size int64
+	if err := store.List(ctx, "", func(o bytestore.Object) error {
+		if o.Key == key {
+			size = o.Size
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := store.Open(ctx, key, 0, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Close(), store.Delete(ctx, key)); err != nil {
+		t.Fatal(err)
+	}
+	body[size/2] ^= 1
+	if err := store.Put(ctx, key, bytes.NewReader(body), size); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,152 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// OrphanAge is the age at which an object that nothing refers to is taken for
+// an orphan. It is four times what a commit accepts, so that a sweep and a
+// commit never meet.
+const OrphanAge = 4 * metastore.MaxExtentAge
+
+// The brake of the orphan sweep: more than brakeCount orphans that are also
+// more than one in brakeShare of the objects listed are not deleted unasked.
+const (
+	brakeCount = 1_000
+	brakeShare = 10
+)
+
+// Sweep tells what an orphan sweep found.
+type Sweep struct {
+	Listed  int // objects
+	Orphans int // of them, old enough and referred to by nothing
+	Deleted int // of the orphans
+}
+
+// SweepOrphans deletes the objects that nothing refers to and that are older
+// than OrphanAge: what crashes and failed clean-ups leave behind. It first
+// counts, and stops with ErrLargeSweep when so much would go that the metadata
+// is more likely to be wrong than the objects.
+func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
+	var found Sweep
+	err := s.eachOrphan(ctx, &found.Listed, func(bytestore.Key) error {
+		found.Orphans++
+		return nil
+	})
+	if err != nil || found.Orphans == 0 {
+		return found, err
+	}
+	if found.Orphans > brakeCount && found.Orphans > found.Listed/brakeShare && !s.largeSweep.CompareAndSwap(true, false) {
+		return found, fmt.Errorf("%w: %d of %d objects", ErrLargeSweep, found.Orphans, found.Listed)
+	}
+	var listed int
+	err = s.eachOrphan(ctx, &listed, func(key bytestore.Key) error {
+		if err := s.bytes.Delete(ctx, key); err != nil {
+			return err
+		}
+		found.Deleted++
+		return nil
+	})
+	return found, err
+}
+
+// eachOrphan lists all objects and calls fn for each orphan.
+func (s *Service) eachOrphan(ctx context.Context, listed *int, fn func(bytestore.Key) error) error {
+	const page = 1_000
+	limit := s.opt.Now().Add(-OrphanAge)
+	old := make([]string, 0, page)
+	check := func() error {
+		orphans, err := s.meta.Unreferenced(ctx, old)
+		if err != nil {
+			return err
+		}
+		for _, key := range orphans {
+			if err := fn(bytestore.Key(key)); err != nil {
+				return err
+			}
+		}
+		old = old[:0]
+		return nil
+	}
+	err := s.bytes.List(ctx, "", func(o bytestore.Object) error {
+		*listed++
+		created, ok := o.Key.Created()
+		if !ok || created.After(limit) {
+			return nil
+		}
+		if old = append(old, string(o.Key)); len(old) < page {
+			return nil
+		}
+		return check()
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return check()
+}
+
+// Purge ends what has run out: idle uploads, expired blobs, and what is no
+// longer remembered.
+func (s *Service) Purge(ctx context.Context) error {
+	const batch = 500
+	for {
+		n, err := s.meta.Purge(ctx, batch)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// How often Run works. Garbage is gathered for a moment, so that a stream of
+// overwrites costs a few looks a second; orphans are rare and listing is costly.
+const (
+	gatherFor  = 100 * time.Millisecond
+	purgeEvery = time.Minute
+	firstSweep = 5 * time.Minute
+	sweepEvery = 6 * time.Hour
+)
+
+// Run frees garbage soon after it arises, purges every minute and sweeps orphans after
+// five minutes and then every six hours, until ctx ends. Failures go to report, and the work is tried again
+// in its turn.
+func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
+	purge, sweep := time.NewTicker(purgeEvery), time.NewTicker(firstSweep)
+	defer purge.Stop()
+	defer sweep.Stop()
+	gathered := time.NewTimer(0)
+	defer gathered.Stop()
+	gathering := true
+	for {
+		var (
+			task string
+			err  error
+		)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.kick:
+			if !gathering {
+				gathered.Reset(gatherFor)
+				gathering = true
+			}
+		case <-gathered.C:
+			gathering = false
+			task, err = "free garbage", s.FreeGarbage(ctx)
+		case <-purge.C:
+			task, err = "purge", errors.Join(s.Purge(ctx), s.FreeGarbage(ctx))
+		case <-sweep.C:
+			sweep.Reset(sweepEvery)
+			task = "sweep orphans"
+			_, err = s.SweepOrphans(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			report(task, err)
+		}
+	}
+}

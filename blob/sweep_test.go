@@ -1,0 +1,120 @@
+package blob_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// orphan puts an object that nothing refers to.
+func (f *fixture) orphan(t *testing.T) {
+	t.Helper()
+	key := bytestore.NewKey(f.clock.Now())
+	if err := f.bytes.Put(context.Background(), key, strings.NewReader("x"), 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{InlineSize: -1})
+	if _, err := blob.Bind(ctx, f.meta, f.bytes); err != nil {
+		t.Fatal(err)
+	}
+	f.put(t, "blob", []byte("live"))
+	u := f.begin(t, "upload", 4)
+	f.part(t, u.ID, 0, []byte("part"))
+	for range 3 {
+		f.orphan(t)
+	}
+	f.clock.Advance(blob.OrphanAge - time.Second)
+	f.orphan(t)
+	if found, err := f.SweepOrphans(ctx); err != nil || found.Orphans != 0 {
+		t.Fatalf("young orphans: %+v, %v", found, err)
+	}
+	f.clock.Advance(time.Second)
+	found, err := f.SweepOrphans(ctx)
+	if err != nil || found != (blob.Sweep{Listed: 7, Orphans: 3, Deleted: 3}) {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if got := f.read(t, "blob", 0, 4); string(got) != "live" {
+		t.Errorf("read %q", got)
+	}
+	if _, err := f.Complete(ctx, u.ID, blob.Totals{}, nil); err != nil {
+		t.Error(err)
+	}
+	if got := f.read(t, "upload", 0, 4); string(got) != "part" {
+		t.Errorf("read %q", got)
+	}
+}
+
+func TestOrphanSweepStopsBeforeItDeletesTooMuch(t *testing.T) {
+	ctx := context.Background()
+	for _, allowed := range []bool{false, true} {
+		f := newFixture(t, blob.Options{AllowLargeSweep: allowed})
+		for range 1_001 {
+			f.orphan(t)
+		}
+		f.clock.Advance(blob.OrphanAge)
+		found, err := f.SweepOrphans(ctx)
+		if left := f.objects(t); allowed {
+			if err != nil || found.Deleted != 1_001 || left != 0 {
+				t.Errorf("allowed: %+v, %v, %d objects left", found, err, left)
+			}
+		} else if !errors.Is(err, blob.ErrLargeSweep) || found.Deleted != 0 || left != 1_001 {
+			t.Errorf("not allowed: %+v, %v, %d objects left", found, err, left)
+		}
+	}
+}
+
+func TestIdleUploadsAreSwept(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	idle := f.begin(t, "idle", 3<<20)
+	f.part(t, idle.ID, 0, randomBytes(1, 3<<20))
+	f.clock.Advance(metastore.UploadIdleLimit / 2)
+	busy := f.begin(t, "busy", 3<<20)
+	f.clock.Advance(metastore.UploadIdleLimit/2 + time.Second)
+	f.part(t, busy.ID, 0, randomBytes(2, 3<<20))
+	if err := errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if u, _, err := f.Upload(ctx, idle.ID, -1, 1); err != nil || u.State != metastore.UploadAborted {
+		t.Errorf("the idle upload is %v, %v", u.State, err)
+	}
+	if u, _, err := f.Upload(ctx, busy.ID, -1, 1); err != nil || u.State != metastore.UploadOpen {
+		t.Errorf("the busy upload is %v, %v", u.State, err)
+	}
+	if n := f.objects(t); n != 2 {
+		t.Errorf("%d objects, want the two of the busy upload", n)
+	}
+}
+
+func TestExpiredBlobsAreFreed(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{InlineSize: -1})
+	_, err := f.Put(ctx, blob.Put{Account: "a", Name: "n", Expires: f.clock.Now().Add(time.Hour)}, strings.NewReader("x"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.clock.Advance(time.Hour)
+	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, metastore.ErrExpired) {
+		t.Errorf("just expired: %v", err)
+	}
+	f.clock.Advance(metastore.ExpiredBlobGrace)
+	if err := errors.Join(f.Purge(ctx), f.FreeGarbage(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Open(ctx, "a", "n"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("long expired: %v", err)
+	}
+	if n := f.objects(t); n != 0 {
+		t.Errorf("%d objects stay behind", n)
+	}
+}

@@ -1,0 +1,102 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/metastore/sqlstore"
+)
+
+// fixture is a Service over a real metadata store and a byte store in memory,
+// with a clock that the test moves.
+type fixture struct {
+	*blob.Service
+	meta  *sqlstore.Store
+	bytes *memory.Store
+	clock *clock
+}
+
+type clock struct{ now atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.now.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
+	return c
+}
+
+func (c *clock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
+func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
+
+// newFixture gives a Service with these options; extents are small, so that
+// small contents have several.
+func newFixture(t testing.TB, opt blob.Options) *fixture {
+	t.Helper()
+	f := &fixture{bytes: memory.New(), clock: newClock()}
+	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: f.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.meta = meta
+	opt.Now = f.clock.Now
+	if opt.ExtentSize == 0 {
+		opt.ExtentSize = 2 << 20
+	}
+	f.Service = blob.New(meta, f.bytes, opt)
+	return f
+}
+
+func (f *fixture) put(t testing.TB, name string, body []byte) {
+	t.Helper()
+	if _, err := f.Put(context.Background(), blob.Put{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read gives bytes [off, off+n) of a blob.
+func (f *fixture) read(t testing.TB, name string, off, n int64) []byte {
+	t.Helper()
+	c, err := f.Open(context.Background(), "a", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var out bytes.Buffer
+	if m, err := c.WriteRange(context.Background(), &out, off, n); err != nil || m != n {
+		t.Fatalf("WriteRange(%d, %d) = %d, %v", off, n, m, err)
+	}
+	return out.Bytes()
+}
+
+// objects counts what the byte store holds.
+func (f *fixture) objects(t testing.TB) int {
+	t.Helper()
+	n := 0
+	err := f.bytes.List(context.Background(), "", func(bytestore.Object) error { n++; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func randomBytes(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	rng := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
+	if _, err := io.ReadFull(rng, b); err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,230 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+func (f *fixture) begin(t testing.TB, name string, partSize int64) metastore.Upload {
+	t.Helper()
+	u, err := f.Begin(context.Background(), blob.Begin{Account: "a", Name: name, PartSize: partSize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func (f *fixture) part(t testing.TB, id string, index int, body []byte) {
+	t.Helper()
+	if err := f.PutPart(context.Background(), id, index, nil, bytes.NewReader(body), int64(len(body))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPartsInAnyOrderInParallelAndAgain(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	const partSize, parts = 3 << 20, 7 // each part has two extents
+	body := randomBytes(5, partSize*(parts-1)+99)
+	u := f.begin(t, "n", partSize)
+	order := append(rand.Perm(parts), rand.Perm(parts)...)
+	var workers sync.WaitGroup
+	for _, i := range order {
+		workers.Go(func() {
+			f.part(t, u.ID, i, body[i*partSize:min((i+1)*partSize, len(body))])
+		})
+	}
+	workers.Wait()
+	if _, err := f.Complete(ctx, u.ID, blob.Totals{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.read(t, "n", 0, int64(len(body))); !bytes.Equal(got, body) {
+		t.Fatal("content differs")
+	}
+	if got := f.read(t, "n", partSize-5, partSize+10); !bytes.Equal(got, body[partSize-5:2*partSize+5]) {
+		t.Fatal("a range over three parts differs")
+	}
+	if err := f.FreeGarbage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.objects(t); n != 2*(parts-1) { // the short last part is inline
+		t.Errorf("%d objects: re-sent parts were not freed", n)
+	}
+}
+
+func TestPartRefusals(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	u := f.begin(t, "n", 1<<20)
+	large := f.begin(t, "large", blob.MaxPartSize)
+	aborted := f.begin(t, "aborted", 10)
+	if err := f.Abort(ctx, aborted.ID); err != nil {
+		t.Fatal(err)
+	}
+	committed := f.begin(t, "committed", 10)
+	if _, err := f.Complete(ctx, committed.ID, blob.Totals{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := sha256.Sum256([]byte("other"))
+	cases := []struct {
+		name   string
+		id     string
+		index  int
+		digest []byte
+		body   string
+		size   int64
+		want   error
+	}{
+		{"unknown upload", "nonsense", 0, nil, "x", 1, metastore.ErrNotFound},
+		{"aborted", aborted.ID, 0, nil, "x", 1, metastore.ErrAborted},
+		{"committed", committed.ID, 0, nil, "x", 1, metastore.ErrCommitted},
+		{"negative index", u.ID, -1, nil, "x", 1, blob.ErrPartIndex},
+		{"huge index", u.ID, blob.MaxParts, nil, "x", 1, blob.ErrPartIndex},
+		{"empty", u.ID, 0, nil, "", 0, blob.ErrPartSize},
+		{"empty of unknown size", u.ID, 0, nil, "", bytestore.UnknownSize, blob.ErrPartSize},
+		{"declared too long", u.ID, 0, nil, "x", 1<<20 + 1, blob.ErrPartSize},
+		{"too long of unknown size", u.ID, 0, nil, strings.Repeat("x", 1<<20+1), bytestore.UnknownSize, blob.ErrPartSize},
+		{"short", u.ID, 0, nil, "x", 2, blob.ErrIncompleteBody},
+		{"wrong digest", u.ID, 0, other[:], "x", 1, blob.ErrDigestMismatch},
+		{"beyond 5 TiB", large.ID, 5 << 10, nil, "x", 1, blob.ErrTooLarge},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if err := f.PutPart(ctx, c.id, c.index, c.digest, strings.NewReader(c.body), c.size); !errors.Is(err, c.want) {
+				t.Fatalf("error %v, want %v", err, c.want)
+			}
+			if n := f.objects(t); n != 0 {
+				t.Errorf("%d objects stay behind", n)
+			}
+		})
+	}
+}
+
+func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	f.put(t, "taken", []byte("x"))
+	refuse := errors.New("refused")
+	five, badTag := int64(5), `"5-0000000000000000"`
+	cases := []struct {
+		name  string
+		blob  string
+		parts map[int]string
+		want  blob.Totals
+		guard metastore.Guard
+		err   error
+	}{
+		{"gap at the start", "n", map[int]string{1: "abcd"}, blob.Totals{}, nil, blob.ErrPartsMissing},
+		{"gap in the middle", "n", map[int]string{0: "abcd", 2: "a"}, blob.Totals{}, nil, blob.ErrPartsMissing},
+		{"short in the middle", "n", map[int]string{0: "abc", 1: "abcd"}, blob.Totals{}, nil, blob.ErrPartSize},
+		{"total", "n", map[int]string{0: "abcd"}, blob.Totals{Bytes: &five}, nil, blob.ErrTotals},
+		{"etag", "n", map[int]string{0: "abcd", 1: "e"}, blob.Totals{ETag: &badTag}, nil, blob.ErrTotals},
+		{"guard", "n", map[int]string{0: "abcd"}, blob.Totals{}, func(*metastore.Blob) error { return refuse }, refuse},
+		{"create only", "taken", map[int]string{0: "abcd"}, blob.Totals{}, nil, blob.ErrExists},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			u, err := f.Begin(ctx, blob.Begin{Account: "a", Name: c.blob, PartSize: 4, CreateOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, body := range c.parts {
+				f.part(t, u.ID, i, []byte(body))
+			}
+			if _, err := f.Complete(ctx, u.ID, c.want, c.guard); !errors.Is(err, c.err) {
+				t.Fatalf("error %v, want %v", err, c.err)
+			}
+			after, parts, err := f.Upload(ctx, u.ID, -1, 10)
+			if err != nil || after.State != metastore.UploadOpen || len(parts) != len(c.parts) {
+				t.Fatalf("the upload is %v with %d parts, %v", after.State, len(parts), err)
+			}
+		})
+	}
+}
+
+func TestCompleteRepeatedGivesTheRecordedOutcome(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	u := f.begin(t, "n", 4)
+	f.part(t, u.ID, 0, []byte("abcd"))
+	f.part(t, u.ID, 1, []byte("e"))
+	size, tag := int64(5), ""
+	first, err := f.Complete(ctx, u.ID, blob.Totals{Bytes: &size}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag = blob.ETag(first.Size, first.CRC64)
+	for _, change := range []func() error{
+		func() error { return nil },
+		func() error { f.put(t, "n", []byte("other")); return nil },
+		func() error { return f.Delete(ctx, "a", "n", nil) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := f.Complete(ctx, u.ID, blob.Totals{}, func(*metastore.Blob) error { return errors.New("asked") })
+		if err != nil || blob.ETag(again.Size, again.CRC64) != tag || !again.Modified.Equal(first.Modified) {
+			t.Fatalf("again: %+v, %v", again, err)
+		}
+	}
+	if err := f.Abort(ctx, u.ID); !errors.Is(err, metastore.ErrCommitted) {
+		t.Errorf("abort after commit: %v", err)
+	}
+}
+
+// A part that arrives again beside a complete is either in the blob or refused.
+func TestReSentPartRacesWithComplete(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{InlineSize: -1})
+	for range 50 {
+		u := f.begin(t, "n", 4)
+		f.part(t, u.ID, 0, []byte("aaaa"))
+		var (
+			workers sync.WaitGroup
+			resent  error
+		)
+		workers.Go(func() { resent = f.PutPart(ctx, u.ID, 0, nil, strings.NewReader("bbbb"), 4) })
+		done, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
+		workers.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.FreeGarbage(ctx); err != nil {
+			t.Fatal(err)
+		}
+		want := "aaaa"
+		if resent == nil {
+			want = "bbbb"
+		} else if !errors.Is(resent, metastore.ErrCommitted) {
+			t.Fatal(resent)
+		}
+		if got := f.read(t, "n", 0, done.Size); string(got) != want {
+			t.Fatalf("read %q, want %q", got, want)
+		}
+	}
+}
+
+func TestAbortFreesTheParts(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	u := f.begin(t, "n", 3<<20)
+	f.part(t, u.ID, 0, randomBytes(1, 3<<20))
+	for range 2 {
+		if err := f.Abort(ctx, u.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.objects(t); n != 0 {
+		t.Errorf("%d objects stay behind", n)
+	}
+}

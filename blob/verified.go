@@ -1,0 +1,55 @@
+package blob
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// verifyLog remembers which blocks were found whole, and when, so that they can
+// be sent without being read by us. It is bounded: what falls out is checked
+// again.
+type verifyLog struct {
+	ttl     time.Duration
+	now     func() time.Time
+	extents *otter.Cache[string, *blockTimes]
+}
+
+// maxBlocks is the number of blocks of the longest extent.
+const maxBlocks = 64
+
+// blockTimes holds the second at which each block of an extent was last
+// checked, 0 for never.
+type blockTimes [maxBlocks]atomic.Int64
+
+// verifyLogSize is the number of extents remembered: 32 MiB of memory for
+// 4 TiB of full extents.
+const verifyLogSize = 64 << 10
+
+func newVerifyLog(ttl time.Duration, now func() time.Time) *verifyLog {
+	return &verifyLog{
+		ttl:     ttl,
+		now:     now,
+		extents: otter.Must(&otter.Options[string, *blockTimes]{MaximumSize: verifyLogSize}),
+	}
+}
+
+// of gives the times of an extent, to ask and to note.
+func (l *verifyLog) of(key string) *blockTimes {
+	if times, ok := l.extents.GetIfPresent(key); ok {
+		return times
+	}
+	times, _ := l.extents.SetIfAbsent(key, new(blockTimes))
+	return times
+}
+
+// fresh reports whether the block was checked within the time to live.
+func (l *verifyLog) fresh(times *blockTimes, block int64) bool {
+	at := times[block].Load()
+	return at != 0 && l.now().Unix()-at < int64(l.ttl/time.Second)
+}
+
+func (l *verifyLog) note(times *blockTimes, block int64) {
+	times[block].Store(l.now().Unix())
+}
