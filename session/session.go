@@ -1,0 +1,79 @@
+// Package session holds the rules for sessions: counts of paid chunksets, of
+// which each use takes one, exactly and durably.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"sluice/metastore"
+)
+
+// ErrPaymentRequired says that this service gives no sessions away.
+var ErrPaymentRequired = errors.New("a session must be paid for")
+
+// Options are the settings of a Service.
+type Options struct {
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+	// TTL is how long a session lives. Default DefaultTTL.
+	TTL time.Duration
+	// Grant is the number of chunksets of a session that is not paid for. 0:
+	// every session must be paid for.
+	Grant int64
+}
+
+// Defaults of a local development instance.
+const (
+	DefaultTTL   = 30 * 24 * time.Hour
+	DefaultGrant = 1_000
+)
+
+// Service keeps sessions. Its methods may be called at once from many
+// goroutines.
+type Service struct {
+	meta metastore.Sessions
+	opt  Options
+}
+
+// New gives a Service over a store.
+func New(meta metastore.Sessions, opt Options) *Service {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.TTL == 0 {
+		opt.TTL = DefaultTTL
+	}
+	return &Service{meta: meta, opt: opt}
+}
+
+// Grant creates a session that is not paid for and returns it, or, when idem
+// was seen before, the session as it was first returned. idem may be nil.
+// ErrPaymentRequired, metastore.ErrIdempotencyReuse.
+func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastore.Idempotency) (metastore.Session, error) {
+	if s.opt.Grant == 0 {
+		return metastore.Session{}, ErrPaymentRequired
+	}
+	return s.meta.CreateSession(ctx, metastore.Session{
+		ID:           rand.Text(),
+		UserIdentity: userIdentity,
+		Total:        s.opt.Grant,
+		Left:         s.opt.Grant,
+		Expires:      s.opt.Now().Add(s.opt.TTL),
+	}, idem)
+}
+
+// Get gives a session, expired or not. metastore.ErrNotFound.
+func (s *Service) Get(ctx context.Context, id string) (metastore.Session, error) {
+	return s.meta.Session(ctx, id)
+}
+
+// Use takes exactly one chunkset and returns the session as it then is. With N
+// left and any number of uses at once, exactly N succeed. When idem was seen
+// before, nothing is taken and the first answer returned. idem may be nil.
+// metastore.ErrNotFound, ErrExpired, ErrExhausted, ErrIdempotencyReuse.
+func (s *Service) Use(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
+	return s.meta.UseSession(ctx, id, idem)
+}
