@@ -1,0 +1,350 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"sluice/blob"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// blobHeaders are the headers that describe a blob or a part of it. An error
+// reply in its place has none of them.
+var blobHeaders = []string{
+	"Accept-Ranges", "Blob-Expires", "Content-Length", "Content-Range", "Content-Security-Policy", "Content-Type",
+	"ETag", "Last-Modified", "Repr-Digest",
+}
+
+// blobTarget gives the account and name that a request's path speaks of.
+func blobTarget(p params) (account, name string, err error) {
+	if account, err = blob.ParseAccount(p.get("account")); err != nil {
+		return "", "", err
+	}
+	name = p.get("blobName")
+	return account, name, blob.CheckName(name)
+}
+
+// blobError tells that it is a blob which is not there, or not any more.
+func blobError(err error) error {
+	switch {
+	case errors.Is(err, metastore.ErrNotFound):
+		return fmt.Errorf("%w: %w", errNoBlob, err)
+	case errors.Is(err, metastore.ErrExpired):
+		return fmt.Errorf("%w: %w", errBlobExpired, err)
+	default:
+		return err
+	}
+}
+
+func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, p params) error {
+	account, name, err := blobTarget(p)
+	if err != nil {
+		return err
+	}
+	put := blob.Put{Account: account, Name: name}
+	if put.SHA256, err = checkContent(r.Header); err != nil {
+		return err
+	}
+	if put.Guard, err = guardOf(r.Header); err != nil {
+		return err
+	}
+	if put.ContentType, err = contentType(r.Header.Values("Content-Type")); err != nil {
+		return fmt.Errorf("%w: Content-Type %w", errHeader, err)
+	}
+	if put.Expires, err = expiresHeader(r.Header); err != nil {
+		return err
+	}
+	b, err := s.Blobs.Put(r.Context(), put, r.Body, r.ContentLength)
+	if err != nil {
+		return err
+	}
+	setValidators(w.Header(), validatorsOf(b))
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// guardOf gives the preconditions of a write as a Guard, nil when there are
+// none.
+func guardOf(h http.Header) (metastore.Guard, error) {
+	c := parseConditions(h)
+	if err := c.malformed(); err != nil || !c.any() {
+		return nil, err
+	}
+	return func(current *metastore.Blob) error {
+		var v *validators
+		if current != nil {
+			is := validatorsOf(*current)
+			v = &is
+		}
+		if c.forWrite(v) == conditionFailed {
+			return errPrecondition
+		}
+		return nil
+	}, nil
+}
+
+// contentType checks a media type that is to be given back some day, in a
+// header and in JSON.
+func contentType(values []string) (string, error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	const limit = 255
+	if len(values) > 1 || len(values[0]) > limit {
+		return "", fmt.Errorf("must come once, with at most %d characters", limit)
+	}
+	for i := range len(values[0]) {
+		if c := values[0][i]; c < ' ' || c > '~' {
+			return "", errors.New("must be printable ASCII")
+		}
+	}
+	return values[0], nil
+}
+
+func expiresHeader(h http.Header) (time.Time, error) {
+	value := h.Get(wire.HeaderBlobExpires)
+	if value == "" {
+		return time.Time{}, nil
+	}
+	t, ok := parseTimestamp(value)
+	if !ok {
+		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errHeader, wire.HeaderBlobExpires)
+	}
+	return t, nil
+}
+
+func validatorsOf(b metastore.Blob) validators {
+	return validators{etag: blob.ETag(b.Size, b.CRC64), modified: b.Modified}
+}
+
+func setValidators(h http.Header, v validators) {
+	h.Set("ETag", v.etag)
+	h.Set("Last-Modified", v.modified.UTC().Format(http.TimeFormat))
+}
+
+func (s *Server) deleteBlob(w http.ResponseWriter, r *http.Request, p params) error {
+	account, name, err := blobTarget(p)
+	if err != nil {
+		return err
+	}
+	guard, err := guardOf(r.Header)
+	if err != nil {
+		return err
+	}
+	if err := s.Blobs.Delete(r.Context(), account, name, guard); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// getBlob answers GET and HEAD, in the order of RFC 9110 section 13.2.2:
+// conditions, then the range, then bytes.
+func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, p params) error {
+	account, name, err := blobTarget(p)
+	if err != nil {
+		return err
+	}
+	c, err := s.Blobs.Open(r.Context(), account, name)
+	if err != nil {
+		return blobError(err)
+	}
+	defer c.Close()
+
+	v := validatorsOf(c.Blob)
+	setBlobHeaders(w.Header(), c.Blob, v)
+	conditions := parseConditions(r.Header)
+	switch conditions.forRead(&v) {
+	case conditionFailed:
+		return errPrecondition
+	case conditionNotModified:
+		w.Header().Del("Content-Type")
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	if r.Method == http.MethodHead {
+		w.Header().Set("Content-Length", strconv.FormatInt(c.Size, 10))
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	var wanted rangeSet
+	if conditions.rangeApplies(&v) {
+		wanted = parseRange(r.Header.Values("Range"))
+	}
+	outcome, ranges := wanted.resolve(c.Size)
+	switch {
+	case outcome == unsatisfiable:
+		return &unsatisfied{size: c.Size}
+	case outcome == wholeBlob:
+		return s.sendWhole(w, r, c)
+	case len(ranges) == 1:
+		return s.sendRange(w, r, c, ranges[0])
+	default:
+		return s.sendRanges(w, r, c, ranges)
+	}
+}
+
+// setBlobHeaders sets what every reply about a blob carries.
+func setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
+	setValidators(h, v)
+	h.Set("Accept-Ranges", "bytes")
+	h.Set("Cache-Control", "no-cache")
+	// A blob is somebody else's content: it must not run as ours.
+	h.Set("Content-Security-Policy", "sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Type", mediaType(b))
+	if !b.Expires.IsZero() {
+		h.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
+	}
+	if b.SHA256 != nil {
+		h.Set(wire.HeaderReprDigest, formatDigest(b.SHA256))
+	}
+}
+
+// mediaType is what a blob is called when its writer did not say.
+func mediaType(b metastore.Blob) string {
+	if b.ContentType == "" {
+		return "application/octet-stream"
+	}
+	return b.ContentType
+}
+
+func (s *Server) sendWhole(w http.ResponseWriter, r *http.Request, c *blob.Content) error {
+	w.Header().Set("Content-Length", strconv.FormatInt(c.Size, 10))
+	w.WriteHeader(http.StatusOK)
+	_, err := c.WriteRange(r.Context(), sendfileOnly(w, r), 0, c.Size)
+	return err
+}
+
+func (s *Server) sendRange(w http.ResponseWriter, r *http.Request, c *blob.Content, one byteRange) error {
+	w.Header().Set("Content-Range", one.contentRange(c.Size))
+	w.Header().Set("Content-Length", strconv.FormatInt(one.n, 10))
+	w.WriteHeader(http.StatusPartialContent)
+	_, err := c.WriteRange(r.Context(), sendfileOnly(w, r), one.off, one.n)
+	return err
+}
+
+// sendRanges sends several ranges as multipart/byteranges, whose framing is laid
+// out first so that the length is known.
+func (s *Server) sendRanges(w http.ResponseWriter, r *http.Request, c *blob.Content, ranges []byteRange) error {
+	body := frameRanges(ranges, mediaType(c.Blob), c.Size, newBoundary())
+	w.Header().Set("Content-Type", body.contentType)
+	w.Header().Set("Content-Length", strconv.FormatInt(body.length, 10))
+	w.WriteHeader(http.StatusPartialContent)
+	for _, part := range body.parts {
+		if _, err := io.WriteString(w, part.header); err != nil {
+			return err
+		}
+		if _, err := c.WriteRange(r.Context(), sendfileOnly(w, r), part.off, part.n); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, body.trailer)
+	return err
+}
+
+// sendfileOnly hides ReadFrom from writers of connections that would copy in
+// it: there a block that is copied anyway is checked on the way.
+func sendfileOnly(w http.ResponseWriter, r *http.Request) io.Writer {
+	if r.TLS == nil && r.ProtoMajor == 1 {
+		return w
+	}
+	return struct{ io.Writer }{w}
+}
+
+// unsatisfied is errRange with what the reply must say of the blob.
+type unsatisfied struct{ size int64 }
+
+// Error tells the size, which a caller can do something with.
+func (e *unsatisfied) Error() string {
+	return fmt.Sprintf("%s, which has %d bytes", errRange, e.size)
+}
+
+// Unwrap gives errRange.
+func (e *unsatisfied) Unwrap() error { return errRange }
+
+func (s *Server) listBlobs(w http.ResponseWriter, r *http.Request, p params) error {
+	account, err := blob.ParseAccount(p.get("account"))
+	if err != nil {
+		return err
+	}
+	q, err := readQuery(r)
+	if err != nil {
+		return err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	page, err := s.Blobs.List(r.Context(), metastore.ListQuery{
+		Account:   account,
+		Prefix:    q.text("prefix"),
+		Delimiter: q.text("delimiter"),
+		After:     q.text("after"),
+		Limit:     limit,
+	})
+	if err != nil {
+		return err
+	}
+	out := wire.BlobPage{Prefixes: page.Prefixes, Next: page.Next}
+	for _, b := range page.Blobs {
+		out.Blobs = append(out.Blobs, wire.Blob{
+			Name:         b.Name,
+			Size:         b.Size,
+			ETag:         blob.ETag(b.Size, b.CRC64),
+			ContentType:  mediaType(b),
+			LastModified: b.Modified,
+			Expires:      b.Expires,
+		})
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// query are the parameters of a request's query.
+type query map[string][]string
+
+// readQuery parses the query strictly: what cannot be decoded, and text that no
+// name can hold, is refused instead of dropped.
+func readQuery(r *http.Request) (query, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the query cannot be decoded", errParameter)
+	}
+	for name, values := range q {
+		if len(values) > 1 || !utf8.ValidString(values[0]) {
+			return nil, fmt.Errorf("%w: %.40q must come once, in UTF-8", errParameter, name)
+		}
+	}
+	return query(q), nil
+}
+
+// text gives a parameter, empty when it is not there.
+func (q query) text(name string) string {
+	if len(q[name]) == 0 {
+		return ""
+	}
+	return q[name][0]
+}
+
+// limit gives the size of the page that is asked for.
+func (q query) limit() (int, error) {
+	text, given := q["limit"]
+	if !given {
+		return wire.MaxPageSize, nil
+	}
+	n, err := strconv.ParseInt(text[0], 10, 64)
+	if errors.Is(err, strconv.ErrRange) && text[0][0] != '-' {
+		return wire.MaxPageSize, nil
+	}
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%w: limit must be a number from 1 to %d", errParameter, wire.MaxPageSize)
+	}
+	return int(min(n, wire.MaxPageSize)), nil
+}

@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/metastore"
+	"sluice/paychan"
+	"sluice/session"
+	"sluice/wire"
+)
+
+// Errors of the HTTP layer. Handlers return them wrapped, with what the caller
+// should know; the table below gives each its status.
+var (
+	errNoRoute        = errors.New("there is no such route")
+	errMethod         = errors.New("the method is not known here")
+	errNoBlob         = errors.New("there is no blob of this name")
+	errNoUpload       = errors.New("there is no such upload")
+	errNoSession      = errors.New("there is no such session")
+	errNoChannel      = errors.New("there is no such channel")
+	errBlobExpired    = errors.New("the blob has expired")
+	errSessionExpired = errors.New("the session has expired")
+	errParameter      = errors.New("malformed parameter")
+	errHeader         = errors.New("malformed header")
+	errNotSupported   = errors.New("this is not supported")
+	errNoDigestHere   = errors.New("a digest of the whole cannot be checked here; send one with each part")
+	errPrecondition   = errors.New("a precondition does not hold")
+	errRange          = errors.New("the range lies outside the blob")
+	errForeignHost    = errors.New("this local instance does not answer under this host name; allow it with --allowed-hosts")
+	errForeignOrigin  = errors.New("this local instance does not serve pages of this origin; allow it with --cors-origins")
+	errNotReady       = errors.New("the service cannot serve now")
+	errDraining       = errors.New("the service is shutting down")
+)
+
+// errorRow says how an error is told to a client. An empty detail means that
+// the error's own text is fit for it. An error matches the first row that it is.
+type errorRow struct {
+	is         error
+	status     int
+	code       wire.Code
+	detail     string
+	retryAfter int  // seconds; 0: not a matter of waiting
+	closes     bool // the connection is of no more use
+}
+
+// errorTable is the only place where errors have a status.
+var errorTable = []errorRow{
+	// First, whatever it was that showed it: nothing that a client did.
+	{is: blob.ErrCorrupt, status: http.StatusInternalServerError, code: wire.CodeInternal, detail: internalError.detail},
+
+	{is: errPrecondition, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
+	{is: blob.ErrExists, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
+	{is: errRange, status: http.StatusRequestedRangeNotSatisfiable, code: wire.CodeRangeNotSatisfiable},
+
+	{is: errNoRoute, status: http.StatusNotFound, code: wire.CodeRouteNotFound},
+	{is: errNoBlob, status: http.StatusNotFound, code: wire.CodeBlobNotFound, detail: errNoBlob.Error()},
+	{is: errNoUpload, status: http.StatusNotFound, code: wire.CodeUploadNotFound, detail: errNoUpload.Error()},
+	{is: errNoSession, status: http.StatusNotFound, code: wire.CodeSessionNotFound, detail: errNoSession.Error()},
+	{is: errNoChannel, status: http.StatusNotFound, code: wire.CodeChannelNotFound, detail: errNoChannel.Error()},
+	{is: errMethod, status: http.StatusMethodNotAllowed, code: wire.CodeMethodNotAllowed},
+
+	{is: errBadPath, status: http.StatusBadRequest, code: wire.CodeBadRequest},
+	{is: errParameter, status: http.StatusBadRequest, code: wire.CodeBadParameter},
+	{is: errMalformedJSON, status: http.StatusBadRequest, code: wire.CodeBadJSON},
+	{is: errNumberTooLarge, status: http.StatusBadRequest, code: wire.CodeNumberTooLarge},
+	{is: errMalformedCondition, status: http.StatusBadRequest, code: wire.CodeBadHeader},
+	{is: errBadDigest, status: http.StatusBadRequest, code: wire.CodeBadDigest},
+	{is: errBrokenBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: errBrokenBody.Error(), closes: true},
+	{is: errSlowBody, status: http.StatusRequestTimeout, code: wire.CodeBodyTooSlow, detail: errSlowBody.Error(), closes: true},
+	{is: errHeader, status: http.StatusBadRequest, code: wire.CodeBadHeader},
+	{is: errNotSupported, status: http.StatusBadRequest, code: wire.CodeNotSupported},
+	{is: errNoDigestHere, status: http.StatusBadRequest, code: wire.CodeDigestNotSupported},
+	{is: blob.ErrIncompleteBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
+	{is: io.ErrUnexpectedEOF, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
+	{is: blob.ErrDigestMismatch, status: http.StatusBadRequest, code: wire.CodeDigestMismatch},
+	{is: blob.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter},
+	{is: paychan.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter},
+	{is: blob.ErrPartIndex, status: http.StatusBadRequest, code: wire.CodePartIndex},
+	{is: blob.ErrPartSize, status: http.StatusBadRequest, code: wire.CodePartSize},
+	{is: blob.ErrPartsMissing, status: http.StatusBadRequest, code: wire.CodePartsMissing},
+	{is: blob.ErrTotals, status: http.StatusBadRequest, code: wire.CodeTotalMismatch},
+
+	{is: session.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
+	{is: metastore.ErrExhausted, status: http.StatusPaymentRequired, code: wire.CodeNoChunksetsLeft, detail: "the session has no chunksets left"},
+	{is: errForeignOrigin, status: http.StatusForbidden, code: wire.CodeForbiddenOrigin},
+	{is: errForeignHost, status: http.StatusMisdirectedRequest, code: wire.CodeForeignHost},
+
+	{is: metastore.ErrCommitted, status: http.StatusConflict, code: wire.CodeUploadCommitted, detail: "the upload is complete already"},
+	{is: metastore.ErrExists, status: http.StatusConflict, code: wire.CodeChannelExists, detail: "a channel of this sender, receiver, asset and paymentChannelId exists already"},
+	{is: blob.ErrUploadChanging, status: http.StatusConflict, code: wire.CodeUploadChanged, retryAfter: 1},
+	{is: metastore.ErrRevision, status: http.StatusConflict, code: wire.CodeUploadChanged, detail: blob.ErrUploadChanging.Error(), retryAfter: 1},
+	{is: metastore.ErrAborted, status: http.StatusGone, code: wire.CodeUploadAborted, detail: "the upload was aborted"},
+	{is: errBlobExpired, status: http.StatusGone, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
+	{is: errSessionExpired, status: http.StatusGone, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
+
+	{is: blob.ErrTooLarge, status: http.StatusRequestEntityTooLarge, code: wire.CodeTooLarge},
+	{is: errBodyTooLarge, status: http.StatusRequestEntityTooLarge, code: wire.CodeTooLarge},
+	{is: errContentEncoding, status: http.StatusUnsupportedMediaType, code: wire.CodeContentEncoding},
+	{is: metastore.ErrIdempotencyReuse, status: http.StatusUnprocessableEntity, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
+
+	{is: bytestore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
+	{is: metastore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
+	{is: blob.ErrPutTooLong, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
+	{is: metastore.ErrStaleExtent, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
+	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is not known whether this took effect; look, or repeat it", retryAfter: 1},
+	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too much is being stored at once", retryAfter: 1},
+	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
+	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, retryAfter: 1},
+	{is: context.Canceled, status: statusClientGone, code: wire.CodeClientGone, detail: "the client is gone"},
+	{is: context.DeadlineExceeded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "this took too long", retryAfter: 1},
+}
+
+// statusClientGone is what the log calls the end of an exchange whose client
+// did not wait for it; nobody reads the reply. (nginx's number.)
+const statusClientGone = 499
+
+// internalError is what a client learns of an error that is in no row.
+var internalError = errorRow{status: http.StatusInternalServerError, code: wire.CodeInternal, detail: "something went wrong here; the log tells what under this requestId"}
+
+// rowOf gives the row of an error.
+func rowOf(err error) errorRow {
+	var name *blob.NameError
+	if errors.As(err, &name) {
+		code := wire.CodeBadName
+		if name.What == "account" {
+			code = wire.CodeBadAccount
+		}
+		return errorRow{status: http.StatusBadRequest, code: code, detail: name.Error()}
+	}
+	for _, row := range errorTable {
+		if errors.Is(err, row.is) {
+			if row.detail == "" {
+				// What was joined to the error on its way is for the log.
+				row.detail, _, _ = strings.Cut(err.Error(), "\n")
+			}
+			return row
+		}
+	}
+	return internalError
+}
+
+// writeProblem sends the error reply of a row. What the handler set for the
+// reply that it meant to give is taken back. unmet, for a 416, tells the size.
+func writeProblem(x *exchange, row errorRow, unmet *unsatisfied, requestID string) error {
+	detail := sentence(row.detail)
+	p := wire.Problem{
+		Type:      "urn:sluice:error:" + string(row.code),
+		Title:     http.StatusText(row.status),
+		Status:    row.status,
+		Detail:    detail,
+		Error:     detail,
+		Code:      string(row.code),
+		RequestID: requestID,
+	}
+	if row.status == http.StatusServiceUnavailable {
+		retryable := row.retryAfter > 0
+		p.Retryable = &retryable
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encoding a problem: %w", err)
+	}
+	body = append(body, '\n') // for those who read it in a terminal
+	h := x.Header()
+	for _, name := range blobHeaders {
+		h.Del(name)
+	}
+	if unmet != nil {
+		h.Set("Content-Range", unsatisfiedRange(unmet.size))
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	if row.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(row.retryAfter))
+	}
+	x.WriteHeader(row.status)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	_, err = x.Write(body)
+	return err
+}
+
+// sentence makes a sentence of an error's text.
+func sentence(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	s = string(unicode.ToUpper(first)) + s[n:]
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	return s
+}

@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// notForClients are the sentinels that never reach a client with a meaning of
+// their own: they stop a start, concern a background task, or are told as 500
+// because the client can do nothing about them.
+var notForClients = []string{
+	"blob.ErrForeignStore", "blob.ErrLargeSweep", "blob.ErrInvalidName",
+	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
+	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer",
+}
+
+func TestEverySentinelHasAStatus(t *testing.T) {
+	var texts []string
+	for _, row := range errorTable {
+		texts = append(texts, row.is.Error())
+	}
+	for _, pkg := range []string{"blob", "session", "paychan", "bytestore", "metastore"} {
+		for name, text := range sentinels(t, "../"+pkg) {
+			listed := slices.Contains(texts, text)
+			exempt := slices.Contains(notForClients, pkg+"."+name)
+			if listed == exempt {
+				t.Errorf("%s.%s: in the error table: %t, exempt from it: %t", pkg, name, listed, exempt)
+			}
+		}
+	}
+	for name, text := range sentinels(t, ".") {
+		if !slices.Contains(texts, text) && name != "errSlowReader" { // a reply that has begun is cut
+			t.Errorf("%s is not in the error table", name)
+		}
+	}
+}
+
+// sentinels gives the package-level errors of a folder, and their texts.
+func sentinels(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range files {
+		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if vars, ok := decl.(*ast.GenDecl); ok && vars.Tok == token.VAR {
+				addSentinels(t, vars, found)
+			}
+		}
+	}
+	return found
+}
+
+// addSentinels adds the variables of a declaration that errors.New makes.
+func addSentinels(t *testing.T, vars *ast.GenDecl, found map[string]string) {
+	for _, spec := range vars.Specs {
+		v := spec.(*ast.ValueSpec)
+		if len(v.Values) != 1 {
+			continue
+		}
+		call, ok := v.Values[0].(*ast.CallExpr)
+		if !ok || len(call.Args) != 1 {
+			continue
+		}
+		fun, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || fun.Sel.Name != "New" {
+			continue
+		}
+		if text, ok := call.Args[0].(*ast.BasicLit); ok {
+			unquoted, err := strconv.Unquote(text.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[v.Names[0].Name] = unquoted
+		}
+	}
+}
+
+func TestEveryCodeIsUsedAndDocumented(t *testing.T) {
+	protocol, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := []wire.Code{internalError.code, wire.CodeBadAccount, wire.CodeBadName}
+	for _, row := range errorTable {
+		used = append(used, row.code)
+	}
+	for _, code := range codes(t) {
+		if !slices.Contains(used, code) {
+			t.Errorf("code %s is never sent", code)
+		}
+		if !strings.Contains(string(protocol), "`"+string(code)+"`") {
+			t.Errorf("code %s is not in docs/protocol.md", code)
+		}
+	}
+}
+
+// codes gives the values of wire's codes.
+func codes(t *testing.T) []wire.Code {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../wire/errors.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []wire.Code
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, "Code") {
+			return true
+		}
+		text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, wire.Code(text))
+		return true
+	})
+	return all
+}
+
+func TestRowOf(t *testing.T) {
+	_, accountErr := blob.ParseAccount("0x")
+	cases := []struct {
+		err    error
+		status int
+		code   wire.Code
+	}{
+		{accountErr, http.StatusBadRequest, wire.CodeBadAccount},
+		{blob.CheckName(""), http.StatusBadRequest, wire.CodeBadName},
+		{blobError(fmt.Errorf("x: %w", metastore.ErrNotFound)), http.StatusNotFound, wire.CodeBlobNotFound},
+		{blobError(metastore.ErrExpired), http.StatusGone, wire.CodeBlobExpired},
+		{sessionError(metastore.ErrNotFound), http.StatusNotFound, wire.CodeSessionNotFound},
+		{sessionError(metastore.ErrExpired), http.StatusGone, wire.CodeSessionExpired},
+		{uploadError(metastore.ErrNotFound), http.StatusNotFound, wire.CodeUploadNotFound},
+		{fmt.Errorf("put: %w", bytestore.ErrNoSpace), http.StatusInsufficientStorage, wire.CodeStorageFull},
+		{&unsatisfied{size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
+		{errors.New("the password is hunter2"), http.StatusInternalServerError, wire.CodeInternal},
+		{blob.ErrCorrupt, http.StatusInternalServerError, wire.CodeInternal},
+	}
+	for _, c := range cases {
+		row := rowOf(c.err)
+		if row.status != c.status || row.code != c.code {
+			t.Errorf("%v: %d %s, want %d %s", c.err, row.status, row.code, c.status, c.code)
+		}
+		if row.status == http.StatusInternalServerError && strings.Contains(row.detail, c.err.Error()) {
+			t.Errorf("%v: the cause is told to the client", c.err)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"sluice/blob"
+	"sluice/wire"
+)
+
+// exchange is one request and the reply to it. It is the ResponseWriter that
+// handlers write to: it keeps the status back until the first byte, so that a
+// failure before it can still become an error reply.
+type exchange struct {
+	out       *progressWriter
+	body      *progressReader // of r
+	s         *Server
+	r         *http.Request
+	requestID string
+	pattern   string // of the route; empty for an unknown one
+	began     time.Time
+	status    int   // given by the handler; 0: not yet
+	started   bool  // the status line is out
+	err       error // what went wrong
+}
+
+var _ io.ReaderFrom = (*exchange)(nil)
+
+func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	// A copy: the server knows its own body by what the request holds, and
+	// answers before it reads what was left of it.
+	own := *r
+	body := newProgressReader(w, r.Body, s.pace)
+	own.Body = body
+	return &exchange{
+		out:       newProgressWriter(w, s.pace),
+		body:      body,
+		s:         s,
+		r:         &own,
+		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
+		began:     time.Now(),
+	}
+}
+
+// requestID takes over a caller's id when it is fit for a log, or makes one.
+func requestID(given string) string {
+	const limit = 128
+	if given == "" || len(given) > limit {
+		return rand.Text()
+	}
+	for i := range len(given) {
+		c := given[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return rand.Text()
+		}
+	}
+	return given
+}
+
+// Header gives the headers of the reply.
+func (x *exchange) Header() http.Header { return x.out.Header() }
+
+// WriteHeader sets the status. It is sent with the first byte of the body, or
+// at the end of the exchange.
+func (x *exchange) WriteHeader(status int) { x.status = status }
+
+// start sends the status and the headers.
+func (x *exchange) start() {
+	if x.started {
+		return
+	}
+	x.started = true
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	x.out.WriteHeader(x.status)
+}
+
+// Write sends bytes of the body.
+func (x *exchange) Write(p []byte) (int, error) {
+	x.start()
+	return x.out.Write(p)
+}
+
+// ReadFrom sends bytes of the body straight from src, without a copy where the
+// connection can.
+func (x *exchange) ReadFrom(src io.Reader) (int64, error) {
+	x.start()
+	return x.out.ReadFrom(src)
+}
+
+// Unwrap gives the writer beneath, for http.ResponseController.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.out }
+
+// fail answers with the error, or cuts the connection when the reply has begun:
+// a short body must never look complete.
+func (x *exchange) fail(err error) {
+	x.err = err
+	if x.started {
+		return
+	}
+	x.body.done()
+	row := rowOf(err)
+	if row.closes {
+		x.Header().Set("Connection", "close")
+	}
+	var range416 *unsatisfied
+	errors.As(err, &range416)
+	if err := writeProblem(x, row, range416, x.requestID); err != nil {
+		x.err = errors.Join(x.err, err)
+	}
+}
+
+// end finishes the exchange and logs it.
+func (x *exchange) end() {
+	if p := recover(); p != nil {
+		x.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	}
+	// The server reads off what is left of a body: not without end.
+	x.body.done()
+	broken := x.started && x.err != nil && x.status < http.StatusBadRequest
+	if !broken {
+		x.start()
+	}
+	if err := x.out.done(); err != nil && x.err == nil {
+		x.err = err
+	}
+	x.log()
+	if broken {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// log writes one line about the exchange.
+func (x *exchange) log() {
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("id", x.requestID),
+		slog.String("method", x.r.Method),
+		slog.String("route", x.pattern),
+		slog.Int("status", x.status),
+		slog.Int64("sent", x.out.written),
+		slog.Duration("took", time.Since(x.began)),
+		slog.String("peer", x.r.RemoteAddr),
+	}
+	if x.err != nil {
+		attrs = append(attrs, slog.String("error", x.err.Error()))
+		gone := x.r.Context().Err() != nil
+		if errors.Is(x.err, blob.ErrCorrupt) || x.status >= http.StatusInternalServerError && !gone {
+			level = slog.LevelError
+		}
+	}
+	x.s.Log.LogAttrs(context.WithoutCancel(x.r.Context()), level, "request", attrs...)
+}

@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/metastore"
+	"sluice/paychan"
+	"sluice/session"
+	"sluice/wire"
+)
+
+func (s *Server) getInfo(w http.ResponseWriter, _ *http.Request, _ params) error {
+	return writeJSON(w, http.StatusOK, wire.Info{
+		Version:      s.Version,
+		Profile:      "local",
+		ChunkSize:    wire.ChunkSize,
+		ChunksetSize: wire.ChunksetSize,
+		Reads:        "public",
+		Payment: wire.Payment{
+			Receiver:       s.Receiver,
+			Asset:          paychan.DefaultAsset,
+			Module:         paychan.DefaultModule,
+			ChainID:        paychan.DefaultChainID,
+			ChunksetPrice:  strconv.Itoa(paychan.DefaultPrice),
+			UnsettledLimit: strconv.Itoa(paychan.DefaultUnsettledLimit),
+		},
+		Limits: wire.Limits{
+			MaxBlobSize:        wire.MaxBlobSize,
+			MaxPartSize:        wire.MaxPartSize,
+			DefaultPartSize:    wire.DefaultPartSize,
+			MaxParts:           wire.MaxParts,
+			MaxNameLength:      wire.MaxNameLength,
+			MaxJSONBody:        wire.MaxJSONBody,
+			MaxHeaderBytes:     wire.MaxHeaderBytes,
+			MaxPageSize:        wire.MaxPageSize,
+			MaxRanges:          maxRanges,
+			UploadIdleSeconds:  int64(metastore.UploadIdleLimit / time.Second),
+			PutSeconds:         int64(metastore.MaxExtentAge / time.Second),
+			MinBytesPerSecond:  s.pace.bytesPerSecond(),
+			SessionTTLSeconds:  int64(session.DefaultTTL / time.Second),
+			ChannelTTLSeconds:  int64(paychan.DefaultTTL / time.Second),
+			SessionChunksets:   session.DefaultGrant,
+			ExpiredGoneSeconds: int64(metastore.ExpiredBlobGrace / time.Second),
+		},
+	})
+}
+
+// livez says that the process runs.
+func (s *Server) livez(w http.ResponseWriter, _ *http.Request, _ params) error {
+	return writeText(w, "text/plain; charset=utf-8", "live\n")
+}
+
+// readyz says that requests can be served now.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ params) error {
+	if err := s.ready(r.Context()); err != nil {
+		return err
+	}
+	return writeText(w, "text/plain; charset=utf-8", "ready\n")
+}
+
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request, _ params) error {
+	return writeText(w, "application/yaml", string(wire.OpenAPI))
+}
+
+func writeText(w http.ResponseWriter, contentType, text string) error {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// writeJSON sends a JSON reply, which no cache may keep: it is the state of
+// this moment.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	body = append(body, '\n') // for those who read it in a terminal
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, err = w.Write(body)
+	return err
+}

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"sluice/wire"
+)
+
+// loadOpenAPI parses and validates the document.
+func loadOpenAPI(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(wire.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
+	var described []string
+	for path, item := range loadOpenAPI(t).Paths.Map() {
+		for method := range item.Operations() {
+			described = append(described, method+" "+path)
+		}
+	}
+	var routed []string
+	for _, r := range (&Server{}).routes() {
+		routed = append(routed, r.method+" "+strings.ReplaceAll(r.pattern, "...}", "}"))
+	}
+	slices.Sort(described)
+	slices.Sort(routed)
+	if !slices.Equal(described, routed) {
+		t.Errorf("described:\n%s\nrouted:\n%s", strings.Join(described, "\n"), strings.Join(routed, "\n"))
+	}
+}
+
+func TestOpenAPIOperationsAreWhole(t *testing.T) {
+	ids := map[string]string{}
+	for path, item := range loadOpenAPI(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			where := method + " " + path
+			if other, taken := ids[op.OperationID]; taken || op.OperationID == "" {
+				t.Errorf("%s: operationId %q is empty or also that of %s", where, op.OperationID, other)
+			}
+			ids[op.OperationID] = where
+			if op.Summary == "" || op.Responses.Default() == nil {
+				t.Errorf("%s: it needs a summary and a default response", where)
+			}
+		}
+	}
+}

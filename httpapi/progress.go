@@ -1,0 +1,142 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// errSlowBody: the body came below the minimum rate. The connection is of no
+// more use after the reply.
+var errSlowBody = errors.New("the body comes too slowly")
+
+// errBrokenBody is a body whose framing is broken. The connection is of no more
+// use after the reply.
+var errBrokenBody = errors.New("the body is broken: its chunks cannot be read")
+
+// pace is the slowest that a transfer may go: so many bytes in any window of
+// time.
+type pace struct {
+	bytes  int64
+	window time.Duration
+}
+
+// defaultPace is 1 KiB/s over any 30 s.
+var defaultPace = pace{bytes: 30 << 10, window: 30 * time.Second}
+
+// bytesPerSecond gives the pace as a rate.
+func (p pace) bytesPerSecond() int64 {
+	return int64(float64(p.bytes) / p.window.Seconds())
+}
+
+// timeFor gives how long n bytes may take: at least one window.
+func (p pace) timeFor(n int64) time.Duration {
+	t := float64(p.window) * float64(n) / float64(p.bytes)
+	return max(p.window, time.Duration(min(t, math.MaxInt64/2)))
+}
+
+// progressReader is a request's body that must keep a pace. Only the time spent
+// inside Read counts, so a handler may take as long as it likes between two
+// reads. The guard works by the read deadline of the connection; a
+// ResponseWriter without deadlines is not guarded. It is for one goroutine.
+type progressReader struct {
+	body    io.ReadCloser
+	control *http.ResponseController
+	pace    pace
+	left    time.Duration // of the present window
+	moved   int64         // bytes in the present window
+	err     error         // of the Read that ended it
+}
+
+// newProgressReader guards a request's body. w is the ResponseWriter of the
+// same request. The caller calls done when it needs the body no more, before it
+// writes an error reply.
+func newProgressReader(w http.ResponseWriter, body io.ReadCloser, p pace) *progressReader {
+	r := &progressReader{body: body, control: http.NewResponseController(w), pace: p, left: p.window}
+	if body == http.NoBody {
+		// The server watches the connection by reading from it already; a
+		// deadline now would look to it like the end of the client.
+		r.err = io.EOF
+	}
+	return r
+}
+
+// Read reads from the body. errSlowBody when it falls behind its pace,
+// io.ErrUnexpectedEOF (wrapped) when the client is gone before the end. Every
+// error is final.
+func (r *progressReader) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	start := time.Now()
+	if err := r.setDeadline(start.Add(r.left)); err != nil {
+		r.err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+		return 0, r.err
+	}
+	n, err := r.body.Read(p)
+	r.left -= time.Since(start)
+	r.moved += int64(n)
+	if r.moved >= r.pace.bytes {
+		r.moved, r.left = 0, r.pace.window
+	}
+	if err != nil {
+		r.err = r.explain(err)
+		if errors.Is(r.err, io.EOF) {
+			r.done()
+		}
+	}
+	return n, r.err
+}
+
+// explain tells the errors of a connection apart.
+func (r *progressReader) explain(err error) error {
+	var lost *net.OpError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: at least %d bytes in %v are required", errSlowBody, r.pace.bytes, r.pace.window)
+	case errors.As(err, &lost):
+		return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", errBrokenBody, err)
+	}
+}
+
+// done ends the guard. It may be called more than once. What a handler has not
+// read, the server reads off by itself, up to a limit, before it sends the
+// reply or takes the next request; done gives it one window for that.
+func (r *progressReader) done() {
+	var deadline time.Time
+	switch {
+	case errors.Is(r.err, io.EOF):
+		// None: the server now watches the connection by reading from it, and
+		// takes a deadline that passes for the end of the client.
+	case errors.Is(r.err, errSlowBody):
+		deadline = time.Now() // it had its time
+	default:
+		deadline = time.Now().Add(r.pace.window)
+	}
+	// Where a deadline cannot be set the connection is closed, and there is
+	// nothing left to guard.
+	_ = r.setDeadline(deadline)
+}
+
+// Close ends the guard and closes the body.
+func (r *progressReader) Close() error {
+	r.done()
+	return r.body.Close()
+}
+
+func (r *progressReader) setDeadline(t time.Time) error {
+	err := r.control.SetReadDeadline(t)
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,399 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPace(t *testing.T) {
+	if got := defaultPace.bytesPerSecond(); got != 1024 {
+		t.Errorf("%d bytes/s", got)
+	}
+	for n, want := range map[int64]time.Duration{0: 30 * time.Second, 1: 30 * time.Second, 30 << 10: 30 * time.Second, 60 << 10: time.Minute, 1 << 20: 1024 * time.Second} {
+		if got := defaultPace.timeFor(n); got != want {
+			t.Errorf("%d bytes: %v, want %v", n, got, want)
+		}
+	}
+	if got := defaultPace.timeFor(1 << 62); got <= 0 {
+		t.Errorf("2^62 bytes: %v", got)
+	}
+}
+
+// serveLoopback answers one connection of a real server with handle and gives
+// the client's end. The client fails rather than hangs.
+func serveLoopback(t *testing.T, handle http.HandlerFunc) *net.TCPConn {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		server.Close()
+	})
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return conn.(*net.TCPConn)
+}
+
+// send writes to a connection.
+func send(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// received gives all that comes until the other end closes.
+func received(t *testing.T, conn net.Conn) string {
+	t.Helper()
+	got, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatalf("after %q: %v", got, err)
+	}
+	return string(got)
+}
+
+// putHead is the head of a request with a body of n bytes.
+func putHead(n int) string {
+	return fmt.Sprintf("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", n)
+}
+
+// shortPace is one that a stalled client falls behind at once, and that a busy
+// machine keeps.
+var shortPace = pace{bytes: 1 << 10, window: 200 * time.Millisecond}
+
+func TestSlowBodyOverTCP(t *testing.T) {
+	for name, sent := range map[string]string{"nothing": "", "a little": "abc", "some windows": strings.Repeat("x", 10<<10)} {
+		result := make(chan error, 1)
+		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+			body := newProgressReader(w, r.Body, shortPace)
+			n, err := io.Copy(io.Discard, body)
+			if n != int64(len(sent)) {
+				err = fmt.Errorf("%d bytes, then %w", n, err)
+			}
+			if _, again := body.Read(make([]byte, 1)); !errors.Is(again, errSlowBody) {
+				err = fmt.Errorf("%w, then %w", err, again)
+			}
+			result <- err
+			body.done()
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusRequestTimeout)
+		})
+		send(t, conn, putHead(11<<10)+sent)
+		// The reply comes and the connection is closed, though the client
+		// never sends the rest.
+		if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 408 ") {
+			t.Errorf("%s: reply %q", name, reply)
+		}
+		if err := <-result; !errors.Is(err, errSlowBody) || strings.Contains(err.Error(), "then") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A body that takes many windows but keeps the pace is read to its end.
+func TestSteadyBodyOverTCP(t *testing.T) {
+	const pieces, size = 60, 1 << 10
+	steady := pace{bytes: 1 << 10, window: time.Second} // a fortieth of what is sent
+	result := make(chan string, 1)
+	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		n, err := io.Copy(io.Discard, newProgressReader(w, r.Body, steady))
+		result <- fmt.Sprint(n, err, time.Since(start) > steady.window)
+		w.Header().Set("Connection", "close")
+	})
+	send(t, conn, putHead(pieces*size))
+	ticker := time.NewTicker(25 * time.Millisecond)
+	defer ticker.Stop()
+	for range pieces {
+		<-ticker.C
+		send(t, conn, strings.Repeat("x", size))
+	}
+	received(t, conn)
+	if got, want := <-result, fmt.Sprint(pieces*size, nil, true); got != want {
+		t.Errorf("bytes, error, longer than a window: %s, want %s", got, want)
+	}
+}
+
+// After the body the request's context stays alive, however long the handler
+// works, although the body had a deadline; and the connection can be used again.
+func TestContextOutlivesBodyDeadline(t *testing.T) {
+	for name, requests := range map[string]string{
+		"with a length":  putHead(5) + "hello",
+		"chunked":        "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"empty":          putHead(0),
+		"empty, chunked": "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"none":           "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := make(chan error, 2)
+			conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+				body := newProgressReader(w, r.Body, shortPace)
+				defer body.done()
+				if _, err := io.Copy(io.Discard, body); err != nil {
+					result <- err
+					return
+				}
+				// Neither a read after the end nor the end of the guard arms it.
+				if r.URL.Path == "/again" {
+					if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+						result <- err
+						return
+					}
+					body.done()
+				}
+				select {
+				case <-r.Context().Done():
+					result <- context.Cause(r.Context())
+				case <-time.After(3 * shortPace.window):
+					result <- nil
+				}
+			})
+			for _, path := range []string{"/", "/again"} {
+				send(t, conn, strings.Replace(requests, "/", path, 1))
+				if err := <-result; err != nil {
+					t.Errorf("%v", err)
+				}
+				buffer := make([]byte, 15)
+				if _, err := io.ReadFull(conn, buffer); err != nil || string(buffer) != "HTTP/1.1 200 OK" {
+					t.Fatalf("reply %q, %v", buffer, err)
+				}
+				// The rest of the head, which is all there is.
+				if _, err := conn.Read(make([]byte, 4<<10)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Nor does the end of a guard whose body nobody read, because there was none.
+func TestContextOutlivesNoBody(t *testing.T) {
+	result := make(chan error, 1)
+	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+		newProgressReader(w, r.Body, shortPace).done()
+		select {
+		case <-r.Context().Done():
+			result <- context.Cause(r.Context())
+		case <-time.After(3 * shortPace.window):
+			result <- nil
+		}
+	})
+	send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
+// A handler that leaves the body unread and refuses it is not held up for
+// longer than a window by a client that never sends it.
+func TestUnreadBodyOverTCP(t *testing.T) {
+	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+		body := newProgressReader(w, r.Body, shortPace)
+		body.done()
+		w.WriteHeader(http.StatusForbidden)
+	})
+	send(t, conn, putHead(1<<10))
+	if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 403 ") {
+		t.Errorf("reply %q", reply)
+	}
+}
+
+func TestShortBodyOverTCP(t *testing.T) {
+	head := putHead(100)
+	chunked := "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"
+	for name, tc := range map[string]struct {
+		sent string
+		end  func(*net.TCPConn) error
+	}{
+		"half closed":          {head + "hello", (*net.TCPConn).CloseWrite},
+		"closed":               {head + "hello", (*net.TCPConn).Close},
+		"closed before a byte": {head, (*net.TCPConn).Close},
+		"chunked":              {chunked, (*net.TCPConn).CloseWrite},
+		"reset": {head + "hello", func(c *net.TCPConn) error {
+			if err := c.SetLinger(0); err != nil {
+				return err
+			}
+			return c.Close()
+		}},
+	} {
+		begun, result := make(chan bool), make(chan error, 1)
+		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+			close(begun)
+			_, err := io.Copy(io.Discard, newProgressReader(w, r.Body, defaultPace))
+			result <- err
+		})
+		send(t, conn, tc.sent)
+		<-begun
+		if err := tc.end(conn); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-result; !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errSlowBody) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Closing the body ends the guard, too.
+func TestCloseBody(t *testing.T) {
+	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
+		body := newProgressReader(w, r.Body, shortPace)
+		if err := body.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("closing a body that does not come: %v", err)
+		}
+		w.WriteHeader(http.StatusForbidden)
+	})
+	send(t, conn, putHead(1<<10))
+	if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 403 ") {
+		t.Errorf("reply %q", reply)
+	}
+}
+
+// pipeListener is a listener without a network: its connections are pipes
+// without any buffer, which obey the time of a synctest bubble.
+type pipeListener struct {
+	conns chan net.Conn
+	ended context.Context
+	end   context.CancelFunc
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.ended.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { l.end(); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// inBubble runs client against a server with handle, in a time of their own.
+func inBubble(t *testing.T, handle http.HandlerFunc, client func(t *testing.T, conn net.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := &pipeListener{conns: make(chan net.Conn)}
+		l.ended, l.end = context.WithCancel(context.Background())
+		server := &http.Server{Handler: handle}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(l) }()
+		near, far := net.Pipe()
+		l.conns <- far
+		client(t, near)
+		if err := near.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// At the real limits, to the byte and to the second.
+func TestBodyPace(t *testing.T) {
+	type piece struct {
+		wait  time.Duration
+		bytes int
+	}
+	repeat := func(n int, p piece) (pieces []piece) {
+		for range n {
+			pieces = append(pieces, p)
+		}
+		return pieces
+	}
+	for name, tc := range map[string]struct {
+		pieces []piece
+		pause  time.Duration // of the handler, between two reads
+		slow   bool
+	}{
+		"at once":                    {pieces: []piece{{0, 1 << 20}}},
+		"the last second":            {pieces: []piece{{29 * time.Second, 100}}},
+		"too late":                   {pieces: []piece{{31 * time.Second, 100}}, slow: true},
+		"just the pace, for an hour": {pieces: repeat(120, piece{29 * time.Second, 30 << 10})},
+		"byte by byte at the pace":   {pieces: repeat(1200, piece{100 * time.Millisecond, 110})},
+		"drop by drop below it":      {pieces: repeat(40, piece{time.Second, 1000}), slow: true},
+		"one window well, then none": {pieces: []piece{{20 * time.Second, 30 << 10}, {31 * time.Second, 1}}, slow: true},
+		"a late burst":               {pieces: []piece{{29 * time.Second, 1 << 20}, {29 * time.Second, 1 << 20}}},
+		"the handler's own time":     {pieces: repeat(5, piece{10 * time.Second, 100}), pause: time.Hour},
+		"the handler pauses, and the client is too slow": {pieces: repeat(5, piece{time.Hour + 10*time.Second, 100}), pause: time.Hour, slow: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			total := 0
+			for _, p := range tc.pieces {
+				total += p.bytes
+			}
+			var result error
+			inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+				body := newProgressReader(w, r.Body, defaultPace)
+				defer body.done()
+				n, buffer := 0, make([]byte, 4<<10)
+				for result == nil {
+					var m int
+					m, result = body.Read(buffer)
+					n += m
+					time.Sleep(tc.pause)
+				}
+				if errors.Is(result, io.EOF) && n != total {
+					result = io.ErrShortWrite
+				}
+			}, func(t *testing.T, conn net.Conn) {
+				wrote := make(chan bool)
+				go func() {
+					defer close(wrote)
+					if _, err := io.WriteString(conn, putHead(total)); err != nil {
+						return // the server cut it
+					}
+					for _, p := range tc.pieces {
+						time.Sleep(p.wait)
+						if _, err := conn.Write(bytes.Repeat([]byte("x"), p.bytes)); err != nil {
+							return
+						}
+					}
+				}()
+				if _, err := conn.Read(make([]byte, 4<<10)); err != nil && !tc.slow {
+					t.Error(err)
+				}
+				<-wrote
+				synctest.Wait() // for the handler
+				want := io.EOF
+				if tc.slow {
+					want = errSlowBody
+				}
+				if !errors.Is(result, want) {
+					t.Errorf("%v, want %v", result, want)
+				}
+			})
+		})
+	}
+}
+
+// Where the connection has no deadlines, the guard only reads.
+func TestBodyWithoutDeadlines(t *testing.T) {
+	body := newProgressReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), defaultPace)
+	got, err := io.ReadAll(body)
+	if string(got) != "hello" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	body.done()
+}

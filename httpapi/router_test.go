@@ -1,0 +1,295 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testRoutes is a table with every kind of route that the service has.
+func testRoutes() []route {
+	handle := func(http.ResponseWriter, *http.Request, params) error { return nil }
+	var routes []route
+	for _, s := range []string{
+		"POST /v1/sessions",
+		"POST /v1/sessions/{sessionId}/use",
+		"GET /v1/sessions/{sessionId}",
+		"POST /v1/sessions/micropaymentchannels",
+		"GET /v1/sessions/micropaymentchannels/{channelId}",
+		"POST /v1/sessions/micropaymentchannels/{channelId}/close",
+		"GET /v1/blobs/{account}",
+		"GET /v1/blobs/{account}/{blobName...}",
+		"PUT /v1/blobs/{account}/{blobName...}",
+		"DELETE /v1/blobs/{account}/{blobName...}",
+		"POST /v1/multipart-uploads",
+		"GET /v1/multipart-uploads",
+		"PUT /v1/multipart-uploads/{uploadId}/parts/{partIdx}",
+		"GET /v1/info",
+		"GET /livez",
+		"GET /openapi.yaml",
+	} {
+		method, pattern, _ := strings.Cut(s, " ")
+		routes = append(routes, route{method: method, pattern: pattern, handle: handle, bare: !strings.HasPrefix(pattern, "/v1")})
+	}
+	return routes
+}
+
+func newTestRouter(t testing.TB, base string) *router {
+	t.Helper()
+	rt, err := newRouter(base, testRoutes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rt
+}
+
+func TestMatch(t *testing.T) {
+	rt := newTestRouter(t, "")
+	blob := "/v1/blobs/{account}/{blobName...}"
+	for _, tc := range []struct {
+		method, path string
+		want         string   // pattern of the route
+		values       []string // of its parameters
+	}{
+		{"GET", "/livez", "/livez", nil},
+		{"HEAD", "/livez", "/livez", nil},
+		{"POST", "/v1/sessions", "/v1/sessions", nil},
+		{"POST", "/v1/%73essions", "/v1/sessions", nil},
+		{"GET", "/v1/sessions/abc", "/v1/sessions/{sessionId}", []string{"abc"}},
+		{"GET", "/v1/sessions/micropaymentchannel", "/v1/sessions/{sessionId}", []string{"micropaymentchannel"}},
+		{"GET", "/v1/sessions/Micropaymentchannels", "/v1/sessions/{sessionId}", []string{"Micropaymentchannels"}},
+		{"POST", "/v1/sessions/abc/use", "/v1/sessions/{sessionId}/use", []string{"abc"}},
+		{"POST", "/v1/sessions/micropaymentchannels", "/v1/sessions/micropaymentchannels", nil},
+		{"POST", "/v1/sessions/micropayment%63hannels", "/v1/sessions/micropaymentchannels", nil},
+		{"GET", "/v1/sessions/micropaymentchannels/use", "/v1/sessions/micropaymentchannels/{channelId}", []string{"use"}},
+		{"POST", "/v1/sessions/micropaymentchannels/c/close", "/v1/sessions/micropaymentchannels/{channelId}/close", []string{"c"}},
+		{"PUT", "/v1/multipart-uploads/u/parts/0", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", []string{"u", "0"}},
+		{"GET", "/v1/blobs/0x1", "/v1/blobs/{account}", []string{"0x1"}},
+		{"GET", "/v1/blobs/0x1/", blob, []string{"0x1", ""}},
+		{"PUT", "/v1/blobs/0x1/", blob, []string{"0x1", ""}},
+		{"GET", "/v1/blobs/0x1/a", blob, []string{"0x1", "a"}},
+		{"HEAD", "/v1/blobs/0x1/a", blob, []string{"0x1", "a"}},
+		{"GET", "/v1/blobs/0x1/a/", blob, []string{"0x1", "a/"}},
+		{"GET", "/v1/blobs/0x1//a", blob, []string{"0x1", "/a"}},
+		{"GET", "/v1/blobs/0x1///", blob, []string{"0x1", "//"}},
+		{"GET", "/v1/blobs/0x1/a//b", blob, []string{"0x1", "a//b"}},
+		{"GET", "/v1/blobs/0x1/../b", blob, []string{"0x1", "../b"}},
+		{"GET", "/v1/blobs/../b", blob, []string{"..", "b"}},
+		{"GET", "/v1/blobs/0x1/.", blob, []string{"0x1", "."}},
+		{"GET", "/v1/blobs/0x1/a%2Fb/c", blob, []string{"0x1", "a/b/c"}},
+		{"GET", "/v1/blobs/0x1/a%2fb", blob, []string{"0x1", "a/b"}},
+		{"GET", "/v1/blobs/0x1/a%252Fb", blob, []string{"0x1", "a%2Fb"}},
+		{"GET", "/v1/blobs/0x1/a+b%20c", blob, []string{"0x1", "a+b c"}},
+		{"GET", "/v1/blobs/0x1/%00%ff", blob, []string{"0x1", "\x00\xff"}},
+		{"GET", "/v1/blobs/0x1/\"é", blob, []string{"0x1", "\"é"}},
+		{"GET", "/v1/blobs/%30x1/a", blob, []string{"0x1", "a"}},
+		{"GET", "/v1/blobs/0%2525/a", blob, []string{"0%25", "a"}},
+	} {
+		m := rt.match(tc.method, tc.path)
+		if m.outcome != routeFound || m.pattern != tc.want || m.route.pattern != tc.want {
+			t.Errorf("%s %s: outcome %d, pattern %q, want %q", tc.method, tc.path, m.outcome, m.pattern, tc.want)
+			continue
+		}
+		wantMethod := strings.Replace(tc.method, "HEAD", "GET", 1)
+		if m.route.method != wantMethod {
+			t.Errorf("%s %s: route for %s", tc.method, tc.path, m.route.method)
+		}
+		var values []string
+		for _, s := range m.params.segments {
+			if s.kind != wordSegment {
+				values = append(values, m.params.get(s.text))
+			}
+		}
+		if !slices.Equal(values, tc.values) {
+			t.Errorf("%s %s: parameters %q, want %q", tc.method, tc.path, values, tc.values)
+		}
+	}
+}
+
+func TestMatchRefuses(t *testing.T) {
+	rt := newTestRouter(t, "")
+	for _, tc := range []struct {
+		method, path string
+		want         outcome
+		allow        string
+	}{
+		{"GET", "/v1/sessions/micropaymentchannels", unknownMethod, "OPTIONS POST"},
+		{"POST", "/v1/sessions/micropaymentchannels/use", unknownMethod, "GET HEAD OPTIONS"},
+		{"PATCH", "/v1/blobs/0x1/a", unknownMethod, "DELETE GET HEAD OPTIONS PUT"},
+		{"get", "/v1/blobs/0x1/a", unknownMethod, "DELETE GET HEAD OPTIONS PUT"},
+		{"HEAD", "/v1/sessions", unknownMethod, "OPTIONS POST"},
+		{"PUT", "/v1/blobs/0x1", unknownMethod, "GET HEAD OPTIONS"},
+		{"OPTIONS", "/v1/multipart-uploads", optionsAsked, "GET HEAD OPTIONS POST"},
+		{"OPTIONS", "/livez", optionsAsked, "GET HEAD OPTIONS"},
+		{"OPTIONS", "/v1/nothing", unknownPath, ""},
+		{"OPTIONS", "*", unknownPath, ""},
+		{"GET", "/v1/blobs/a%2Fb/c", malformedPath, "DELETE GET HEAD OPTIONS PUT"},
+		{"GET", "/v1/blobs/a%2Fb", malformedPath, "GET HEAD OPTIONS"},
+		{"GET", "/v1/sessions/%2f", malformedPath, "GET HEAD OPTIONS"},
+		{"GET", "/v1/blobs/0x1/a%zz", malformedPath, "DELETE GET HEAD OPTIONS PUT"},
+		{"GET", "/v1/blobs/0x1/a%", malformedPath, "DELETE GET HEAD OPTIONS PUT"},
+		{"POST", "/v1/blobs/a%2Fb", unknownMethod, "GET HEAD OPTIONS"},
+		{"GET", "", unknownPath, ""},
+		{"GET", "/", unknownPath, ""},
+		{"GET", "//", unknownPath, ""},
+		{"GET", "//v1/info", unknownPath, ""},
+		{"GET", "/v1", unknownPath, ""},
+		{"GET", "/v1/", unknownPath, ""},
+		{"GET", "/v2/info", unknownPath, ""},
+		{"GET", "/V1/info", unknownPath, ""},
+		{"GET", "/v1/info/", unknownPath, ""},
+		{"GET", "/v1//info", unknownPath, ""},
+		{"GET", "/v1%2Finfo", unknownPath, ""},
+		{"GET", "/v1/inf%", unknownPath, ""},
+		{"POST", "/v1/sessions/", unknownPath, ""},
+		{"POST", "/v1/sessions//use", unknownPath, ""},
+		{"GET", "/v1/blobs", unknownPath, ""},
+		{"GET", "/v1/blobs/", unknownPath, ""},
+		{"GET", "/v1/blobs//a", unknownPath, ""},
+		{"GET", "/etc/passwd", unknownPath, ""},
+	} {
+		m := rt.match(tc.method, tc.path)
+		if m.outcome != tc.want || strings.Join(m.allow, " ") != tc.allow || m.route != nil {
+			t.Errorf("%s %s: outcome %d, allow %q, want %d, %q", tc.method, tc.path, m.outcome, m.allow, tc.want, tc.allow)
+		}
+		if (m.outcome == malformedPath) != errors.Is(m.err, errBadPath) {
+			t.Errorf("%s %s: error %v", tc.method, tc.path, m.err)
+		}
+	}
+}
+
+func TestBasePath(t *testing.T) {
+	rt := newTestRouter(t, "/sluice")
+	for path, want := range map[string]string{
+		"/sluice/v1/info":        "/v1/info",
+		"/sl%75ice/v1/info":      "/v1/info",
+		"/sluice/livez":          "/livez",
+		"/livez":                 "/livez",
+		"/openapi.yaml":          "/openapi.yaml",
+		"/sluice/v1/blobs/a//b":  "/v1/blobs/{account}/{blobName...}",
+		"/v1/info":               "",
+		"/sluice":                "",
+		"/sluice/":               "",
+		"/sluice/sluice/v1/info": "",
+		"/Sluice/v1/info":        "",
+		"//sluice/v1/info":       "",
+		"/sluice//v1/info":       "",
+		"/sluicev1/info":         "",
+	} {
+		m := rt.match("GET", path)
+		if m.pattern != want || (m.outcome == routeFound) != (want != "") {
+			t.Errorf("%s: pattern %q, outcome %d, want %q", path, m.pattern, m.outcome, want)
+		}
+	}
+	for base, path := range map[string]string{"/v1": "/v1/v1/info", "/livez": "/livez/livez", "/a.b-c_D9": "/a.b-c_D9/v1/info"} {
+		if m := newTestRouter(t, base).match("GET", path); m.outcome != routeFound {
+			t.Errorf("base %s: %s is not found", base, path)
+		}
+	}
+	if m := newTestRouter(t, "/livez").match("GET", "/livez"); m.pattern != "/livez" {
+		t.Error("a bare route of the base path's name is not found")
+	}
+	for _, base := range []string{"/", "sluice", "/a/b", "/a/", "//", "/..", "/.", "/a b", "/%41", "/é", "/{a}"} {
+		if _, err := newRouter(base, testRoutes()); err == nil {
+			t.Errorf("base path %q was taken", base)
+		}
+	}
+}
+
+func TestRouteTable(t *testing.T) {
+	rt := newTestRouter(t, "/sluice")
+	want := testRoutes()
+	got := rt.routes()
+	if len(got) != len(want) {
+		t.Fatalf("%d routes, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i].method != want[i].method || got[i].pattern != want[i].pattern || got[i].bare != want[i].bare ||
+			reflect.ValueOf(got[i].handle).Pointer() != reflect.ValueOf(want[i].handle).Pointer() {
+			t.Errorf("route %d is %s %s", i, got[i].method, got[i].pattern)
+		}
+	}
+
+	for _, bad := range [][]string{
+		{"GET /a", "GET /a"},
+		{"GET /{a}", "GET /{b}"},
+		{"GET /{a}", "PUT /{b}"},
+		{"GET /a/{x...}", "GET /a/{y...}"},
+		{"GET a"},
+		{"GET /a//b"},
+		{"GET /a/"},
+		{"GET /{}"},
+		{"GET /{...}"},
+		{"GET /{a"},
+		{"GET /a}"},
+		{"GET /{a}b"},
+		{"GET /b{a}"},
+		{"GET /{a}{b}"},
+		{"GET /%41"},
+		{"GET /{a...}/b"},
+		{"GET /{a}/{a}"},
+		{"GET /{a}/{b}/{c}/{d}"},
+	} {
+		var routes []route
+		for _, s := range bad {
+			method, pattern, _ := strings.Cut(s, " ")
+			routes = append(routes, route{method: method, pattern: pattern})
+		}
+		if _, err := newRouter("", routes); err == nil {
+			t.Errorf("routes %q were taken", bad)
+		}
+	}
+	if _, err := newRouter("", []route{{method: "GET", pattern: "/a", bare: true}, {method: "PUT", pattern: "/a"}}); err == nil {
+		t.Error("a pattern that is half bare was taken")
+	}
+}
+
+// Precedence does not depend on the order of the table.
+func TestPrecedence(t *testing.T) {
+	patterns := []string{"/{a...}", "/{a}/{b}", "/{a}/w", "/w/{b}", "/w/w", "/w/{b...}"}
+	want := map[string]string{"/w/w": "/w/w", "/w/x": "/w/{b}", "/x/w": "/{a}/w", "/x/y": "/{a}/{b}", "/w/x/y": "/w/{b...}",
+		"/w/": "/w/{b...}", "/w": "/{a...}", "/": "/{a...}", "/x/": "/{a...}", "/x/y/z": "/{a...}"}
+	for range len(patterns) {
+		patterns = append(patterns[1:], patterns[0])
+		var routes []route
+		for _, p := range patterns {
+			routes = append(routes, route{method: "GET", pattern: p})
+		}
+		rt, err := newRouter("", routes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, pattern := range want {
+			if m := rt.match("GET", path); m.pattern != pattern {
+				t.Errorf("%s: %q, want %q", path, m.pattern, pattern)
+			}
+		}
+	}
+}
+
+func TestParamsUnknownName(t *testing.T) {
+	m := newTestRouter(t, "").match("GET", "/v1/blobs/0x1")
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic for a parameter that the pattern does not have")
+		}
+	}()
+	m.params.get("blobName")
+}
+
+func TestMatchAllocates(t *testing.T) {
+	rt := newTestRouter(t, "/sluice")
+	if n := testing.AllocsPerRun(100, func() { rt.match("GET", "/sluice/v1/blobs/0x1/folder/a.txt") }); n != 0 {
+		t.Errorf("a match allocates %v times", n)
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	rt := newTestRouter(b, "")
+	for b.Loop() {
+		rt.match("GET", "/v1/blobs/0x1/folder/a.txt")
+	}
+}

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// sessionError tells that it is a session which is not there, or not any more.
+func sessionError(err error) error {
+	switch {
+	case errors.Is(err, metastore.ErrNotFound):
+		return fmt.Errorf("%w: %w", errNoSession, err)
+	case errors.Is(err, metastore.ErrExpired):
+		return fmt.Errorf("%w: %w", errSessionExpired, err)
+	default:
+		return err
+	}
+}
+
+func (s *Server) createSession(w http.ResponseWriter, r *http.Request, _ params) error {
+	var in wire.CreateSession
+	body, err := readJSON(r, &in)
+	if err != nil {
+		return err
+	}
+	if in.MicropaymentUpdate != nil || in.SessionID != nil {
+		return fmt.Errorf("%w yet: micropaymentUpdate and sessionId must be left out", errNotSupported)
+	}
+	identity, err := userIdentity(in.UserIdentity)
+	if err != nil {
+		return err
+	}
+	idem, err := idempotency(r, "create-session", body)
+	if err != nil {
+		return err
+	}
+	made, err := s.Sessions.Grant(r.Context(), identity, idem)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusCreated, sessionJSON(made))
+}
+
+// userIdentity checks what a caller calls himself.
+func userIdentity(given *string) (string, error) {
+	const limit = 255
+	if given == nil {
+		return "", nil
+	}
+	if *given == "" || len(*given) > limit || !utf8.ValidString(*given) {
+		return "", fmt.Errorf("%w: userIdentity must have 1 to %d bytes", errParameter, limit)
+	}
+	return *given, nil
+}
+
+func (s *Server) getSession(w http.ResponseWriter, r *http.Request, p params) error {
+	found, err := s.Sessions.Get(r.Context(), p.get("sessionId"))
+	if err != nil {
+		return sessionError(err)
+	}
+	return writeJSON(w, http.StatusOK, sessionJSON(found))
+}
+
+func (s *Server) useSession(w http.ResponseWriter, r *http.Request, p params) error {
+	var nothing struct{}
+	body, err := readJSON(r, &nothing)
+	if err != nil {
+		return err
+	}
+	id := p.get("sessionId")
+	idem, err := idempotency(r, "use-session "+id, body)
+	if err != nil {
+		return err
+	}
+	used, err := s.Sessions.Use(r.Context(), id, idem)
+	if err != nil {
+		return sessionError(err)
+	}
+	w.Header().Set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func sessionJSON(s metastore.Session) wire.Session {
+	return wire.Session{
+		SessionID:      s.ID,
+		UserIdentity:   s.UserIdentity,
+		ChunksetsLeft:  s.Left,
+		ChunksetsTotal: s.Total,
+		Created:        s.Created,
+		Expires:        s.Expires,
+	}
+}
+
+// idempotency reads the Idempotency-Key of a request, nil when there is none.
+// The scope is the operation and its resource; on a local instance all callers
+// are one.
+func idempotency(r *http.Request, scope string, body []byte) (*metastore.Idempotency, error) {
+	keys := r.Header.Values(wire.HeaderIdempotencyKey)
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	const limit = 255
+	if len(keys) > 1 || len(keys[0]) < 1 || len(keys[0]) > limit || !isVisibleASCII(keys[0]) {
+		return nil, fmt.Errorf("%w: %s must come once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
+	}
+	request := append([]byte(r.Method+"\n"+escapedPath(r.URL)+"\n"), body...)
+	return &metastore.Idempotency{Scope: scope, Key: keys[0], Hash: sha256.Sum256(request)}, nil
+}
+
+func isVisibleASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,216 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/blob"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// uploadError tells that it is an upload which is not there.
+func uploadError(err error) error {
+	if errors.Is(err, metastore.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errNoUpload, err)
+	}
+	return err
+}
+
+func (s *Server) beginUpload(w http.ResponseWriter, r *http.Request, _ params) error {
+	var in wire.BeginUpload
+	if _, err := readJSON(r, &in); err != nil {
+		return err
+	}
+	begin := blob.Begin{PartSize: wire.DefaultPartSize}
+	if in.RawAccount == nil {
+		return missingMember("rawAccount")
+	}
+	if in.RawBlobName == nil {
+		return missingMember("rawBlobName")
+	}
+	var err error
+	if begin.Account, err = blob.ParseAccount(*in.RawAccount); err != nil {
+		return err
+	}
+	begin.Name = *in.RawBlobName
+	if err := blob.CheckName(begin.Name); err != nil {
+		return err
+	}
+	if in.RawPartSize != nil {
+		begin.PartSize = *in.RawPartSize
+	}
+	if in.ContentType != "" {
+		if begin.ContentType, err = contentType([]string{in.ContentType}); err != nil {
+			return fmt.Errorf("%w: contentType %w", errParameter, err)
+		}
+	}
+	if begin.Expires, err = parseTime("expires", in.Expires); err != nil {
+		return err
+	}
+	switch in.IfNoneMatch {
+	case "":
+	case "*":
+		begin.CreateOnly = true
+	default:
+		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, errParameter)
+	}
+	u, err := s.Blobs.Begin(r.Context(), begin)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, wire.UploadBegun{UploadID: u.ID})
+}
+
+func (s *Server) putPart(w http.ResponseWriter, r *http.Request, p params) error {
+	index, err := partIndex(p.get("partIdx"))
+	if err != nil {
+		return err
+	}
+	sha256, err := checkContent(r.Header)
+	if err != nil {
+		return err
+	}
+	err = s.Blobs.PutPart(r.Context(), p.get("uploadId"), index, sha256, r.Body, r.ContentLength)
+	if err != nil {
+		return uploadError(err)
+	}
+	return writeJSON(w, http.StatusOK, wire.Success{Success: true})
+}
+
+// partIndex reads an index as decimal digits; its range is for blob to judge.
+func partIndex(s string) (int, error) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, fmt.Errorf("%w: it must be 0 to %d", blob.ErrPartIndex, blob.MaxParts-1)
+		}
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return blob.MaxParts, nil
+	}
+	return n, nil
+}
+
+func (s *Server) completeUpload(w http.ResponseWriter, r *http.Request, p params) error {
+	if r.Header.Get(wire.HeaderReprDigest) != "" {
+		return errNoDigestHere
+	}
+	var in wire.CompleteUpload
+	if _, err := readJSON(r, &in); err != nil {
+		return err
+	}
+	guard, err := guardOf(r.Header)
+	if err != nil {
+		return err
+	}
+	u, err := s.Blobs.Complete(r.Context(), p.get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, guard)
+	if err != nil {
+		return uploadError(err)
+	}
+	setValidators(w.Header(), validators{etag: blob.ETag(u.Size, u.CRC64), modified: u.Modified})
+	return writeJSON(w, http.StatusOK, wire.Success{Success: true})
+}
+
+func (s *Server) abortUpload(w http.ResponseWriter, r *http.Request, p params) error {
+	if err := s.Blobs.Abort(r.Context(), p.get("uploadId")); err != nil {
+		return uploadError(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) getUpload(w http.ResponseWriter, r *http.Request, p params) error {
+	q, err := readQuery(r)
+	if err != nil {
+		return err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	after := -1
+	if text := q.text("after"); text != "" {
+		if after, err = partIndex(text); err != nil {
+			return fmt.Errorf("%w: after must be the index of a part", errParameter)
+		}
+	}
+	u, parts, err := s.Blobs.Upload(r.Context(), p.get("uploadId"), after, limit+1)
+	if err != nil {
+		return uploadError(err)
+	}
+	out := wire.UploadStatus{Upload: uploadJSON(u)}
+	if len(parts) > limit {
+		parts = parts[:limit]
+		out.Next = &parts[limit-1].Index
+	}
+	for _, part := range parts {
+		out.Parts = append(out.Parts, wire.Part{Index: part.Index, Size: part.Size})
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+func uploadJSON(u metastore.Upload) wire.Upload {
+	out := wire.Upload{
+		UploadID: u.ID,
+		Account:  u.Account,
+		Name:     u.Name,
+		PartSize: u.PartSize,
+		State:    string(u.State),
+		Bytes:    u.Bytes,
+		Created:  u.Created,
+	}
+	switch u.State {
+	case metastore.UploadOpen:
+		out.Expires = u.Touched.Add(metastore.UploadIdleLimit)
+	case metastore.UploadCommitted:
+		out.ETag = blob.ETag(u.Size, u.CRC64)
+	}
+	return out
+}
+
+func (s *Server) listUploads(w http.ResponseWriter, r *http.Request, _ params) error {
+	q, err := readQuery(r)
+	if err != nil {
+		return err
+	}
+	account, err := blob.ParseAccount(q.text("account"))
+	if err != nil {
+		return err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	uploads, err := s.Blobs.Uploads(r.Context(), account, q.text("after"), limit+1)
+	if errors.Is(err, metastore.ErrNotFound) {
+		return fmt.Errorf("%w: after must be the id of an upload", errParameter)
+	}
+	if err != nil {
+		return err
+	}
+	var out wire.UploadPage
+	if len(uploads) > limit {
+		uploads = uploads[:limit]
+		out.Next = uploads[limit-1].ID
+	}
+	for _, u := range uploads {
+		out.Uploads = append(out.Uploads, uploadJSON(u))
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// parseTime reads an optional RFC 3339 time of a JSON body.
+func parseTime(member, value string) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	t, ok := parseTimestamp(value)
+	if !ok {
+		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errParameter, member)
+	}
+	return t, nil
+}

@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+)
+
+// errSlowReader: the client took the reply below the minimum rate. What was
+// sent of it is incomplete.
+var errSlowReader = errors.New("the client takes the reply too slowly")
+
+// writeChunk is how much of a reply one deadline covers: one over all of it
+// would cut a transfer that moves well.
+const writeChunk = 1 << 20
+
+// copyBuffer is the size of the buffer for sources that must be copied.
+const copyBuffer = 128 << 10
+
+// progressWriter is a ResponseWriter whose client must keep a pace: each MiB of
+// the reply must be taken within the time that it may have at that pace, at
+// least one window. Only the time inside Write and ReadFrom counts. The guard
+// works by the write deadline of the connection; a ResponseWriter without
+// deadlines is not guarded. It is for one goroutine.
+type progressWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	pace    pace
+	written int64 // bytes of the body so far
+}
+
+// newProgressWriter guards the reply that goes to w. The caller calls done when
+// it has written it.
+func newProgressWriter(w http.ResponseWriter, p pace) *progressWriter {
+	return &progressWriter{ResponseWriter: w, control: http.NewResponseController(w), pace: p}
+}
+
+// Unwrap gives the guarded ResponseWriter to http.ResponseController.
+func (w *progressWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write writes p. errSlowReader when the client falls behind its pace.
+func (w *progressWriter) Write(p []byte) (int, error) {
+	total := 0
+	for {
+		chunk := p[total:min(len(p), total+writeChunk)]
+		if err := w.arm(int64(len(chunk))); err != nil {
+			return total, err
+		}
+		n, err := w.ResponseWriter.Write(chunk)
+		total += n
+		w.written += int64(n)
+		if err != nil {
+			return total, w.explain(err)
+		}
+		if total >= len(p) {
+			return total, nil
+		}
+	}
+}
+
+// ReadFrom writes all of src. A file, limited or not, goes to the ReadFrom of
+// the guarded ResponseWriter, which can have the kernel send it (sendfile). Of
+// any other source the time that it takes to deliver must not count against
+// the client, so that is read first and then written.
+func (w *progressWriter) ReadFrom(src io.Reader) (int64, error) {
+	limited, isLimited := src.(*io.LimitedReader)
+	file := src
+	if isLimited {
+		file = limited.R
+	}
+	direct, canSend := w.ResponseWriter.(io.ReaderFrom)
+	if _, isFile := file.(syscall.Conn); !isFile || !canSend {
+		return io.CopyBuffer(writerOnly{w}, readerOnly{src}, make([]byte, copyBuffer))
+	}
+	var total int64
+	for {
+		// Package net looks through one LimitedReader, not two.
+		chunk := &io.LimitedReader{R: file, N: writeChunk}
+		if isLimited {
+			chunk.N = min(chunk.N, limited.N)
+		}
+		want := chunk.N
+		if want <= 0 {
+			return total, nil
+		}
+		if err := w.arm(want); err != nil {
+			return total, err
+		}
+		n, err := direct.ReadFrom(chunk)
+		total += n
+		w.written += n
+		if isLimited {
+			limited.N -= n
+		}
+		if err != nil {
+			return total, w.explain(err)
+		}
+		if n < want {
+			return total, nil
+		}
+	}
+}
+
+// done ends the guard. What the server still has to send of its own buffers
+// gets one more window; after that it clears the deadline itself. An error
+// means that the connection is closed, as it is after a failed write.
+func (w *progressWriter) done() error { return w.arm(0) }
+
+// arm gives the next n bytes their time.
+func (w *progressWriter) arm(n int64) error {
+	err := w.control.SetWriteDeadline(time.Now().Add(w.pace.timeFor(n)))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("arming the write deadline: %w", err)
+	}
+	return nil
+}
+
+func (w *progressWriter) explain(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w: at least %d bytes in %v are required: %w", errSlowReader, w.pace.bytes, w.pace.window, err)
+	}
+	return err
+}
+
+// writerOnly and readerOnly hide every other method, so that a copy goes
+// through Read and Write.
+type writerOnly struct{ io.Writer }
+type readerOnly struct{ io.Reader }

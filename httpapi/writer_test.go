@@ -1,0 +1,323 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// testFile is a file of n bytes that differ from MiB to MiB.
+func testFile(t *testing.T, n int) (*os.File, []byte) {
+	t.Helper()
+	content := make([]byte, n)
+	for i := range content {
+		content[i] = byte(i>>20 ^ i)
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f, content
+}
+
+// countingListener counts what its connections are asked to send by ReadFrom.
+type countingListener struct {
+	net.Listener
+	sent *sentFiles
+}
+
+// sentFiles are the calls of ReadFrom that were given a file.
+type sentFiles struct {
+	sync.Mutex
+	sizes []int64
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return countingConn{c.(*net.TCPConn), l.sent}, nil
+}
+
+type countingConn struct {
+	*net.TCPConn
+	sent *sentFiles
+}
+
+func (c countingConn) ReadFrom(src io.Reader) (int64, error) {
+	limited, ok := src.(*io.LimitedReader)
+	if ok {
+		_, ok = limited.R.(interface{ Fd() uintptr })
+	}
+	n, err := c.TCPConn.ReadFrom(src)
+	if ok {
+		c.sent.Lock()
+		c.sent.sizes = append(c.sent.sizes, n)
+		c.sent.Unlock()
+	}
+	return n, err
+}
+
+// Files reach the connection as files, in calls of at most 1 MiB, so that the
+// kernel sends them.
+func TestWriterKeepsSendfile(t *testing.T) {
+	const size = 3<<20 + 777
+	f, content := testFile(t, size)
+	const from, n = 1000, 2<<20 + 5
+	copies := map[string]struct {
+		send func(w io.Writer) (int64, error)
+		want []byte
+		file bool
+	}{
+		"the whole file": {func(w io.Writer) (int64, error) { return io.Copy(w, f) }, content, true},
+		"its end":        {func(w io.Writer) (int64, error) { return w.(io.ReaderFrom).ReadFrom(f) }, content, true},
+		"a range": {func(w io.Writer) (int64, error) {
+			if _, err := f.Seek(from, io.SeekStart); err != nil {
+				return 0, err
+			}
+			limited := &io.LimitedReader{R: f, N: n}
+			m, err := w.(io.ReaderFrom).ReadFrom(limited)
+			if limited.N != 0 {
+				return m, fmt.Errorf("%d bytes are said to be left", limited.N)
+			}
+			return m, err
+		}, content[from : from+n], true},
+		"a copied range": {func(w io.Writer) (int64, error) {
+			if _, err := f.Seek(from, io.SeekStart); err != nil {
+				return 0, err
+			}
+			return io.CopyN(w, f, n)
+		}, content[from : from+n], true},
+		"beyond the end": {func(w io.Writer) (int64, error) {
+			return w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: size * 2})
+		}, content, true},
+		"exactly 2 MiB": {func(w io.Writer) (int64, error) {
+			return w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: 2 << 20})
+		}, content[:2<<20], true},
+		"nothing": {func(w io.Writer) (int64, error) {
+			return w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: f, N: 0})
+		}, nil, false},
+		"other readers": {func(w io.Writer) (int64, error) { return io.Copy(w, readerOnly{f}) }, content, false},
+		"limited other readers": {func(w io.Writer) (int64, error) {
+			return io.Copy(w, io.LimitReader(readerOnly{f}, n))
+		}, content[:n], false},
+		"bytes": {func(w io.Writer) (int64, error) {
+			m, err := w.Write(content)
+			return int64(m), err
+		}, content, false},
+	}
+	for name, tc := range copies {
+		sent := &sentFiles{}
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(hw http.ResponseWriter, _ *http.Request) {
+			hw.Header().Set("Content-Length", fmt.Sprint(len(tc.want)))
+			if _, err := f.Seek(0, io.SeekStart); err != nil {
+				t.Error(err)
+			}
+			w := newProgressWriter(hw, defaultPace)
+			n, err := tc.send(w)
+			if err != nil || n != int64(len(tc.want)) || w.written != n {
+				t.Errorf("%s: %d bytes, %d counted, %v", name, n, w.written, err)
+			}
+			if err := w.done(); err != nil {
+				t.Error(err)
+			}
+		}))
+		server.Listener = countingListener{server.Listener, sent}
+		server.Start()
+		reply, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(reply.Body)
+		if err != nil || !bytes.Equal(got, tc.want) {
+			t.Errorf("%s: received %d bytes, %v", name, len(got), err)
+		}
+		server.Close() // and so the handler has ended
+		var total int64
+		for _, n := range sent.sizes {
+			total += n
+			if n > writeChunk {
+				t.Errorf("%s: %d bytes in one call", name, n)
+			}
+		}
+		// The first 512 bytes are net/http's own copy, with the header.
+		if tc.file && total < int64(len(tc.want))-512 || !tc.file && total > 0 {
+			t.Errorf("%s: %d of %d bytes were sent as a file", name, total, len(tc.want))
+		}
+	}
+}
+
+// A client that does not take the reply is given up, in whatever way the reply
+// is written.
+func TestSlowReaderOverTCP(t *testing.T) {
+	const size = 64 << 20 // more than the buffers of a connection hold
+	f, content := testFile(t, size)
+	for name, write := range map[string]func(w *progressWriter) (int64, error){
+		"bytes":  func(w *progressWriter) (int64, error) { n, err := w.Write(content); return int64(n), err },
+		"file":   func(w *progressWriter) (int64, error) { return w.ReadFrom(f) },
+		"reader": func(w *progressWriter) (int64, error) { return w.ReadFrom(bytes.NewBuffer(content)) },
+	} {
+		result := make(chan error, 1)
+		conn := serveLoopback(t, func(hw http.ResponseWriter, _ *http.Request) {
+			hw.Header().Set("Content-Length", fmt.Sprint(size))
+			w := newProgressWriter(hw, pace{bytes: 1 << 30, window: 200 * time.Millisecond})
+			n, err := write(w)
+			if n != w.written || n >= size {
+				err = fmt.Errorf("%d bytes, %d counted", n, w.written)
+			}
+			result <- err
+			panic(http.ErrAbortHandler)
+		})
+		send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		if err := <-result; !errors.Is(err, errSlowReader) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, _ := io.Copy(io.Discard, conn); got >= size {
+			t.Errorf("%s: the client got all of it", name)
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// At the real limits: 1 MiB may take 1024 seconds, and how long the whole takes,
+// or the handler between two writes, or its source, does not matter.
+func TestReplyPace(t *testing.T) {
+	const mib = 1 << 20
+	content := bytes.Repeat([]byte("x"), 4*mib)
+	const size = 4 * mib
+	whole := func(w *progressWriter) error { _, err := w.Write(content); return err }
+	for name, tc := range map[string]struct {
+		write func(w *progressWriter) error
+		wait  time.Duration // of the client, before each MiB that it takes
+		slow  bool
+		fast  int // so many MiB it takes at once
+	}{
+		"well":               {whole, 0, false, 0},
+		"at the pace":        {whole, 500 * time.Second, false, 0},
+		"below the pace":     {whole, 1100 * time.Second, true, 0},
+		"a stalled client":   {whole, 24 * time.Hour, true, 0},
+		"well, then stalled": {whole, 1500 * time.Second, true, 3},
+		"small writes": {func(w *progressWriter) error {
+			for i := 0; i < size; i += 4 << 10 {
+				if _, err := w.Write(content[i : i+4<<10]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 29 * time.Second, false, 0},
+		"small writes, too slow": {func(w *progressWriter) error {
+			_, err := w.Write(content[:100<<10])
+			if err == nil {
+				_, err = w.Write(content[100<<10 : 110<<10])
+			}
+			return err
+		}, 2000 * time.Second, true, 0},
+		"a slow source": {func(w *progressWriter) error {
+			_, err := w.ReadFrom(&slowSource{bytes.NewReader(content), time.Hour})
+			return err
+		}, 0, false, 0},
+		"a slow handler": {func(w *progressWriter) error {
+			for i := 0; i < size; i += mib {
+				time.Sleep(time.Hour)
+				if _, err := w.Write(content[i : i+mib]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 0, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var result error
+			inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
+				hw.Header().Set("Content-Length", fmt.Sprint(size))
+				w := newProgressWriter(hw, defaultPace)
+				result = tc.write(w)
+				if err := w.done(); err != nil && result == nil {
+					t.Error(err)
+				}
+			}, func(t *testing.T, conn net.Conn) {
+				send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+				var err error
+				for i := 0; err == nil; i++ {
+					if i >= tc.fast {
+						time.Sleep(tc.wait)
+					}
+					_, err = io.CopyN(io.Discard, conn, mib)
+				}
+				synctest.Wait() // for the handler
+				if tc.slow != errors.Is(result, errSlowReader) || !tc.slow && result != nil {
+					t.Errorf("%v, slow %v", result, tc.slow)
+				}
+			})
+		})
+	}
+}
+
+// slowSource waits before each piece that it delivers.
+type slowSource struct {
+	src  io.Reader
+	wait time.Duration
+}
+
+func (s *slowSource) Read(p []byte) (int, error) {
+	time.Sleep(s.wait)
+	return s.src.Read(p)
+}
+
+// After done, what the server still has in its buffer does not hold it up.
+func TestWriterDone(t *testing.T) {
+	inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
+		w := newProgressWriter(hw, defaultPace)
+		if _, err := w.Write([]byte("hello")); err != nil {
+			t.Error(err)
+		}
+		if err := w.done(); err != nil {
+			t.Error(err)
+		}
+	}, func(t *testing.T, conn net.Conn) {
+		send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+		synctest.Wait()              // for the handler
+		time.Sleep(31 * time.Second) // without reading
+		if got, err := io.ReadAll(conn); len(got) != 0 || err != nil {
+			t.Errorf("the reply %q was still sent after its time, %v", got, err)
+		}
+	})
+}
+
+func TestWriterWithoutDeadlines(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	w := newProgressWriter(recorder, defaultPace)
+	f, content := testFile(t, 10)
+	_, err := io.Copy(w, f)
+	if _, err2 := w.Write(nil); err != nil || err2 != nil || w.written != 10 || !bytes.Equal(recorder.Body.Bytes(), content) {
+		t.Errorf("%v, %v, %d bytes, %q", err, err2, w.written, recorder.Body)
+	}
+	if err := w.done(); err != nil {
+		t.Error(err)
+	}
+	if err := http.NewResponseController(w).Flush(); err != nil || !recorder.Flushed {
+		t.Error("the guarded ResponseWriter cannot be flushed")
+	}
+}

@@ -1,0 +1,67 @@
+package wire
+
+// Problem is the body of an error (RFC 9457), media type
+// application/problem+json. Error repeats Detail: the public client reads it.
+type Problem struct {
+	Type      string `json:"type"` // "urn:sluice:error:" and the code
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Error     string `json:"error"`
+	Code      string `json:"code"`
+	RequestID string `json:"requestId"`
+	Retryable *bool  `json:"retryable,omitempty"`
+}
+
+// Code is the stable name of an error.
+type Code string
+
+// The codes. docs/protocol.md says when each is sent.
+const (
+	CodeBadRequest          Code = "bad_request"
+	CodeBadAccount          Code = "bad_account"
+	CodeBadName             Code = "bad_name"
+	CodeBadJSON             Code = "bad_json"
+	CodeBadParameter        Code = "bad_parameter"
+	CodeBadHeader           Code = "bad_header"
+	CodeBadDigest           Code = "bad_digest"
+	CodeDigestMismatch      Code = "digest_mismatch"
+	CodeDigestNotSupported  Code = "digest_not_supported"
+	CodeNumberTooLarge      Code = "number_too_large"
+	CodeIncompleteBody      Code = "incomplete_body"
+	CodePartSize            Code = "part_size"
+	CodePartIndex           Code = "part_index"
+	CodePartsMissing        Code = "parts_missing"
+	CodeTotalMismatch       Code = "total_mismatch"
+	CodeNotSupported        Code = "not_supported"
+	CodeNoChunksetsLeft     Code = "no_chunksets_left"
+	CodePaymentRequired     Code = "payment_required"
+	CodeForbiddenOrigin     Code = "forbidden_origin"
+	CodeRouteNotFound       Code = "route_not_found"
+	CodeBlobNotFound        Code = "blob_not_found"
+	CodeUploadNotFound      Code = "upload_not_found"
+	CodeSessionNotFound     Code = "session_not_found"
+	CodeChannelNotFound     Code = "channel_not_found"
+	CodeMethodNotAllowed    Code = "method_not_allowed"
+	CodeBodyTooSlow         Code = "body_too_slow"
+	CodeUploadCommitted     Code = "upload_committed"
+	CodeUploadChanged       Code = "upload_changed"
+	CodeChannelExists       Code = "channel_exists"
+	CodeBlobExpired         Code = "blob_expired"
+	CodeUploadAborted       Code = "upload_aborted"
+	CodeSessionExpired      Code = "session_expired"
+	CodePreconditionFailed  Code = "precondition_failed"
+	CodeTooLarge            Code = "too_large"
+	CodeContentEncoding     Code = "content_encoding"
+	CodeRangeNotSatisfiable Code = "range_not_satisfiable"
+	CodeForeignHost         Code = "foreign_host"
+	CodeIdempotencyReuse    Code = "idempotency_key_reused"
+	CodeClientGone          Code = "client_gone"
+	CodeInternal            Code = "internal"
+	CodeDraining            Code = "draining"
+	CodeOverloaded          Code = "overloaded"
+	CodeOutcomeUnknown      Code = "outcome_unknown"
+	CodePutTooLong          Code = "put_too_long"
+	CodeNotReady            Code = "not_ready"
+	CodeStorageFull         Code = "storage_full"
+)

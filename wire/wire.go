@@ -1,0 +1,205 @@
+// Package wire holds what client and server of the interface share: the JSON
+// bodies, the names of headers, and the codes of errors. It has no logic.
+//
+// What does not exist is left out of a body, never null; zero, false and empty
+// lists are values and always present. Amounts of money and the numbers that go
+// with them are decimal strings.
+package wire
+
+import (
+	_ "embed"
+	"time"
+)
+
+// OpenAPI is the contract as an OpenAPI 3.1 document in YAML.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte
+
+// Units of the interface, in bytes.
+const (
+	ChunkSize    = 1 << 20        // a chunk
+	ChunksetSize = 10 * ChunkSize // a chunkset: the unit in which reads are metered
+)
+
+// Limits that no configuration changes.
+const (
+	MaxBlobSize     = 5 << 40  // bytes of a blob
+	MaxPartSize     = 1 << 30  // bytes of a part
+	DefaultPartSize = 1 << 20  // bytes of a part when begin names none
+	MaxParts        = 100_000  // parts of an upload
+	MaxNameLength   = 1_024    // UTF-16 code units of a blob name
+	MaxJSONBody     = 64 << 10 // bytes of a JSON body
+	MaxHeaderBytes  = 32 << 10 // bytes of a request's header section
+	MaxPageSize     = 1_000    // entries of a page
+)
+
+// Names of the headers that are not standard ones.
+const (
+	HeaderRequestID      = "X-Request-Id"
+	HeaderChunksetsLeft  = "Chunksets-Left"
+	HeaderBlobExpires    = "Blob-Expires"
+	HeaderIdempotencyKey = "Idempotency-Key"
+	HeaderContentDigest  = "Content-Digest"
+	HeaderReprDigest     = "Repr-Digest"
+)
+
+// Blob is an entry of a listing.
+type Blob struct {
+	Name         string    `json:"name"`
+	Size         int64     `json:"size"`
+	ETag         string    `json:"etag"`
+	ContentType  string    `json:"contentType"`
+	LastModified time.Time `json:"lastModified"`
+	Expires      time.Time `json:"expires,omitzero"`
+}
+
+// BlobPage is a page of a listing.
+type BlobPage struct {
+	Blobs    []Blob   `json:"blobs"`
+	Prefixes []string `json:"prefixes"`
+	Next     string   `json:"next,omitempty"`
+}
+
+// BeginUpload asks for a multipart upload. The first three members are the
+// public client's.
+type BeginUpload struct {
+	RawAccount  *string `json:"rawAccount"`
+	RawBlobName *string `json:"rawBlobName"`
+	RawPartSize *int64  `json:"rawPartSize"`
+	ContentType string  `json:"contentType"`
+	Expires     string  `json:"expires"`
+	IfNoneMatch string  `json:"ifNoneMatch"`
+}
+
+// UploadBegun answers BeginUpload.
+type UploadBegun struct {
+	UploadID string `json:"uploadId"`
+}
+
+// CompleteUpload is the optional body of complete.
+type CompleteUpload struct {
+	TotalBytes *int64  `json:"totalBytes"`
+	ETag       *string `json:"etag"`
+}
+
+// Success answers a part and complete.
+type Success struct {
+	Success bool `json:"success"`
+}
+
+// Part is an entry of an upload's state.
+type Part struct {
+	Index int   `json:"index"`
+	Size  int64 `json:"size"`
+}
+
+// Upload is an upload, as the list of uploads has it.
+type Upload struct {
+	UploadID string    `json:"uploadId"`
+	Account  string    `json:"account"`
+	Name     string    `json:"name"`
+	PartSize int64     `json:"partSize"`
+	State    string    `json:"state"` // "open", "committed" or "aborted"
+	Bytes    int64     `json:"bytes"` // sum of the parts present
+	Created  time.Time `json:"created"`
+	Expires  time.Time `json:"expires,omitzero"` // when an open upload will be aborted unless a part comes
+	ETag     string    `json:"etag,omitempty"`   // of the blob, once committed
+}
+
+// UploadStatus is the state of an upload with a page of its parts.
+type UploadStatus struct {
+	Upload
+	Parts []Part `json:"parts"`
+	Next  *int   `json:"next,omitempty"`
+}
+
+// UploadPage is a page of the list of uploads.
+type UploadPage struct {
+	Uploads []Upload `json:"uploads"`
+	Next    string   `json:"next,omitempty"`
+}
+
+// CreateSession asks for a session.
+type CreateSession struct {
+	UserIdentity       *string `json:"userIdentity"`
+	MicropaymentUpdate *string `json:"micropaymentUpdate"`
+	SessionID          *string `json:"sessionId"`
+}
+
+// Session is the state of a session.
+type Session struct {
+	SessionID      string    `json:"sessionId"`
+	UserIdentity   string    `json:"userIdentity,omitempty"`
+	ChunksetsLeft  int64     `json:"chunksetsLeft"`
+	ChunksetsTotal int64     `json:"chunksetsTotal"`
+	Created        time.Time `json:"created"`
+	Expires        time.Time `json:"expires"`
+}
+
+// Channel is the state of a micropayment channel.
+type Channel struct {
+	ChannelID        string           `json:"channelId"`
+	PaymentChannelID string           `json:"paymentChannelId"`
+	Sender           string           `json:"sender,omitempty"`
+	Receiver         string           `json:"receiver"`
+	Asset            string           `json:"asset"`
+	Deposit          string           `json:"deposit"`
+	Accepted         string           `json:"accepted"`
+	Credit           string           `json:"credit"`
+	Settled          string           `json:"settled"`
+	Unsettled        string           `json:"unsettled"`
+	SequenceNumber   string           `json:"sequenceNumber"`
+	State            string           `json:"state"`
+	Created          time.Time        `json:"created"`
+	Expires          time.Time        `json:"expires"`
+	Sessions         []ChannelSession `json:"sessions"`
+}
+
+// ChannelSession is a session that was bought over a channel.
+type ChannelSession struct {
+	SessionID     string    `json:"sessionId"`
+	ChunksetsLeft int64     `json:"chunksetsLeft"`
+	Expires       time.Time `json:"expires"`
+}
+
+// Info tells the facts of a service.
+type Info struct {
+	Version      string  `json:"version"`
+	Profile      string  `json:"profile"`
+	ChunkSize    int64   `json:"chunkSize"`
+	ChunksetSize int64   `json:"chunksetSize"`
+	Reads        string  `json:"reads"`
+	Payment      Payment `json:"payment"`
+	Limits       Limits  `json:"limits"`
+}
+
+// Payment tells whom to pay, in what, and how much.
+type Payment struct {
+	Receiver       string `json:"receiver"`
+	Asset          string `json:"asset"`
+	Module         string `json:"module"`
+	ChainID        int    `json:"chainId"`
+	ChunksetPrice  string `json:"chunksetPrice"`
+	UnsettledLimit string `json:"unsettledLimit"`
+}
+
+// Limits tells what a service accepts: sizes in bytes, times in seconds.
+type Limits struct {
+	MaxBlobSize        int64 `json:"maxBlobSize"`
+	MaxPartSize        int64 `json:"maxPartSize"`
+	DefaultPartSize    int64 `json:"defaultPartSize"`
+	MaxParts           int   `json:"maxParts"`
+	MaxNameLength      int   `json:"maxNameLength"`
+	MaxJSONBody        int   `json:"maxJsonBody"`
+	MaxHeaderBytes     int   `json:"maxHeaderBytes"`
+	MaxPageSize        int   `json:"maxPageSize"`
+	MaxRanges          int   `json:"maxRanges"`
+	UploadIdleSeconds  int64 `json:"uploadIdleSeconds"`
+	PutSeconds         int64 `json:"putSeconds"`
+	MinBytesPerSecond  int64 `json:"minBytesPerSecond"`
+	SessionTTLSeconds  int64 `json:"sessionTtlSeconds"`
+	ChannelTTLSeconds  int64 `json:"channelTtlSeconds"`
+	SessionChunksets   int64 `json:"sessionChunksets"`
+	ExpiredGoneSeconds int64 `json:"expiredGoneSeconds"`
+}
