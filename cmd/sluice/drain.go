@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"sluice/httpapi"
+)
+
+// errStopped: a second signal ended the drain.
+var errStopped = errors.New("stopped by a second signal before all requests had ended")
+
+// drainingServer is the HTTP server on all its listeners.
+type drainingServer struct {
+	api  *httpapi.Server
+	http *http.Server
+}
+
+// start serves the listeners. The channel gets the first failure.
+func (s *drainingServer) start(listeners []net.Listener) <-chan error {
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() {
+			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serving %s: %w", l.Addr(), err)
+			}
+		}()
+	}
+	return failed
+}
+
+// drain lets running requests end: no new ones are taken, and what still runs
+// at the deadline or at a further signal is cut, which is an error.
+func (s *drainingServer) drain(deadline time.Duration, signals <-chan os.Signal) error {
+	s.api.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+
+	drained := make(chan error, 1)
+	go func() { drained <- s.http.Shutdown(ctx) }()
+	select {
+	case err := <-drained:
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("stopped after %s before all requests had ended", deadline)
+		}
+		return err
+	case <-signals:
+		return errStopped
+	}
+}

@@ -1,0 +1,79 @@
+// Command sluice is a blob-storage RPC service: it stores blobs, serves any
+// byte range of them, and meters the reads.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// commands are the subcommands, each in a file of its own.
+type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Run the service."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// run runs one command and gives the exit code: 0 for success, 1 for a failure,
+// which one line on stderr explains.
+func run(args []string, stdout, stderr io.Writer) int {
+	var cmds commands
+	exit := -1
+	parser, err := kong.New(&cmds,
+		kong.Name("sluice"),
+		kong.Description("Stores blobs, serves any byte range of them, and meters the reads."),
+		kong.DefaultEnvars("SLUICE"),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exit = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		return fail(stderr, err)
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help was asked for, and printed
+		return exit
+	}
+	if err != nil {
+		return fail(stderr, err)
+	}
+	if err := command.Run(&console{out: stdout, err: stderr}); err != nil {
+		return fail(stderr, err)
+	}
+	return 0
+}
+
+// console is where a command writes.
+type console struct{ out, err io.Writer }
+
+func fail(stderr io.Writer, err error) int {
+	line := strings.ReplaceAll(err.Error(), "\n", "; ")
+	_, _ = fmt.Fprintf(stderr, "sluice: %s\n", line) // there is nowhere else to tell it
+	return 1
+}
+
+type versionCommand struct{}
+
+// Run prints the version on a line.
+func (versionCommand) Run(c *console) error {
+	_, err := fmt.Fprintln(c.out, version())
+	return err
+}
+
+// version is the module's version where the binary was built from a tagged one,
+// else "dev".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}
