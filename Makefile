@@ -1,0 +1,13 @@
+# One line a target. FUZZTIME, BENCH and SLUICE_TEST_REQUIRE come from the environment.
+.PHONY: run build test race lint fuzz bench setup
+FUZZTIME ?= 10s
+BENCH ?= .
+
+run: ; go run ./cmd/sluice serve
+build: ; go build -o sluice ./cmd/sluice
+setup: ; internal/testenv/setup.sh
+test: setup ; go test -count=1 -timeout=10m ./...
+race: setup ; go test -race -count=1 -timeout=20m ./...
+lint: ; .ci/lint
+fuzz: ; .ci/fuzz $(FUZZTIME)
+bench: setup ; go test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...

@@ -1,0 +1,466 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// bad is a request that must be refused and leave nothing behind. In target and
+// body ACCOUNT stands for an account of its own, and UPLOAD for an open upload
+// of that account with parts of 1,000 bytes.
+type bad struct {
+	name    string
+	method  string
+	target  string
+	body    string
+	headers headers
+	status  int
+	code    string // empty: any
+}
+
+const (
+	putTarget   = "/v1/blobs/ACCOUNT/name"
+	partsTarget = "/v1/multipart-uploads/UPLOAD/parts/"
+)
+
+func wrongDigest() string {
+	sum := sha256.Sum256([]byte("something else"))
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
+
+func beginBody(name string) string {
+	return `{"rawAccount":"ACCOUNT","rawBlobName":"` + name + `"}`
+}
+
+func badAccounts() []bad {
+	var all []bad
+	for _, account := range []string{"0x", "0xzz", "0X1g", "0x" + strings.Repeat("1", 65), strings.Repeat("1", 65), "UPPER", "-a", ".a",
+		"a%20b", "%C3%A9", "a%00", "%FF"} {
+		all = append(all,
+			bad{"PUT account " + account, "PUT", "/v1/blobs/" + account + "/name", "x", nil, 400, "bad_account"},
+			bad{"GET account " + account, "GET", "/v1/blobs/" + account + "/name", "", nil, 400, "bad_account"},
+			bad{"list account " + account, "GET", "/v1/blobs/" + account, "", nil, 400, "bad_account"})
+	}
+	for _, account := range []string{"", "0x", "0xzz", "UPPER", "a/b", "0x" + strings.Repeat("1", 65)} {
+		all = append(all, bad{"begin account " + account, "POST", "/v1/multipart-uploads",
+			`{"rawAccount":"` + account + `","rawBlobName":"name"}`, nil, 400, "bad_account"})
+	}
+	// A slash of whatever spelling does not belong to an account.
+	all = append(all, bad{"PUT account a%2Fb", "PUT", "/v1/blobs/a%2Fb/name", "x", nil, 400, ""},
+		bad{"list account a%2Fb", "GET", "/v1/blobs/a%2Fb", "", nil, 400, ""})
+	return append(all, bad{"list uploads of a bad account", "GET", "/v1/multipart-uploads?account=0xzz", "", nil, 400, "bad_account"})
+}
+
+func badNames() []bad {
+	var all []bad
+	for _, name := range []string{"", "a/", "/", "a%2F", strings.Repeat("x", 1025), strings.Repeat("%C3%A9", 1025),
+		strings.Repeat("%F0%9F%98%80", 513), "a%00", "a%0Ab", "a%09b", "a%1F", "a%7Fb", "%FF", "a%C0%AFb", "%ED%A0%80", "%F4%90%80%80"} {
+		all = append(all,
+			bad{fmt.Sprintf("PUT name %.20q", name), "PUT", "/v1/blobs/ACCOUNT/" + name, "x", nil, 400, "bad_name"},
+			bad{fmt.Sprintf("GET name %.20q", name), "GET", "/v1/blobs/ACCOUNT/" + name, "", nil, 400, "bad_name"},
+			bad{fmt.Sprintf("DELETE name %.20q", name), "DELETE", "/v1/blobs/ACCOUNT/" + name, "", nil, 400, "bad_name"})
+	}
+	for _, name := range []string{"", "a/", "/", strings.Repeat("x", 1025), strings.Repeat("é", 1025), strings.Repeat("😀", 513),
+		`a\u0000`, `a\nb`, `a\tb`, `\u007f`} {
+		all = append(all, bad{fmt.Sprintf("begin name %.20q", name), "POST", "/v1/multipart-uploads", beginBody(name), nil, 400, "bad_name"})
+	}
+	for _, name := range []string{`\ud800x`, `x\udc00`, `\udc00\ud800`, "\xff", "a\xc0\xafb"} {
+		all = append(all, bad{fmt.Sprintf("begin with invalid text %.20q", name), "POST", "/v1/multipart-uploads", beginBody(name), nil, 400, "bad_json"})
+	}
+	return all
+}
+
+func badPuts() []bad {
+	past := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	digests := []bad{
+		{"PUT with a wrong digest", "PUT", putTarget, "x", headers{"Content-Digest", wrongDigest()}, 400, "digest_mismatch"},
+		{"PUT with a wrong representation digest", "PUT", putTarget, "x", headers{"Repr-Digest", wrongDigest()}, 400, "digest_mismatch"},
+		{"PUT of much with a wrong digest", "PUT", putTarget, strings.Repeat("x", 3<<20), headers{"Content-Digest", wrongDigest()}, 400, "digest_mismatch"},
+		{"part with a wrong digest", "PUT", partsTarget + "0", "x", headers{"Content-Digest", wrongDigest()}, 400, "digest_mismatch"},
+		{"PUT with a malformed digest", "PUT", putTarget, "x", headers{"Content-Digest", "sha-256=:AAAA:"}, 400, ""},
+	}
+	return append(digests,
+		bad{"PUT of a range", "PUT", putTarget, "x", headers{"Content-Range", "bytes 0-0/1"}, 400, ""},
+		bad{"PUT gzipped", "PUT", putTarget, "x", headers{"Content-Encoding", "gzip"}, 415, "content_encoding"},
+		bad{"PUT of an odd encoding", "PUT", putTarget, "x", headers{"Content-Encoding", "identity, br"}, 415, "content_encoding"},
+		bad{"part gzipped", "PUT", partsTarget + "0", "x", headers{"Content-Encoding", "gzip"}, 415, "content_encoding"},
+		bad{"PUT that has expired", "PUT", putTarget, "x", headers{"Blob-Expires", past}, 400, ""},
+		bad{"PUT with no time as expiry", "PUT", putTarget, "x", headers{"Blob-Expires", "tomorrow"}, 400, ""},
+		bad{"PUT only if it is there", "PUT", putTarget, "x", headers{"If-Match", "*"}, 412, "precondition_failed"},
+		bad{"PUT only over a version", "PUT", putTarget, "x", headers{"If-Match", `"no"`}, 412, "precondition_failed"},
+	)
+}
+
+func badParts() []bad {
+	var all []bad
+	for _, index := range []string{"-1", "abc", "1.5", "+1", "0x1", "100000", "2147483648", "99999999999999999999", "%20", "1e2"} {
+		all = append(all, bad{"part index " + index, "PUT", partsTarget + index, "x", nil, 400, "part_index"})
+	}
+	return append(all,
+		bad{"part too long", "PUT", partsTarget + "0", strings.Repeat("x", 1001), nil, 400, "part_size"},
+		bad{"part empty", "PUT", partsTarget + "0", "", nil, 400, "part_size"},
+		bad{"complete with another total", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"totalBytes":5}`, nil, 400, "total_mismatch"},
+		bad{"complete with a negative total", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"totalBytes":-1}`, nil, 400, ""},
+		bad{"complete with another etag", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"etag":"\"no\""}`, nil, 400, ""},
+		bad{"complete with malformed JSON", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{`, nil, 400, "bad_json"},
+	)
+}
+
+func badJSON() []bad {
+	var all []bad
+	for _, path := range []string{"/v1/multipart-uploads", "/v1/sessions", "/v1/sessions/micropaymentchannels"} {
+		for _, body := range []string{`{`, `[]`, `"x"`, `nul`, `null`, `5`, `{} {}`, `{}x`, `{"a":1,"a":2}`, `{"a":{"b":1,"b":2}}`, "{\"a\":\"\xff\"}",
+			`{"a":"\ud800"}`, `{'a':1}`, `{"a":01}`, `{"a":1,}`} {
+			all = append(all, bad{fmt.Sprintf("%s body %.20q", path, body), "POST", path, body, nil, 400, "bad_json"})
+		}
+		all = append(all, bad{path + " huge body", "POST", path, `{"a":"` + strings.Repeat("x", 64<<10) + `"}`, nil, 413, "too_large"})
+	}
+	for _, body := range []string{`{}`, ``, `{"rawAccount":"ACCOUNT"}`, `{"rawBlobName":"name"}`, `{"rawAccount":5,"rawBlobName":"name"}`,
+		`{"rawAccount":"ACCOUNT","rawBlobName":["name"]}`, `{"rawAccount":null,"rawBlobName":"name"}`} {
+		all = append(all, bad{"begin " + body, "POST", "/v1/multipart-uploads", body, nil, 400, ""})
+	}
+	for _, size := range []string{"0", "-1", "1.5", `"5"`, "1073741825", "1e30", "99999999999999999999", "true"} {
+		all = append(all, bad{"begin part size " + size, "POST", "/v1/multipart-uploads",
+			`{"rawAccount":"ACCOUNT","rawBlobName":"name","rawPartSize":` + size + `}`, nil, 400, ""})
+	}
+	for _, more := range []string{`"expires":"tomorrow"`, `"expires":"2001-01-01T00:00:00Z"`, `"ifNoneMatch":"x"`, `"contentType":5`, `"contentType":"a\nb"`} {
+		all = append(all, bad{"begin " + more, "POST", "/v1/multipart-uploads",
+			`{"rawAccount":"ACCOUNT","rawBlobName":"name",` + more + `}`, nil, 400, ""})
+	}
+	return all
+}
+
+func badSessions() []bad {
+	all := []bad{
+		{"session by micropayment", "POST", "/v1/sessions", `{"micropaymentUpdate":"AAAA"}`, nil, 400, "not_supported"},
+		{"session refill", "POST", "/v1/sessions", `{"sessionId":"x"}`, nil, 400, "not_supported"},
+		{"session identity of another type", "POST", "/v1/sessions", `{"userIdentity":5}`, nil, 400, ""},
+		{"idempotency key too long", "POST", "/v1/sessions", `{}`, headers{"Idempotency-Key", strings.Repeat("k", 256)}, 400, "bad_header"},
+		{"idempotency key with a space", "POST", "/v1/sessions", `{}`, headers{"Idempotency-Key", "a b"}, 400, "bad_header"},
+		{"idempotency key empty", "POST", "/v1/sessions", `{}`, headers{"Idempotency-Key", ""}, 400, "bad_header"},
+	}
+	channel := func(member string) bad {
+		return bad{"channel with " + member, "POST", "/v1/sessions/micropaymentchannels", "{" + member + "}", nil, 400, ""}
+	}
+	for _, member := range []string{`"deposit":"-1"`, `"deposit":"x"`, `"deposit":1.5`, `"deposit":true`, `"asset":"0xzz"`, `"userIdentity":"0xzz"`,
+		`"expires":"tomorrow"`, `"expires":"2001-01-01T00:00:00Z"`, `"paymentChannelId":"-1"`, `"paymentChannelId":9007199254740992`} {
+		all = append(all, channel(member))
+	}
+	for _, member := range []string{`"deposit":"9223372036854775808"`, `"paymentChannelId":"9223372036854775808"`,
+		`"deposit":"18446744073709551615"`} {
+		huge := channel(member)
+		huge.code = "number_too_large"
+		all = append(all, huge)
+	}
+	return all
+}
+
+func badQueries() []bad {
+	var all []bad
+	for _, limit := range []string{"0", "-1", "abc", "1.5", ""} {
+		all = append(all,
+			bad{"list limit " + limit, "GET", "/v1/blobs/ACCOUNT?limit=" + limit, "", nil, 400, "bad_parameter"},
+			bad{"uploads limit " + limit, "GET", "/v1/multipart-uploads?account=ACCOUNT&limit=" + limit, "", nil, 400, "bad_parameter"},
+			bad{"status limit " + limit, "GET", "/v1/multipart-uploads/UPLOAD?limit=" + limit, "", nil, 400, "bad_parameter"})
+	}
+	return append(all, bad{"uploads of nobody", "GET", "/v1/multipart-uploads", "", nil, 400, ""})
+}
+
+// TestBadInput sends what must be refused, and looks that nothing was stored.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	number := 0
+	for _, group := range [][]bad{badAccounts(), badNames(), badPuts(), badParts(), badJSON(), badSessions(), badQueries()} {
+		for _, test := range group {
+			number++
+			account := fmt.Sprintf("account-%d", number)
+			t.Run(test.name, func(t *testing.T) {
+				at := *s
+				at.t = t
+				at.refuses(test, account)
+			})
+		}
+	}
+}
+
+func (s *server) refuses(test bad, account string) {
+	s.t.Helper()
+	// The account has one blob and one upload, which must stay as they are.
+	s.must(204, "PUT", blobTarget(account, "kept"), []byte("kept"))
+	upload := s.begin(account, "kept upload", 1000)
+	fill := strings.NewReplacer("ACCOUNT", account, "UPLOAD", upload)
+	var body []byte
+	if test.method != "GET" && test.method != "DELETE" {
+		body = []byte(fill.Replace(test.body))
+	}
+	r := s.do(test.method, fill.Replace(test.target), body, test.headers...)
+	checkProblem(s.t, r, test.status, test.code)
+
+	if names := s.names(account); len(names) != 1 || names[0] != "kept" {
+		s.t.Errorf("the account now holds %q", names)
+	}
+	if uploads := s.openUploads(account); len(uploads) != 1 || uploads[0] != upload {
+		s.t.Errorf("the account now has the uploads %q", uploads)
+	}
+	if state := s.must(200, "GET", "/v1/multipart-uploads/"+upload, nil).object(s.t); text(s.t, state, "bytes") != "0" {
+		s.t.Errorf("the upload now holds parts: %v", state)
+	}
+}
+
+// TestBadCompletes leaves an upload open and unchanged when its parts do not fit.
+func TestBadCompletes(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	tests := []struct {
+		name  string
+		parts map[int]int // index: size
+	}{
+		{"a gap", map[int]int{0: 1000, 2: 1000}},
+		{"the first part is missing", map[int]int{1: 1000}},
+		{"a short part in the middle", map[int]int{0: 1000, 1: 999, 2: 1000}},
+		{"a far part", map[int]int{0: 1000, 99_999: 1}},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			at := *s
+			at.t = t
+			account := fmt.Sprintf("account-%d", i)
+			id := at.begin(account, "name", 1000)
+			total := 0
+			for index, size := range test.parts {
+				at.must(200, "PUT", partTarget(id, index), content(uint64(index), size))
+				total += size
+			}
+			before := at.must(200, "GET", "/v1/multipart-uploads/"+id, nil)
+			for _, body := range []string{"", "{}", fmt.Sprintf(`{"totalBytes":%d}`, total)} {
+				checkProblem(t, at.do("POST", "/v1/multipart-uploads/"+id+"/complete", []byte(body)), 400, "")
+			}
+			after := at.must(200, "GET", "/v1/multipart-uploads/"+id, nil)
+			if string(before.body) != string(after.body) {
+				t.Errorf("the upload changed from %s to %s", before.body, after.body)
+			}
+			if names := at.names(account); len(names) != 0 {
+				t.Errorf("stored %q", names)
+			}
+		})
+	}
+}
+
+// TestBodyShorterThanDeclared ends the body too early: nothing is stored.
+func TestBodyShorterThanDeclared(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	id := s.begin("0x1", "upload", 1<<20)
+	for _, size := range []int{0, 10, 100_000} {
+		for _, target := range []string{blobTarget("0x1", "name"), partTarget(id, 0)} {
+			connection := s.dial()
+			s.write(connection, "PUT "+target+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", size))
+			if err := connection.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			checkProblem(t, s.answer(connection, "PUT"), 400, "incomplete_body")
+		}
+	}
+	// A chunked body without its last chunk is cut just the same.
+	connection := s.dial()
+	s.write(connection, "PUT "+blobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+	if err := connection.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	checkProblem(t, s.answer(connection, "PUT"), 400, "incomplete_body")
+	if names := s.names("0x1"); len(names) != 0 {
+		t.Errorf("stored %q", names)
+	}
+	if state := s.must(200, "GET", "/v1/multipart-uploads/"+id, nil).object(t); text(t, state, "bytes") != "0" {
+		t.Errorf("the upload now holds parts: %v", state)
+	}
+}
+
+// TestBytesAfterTheBody: what follows the declared body is the next request.
+func TestBytesAfterTheBody(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	connection := s.dial()
+	s.write(connection, "PUT "+blobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello, and more\r\n\r\n")
+	reader := bufio.NewReader(connection)
+	if first, err := readAnswer(reader, "PUT"); err != nil || first.status != 204 {
+		t.Errorf("first answer: %v, %v, want 204", first, err)
+	}
+	if second, err := readAnswer(reader, "GET"); err != nil || second.status != 400 {
+		t.Errorf("second answer: %v, %v, want 400", second, err)
+	}
+	if rest, err := io.ReadAll(reader); err != nil || len(rest) != 0 {
+		t.Errorf("the connection went on with %q, %v, want its end", rest, err)
+	}
+	if r := s.must(200, "GET", blobTarget("0x1", "name"), nil); string(r.body) != "hello" {
+		t.Errorf("the blob is %q", r.body)
+	}
+}
+
+// TestHostileRequests sends what no decent client does.
+func TestHostileRequests(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	upload := s.begin("0x1", "upload", 1000)
+	tests := []struct {
+		name    string
+		request string
+		status  int
+	}{
+		{"malformed escape", "GET /v1/blobs/0x1/%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400},
+		{"two lengths", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400},
+		{"negative length", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400},
+		{"no host", "GET /v1/info HTTP/1.1\r\n\r\n", 400},
+		{"headers of 40 KiB", "GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-Pad: " + strings.Repeat("x", 40<<10) + "\r\n\r\n", 431},
+		{"length above 5 TiB", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5497558138881\r\n\r\n", 413},
+		{"part declared too long", "PUT " + partTarget(upload, 0) + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000000\r\n\r\n", 400},
+		{"chunked part too long", "PUT " + partTarget(upload, 0) + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" +
+			strings.Repeat("x", 1001) + "\r\n0\r\n\r\n", 400},
+		{"chunked part empty", "PUT " + partTarget(upload, 0) + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+		{"malformed chunk", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+		{"JSON declared huge", "POST /v1/multipart-uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n", 413},
+		{"PUT refused before its body", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\nIf-Match: \"x\"\r\n\r\n", 412},
+		{"PUT that asks first", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nIf-Match: \"x\"\r\nExpect: 100-continue\r\n\r\n", 412},
+		{"JSON nested deeply", fmt.Sprintf("POST /v1/multipart-uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", 5+60_000, `{"a":`+strings.Repeat("[", 60_000)), 400},
+		{"no host in HTTP/1.0", "GET /v1/info HTTP/1.0\r\n\r\n", 421},
+		{"tunnel", "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 404},
+		{"not HTTP", "HELO there\r\n\r\n", 400},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			at := *s
+			at.t = t
+			if r := at.raw(strings.Fields(test.request)[0], test.request); r.status != test.status {
+				t.Errorf("%v, want %d", r, test.status)
+			} else if r.header.Get("Content-Type") == "application/problem+json" {
+				checkProblem(t, r, test.status, "")
+			}
+		})
+	}
+	if names := s.names("0x1"); len(names) != 0 {
+		t.Errorf("stored %q", names)
+	}
+}
+
+// TestLateRefusals: what is found wrong only after much of a body has been
+// stored is refused as cleanly as what is seen at once.
+func TestLateRefusals(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	id := s.begin("0x1", "upload", 5<<20)
+	long, whole := content(1, 6<<20), content(1, 5<<20)
+	tests := []struct {
+		name    string
+		target  string
+		body    []byte
+		chunked bool
+		headers headers
+		code    string
+	}{
+		{"part too long", partTarget(id, 0), long, false, nil, "part_size"},
+		{"chunked part too long", partTarget(id, 0), long, true, nil, "part_size"},
+		{"part with a wrong digest", partTarget(id, 0), whole, false, headers{"Content-Digest", wrongDigest()}, "digest_mismatch"},
+		{"chunked part with a wrong digest", partTarget(id, 0), whole, true, headers{"Content-Digest", wrongDigest()}, "digest_mismatch"},
+		{"PUT with a wrong digest", blobTarget("0x1", "name"), long, false, headers{"Content-Digest", wrongDigest()}, "digest_mismatch"},
+		{"chunked PUT with a wrong digest", blobTarget("0x1", "name"), long, true, headers{"Repr-Digest", wrongDigest()}, "digest_mismatch"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			req, err := s.request("PUT", test.target, bytes.NewReader(test.body), test.headers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.chunked {
+				req.ContentLength = -1
+			}
+			r, err := send(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkProblem(t, r, 400, test.code)
+		})
+	}
+	if names := s.names("0x1"); len(names) != 0 {
+		t.Errorf("stored %q", names)
+	}
+	if state := s.must(200, "GET", "/v1/multipart-uploads/"+id, nil).object(t); text(t, state, "bytes") != "0" {
+		t.Errorf("the upload now holds parts: %v", state)
+	}
+	s.eventually("refused bodies left files", func() bool { return s.diskUse() < 5<<20 })
+}
+
+// TestSmallBodies of odd forms are accepted: chunked, and of zero length.
+func TestSmallBodies(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	r := s.raw("PUT", "PUT "+blobTarget("0x1", "chunked")+" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")
+	if r.status != 204 {
+		t.Errorf("chunked: %v", r)
+	}
+	if got := s.must(200, "GET", blobTarget("0x1", "chunked"), nil); string(got.body) != "hello world" {
+		t.Errorf("chunked: the blob is %q", got.body)
+	}
+	if r := s.raw("PUT", "PUT "+blobTarget("0x1", "empty")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); r.status != 204 {
+		t.Errorf("empty: %v", r)
+	}
+	if got := s.must(200, "GET", blobTarget("0x1", "empty"), nil); len(got.body) != 0 || got.length != 0 {
+		t.Errorf("empty: %v", got)
+	}
+	s.must(204, "PUT", blobTarget("0x1", "identity"), []byte("x"), "Content-Encoding", "identity")
+	sum := sha256.Sum256([]byte("digested"))
+	field := "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+	s.must(204, "PUT", blobTarget("0x1", "digested"), []byte("digested"), "Content-Digest", field, "Repr-Digest", field)
+	if got := s.must(200, "GET", blobTarget("0x1", "digested"), nil); got.header.Get("Repr-Digest") != field {
+		t.Errorf("Repr-Digest %q, want %q", got.header.Get("Repr-Digest"), field)
+	}
+}
+
+// TestBodyTooSlow trickles a body: after the time that the slowest honest
+// client is given it is refused, and the connection closed.
+func TestBodyTooSlow(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	connection := s.dial()
+	s.write(connection, "PUT "+blobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+	answered := make(chan struct{})
+	var trickle sync.WaitGroup
+	trickle.Go(func() {
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-answered:
+				return
+			case <-tick.C:
+				if _, err := connection.Write([]byte("x")); err != nil {
+					return // closed behind the answer
+				}
+			}
+		}
+	})
+	reader := bufio.NewReader(connection)
+	r, err := readAnswer(reader, "PUT")
+	close(answered)
+	trickle.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkProblem(t, r, 408, "body_too_slow")
+	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection stays open: %v", err)
+	}
+	if names := s.names("0x1"); len(names) != 0 {
+		t.Errorf("stored %q", names)
+	}
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// transferred is what the client's script prints of one case.
+type transferred struct {
+	Case          string
+	BlobName      string
+	Size          int
+	Sent          string
+	Received      string
+	ContentLength *int
+	Message       string
+	Error         string
+}
+
+// TestPublicClient uploads and downloads with the public npm client, unmodified,
+// in its oldest and its newest version.
+func TestPublicClient(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	t.Parallel()
+	tests := []struct {
+		name    string
+		version string
+		base    string
+		key     string
+		cases   int
+	}{
+		{"0.1.0", "0.1.0", "", "", 25},
+		{"0.1.0 with a key", "0.1.0", "", "a-key-that-means-nothing-here", 25},
+		{"0.1.0 under a base path", "0.1.0", "/sluice", "", 25},
+		{"0.0.4", "0.0.4", "", "", 21},
+		{"0.0.4 with a key", "0.0.4", "", "a-key-that-means-nothing-here", 21},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := options{addr: "localhost:0"}
+			if test.base != "" {
+				o.flags = []string{"--base-path", test.base}
+			}
+			s := start(t, o)
+			lines := runClient(t, test.version, s.url, test.key)
+			if len(lines) != test.cases {
+				t.Errorf("the client ran %d cases, want %d", len(lines), test.cases)
+			}
+			for _, line := range lines {
+				checkTransfer(t, s, line)
+			}
+		})
+	}
+}
+
+// runClient runs the script and reads its lines.
+func runClient(t *testing.T, version, url, key string) []transferred {
+	t.Helper()
+	dir, err := testenv.ClientDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"transfer.mjs", version, url}
+	if key != "" {
+		args = append(args, key)
+	}
+	node := exec.CommandContext(t.Context(), "node", args...)
+	node.Dir = dir
+	var stderr strings.Builder
+	node.Stderr = &stderr
+	out, err := node.Output()
+	if err != nil {
+		t.Fatalf("node %q: %v\n%s%s", args, err, out, stderr.String())
+	}
+	var lines []transferred
+	scanner := bufio.NewScanner(bytes.NewReader(out))
+	for scanner.Scan() {
+		var line transferred
+		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
+			t.Fatalf("the client printed %q: %v", scanner.Text(), err)
+		}
+		lines = append(lines, line)
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func checkTransfer(t *testing.T, s *server, line transferred) {
+	t.Helper()
+	if line.Case == "absent" {
+		if want := "Failed to download blob: 404 Not Found"; line.Message != want {
+			t.Errorf("of a blob that is not there the client says %q %s, want %q", line.Message, line.Error, want)
+		}
+		return
+	}
+	if line.Error != "" {
+		t.Errorf("%s: %s", line.Case, line.Error)
+		return
+	}
+	if len(line.Sent) != 64 || line.Received != line.Sent || line.ContentLength == nil || *line.ContentLength != line.Size {
+		t.Errorf("%s: %+v", line.Case, line)
+	}
+	if line.BlobName == "" || line.Case == "overwrite" && line.BlobName != "ranged" {
+		return
+	}
+	// What the client stored is also there for others.
+	if r := s.do("GET", blobTarget("0x1", line.BlobName), nil); r.status != 200 || digest(r.body) != line.Sent {
+		t.Errorf("%s: a plain GET gives %d with %d bytes of another content", line.Case, r.status, len(r.body))
+	}
+}

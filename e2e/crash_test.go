@@ -1,0 +1,297 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	crashRounds  = 50
+	crashWriters = 6
+	crashNames   = 5 // a writer
+)
+
+// state is what a name may hold: a digest, or nothing.
+type state struct {
+	exists bool
+	sum    [sha256.Size]byte
+}
+
+// expectation is what is known of a name: what was last acknowledged, and what
+// a request without an answer may have made of it.
+type expectation struct {
+	acknowledged state
+	inFlight     *state
+	uploadID     string // of a complete that is in flight
+}
+
+// writer writes its own names, one request at a time, and knows what it expects
+// of them.
+type writer struct {
+	account string
+	random  *rand.Rand
+	names   map[string]*expectation
+}
+
+// counter is a session and how often it was used.
+type counter struct {
+	id           string
+	issued       atomic.Int64
+	acknowledged atomic.Int64
+	settled      bool // used is known for good
+	used         int64
+}
+
+// TestCrashLoop kills the server at random moments under mixed load, again and
+// again on the same data. After each start every acknowledged blob reads back
+// whole, no other is torn, deletes hold, and every session's count lies between
+// the acknowledged and the issued uses.
+func TestCrashLoop(t *testing.T) {
+	seed := seed(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	s := start(t, options{dirty: true})
+	writers := make([]*writer, crashWriters)
+	for i := range writers {
+		w := &writer{
+			account: fmt.Sprint("writer-", i),
+			random:  rand.New(rand.NewPCG(seed, uint64(i+1))),
+			names:   map[string]*expectation{},
+		}
+		for n := range crashNames {
+			w.names[fmt.Sprint("name ", n)] = &expectation{}
+		}
+		writers[i] = w
+	}
+	var counters []*counter
+	var requests atomic.Int64
+	for round := range crashRounds {
+		c := &counter{id: s.session()}
+		counters = append(counters, c)
+		crashUnderLoad(s, writers, c, &requests, random)
+		s.restart()
+		for _, w := range writers {
+			w.verify(s)
+		}
+		for _, c := range counters {
+			c.verify(s)
+		}
+		if t.Failed() {
+			t.Fatalf("after crash %d", round+1)
+		}
+	}
+	t.Logf("%d crashes, %d acknowledged requests", crashRounds, requests.Load())
+	if requests.Load() < 10*crashRounds {
+		t.Errorf("the load was too small to mean anything: %d requests", requests.Load())
+	}
+}
+
+// crashUnderLoad runs the writers and two users of the session until a random
+// number of requests was acknowledged and a random moment longer, then kills
+// the server and waits for them all to notice.
+func crashUnderLoad(s *server, writers []*writer, c *counter, requests *atomic.Int64, random *rand.Rand) {
+	s.t.Helper()
+	var killed atomic.Bool
+	left := atomic.Int64{}
+	left.Store(1 + random.Int64N(150))
+	delay := time.Duration(random.Int64N(int64(8 * time.Millisecond)))
+	kill := make(chan struct{})
+	acknowledge := func() {
+		requests.Add(1)
+		if left.Add(-1) == 0 {
+			time.AfterFunc(delay, func() {
+				killed.Store(true)
+				close(kill)
+			})
+		}
+	}
+	var load sync.WaitGroup
+	for _, w := range writers {
+		load.Go(func() { w.run(s, &killed, acknowledge) })
+	}
+	for range 2 {
+		load.Go(func() { c.run(s, &killed, acknowledge) })
+	}
+	over := make(chan struct{})
+	go func() {
+		load.Wait()
+		close(over)
+	}()
+	select {
+	case <-kill:
+	case <-over: // every one of them met a failure, and has reported it
+	}
+	s.kill()
+	<-over
+	// The connections of the dead process are of no use to the next one.
+	client.CloseIdleConnections()
+}
+
+// unexpected tells whether an answer, or the lack of one, is wrong. Only a
+// killed server may leave a request without an answer.
+func unexpected(t testing.TB, what string, r reply, err error, want int, killed *atomic.Bool) {
+	t.Helper()
+	switch {
+	case err != nil && !killed.Load():
+		t.Errorf("%s: %v before the kill", what, err)
+	case err == nil && r.status != want:
+		t.Errorf("%s: %v, want %d", what, r, want)
+	}
+}
+
+// run writes at random until the server is gone.
+func (w *writer) run(s *server, killed *atomic.Bool, acknowledge func()) {
+	for !killed.Load() {
+		name := fmt.Sprint("name ", w.random.IntN(crashNames))
+		var ok bool
+		switch w.random.IntN(10) {
+		case 0, 1:
+			ok = w.delete(s, name, killed)
+		case 2, 3, 4:
+			ok = w.upload(s, name, killed)
+		default:
+			ok = w.put(s, name, killed)
+		}
+		if !ok {
+			return
+		}
+		acknowledge()
+	}
+}
+
+// sizes are of every kind that the server keeps differently.
+var sizes = []int{0, 1, 100, 4 << 10, 40 << 10, 130 << 10, 600 << 10, 1<<20 + 1, 3 << 20}
+
+func (w *writer) content() []byte {
+	return content(w.random.Uint64(), sizes[w.random.IntN(len(sizes))])
+}
+
+func (w *writer) put(s *server, name string, killed *atomic.Bool) bool {
+	data := w.content()
+	next := &state{true, sha256.Sum256(data)}
+	w.names[name].inFlight = next
+	r, err := s.try("PUT", blobTarget(w.account, name), data)
+	unexpected(s.t, "PUT", r, err, http.StatusNoContent, killed)
+	return w.answered(name, *next, err)
+}
+
+func (w *writer) delete(s *server, name string, killed *atomic.Bool) bool {
+	w.names[name].inFlight = &state{}
+	r, err := s.try("DELETE", blobTarget(w.account, name), nil)
+	unexpected(s.t, "DELETE", r, err, http.StatusNoContent, killed)
+	return w.answered(name, state{}, err)
+}
+
+// upload stores by parts; some of them twice.
+func (w *writer) upload(s *server, name string, killed *atomic.Bool) bool {
+	data := w.content()
+	partSize := max(1, len(data)/(1+w.random.IntN(4)))
+	body, err := json.Marshal(map[string]any{"rawAccount": w.account, "rawBlobName": name, "rawPartSize": partSize})
+	if err != nil {
+		s.t.Error(err)
+		return false
+	}
+	r, err := s.try("POST", "/v1/multipart-uploads", body)
+	unexpected(s.t, "begin", r, err, http.StatusOK, killed)
+	var begun struct{ UploadID string }
+	if err != nil || json.Unmarshal(r.body, &begun) != nil {
+		return false
+	}
+	for i := 0; i*partSize < len(data); i++ {
+		part := data[i*partSize : min(len(data), (i+1)*partSize)]
+		for range 1 + w.random.IntN(2) {
+			r, err := s.try("PUT", partTarget(begun.UploadID, i), part)
+			unexpected(s.t, "part", r, err, http.StatusOK, killed)
+			if err != nil {
+				return false
+			}
+		}
+	}
+	next := &state{true, sha256.Sum256(data)}
+	w.names[name].inFlight, w.names[name].uploadID = next, begun.UploadID
+	r, err = s.try("POST", "/v1/multipart-uploads/"+begun.UploadID+"/complete", nil)
+	unexpected(s.t, "complete", r, err, http.StatusOK, killed)
+	return w.answered(name, *next, err)
+}
+
+// answered notes that a request on a name was answered, or was not.
+func (w *writer) answered(name string, next state, err error) bool {
+	if err != nil {
+		return false
+	}
+	*w.names[name] = expectation{acknowledged: next}
+	return true
+}
+
+// verify compares every name with what is expected of it.
+func (w *writer) verify(s *server) {
+	s.t.Helper()
+	for name, e := range w.names {
+		got := w.look(s, name)
+		if got != e.acknowledged && (e.inFlight == nil || got != *e.inFlight) {
+			s.t.Errorf("%s/%s is %v, want %v or %v", w.account, name, got, e.acknowledged, e.inFlight)
+		}
+		if e.uploadID != "" {
+			// All parts were acknowledged: completing again must succeed.
+			r := s.do("POST", "/v1/multipart-uploads/"+e.uploadID+"/complete", nil)
+			if got = w.look(s, name); r.status != 200 || got != *e.inFlight {
+				s.t.Errorf("%s/%s: complete after the crash: %v, the blob is %v, want %v", w.account, name, r, got, *e.inFlight)
+			}
+		}
+		// What was seen once must stay.
+		*e = expectation{acknowledged: got}
+	}
+}
+
+// look reads what a name holds.
+func (w *writer) look(s *server, name string) state {
+	s.t.Helper()
+	r := s.do("GET", blobTarget(w.account, name), nil)
+	switch {
+	case r.status == 404:
+		return state{}
+	case r.status == 200 && r.length == int64(len(r.body)):
+		return state{true, sha256.Sum256(r.body)}
+	default:
+		s.t.Errorf("%s/%s: %d with %d of %d bytes", w.account, name, r.status, len(r.body), r.length)
+		return state{}
+	}
+}
+
+// run uses the session until the server is gone.
+func (c *counter) run(s *server, killed *atomic.Bool, acknowledge func()) {
+	for !killed.Load() {
+		c.issued.Add(1)
+		r, err := s.try("POST", "/v1/sessions/"+c.id+"/use", nil)
+		unexpected(s.t, "use", r, err, http.StatusOK, killed)
+		if err != nil {
+			return
+		}
+		c.acknowledged.Add(1)
+		acknowledge()
+	}
+}
+
+// verify compares the session's count with the uses.
+func (c *counter) verify(s *server) {
+	s.t.Helper()
+	left, err := strconv.ParseInt(s.left(c.id), 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	used := 1000 - left
+	if used < c.acknowledged.Load() || used > c.issued.Load() {
+		s.t.Errorf("session: %d uses recovered, %d acknowledged, %d issued", used, c.acknowledged.Load(), c.issued.Load())
+	}
+	if c.settled && used != c.used {
+		s.t.Errorf("session: %d uses, were %d after the crash before", used, c.used)
+	}
+	c.settled, c.used = true, used
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// tmpfs mounts a file system of a fixed size for a server's data.
+func tmpfs(t *testing.T, size string) string {
+	t.Helper()
+	testenv.Require(t, testenv.RootMount)
+	dir := t.TempDir()
+	if err := testenv.MountTmpfs(dir, size); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := testenv.Unmount(dir); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return filepath.Join(dir, "data")
+}
+
+// TestDiskFull fills the disk: writes are refused and leave nothing torn, reads
+// and deletes go on, and what was deleted can be written anew.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{data: tmpfs(t, "64m")})
+	id := s.begin("0x1", "by parts", 4<<20)
+	stored := map[string]string{} // name: digest
+	seed := uint64(0)
+	put := func(name string, size int) int {
+		t.Helper()
+		seed++
+		data := content(seed, size)
+		r := s.do("PUT", blobTarget("0x1", name), data)
+		switch r.status {
+		case 204:
+			stored[name] = digest(data)
+		case 507:
+			checkProblem(t, r, 507, "storage_full")
+		default:
+			t.Fatalf("PUT: %v, want 204 or 507", r)
+		}
+		return r.status
+	}
+	// From large to small, so that in the end not even a small one fits.
+	for _, size := range []int{4 << 20, 300 << 10, 2000} {
+		full := false
+		for i := 0; !full && i < 2000; i++ {
+			full = put(fmt.Sprintf("%d of %d", i, size), size) == 507
+		}
+		if !full && size > 2000 {
+			t.Fatalf("64 MiB held 2000 blobs of %d bytes", size)
+		}
+	}
+	verify := func(when string) {
+		t.Helper()
+		if got := s.names("0x1"); len(got) != len(stored) {
+			t.Errorf("%s: %d blobs are listed, want %d", when, len(got), len(stored))
+		}
+		for name, want := range stored {
+			if r := s.do("GET", blobTarget("0x1", name), nil); r.status != 200 || digest(r.body) != want {
+				t.Errorf("%s: %s: %d with %d bytes", when, name, r.status, len(r.body))
+			}
+		}
+	}
+	verify("full")
+	if status := put("0 of 4194304", 5<<20); status != 507 {
+		t.Errorf("an overwrite by more than is free: %d, want 507", status)
+	}
+	checkProblem(t, s.do("PUT", partTarget(id, 0), content(1, 4<<20)), 507, "storage_full")
+	s.must(204, "DELETE", "/v1/multipart-uploads/"+id, nil)
+	verify("full, after refused writes")
+
+	for i := range 5 {
+		name := fmt.Sprintf("%d of %d", i, 4<<20)
+		s.must(204, "DELETE", blobTarget("0x1", name), nil)
+		delete(stored, name)
+	}
+	verify("after deletes")
+	for i := range 4 {
+		if status := put(fmt.Sprint("again ", i), 4<<20); status != 204 {
+			t.Fatalf("PUT %d after 20 MiB were deleted: %d, want 204", i, status)
+		}
+	}
+	verify("filled again")
+	s.stop()
+	s.restart()
+	verify("after a restart")
+}
+
+// TestStartOnFullDisk: a server whose disk is full starts, so that its blobs
+// can be deleted.
+func TestStartOnFullDisk(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{data: tmpfs(t, "32m")})
+	last := 0
+	for s.do("PUT", blobTarget("0x1", fmt.Sprint(last)), content(1, 1<<20)).status == 204 {
+		last++
+	}
+	s.stop()
+	s.restart()
+	for i := range last {
+		s.must(204, "DELETE", blobTarget("0x1", fmt.Sprint(i)), nil)
+	}
+	s.must(204, "PUT", blobTarget("0x1", "again"), content(2, 10<<20))
+}

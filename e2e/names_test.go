@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// vector is a blob name as the public client was seen to send it.
+type vector struct {
+	ID         string  `json:"id"`
+	Name       string  `json:"name"`
+	Repeat     []any   `json:"name_repeat"` // a text and how often
+	GetTarget  *string `json:"get_request_target"`
+	SameTarget bool    `json:"path_equals_naive_encoding"`
+}
+
+// nameVectors reads the names, with those spelled out that the file abridges.
+func nameVectors(t *testing.T) []vector {
+	t.Helper()
+	encoded, err := os.ReadFile("testdata/client-http.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Names []vector `json:"names"`
+	}
+	if err := json.Unmarshal(encoded, &file); err != nil {
+		t.Fatal(err)
+	}
+	for i := range file.Names {
+		v := &file.Names[i]
+		if v.Repeat != nil {
+			v.Name = strings.Repeat(v.Repeat[0].(string), int(v.Repeat[1].(float64)))
+		}
+		switch v.ID {
+		case "len1025":
+			v.Name = strings.Repeat("x", 1025)
+		case "len513emoji":
+			v.Name = strings.Repeat("😀", 513)
+		case "lone":
+			v.Name = "\xed\xa0\x80x" // the surrogate as a lax encoder would write it
+		}
+	}
+	if len(file.Names) < 40 {
+		t.Fatalf("only %d names", len(file.Names))
+	}
+	return file.Names
+}
+
+// validName is the rule for blob names.
+func validName(name string) bool {
+	units := len(utf16.Encode([]rune(name)))
+	control := strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f })
+	return utf8.ValidString(name) && units >= 1 && units <= 1024 && !control && !strings.HasSuffix(name, "/")
+}
+
+// TestNames stores a blob under every name that is allowed, by PUT and by
+// parts, and reads it back under several spellings; the others are refused.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	var stored []string
+	for i, v := range nameVectors(t) {
+		if !validName(v.Name) {
+			t.Run("refused/"+v.ID, func(t *testing.T) { refuseName(t, s, v) })
+			continue
+		}
+		stored = append(stored, v.Name)
+		t.Run("kept/"+v.ID, func(t *testing.T) { keepName(t, s, v, uint64(i)) })
+	}
+	if len(stored) < 35 {
+		t.Errorf("only %d names were stored", len(stored))
+	}
+	slices.Sort(stored)
+	for _, account := range []string{"by-put", "by-parts"} {
+		if got := s.names(account); !slices.Equal(got, stored) {
+			t.Errorf("the listing of %s is %q, want %q", account, got, stored)
+		}
+	}
+	for _, name := range stored {
+		s.must(204, "DELETE", blobTarget("by-put", name), nil)
+	}
+	if got := s.names("by-put"); len(got) != 0 {
+		t.Errorf("after deleting all there is %q", got)
+	}
+}
+
+func keepName(t *testing.T, s *server, v vector, seed uint64) {
+	at := *s
+	at.t = t
+	byPut, byParts := content(seed, 100), content(seed+1000, 1500)
+	target := blobTarget("by-put", v.Name)
+	if v.SameTarget && v.GetTarget != nil {
+		want := strings.Replace(*v.GetTarget, "/v1/blobs/0x1/", "/v1/blobs/by-put/", 1)
+		if target != want {
+			t.Errorf("this test sends %q where the client sends %q", target, want)
+		}
+	}
+	at.must(204, "PUT", target, byPut)
+	at.upload("by-parts", v.Name, byParts, 1000)
+	for account, want := range map[string][]byte{"by-put": byPut, "by-parts": byParts} {
+		spellings := []string{blobTarget(account, v.Name), "/v1/blobs/" + account + "/" + escapeAll(v.Name)}
+		for _, spelling := range spellings {
+			if r := at.do("GET", spelling, nil); r.status != 200 || digest(r.body) != digest(want) {
+				t.Errorf("GET %.100q: %v, want the blob", spelling, r)
+			}
+		}
+	}
+}
+
+func refuseName(t *testing.T, s *server, v vector) {
+	at := *s
+	at.t = t
+	checkProblem(t, at.do("PUT", blobTarget("by-put", v.Name), []byte("x")), 400, "bad_name")
+	checkProblem(t, at.do("PUT", "/v1/blobs/by-put/"+escapeAll(v.Name), []byte("x")), 400, "bad_name")
+	name := string(asJSON(t, v.Name))
+	if v.ID == "lone" {
+		name = `"\ud800x"`
+	}
+	body := fmt.Sprintf(`{"rawAccount":"by-parts","rawBlobName":%s,"rawPartSize":1000}`, name)
+	checkProblem(t, at.do("POST", "/v1/multipart-uploads", []byte(body)), 400, "")
+}
+
+// TestNamesAreOpaque: names that a file system or a URL cleaner would mix up
+// are different blobs.
+func TestNamesAreOpaque(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	names := []string{"foo", "foo/bar", "foo//bar", "foo/./bar", "foo/../bar", "bar", "/bar", "FOO", "é", "e\u0301", "%66oo", "foo%2Fbar", "foo+bar", "foo bar"}
+	for i, name := range names {
+		s.must(204, "PUT", blobTarget("0x1", name), content(uint64(i), 50))
+	}
+	for i, name := range names {
+		if r := s.must(200, "GET", blobTarget("0x1", name), nil); digest(r.body) != digest(content(uint64(i), 50)) {
+			t.Errorf("%q is another blob's content", name)
+		}
+	}
+	// %2F and / are the same character of a name.
+	if r := s.must(200, "GET", "/v1/blobs/0x1/foo%2Fbar", nil); digest(r.body) != digest(content(1, 50)) {
+		t.Error("foo%2Fbar in the path is not the name foo/bar")
+	}
+}

@@ -1,0 +1,302 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait for the process. It is no expectation of speed:
+// only a hang reaches it.
+const patience = 60 * time.Second
+
+// readyLine is what serve prints on standard output when it is ready.
+var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (http://\S+) \(data in (.+)\)$`)
+
+// server is a running sluice.
+type server struct {
+	t       testing.TB
+	options options
+	data    string // folder
+	command *exec.Cmd
+	url     string // as printed: scheme, host, port and base path
+	host    string // host:port of url
+	base    string // path of url, empty without --base-path
+	version string // as printed
+	log     *logBuffer
+	exited  chan struct{} // closed when the process has ended
+	exitErr error         // of Wait, once exited is closed
+}
+
+// options are how a server is started.
+type options struct {
+	addr    string   // 127.0.0.1:0 when empty
+	data    string   // a fresh folder when empty
+	flags   []string // further flags of serve
+	wrapper []string // command line to run the binary under
+	dirty   bool     // the process may end with errors or be killed
+	damaged bool     // what is stored may be damaged: answers of 500 are fine
+}
+
+// start runs a server and stops it at the end of the test; then it must exit
+// with 0 and have logged no panic.
+func start(t testing.TB, o options) *server {
+	t.Helper()
+	if o.addr == "" {
+		o.addr = "127.0.0.1:0"
+	}
+	if o.data == "" {
+		o.data = filepath.Join(t.TempDir(), "data")
+	}
+	s := &server{t: t, options: o, data: o.data}
+	s.launch()
+	t.Cleanup(func() {
+		if s.running() {
+			s.stop()
+		}
+		s.checkLog()
+	})
+	return s
+}
+
+// launch starts the process and waits until it is ready.
+func (s *server) launch() {
+	s.t.Helper()
+	s.run(slices.Concat(s.options.wrapper,
+		[]string{sluice, "serve", "--addr", s.options.addr, "--data", s.data}, s.options.flags))
+}
+
+// run starts a command line and waits until the server is ready.
+func (s *server) run(line []string) {
+	s.t.Helper()
+	s.command = exec.Command(line[0], line[1:]...)
+	s.command.Dir = s.t.TempDir()
+	s.log = &logBuffer{}
+	s.command.Stderr = s.log
+	stdout, err := s.command.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.exited = make(chan struct{})
+	lines := make(chan string)
+	go func(exited chan struct{}) {
+		scanner := bufio.NewScanner(stdout)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+		close(lines)
+		s.exitErr = errors.Join(scanner.Err(), s.command.Wait())
+		close(exited)
+	}(s.exited)
+
+	s.t.Logf("started %s", strings.Join(line, " "))
+	select {
+	case first, ok := <-lines:
+		if !ok {
+			<-s.exited
+			s.t.Fatalf("serve ended before it was ready: %v\n%s", s.exitErr, s.log)
+		}
+		s.ready(first)
+	case <-time.After(patience):
+		s.kill()
+		s.t.Fatalf("serve was not ready within %v\n%s", patience, s.log)
+	}
+	go func() {
+		for extra := range lines {
+			s.t.Errorf("serve printed a second line on standard output: %q", extra)
+		}
+	}()
+}
+
+// ready takes the address from the line that announces it.
+func (s *server) ready(line string) {
+	s.t.Helper()
+	found := readyLine.FindStringSubmatch(line)
+	if found == nil {
+		s.kill()
+		s.t.Fatalf("ready line is %q, want the form %v", line, readyLine)
+	}
+	address, err := url.Parse(found[2])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.version, s.url, s.host, s.base = found[1], found[2], address.Host, address.Path
+	if found[3] != s.data {
+		s.t.Errorf("ready line names the data folder %q, want %q", found[3], s.data)
+	}
+}
+
+// running tells whether the process has not ended yet.
+func (s *server) running() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal sends a signal to the process.
+func (s *server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.command.Process.Signal(sig); err != nil {
+		s.t.Fatalf("signal %v: %v", sig, err)
+	}
+}
+
+// wait returns the exit code, once the process has ended.
+func (s *server) wait() int {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		s.kill()
+		s.t.Fatalf("the process did not end within %v\n%s", patience, s.log)
+	}
+	return s.command.ProcessState.ExitCode()
+}
+
+// stop ends the server in good order.
+func (s *server) stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGTERM)
+	if code := s.wait(); code != 0 && !s.options.dirty {
+		s.t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.log)
+	}
+}
+
+// kill ends the process at once, as a crash would.
+func (s *server) kill() {
+	s.t.Helper()
+	if err := s.command.Process.Kill(); err != nil && !s.gone() {
+		s.t.Fatal(err)
+	}
+	<-s.exited
+}
+
+// gone waits a moment for a process that is said to have ended.
+func (s *server) gone() bool {
+	select {
+	case <-s.exited:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// restart starts the server again on the same data. The process must have ended.
+func (s *server) restart() {
+	s.t.Helper()
+	<-s.exited
+	s.checkLog()
+	s.launch()
+}
+
+// checkLog fails the test when the process panicked, raced, or answered with an
+// internal error.
+func (s *server) checkLog() {
+	s.t.Helper()
+	text := s.log.String()
+	signs := []string{"panic:", "DATA RACE", "goroutine 1 ["}
+	if !s.options.damaged {
+		signs = append(signs, `status=500`, `"status":500`)
+	}
+	for _, bad := range signs {
+		if strings.Contains(text, bad) {
+			s.t.Errorf("the log holds %q:\n%s", bad, tail(text))
+			return
+		}
+	}
+}
+
+// tail shortens a log to its last lines.
+func tail(text string) string {
+	const keep = 8000
+	if len(text) > keep {
+		return "..." + text[len(text)-keep:]
+	}
+	return text
+}
+
+// logBuffer keeps what a process writes on standard error.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write keeps p.
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String gives all that was written.
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// result is how a sluice that was run to its end ended.
+type result struct {
+	code   int
+	stdout string
+	stderr string
+}
+
+// sluiceRuns runs the binary until it exits by itself.
+func sluiceRuns(t testing.TB, args ...string) result {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), sluice, args...)
+	command.Dir = t.TempDir()
+	var stdout, stderr strings.Builder
+	command.Stdout, command.Stderr = &stdout, &stderr
+	timer := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+	defer timer.Stop()
+	var exit *exec.ExitError
+	if err := command.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// dial opens a TCP connection to the server and closes it with the test.
+func (s *server) dial() *net.TCPConn {
+	s.t.Helper()
+	connection, err := net.Dial("tcp", s.host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := connection.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.t.Error(err)
+		}
+	})
+	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+		s.t.Fatal(err)
+	}
+	return connection.(*net.TCPConn)
+}
+
+// write sends text on a connection.
+func (s *server) write(w io.Writer, text string) {
+	s.t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		s.t.Fatal(err)
+	}
+}

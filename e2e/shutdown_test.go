@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// slow are a download and an upload that stand in the middle.
+type slow struct {
+	s        *server
+	data     []byte
+	download *net.TCPConn
+	reader   *bufio.Reader
+	upload   *net.TCPConn
+}
+
+const slowHalf = 1 << 20
+
+// beginSlow starts a download, of which nothing but the headers is read, and an
+// upload, of which only the first half is sent.
+func beginSlow(s *server) *slow {
+	s.t.Helper()
+	// Far more than all socket buffers hold.
+	data := content(1, 48<<20)
+	s.must(204, "PUT", blobTarget("0x1", "down"), data)
+	l := &slow{s: s, data: data, download: s.dial(), upload: s.dial()}
+	l.reader = bufio.NewReaderSize(l.download, 4096)
+	s.write(l.download, "GET "+blobTarget("0x1", "down")+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if _, err := l.reader.Peek(1); err != nil {
+		s.t.Fatal(err)
+	}
+	// The interim answer tells that the handler has begun to read the body.
+	s.write(l.upload, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
+		blobTarget("0x1", "up"), 2*slowHalf))
+	interim := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
+	if _, err := io.ReadFull(l.upload, interim); err != nil || !strings.HasPrefix(string(interim), "HTTP/1.1 100") {
+		s.t.Fatalf("interim answer %q, %v", interim, err)
+	}
+	s.write(l.upload, string(data[:slowHalf]))
+	return l
+}
+
+// finish lets both go on to their ends.
+func (l *slow) finish() {
+	l.s.t.Helper()
+	l.s.write(l.upload, string(l.data[slowHalf:2*slowHalf]))
+	if r := l.s.answer(l.upload, "PUT"); r.status != 204 {
+		l.s.t.Errorf("the upload: %v, want 204", r)
+	}
+	r, err := readAnswer(l.reader, "GET")
+	if err != nil || r.status != 200 || digest(r.body) != digest(l.data) {
+		l.s.t.Errorf("the download: %d with %d bytes, %v", r.status, len(r.body), err)
+	}
+}
+
+// awaitDrain waits until the server takes no new work: it answers 503 at
+// readyz, or is not to be reached.
+func (s *server) awaitDrain() {
+	s.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for {
+		request, err := s.request("GET", "/readyz", nil, headers{"Connection", "close"})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r, err := send(request)
+		if err != nil {
+			return
+		}
+		if r.status == http.StatusServiceUnavailable {
+			checkProblem(s.t, r, 503, "draining")
+			if r.header.Get("Retry-After") == "" {
+				s.t.Error("readyz: no Retry-After while draining")
+			}
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatal("SIGTERM does not begin a drain")
+		}
+	}
+}
+
+// TestDrain: requests that run when SIGTERM comes are finished.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	l := beginSlow(s)
+	s.signal(syscall.SIGTERM)
+	s.awaitDrain()
+	l.finish()
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	s.restart()
+	if r := s.must(200, "GET", blobTarget("0x1", "up"), nil); digest(r.body) != digest(l.data[:2*slowHalf]) {
+		t.Error("the upload that ended during the drain is not what was sent")
+	}
+}
+
+// TestSecondSignal ends a drain at once.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		s := start(t, options{dirty: true})
+		beginSlow(s)
+		s.signal(sig)
+		s.awaitDrain()
+		s.signal(sig)
+		if code := s.wait(); code != 1 {
+			t.Errorf("exit code %d after the second %v, want 1", code, sig)
+		}
+	}
+}
+
+// TestDrainDeadline: a request that does not end in time is cut. It goes on at
+// a rate that no other limit minds.
+func TestDrainDeadline(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{dirty: true, flags: []string{"--drain-deadline", "1s"}})
+	l := beginSlow(s)
+	s.signal(syscall.SIGTERM)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for s.running() {
+		select {
+		case <-tick.C:
+		case <-s.exited:
+		}
+		if _, err := io.CopyN(io.Discard, l.reader, 50_000); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) &&
+			!errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+	}
+	if code := s.wait(); code != 1 {
+		t.Errorf("exit code %d after the deadline of the drain, want 1", code)
+	}
+}
+
+// TestIdleStop: without work SIGTERM and SIGINT end the server at once, and the
+// data can be taken over.
+func TestIdleStop(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		s := start(t, options{})
+		s.must(204, "PUT", blobTarget("0x1", "name"), []byte("kept"))
+		s.signal(sig)
+		if code := s.wait(); code != 0 {
+			t.Errorf("exit code %d after %v, want 0", code, sig)
+		}
+		s.restart()
+		if r := s.must(200, "GET", blobTarget("0x1", "name"), nil); string(r.body) != "kept" {
+			t.Errorf("after the restart the blob is %v", r)
+		}
+	}
+}
+
+// checkFailedStart wants exit code 1, one line on standard error that holds
+// these words, and nothing on standard output.
+func checkFailedStart(t *testing.T, r result, words ...string) {
+	t.Helper()
+	if r.code != 1 || r.stdout != "" {
+		t.Errorf("exit code %d, standard output %q, want 1 and nothing", r.code, r.stdout)
+	}
+	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+	if len(lines) != 1 {
+		t.Errorf("%d lines on standard error, want one:\n%s", len(lines), r.stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.stderr, word) {
+			t.Errorf("the message does not say %q: %s", word, r.stderr)
+		}
+	}
+}
+
+// TestFailedStarts: what is wrong is said in one line, with what to do.
+func TestFailedStarts(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	t.Run("busy port", func(t *testing.T) {
+		data := filepath.Join(t.TempDir(), "data")
+		checkFailedStart(t, sluiceRuns(t, "serve", "--addr", s.host, "--data", data), s.host, "--addr")
+	})
+	t.Run("locked data folder", func(t *testing.T) {
+		checkFailedStart(t, sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", s.data), s.data, "--data")
+	})
+	t.Run("data folder is a file", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		checkFailedStart(t, sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", file), file)
+	})
+	t.Run("open to the network", func(t *testing.T) {
+		data := filepath.Join(t.TempDir(), "data")
+		for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
+			checkFailedStart(t, sluiceRuns(t, "serve", "--addr", addr, "--data", data), "--open-to-network")
+		}
+	})
+	t.Run("usage", func(t *testing.T) {
+		for _, args := range [][]string{{"serve", "--no-such-flag"}, {"no-such-command"}, {"serve", "--addr", "nonsense"},
+			{"serve", "--base-path", "no-slash"}, {"serve", "--reads", "key"}, {"serve", "--reads", "sometimes"}, {"serve", "--verify-ttl", "x"}} {
+			if r := sluiceRuns(t, args...); r.code == 0 || r.stderr == "" || r.stdout != "" {
+				t.Errorf("%q: exit code %d, standard error %q, standard output %q", args, r.code, r.stderr, r.stdout)
+			}
+		}
+	})
+	s.must(200, "GET", "/readyz", nil) // the running one did not notice
+}
+
+// TestDataFolder is made private, and an empty one that exists is taken.
+func TestDataFolder(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	if info, err := os.Stat(s.data); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the data folder was made with mode %v, %v, want 0700", info.Mode(), err)
+	}
+	start(t, options{data: t.TempDir()})
+}
+
+// TestStalledUploadHoldsNobodyUp: an upload that stands still, even of the same
+// name, does not keep others waiting.
+func TestStalledUploadHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{dirty: true})
+	beginSlow(s)
+	data := content(3, 2<<20)
+	s.must(204, "PUT", blobTarget("0x1", "up"), data)
+	if r := s.must(200, "GET", blobTarget("0x1", "up"), nil); !bytes.Equal(r.body, data) {
+		t.Error("the blob is not what was sent")
+	}
+}

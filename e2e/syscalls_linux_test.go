@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// trace is the record of a server's system calls.
+type trace struct {
+	s    *server
+	file string
+}
+
+// startTraced runs a server under strace. The tracer is a grandchild, so that
+// the server itself is the process that the harness knows.
+func startTraced(t *testing.T, calls string) *trace {
+	t.Helper()
+	testenv.Require(t, testenv.Strace)
+	file := filepath.Join(t.TempDir(), "trace")
+	wrapper := []string{"strace", "-D", "-f", "--seccomp-bpf", "-q", "-y", "-s", "24", "-e", "trace=" + calls, "-e", "signal=none", "-o", file}
+	return &trace{start(t, options{wrapper: wrapper}), file}
+}
+
+// call is a line of the record: a system call as a whole, or, where another
+// thread's came between, its beginning or its end.
+type call struct {
+	name   string
+	args   string
+	begun  bool
+	done   bool
+	result int64 // when done
+}
+
+// isSync tells whether the line is the end of a sync that worked.
+func (c call) isSync() bool { return strings.Contains(c.name, "sync") && c.done && c.result == 0 }
+
+// isAnswer tells whether the line is the beginning of an HTTP answer whose
+// status begins so.
+func (c call) isAnswer(status string) bool {
+	return c.name == "write" && c.begun && strings.Contains(c.args, `"HTTP/1.1 `+status)
+}
+
+var (
+	wholeCall   = regexp.MustCompile(`^\d+ +(\w+)\((.*)\) += (-?\d+)`)
+	begunCall   = regexp.MustCompile(`^(\d+) +(\w+)\((.*) <unfinished \.\.\.>$`)
+	resumedCall = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>.*\) += (-?\d+)`)
+	exitedLine  = regexp.MustCompile(`^(\d+) +\+\+\+ (exited|killed) `)
+)
+
+// calls stops the server and reads the record, in order.
+func (tr *trace) calls() []call {
+	t := tr.s.t
+	t.Helper()
+	tr.s.stop()
+	begun := map[string]string{} // thread: arguments
+	var all []call
+	for _, line := range tr.lines() {
+		switch {
+		case begunCall.MatchString(line):
+			m := begunCall.FindStringSubmatch(line)
+			begun[m[1]] = m[3]
+			all = append(all, call{name: m[2], args: m[3], begun: true})
+		case resumedCall.MatchString(line):
+			m := resumedCall.FindStringSubmatch(line)
+			all = append(all, call{name: m[2], args: begun[m[1]], done: true, result: number(t, m[3])})
+		case wholeCall.MatchString(line):
+			m := wholeCall.FindStringSubmatch(line)
+			all = append(all, call{m[1], m[2], true, true, number(t, m[3])})
+		}
+	}
+	return all
+}
+
+// lines reads the trace once the tracer has written its end.
+func (tr *trace) lines() []string {
+	t := tr.s.t
+	t.Helper()
+	main := strconv.Itoa(tr.s.command.Process.Pid)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for {
+		text, err := os.ReadFile(tr.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for _, line := range lines {
+			if m := exitedLine.FindStringSubmatch(line); m != nil && m[1] == main {
+				return lines
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("strace did not end; its last lines:\n%s", tail(string(text)))
+		}
+	}
+}
+
+func number(t testing.TB, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestAcknowledgedIsSynced counts the syncs of the write-ahead log: each
+// acknowledged request that came alone has had at least one of its own between
+// the answer before and its own.
+func TestAcknowledgedIsSynced(t *testing.T) {
+	t.Parallel()
+	tr := startTraced(t, "fsync,fdatasync,write")
+	s := tr.s
+	const each = 20
+	id := s.session()
+	s.must(404, "GET", "/begin", nil)
+	for range each {
+		s.must(200, "POST", "/v1/sessions/"+id+"/use", nil)
+	}
+	for i := range each {
+		s.must(204, "PUT", blobTarget("0x1", fmt.Sprint("inline ", i)), []byte("x"))
+	}
+	s.must(404, "GET", "/middle", nil)
+	for i := range each {
+		s.must(204, "PUT", blobTarget("0x1", fmt.Sprint("object ", i)), content(1, 1<<20))
+	}
+	s.must(404, "GET", "/end", nil)
+
+	walSyncs, otherSyncs := 0, 0 // since the last answer
+	answers, markers := 0, 0
+	for _, c := range tr.calls() {
+		switch {
+		case c.isSync() && strings.Contains(c.args, "-wal>"):
+			walSyncs++
+		case c.isSync():
+			otherSyncs++
+		case c.isAnswer("404"):
+			markers++
+			walSyncs, otherSyncs = 0, 0
+		case c.isAnswer("20") && (markers == 1 || markers == 2):
+			answers++
+			if walSyncs == 0 {
+				t.Errorf("answer %d was sent without a sync of the write-ahead log", answers)
+			}
+			if markers == 2 && otherSyncs < 2 {
+				t.Errorf("answer %d to a large PUT was sent after %d syncs of files and folders, want one of each", answers, otherSyncs)
+			}
+			walSyncs, otherSyncs = 0, 0
+		}
+	}
+	if answers != 3*each || markers != 3 {
+		t.Errorf("found %d answers and %d markers in the trace, want %d and 3", answers, markers, 3*each)
+	}
+}
+
+// TestSendfile counts what leaves by sendfile when a large blob is read again.
+func TestSendfile(t *testing.T) {
+	t.Parallel()
+	tr := startTraced(t, "sendfile,write")
+	s := tr.s
+	const size = 64<<20 + 12345
+	data := content(1, size)
+	s.must(204, "PUT", blobTarget("0x1", "by put"), data)
+	s.upload("0x1", "by parts", data, 5<<20)
+	for _, name := range []string{"by put", "by parts"} {
+		s.must(200, "GET", blobTarget("0x1", name), nil)
+		s.must(404, "GET", "/begin", nil)
+		if r := s.must(200, "GET", blobTarget("0x1", name), nil); digest(r.body) != digest(data) {
+			t.Errorf("%s: the blob is not what was sent", name)
+		}
+		s.must(404, "GET", "/end", nil)
+	}
+	var sent [5]int64 // by number of markers seen: before, warm, between, warm, after
+	var count [5]int
+	markers := 0
+	for _, c := range tr.calls() {
+		switch {
+		case c.isAnswer("404"):
+			markers = min(markers+1, 4)
+		case c.name == "sendfile" && c.done && c.result > 0:
+			sent[markers] += c.result
+			count[markers]++
+		}
+	}
+	if markers != 4 {
+		t.Fatalf("found %d markers in the trace, want 4", markers)
+	}
+	for i, name := range map[int]string{1: "by put", 3: "by parts"} {
+		t.Logf("%s: %d bytes in %d calls of sendfile", name, sent[i], count[i])
+		if sent[i] < size*9/10 {
+			t.Errorf("%s: %d of %d bytes were sent by sendfile when warm", name, sent[i], size)
+		}
+		if count[i] < 60 {
+			t.Errorf("%s: %d calls of sendfile: one covers more than 1 MiB", name, count[i])
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package arch
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// document is a Markdown file.
+type document struct {
+	file string
+	text string
+}
+
+// documents reads the project's Markdown files, those at the root and in docs.
+func documents(t *testing.T, root string) []document {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && strings.HasSuffix(name, ".md") && !entry.IsDir() {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []document
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		relative, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, document{relative, string(text)})
+	}
+	return all
+}
+
+var (
+	quoted     = regexp.MustCompile("`([^`\n]+)`")
+	link       = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	makeTarget = regexp.MustCompile(`\bmake ([a-z][a-z-]*)`)
+	testName   = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)`)
+	filePath   = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
+)
+
+// layout are the folders of the architecture, whether they exist yet or not: a
+// path that begins with one of them is a path of this tree.
+var layout = []string{"cmd", "wire", "micropay", "claycode", "commit", "client", "console", "httpapi", "blob", "session", "paychan",
+	"access", "metastore", "bytestore", "internal", "e2e", "docs", ".ci"}
+
+// TestDocumentsNameExistingPaths looks up every path of this tree that a
+// document quotes or links to.
+func TestDocumentsNameExistingPaths(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range documents(t, root) {
+		for _, found := range quoted.FindAllStringSubmatch(d.text, -1) {
+			if name := found[1]; namesFile(name) {
+				checkPath(t, d, root, name)
+			}
+		}
+		for _, found := range link.FindAllStringSubmatch(d.text, -1) {
+			if target := found[1]; !strings.Contains(target, ":") {
+				checkPath(t, d, filepath.Join(root, filepath.Dir(d.file)), target)
+			}
+		}
+	}
+}
+
+// namesFile tells whether a quoted word is meant as a path of this tree.
+func namesFile(word string) bool {
+	if !filePath.MatchString(word) {
+		return false
+	}
+	if first, _, nested := strings.Cut(word, "/"); nested {
+		for _, folder := range layout {
+			if first == folder {
+				return true
+			}
+		}
+		return false
+	}
+	return strings.HasSuffix(word, ".md") || word == "Makefile"
+}
+
+func checkPath(t *testing.T, d document, base, name string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(base, filepath.FromSlash(name))); err != nil {
+		t.Errorf("%s names %s: %v", d.file, name, err)
+	}
+}
+
+// TestDocumentsNameExistingTargets looks up every make target.
+func TestDocumentsNameExistingTargets(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range documents(t, root) {
+		for _, code := range codeOf(d.text) {
+			for _, found := range makeTarget.FindAllStringSubmatch(code, -1) {
+				if !strings.Contains("\n"+string(makefile), "\n"+found[1]+":") {
+					t.Errorf("%s names the target %q, which the Makefile does not have", d.file, found[0])
+				}
+			}
+		}
+	}
+}
+
+var fenced = regexp.MustCompile("(?s)```.*?```")
+
+// codeOf gives the code in a document: fenced blocks and quoted words.
+func codeOf(text string) []string {
+	code := fenced.FindAllString(text, -1)
+	for _, found := range quoted.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		code = append(code, found[1])
+	}
+	return code
+}
+
+// TestDocumentsNameExistingTests looks up every test, fuzz target and benchmark.
+func TestDocumentsNameExistingTests(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, s.file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declared := range parsed.Decls {
+			if function, ok := declared.(*ast.FuncDecl); ok {
+				known[function.Name.Name] = true
+			}
+		}
+	}
+	for _, d := range documents(t, root) {
+		for _, found := range testName.FindAllStringSubmatch(d.text, -1) {
+			if !known[found[1]] {
+				t.Errorf("%s names %s, which no test file has", d.file, found[1])
+			}
+		}
+	}
+}
+
+// TestDocumentRules guards the rules that decide what counts as a path.
+func TestDocumentRules(t *testing.T) {
+	for word, want := range map[string]bool{
+		"bytestore/bytestore.go": true,
+		"internal/vfs":           true,
+		"cmd/sluice/":            true,
+		"README.md":              true,
+		"Makefile":               true,
+		"application/json":       false,
+		"/v1/blobs":              false,
+		"./sluice-data":          false,
+		"a//b":                   false,
+		"go test ./...":          false,
+		"s3://bucket/prefix":     false,
+		"blob":                   false,
+	} {
+		if got := namesFile(word); got != want {
+			t.Errorf("namesFile(%q) = %v, want %v", word, got, want)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package testenv
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// MountTmpfs mounts an empty file system in memory on dir. It holds at most
+// size, written as mount(8) takes it ("64m"). The caller ends it with Unmount.
+func MountTmpfs(dir, size string) error {
+	return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
+}
+
+// Unmount ends what MountTmpfs began.
+func Unmount(dir string) error {
+	return syscall.Unmount(dir, 0)
+}
+
+// checkRootMount mounts a tmpfs and unmounts it again.
+func checkRootMount() (err error) {
+	dir, err := os.MkdirTemp("", "sluice-mount-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(dir)) }()
+	if err := MountTmpfs(dir, "1m"); err != nil {
+		return err
+	}
+	return Unmount(dir)
+}

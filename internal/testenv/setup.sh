@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Sets up what the tests need from outside: the npm packages of e2e/client,
+# strace and Chromium. It does only what is missing, never fails, and says
+# loudly at the end what it could not set up; see testenv.go for what the tests
+# make of that.
+set -u
+cd "$(dirname "$0")/../.."
+
+missing=()
+updated=no
+
+# apt PACKAGE...: installs Debian packages, as root only.
+apt() {
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+  if [ $updated = no ]; then
+    timeout 300 apt-get update -qq >&2 || return 1
+    updated=yes
+  fi
+  DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+# need COMMAND PACKAGE...: the command, from the packages where it is not there.
+need() {
+  local command=$1
+  shift
+  command -v "$command" >/dev/null || apt "$@" >/tmp/sluice-setup.$$ 2>&1 || {
+    tail -n 5 "/tmp/sluice-setup.$$" >&2 2>/dev/null
+    missing+=("$command (apt-get install $* did not work or needs root)")
+  }
+  rm -f "/tmp/sluice-setup.$$"
+}
+
+# The copy of the lock file tells a complete installation from a cut one.
+npm_packages() {
+  cd e2e/client || return 1
+  cmp -s package-lock.json node_modules/.installed-lock.json && return 0
+  timeout 300 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error &&
+    cp package-lock.json node_modules/.installed-lock.json
+}
+
+need strace strace
+need node nodejs
+need npm npm
+command -v google-chrome >/dev/null || command -v chromium-browser >/dev/null || need chromium chromium
+(npm_packages) || missing+=("the npm packages of e2e/client (npm ci failed)")
+
+if [ ${#missing[@]} -gt 0 ]; then
+  printf '\n!!! NOT SET UP, tests that need it are skipped, or fail under SLUICE_TEST_REQUIRE:\n' >&2
+  printf '!!!   %s\n' "${missing[@]}" >&2
+  printf '\n' >&2
+fi
+exit 0

@@ -1,0 +1,64 @@
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRequired(t *testing.T) {
+	tests := []struct {
+		list string
+		want bool
+	}{
+		{"", false},
+		{"all", true},
+		{"npm", true},
+		{"strace,npm", true},
+		{"strace, npm", true},
+		{"strace", false},
+		{"npmx", false},
+	}
+	for _, test := range tests {
+		if got := required(test.list, NPM); got != test.want {
+			t.Errorf("required(%q, npm) = %v, want %v", test.list, got, test.want)
+		}
+	}
+}
+
+// TestRequirePolicy runs this test binary again, where a thing that cannot be
+// there is required: the run is a skip without the variable, a failure with it.
+func TestRequirePolicy(t *testing.T) {
+	if os.Getenv("SLUICE_TESTENV_INNER") == "1" {
+		Require(t, "unobtainium")
+		t.Fatal("Require let a test go on without what it needs")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(require string) (string, error) {
+		inner := exec.Command(self, "-test.run=^TestRequirePolicy$", "-test.v")
+		inner.Env = append(os.Environ(), "SLUICE_TESTENV_INNER=1", requireVariable+"="+require)
+		out, err := inner.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run(""); err != nil || !strings.Contains(out, "SKIPPED TestRequirePolicy: it needs unobtainium") {
+		t.Errorf("not required: want a loud skip, got %v:\n%s", err, out)
+	}
+	if out, err := run("all"); err == nil || !strings.Contains(out, "unobtainium is required by "+requireVariable) {
+		t.Errorf("required: want a failure, got %v:\n%s", err, out)
+	}
+}
+
+func TestRootHoldsGoMod(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Error(err)
+	}
+}
