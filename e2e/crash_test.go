@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -294,4 +296,29 @@ func (c *counter) verify(s *server) {
 		s.t.Errorf("session: %d uses, were %d after the crash before", used, c.used)
 	}
 	c.settled, c.used = true, used
+}
+
+// TestFirstStartKilled kills first starts at random moments, before anything
+// was printed as well as after; the next start on the same folder must work.
+func TestFirstStartKilled(t *testing.T) {
+	random := rand.New(rand.NewPCG(seed(t), 1))
+	for range 15 {
+		data := filepath.Join(t.TempDir(), "data")
+		first := exec.Command(sluice, "serve", "--addr", "127.0.0.1:0", "--data", data)
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(random.Int64N(int64(60*time.Millisecond))), func() {
+			if err := first.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := first.Wait(); err == nil {
+			t.Fatal("a server that was killed ended well")
+		}
+		timer.Stop()
+		s := start(t, options{data: data})
+		s.session()
+		s.stop()
+	}
 }
