@@ -1,0 +1,112 @@
+package micropay
+
+import (
+	"crypto/ed25519"
+	"crypto/sha3"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+)
+
+// BenchmarkVerify measures, for every authenticator, what a server does with a
+// header (full) beside nothing but the signature checks in it, on keys, hashes
+// and numbers that are prepared outside of the loop (bare). Both are done in
+// turn, and medians compared, so that a busy machine changes both alike.
+func BenchmarkVerify(b *testing.B) {
+	all := genuine(b)
+	for _, name := range []string{
+		"ed25519-basic", "single-ed25519", "single-secp256k1", "multikey-2of3", "multi-ed25519-2of3-first-last",
+	} {
+		benchmark(b, name, all[name])
+	}
+	m, err := largest(b).Sign(Payment{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmark(b, "multikey-32of32", m.raw)
+}
+
+func benchmark(b *testing.B, name string, encoded []byte) {
+	m, err := Parse(encoded)
+	if err != nil {
+		b.Fatal(err)
+	}
+	header := m.Base64()
+	checks := bareChecks(b, m)
+	b.Run(name, func(b *testing.B) {
+		var bare, full []time.Duration
+		for b.Loop() {
+			start := time.Now()
+			for _, check := range checks {
+				if !check() {
+					b.Fatal("signature refused")
+				}
+			}
+			middle := time.Now()
+			m, err := ParseBase64(header)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := m.Verify(); err != nil {
+				b.Fatal(err)
+			}
+			bare = append(bare, middle.Sub(start))
+			full = append(full, time.Since(middle))
+		}
+		slices.Sort(bare)
+		slices.Sort(full)
+		x, y := bare[len(bare)/2], full[len(full)/2]
+		b.ReportMetric(0, "ns/op") // of both together: says nothing
+		b.ReportMetric(float64(x.Microseconds()), "bare-µs")
+		b.ReportMetric(float64(y.Microseconds()), "full-µs")
+		b.ReportMetric(float64(y)/float64(x), "full/bare")
+		b.ReportMetric(float64(time.Second)/float64(y), "verified/s")
+	})
+}
+
+func bareChecks(b *testing.B, m *Micropayment) (checks []func() bool) {
+	message := m.SigningMessage()
+	hash := sha3.Sum256(message)
+	for _, s := range m.auth.signatures {
+		key := []byte(m.auth.keys[s.key].Bytes)
+		if s.kind == KeyEd25519 {
+			checks = append(checks, func() bool { return ed25519.Verify(key, message, s.bytes) })
+			continue
+		}
+		public, err := secp256k1.ParsePubKey(key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var x, y secp256k1.ModNScalar
+		x.SetByteSlice(s.bytes[:32])
+		y.SetByteSlice(s.bytes[32:])
+		sig := ecdsa.NewSignature(&x, &y)
+		checks = append(checks, func() bool { return sig.Verify(hash[:], public) })
+	}
+	return checks
+}
+
+func BenchmarkParse(b *testing.B) {
+	encoded := genuine(b)["ed25519-basic"]
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Parse(encoded); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSign(b *testing.B) {
+	for _, s := range signers(b)[:3] {
+		b.Run(s.auth.scheme.String(), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Sign(Payment{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

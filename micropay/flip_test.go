@@ -1,0 +1,103 @@
+package micropay
+
+import (
+	"bytes"
+	"encoding/base64"
+	"slices"
+	"testing"
+)
+
+// genuine gives every vector whose signature is good.
+func genuine(t testing.TB) map[string][]byte {
+	policy, all := vectors(t)
+	m := map[string][]byte{}
+	for _, v := range all {
+		if v.Class == "ok" || v.Class == "policy" {
+			m[v.Name] = fromBase64(t, v.Header)
+		}
+	}
+	for name, header := range severalKeys(t) {
+		if _, err := Receive(header, policy, vectorTime); err == nil {
+			m[name] = fromBase64(t, header)
+		}
+	}
+	if len(m) != 14+5 {
+		t.Fatalf("%d genuine vectors, want 19", len(m))
+	}
+	return m
+}
+
+func verified(b []byte) error {
+	m, err := Parse(b)
+	if err != nil {
+		return err
+	}
+	return m.Verify()
+}
+
+// Whoever changes one bit of a genuine micropayment has nothing, whatever the
+// policy is: there is no bit that neither signature, address nor parser covers.
+func TestEveryBitFlipIsRefused(t *testing.T) {
+	for name, b := range genuine(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := verified(b); err != nil {
+				t.Fatal(err)
+			}
+			flipped := slices.Clone(b)
+			for i := 0; i < 8*len(b); i += flipStride {
+				flipped[i/8] ^= 1 << (i % 8)
+				if verified(flipped) == nil {
+					t.Errorf("bit %d of byte %d may be flipped", i%8, i/8)
+				}
+				flipped[i/8] = b[i/8]
+			}
+		})
+	}
+}
+
+// The same for the base64 text, where a flip can make a line break.
+func TestEveryBitFlipOfTheHeaderIsRefused(t *testing.T) {
+	b := genuine(t)["nonce-zero"]
+	header := base64.StdEncoding.EncodeToString(b) // ends in padding
+	for i := 0; i < 8*len(header); i += flipStride {
+		flipped := []byte(header)
+		flipped[i/8] ^= 1 << (i % 8)
+		m, err := ParseBase64(string(flipped))
+		if err == nil {
+			err = m.Verify()
+		}
+		if err == nil {
+			t.Errorf("bit %d of character %d may be flipped", i%8, i/8)
+		}
+	}
+}
+
+func TestEveryTruncationIsRefused(t *testing.T) {
+	for name, b := range genuine(t) {
+		for n := range b {
+			if _, err := Parse(b[:n]); class(err) != ClassParse {
+				t.Errorf("%s: first %d bytes: %v", name, n, err)
+			}
+		}
+		for c := range 256 {
+			if _, err := Parse(append(slices.Clone(b), byte(c))); reason(err) != ReasonTrailingBytes {
+				t.Errorf("%s: one more byte %d: %v", name, c, err)
+			}
+		}
+	}
+}
+
+func TestParseKeepsItsOwnCopy(t *testing.T) {
+	b := genuine(t)["multikey-2of3"]
+	own := slices.Clone(b)
+	m, err := Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(b)
+	clear(m.Bytes())
+	if err := m.Verify(); err != nil || !bytes.Equal(m.Bytes(), own) {
+		t.Errorf("the micropayment changed with the caller's bytes: %v", err)
+	}
+}

@@ -1,0 +1,135 @@
+// Package micropay reads, checks, builds and signs micropayments: transactions
+// that a payer has signed and hands to the receiver, who may submit them to the
+// chain. They are pure bytes here: no I/O, no clock but the one handed in, no
+// state. Whether a payment is new, and whether a deposit covers it, is for
+// package paychan to say.
+//
+// A server calls [Receive]; a client makes a [Signer] and calls its Sign.
+//
+// # Byte layout
+//
+// The encoding is BCS, Binary Canonical Serialization: integers are
+// little-endian; lengths, counts and variants are ULEB128 in the shortest form.
+// In the usual form the bytes are:
+//
+//	  0  32     sender
+//	 32  8      account sequence number, of no meaning when there is a nonce
+//	 40  3      04 00 01: payload, version 1, entry function
+//	 43  32     module address
+//	 75  14     "micropayments", length first
+//	 89  18     "receiver_withdraw", length first
+//	107  2      00 04: no type arguments, four arguments, each with its length:
+//	109  9      amount, u64, the sum of all payments of the channel
+//	118  9      payment channel id, u64
+//	127  9      sequence number in the channel, u64
+//	136  33     asset
+//	169  1      00: extra configuration, version 1
+//	170  1      00: no multisig address
+//	171  9      replay protection nonce, an option of u64
+//	180  25     max gas, gas price, expiration (each u64), chain id (one byte)
+//	205  33     secondary signers: one, the receiver
+//	238  33     fee payer: some, and 32 zero bytes (whoever submits)
+//	271  ...    authenticator: variant, public keys, signatures
+//
+// The plain form has 02 (entry function) at 40, the module address at 41, and
+// nothing between the last argument and max gas.
+//
+// Signed is SHA3-256("APTOS::RawTransactionWithData"), 01, and the bytes as
+// received from the sender up to and with the fee payer, the option tag before
+// the fee payer left out. An Ed25519 key signs that message itself, a secp256k1
+// key its SHA3-256. The sender's address is SHA3-256 of the public keys in
+// their encoding and the number of the [Scheme].
+//
+// Sources: the output of the public TypeScript client, kept as vectors in
+// testdata; the BCS specification; RFC 8032 and the strict rules of "Taming the
+// many EdDSAs" (Chalkias, Garillot, Nikolaenko, 2020) for Ed25519; SEC 1 and
+// RFC 6979 for secp256k1.
+package micropay
+
+import (
+	"bytes"
+	"encoding/base64"
+	"math"
+	"time"
+)
+
+// What every micropayment calls: the function of the module.
+const (
+	ModuleName   = "micropayments"
+	FunctionName = "receiver_withdraw"
+)
+
+// MaxSize is the size in bytes of the longest micropayment that there is: one
+// signed by all of 32 secp256k1 keys.
+const MaxSize = 4536
+
+// NoAccountSequence is what the public client writes for the account sequence
+// number of a payment that has a nonce instead. Verification ignores it.
+const NoAccountSequence = 0xdeadbeef
+
+// Form is how the entry function call is wrapped in the transaction.
+type Form uint8
+
+// The forms of the payload.
+const (
+	FormNonce    Form = iota // versioned payload with a replay protection nonce
+	FormSequence             // versioned payload without a nonce
+	FormPlain                // plain entry function, which has no nonce
+)
+
+// Payment is what a sender signs. Amounts are in units of the asset. All
+// numbers have the whole range of their type.
+type Payment struct {
+	Sender           Address // who pays and signs
+	Receiver         Address // who is paid: the only secondary signer
+	Asset            Address // metadata address of the fungible asset
+	Amount           uint64  // paid in the channel so far, this payment included
+	PaymentChannelID uint64  // number of the channel between sender and receiver
+	Sequence         uint64  // number of this payment in its channel
+	ModuleAddress    Address // account that deployed the module
+	ChainID          uint8   // chain on which it can be collected
+	Expiration       uint64  // Unix seconds from which on the chain refuses it
+
+	Form            Form   // of the payload
+	Nonce           uint64 // replay protection; only in FormNonce, else 0
+	AccountSequence uint64 // the sender's account sequence number
+	MaxGas          uint64 // gas units
+	GasPrice        uint64 // chain's smallest coin per gas unit
+}
+
+// Expires is Expiration as a time in UTC, at most the last second of the year
+// 9999, the last that RFC 3339 can write.
+func (p *Payment) Expires() time.Time {
+	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+	if p.Expiration > math.MaxInt64 || int64(p.Expiration) > last.Unix() {
+		return last
+	}
+	return time.Unix(int64(p.Expiration), 0).UTC()
+}
+
+// Micropayment is a payment together with the bytes that prove it. Those made
+// by [Parse], [ParseBase64] and [Signer.Sign] have the right shape; whether
+// signature and signer are right, [Micropayment.Verify] tells. It does not
+// change, and may be used from many goroutines at once, as long as the caller
+// leaves its fields alone: what is verified is the bytes.
+type Micropayment struct {
+	Payment
+	auth authenticator
+	raw  []byte
+	// signed is the length of the part of raw that is signed as it stands: all
+	// before the option tag of the fee payer.
+	signed int
+}
+
+// Bytes gives a copy of the encoded micropayment.
+func (m *Micropayment) Bytes() []byte { return bytes.Clone(m.raw) }
+
+// Base64 gives the encoded micropayment in padded standard base64, the form in
+// which it travels in headers and JSON.
+func (m *Micropayment) Base64() string { return base64.StdEncoding.EncodeToString(m.raw) }
+
+// Scheme tells how the micropayment is signed.
+func (m *Micropayment) Scheme() Scheme { return m.auth.scheme }
+
+// SigningMessage gives the message that the sender's keys signed.
+func (m *Micropayment) SigningMessage() []byte { return signingMessage(m.raw, m.signed) }

@@ -1,0 +1,107 @@
+package micropay
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// reader takes BCS values off the front of a byte slice. It keeps the first
+// fault and goes on as far as it can, so callers read a whole structure and
+// look at err once; what is read after the end is zero, and rest is then nil. It
+// allocates nothing: byte strings alias the input.
+type reader struct {
+	rest []byte
+	err  error
+}
+
+// fail records a fault after which the bytes still have a meaning.
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// stop records a fault after which they have none.
+func (r *reader) stop(err error) {
+	r.fail(err)
+	r.rest = nil
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.rest) {
+		r.stop(refuse(ClassParse, ReasonTruncated, "the bytes end before the transaction does"))
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) u8() uint8 {
+	b := r.take(1)
+	if b == nil {
+		return 0
+	}
+	return b[0]
+}
+
+func (r *reader) u64() uint64 {
+	b := r.take(8)
+	if b == nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+func (r *reader) address() (a Address) {
+	copy(a[:], r.take(len(a)))
+	return a
+}
+
+// uleb reads a length, count or variant: ULEB128 up to 2^31-1, the greatest
+// length of BCS, in its shortest form.
+func (r *reader) uleb() int {
+	v, n := binary.Uvarint(r.rest)
+	if n < 0 || v > math.MaxInt32 {
+		r.stop(refuse(ClassParse, ReasonNotCanonical, "a length is above 2^31-1"))
+		return 0
+	}
+	if n == 0 { // the number goes on behind the end
+		n = len(r.rest) + 1
+	}
+	b := r.take(n)
+	if len(b) > 1 && b[n-1] == 0 {
+		r.fail(refuse(ClassParse, ReasonNotCanonical, "a length is not in its shortest form"))
+	}
+	return int(v)
+}
+
+// variant reads the number of an alternative of what.
+func (r *reader) variant(what string, known int) int {
+	v := r.uleb()
+	if v >= known {
+		r.stop(refuse(ClassParse, ReasonUnknownVariant, "%s has no variant %d", what, v))
+	}
+	return v
+}
+
+func (r *reader) option(what string) bool {
+	tag := r.u8()
+	if tag > 1 {
+		r.stop(refuse(ClassParse, ReasonUnknownVariant, "%s has option tag %d", what, tag))
+	}
+	return tag == 1
+}
+
+// bytes reads a byte string of any length.
+func (r *reader) bytes() []byte { return r.take(r.uleb()) }
+
+// sized reads a byte string that must be n long.
+func (r *reader) sized(what string, n int) []byte {
+	b := r.bytes()
+	if b != nil && len(b) != n {
+		r.stop(refuse(ClassParse, ReasonAuthenticator, "%s has %d bytes, not %d", what, len(b), n))
+		return nil
+	}
+	return b
+}

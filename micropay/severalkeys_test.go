@@ -1,0 +1,76 @@
+package micropay
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// severalKeys gives the micropayments of testdata/several-keys.json, made with
+// the classes of @aptos-labs/ts-sdk, by name.
+func severalKeys(t testing.TB) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/several-keys.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Vectors []struct {
+			Name   string
+			Header string `json:"header_base64"`
+		}
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	m := map[string]string{}
+	for _, v := range file.Vectors {
+		m[v.Name] = v.Header
+	}
+	return m
+}
+
+func TestSeveralKeys(t *testing.T) {
+	policy, all := vectors(t)
+	payment := all[0].payment(t)
+	ok := must[*Signer](t)
+	ed := []PrivateKey{testKey(t, KeyEd25519, 0x61), testKey(t, KeyEd25519, 0x62), testKey(t, KeyEd25519, 0x63)}
+	mixed := []PrivateKey{testKey(t, KeyEd25519, 0x51), testKey(t, KeySecp256k1, 0x52), testKey(t, KeyEd25519, 0x53)}
+	var twelve []PrivateKey
+	for i := range 12 {
+		twelve = append(twelve, testKey(t, KeyType(i%2), byte(0x70+i)))
+	}
+	var ten []PrivateKey
+	for _, i := range []int{11, 0, 1, 2, 3, 4, 5, 7, 8, 10} { // in any order
+		ten = append(ten, twelve[i])
+	}
+	signer := map[string]*Signer{
+		"multi-ed25519-2of3-first-last": ok(NewMultiSigner(SchemeMultiEd25519, publics(ed...), 2, ed[0], ed[2])),
+		"multi-ed25519-2of3-all":        ok(NewMultiSigner(SchemeMultiEd25519, publics(ed...), 2, ed...)),
+		"multikey-2of3-first-two":       ok(NewMultiSigner(SchemeMultiKey, publics(mixed...), 2, mixed[0], mixed[1])),
+		"multikey-2of3-all":             ok(NewMultiSigner(SchemeMultiKey, publics(mixed...), 2, mixed...)),
+		"multikey-10of12":               ok(NewMultiSigner(SchemeMultiKey, publics(twelve...), 10, ten...)),
+	}
+	for name, header := range severalKeys(t) {
+		t.Run(name, func(t *testing.T) {
+			m, err := Receive(header, policy, vectorTime)
+			if strings.HasSuffix(name, "-one") {
+				if reason(err) != ReasonTooFew {
+					t.Errorf("one signature of two: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			built, err := signer[name].Sign(payment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if built.Base64() != header {
+				t.Errorf("signed %x\nwant   %x", built.raw, m.raw)
+			}
+		})
+	}
+}

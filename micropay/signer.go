@@ -1,0 +1,132 @@
+package micropay
+
+import (
+	"crypto/ed25519"
+	"crypto/sha3"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+)
+
+// ErrKey means that a key is invalid, or that the keys do not make up the
+// account that was asked for. It arrives wrapped.
+var ErrKey = errors.New("micropay: unusable key")
+
+// PrivateKey signs. The zero value is not usable.
+type PrivateKey struct {
+	public PublicKey
+	// sign keeps the secret in a closure, where neither fmt nor a logger nor
+	// an encoder can reach it.
+	sign func(message []byte) []byte
+}
+
+// NewPrivateKey makes a key of a secret of 32 bytes: the seed of RFC 8032, or
+// a big-endian secp256k1 scalar. ErrKey when it is not one.
+func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
+	if len(secret) != 32 {
+		return PrivateKey{}, fmt.Errorf("%w: %d bytes of secret, not 32", ErrKey, len(secret))
+	}
+	switch t {
+	case KeyEd25519:
+		key := ed25519.NewKeyFromSeed(secret)
+		public := PublicKey{t, string(key[ed25519.SeedSize:])}
+		return PrivateKey{public, func(message []byte) []byte { return ed25519.Sign(key, message) }}, nil
+	case KeySecp256k1:
+		var scalar secp256k1.ModNScalar
+		if scalar.SetByteSlice(secret) || scalar.IsZero() {
+			return PrivateKey{}, fmt.Errorf("%w: secp256k1 secret out of range", ErrKey)
+		}
+		key := secp256k1.NewPrivateKey(&scalar)
+		public := PublicKey{t, string(key.PubKey().SerializeUncompressed())}
+		return PrivateKey{public, func(message []byte) []byte { return signSecp256k1(key, message) }}, nil
+	default:
+		return PrivateKey{}, fmt.Errorf("%w: type %d", ErrKey, t)
+	}
+}
+
+// Public gives the public key.
+func (k PrivateKey) Public() PublicKey { return k.public }
+
+// signSecp256k1 makes the deterministic signature of RFC 6979, S in the lower
+// half, as r and s in big-endian.
+func signSecp256k1(key *secp256k1.PrivateKey, message []byte) []byte {
+	hash := sha3.Sum256(message)
+	sig := ecdsa.Sign(key, hash[:])
+	r, s := sig.R(), sig.S()
+	rb, sb := r.Bytes(), s.Bytes()
+	return append(rb[:], sb[:]...)
+}
+
+// Signer signs for one account. It may be used from many goroutines at once.
+type Signer struct {
+	auth    authenticator // without signatures
+	private []PrivateKey  // one for each signature to be, by index of its key
+	indices []int
+}
+
+// NewSigner makes a signer for the account of one key: SchemeEd25519 with an
+// Ed25519 key, or SchemeSingleKey. ErrKey otherwise.
+func NewSigner(s Scheme, key PrivateKey) (*Signer, error) {
+	if s != SchemeSingleKey && (s != SchemeEd25519 || key.public.Type != KeyEd25519) {
+		return nil, fmt.Errorf("%w: scheme %v does not take it", ErrKey, s)
+	}
+	return newSigner(s, []PublicKey{key.public}, 1, []PrivateKey{key})
+}
+
+// NewMultiSigner makes a signer for an account of several keys, of which at
+// least required must sign: SchemeMultiEd25519 with Ed25519 keys, or
+// SchemeMultiKey; 1 to 32 keys. All of the private keys will sign; they belong
+// to distinct ones of keys, and are at least required. ErrKey otherwise.
+func NewMultiSigner(s Scheme, keys []PublicKey, required int, private ...PrivateKey) (*Signer, error) {
+	if s != SchemeMultiEd25519 && s != SchemeMultiKey {
+		return nil, fmt.Errorf("%w: scheme %v has not several keys", ErrKey, s)
+	}
+	if len(keys) > maxKeys || required < 1 || required > len(keys) {
+		return nil, fmt.Errorf("%w: %d of %d keys", ErrKey, required, len(keys))
+	}
+	for _, k := range keys {
+		if s == SchemeMultiEd25519 && k.Type != KeyEd25519 || k.Type > KeySecp256k1 || !k.valid() {
+			return nil, fmt.Errorf("%w: a public key is invalid", ErrKey)
+		}
+	}
+	return newSigner(s, keys, required, private)
+}
+
+func newSigner(s Scheme, keys []PublicKey, required int, private []PrivateKey) (*Signer, error) {
+	signer := &Signer{auth: authenticator{scheme: s, keys: slices.Clone(keys), required: required}}
+	for i, public := range keys {
+		for _, p := range private {
+			if p.public == public && p.sign != nil && !slices.Contains(keys[:i], public) {
+				signer.private = append(signer.private, p)
+				signer.indices = append(signer.indices, i)
+				break
+			}
+		}
+	}
+	if len(signer.private) != len(private) || len(private) < required {
+		return nil, fmt.Errorf("%w: %d private keys fit, %d were given, %d are required",
+			ErrKey, len(signer.private), len(private), required)
+	}
+	return signer, nil
+}
+
+// Address gives the account's address.
+func (s *Signer) Address() Address { return s.auth.address() }
+
+// Sign makes the micropayment for p, whose Sender it sets to the signer's
+// address. The same payment gives the same bytes each time, the very ones that
+// the public client makes.
+func (s *Signer) Sign(p Payment) (*Micropayment, error) {
+	p.Sender = s.Address()
+	raw, signed := p.append(nil)
+	message := signingMessage(raw, signed)
+	auth := s.auth
+	auth.signatures = nil
+	for i, key := range s.private {
+		auth.signatures = append(auth.signatures, signature{s.indices[i], key.public.Type, key.sign(message)})
+	}
+	return Parse(auth.append(raw))
+}

@@ -1,0 +1,327 @@
+package micropay
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// vectorTime is the time at which the vectors were made.
+var vectorTime = time.Unix(1760000000, 0)
+
+// vector is an entry of testdata/micropayments.json, made by the public client
+// or by hand from its parts.
+type vector struct {
+	Name    string
+	Header  string `json:"header_base64"`
+	Valid   bool
+	Class   string `json:"reject_class"`
+	Message string `json:"signing_message_hex"`
+	Decoded struct {
+		Sender           string
+		AccountSequence  string   `json:"sequence_number"`
+		PayloadKind      string   `json:"payload_kind"`
+		ModuleAddress    string   `json:"module_address"`
+		ModuleName       string   `json:"module_name"`
+		FunctionName     string   `json:"function_name"`
+		MaxGas           string   `json:"max_gas_amount"`
+		GasPrice         string   `json:"gas_unit_price"`
+		Expiration       string   `json:"expiration_timestamp_secs"`
+		ChainID          uint8    `json:"chain_id"`
+		Secondary        []string `json:"secondary_signers"`
+		Authenticator    int      `json:"authenticator_variant"`
+		Amount           *string
+		PaymentChannelID string  `json:"payment_channel_id"`
+		Sequence         string  `json:"micropayment_sequence_number"`
+		Asset            string  `json:"fungible_asset_address"`
+		PublicKey        string  `json:"public_key_bcs_hex"`
+		AuthKey          string  `json:"derived_auth_key"`
+		ReplayNonce      *string `json:"replay_protection_nonce"`
+	}
+}
+
+func vectors(t testing.TB) (Policy, []vector) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/micropayments.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Expected struct {
+			ModuleAddress string `json:"micropayments_deployer"`
+			Asset         string `json:"fungible_asset"`
+			Receiver      string
+			ChainID       uint8 `json:"chain_id"`
+		} `json:"expected_policy"`
+		Vectors []vector
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Vectors) != 44 {
+		t.Fatalf("%d vectors, want 44", len(file.Vectors))
+	}
+	return Policy{
+		Receiver:      address(t, file.Expected.Receiver),
+		Asset:         address(t, file.Expected.Asset),
+		ModuleAddress: address(t, file.Expected.ModuleAddress),
+		ChainID:       file.Expected.ChainID,
+	}, file.Vectors
+}
+
+func address(t testing.TB, s string) Address {
+	t.Helper()
+	a, err := ParseAddress(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func number(t testing.TB, s string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// payment gives the fields of a vector as the independent decoder saw them.
+func (v *vector) payment(t testing.TB) Payment {
+	d := &v.Decoded
+	p := Payment{
+		Sender:          address(t, d.Sender),
+		AccountSequence: number(t, d.AccountSequence),
+		MaxGas:          number(t, d.MaxGas),
+		GasPrice:        number(t, d.GasPrice),
+		Expiration:      number(t, d.Expiration),
+		ChainID:         d.ChainID,
+	}
+	if len(d.Secondary) > 0 {
+		p.Receiver = address(t, d.Secondary[0])
+	}
+	p.ModuleAddress = address(t, d.ModuleAddress)
+	if d.Amount != nil {
+		p.Amount = number(t, *d.Amount)
+		p.PaymentChannelID = number(t, d.PaymentChannelID)
+		p.Sequence = number(t, d.Sequence)
+		p.Asset = address(t, d.Asset)
+	}
+	switch {
+	case strings.HasPrefix(d.PayloadKind, "EntryFunction(2)"):
+		p.Form = FormPlain
+	case d.ReplayNonce != nil:
+		p.Nonce = number(t, *d.ReplayNonce)
+	default:
+		t.Fatalf("%s: payload kind %q without a nonce", v.Name, d.PayloadKind)
+	}
+	return p
+}
+
+// judge is Receive for the vectors that are valid under another policy than
+// the one of the file: it takes receiver, asset and module as they come.
+func judge(header string, p Policy) (*Micropayment, error) {
+	m, err := ParseBase64(header)
+	if err != nil {
+		return nil, err
+	}
+	p.Receiver, p.Asset, p.ModuleAddress = m.Receiver, m.Asset, m.ModuleAddress
+	return Receive(header, p, vectorTime)
+}
+
+func class(err error) Class {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Class
+	}
+	return "ok"
+}
+
+func reason(err error) Reason {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+func TestVectorClasses(t *testing.T) {
+	policy, all := vectors(t)
+	for _, v := range all {
+		t.Run(v.Name, func(t *testing.T) {
+			m, err := judge(v.Header, policy)
+			if string(class(err)) != v.Class || (err == nil) != v.Valid {
+				t.Fatalf("got %v, want class %s", err, v.Class)
+			}
+			if malformed := v.Class == "encoding" || v.Class == "parse" || v.Class == "shape"; err != nil &&
+				(errors.Is(err, ErrMalformed) != malformed || errors.Is(err, ErrRefused) == malformed) {
+				t.Errorf("%v is of the wrong kind", err)
+			}
+			if err == nil && m.Base64() != v.Header {
+				t.Error("Base64 differs from what was parsed")
+			}
+		})
+	}
+}
+
+// What this package reads of vectors that it refuses is compared too, as far as
+// the refusal leaves the bytes a meaning: not behind a script or type
+// arguments, which are refused where they begin.
+func TestVectorFields(t *testing.T) {
+	_, all := vectors(t)
+	compared := 0
+	for _, v := range all {
+		if v.Decoded.Sender == "" || v.Name == "hand-script-payload" || v.Name == "hand-type-arg" {
+			continue
+		}
+		compared++
+		t.Run(v.Name, func(t *testing.T) {
+			m, _ := decode(fromBase64(t, v.Header)) // the error is TestVectorClasses' matter
+			want := v.payment(t)
+			if v.Decoded.Amount == nil { // arguments that are no payment
+				m.Amount, m.PaymentChannelID, m.Sequence, m.Asset = 0, 0, 0, Address{}
+			}
+			if m.Payment != want {
+				t.Errorf("got  %+v\nwant %+v", m.Payment, want)
+			}
+			if int(m.auth.scheme) != v.Decoded.Authenticator {
+				t.Errorf("authenticator %v, want %d", m.auth.scheme, v.Decoded.Authenticator)
+			}
+			if v.Valid && (v.Decoded.ModuleName != ModuleName || v.Decoded.FunctionName != FunctionName) {
+				t.Errorf("accepted a call of %s::%s", v.Decoded.ModuleName, v.Decoded.FunctionName)
+			}
+			if v.Decoded.PublicKey == "" {
+				return
+			}
+			keys := m.auth.publicKeys()
+			if m.auth.scheme == SchemeEd25519 || m.auth.scheme == SchemeMultiEd25519 {
+				keys = appendBytes(nil, string(keys))
+			}
+			if got := hex.EncodeToString(keys); got != v.Decoded.PublicKey {
+				t.Errorf("public key %s, want %s", got, v.Decoded.PublicKey)
+			}
+			if got := m.auth.address(); got != address(t, v.Decoded.AuthKey) {
+				t.Errorf("address %v, want %s", got, v.Decoded.AuthKey)
+			}
+		})
+	}
+	if compared != 32 {
+		t.Errorf("compared %d vectors, want 32", compared)
+	}
+}
+
+func TestVectorSigningMessages(t *testing.T) {
+	_, all := vectors(t)
+	compared := 0
+	for _, v := range all {
+		switch v.Name {
+		case "hand-script-payload", "hand-type-arg", // see TestVectorFields
+			"hand-no-fee-payer",  // signed in a form that is never accepted
+			"non-canonical-uleb": // the vector has the message of the canonical bytes
+			continue
+		}
+		if v.Message == "" {
+			continue
+		}
+		compared++
+		m, _ := decode(fromBase64(t, v.Header)) // the error is TestVectorClasses' matter
+		if got := hex.EncodeToString(m.SigningMessage()); got != v.Message {
+			t.Errorf("%s: got  %s\nwant %s", v.Name, got, v.Message)
+		}
+	}
+	if compared != 30 {
+		t.Errorf("compared %d messages, want 30", compared)
+	}
+}
+
+// testKey is one of the vectors' keys: one byte, 32 times.
+func testKey(t testing.TB, kind KeyType, b byte) PrivateKey {
+	t.Helper()
+	k, err := NewPrivateKey(kind, bytes.Repeat([]byte{b}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func must[T any](t testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func publics(keys ...PrivateKey) (p []PublicKey) {
+	for _, k := range keys {
+		p = append(p, k.Public())
+	}
+	return p
+}
+
+// signers gives a signer of every scheme, with the vectors' keys, by address.
+func signers(t testing.TB) []*Signer {
+	m1, m2, m3 := testKey(t, KeyEd25519, 0x51), testKey(t, KeySecp256k1, 0x52), testKey(t, KeyEd25519, 0x53)
+	e1, e2, e3 := testKey(t, KeyEd25519, 0x61), testKey(t, KeyEd25519, 0x62), testKey(t, KeyEd25519, 0x63)
+	ok := must[*Signer](t)
+	return []*Signer{
+		ok(NewSigner(SchemeEd25519, testKey(t, KeyEd25519, 0x11))),
+		ok(NewSigner(SchemeSingleKey, testKey(t, KeyEd25519, 0x22))),
+		ok(NewSigner(SchemeSingleKey, testKey(t, KeySecp256k1, 0x33))),
+		ok(NewMultiSigner(SchemeMultiKey, publics(m1, m2, m3), 2, m2, m3)),
+		ok(NewMultiSigner(SchemeMultiKey, publics(m1, m2, m3), 2, m1, m2)),
+		ok(NewMultiSigner(SchemeMultiEd25519, publics(e1, e2, e3), 2, e1, e3)),
+	}
+}
+
+// Sign makes the public client's bytes from the fields and the keys.
+func TestSignIsByteIdentical(t *testing.T) {
+	_, all := vectors(t)
+	built := map[Scheme]int{}
+	for _, v := range all {
+		if v.Class != "ok" && v.Class != "policy" {
+			continue
+		}
+		p := v.payment(t)
+		found := ""
+		for _, s := range signers(t) {
+			if s.Address() != p.Sender {
+				continue
+			}
+			m, err := s.Sign(p)
+			if err != nil {
+				t.Fatalf("%s: %v", v.Name, err)
+			}
+			if m.Base64() == v.Header && m.Payment == p {
+				found = v.Header
+				built[m.Scheme()]++
+				break
+			}
+		}
+		if found == "" {
+			t.Errorf("%s: no signer makes its bytes", v.Name)
+		}
+	}
+	if fmt.Sprint(built) != "map[Ed25519:11 SingleKey:2 MultiKey:1]" {
+		t.Errorf("built %v", built)
+	}
+}
+
+func fromBase64(t testing.TB, s string) []byte {
+	t.Helper()
+	var b []byte
+	if err := json.Unmarshal([]byte(`"`+s+`"`), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

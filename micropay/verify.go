@@ -1,0 +1,213 @@
+package micropay
+
+import (
+	"crypto/ed25519"
+	"crypto/sha3"
+	"math/big"
+	"slices"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+)
+
+// Verify asks whether the micropayment's keys are those of its sender (as long
+// as the sender never rotated them, which cannot be seen here), whether enough
+// of them signed, and whether every signature holds. A signature is accepted in
+// one form only: S below the group order for Ed25519, in the lower half for
+// secp256k1; no key and no R of small order. Keys that did not sign must be
+// valid too, as the chain demands. Its errors are *Error of ClassSigner or
+// ClassSignature.
+func (m *Micropayment) Verify() error {
+	if address := m.auth.address(); address != m.Sender {
+		return refuse(ClassSigner, ReasonSigner, "the keys are of %v, the sender is %v", address, m.Sender)
+	}
+	if len(m.auth.signatures) < m.auth.required {
+		return refuse(ClassSignature, ReasonTooFew, "%d signatures, not %d", len(m.auth.signatures), m.auth.required)
+	}
+	message := m.SigningMessage()
+	signed := make([]bool, len(m.auth.keys))
+	for _, s := range m.auth.signatures {
+		signed[s.key] = true
+		if err := m.auth.keys[s.key].verify(message, s); err != nil {
+			return err
+		}
+	}
+	for i, k := range m.auth.keys {
+		if !signed[i] && !k.valid() {
+			return weakKey()
+		}
+	}
+	return nil
+}
+
+// KeyType is the kind of a key. The numbers are those of the encoding.
+type KeyType uint8
+
+// The types of keys that can be verified.
+const (
+	KeyEd25519   KeyType = 0
+	KeySecp256k1 KeyType = 1
+)
+
+// Sizes in bytes.
+const (
+	ed25519KeySize   = ed25519.PublicKeySize
+	secp256k1KeySize = 65 // uncompressed
+	signatureSize    = 64 // of both types
+)
+
+func (t KeyType) size() int {
+	if t == KeyEd25519 {
+		return ed25519KeySize
+	}
+	return secp256k1KeySize
+}
+
+// PublicKey is a public key. It is comparable.
+type PublicKey struct {
+	Type KeyType
+	// Bytes are 32 for Ed25519 (RFC 8032), and 65 for secp256k1 (SEC 1,
+	// uncompressed: 04, x, y).
+	Bytes string
+}
+
+func (k PublicKey) verify(message []byte, s signature) error {
+	if s.kind != k.Type {
+		return badSignature("a signature is of another type than its key")
+	}
+	if k.Type == KeyEd25519 {
+		return verifyEd25519([]byte(k.Bytes), message, s.bytes)
+	}
+	return verifySecp256k1([]byte(k.Bytes), message, s.bytes)
+}
+
+// valid tells of a key that made no signature whether it could make one.
+func (k PublicKey) valid() bool {
+	if len(k.Bytes) != k.Type.size() {
+		return false
+	}
+	if k.Type == KeyEd25519 {
+		y := []byte(k.Bytes)
+		return canonical(y) && !smallOrder(y) && onCurve(y)
+	}
+	_, err := parseSecp256k1([]byte(k.Bytes))
+	return err == nil
+}
+
+func weakKey() error {
+	return refuse(ClassSignature, ReasonWeakKey, "a public key is not a point of full order")
+}
+
+func badSignature(what string) error {
+	return refuse(ClassSignature, ReasonBadSignature, "%s", what)
+}
+
+// verifyEd25519 adds to [ed25519.Verify], which has S below the order and
+// compares R by its bytes, what that leaves open: the encoding of the key and
+// small orders.
+func verifyEd25519(key, message, sig []byte) error {
+	if !canonical(key) || smallOrder(key) {
+		return weakKey()
+	}
+	if smallOrder(sig[:32]) {
+		return badSignature("R is a point of small order")
+	}
+	if !ed25519.Verify(key, message, sig) {
+		return badSignature("an Ed25519 signature is wrong")
+	}
+	return nil
+}
+
+func verifySecp256k1(key, message, sig []byte) error {
+	public, err := parseSecp256k1(key)
+	if err != nil {
+		return err
+	}
+	var r, s secp256k1.ModNScalar
+	if r.SetByteSlice(sig[:32]) || s.SetByteSlice(sig[32:]) {
+		return badSignature("R or S is not below the group order")
+	}
+	if s.IsOverHalfOrder() {
+		return badSignature("S is in the upper half")
+	}
+	hash := sha3.Sum256(message)
+	if !ecdsa.NewSignature(&r, &s).Verify(hash[:], public) {
+		return badSignature("a secp256k1 signature is wrong")
+	}
+	return nil
+}
+
+func parseSecp256k1(key []byte) (*secp256k1.PublicKey, error) {
+	if key[0] != secp256k1.PubKeyFormatUncompressed { // the parser takes hybrid keys too
+		return nil, weakKey()
+	}
+	public, err := secp256k1.ParsePubKey(key)
+	if err != nil {
+		return nil, weakKey()
+	}
+	return public, nil
+}
+
+// Numbers of edwards25519, big-endian: the field prime and the curve's d.
+const (
+	fieldPrime = "\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" +
+		"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xed"
+	fieldPrimePlus1 = "\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" +
+		"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xee"
+	curveD = "\x52\x03\x6c\xee\x2b\x6f\xfe\x73\x8c\xc7\x40\x79\x77\x79\xe8\x98" +
+		"\x00\x70\x0a\x4d\x41\x41\xd8\xab\x75\xeb\x4d\xca\x13\x59\x78\xa3"
+)
+
+// The y coordinates of the points whose order divides 8, big-endian. The first
+// is of the neutral element, then those of order 2, 4, and (two) 8.
+const (
+	torsionY1 = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
+	torsionY2 = "\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" +
+		"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xec"
+	torsionY4 = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	torsionY8a = "\x05\xfc\x53\x6d\x88\x02\x38\xb1\x39\x33\xc6\xd3\x05\xac\xdf\xd5" +
+		"\xf0\x98\xef\xf2\x89\xf4\xc3\x45\xb0\x27\xb2\xc2\x8f\x95\xe8\x26"
+	torsionY8b = "\x7a\x03\xac\x92\x77\xfd\xc7\x4e\xc6\xcc\x39\x2c\xfa\x53\x20\x2a" +
+		"\x0f\x67\x10\x0d\x76\x0b\x3c\xba\x4f\xd8\x4d\x3d\x70\x6a\x17\xc7"
+)
+
+// yBytes gives the y of an encoded point (little-endian, the sign of x in the
+// top bit) in big-endian, as written: it may be p or more.
+func yBytes(encoded []byte) []byte {
+	y := slices.Clone(encoded)
+	y[31] &= 0x7f
+	slices.Reverse(y)
+	return y
+}
+
+// canonical reports whether y is below p. The two other encodings that are not
+// canonical, x = 0 with its sign set, are of small order.
+func canonical(encoded []byte) bool { return string(yBytes(encoded)) < fieldPrime }
+
+// smallOrder reports whether the encoded point, canonical or not, has an order
+// that divides 8. p and p+1 are the only numbers from p up to 2^255 that are
+// another spelling of such a y, 0 and 1.
+func smallOrder(encoded []byte) bool {
+	switch string(yBytes(encoded)) {
+	case torsionY1, torsionY2, torsionY4, torsionY8a, torsionY8b, fieldPrime, fieldPrimePlus1:
+		return true
+	}
+	return false
+}
+
+// onCurve reports whether there is a point with this y: whether
+// x^2 = (y^2-1) / (d*y^2+1) has a solution (RFC 8032, section 5.1.3). Dividing
+// does not change whether a number is a square, so the product will do.
+func onCurve(encoded []byte) bool {
+	p := new(big.Int).SetBytes([]byte(fieldPrime))
+	d := new(big.Int).SetBytes([]byte(curveD))
+	one := big.NewInt(1)
+	y := new(big.Int).SetBytes(yBytes(encoded))
+	y2 := y.Mul(y, y)
+	u := new(big.Int).Sub(y2, one)
+	v := d.Mul(d, y2)
+	v.Add(v, one)
+	return big.Jacobi(u.Mul(u, v).Mod(u, p), p) >= 0
+}
