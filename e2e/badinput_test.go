@@ -142,8 +142,10 @@ func badJSON() []bad {
 
 func badSessions() []bad {
 	all := []bad{
-		{"session by micropayment", "POST", "/v1/sessions", `{"micropaymentUpdate":"AAAA"}`, nil, 400, "not_supported"},
-		{"session refill", "POST", "/v1/sessions", `{"sessionId":"x"}`, nil, 400, "not_supported"},
+		{"session by a malformed micropayment", "POST", "/v1/sessions", `{"micropaymentUpdate":"AAAA"}`, nil, 400, "micropayment_malformed"},
+		{"session by a micropayment of another type", "POST", "/v1/sessions", `{"micropaymentUpdate":5}`, nil, 400, ""},
+		{"session refill without a micropayment", "POST", "/v1/sessions", `{"sessionId":"x"}`, nil, 400, "bad_parameter"},
+		{"session refill of another type", "POST", "/v1/sessions", `{"sessionId":5}`, nil, 400, ""},
 		{"session identity of another type", "POST", "/v1/sessions", `{"userIdentity":5}`, nil, 400, ""},
 		{"idempotency key too long", "POST", "/v1/sessions", `{}`, headers{"Idempotency-Key", strings.Repeat("k", 256)}, 400, "bad_header"},
 		{"idempotency key with a space", "POST", "/v1/sessions", `{}`, headers{"Idempotency-Key", "a b"}, 400, "bad_header"},

@@ -59,31 +59,38 @@ func TestPublicClient(t *testing.T) {
 	}
 }
 
-// runClient runs the script and reads its lines.
+// runClient uploads and downloads with the client.
 func runClient(t *testing.T, version, url, key string) []transferred {
+	t.Helper()
+	args := []string{version, url}
+	if key != "" {
+		args = append(args, key)
+	}
+	return script[transferred](t, "transfer.mjs", args...)
+}
+
+// script runs a script of the client folder and reads the JSON lines that it
+// prints.
+func script[Line any](t *testing.T, name string, args ...string) []Line {
 	t.Helper()
 	dir, err := testenv.ClientDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"transfer.mjs", version, url}
-	if key != "" {
-		args = append(args, key)
-	}
-	node := exec.CommandContext(t.Context(), "node", args...)
+	node := exec.CommandContext(t.Context(), "node", append([]string{name}, args...)...)
 	node.Dir = dir
 	var stderr strings.Builder
 	node.Stderr = &stderr
 	out, err := node.Output()
 	if err != nil {
-		t.Fatalf("node %q: %v\n%s%s", args, err, out, stderr.String())
+		t.Fatalf("node %s %q: %v\n%s%s", name, args, err, out, stderr.String())
 	}
-	var lines []transferred
+	var lines []Line
 	scanner := bufio.NewScanner(bytes.NewReader(out))
 	for scanner.Scan() {
-		var line transferred
+		var line Line
 		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
-			t.Fatalf("the client printed %q: %v", scanner.Text(), err)
+			t.Fatalf("%s printed %q: %v", name, scanner.Text(), err)
 		}
 		lines = append(lines, line)
 	}

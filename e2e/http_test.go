@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -340,6 +341,16 @@ func (s *server) upload(account, name string, data []byte, partSize int) reply {
 	id := s.begin(account, name, partSize)
 	s.parts(id, data, partSize)
 	return s.must(200, "POST", "/v1/multipart-uploads/"+id+"/complete", nil)
+}
+
+// number reads a decimal number.
+func number(t testing.TB, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // asJSON encodes a value.

@@ -120,7 +120,8 @@ func TestAllowedOrigins(t *testing.T) {
 			r := s.must(request.status, request.method, request.target, nil, "Origin", origin)
 			checkCORS(t, r, origin)
 			exposed := strings.ToLower(r.header.Get("Access-Control-Expose-Headers"))
-			for _, name := range []string{"Content-Length", "Content-Range", "ETag", "X-Request-Id", "Chunksets-Left"} {
+			for _, name := range []string{"Content-Length", "Content-Range", "ETag", "X-Request-Id",
+				"Chunksets-Left", "Chunksets-Charged", "Chunksets-Required", "Chunkset-Price"} {
 				if !holdsWord(exposed, strings.ToLower(name)) {
 					t.Errorf("%s %s: %s is not exposed: %q", request.method, request.target, name, exposed)
 				}
@@ -148,7 +149,7 @@ func preflight(t *testing.T, s *server, target, origin string) {
 			t.Errorf("preflight for %s allows %q", method, methods)
 		}
 		allowed := strings.ToLower(r.header.Get("Access-Control-Allow-Headers"))
-		for _, name := range append(asked, "if-none-match", "idempotency-key", "session-id", "content-digest", "blob-expires") {
+		for _, name := range append(asked, "if-none-match", "idempotency-key", "session-id", "max-chunksets", "content-digest", "blob-expires") {
 			if !holdsWord(allowed, name) {
 				t.Errorf("preflight does not allow the header %s: %q", name, allowed)
 			}

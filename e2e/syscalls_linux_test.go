@@ -106,15 +106,6 @@ func (tr *trace) lines() []string {
 	}
 }
 
-func number(t testing.TB, text string) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // TestAcknowledgedIsSynced counts the syncs of the write-ahead log: each
 // acknowledged request that came alone has had at least one of its own between
 // the answer before and its own.

@@ -152,14 +152,22 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, p params) error
 	if err != nil {
 		return err
 	}
+	bill, err := s.newBill(r)
+	if err != nil {
+		return err
+	}
 	c, err := s.Blobs.Open(r.Context(), account, name)
 	if err != nil {
 		return blobError(err)
 	}
 	defer c.Close()
 
+	s.tellPrice(w.Header(), c.Size)
+	if err := bill.require(c.Size); err != nil {
+		return err
+	}
 	v := validatorsOf(c.Blob)
-	setBlobHeaders(w.Header(), c.Blob, v)
+	s.setBlobHeaders(w.Header(), c.Blob, v)
 	conditions := parseConditions(r.Header)
 	switch conditions.forRead(&v) {
 	case conditionFailed:
@@ -178,24 +186,36 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, p params) error
 	if conditions.rangeApplies(&v) {
 		wanted = parseRange(r.Header.Values("Range"))
 	}
-	outcome, ranges := wanted.resolve(c.Size)
-	switch {
-	case outcome == unsatisfiable:
-		return &unsatisfied{size: c.Size}
-	case outcome == wholeBlob:
-		return s.sendWhole(w, r, c)
-	case len(ranges) == 1:
-		return s.sendRange(w, r, c, ranges[0])
-	default:
-		return s.sendRanges(w, r, c, ranges)
+	if bill != nil && (wanted.kind == rangeMalformed || wanted.kind == rangeExcessive) {
+		return &unsatisfied{size: c.Size} // never the whole blob, which costs more
 	}
+	outcome, ranges := wanted.resolve(c.Size)
+	switch outcome {
+	case unsatisfiable:
+		return &unsatisfied{size: c.Size}
+	case wholeBlob:
+		ranges = wholeOf(c.Size)
+	}
+	if err := bill.charge(r.Context(), w.Header(), ranges); err != nil {
+		return err
+	}
+	served, err := sendBlob(w, r, c, outcome, ranges)
+	if err != nil {
+		return errors.Join(err, bill.settle(r.Context(), served))
+	}
+	return nil
 }
 
 // setBlobHeaders sets what every reply about a blob carries.
-func setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
+func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
 	setValidators(h, v)
 	h.Set("Accept-Ranges", "bytes")
-	h.Set("Cache-Control", "no-cache")
+	if s.Reads == ReadsPaid {
+		h.Set("Cache-Control", "private, no-store")
+		h.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
+	} else {
+		h.Set("Cache-Control", "no-cache")
+	}
 	// A blob is somebody else's content: it must not run as ours.
 	h.Set("Content-Security-Policy", "sandbox")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -216,37 +236,49 @@ func mediaType(b metastore.Blob) string {
 	return b.ContentType
 }
 
-func (s *Server) sendWhole(w http.ResponseWriter, r *http.Request, c *blob.Content) error {
-	w.Header().Set("Content-Length", strconv.FormatInt(c.Size, 10))
-	w.WriteHeader(http.StatusOK)
-	_, err := c.WriteRange(r.Context(), sendfileOnly(w, r), 0, c.Size)
-	return err
-}
-
-func (s *Server) sendRange(w http.ResponseWriter, r *http.Request, c *blob.Content, one byteRange) error {
-	w.Header().Set("Content-Range", one.contentRange(c.Size))
-	w.Header().Set("Content-Length", strconv.FormatInt(one.n, 10))
-	w.WriteHeader(http.StatusPartialContent)
-	_, err := c.WriteRange(r.Context(), sendfileOnly(w, r), one.off, one.n)
-	return err
-}
-
-// sendRanges sends several ranges as multipart/byteranges, whose framing is laid
-// out first so that the length is known.
-func (s *Server) sendRanges(w http.ResponseWriter, r *http.Request, c *blob.Content, ranges []byteRange) error {
-	body := frameRanges(ranges, mediaType(c.Blob), c.Size, newBoundary())
-	w.Header().Set("Content-Type", body.contentType)
-	w.Header().Set("Content-Length", strconv.FormatInt(body.length, 10))
-	w.WriteHeader(http.StatusPartialContent)
-	for _, part := range body.parts {
-		if _, err := io.WriteString(w, part.header); err != nil {
-			return err
+// sendBlob sends the whole blob, one range of it, or several as
+// multipart/byteranges, whose framing is laid out first so that the length is
+// known. It returns the runs of which bytes were sent, also beside an error.
+func sendBlob(w http.ResponseWriter, r *http.Request, c *blob.Content, outcome rangeOutcome, ranges []byteRange) (served []byteRange, err error) {
+	h := w.Header()
+	frame := multipartRanges{length: c.Size, parts: make([]rangePart, len(ranges))}
+	status := http.StatusOK
+	if outcome == partialBlob {
+		status = http.StatusPartialContent
+		frame.length = ranges[0].n
+	}
+	switch {
+	case len(ranges) > 1:
+		frame = frameRanges(ranges, mediaType(c.Blob), c.Size, newBoundary())
+		h.Set("Content-Type", frame.contentType)
+	case outcome == partialBlob:
+		h.Set("Content-Range", ranges[0].contentRange(c.Size))
+	}
+	h.Set("Content-Length", strconv.FormatInt(frame.length, 10))
+	w.WriteHeader(status)
+	for i, one := range ranges {
+		if err := writeFraming(w, frame.parts[i].header); err != nil {
+			return served, err
 		}
-		if _, err := c.WriteRange(r.Context(), sendfileOnly(w, r), part.off, part.n); err != nil {
-			return err
+		n, err := c.WriteRange(r.Context(), sendfileOnly(w, r), one.off, one.n)
+		if n > 0 {
+			served = append(served, byteRange{one.off, n})
+		}
+		if err != nil {
+			return served, err
 		}
 	}
-	_, err := io.WriteString(w, body.trailer)
+	return served, writeFraming(w, frame.trailer)
+}
+
+// writeFraming writes what stands around ranges. Around a single one stands
+// nothing, and then nothing is written: the first write is what makes the
+// status final.
+func writeFraming(w io.Writer, text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, text)
 	return err
 }
 

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice/blob"
 	"sluice/metastore"
+	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/wire"
 )
@@ -48,7 +48,7 @@ func (s *Server) openChannel(w http.ResponseWriter, r *http.Request, _ params) e
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusCreated, s.channelJSON(made))
+	return s.writeChannel(w, r, http.StatusCreated, made)
 }
 
 // address reads an optional address of a JSON body; empty when it is not there.
@@ -56,40 +56,97 @@ func address(member string, given *string) (string, error) {
 	if given == nil {
 		return "", nil
 	}
-	canonical, err := blob.ParseAccount(*given)
-	if err != nil || len(canonical) < 2 || canonical[:2] != "0x" {
+	canonical, err := micropay.ParseAddress(*given)
+	if err != nil {
 		return "", fmt.Errorf("%w: %s must be an address: 0x and 1 to 64 hexadecimal digits", errParameter, member)
 	}
-	return canonical, nil
+	return canonical.String(), nil
+}
+
+// channelError tells that it is a channel which is not there.
+func channelError(err error) error {
+	if errors.Is(err, metastore.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errNoChannel, err)
+	}
+	return err
 }
 
 func (s *Server) getChannel(w http.ResponseWriter, r *http.Request, p params) error {
 	found, err := s.Channels.Get(r.Context(), p.get("channelId"))
-	if errors.Is(err, metastore.ErrNotFound) {
-		return fmt.Errorf("%w: %w", errNoChannel, err)
+	if err != nil {
+		return channelError(err)
 	}
+	return s.writeChannel(w, r, http.StatusOK, found)
+}
+
+// depositBody asks to add to a deposit.
+type depositBody struct {
+	Amount *amount `json:"amount"`
+}
+
+func (s *Server) addDeposit(w http.ResponseWriter, r *http.Request, p params) error {
+	var in depositBody
+	body, err := readJSON(r, &in)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, s.channelJSON(found))
+	if in.Amount == nil {
+		return missingMember("amount")
+	}
+	id := p.get("channelId")
+	idem, err := idempotency(r, "add-deposit "+id, body)
+	if err != nil {
+		return err
+	}
+	c, err := s.Channels.Deposit(r.Context(), id, int64(*in.Amount), idem)
+	if err != nil {
+		return channelError(err)
+	}
+	return s.writeChannel(w, r, http.StatusOK, c)
 }
 
-func (s *Server) channelJSON(c metastore.Channel) wire.Channel {
-	const none = "0" // nothing is paid over channels yet
-	return wire.Channel{
+func (s *Server) closeChannel(w http.ResponseWriter, r *http.Request, p params) error {
+	var nothing struct{}
+	if _, err := readJSON(r, &nothing); err != nil {
+		return err
+	}
+	c, err := s.Channels.Close(r.Context(), p.get("channelId"))
+	if err != nil {
+		return channelError(err)
+	}
+	return s.writeChannel(w, r, http.StatusOK, c)
+}
+
+// writeChannel sends the state of a channel.
+func (s *Server) writeChannel(w http.ResponseWriter, r *http.Request, status int, c metastore.Channel) error {
+	sessions, err := s.Channels.Sessions(r.Context(), c.ID)
+	if err != nil {
+		return err
+	}
+	out := wire.Channel{
 		ChannelID:        c.ID,
-		PaymentChannelID: strconv.FormatInt(c.PaymentChannelID, 10),
+		PaymentChannelID: decimal(c.PaymentChannelID),
 		Sender:           c.Sender,
 		Receiver:         c.Receiver,
 		Asset:            c.Asset,
-		Deposit:          strconv.FormatInt(c.Deposit, 10),
-		Accepted:         none,
-		Credit:           none,
-		Settled:          none,
-		Unsettled:        none,
-		SequenceNumber:   none,
+		Deposit:          decimal(c.Deposit),
+		Accepted:         decimal(c.Accepted),
+		Credit:           decimal(c.Credit),
+		Settled:          decimal(c.Settled),
+		Unsettled:        decimal(c.Accepted - c.Settled),
+		SequenceNumber:   decimal(c.Sequence),
 		State:            string(s.Channels.State(c)),
 		Created:          c.Created,
 		Expires:          c.Expires,
 	}
+	if !c.Closed.IsZero() {
+		out.Refund = decimal(c.Deposit - c.Accepted)
+	}
+	for _, one := range sessions {
+		out.Sessions = append(out.Sessions, wire.ChannelSession{SessionID: one.ID, ChunksetsLeft: one.Left, Expires: one.Expires})
+	}
+	return writeJSON(w, status, out)
 }
+
+// decimal writes a number of money as the interface has it.
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -16,6 +16,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/metastore"
+	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -24,24 +25,32 @@ import (
 // Errors of the HTTP layer. Handlers return them wrapped, with what the caller
 // should know; the table below gives each its status.
 var (
-	errNoRoute        = errors.New("there is no such route")
-	errMethod         = errors.New("the method is not known here")
-	errNoBlob         = errors.New("there is no blob of this name")
-	errNoUpload       = errors.New("there is no such upload")
-	errNoSession      = errors.New("there is no such session")
-	errNoChannel      = errors.New("there is no such channel")
-	errBlobExpired    = errors.New("the blob has expired")
-	errSessionExpired = errors.New("the session has expired")
-	errParameter      = errors.New("malformed parameter")
-	errHeader         = errors.New("malformed header")
-	errNotSupported   = errors.New("this is not supported")
-	errNoDigestHere   = errors.New("a digest of the whole cannot be checked here; send one with each part")
-	errPrecondition   = errors.New("a precondition does not hold")
-	errRange          = errors.New("the range lies outside the blob")
-	errForeignHost    = errors.New("this local instance does not answer under this host name; allow it with --allowed-hosts")
-	errForeignOrigin  = errors.New("this local instance does not serve pages of this origin; allow it with --cors-origins")
-	errNotReady       = errors.New("the service cannot serve now")
-	errDraining       = errors.New("the service is shutting down")
+	errNoRoute         = errors.New("there is no such route")
+	errMethod          = errors.New("the method is not known here")
+	errNoBlob          = errors.New("there is no blob of this name")
+	errNoUpload        = errors.New("there is no such upload")
+	errNoSession       = errors.New("there is no such session")
+	errNoChannel       = errors.New("there is no such channel")
+	errBlobExpired     = errors.New("the blob has expired")
+	errSessionExpired  = errors.New("the session has expired")
+	errParameter       = errors.New("malformed parameter")
+	errHeader          = errors.New("malformed header")
+	errNoDigestHere    = errors.New("a digest of the whole cannot be checked here; send one with each part")
+	errPaymentRequired = errors.New("this must be paid for: name a session in Session-Id, or send a micropayment in X-Shelby-Micropayment")
+	errChargeLimit     = errors.New("the read costs more chunksets than Max-Chunksets allows")
+	errPrecondition    = errors.New("a precondition does not hold")
+	errRange           = errors.New("the range lies outside the blob")
+	errForeignHost     = errors.New("this local instance does not answer under this host name; allow it with --allowed-hosts")
+	errForeignOrigin   = errors.New("this local instance does not serve pages of this origin; allow it with --cors-origins")
+	// What is to pay for a read is not there: 402, since the blob is.
+	errPayerNoSession      = errors.New("there is no such session to pay with")
+	errPayerSessionExpired = errors.New("the session to pay with has expired")
+	errPayerNoChannel      = errors.New("there is no channel of this sender, receiver, asset and paymentChannelId to pay with")
+	errPayerChannelClosed  = errors.New("the channel to pay with is closed")
+	errPayerChannelExpired = errors.New("the channel to pay with has expired")
+
+	errNotReady = errors.New("the service cannot serve now")
+	errDraining = errors.New("the service is shutting down")
 )
 
 // errorRow says how an error is told to a client. An empty detail means that
@@ -60,6 +69,13 @@ var errorTable = []errorRow{
 	// First, whatever it was that showed it: nothing that a client did.
 	{is: blob.ErrCorrupt, status: http.StatusInternalServerError, code: wire.CodeInternal, detail: internalError.detail},
 
+	// Before what they wrap, which is 404 or 410 elsewhere.
+	{is: errPayerNoSession, status: http.StatusPaymentRequired, code: wire.CodeSessionNotFound, detail: errPayerNoSession.Error()},
+	{is: errPayerSessionExpired, status: http.StatusPaymentRequired, code: wire.CodeSessionExpired, detail: errPayerSessionExpired.Error()},
+	{is: errPayerNoChannel, status: http.StatusPaymentRequired, code: wire.CodeChannelNotFound, detail: errPayerNoChannel.Error()},
+	{is: errPayerChannelClosed, status: http.StatusPaymentRequired, code: wire.CodeChannelClosed, detail: errPayerChannelClosed.Error()},
+	{is: errPayerChannelExpired, status: http.StatusPaymentRequired, code: wire.CodeChannelExpired, detail: errPayerChannelExpired.Error()},
+
 	{is: errPrecondition, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
 	{is: blob.ErrExists, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
 	{is: errRange, status: http.StatusRequestedRangeNotSatisfiable, code: wire.CodeRangeNotSatisfiable},
@@ -69,6 +85,7 @@ var errorTable = []errorRow{
 	{is: errNoUpload, status: http.StatusNotFound, code: wire.CodeUploadNotFound, detail: errNoUpload.Error()},
 	{is: errNoSession, status: http.StatusNotFound, code: wire.CodeSessionNotFound, detail: errNoSession.Error()},
 	{is: errNoChannel, status: http.StatusNotFound, code: wire.CodeChannelNotFound, detail: errNoChannel.Error()},
+	{is: metastore.ErrNoChannel, status: http.StatusNotFound, code: wire.CodeChannelNotFound, detail: "there is no channel of this sender, receiver, asset and paymentChannelId"},
 	{is: errMethod, status: http.StatusMethodNotAllowed, code: wire.CodeMethodNotAllowed},
 
 	{is: errBadPath, status: http.StatusBadRequest, code: wire.CodeBadRequest},
@@ -80,7 +97,8 @@ var errorTable = []errorRow{
 	{is: errBrokenBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: errBrokenBody.Error(), closes: true},
 	{is: errSlowBody, status: http.StatusRequestTimeout, code: wire.CodeBodyTooSlow, detail: errSlowBody.Error(), closes: true},
 	{is: errHeader, status: http.StatusBadRequest, code: wire.CodeBadHeader},
-	{is: errNotSupported, status: http.StatusBadRequest, code: wire.CodeNotSupported},
+	{is: micropay.ErrMalformed, status: http.StatusBadRequest, code: wire.CodeMicropaymentMalformed},
+	{is: metastore.ErrAmount, status: http.StatusBadRequest, code: wire.CodeNumberTooLarge, detail: errNumberTooLarge.Error()},
 	{is: errNoDigestHere, status: http.StatusBadRequest, code: wire.CodeDigestNotSupported},
 	{is: blob.ErrIncompleteBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
 	{is: io.ErrUnexpectedEOF, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
@@ -92,16 +110,24 @@ var errorTable = []errorRow{
 	{is: blob.ErrPartsMissing, status: http.StatusBadRequest, code: wire.CodePartsMissing},
 	{is: blob.ErrTotals, status: http.StatusBadRequest, code: wire.CodeTotalMismatch},
 
+	{is: errPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
+	{is: errChargeLimit, status: http.StatusPaymentRequired, code: wire.CodeChargeAboveLimit},
+	{is: micropay.ErrRefused, status: http.StatusPaymentRequired, code: wire.CodeMicropaymentRefused},
+	{is: metastore.ErrFunds, status: http.StatusPaymentRequired, code: wire.CodeInsufficientFunds, detail: "the payment does not suffice"},
+	{is: metastore.ErrUnsettledLimit, status: http.StatusPaymentRequired, code: wire.CodeUnsettledLimit, detail: "too much of this channel is accepted and not settled yet; wait until it is"},
 	{is: session.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
-	{is: metastore.ErrExhausted, status: http.StatusPaymentRequired, code: wire.CodeNoChunksetsLeft, detail: "the session has no chunksets left"},
+	{is: metastore.ErrExhausted, status: http.StatusPaymentRequired, code: wire.CodeNoChunksetsLeft, detail: "the session has not enough chunksets left"},
 	{is: errForeignOrigin, status: http.StatusForbidden, code: wire.CodeForbiddenOrigin},
 	{is: errForeignHost, status: http.StatusMisdirectedRequest, code: wire.CodeForeignHost},
 
+	{is: metastore.ErrStalePayment, status: http.StatusConflict, code: wire.CodeMicropaymentStale, detail: "the micropayment's sequence number or amount is not above the accepted one"},
 	{is: metastore.ErrCommitted, status: http.StatusConflict, code: wire.CodeUploadCommitted, detail: "the upload is complete already"},
 	{is: metastore.ErrExists, status: http.StatusConflict, code: wire.CodeChannelExists, detail: "a channel of this sender, receiver, asset and paymentChannelId exists already"},
 	{is: blob.ErrUploadChanging, status: http.StatusConflict, code: wire.CodeUploadChanged, retryAfter: 1},
 	{is: metastore.ErrRevision, status: http.StatusConflict, code: wire.CodeUploadChanged, detail: blob.ErrUploadChanging.Error(), retryAfter: 1},
 	{is: metastore.ErrAborted, status: http.StatusGone, code: wire.CodeUploadAborted, detail: "the upload was aborted"},
+	{is: metastore.ErrChannelClosed, status: http.StatusGone, code: wire.CodeChannelClosed, detail: "the channel is closed"},
+	{is: metastore.ErrChannelExpired, status: http.StatusGone, code: wire.CodeChannelExpired, detail: "the channel has expired"},
 	{is: errBlobExpired, status: http.StatusGone, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
 	{is: errSessionExpired, status: http.StatusGone, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
 
@@ -139,8 +165,12 @@ func rowOf(err error) errorRow {
 		}
 		return errorRow{status: http.StatusBadRequest, code: code, detail: name.Error()}
 	}
+	var payment *micropay.Error
 	for _, row := range errorTable {
 		if errors.Is(err, row.is) {
+			if errors.As(err, &payment) {
+				row.detail = payment.Detail
+			}
 			if row.detail == "" {
 				// What was joined to the error on its way is for the log.
 				row.detail, _, _ = strings.Cut(err.Error(), "\n")
@@ -152,8 +182,8 @@ func rowOf(err error) errorRow {
 }
 
 // writeProblem sends the error reply of a row. What the handler set for the
-// reply that it meant to give is taken back. unmet, for a 416, tells the size.
-func writeProblem(x *exchange, row errorRow, unmet *unsatisfied, requestID string) error {
+// reply that it meant to give is taken back.
+func writeProblem(x *exchange, row errorRow, cause error) error {
 	detail := sentence(row.detail)
 	p := wire.Problem{
 		Type:      "urn:sluice:error:" + string(row.code),
@@ -162,8 +192,9 @@ func writeProblem(x *exchange, row errorRow, unmet *unsatisfied, requestID strin
 		Detail:    detail,
 		Error:     detail,
 		Code:      string(row.code),
-		RequestID: requestID,
+		RequestID: x.requestID,
 	}
+	x.s.tellPayment(&p, cause)
 	if row.status == http.StatusServiceUnavailable {
 		retryable := row.retryAfter > 0
 		p.Retryable = &retryable
@@ -177,7 +208,8 @@ func writeProblem(x *exchange, row errorRow, unmet *unsatisfied, requestID strin
 	for _, name := range blobHeaders {
 		h.Del(name)
 	}
-	if unmet != nil {
+	var unmet *unsatisfied
+	if errors.As(cause, &unmet) {
 		h.Set("Content-Range", unsatisfiedRange(unmet.size))
 	}
 	h.Set("Content-Type", "application/problem+json")

@@ -111,9 +111,7 @@ func (x *exchange) fail(err error) {
 	if row.closes {
 		x.Header().Set("Connection", "close")
 	}
-	var range416 *unsatisfied
-	errors.As(err, &range416)
-	if err := writeProblem(x, row, range416, x.requestID); err != nil {
+	if err := writeProblem(x, row, err); err != nil {
 		x.err = errors.Join(x.err, err)
 	}
 }

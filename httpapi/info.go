@@ -9,8 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/metastore"
-	"sluice/paychan"
-	"sluice/session"
 	"sluice/wire"
 )
 
@@ -20,15 +18,8 @@ func (s *Server) getInfo(w http.ResponseWriter, _ *http.Request, _ params) error
 		Profile:      "local",
 		ChunkSize:    wire.ChunkSize,
 		ChunksetSize: wire.ChunksetSize,
-		Reads:        "public",
-		Payment: wire.Payment{
-			Receiver:       s.Receiver,
-			Asset:          paychan.DefaultAsset,
-			Module:         paychan.DefaultModule,
-			ChainID:        paychan.DefaultChainID,
-			ChunksetPrice:  strconv.Itoa(paychan.DefaultPrice),
-			UnsettledLimit: strconv.Itoa(paychan.DefaultUnsettledLimit),
-		},
+		Reads:        string(s.Reads),
+		Payment:      s.Payment,
 		Limits: wire.Limits{
 			MaxBlobSize:        wire.MaxBlobSize,
 			MaxPartSize:        wire.MaxPartSize,
@@ -42,9 +33,9 @@ func (s *Server) getInfo(w http.ResponseWriter, _ *http.Request, _ params) error
 			UploadIdleSeconds:  int64(metastore.UploadIdleLimit / time.Second),
 			PutSeconds:         int64(metastore.MaxExtentAge / time.Second),
 			MinBytesPerSecond:  s.pace.bytesPerSecond(),
-			SessionTTLSeconds:  int64(session.DefaultTTL / time.Second),
-			ChannelTTLSeconds:  int64(paychan.DefaultTTL / time.Second),
-			SessionChunksets:   session.DefaultGrant,
+			SessionTTLSeconds:  int64(s.Sessions.TTL() / time.Second),
+			ChannelTTLSeconds:  int64(s.Channels.TTL() / time.Second),
+			SessionChunksets:   s.Sessions.Granted(),
 			ExpiredGoneSeconds: int64(metastore.ExpiredBlobGrace / time.Second),
 		},
 	})

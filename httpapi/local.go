@@ -95,7 +95,7 @@ var (
 		"X-Api-Key", "X-Request-Id", "X-Shelby-Micropayment", "Session-Id", "Max-Chunksets",
 	}, ", ")
 	corsResponseHeaders = strings.Join([]string{
-		"Accept-Ranges", "Blob-Expires", "Chunksets-Left", "Content-Length", "Content-Range", "ETag", "Last-Modified",
+		"Accept-Ranges", "Blob-Expires", "Chunkset-Price", "Chunksets-Charged", "Chunksets-Left", "Chunksets-Required", "Content-Length", "Content-Range", "ETag", "Last-Modified",
 		"Repr-Digest", "Retry-After", "X-Request-Id",
 	}, ", ")
 )

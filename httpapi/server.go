@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,8 @@ type Config struct {
 	Blobs         *blob.Service
 	Sessions      *session.Service
 	Channels      *paychan.Service
-	Receiver      string                      // the address that is paid
+	Reads         Reads                       // who may read
+	Payment       wire.Payment                // whom to pay, in what, and how much
 	AllowedHosts  []string                    // host names answered under, beside loopback
 	CORSOrigins   []string                    // origins served, beside loopback
 	OpenToNetwork bool                        // IP literals are allowed hosts
@@ -41,6 +43,7 @@ type Server struct {
 	local    localGuard
 	pace     pace
 	draining atomic.Bool
+	serving  sync.RWMutex // held shared by each exchange
 }
 
 // New gives a Server. It fails when the base path is malformed.
@@ -90,6 +93,8 @@ func (s *Server) routes() []route {
 		{method: "POST", pattern: "/v1/sessions/{sessionId}/use", handle: s.useSession},
 		{method: "POST", pattern: "/v1/sessions/micropaymentchannels", handle: s.openChannel},
 		{method: "GET", pattern: "/v1/sessions/micropaymentchannels/{channelId}", handle: s.getChannel},
+		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/deposit", handle: s.addDeposit},
+		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/close", handle: s.closeChannel},
 
 		{method: "GET", pattern: "/v1/blobs/{account}", handle: s.listBlobs},
 		{method: "GET", pattern: "/v1/blobs/{account}/{blobName...}", handle: s.getBlob},
@@ -113,10 +118,28 @@ func (s *Server) routes() []route {
 // Drain makes readyz fail and every connection close after its reply.
 func (s *Server) Drain() { s.draining.Store(true) }
 
+// Wait waits until no exchange is going on, and lets no further one begin. When
+// ctx ends first it returns the context's error.
+func (s *Server) Wait(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		s.serving.Lock()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for requests that were cut: %w", ctx.Err())
+	}
+}
+
 // ServeHTTP answers one request, logs one line about it, and turns an error or
 // a panic into the error reply, or, after the first byte of a reply, into a cut
 // connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.serving.RLock()
+	defer s.serving.RUnlock()
 	x := s.newExchange(w, r)
 	defer x.end()
 	if err := s.serve(x, x.r); err != nil {

@@ -74,12 +74,16 @@ func newService(t testing.TB, change func(*Config, *Server)) *service {
 	}
 	logged := &lockedBuffer{}
 	log := slog.New(slog.NewTextHandler(logged, nil))
+	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := Config{
 		Version:  "test",
 		Blobs:    blob.New(meta, files, blob.Options{VerifyTTL: time.Minute, ExtentSize: 4 << 20}),
 		Sessions: session.New(meta, session.Options{Grant: session.DefaultGrant}),
-		Channels: paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Deposit: 5}),
-		Receiver: "0x1",
+		Channels: channels,
+		Reads:    ReadsPublic,
 		Ready:    func(context.Context) error { return nil },
 		Log:      log,
 	}

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"sluice/metastore"
+	"sluice/paychan"
+	"sluice/session"
 	"sluice/wire"
 )
 
@@ -30,22 +32,53 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request, _ params)
 	if err != nil {
 		return err
 	}
-	if in.MicropaymentUpdate != nil || in.SessionID != nil {
-		return fmt.Errorf("%w yet: micropaymentUpdate and sessionId must be left out", errNotSupported)
-	}
 	identity, err := userIdentity(in.UserIdentity)
 	if err != nil {
 		return err
+	}
+	if in.MicropaymentUpdate != nil {
+		return s.buySession(w, r, in, identity, body)
+	}
+	if in.SessionID != nil {
+		return fmt.Errorf("%w: a session can only be added to with a micropaymentUpdate", errParameter)
 	}
 	idem, err := idempotency(r, "create-session", body)
 	if err != nil {
 		return err
 	}
 	made, err := s.Sessions.Grant(r.Context(), identity, idem)
+	if errors.Is(err, session.ErrPaymentRequired) {
+		return &shortError{is: session.ErrPaymentRequired, required: s.Channels.Price()}
+	}
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusCreated, sessionJSON(made))
+}
+
+// buySession sells a session for a micropayment, or chunksets for one that
+// there is.
+func (s *Server) buySession(w http.ResponseWriter, r *http.Request, in wire.CreateSession, identity string, body []byte) error {
+	payment, err := s.Channels.Verify(*in.MicropaymentUpdate)
+	if err != nil {
+		return err
+	}
+	idem, err := idempotency(r, "create-session "+payment.Sender, body)
+	if err != nil {
+		return err
+	}
+	buy, status := paychan.Buy{Payment: payment, UserIdentity: identity}, http.StatusCreated
+	if in.SessionID != nil {
+		if *in.SessionID == "" {
+			return errNoSession
+		}
+		buy.SessionID, status = *in.SessionID, http.StatusOK
+	}
+	bought, err := s.Channels.Buy(r.Context(), buy, idem)
+	if err != nil {
+		return sessionError(err)
+	}
+	return writeJSON(w, status, sessionJSON(bought))
 }
 
 // userIdentity checks what a caller calls himself.
@@ -79,7 +112,7 @@ func (s *Server) useSession(w http.ResponseWriter, r *http.Request, p params) er
 	if err != nil {
 		return err
 	}
-	used, err := s.Sessions.Use(r.Context(), id, idem)
+	used, err := s.Sessions.Use(r.Context(), id, 1, idem)
 	if err != nil {
 		return sessionError(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -44,6 +45,22 @@ var (
 	ErrStaleExtent = errors.New("metastore: extent too old to commit")
 	// ErrExhausted: the session has no chunksets left.
 	ErrExhausted = errors.New("metastore: session exhausted")
+	// ErrNoChannel: no channel of these parties, in Payment's four members.
+	ErrNoChannel = errors.New("metastore: no such channel")
+	// ErrChannelClosed: the channel was closed.
+	ErrChannelClosed = errors.New("metastore: channel closed")
+	// ErrChannelExpired: the channel's time is over.
+	ErrChannelExpired = errors.New("metastore: channel expired")
+	// ErrStalePayment: sequence or amount is not above the accepted one. It
+	// arrives as a *StaleError.
+	ErrStalePayment = errors.New("metastore: payment is stale")
+	// ErrFunds: the payment exceeds the deposit, or does not cover what it is
+	// to pay. It arrives as a *FundsError.
+	ErrFunds = errors.New("metastore: funds do not suffice")
+	// ErrUnsettledLimit: too much would be accepted and not settled yet.
+	ErrUnsettledLimit = errors.New("metastore: unsettled limit reached")
+	// ErrAmount: an amount would exceed 2^63-1.
+	ErrAmount = errors.New("metastore: amount too large")
 	// ErrIdempotencyReuse: the idempotency key was used for another request.
 	ErrIdempotencyReuse = errors.New("metastore: idempotency key reused")
 	// ErrNoSpace: the engine's disk is full. Nothing was stored.
@@ -54,6 +71,26 @@ var (
 	// ErrNewer: the database was written by a newer version of the program.
 	ErrNewer = errors.New("metastore: database is newer than this program")
 )
+
+// StaleError is ErrStalePayment with the bytes that prove what was accepted.
+type StaleError struct{ Stored []byte }
+
+// Error gives the text of ErrStalePayment.
+func (*StaleError) Error() string { return ErrStalePayment.Error() }
+
+// Unwrap gives ErrStalePayment.
+func (*StaleError) Unwrap() error { return ErrStalePayment }
+
+// FundsError is ErrFunds with the amounts, in units of the asset.
+type FundsError struct{ Required, Available int64 }
+
+// Error tells both amounts.
+func (e *FundsError) Error() string {
+	return fmt.Sprintf("%s: %d required, %d available", ErrFunds, e.Required, e.Available)
+}
+
+// Unwrap gives ErrFunds.
+func (*FundsError) Unwrap() error { return ErrFunds }
 
 // The size of an extent, how long things are remembered, and the age rules of DESIGN "Order of
 // writes": because a commit refuses extents older than MaxExtentAge and the
@@ -279,12 +316,15 @@ type Idempotency struct {
 	Hash  [32]byte // of the request
 }
 
-// Session is a count of paid chunksets.
+// Session is a count of chunksets. Ledger: Used + Left = Total, and of what is
+// Left when it expires nothing can be used any more (it is forfeited).
 type Session struct {
 	ID           string `json:"id"` // unguessable, made by the caller
 	UserIdentity string `json:"userIdentity,omitempty"`
-	Total        int64  `json:"total"` // chunksets bought and granted, ever
-	Left         int64  `json:"left"`  // chunksets not yet used
+	Channel      string `json:"channel,omitempty"` // id of the channel that it was first bought over; empty: granted
+	Total        int64  `json:"total"`             // chunksets bought and granted, ever
+	Left         int64  `json:"left"`              // chunksets not yet used
+	Used         int64  `json:"used"`              // chunksets used and not returned
 
 	Created time.Time `json:"created"` // set by the store
 	Expires time.Time `json:"expires"`
@@ -293,24 +333,31 @@ type Session struct {
 // Sessions are the counters. A session is remembered for SessionMemory after
 // its expiry and then ErrNotFound.
 type Sessions interface {
-	// CreateSession stores a fresh session and returns it as stored, or, when
-	// idem was seen before, the session as it was first returned. idem may be
-	// nil.
+	// CreateSession stores a fresh session that was not paid for and returns it
+	// as stored, or, when idem was seen before, the session as it was first
+	// returned. Used and Channel are ignored. idem may be nil.
 	CreateSession(ctx context.Context, s Session, idem *Idempotency) (Session, error)
 
 	// Session gives a session, expired or not.
 	Session(ctx context.Context, id string) (Session, error)
 
-	// UseSession takes exactly one chunkset and returns the session as it then
-	// is; Left never goes below zero, whatever runs at once. ErrNotFound,
-	// ErrExpired, ErrExhausted. idem may be nil.
-	UseSession(ctx context.Context, id string, idem *Idempotency) (Session, error)
+	// UseSession takes exactly n chunksets (at least 1), or none, and returns the
+	// session as it then is; Left never goes below zero, whatever runs at once.
+	// ErrNotFound, ErrExpired, ErrExhausted; with ErrExhausted the session as
+	// it is comes beside the error. idem may be nil.
+	UseSession(ctx context.Context, id string, n int64, idem *Idempotency) (Session, error)
+
+	// ReturnChunksets gives n chunksets back that were used and of which nothing
+	// was served, and returns the session as it then is; also when the session
+	// has expired. request names this return: repeated, it has no effect.
+	// ErrNotFound; an error when more would be returned than was used.
+	ReturnChunksets(ctx context.Context, id string, n int64, request string) (Session, error)
 }
 
 // ChannelState is where a channel stands.
 type ChannelState string
 
-// The states of a channel.
+// The states of a channel. A closed channel stays closed when its time is over.
 const (
 	ChannelOpen    ChannelState = "open"
 	ChannelClosed  ChannelState = "closed"
@@ -318,7 +365,8 @@ const (
 )
 
 // Channel is a payment channel. Amounts are in units of the asset, from 0 to
-// 2^63-1.
+// 2^63-1. Ledger: the sum over its sales of count times price, less what was
+// returned, plus Credit, is Accepted; Settled <= Accepted <= Deposit.
 type Channel struct {
 	ID               string `json:"id"` // unguessable, made by the caller
 	PaymentChannelID int64  `json:"paymentChannelId"`
@@ -327,11 +375,83 @@ type Channel struct {
 	Asset            string `json:"asset"`
 	Deposit          int64  `json:"deposit"`
 
+	// Kept by the store.
+	Accepted int64     `json:"accepted"`        // the highest accepted cumulative amount
+	Sequence int64     `json:"sequence"`        // of the micropayment that proves it
+	Proof    []byte    `json:"proof,omitempty"` // its bytes; nil: nothing was accepted yet
+	Credit   int64     `json:"credit"`          // of Accepted, not sold for
+	Settled  int64     `json:"settled"`         // of Accepted, collected
+	Closed   time.Time `json:"closed,omitzero"` // when it was closed; zero: it was not
+
 	Created time.Time `json:"created"` // set by the store
 	Expires time.Time `json:"expires"`
 }
 
+// State tells where the channel stands at a time.
+func (c *Channel) State(now time.Time) ChannelState {
+	switch {
+	case !c.Closed.IsZero():
+		return ChannelClosed
+	case !now.Before(c.Expires):
+		return ChannelExpired
+	default:
+		return ChannelOpen
+	}
+}
+
+// Payment is a verified micropayment: signature, signer and policy are right.
+// Its channel is found by Sender, Receiver, Asset and PaymentChannelID.
+type Payment struct {
+	Sender           string // canonical addresses
+	Receiver         string
+	Asset            string
+	PaymentChannelID int64
+	Sequence         int64
+	Amount           int64     // cumulative
+	Proof            []byte    // the bytes as received
+	Expires          time.Time // when the chain refuses it
+
+	// UnsettledLimit is the greatest Accepted - Settled that it may lead to.
+	UnsettledLimit int64
+}
+
+// Purchase buys chunksets for a session.
+type Purchase struct {
+	Payment Payment
+	Price   int64 // of a chunkset, at least 1
+	// Session is the fresh session to be made (ID, UserIdentity and Expires
+	// count), or, with Refill, the one to add to (only ID counts).
+	Session Session
+	Refill  bool
+}
+
+// Read buys chunksets that are read at once.
+type Read struct {
+	Payment Payment
+	Price   int64 // of a chunkset, at least 1
+	Count   int64 // chunksets, at least 1
+}
+
+// Settlement is the newest accepted micropayment of a channel that has not been
+// collected yet.
+type Settlement struct {
+	Channel  string // id
+	Sequence int64
+	Amount   int64 // cumulative
+	Proof    []byte
+	Expires  time.Time // it must be collected before
+}
+
 // Channels are the payment channels. They are remembered for ever.
+//
+// A payment is accepted by Buy and PayRead, in the transaction that sells: the
+// channel is found (an unbound one is bound to the sender), it must be open,
+// sequence and amount must both be above the accepted ones, the amount within
+// the deposit, and Amount - Settled within the unsettled limit, in this order:
+// ErrNoChannel, ErrChannelClosed or ErrChannelExpired, *StaleError, *FundsError
+// with Required the amount and Available the deposit, ErrUnsettledLimit. Then
+// Amount - Accepted + Credit is there to be spent. The transaction also writes
+// the settlement, in place of a pending one. A refusal changes nothing.
 type Channels interface {
 	// OpenChannel stores a fresh channel and returns it as stored, or, when
 	// idem was seen before, the channel as it was first returned. ErrExists
@@ -342,6 +462,64 @@ type Channels interface {
 
 	// Channel gives a channel.
 	Channel(ctx context.Context, id string) (Channel, error)
+
+	// FindChannel gives the channel that a payment of these parties is for:
+	// that of the sender, or else the one that is not bound. ErrNoChannel.
+	FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (Channel, error)
+
+	// ChannelSessions gives up to limit sessions that were bought over the
+	// channel and are remembered, the newest first.
+	ChannelSessions(ctx context.Context, id string, limit int) ([]Session, error)
+
+	// Buy accepts the payment and sells as many chunksets as it covers, with
+	// what the channel has in credit; the rest becomes the credit. It returns
+	// the session as it then is, or, when idem was seen before, as it was first
+	// returned. When not one chunkset is covered it is a *FundsError with
+	// Required the price and Available what was there to be spent. With Refill:
+	// ErrNotFound and ErrExpired of the session. ErrAmount when the session
+	// would hold more than 2^63-1. idem may be nil.
+	Buy(ctx context.Context, p Purchase, idem *Idempotency) (Session, error)
+
+	// PayRead accepts the payment and sells Count chunksets; what is over
+	// becomes the credit. It returns the channel as it then is. When they are
+	// not covered it is a *FundsError with Required Count times Price and
+	// Available what was there to be spent.
+	PayRead(ctx context.Context, r Read) (Channel, error)
+
+	// ReturnCredit gives count chunksets, sold at price, back to the channel's
+	// credit, whatever its state, and returns the channel as it then is.
+	// request names this return: repeated, it has no effect. ErrNotFound.
+	ReturnCredit(ctx context.Context, id string, count, price int64, request string) (Channel, error)
+
+	// AddDeposit adds to the deposit of an open channel and returns it as it
+	// then is, or, when idem was seen before, as it was first returned.
+	// ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmount. idem may be
+	// nil.
+	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
+
+	// CloseChannel ends an open or expired channel and returns it. Repeated, it
+	// returns the channel as it then is. ErrNotFound.
+	CloseChannel(ctx context.Context, id string) (Channel, error)
+
+	// Settlements gives up to limit settlements that are pending and have not
+	// expired at now, those that expire first at the front, beginning behind
+	// after, of which Expires and Channel count (zero: at the first).
+	Settlements(ctx context.Context, after Settlement, limit int) ([]Settlement, error)
+
+	// Settle notes that a channel's payment of this sequence and cumulative
+	// amount was collected: Settled becomes at least amount, and a pending
+	// settlement up to that sequence is gone. Repeated, it has no effect.
+	// ErrNotFound; an error when amount is above Accepted.
+	Settle(ctx context.Context, channel string, sequence, amount int64) error
+
+	// Collect is the embedded ledger of an instance without a chain: it notes
+	// the settlement as paid out, once for each channel and sequence, in
+	// whatever order they come.
+	Collect(ctx context.Context, s Settlement) error
+
+	// Audit checks the ledgers of all channels and sessions, and tells what
+	// does not add up; nothing when all is well.
+	Audit(ctx context.Context) ([]string, error)
 }
 
 // Garbage is what waits to be deleted from the byte store. A content becomes

@@ -1,4 +1,9 @@
-// Package paychan holds the rules for micropayment channels.
+// Package paychan holds the rules for micropayment channels: how a payer opens
+// one, what a micropayment is good for, and how what was accepted is collected.
+//
+// A micropayment is verified here (its bytes by package micropay) and accepted
+// in the metadata transaction that sells something for it, so that no order of
+// retries, races and crashes charges twice or serves unpaid.
 package paychan
 
 import (
@@ -7,28 +12,42 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"sluice/metastore"
+	"sluice/micropay"
 )
 
 // ErrExpiryPast says that the expiry lies in the past.
 var ErrExpiryPast = errors.New("the expiry lies in the past")
 
-// Options are the settings of a Service.
+// Options are the settings of a Service. Addresses are canonical.
 type Options struct {
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	// TTL is how long a channel lives when nothing else is asked for. Default
 	// DefaultTTL.
 	TTL time.Duration
+	// SessionTTL is how long a session lives that is bought.
+	SessionTTL time.Duration
 	// Receiver is the address that is paid.
 	Receiver string
-	// Asset is the asset that channels hold when nothing else is asked for.
+	// Asset is what is paid in, and what channels hold when nothing else is
+	// asked for.
 	Asset string
+	// Module is the address of the module that a micropayment calls.
+	Module string
+	// ChainID is the chain on which micropayments are collected.
+	ChainID uint8
+	// Price is that of a chunkset, in units of the asset, at least 1.
+	Price int64
 	// Deposit is what a channel holds when nothing else is asked for, in units
 	// of the asset.
 	Deposit int64
+	// UnsettledLimit bounds what is accepted over a channel and not collected
+	// yet, in units of the asset.
+	UnsettledLimit int64
 }
 
 // Defaults of a local development instance.
@@ -50,20 +69,47 @@ const (
 // Service keeps channels. Its methods may be called at once from many
 // goroutines.
 type Service struct {
-	meta metastore.Channels
-	opt  Options
+	meta   metastore.Channels
+	opt    Options
+	policy micropay.Policy
+	kick   chan struct{}
 }
 
-// New gives a Service over a store.
-func New(meta metastore.Channels, opt Options) *Service {
+// New gives a Service over a store. It fails when an address is none or the
+// price is below 1.
+func New(meta metastore.Channels, opt Options) (*Service, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
 	}
-	return &Service{meta: meta, opt: opt}
+	if opt.Price < 1 {
+		return nil, fmt.Errorf("the price of a chunkset must be at least 1, not %d", opt.Price)
+	}
+	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1)}
+	for _, a := range []struct {
+		what string
+		text string
+		into *micropay.Address
+	}{
+		{"receiver", opt.Receiver, &s.policy.Receiver},
+		{"asset", opt.Asset, &s.policy.Asset},
+		{"module", opt.Module, &s.policy.ModuleAddress},
+	} {
+		var err error
+		if *a.into, err = micropay.ParseAddress(a.text); err != nil {
+			return nil, fmt.Errorf("the %s %q is not an address: %w", a.what, a.text, err)
+		}
+	}
+	return s, nil
 }
+
+// TTL is how long a channel lives when nothing else is asked for.
+func (s *Service) TTL() time.Duration { return s.opt.TTL }
+
+// Price is that of a chunkset, in units of the asset.
+func (s *Service) Price() int64 { return s.opt.Price }
 
 // Open asks for a channel. Zero values are filled with the defaults.
 type Open struct {
@@ -80,7 +126,7 @@ type Open struct {
 func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency) (metastore.Channel, error) {
 	now := s.opt.Now()
 	c := metastore.Channel{
-		ID:               rand.Text(),
+		ID:               newID(),
 		Sender:           o.Sender,
 		Receiver:         s.opt.Receiver,
 		Asset:            o.Asset,
@@ -113,11 +159,37 @@ func (s *Service) Get(ctx context.Context, id string) (metastore.Channel, error)
 
 // State tells where a channel stands now.
 func (s *Service) State(c metastore.Channel) metastore.ChannelState {
-	if !c.Expires.After(s.opt.Now()) {
-		return metastore.ChannelExpired
-	}
-	return metastore.ChannelOpen
+	return c.State(s.opt.Now())
 }
+
+// sessionsShown is how many sessions of a channel are told of.
+const sessionsShown = 1_000
+
+// Sessions gives the sessions that were bought over a channel, the newest
+// first, at most 1,000.
+func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session, error) {
+	return s.meta.ChannelSessions(ctx, id, sessionsShown)
+}
+
+// Deposit adds to the deposit of an open channel and returns the channel, or,
+// when idem was seen before, the channel as it was first returned. idem may be
+// nil. metastore.ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmount.
+//
+// On an instance without a chain whoever asks is believed; where there is one,
+// the caller has seen the deposit on it.
+func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+	return s.meta.AddDeposit(ctx, id, amount, idem)
+}
+
+// Close ends a channel and returns it with what was settled, what was not, and
+// the credit that was not spent. Repeated, it returns the same.
+// metastore.ErrNotFound.
+func (s *Service) Close(ctx context.Context, id string) (metastore.Channel, error) {
+	return s.meta.CloseChannel(ctx, id)
+}
+
+// newID gives an unguessable id.
+func newID() string { return rand.Text() }
 
 // randomChannelID gives 53 random bits: what every JSON reader takes exactly.
 func randomChannelID() int64 {

@@ -1,41 +1,66 @@
 package paychan_test
 
 import (
-	"context"
 	"errors"
-	"path/filepath"
+	"math"
+	"reflect"
 	"testing"
 	"time"
 
 	"sluice/metastore"
-	"sluice/metastore/sqlstore"
+	"sluice/micropay"
 	"sluice/paychan"
 )
 
-var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+func TestNewRefuses(t *testing.T) {
+	for name, change := range map[string]func(*paychan.Options){
+		"a price of 0":     price(0),
+		"a negative price": price(-1),
+		"no receiver":      func(o *paychan.Options) { o.Receiver = "" },
+		"a named asset":    func(o *paychan.Options) { o.Asset = "coin" },
+		"no module":        func(o *paychan.Options) { o.Module = "" },
+	} {
+		opt := options(time.Now)
+		change(&opt)
+		if _, err := paychan.New(nil, opt); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
 
-func newService(t *testing.T, clock func() time.Time) *paychan.Service {
-	t.Helper()
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock})
+func TestDefaultsAreAddresses(t *testing.T) {
+	opt := options(time.Now)
+	opt.Receiver, opt.Asset, opt.Module = paychan.NewReceiver(), paychan.DefaultAsset, paychan.DefaultModule
+	opt.Price = paychan.DefaultPrice
+	s, err := paychan.New(nil, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
+	if s.Price() != paychan.DefaultPrice {
+		t.Errorf("price %d", s.Price())
+	}
+	for _, text := range []string{opt.Receiver, opt.Asset, opt.Module} {
+		if a, err := micropay.ParseAddress(text); err != nil || a.String() != text {
+			t.Errorf("%s is not canonical: %v, %v", text, a, err)
 		}
-	})
-	return paychan.New(meta, paychan.Options{Now: clock, Receiver: "0x5", Asset: "0x6", Deposit: 7})
+	}
+	if paychan.NewReceiver() == opt.Receiver {
+		t.Error("two receivers are the same")
+	}
 }
 
 func TestOpenFillsInDefaults(t *testing.T) {
-	s := newService(t, func() time.Time { return now })
-	c, err := s.Open(context.Background(), paychan.Open{}, nil)
+	s := newShop(t)
+	c, err := s.Open(t.Context(), paychan.Open{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Receiver != "0x5" || c.Asset != "0x6" || c.Deposit != 7 || c.Sender != "" || !c.Expires.Equal(now.Add(paychan.DefaultTTL)) {
-		t.Errorf("%+v", c)
+	want := metastore.Channel{
+		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Receiver: canonical(receiver), Asset: canonical(asset), Deposit: 1_000,
+		Created: s.clock.Now(), Expires: s.clock.Now().Add(paychan.DefaultTTL),
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("%+v, want %+v", c, want)
 	}
 	if c.PaymentChannelID < 0 || c.PaymentChannelID >= 1<<53 {
 		t.Errorf("payment channel id %d", c.PaymentChannelID)
@@ -43,10 +68,10 @@ func TestOpenFillsInDefaults(t *testing.T) {
 }
 
 func TestOpenTakesWhatIsAsked(t *testing.T) {
-	ctx := context.Background()
-	s := newService(t, func() time.Time { return now })
-	deposit, id := int64(0), int64(42)
-	asked := paychan.Open{Sender: "0x1", Asset: "0x2", Deposit: &deposit, PaymentChannelID: &id, Expires: now.Add(time.Hour)}
+	ctx := t.Context()
+	s := newShop(t)
+	none, id := int64(0), int64(42)
+	asked := paychan.Open{Sender: "0x1", Asset: "0x2", Deposit: &none, PaymentChannelID: &id, Expires: s.clock.Now().Add(time.Hour)}
 	c, err := s.Open(ctx, asked, nil)
 	if err != nil || c.Sender != "0x1" || c.Asset != "0x2" || c.Deposit != 0 || c.PaymentChannelID != 42 || !c.Expires.Equal(asked.Expires) {
 		t.Fatalf("%+v, %v", c, err)
@@ -54,24 +79,121 @@ func TestOpenTakesWhatIsAsked(t *testing.T) {
 	if _, err := s.Open(ctx, asked, nil); !errors.Is(err, metastore.ErrExists) {
 		t.Errorf("a second one of the same parties: %v", err)
 	}
-	asked.Expires = now
+	asked.Expires = s.clock.Now()
 	if _, err := s.Open(ctx, asked, nil); !errors.Is(err, paychan.ErrExpiryPast) {
 		t.Errorf("one that has expired: %v", err)
 	}
 }
 
-func TestChannelExpires(t *testing.T) {
-	at := now
-	s := newService(t, func() time.Time { return at })
-	c, err := s.Open(context.Background(), paychan.Open{Expires: now.Add(time.Hour)}, nil)
+func TestOpenStandsBesideNoUnboundOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, second string
+		want          error
+	}{
+		"the same sender":      {"0x1", "0x1", metastore.ErrExists},
+		"another sender":       {"0x1", "0x2", nil},
+		"unbound after bound":  {"0x1", "", metastore.ErrExists},
+		"bound after unbound":  {"", "0x1", metastore.ErrExists},
+		"unbound both of them": {"", "", metastore.ErrExists},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			s.open(c.first, 7)
+			number := int64(7)
+			if _, err := s.Open(t.Context(), paychan.Open{Sender: c.second, PaymentChannelID: &number}, nil); !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			s.open(c.second, 8)
+		})
+	}
+}
+
+func TestRepeatedOpenIsOneChannel(t *testing.T) {
+	s := newShop(t)
+	idem := &metastore.Idempotency{Scope: "open", Key: "k"}
+	first, err := s.Open(t.Context(), paychan.Open{}, idem)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.State(c); got != metastore.ChannelOpen {
-		t.Errorf("state %s", got)
+	if again, err := s.Open(t.Context(), paychan.Open{}, idem); err != nil || !reflect.DeepEqual(again, first) {
+		t.Errorf("%+v, %v, want %+v", again, err, first)
 	}
-	at = now.Add(time.Hour)
+}
+
+func TestStateOfAChannel(t *testing.T) {
+	s := newShop(t)
+	c, err := s.Open(t.Context(), paychan.Open{Expires: s.clock.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Advance(time.Hour - time.Microsecond)
+	if got := s.State(c); got != metastore.ChannelOpen {
+		t.Errorf("state %s before its expiry", got)
+	}
+	s.clock.Advance(time.Microsecond)
 	if got := s.State(c); got != metastore.ChannelExpired {
 		t.Errorf("state %s at its expiry", got)
 	}
+	if c, err = s.Close(t.Context(), c.ID); err != nil || s.State(c) != metastore.ChannelClosed {
+		t.Errorf("closed when expired: %s, %v", s.State(c), err)
+	}
+}
+
+func TestDeposit(t *testing.T) {
+	ctx := t.Context()
+	s := newShop(t)
+	c := s.open("", 1)
+	idem := &metastore.Idempotency{Scope: "deposit", Key: "k"}
+	for range 2 {
+		got, err := s.Deposit(ctx, c.ID, 11, idem)
+		if err != nil || got.Deposit != 1_011 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	s.unchanged(c.ID, metastore.ErrIdempotencyReuse, func() error {
+		_, err := s.Deposit(ctx, c.ID, 12, &metastore.Idempotency{Scope: "deposit", Key: "k", Hash: [32]byte{1}})
+		return err
+	})
+	s.unchanged(c.ID, metastore.ErrAmount, func() error {
+		_, err := s.Deposit(ctx, c.ID, math.MaxInt64-1_010, nil)
+		return err
+	})
+	if got, err := s.Deposit(ctx, c.ID, math.MaxInt64-1_011, nil); err != nil || got.Deposit != math.MaxInt64 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := s.Deposit(ctx, "unknown", 1, nil); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("into an unknown channel: %v", err)
+	}
+}
+
+func TestCloseTellsWhatIsLeft(t *testing.T) {
+	ctx := t.Context()
+	s := newShop(t)
+	payer := newPayer(t, 1)
+	c := s.open(payer.address(), 1)
+	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 10)})
+	if err := s.Settle(ctx, s.Ledger()); err != nil {
+		t.Fatal(err)
+	}
+	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 2, 17)})
+	closed, err := s.Close(ctx, c.ID)
+	if err != nil || closed.Accepted != 17 || closed.Settled != 10 || closed.Credit != 2 || !closed.Closed.Equal(s.clock.Now()) {
+		t.Fatalf("%+v, %v", closed, err)
+	}
+	s.clock.Advance(time.Second)
+	again, err := s.Close(ctx, c.ID)
+	if err != nil || !reflect.DeepEqual(again, closed) {
+		t.Errorf("%+v, %v, want %+v", again, err, closed)
+	}
+	if _, err := s.Close(ctx, "unknown"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("an unknown channel: %v", err)
+	}
+	// What was accepted is still collected.
+	if err := s.Settle(ctx, s.Ledger()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.channel(c.ID); got.Settled != 17 {
+		t.Errorf("%d of 17 are settled after the close", got.Settled)
+	}
+	s.audit()
 }

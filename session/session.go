@@ -49,6 +49,13 @@ func New(meta metastore.Sessions, opt Options) *Service {
 	return &Service{meta: meta, opt: opt}
 }
 
+// TTL is how long a session lives.
+func (s *Service) TTL() time.Duration { return s.opt.TTL }
+
+// Granted is the number of chunksets of a session that is not paid for, 0 when
+// every session must be.
+func (s *Service) Granted() int64 { return s.opt.Grant }
+
 // Grant creates a session that is not paid for and returns it, or, when idem
 // was seen before, the session as it was first returned. idem may be nil.
 // ErrPaymentRequired, metastore.ErrIdempotencyReuse.
@@ -70,10 +77,26 @@ func (s *Service) Get(ctx context.Context, id string) (metastore.Session, error)
 	return s.meta.Session(ctx, id)
 }
 
-// Use takes exactly one chunkset and returns the session as it then is. With N
-// left and any number of uses at once, exactly N succeed. When idem was seen
-// before, nothing is taken and the first answer returned. idem may be nil.
-// metastore.ErrNotFound, ErrExpired, ErrExhausted, ErrIdempotencyReuse.
-func (s *Service) Use(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
-	return s.meta.UseSession(ctx, id, idem)
+// Live reports why a session cannot be used: metastore.ErrNotFound, ErrExpired.
+func (s *Service) Live(ctx context.Context, id string) error {
+	found, err := s.meta.Session(ctx, id)
+	if err == nil && !found.Expires.After(s.opt.Now()) {
+		err = metastore.ErrExpired
+	}
+	return err
+}
+
+// Use takes exactly n chunksets, at least 1, or none, and returns the session as
+// it then is. With N left and any number of uses at once, no more than N are
+// ever taken. When idem was seen before, nothing is taken and the first answer
+// returned. idem may be nil. metastore.ErrNotFound, ErrExpired, ErrExhausted
+// (with the session as it is), ErrIdempotencyReuse.
+func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	return s.meta.UseSession(ctx, id, n, idem)
+}
+
+// Return gives n chunksets back that were used and of which nothing was served.
+// request names this return: repeated, it has no effect. metastore.ErrNotFound.
+func (s *Service) Return(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
+	return s.meta.ReturnChunksets(ctx, id, n, request)
 }

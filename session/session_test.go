@@ -3,7 +3,9 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,65 +15,266 @@ import (
 	"sluice/session"
 )
 
-// newService gives a Service over a real store, and the clock of both.
-func newService(t *testing.T, opt session.Options) (*session.Service, *atomic.Int64) {
+// clock moves only when it is told to.
+type clock struct{ nanos atomic.Int64 }
+
+func (c *clock) Now() time.Time          { return time.Unix(0, c.nanos.Load()).UTC() }
+func (c *clock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
+
+// newServices gives Services over handles of their own on one real store, and
+// the clock of all of them.
+func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, *clock) {
 	t.Helper()
-	clock := &atomic.Int64{}
-	clock.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
-	opt.Now = func() time.Time { return time.Unix(0, clock.Load()) }
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: opt.Now})
+	c := &clock{}
+	c.nanos.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
+	opt.Now = c.Now
+	path := filepath.Join(t.TempDir(), "meta.db")
+	var services []*session.Service
+	for range n {
+		meta, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: opt.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			found, err := meta.Audit(context.Background()) // the test's context has ended
+			if err = errors.Join(err, meta.Close()); err != nil || len(found) > 0 {
+				t.Errorf("at the end: %q, %v", found, err)
+			}
+		})
+		services = append(services, session.New(meta, opt))
+	}
+	return services, c
+}
+
+func newService(t *testing.T, opt session.Options) (*session.Service, *clock) {
+	t.Helper()
+	services, c := newServices(t, 1, opt)
+	return services[0], c
+}
+
+func grant(t *testing.T, s *session.Service) metastore.Session {
+	t.Helper()
+	made, err := s.Grant(t.Context(), "me", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return session.New(meta, opt), clock
+	return made
 }
 
-func TestSessionExpiresAfter30Days(t *testing.T) {
-	ctx := context.Background()
-	s, clock := newService(t, session.Options{Grant: session.DefaultGrant})
-	made, err := s.Grant(ctx, "me", nil)
-	if err != nil || made.Left != 1_000 || made.Total != 1_000 || made.UserIdentity != "me" {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	clock.Add(int64(30*24*time.Hour) - 1_000)
-	if used, err := s.Use(ctx, made.ID, nil); err != nil || used.Left != 999 {
-		t.Errorf("just before: %+v, %v", used, err)
-	}
-	clock.Add(1_000)
-	if _, err := s.Use(ctx, made.ID, nil); !errors.Is(err, metastore.ErrExpired) {
-		t.Errorf("at its expiry: %v", err)
-	}
-	if got, err := s.Get(ctx, made.ID); err != nil || got.Left != 999 {
-		t.Errorf("it is still remembered: %+v, %v", got, err)
-	}
-	clock.Add(int64(metastore.SessionMemory))
-	if _, err := s.Get(ctx, made.ID); !errors.Is(err, metastore.ErrNotFound) {
-		t.Errorf("30 days later: %v", err)
+// check fails the test unless the session has so many left and used.
+func check(t *testing.T, got metastore.Session, err error, left, used int64) {
+	t.Helper()
+	if err != nil || got.Left != left || got.Used != used || got.Total != left+used {
+		t.Errorf("%+v, %v, want %d left and %d used", got, err, left, used)
 	}
 }
+
+func TestGrant(t *testing.T) {
+	s, c := newService(t, session.Options{Grant: session.DefaultGrant})
+	got := grant(t, s)
+	want := metastore.Session{
+		ID: got.ID, UserIdentity: "me", Total: 1_000, Left: 1_000, Created: c.Now(), Expires: c.Now().Add(session.DefaultTTL),
+	}
+	if got.ID == "" || got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if found, err := s.Get(t.Context(), got.ID); err != nil || found != want {
+		t.Errorf("%+v, %v, want %+v", found, err, want)
+	}
+	if other := grant(t, s); other.ID == got.ID {
+		t.Error("two sessions are the same")
+	}
+}
+
+func TestSessionExpires(t *testing.T) {
+	for name, c := range map[string]struct{ set, lives time.Duration }{
+		"by default": {0, 30 * 24 * time.Hour},
+		"as set":     {time.Minute, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			s, clock := newService(t, session.Options{Grant: 10, TTL: c.set})
+			made := grant(t, s)
+			clock.Advance(c.lives - time.Microsecond)
+			used, err := s.Use(ctx, made.ID, 2, nil)
+			check(t, used, err, 8, 2)
+			if err := s.Live(ctx, made.ID); err != nil {
+				t.Errorf("just before: %v", err)
+			}
+			clock.Advance(time.Microsecond)
+			if _, err := s.Use(ctx, made.ID, 1, nil); !errors.Is(err, metastore.ErrExpired) {
+				t.Errorf("at its expiry: %v", err)
+			}
+			if err := s.Live(ctx, made.ID); !errors.Is(err, metastore.ErrExpired) {
+				t.Errorf("at its expiry: %v", err)
+			}
+			got, err := s.Get(ctx, made.ID)
+			check(t, got, err, 8, 2)
+			// What was not served comes back nevertheless.
+			got, err = s.Return(ctx, made.ID, 1, "r")
+			check(t, got, err, 9, 1)
+			clock.Advance(metastore.SessionMemory)
+			for what, err := range map[string]error{
+				"get":    second(s.Get(ctx, made.ID)),
+				"live":   s.Live(ctx, made.ID),
+				"use":    second(s.Use(ctx, made.ID, 1, nil)),
+				"return": second(s.Return(ctx, made.ID, 1, "s")),
+			} {
+				if !errors.Is(err, metastore.ErrNotFound) {
+					t.Errorf("%s when it is forgotten: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+func second(_ metastore.Session, err error) error { return err }
 
 func TestSessionsMustBePaidForWhereNoneAreGranted(t *testing.T) {
 	s, _ := newService(t, session.Options{})
-	if _, err := s.Grant(context.Background(), "", nil); !errors.Is(err, session.ErrPaymentRequired) {
+	if _, err := s.Grant(t.Context(), "", nil); !errors.Is(err, session.ErrPaymentRequired) {
 		t.Errorf("error %v, want %v", err, session.ErrPaymentRequired)
 	}
 }
 
 func TestRepeatedGrantIsOneSession(t *testing.T) {
-	ctx := context.Background()
 	s, _ := newService(t, session.Options{Grant: 5})
 	idem := &metastore.Idempotency{Scope: "s", Key: "k"}
-	first, err := s.Grant(ctx, "", idem)
+	first, err := s.Grant(t.Context(), "", idem)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.Grant(ctx, "", idem)
-	if err != nil || again.ID != first.ID {
-		t.Errorf("%+v, %v, want session %s", again, err, first.ID)
+	again, err := s.Grant(t.Context(), "", idem)
+	if err != nil || again != first {
+		t.Errorf("%+v, %v, want %+v", again, err, first)
 	}
+	if _, err := s.Grant(t.Context(), "", &metastore.Idempotency{Scope: "s", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, metastore.ErrIdempotencyReuse) {
+		t.Errorf("another request: %v", err)
+	}
+}
+
+func TestUseTakesAllOrNothing(t *testing.T) {
+	ctx := t.Context()
+	for name, key := range map[string]func(string) *metastore.Idempotency{
+		"plain":    func(string) *metastore.Idempotency { return nil },
+		"with key": func(k string) *metastore.Idempotency { return &metastore.Idempotency{Scope: "use", Key: k} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newService(t, session.Options{Grant: 10})
+			made := grant(t, s)
+			got, err := s.Use(ctx, made.ID, 7, key("a"))
+			check(t, got, err, 3, 7)
+			got, err = s.Use(ctx, made.ID, 4, key("b"))
+			if !errors.Is(err, metastore.ErrExhausted) {
+				t.Errorf("4 of 3: %v", err)
+			}
+			check(t, got, nil, 3, 7) // it comes beside the error
+			got, err = s.Use(ctx, made.ID, 3, key("b"))
+			check(t, got, err, 0, 10)
+			got, err = s.Use(ctx, made.ID, 1, key("c"))
+			if !errors.Is(err, metastore.ErrExhausted) {
+				t.Errorf("1 of 0: %v", err)
+			}
+			check(t, got, nil, 0, 10)
+			for _, n := range []int64{0, -1, -1 << 63} {
+				if _, err := s.Use(ctx, made.ID, n, key("d")); err == nil {
+					t.Errorf("%d were used", n)
+				}
+			}
+			if _, err := s.Use(ctx, "unknown", 1, key("e")); !errors.Is(err, metastore.ErrNotFound) {
+				t.Errorf("of an unknown session: %v", err)
+			}
+			got, err = s.Get(ctx, made.ID)
+			check(t, got, err, 0, 10)
+		})
+	}
+}
+
+func TestRepeatedUseTakesOnce(t *testing.T) {
+	ctx := t.Context()
+	s, clock := newService(t, session.Options{Grant: 10})
+	made := grant(t, s)
+	idem := &metastore.Idempotency{Scope: "use", Key: "k"}
+	for range 3 {
+		got, err := s.Use(ctx, made.ID, 4, idem)
+		check(t, got, err, 6, 4)
+	}
+	if _, err := s.Use(ctx, made.ID, 4, &metastore.Idempotency{Scope: "use", Key: "k", Hash: [32]byte{1}}); !errors.Is(err, metastore.ErrIdempotencyReuse) {
+		t.Errorf("another request: %v", err)
+	}
+	got, err := s.Use(ctx, made.ID, 5, nil)
+	check(t, got, err, 1, 9)
+	got, err = s.Use(ctx, made.ID, 4, idem) // the first answer, not today's
+	check(t, got, err, 6, 4)
+	clock.Advance(metastore.IdempotencyMemory)
+	if _, err := s.Use(ctx, made.ID, 4, idem); !errors.Is(err, metastore.ErrExhausted) {
+		t.Errorf("a day later it is a new use: %v", err)
+	}
+}
+
+func TestReturnCountsOnce(t *testing.T) {
+	ctx := t.Context()
+	s, _ := newService(t, session.Options{Grant: 10})
+	made := grant(t, s)
+	got, err := s.Use(ctx, made.ID, 9, nil)
+	check(t, got, err, 1, 9)
+	for _, step := range []struct {
+		request       string
+		n, left, used int64
+	}{{"a", 4, 5, 5}, {"a", 4, 5, 5}, {"b", 4, 9, 1}, {"a", 4, 9, 1}} {
+		got, err = s.Return(ctx, made.ID, step.n, step.request)
+		check(t, got, err, step.left, step.used)
+	}
+	for _, n := range []int64{2, 0, -1, -1 << 63, 1<<63 - 1} {
+		if _, err := s.Return(ctx, made.ID, n, "c"); err == nil {
+			t.Errorf("%d came back of 1", n)
+		}
+	}
+	got, err = s.Return(ctx, made.ID, 1, "c") // what was refused was not remembered
+	check(t, got, err, 10, 0)
+	// Another session's returns are its own.
+	other := grant(t, s)
+	if _, err := s.Use(ctx, other.ID, 5, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err = s.Return(ctx, other.ID, 5, "a")
+	check(t, got, err, 10, 0)
+}
+
+// TestUsesAtOnce: of 200 uses at once of a session of 100, over two handles,
+// exactly 100 succeed, each with a count of its own.
+func TestUsesAtOnce(t *testing.T) {
+	services, _ := newServices(t, 2, session.Options{Grant: 100})
+	made := grant(t, services[0])
+	got, errs := make([]metastore.Session, 200), make([]error, 200)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range got {
+		var idem *metastore.Idempotency
+		if i%5 == 0 { // these take another way through the store
+			idem = &metastore.Idempotency{Scope: "use", Key: fmt.Sprint(i)}
+		}
+		wg.Go(func() {
+			<-start
+			got[i], errs[i] = services[i%2].Use(t.Context(), made.ID, 1, idem)
+		})
+	}
+	close(start)
+	wg.Wait()
+	seen := map[int64]bool{}
+	for i, err := range errs {
+		switch {
+		case err == nil && !seen[got[i].Left] && got[i].Left >= 0 && got[i].Left < 100:
+			seen[got[i].Left] = true
+		case err == nil:
+			t.Errorf("use %d: %+v was told to another", i, got[i])
+		case !errors.Is(err, metastore.ErrExhausted):
+			t.Errorf("use %d: %v", i, err)
+		}
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d uses succeeded, want 100", len(seen))
+	}
+	now, err := services[1].Get(t.Context(), made.ID)
+	check(t, now, err, 0, 100)
 }

@@ -36,12 +36,18 @@ const (
 
 // Names of the headers that are not standard ones.
 const (
-	HeaderRequestID      = "X-Request-Id"
-	HeaderChunksetsLeft  = "Chunksets-Left"
-	HeaderBlobExpires    = "Blob-Expires"
-	HeaderIdempotencyKey = "Idempotency-Key"
-	HeaderContentDigest  = "Content-Digest"
-	HeaderReprDigest     = "Repr-Digest"
+	HeaderRequestID         = "X-Request-Id"
+	HeaderChunksetsLeft     = "Chunksets-Left"
+	HeaderSessionID         = "Session-Id"
+	HeaderMicropayment      = "X-Shelby-Micropayment"
+	HeaderMaxChunksets      = "Max-Chunksets"
+	HeaderChunksetsCharged  = "Chunksets-Charged"
+	HeaderChunksetsRequired = "Chunksets-Required"
+	HeaderChunksetPrice     = "Chunkset-Price"
+	HeaderBlobExpires       = "Blob-Expires"
+	HeaderIdempotencyKey    = "Idempotency-Key"
+	HeaderContentDigest     = "Content-Digest"
+	HeaderReprDigest        = "Repr-Digest"
 )
 
 // Blob is an entry of a listing.
@@ -151,6 +157,7 @@ type Channel struct {
 	Unsettled        string           `json:"unsettled"`
 	SequenceNumber   string           `json:"sequenceNumber"`
 	State            string           `json:"state"`
+	Refund           string           `json:"refund,omitempty"` // of the deposit, once closed: what was not accepted
 	Created          time.Time        `json:"created"`
 	Expires          time.Time        `json:"expires"`
 	Sessions         []ChannelSession `json:"sessions"`

@@ -34,6 +34,10 @@ func (s *drainingServer) start(listeners []net.Listener) <-chan error {
 	return failed
 }
 
+// cutTime is how long requests that were cut may take to put things in order:
+// what was paid and not served goes back.
+const cutTime = 5 * time.Second
+
 // drain lets running requests end: no new ones are taken, and what still runs
 // at the deadline or at a further signal is cut, which is an error.
 func (s *drainingServer) drain(deadline time.Duration, signals <-chan os.Signal) error {
@@ -43,13 +47,17 @@ func (s *drainingServer) drain(deadline time.Duration, signals <-chan os.Signal)
 
 	drained := make(chan error, 1)
 	go func() { drained <- s.http.Shutdown(ctx) }()
+	var cause error
 	select {
 	case err := <-drained:
-		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("stopped after %s before all requests had ended", deadline)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return err
 		}
-		return err
+		cause = fmt.Errorf("stopped after %s before all requests had ended", deadline)
 	case <-signals:
-		return errStopped
+		cause = errStopped
 	}
+	cut, cancel := context.WithTimeout(context.Background(), cutTime)
+	defer cancel()
+	return errors.Join(cause, s.http.Close(), s.api.Wait(cut))
 }

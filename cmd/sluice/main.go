@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/paychan"
 )
 
 func main() {
@@ -27,14 +29,10 @@ type commands struct {
 func run(args []string, stdout, stderr io.Writer) int {
 	var cmds commands
 	exit := -1
-	parser, err := kong.New(&cmds,
-		kong.Name("sluice"),
-		kong.Description("Stores blobs, serves any byte range of them, and meters the reads."),
-		kong.DefaultEnvars("SLUICE"),
+	parser, err := kong.New(&cmds, append(parserOptions(),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-	)
+	)...)
 	if err != nil {
 		return fail(stderr, err)
 	}
@@ -49,6 +47,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, err)
 	}
 	return 0
+}
+
+// parserOptions are how the command line, the environment and the
+// configuration file are read.
+func parserOptions() []kong.Option {
+	return []kong.Option{
+		kong.Name("sluice"),
+		kong.Description("Stores blobs, serves any byte range of them, and meters the reads."),
+		kong.DefaultEnvars("SLUICE"),
+		kong.Configuration(readConfig),
+		kong.Vars{"asset": paychan.DefaultAsset, "module": paychan.DefaultModule},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	}
 }
 
 // console is where a command writes.

@@ -8,14 +8,17 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 
 	"sluice/blob"
 	"sluice/httpapi"
 	"sluice/metastore"
+	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/session"
+	"sluice/wire"
 )
 
 type serveCommand struct {
@@ -41,7 +44,11 @@ func (c *serveCommand) Run(console *console) error {
 		VerifyTTL:       c.VerifyTTL,
 		AllowLargeSweep: c.AllowLargeSweep,
 	})
-	api, err := c.newAPI(ctx, stores, blobs, log)
+	channels, payment, err := c.newChannels(ctx, stores)
+	if err != nil {
+		return errors.Join(err, stores.Close())
+	}
+	api, err := c.newAPI(stores, blobs, channels, payment, log)
 	if err != nil {
 		return errors.Join(err, stores.Close())
 	}
@@ -50,9 +57,9 @@ func (c *serveCommand) Run(console *console) error {
 		return errors.Join(err, stores.Close())
 	}
 	var background sync.WaitGroup
-	background.Go(func() {
-		blobs.Run(ctx, func(task string, err error) { log.Error("background task failed", "task", task, "error", err) })
-	})
+	report := func(task string, err error) { log.Error("background task failed", "task", task, "error", err) }
+	background.Go(func() { blobs.Run(ctx, report) })
+	background.Go(func() { channels.Run(ctx, channels.Ledger(), report) })
 	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api, log)}
 	failed := server.start(listeners)
 
@@ -79,22 +86,19 @@ func (c *serveCommand) Run(console *console) error {
 }
 
 // newAPI puts the services behind the HTTP interface.
-func (c *serveCommand) newAPI(ctx context.Context, stores *stores, blobs *blob.Service, log *slog.Logger) (*httpapi.Server, error) {
-	receiver, err := receiverOf(ctx, stores.meta)
-	if err != nil {
-		return nil, err
+func (c *serveCommand) newAPI(stores *stores, blobs *blob.Service, channels *paychan.Service, payment wire.Payment, log *slog.Logger) (*httpapi.Server, error) {
+	grant := int64(session.DefaultGrant)
+	if c.Reads == string(httpapi.ReadsPaid) {
+		grant = 0
 	}
 	return httpapi.New(httpapi.Config{
-		Version:  version(),
-		BasePath: c.BasePath,
-		Blobs:    blobs,
-		Sessions: session.New(stores.meta, session.Options{Grant: session.DefaultGrant}),
-		Channels: paychan.New(stores.meta, paychan.Options{
-			Receiver: receiver,
-			Asset:    paychan.DefaultAsset,
-			Deposit:  paychan.DefaultDeposit,
-		}),
-		Receiver:      receiver,
+		Version:       version(),
+		BasePath:      c.BasePath,
+		Blobs:         blobs,
+		Sessions:      session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL}),
+		Channels:      channels,
+		Reads:         httpapi.Reads(c.Reads),
+		Payment:       payment,
 		AllowedHosts:  c.AllowedHosts,
 		CORSOrigins:   c.CORSOrigins,
 		OpenToNetwork: c.OpenToNetwork,
@@ -103,9 +107,41 @@ func (c *serveCommand) newAPI(ctx context.Context, stores *stores, blobs *blob.S
 	})
 }
 
-// receiverOf gives the address that this instance is paid at; one is made at
-// the first start.
-func receiverOf(ctx context.Context, facts metastore.Facts) (string, error) {
+// newChannels gives the channels of this instance, and what is published of how
+// they are paid.
+func (c *serveCommand) newChannels(ctx context.Context, stores *stores) (*paychan.Service, wire.Payment, error) {
+	receiver, err := c.receiver(ctx, stores.meta)
+	if err != nil {
+		return nil, wire.Payment{}, err
+	}
+	opt := paychan.Options{
+		TTL:            c.ChannelTTL,
+		SessionTTL:     c.SessionTTL,
+		Receiver:       receiver,
+		Asset:          canonical(c.Asset),
+		Module:         canonical(c.MicropaymentModule),
+		ChainID:        c.ChainID,
+		Price:          c.ChunksetPrice,
+		Deposit:        paychan.DefaultDeposit,
+		UnsettledLimit: c.UnsettledLimit,
+	}
+	channels, err := paychan.New(stores.meta, opt)
+	return channels, wire.Payment{
+		Receiver:       opt.Receiver,
+		Asset:          opt.Asset,
+		Module:         opt.Module,
+		ChainID:        int(opt.ChainID),
+		ChunksetPrice:  strconv.FormatInt(opt.Price, 10),
+		UnsettledLimit: strconv.FormatInt(opt.UnsettledLimit, 10),
+	}, err
+}
+
+// receiver gives the address that this instance is paid at: the one that was
+// configured, or one that was made at the first start.
+func (c *serveCommand) receiver(ctx context.Context, facts metastore.Facts) (string, error) {
+	if c.Receiver != "" {
+		return canonical(c.Receiver), nil
+	}
 	const fact = "receiver"
 	receiver, err := facts.Fact(ctx, fact)
 	if !errors.Is(err, metastore.ErrNotFound) {
@@ -113,6 +149,15 @@ func receiverOf(ctx context.Context, facts metastore.Facts) (string, error) {
 	}
 	receiver = paychan.NewReceiver()
 	return receiver, facts.SetFact(ctx, fact, receiver)
+}
+
+// canonical gives the one spelling of an address that Validate has accepted.
+func canonical(address string) string {
+	a, err := micropay.ParseAddress(address)
+	if err != nil {
+		return address
+	}
+	return a.String()
 }
 
 // url is where a client on this machine finds the service.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up what the tests need from outside: the npm packages of e2e/client,
-# strace and Chromium. It does only what is missing, never fails, and says
+# strace, Chromium and nginx. It does only what is missing, never fails, and says
 # loudly at the end what it could not set up; see testenv.go for what the tests
 # make of that.
 set -u
@@ -42,6 +42,11 @@ need strace strace
 need node nodejs
 need npm npm
 command -v google-chrome >/dev/null || command -v chromium-browser >/dev/null || need chromium chromium
+if ! command -v nginx >/dev/null && [ ! -x /usr/sbin/nginx ]; then
+  need nginx nginx-light
+  # The test runs its own; the service that comes with the package has no use.
+  { command -v systemctl >/dev/null && systemctl disable --now nginx; } >/dev/null 2>&1
+fi
 (npm_packages) || missing+=("the npm packages of e2e/client (npm ci failed)")
 
 if [ ${#missing[@]} -gt 0 ]; then

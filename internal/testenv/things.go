@@ -23,6 +23,9 @@ func check(thing Thing) error {
 		}
 		_, err := ChromiumPath()
 		return err
+	case Nginx:
+		_, err := NginxPath()
+		return err
 	case RootMount:
 		return checkRootMount()
 	case Port9090:
@@ -79,6 +82,16 @@ func ChromiumPath() (string, error) {
 		}
 	}
 	return "", errors.New("no chromium, chromium-browser or google-chrome in PATH")
+}
+
+// NginxPath finds an nginx, also where only root looks for programs.
+func NginxPath() (string, error) {
+	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("no nginx in PATH or /usr/sbin")
 }
 
 // checkPort9090 wants the port of the local development instance to be free.

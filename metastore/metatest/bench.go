@@ -25,6 +25,7 @@ func Bench(b *testing.B, newHarness func(testing.TB) *Harness) {
 		at("use-one-session", func(p *bench) func(int) error { return useSessions(p, 1) })
 		at("use-64-sessions", func(p *bench) func(int) error { return useSessions(p, 64) })
 		at("use-10000-sessions", func(p *bench) func(int) error { return useSessions(p, 10_000) })
+		at("read-paid-64-channels", payReads)
 		at("blob-lookup", blobLookup)
 	}
 	for name, setUp := range map[string]func(*bench) func(int) error{
@@ -126,7 +127,36 @@ func useSessions(b *bench, n int) func(int) error {
 		return err
 	})
 	return func(i int) error {
-		_, err := b.store.UseSession(b.ctx, id(i*7919%n), nil)
+		_, err := b.store.UseSession(b.ctx, id(i*7919%n), 1, nil)
+		return err
+	}
+}
+
+// payReads pays over 64 channels, one payment at a time on each.
+func payReads(b *bench) func(int) error {
+	type payer struct {
+		sync.Mutex
+		metastore.Payment
+	}
+	payers := make([]payer, 64)
+	b.fill(len(payers), func(i int) error {
+		payers[i].Payment = metastore.Payment{
+			Sender: fmt.Sprint("sender", i), Receiver: "receiver", Asset: "asset", Proof: make([]byte, 371),
+			Expires: b.clock.Now().Add(time.Minute), UnsettledLimit: 1 << 62,
+		}
+		_, err := b.store.OpenChannel(b.ctx, metastore.Channel{
+			ID: fmt.Sprint("channel", i), Sender: payers[i].Sender, Receiver: "receiver", Asset: "asset",
+			Deposit: 1 << 62, Expires: b.clock.Now().Add(time.Hour),
+		}, nil)
+		return err
+	})
+	return func(i int) error {
+		p := &payers[i%len(payers)]
+		p.Lock()
+		defer p.Unlock()
+		p.Sequence++
+		p.Amount += 4
+		_, err := b.store.PayRead(b.ctx, metastore.Read{Payment: p.Payment, Price: 2, Count: 2})
 		return err
 	}
 }

@@ -13,6 +13,11 @@ func channelChecks() []Check {
 		check("channels/open", channelOpen),
 		check("channels/parties", channelParties),
 		check("channels/racing", channelRacing),
+		check("channels/find", channelFind),
+		check("channels/deposit", channelDeposit),
+		check("channels/racing-deposits", channelRacingDeposits),
+		check("channels/close", channelClose),
+		check("channels/sessions", channelSessions),
 	}
 }
 
@@ -23,6 +28,8 @@ func channelOpen(p *probe) {
 	}
 	want := in
 	want.Created, want.Expires = p.clock.Now(), p.clock.Now().Add(time.Hour)
+	// These are kept by the store, whatever the caller says.
+	in.Accepted, in.Sequence, in.Proof, in.Credit, in.Settled, in.Closed = 5, 6, []byte("proof"), 7, 8, p.clock.Now()
 	got, err := p.store.OpenChannel(p.ctx, in, nil)
 	p.ok(err, "open")
 	p.equal(got, want, "opened channel")
@@ -88,4 +95,131 @@ func channelRacing(p *probe) {
 		}
 		p.must(won == 1, "%d of 8 racing opens of one channel succeeded", won)
 	}
+}
+
+func channelFind(p *probe) {
+	bound := p.channel("bound", "s", 10)
+	open := p.channel("open", "", 10)
+	for _, c := range []struct {
+		sender string
+		of     metastore.Channel
+		found  bool
+	}{{"s", bound, true}, {"t", bound, false}, {"", bound, false}, {"s", open, true}, {"t", open, true}} {
+		got, err := p.store.FindChannel(p.ctx, c.sender, c.of.Receiver, c.of.Asset, c.of.PaymentChannelID)
+		if c.found {
+			p.ok(err, "find the %s channel for %q", c.of.ID, c.sender)
+			p.equal(got, c.of, "channel of %q", c.sender)
+		} else {
+			p.is(err, metastore.ErrNoChannel, "find the %s channel for %q", c.of.ID, c.sender)
+		}
+	}
+	_, err := p.store.FindChannel(p.ctx, "s", "other", bound.Asset, bound.PaymentChannelID)
+	p.is(err, metastore.ErrNoChannel, "another receiver")
+	_, err = p.store.FindChannel(p.ctx, "s", bound.Receiver, "other", bound.PaymentChannelID)
+	p.is(err, metastore.ErrNoChannel, "another asset")
+	_, err = p.store.FindChannel(p.ctx, "s", bound.Receiver, bound.Asset, bound.PaymentChannelID+100)
+	p.is(err, metastore.ErrNoChannel, "another number")
+}
+
+func channelDeposit(p *probe) {
+	want := p.channel("channel", "s", 10)
+	want.Deposit = 15
+	first, err := p.store.AddDeposit(p.ctx, "channel", 5, idem("deposit", "k"))
+	p.ok(err, "deposit")
+	p.equal(first, want, "channel after a deposit")
+	want.Deposit = 1<<63 - 1
+	got, err := p.store.AddDeposit(p.ctx, "channel", 1<<63-1-15, nil)
+	p.ok(err, "deposit of all that fits")
+	p.equal(got, want, "channel after a deposit of all that fits")
+	again, err := p.store.AddDeposit(p.ctx, "channel", 5, idem("deposit", "k"))
+	p.ok(err, "replay")
+	p.equal(again, first, "replay")
+	p.refused("channel", metastore.ErrAmount, "one unit too many", func() error {
+		_, err := p.store.AddDeposit(p.ctx, "channel", 1, nil)
+		return err
+	})
+	p.refused("channel", errAny, "a negative deposit", func() error {
+		_, err := p.store.AddDeposit(p.ctx, "channel", -1, nil)
+		return err
+	})
+	_, err = p.store.AddDeposit(p.ctx, "channe", 1, nil)
+	p.is(err, metastore.ErrNotFound, "deposit to an unknown channel")
+	p.reopen()
+	p.equal(p.getChannel("channel"), want, "channel after a reopen")
+
+	p.channel("expires", "s", 10)
+	p.channel("closed", "s", 10)
+	_, err = p.store.CloseChannel(p.ctx, "closed")
+	p.ok(err, "close")
+	p.clock.Advance(channelLife)
+	for id, want := range map[string]error{"expires": metastore.ErrChannelExpired, "closed": metastore.ErrChannelClosed} {
+		p.refused(id, want, "deposit to a channel that is over", func() error {
+			_, err := p.store.AddDeposit(p.ctx, id, 1, nil)
+			return err
+		})
+	}
+}
+
+// channelRacingDeposits adds nearly half of all that fits, from many sides.
+func channelRacingDeposits(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	p.channel("channel", "s", 1)
+	const amount = (1<<63 - 2) / 2
+	errs := race(8, func(i int) error {
+		_, err := handles[i%2].AddDeposit(p.ctx, "channel", amount, nil)
+		return err
+	})
+	p.won(errs, 2, metastore.ErrAmount)
+	p.must(p.getChannel("channel").Deposit == 1+2*amount, "the deposit is %d", p.getChannel("channel").Deposit)
+}
+
+func channelClose(p *probe) {
+	want := p.channel("channel", "s", 10)
+	late := p.channel("late", "s", 10)
+	p.clock.Advance(time.Minute)
+	want.Closed = p.clock.Now()
+	for range 3 {
+		got, err := p.store.CloseChannel(p.ctx, "channel")
+		p.ok(err, "close")
+		p.equal(got, want, "closed channel")
+		p.clock.Advance(time.Minute)
+		p.reopen()
+	}
+	p.clock.Advance(channelLife)
+	got := p.getChannel("channel")
+	p.must(got.State(p.clock.Now()) == metastore.ChannelClosed, "a closed channel became %s", got.State(p.clock.Now()))
+	p.must(late.State(p.clock.Now()) == metastore.ChannelExpired, "the other channel is %s", late.State(p.clock.Now()))
+	late.Closed = p.clock.Now()
+	got, err := p.store.CloseChannel(p.ctx, "late")
+	p.ok(err, "close of an expired channel")
+	p.equal(got, late, "closed after its expiry")
+	_, err = p.store.CloseChannel(p.ctx, "channe")
+	p.is(err, metastore.ErrNotFound, "close of an unknown channel")
+}
+
+func channelSessions(p *probe) {
+	c, other := p.channel("channel", "s", 1000), p.channel("other", "s", 1000)
+	p.session("granted", 5)
+	var want []metastore.Session
+	for i := range int64(5) {
+		want = append([]metastore.Session{p.buys(c, i, 10*(i+1), 1, fmt.Sprint("session", i))}, want...)
+		p.buys(other, i, 10*(i+1), 1, fmt.Sprint("other", i))
+		p.clock.Advance(time.Second)
+	}
+	p.buysMore(other, 9, 60, 1, "session0")
+	p.buysMore(c, 9, 60, 1, "granted")
+	want[4].Total, want[4].Left = 20, 20
+	list := func(limit int, want []metastore.Session) {
+		got, err := p.store.ChannelSessions(p.ctx, "channel", limit)
+		p.ok(err, "sessions")
+		p.equal(got, want, "the newest %d sessions of a channel", limit)
+	}
+	list(100, want)
+	list(5, want)
+	list(2, want[:2])
+	p.clock.Advance(sessionLife + metastore.SessionMemory - 4*time.Second) // two of them are forgotten
+	list(100, want[:3])
+	p.purge()
+	list(100, want[:3])
+	p.audited()
 }

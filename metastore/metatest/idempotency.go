@@ -26,13 +26,13 @@ func idem(scope, key string) *metastore.Idempotency {
 
 func idempotentUse(p *probe) {
 	p.session("session", 10)
-	first, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	first, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use")
 	p.must(first.Left == 9, "%d left", first.Left)
-	_, err = p.store.UseSession(p.ctx, "session", nil)
+	_, err = p.store.UseSession(p.ctx, "session", 1, nil)
 	p.ok(err, "use without a key")
 	for range 3 {
-		again, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+		again, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 		p.ok(err, "replay")
 		p.equal(again, first, "replay")
 		p.must(p.left("session") == 8, "a replay took a chunkset: %d left", p.left("session"))
@@ -40,17 +40,17 @@ func idempotentUse(p *probe) {
 	}
 	// Scope and key are two strings, not one.
 	for i, k := range []*metastore.Idempotency{idem("s", "l"), idem("t", "k"), idem("sk", ""), idem("", "sk")} {
-		got, err := p.store.UseSession(p.ctx, "session", k)
+		got, err := p.store.UseSession(p.ctx, "session", 1, k)
 		p.ok(err, "use with another key")
 		p.must(got.Left == int64(7-i), "another scope or key was taken for the first: %d left", got.Left)
 	}
 	// The outcome stays when the session is used up, and expired.
 	for range 4 {
-		_, err = p.store.UseSession(p.ctx, "session", nil)
+		_, err = p.store.UseSession(p.ctx, "session", 1, nil)
 		p.ok(err, "use")
 	}
 	p.clock.Advance(2 * time.Hour)
-	again, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	again, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "replay on an empty and expired session")
 	p.equal(again, first, "replay on an empty and expired session")
 }
@@ -59,7 +59,7 @@ func idempotentCreate(p *probe) {
 	s := metastore.Session{ID: "one", UserIdentity: "0x1 é", Total: 5, Left: 5, Expires: p.clock.Now().Add(time.Hour)}
 	first, err := p.store.CreateSession(p.ctx, s, idem("s", "k"))
 	p.ok(err, "create")
-	_, err = p.store.UseSession(p.ctx, "one", nil)
+	_, err = p.store.UseSession(p.ctx, "one", 1, nil)
 	p.ok(err, "use")
 	p.clock.Advance(time.Minute)
 	s.ID = "two" // the caller makes a fresh id each time
@@ -91,11 +91,11 @@ func idempotentChannel(p *probe) {
 
 func idempotentHash(p *probe) {
 	p.session("session", 10)
-	_, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use")
 	other := idem("s", "k")
 	other.Hash[31] = 1
-	_, err = p.store.UseSession(p.ctx, "session", other)
+	_, err = p.store.UseSession(p.ctx, "session", 1, other)
 	p.is(err, metastore.ErrIdempotencyReuse, "use with the key of another request")
 	_, err = p.store.CreateSession(p.ctx, metastore.Session{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
 	p.is(err, metastore.ErrIdempotencyReuse, "create with the key of another request")
@@ -108,15 +108,15 @@ func idempotentHash(p *probe) {
 
 // idempotentFailure shows that only successes are remembered.
 func idempotentFailure(p *probe) {
-	_, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.is(err, metastore.ErrNotFound, "use of an unknown session")
 	p.session("empty", 0)
-	_, err = p.store.UseSession(p.ctx, "empty", idem("s", "k"))
+	_, err = p.store.UseSession(p.ctx, "empty", 1, idem("s", "k"))
 	p.is(err, metastore.ErrExhausted, "use of an empty session")
 	_, err = p.store.CreateSession(p.ctx, metastore.Session{ID: "empty", Expires: p.clock.Now().Add(time.Hour)}, idem("s", "k"))
 	p.is(err, metastore.ErrExists, "create of a session that exists")
 	p.session("session", 2)
-	got, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	got, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use after failures with the same key")
 	p.must(got.Left == 1, "%d left", got.Left)
 }
@@ -125,22 +125,23 @@ func idempotentMemory(p *probe) {
 	s, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 9, Left: 9, Expires: p.clock.Now().Add(1000 * time.Hour)}, nil)
 	p.ok(err, "create")
 	for round := range 3 {
-		first, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+		first, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 		p.ok(err, "use")
 		s.Left--
+		s.Used++
 		p.equal(first, s, "use in round %d", round)
 		p.clock.Advance(metastore.IdempotencyMemory - time.Microsecond)
-		again, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+		again, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 		p.ok(err, "replay at the end of the memory")
 		p.equal(again, first, "replay at the end of the memory")
 		p.clock.Advance(time.Microsecond)
 	}
 	other := idem("s", "k")
 	other.Hash[0] = 77
-	got, err := p.store.UseSession(p.ctx, "session", other)
+	got, err := p.store.UseSession(p.ctx, "session", 1, other)
 	p.ok(err, "a key after its memory may serve another request")
 	p.must(got.Left == s.Left-1, "%d left", got.Left)
-	_, err = p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	_, err = p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.is(err, metastore.ErrIdempotencyReuse, "the key now belongs to the other request")
 }
 
@@ -156,7 +157,7 @@ func idempotentRacing(p *probe) {
 		errs := race(2*n, func(i int) (err error) {
 			s := handles[i%2]
 			if i < n {
-				uses[i], err = s.UseSession(p.ctx, "session", key)
+				uses[i], err = s.UseSession(p.ctx, "session", 1, key)
 				return err
 			}
 			creates[i-n], err = s.CreateSession(p.ctx, metastore.Session{

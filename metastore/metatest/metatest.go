@@ -109,7 +109,8 @@ func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
-		idempotencyChecks(), channelChecks(), garbageChecks(), purgeChecks(), factChecks(), modelChecks(),
+		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(),
+		garbageChecks(), purgeChecks(), factChecks(), modelChecks(),
 	} {
 		all = append(all, group...)
 	}

@@ -15,13 +15,26 @@ import (
 )
 
 func modelChecks() []Check {
-	return []Check{check("model/history", modelHistory)}
+	return []Check{check("model/history", modelHistory), check("model/payments", modelPayments)}
 }
 
 // modelHistory plays random histories on two handles and compares every answer
 // with a simple model in memory. Each history has an account and ids to itself.
 func modelHistory(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
+	p.play(func(t *rapid.T, round int) error {
+		h := &history{p: p, handles: handles, model: newModel(fmt.Sprint("account", round))}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			if err := h.step(t); err != nil {
+				return err
+			}
+		}
+		return h.settle()
+	})
+}
+
+// play plays random histories, until one ends with an error.
+func (p *probe) play(one func(t *rapid.T, round int) error) {
 	round := 0
 	rec := &recorder{name: "model"}
 	done := make(chan struct{})
@@ -29,13 +42,7 @@ func modelHistory(p *probe) {
 		defer close(done)
 		rapid.Check(rec, func(t *rapid.T) {
 			round++
-			h := &history{p: p, handles: handles, model: newModel(fmt.Sprint("account", round))}
-			for range rapid.IntRange(1, 40).Draw(t, "steps") {
-				if err := h.step(t); err != nil {
-					t.Fatalf("%v", err)
-				}
-			}
-			if err := h.settle(); err != nil {
+			if err := one(t, round); err != nil {
 				t.Fatalf("%v", err)
 			}
 		})
@@ -384,7 +391,7 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 	if key != "" {
 		once = idem(id, key)
 	}
-	got, err := s.UseSession(ctx, id, once)
+	got, err := s.UseSession(ctx, id, 1, once)
 	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(metastore.IdempotencyMemory)) {
 		return differ("use replayed", got, o.outcome, err, nil)
 	}
@@ -398,6 +405,7 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 		return differ("use", nil, nil, err, metastore.ErrExhausted)
 	}
 	want.Left--
+	want.Used++
 	m.sessions[id] = want
 	if key != "" {
 		m.once[id+key] = modelOnce{outcome: want, at: now}

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // harness gives a harness over SQLite whose handles are broken by breakIt.
-func harness(tb testing.TB, breakIt func(metatest.Handle) metatest.Handle) *metatest.Harness {
+func harness(tb testing.TB, breakIt func(h metatest.Handle, path string) metatest.Handle) *metatest.Harness {
 	path := filepath.Join(tb.TempDir(), "meta.db")
 	clock := metatest.NewClock()
 	return metatest.NewHarness(clock, func() (metatest.Handle, error) {
@@ -25,13 +25,19 @@ func harness(tb testing.TB, breakIt func(metatest.Handle) metatest.Handle) *meta
 		if err != nil {
 			return nil, err
 		}
-		return breakIt(s), nil
+		return breakIt(s, path), nil
 	})
 }
 
-// TestBrokenStoresAreCaught runs single checks on stores that are broken on
-// purpose, and on the honest one.
-func TestBrokenStoresAreCaught(t *testing.T) {
+// mutant is a store that is broken on purpose. path is that of its database.
+type mutant struct {
+	name    string
+	breakIt func(h metatest.Handle, path string) metatest.Handle
+	caught  []string // by each of these checks
+}
+
+// catch runs single checks on broken stores, and on the honest one.
+func catch(t *testing.T, mutants []mutant) {
 	checks := map[string]metatest.Check{}
 	for _, c := range metatest.Checks() {
 		if _, twice := checks[c.Name]; twice {
@@ -39,26 +45,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		}
 		checks[c.Name] = c
 	}
-	for _, m := range []struct {
-		name    string
-		breakIt func(metatest.Handle) metatest.Handle
-		caught  []string // by each of these checks
-	}{
-		{"charges twice", func(h metatest.Handle) metatest.Handle { return chargesTwice{h} }, []string{"sessions/use", "sessions/racing-uses"}},
-		{"both get the last chunkset", func(h metatest.Handle) metatest.Handle { return losesCharge{h} }, []string{"sessions/last-chunkset", "sessions/racing-uses"}},
-		{"two creators win", func(h metatest.Handle) metatest.Handle { return asksBefore{h} }, []string{"blobs/racing-creators"}},
-		{"acknowledges before the commit", func(h metatest.Handle) metatest.Handle { return &writesLater{Handle: h} }, []string{"blobs/acknowledged"}},
-		{"re-sent part wins over complete", func(h metatest.Handle) metatest.Handle { return partWins{h} }, []string{"uploads/ended"}},
-		{"complete ignores the revision", func(h metatest.Handle) metatest.Handle { return anyRevision{h} }, []string{"uploads/revision"}},
-		{"ignores the idempotency key", func(h metatest.Handle) metatest.Handle { return noIdempotency{h} }, []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
-		{"forgets the request's hash", func(h metatest.Handle) metatest.Handle { return noHash{h} }, []string{"idempotency/hash"}},
-		{"complete forgets the guard", func(h metatest.Handle) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-guard"}},
-		{"listing skips a name at a page border", func(h metatest.Handle) metatest.Handle { return skips{h} }, []string{"list/pages", "list/random", "names/long"}},
-		{"overwrite loses the garbage", func(h metatest.Handle) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
-		{"cuts long names", func(h metatest.Handle) metatest.Handle { return cutsNames{h} }, []string{"names/long", "blobs/oversize"}},
-		{"takes stale extents", func(h metatest.Handle) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
-		{"charges for a cancelled call", func(h metatest.Handle) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
-	} {
+	for _, m := range mutants {
 		for _, name := range m.caught {
 			t.Run(m.name+"/"+name, func(t *testing.T) {
 				check, ok := checks[name]
@@ -75,7 +62,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 				}
 				t.Logf("caught: %v", err)
 
-				honest := harness(t, func(h metatest.Handle) metatest.Handle { return h })
+				honest := harness(t, func(h metatest.Handle, _ string) metatest.Handle { return h })
 				if err := errors.Join(check.Run(t.Context(), honest), honest.Close()); err != nil {
 					t.Fatalf("the honest store failed: %v", err)
 				}
@@ -84,14 +71,33 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	}
 }
 
+func TestBrokenStoresAreCaught(t *testing.T) {
+	catch(t, []mutant{
+		{"charges twice", func(h metatest.Handle, _ string) metatest.Handle { return chargesTwice{h} }, []string{"sessions/use", "sessions/racing-uses"}},
+		{"both get the last chunkset", func(h metatest.Handle, _ string) metatest.Handle { return losesCharge{h} }, []string{"sessions/last-chunkset", "sessions/racing-uses"}},
+		{"two creators win", func(h metatest.Handle, _ string) metatest.Handle { return asksBefore{h} }, []string{"blobs/racing-creators"}},
+		{"acknowledges before the commit", func(h metatest.Handle, _ string) metatest.Handle { return &writesLater{Handle: h} }, []string{"blobs/acknowledged"}},
+		{"re-sent part wins over complete", func(h metatest.Handle, _ string) metatest.Handle { return partWins{h} }, []string{"uploads/ended"}},
+		{"complete ignores the revision", func(h metatest.Handle, _ string) metatest.Handle { return anyRevision{h} }, []string{"uploads/revision"}},
+		{"ignores the idempotency key", func(h metatest.Handle, _ string) metatest.Handle { return noIdempotency{h} }, []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
+		{"forgets the request's hash", func(h metatest.Handle, _ string) metatest.Handle { return noHash{h} }, []string{"idempotency/hash"}},
+		{"complete forgets the guard", func(h metatest.Handle, _ string) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-guard"}},
+		{"listing skips a name at a page border", func(h metatest.Handle, _ string) metatest.Handle { return skips{h} }, []string{"list/pages", "list/random", "names/long"}},
+		{"overwrite loses the garbage", func(h metatest.Handle, _ string) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
+		{"cuts long names", func(h metatest.Handle, _ string) metatest.Handle { return cutsNames{h} }, []string{"names/long", "blobs/oversize"}},
+		{"takes stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
+		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
+	})
+}
+
 type chargesTwice struct{ metatest.Handle }
 
-func (s chargesTwice) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
-	out, err := s.Handle.UseSession(ctx, id, idem)
+func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	out, err := s.Handle.UseSession(ctx, id, n, idem)
 	if err != nil {
 		return out, err
 	}
-	again, err := s.Handle.UseSession(ctx, id, nil)
+	again, err := s.Handle.UseSession(ctx, id, n, nil)
 	if err != nil { // nothing left for the second charge
 		return out, nil
 	}
@@ -102,14 +108,14 @@ func (s chargesTwice) UseSession(ctx context.Context, id string, idem *metastore
 // between is lost.
 type losesCharge struct{ metatest.Handle }
 
-func (s losesCharge) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
 	before, err := s.Session(ctx, id)
 	if err != nil {
 		return before, err
 	}
-	out, err := s.Handle.UseSession(ctx, id, idem)
+	out, err := s.Handle.UseSession(ctx, id, n, idem)
 	if errors.Is(err, metastore.ErrExhausted) && before.Left > 0 {
-		before.Left--
+		before.Left -= n
 		return before, nil
 	}
 	return out, err
@@ -195,8 +201,8 @@ func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int6
 
 type noIdempotency struct{ metatest.Handle }
 
-func (s noIdempotency) UseSession(ctx context.Context, id string, _ *metastore.Idempotency) (metastore.Session, error) {
-	return s.Handle.UseSession(ctx, id, nil)
+func (s noIdempotency) UseSession(ctx context.Context, id string, n int64, _ *metastore.Idempotency) (metastore.Session, error) {
+	return s.Handle.UseSession(ctx, id, n, nil)
 }
 
 func (s noIdempotency) CreateSession(ctx context.Context, session metastore.Session, _ *metastore.Idempotency) (metastore.Session, error) {
@@ -206,11 +212,11 @@ func (s noIdempotency) CreateSession(ctx context.Context, session metastore.Sess
 // noHash replays an outcome to any request with the key.
 type noHash struct{ metatest.Handle }
 
-func (s noHash) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s noHash) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
 	if idem != nil {
 		idem = &metastore.Idempotency{Scope: idem.Scope, Key: idem.Key}
 	}
-	return s.Handle.UseSession(ctx, id, idem)
+	return s.Handle.UseSession(ctx, id, n, idem)
 }
 
 type noGuard struct{ metatest.Handle }
@@ -277,7 +283,7 @@ func (s takesStale) PutPart(ctx context.Context, id string, p metastore.Part, ex
 // ignoresContext uses a chunkset for a caller that has gone.
 type ignoresContext struct{ metatest.Handle }
 
-func (s ignoresContext) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
-	out, err := s.Handle.UseSession(context.WithoutCancel(ctx), id, idem)
+func (s ignoresContext) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	out, err := s.Handle.UseSession(context.WithoutCancel(ctx), id, n, idem)
 	return out, errors.Join(err, ctx.Err())
 }

@@ -1,6 +1,7 @@
 package metatest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,39 @@ func (p *probe) is(err, target error, format string, a ...any) {
 	if !errors.Is(err, target) {
 		p.fail("%s: got error %v, want %v", fmt.Sprintf(format, a...), err, target)
 	}
+}
+
+// errAny stands for an error that the contract gives no name.
+var errAny = errors.New("any error")
+
+// matches reports whether err says what want says, amounts and stored bytes
+// included.
+func matches(err, want error) bool {
+	var funds, wantFunds *metastore.FundsError
+	var stale, wantStale *metastore.StaleError
+	switch {
+	case want == nil || errors.Is(want, errAny):
+		return (err == nil) == (want == nil)
+	case errors.As(want, &wantFunds):
+		return errors.As(err, &funds) && *funds == *wantFunds && errors.Is(err, metastore.ErrFunds)
+	case errors.As(want, &wantStale):
+		return errors.As(err, &stale) && bytes.Equal(stale.Stored, wantStale.Stored) && errors.Is(err, metastore.ErrStalePayment)
+	default:
+		return errors.Is(err, want)
+	}
+}
+
+// won ends the check unless n of the errors are nil and the rest are want.
+func (p *probe) won(errs []error, n int, want error) {
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+			continue
+		}
+		p.must(matches(err, want), "got error %v, want %v", err, want)
+	}
+	p.must(won == n, "%d of %d racing calls succeeded, want %d", won, len(errs), n)
 }
 
 // same reports whether two answers are the same. A list without entries may be

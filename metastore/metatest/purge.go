@@ -99,7 +99,7 @@ func purgeEndedUploads(p *probe) {
 
 func purgeSessions(p *probe) {
 	p.session("session", 5)
-	_, err := p.store.UseSession(p.ctx, "session", idem("s", "k"))
+	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use")
 	p.clock.Advance(metastore.IdempotencyMemory - time.Microsecond)
 	p.must(p.purge() == 0, "something was purged before its time")
@@ -124,7 +124,7 @@ func purgeBatches(p *probe) {
 		p.ok(err, "commit")
 		p.begin(id, "a", "upload")
 		p.session(id, 1)
-		_, err = p.store.UseSession(p.ctx, id, idem("s", id))
+		_, err = p.store.UseSession(p.ctx, id, 1, idem("s", id))
 		p.ok(err, "use")
 	}
 	p.clock.Advance(10 * metastore.SessionMemory)

@@ -16,6 +16,10 @@ func sessionChecks() []Check {
 		check("sessions/expiry", sessionExpiry),
 		check("sessions/racing-uses", sessionRacingUses),
 		check("sessions/last-chunkset", sessionLastChunkset),
+		check("sessions/use-many", sessionUseMany),
+		check("sessions/racing-many", sessionRacingMany),
+		check("sessions/return", sessionReturn),
+		check("sessions/racing-returns", sessionRacingReturns),
 	}
 }
 
@@ -34,7 +38,7 @@ func (p *probe) left(id string) int64 {
 
 func sessionCreate(p *probe) {
 	in := metastore.Session{
-		ID: "session", UserIdentity: "0xab", Total: 1<<63 - 1, Left: 1<<63 - 2,
+		ID: "session", UserIdentity: "0xab", Total: 1<<63 - 1, Left: 1<<63 - 1,
 		Created: p.clock.Now().Add(time.Hour), Expires: p.clock.Now().Add(time.Hour + time.Nanosecond),
 	}
 	want := in
@@ -50,7 +54,7 @@ func sessionCreate(p *probe) {
 	p.equal(got, want, "session")
 	_, err = p.store.Session(p.ctx, "sessio")
 	p.is(err, metastore.ErrNotFound, "unknown session")
-	_, err = p.store.UseSession(p.ctx, "sessio", nil)
+	_, err = p.store.UseSession(p.ctx, "sessio", 1, nil)
 	p.is(err, metastore.ErrNotFound, "use of an unknown session")
 }
 
@@ -60,14 +64,16 @@ func sessionUse(p *probe) {
 	p.session("other", 3)
 	for i := range 7 {
 		want.Left--
-		got, err := p.store.UseSession(p.ctx, "session", nil)
+		want.Used++
+		got, err := p.store.UseSession(p.ctx, "session", 1, nil)
 		p.ok(err, "use %d", i)
 		p.equal(got, want, "session after use %d", i)
 		p.must(p.left("session") == want.Left, "%d left after use %d, want %d", p.left("session"), i, want.Left)
 	}
 	for range 3 {
-		_, err := p.store.UseSession(p.ctx, "session", nil)
+		got, err := p.store.UseSession(p.ctx, "session", 1, nil)
 		p.is(err, metastore.ErrExhausted, "use of an empty session")
+		p.equal(got, want, "session beside the error")
 		p.must(p.left("session") == 0, "an empty session has %d left", p.left("session"))
 	}
 	p.must(p.left("other") == 3, "another session was charged")
@@ -79,13 +85,13 @@ func sessionExpiry(p *probe) {
 	p.session("session", 5)
 	p.session("empty", 0)
 	p.clock.Advance(time.Hour - time.Microsecond)
-	_, err := p.store.UseSession(p.ctx, "session", nil)
+	_, err := p.store.UseSession(p.ctx, "session", 1, nil)
 	p.ok(err, "use just before the expiry")
 	p.clock.Advance(time.Microsecond)
 	for _, id := range []string{"session", "empty"} {
-		_, err = p.store.UseSession(p.ctx, id, nil)
+		_, err = p.store.UseSession(p.ctx, id, 1, nil)
 		p.is(err, metastore.ErrExpired, "use of %s at the expiry", id)
-		_, err = p.store.UseSession(p.ctx, id, &metastore.Idempotency{Scope: id, Key: "k"})
+		_, err = p.store.UseSession(p.ctx, id, 1, &metastore.Idempotency{Scope: id, Key: "k"})
 		p.is(err, metastore.ErrExpired, "use of %s at the expiry, with a key", id)
 	}
 	p.must(p.left("session") == 4, "an expired session was charged")
@@ -95,7 +101,7 @@ func sessionExpiry(p *probe) {
 	for range 2 {
 		_, err = p.store.Session(p.ctx, "session")
 		p.is(err, metastore.ErrNotFound, "session after its memory")
-		_, err = p.store.UseSession(p.ctx, "session", nil)
+		_, err = p.store.UseSession(p.ctx, "session", 1, nil)
 		p.is(err, metastore.ErrNotFound, "use of a session after its memory")
 		p.purge()
 	}
@@ -117,7 +123,7 @@ func sessionRacingUses(p *probe) {
 			if k%4 == 3 {
 				idem = &metastore.Idempotency{Scope: id, Key: fmt.Sprint(i, "-", k)}
 			}
-			s, err := handles[(i/sessions+k)%2].UseSession(p.ctx, id, idem)
+			s, err := handles[(i/sessions+k)%2].UseSession(p.ctx, id, 1, idem)
 			switch {
 			case err == nil:
 				seen[i] = append(seen[i], s.Left)
@@ -149,7 +155,7 @@ func sessionLastChunkset(p *probe) {
 		id := fmt.Sprint("session", round)
 		p.session(id, 1)
 		errs := race(8, func(i int) error {
-			_, err := handles[i%2].UseSession(p.ctx, id, nil)
+			_, err := handles[i%2].UseSession(p.ctx, id, 1, nil)
 			return err
 		})
 		won := 0

@@ -2,17 +2,39 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 
 	"sluice/metastore"
 )
 
+// channelColumns are the columns of a channel, in the order of channelFields.
+const channelColumns = `id, payment_channel_id, sender, receiver, asset, deposit,
+	accepted, sequence, proof, credit, settled, closed, created, expires`
+
+// channelFields are the places for channelColumns.
+func channelFields(c *metastore.Channel) args {
+	return args{
+		&c.ID, (*integer)(&c.PaymentChannelID), &c.Sender, &c.Receiver, &c.Asset, (*integer)(&c.Deposit),
+		(*integer)(&c.Accepted), (*integer)(&c.Sequence), &c.Proof, (*integer)(&c.Credit), (*integer)(&c.Settled),
+		(*instant)(&c.Closed), (*instant)(&c.Created), (*instant)(&c.Expires),
+	}
+}
+
 // OpenChannel implements metastore.Channels. ErrExists also when the id is
 // taken.
 func (s *Store) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		return once(t, idem, func() (metastore.Channel, error) { return t.addChannel(c) })
+	})
+}
+
+// writeChannel runs a transaction that gives a channel.
+func (s *Store) writeChannel(ctx context.Context, fn func(*tx) (metastore.Channel, error)) (metastore.Channel, error) {
 	var out metastore.Channel
 	err := s.write(ctx, func(t *tx) (err error) {
-		out, err = once(t, idem, func() (metastore.Channel, error) { return t.addChannel(c) })
+		out, err = fn(t)
 		return err
 	})
 	if err != nil {
@@ -29,7 +51,10 @@ func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
 	if taken {
 		return c, fmt.Errorf("channel: %w", metastore.ErrExists)
 	}
-	c.Created, c.Expires = t.now, truncate(c.Expires)
+	c = metastore.Channel{
+		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset,
+		Deposit: c.Deposit, Created: t.now, Expires: truncate(c.Expires),
+	}
 	n, err := t.exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`,
 		[]byte(c.ID), c.PaymentChannelID, []byte(c.Sender), []byte(c.Receiver), []byte(c.Asset), c.Deposit,
@@ -55,19 +80,123 @@ func (t *tx) channelTaken(c metastore.Channel) (bool, error) {
 
 // Channel implements metastore.Channels.
 func (s *Store) Channel(ctx context.Context, id string) (metastore.Channel, error) {
-	c := metastore.Channel{ID: id}
-	err := s.read(ctx, func(t *tx) error {
-		found, err := t.row(`SELECT payment_channel_id, sender, receiver, asset, deposit, created, expires
-			FROM channels WHERE id = $1`, args{[]byte(id)},
-			(*integer)(&c.PaymentChannelID), &c.Sender, &c.Receiver, &c.Asset, (*integer)(&c.Deposit),
-			(*instant)(&c.Created), (*instant)(&c.Expires))
-		if err == nil && !found {
-			err = fmt.Errorf("channel: %w", metastore.ErrNotFound)
-		}
+	var c metastore.Channel
+	err := s.read(ctx, func(t *tx) (err error) {
+		c, err = t.channel(id)
 		return err
 	})
+	return c, err
+}
+
+func (t *tx) channel(id string) (metastore.Channel, error) {
+	var c metastore.Channel
+	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE id = $1`, args{[]byte(id)}, channelFields(&c)...)
+	if err == nil && !found {
+		err = fmt.Errorf("channel: %w", metastore.ErrNotFound)
+	}
 	if err != nil {
 		return metastore.Channel{}, err
 	}
 	return c, nil
+}
+
+// FindChannel implements metastore.Channels.
+func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
+	var c metastore.Channel
+	err := s.read(ctx, func(t *tx) (err error) {
+		c, err = t.findChannel(sender, receiver, asset, paymentChannelID)
+		return err
+	})
+	return c, err
+}
+
+// findChannel finds the channel of a sender, bound to him or not bound yet: no
+// two such channels stand beside each other.
+func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
+	var c metastore.Channel
+	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE payment_channel_id = $1 AND receiver = $2
+		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`,
+		args{paymentChannelID, []byte(receiver), []byte(asset), []byte(sender), []byte{}}, channelFields(&c)...)
+	if err == nil && !found {
+		err = metastore.ErrNoChannel
+	}
+	if err != nil {
+		return metastore.Channel{}, err
+	}
+	return c, nil
+}
+
+// channelOpen is nil when the channel is open, else the error that says why
+// not.
+func (t *tx) channelOpen(c metastore.Channel) error {
+	switch c.State(t.now) {
+	case metastore.ChannelClosed:
+		return metastore.ErrChannelClosed
+	case metastore.ChannelExpired:
+		return metastore.ErrChannelExpired
+	default:
+		return nil
+	}
+}
+
+// errNegative refuses what no caller may hand in.
+var errNegative = errors.New("sqlstore: amounts are not negative, counts and prices at least 1")
+
+// AddDeposit implements metastore.Channels.
+func (s *Store) AddDeposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		return once(t, idem, func() (metastore.Channel, error) { return t.addDeposit(id, amount) })
+	})
+}
+
+func (t *tx) addDeposit(id string, amount int64) (metastore.Channel, error) {
+	c, err := t.channel(id)
+	if err != nil {
+		return c, err
+	}
+	if err := t.channelOpen(c); err != nil {
+		return c, err
+	}
+	if amount < 0 {
+		return c, errNegative
+	}
+	if amount > math.MaxInt64-c.Deposit {
+		return c, fmt.Errorf("deposit: %w", metastore.ErrAmount)
+	}
+	c.Deposit += amount
+	_, err = t.exec(`UPDATE channels SET deposit = $2 WHERE id = $1`, []byte(id), c.Deposit)
+	return c, err
+}
+
+// CloseChannel implements metastore.Channels.
+func (s *Store) CloseChannel(ctx context.Context, id string) (metastore.Channel, error) {
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		c, err := t.channel(id)
+		if err != nil || !c.Closed.IsZero() {
+			return c, err
+		}
+		c.Closed = t.now
+		_, err = t.exec(`UPDATE channels SET closed = $2 WHERE id = $1`, []byte(id), micros(c.Closed))
+		return c, err
+	})
+}
+
+// ChannelSessions implements metastore.Channels. An unknown channel has none.
+func (s *Store) ChannelSessions(ctx context.Context, id string, limit int) ([]metastore.Session, error) {
+	var list []metastore.Session
+	err := s.read(ctx, func(t *tx) error {
+		list = nil
+		var one metastore.Session
+		return t.each(`SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
+			ORDER BY created DESC, id DESC LIMIT $3`,
+			args{[]byte(id), t.now.Add(-metastore.SessionMemory).UnixMicro(), int64(limit)}, sessionFields(&one),
+			func() (bool, error) {
+				list = append(list, one)
+				return true, nil
+			})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }

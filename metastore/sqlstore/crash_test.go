@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,15 +34,43 @@ func runChild(job, path string) error {
 	return fmt.Errorf("no job %q", job)
 }
 
-// crashSession is used by the children.
-const crashSession, crashChunksets = "session", 1 << 40
+// What the children use: a session that is used and refilled, and a channel
+// for each goroutine that pays.
+const (
+	crashSession   = "session"
+	crashChunksets = 1 << 40
+	crashWriters   = 20
+)
+
+func crashChannel(g int) string { return fmt.Sprint("channel", g) }
+
+// prepareCrash stores what the children use.
+func prepareCrash(t *testing.T, path string) {
+	t.Helper()
+	s, err := OpenSQLite(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expires := time.Now().Add(time.Hour)
+	_, err = s.CreateSession(t.Context(), metastore.Session{ID: crashSession, Total: crashChunksets, Left: crashChunksets, Expires: expires}, nil)
+	for g := range crashWriters {
+		if err == nil {
+			_, err = s.OpenChannel(t.Context(), metastore.Channel{
+				ID: crashChannel(g), PaymentChannelID: int64(g), Receiver: "r", Asset: "a", Deposit: 1 << 62, Expires: expires,
+			}, nil)
+		}
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // writeForEver commits from many goroutines, and prints a line for each
 // acknowledgement.
 func writeForEver(s *Store) error {
 	ctx := context.Background()
 	errs := make(chan error)
-	for g := range 16 {
+	for g := range crashWriters {
 		go func() {
 			for i := 0; ; i++ {
 				name := fmt.Sprintf("%d-%d-%d", os.Getpid(), g, i)
@@ -56,14 +85,21 @@ func writeForEver(s *Store) error {
 }
 
 func writeOne(ctx context.Context, s *Store, name string, kind int) error {
-	switch kind % 3 {
+	switch kind % 4 {
 	case 0:
-		if _, err := s.UseSession(ctx, crashSession, nil); err != nil {
+		if _, err := s.UseSession(ctx, crashSession, crashUse, nil); err != nil {
 			return err
 		}
 		_, err := fmt.Println("use")
 		return err
 	case 1:
+		c, err := payOne(ctx, s, name, kind)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Println("pay", kind, c)
+		return err
+	case 2:
 		u, err := s.BeginUpload(ctx, metastore.Upload{ID: name, Account: "a", Name: name, Content: metastore.NewContentID(time.Now())})
 		if err != nil {
 			return err
@@ -83,6 +119,35 @@ func writeOne(ctx context.Context, s *Store, name string, kind int) error {
 	}
 	_, err := fmt.Println("blob", name)
 	return err
+}
+
+// The sizes of a use, and of a payment: each sells three chunksets at 3.
+const crashUse, crashPay, crashPrice = 3, 10, 3
+
+// payOne pays over the goroutine's channel, in one of three ways, and gives the
+// amount that is then accepted.
+func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
+	c, err := s.Channel(ctx, crashChannel(g))
+	if err != nil {
+		return 0, err
+	}
+	pay := metastore.Payment{
+		Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: int64(g), Sequence: c.Sequence + 1, Amount: c.Accepted + crashPay,
+		Proof: []byte(name), Expires: time.Now().Add(time.Minute), UnsettledLimit: 1 << 62,
+	}
+	buy := metastore.Purchase{Payment: pay, Price: crashPrice, Session: metastore.Session{ID: name, Expires: time.Now().Add(time.Hour)}}
+	switch c.Sequence % 3 {
+	case 0:
+		_, err = s.Buy(ctx, buy, nil)
+	case 1:
+		buy.Session.ID, buy.Refill = crashSession, true
+		_, err = s.Buy(ctx, buy, &metastore.Idempotency{Scope: "buy", Key: name})
+	default:
+		if _, err = s.PayRead(ctx, metastore.Read{Payment: pay, Price: crashPrice, Count: 3}); err == nil {
+			err = s.Settle(ctx, c.ID, pay.Sequence, pay.Amount)
+		}
+	}
+	return pay.Amount, err
 }
 
 // child starts a job in another process.
@@ -105,18 +170,8 @@ func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
 // everything that it had acknowledged.
 func TestKilled(t *testing.T) {
 	path := databasePath(t)
-	s, err := OpenSQLite(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.CreateSession(t.Context(), metastore.Session{
-		ID: crashSession, Total: crashChunksets, Left: crashChunksets, Expires: time.Now().Add(time.Hour),
-	}, nil)
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	var uses, issued int64
+	prepareCrash(t, path)
+	told := acknowledged{paid: map[string]int64{}}
 	for range 5 {
 		cmd, lines := child(t, "write", path)
 		for n := 1 + rand.IntN(1500); lines.Scan(); n-- {
@@ -125,26 +180,48 @@ func TestKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if name, ok := strings.CutPrefix(lines.Text(), "blob "); ok {
-				names = append(names, name)
-			} else {
-				uses++
-			}
+			told.note(t, lines.Text())
 		}
 		if err := cmd.Wait(); err == nil {
 			t.Fatal("the process ended by itself")
 		}
-		issued += 6 // each of its goroutines that use may have done so unheard
-		verifyCrashed(t, path, names, uses, issued)
+		verifyCrashed(t, path, &told)
 	}
-	if len(names) == 0 || uses == 0 {
-		t.Fatalf("%d blobs and %d uses were acknowledged", len(names), uses)
+	if len(told.names) == 0 || told.uses == 0 || told.paid[crashChannel(1)] == 0 {
+		t.Fatalf("%d blobs, %d uses and payments of %d were acknowledged", len(told.names), told.uses, told.paid[crashChannel(1)])
 	}
 }
 
-// verifyCrashed looks for acknowledged blobs, and for a number of uses that is
-// at least the acknowledged and at most the issued.
-func verifyCrashed(t *testing.T, path string, names []string, uses, unheard int64) {
+// acknowledged is what the children said that they had done.
+type acknowledged struct {
+	names []string         // of blobs
+	uses  int64            // of the session
+	paid  map[string]int64 // accepted, by channel
+}
+
+func (a *acknowledged) note(t *testing.T, line string) {
+	t.Helper()
+	words := strings.Fields(line)
+	switch words[0] {
+	case "blob":
+		a.names = append(a.names, words[1])
+	case "use":
+		a.uses++
+	case "pay":
+		amount, err := strconv.ParseInt(words[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.paid["channel"+words[1]] = amount
+	default:
+		t.Fatalf("the child said %q", line)
+	}
+}
+
+// verifyCrashed looks for acknowledged blobs, and for counters and amounts that
+// are at least what was acknowledged and at most what was issued: every
+// goroutine may have done one thing unheard. It notes what it finds.
+func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 	t.Helper()
 	s, err := OpenSQLite(path, Options{})
 	if err != nil {
@@ -155,7 +232,7 @@ func verifyCrashed(t *testing.T, path string, names []string, uses, unheard int6
 			t.Error(err)
 		}
 	}()
-	for _, name := range names {
+	for _, name := range told.names {
 		b, err := s.Blob(t.Context(), "a", name)
 		if err != nil {
 			t.Fatalf("acknowledged blob %s: %v", name, err)
@@ -169,8 +246,22 @@ func verifyCrashed(t *testing.T, path string, names []string, uses, unheard int6
 	if err != nil {
 		t.Fatal(err)
 	}
-	if used := session.Total - session.Left; used < uses || used > uses+unheard {
-		t.Fatalf("%d uses recovered, %d acknowledged, %d unheard at most", used, uses, unheard)
+	if least := crashUse * told.uses; session.Used < least || session.Used > least+crashUse*crashWriters/4 {
+		t.Fatalf("%d chunksets are used, %d acknowledged", session.Used, least)
+	}
+	told.uses = session.Used / crashUse
+	for g := range crashWriters {
+		c, err := s.Channel(t.Context(), crashChannel(g))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if least := told.paid[c.ID]; c.Accepted < least || c.Accepted > least+crashPay || c.Accepted != crashPay*c.Sequence {
+			t.Fatalf("%s: %d is accepted at sequence %d, %d acknowledged", c.ID, c.Accepted, c.Sequence, least)
+		}
+		told.paid[c.ID] = c.Accepted
+	}
+	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+		t.Fatalf("the audit found %q, %v", found, err)
 	}
 	var check string
 	err = s.read(t.Context(), func(t *tx) error {

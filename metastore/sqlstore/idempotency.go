@@ -53,3 +53,23 @@ func idempotencyID(idem *metastore.Idempotency) []byte {
 	sum := sha256.Sum256(b)
 	return sum[:]
 }
+
+// returnID names one return to a session or channel. The scope cannot be that
+// of a request: those are made of visible characters.
+func returnID(kind, id, request string) []byte {
+	return idempotencyID(&metastore.Idempotency{Scope: "\x00return " + kind + " " + id, Key: request})
+}
+
+// marked reports whether mark was called with this id within the memory.
+func (t *tx) marked(id []byte) (bool, error) {
+	var one integer
+	return t.row(`SELECT 1 FROM idempotency WHERE id = $1 AND created > $2`,
+		args{id, t.now.Add(-metastore.IdempotencyMemory).UnixMicro()}, &one)
+}
+
+// mark remembers that something was done that has no outcome to be repeated.
+func (t *tx) mark(id []byte) error {
+	_, err := t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $2, $3)
+		ON CONFLICT (id) DO UPDATE SET created = excluded.created`, id, []byte{}, micros(t.now))
+	return err
+}

@@ -171,7 +171,7 @@ func TestClosed(t *testing.T) {
 		}
 	}
 	_, readErr := s.Fact(t.Context(), "fact")
-	_, useErr := s.UseSession(t.Context(), "session", nil)
+	_, useErr := s.UseSession(t.Context(), "session", 1, nil)
 	for _, err := range []error{readErr, useErr, s.SetFact(t.Context(), "fact", "value"), s.Err()} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v, want ErrClosed", err)

@@ -2,32 +2,84 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 
 	"sluice/metastore"
 )
 
-// CreateSession implements metastore.Sessions. ErrExists when the id is taken.
-func (s *Store) CreateSession(ctx context.Context, session metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
-	var out metastore.Session
-	err := s.write(ctx, func(t *tx) (err error) {
-		out, err = once(t, idem, func() (metastore.Session, error) { return t.addSession(session) })
-		return err
-	})
-	if err != nil {
-		return metastore.Session{}, err
+// sessionColumns are the columns of a session, in the order of sessionFields.
+const sessionColumns = `id, user_identity, channel, total, remaining, used, created, expires`
+
+// sessionFields are the places for sessionColumns.
+func sessionFields(s *metastore.Session) args {
+	return args{
+		&s.ID, &s.UserIdentity, (*optionalText)(&s.Channel), (*integer)(&s.Total), (*integer)(&s.Left), (*integer)(&s.Used),
+		(*instant)(&s.Created), (*instant)(&s.Expires),
 	}
-	return out, nil
 }
 
+// errUnbalanced refuses a fresh session whose ledger does not add up.
+var errUnbalanced = errors.New("sqlstore: a fresh session has all of its chunksets left")
+
+// CreateSession implements metastore.Sessions. ErrExists when the id is taken;
+// an error when Left is not Total.
+func (s *Store) CreateSession(ctx context.Context, session metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
+	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
+		return once(t, idem, func() (metastore.Session, error) {
+			if session.Left != session.Total || session.Total < 0 {
+				return session, errUnbalanced
+			}
+			granted := session
+			granted.Channel = ""
+			return t.addSession(granted)
+		})
+	})
+}
+
+// writeSession runs a transaction that gives a session. Beside ErrExhausted it
+// is the session as it is.
+func (s *Store) writeSession(ctx context.Context, fn func(*tx) (metastore.Session, error)) (metastore.Session, error) {
+	var out metastore.Session
+	err := s.write(ctx, func(t *tx) (err error) {
+		out, err = fn(t)
+		return err
+	})
+	if err != nil && !errors.Is(err, metastore.ErrExhausted) {
+		return metastore.Session{}, err
+	}
+	return out, err
+}
+
+// addSession stores a session of which nothing was used.
 func (t *tx) addSession(s metastore.Session) (metastore.Session, error) {
-	s.Created, s.Expires = t.now, truncate(s.Expires)
-	n, err := t.exec(`INSERT INTO sessions (id, user_identity, total, remaining, created, expires)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING`,
-		[]byte(s.ID), []byte(s.UserIdentity), s.Total, s.Left, micros(s.Created), s.Expires.UnixMicro())
+	s.Used, s.Created, s.Expires = 0, t.now, truncate(s.Expires)
+	var channel any // NULL when it was granted
+	if s.Channel != "" {
+		channel = []byte(s.Channel)
+	}
+	n, err := t.exec(`INSERT INTO sessions (id, user_identity, channel, total, remaining, used, created, expires)
+		VALUES ($1, $2, $3, $4, $5, 0, $6, $7) ON CONFLICT (id) DO NOTHING`,
+		[]byte(s.ID), []byte(s.UserIdentity), channel, s.Total, s.Left, micros(s.Created), s.Expires.UnixMicro())
 	if err == nil && n == 0 {
 		err = fmt.Errorf("session: %w", metastore.ErrExists)
 	}
+	return s, err
+}
+
+// refillSession adds bought chunksets to a session that lives.
+func (t *tx) refillSession(id string, count int64) (metastore.Session, error) {
+	s, err := t.liveSession(id)
+	if err != nil {
+		return s, err
+	}
+	if count > math.MaxInt64-s.Total {
+		return s, fmt.Errorf("session: %w", metastore.ErrAmount)
+	}
+	s.Total += count
+	s.Left += count
+	_, err = t.exec(`UPDATE sessions SET total = $2, remaining = $3 WHERE id = $1`, []byte(id), s.Total, s.Left)
 	return s, err
 }
 
@@ -43,10 +95,8 @@ func (s *Store) Session(ctx context.Context, id string) (metastore.Session, erro
 
 // session finds a session that is remembered.
 func (t *tx) session(id string) (metastore.Session, error) {
-	s := metastore.Session{ID: id}
-	found, err := t.row(`SELECT user_identity, total, remaining, created, expires FROM sessions WHERE id = $1`,
-		args{[]byte(id)},
-		&s.UserIdentity, (*integer)(&s.Total), (*integer)(&s.Left), (*instant)(&s.Created), (*instant)(&s.Expires))
+	var s metastore.Session
+	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`, args{[]byte(id)}, sessionFields(&s)...)
 	if err != nil {
 		return metastore.Session{}, err
 	}
@@ -56,42 +106,87 @@ func (t *tx) session(id string) (metastore.Session, error) {
 	return s, nil
 }
 
-// UseSession implements metastore.Sessions.
-func (s *Store) UseSession(ctx context.Context, id string, idem *metastore.Idempotency) (metastore.Session, error) {
-	if idem == nil {
-		return s.uses.use(ctx, id)
+// liveSession finds a session whose time is not over.
+func (t *tx) liveSession(id string) (metastore.Session, error) {
+	s, err := t.session(id)
+	if err == nil && !t.now.Before(s.Expires) {
+		err = fmt.Errorf("session: %w", metastore.ErrExpired)
 	}
-	var out metastore.Session
-	err := s.write(ctx, func(t *tx) (err error) {
-		out, err = once(t, idem, func() (metastore.Session, error) {
-			before, granted, err := t.useSession(id, 1)
-			if err == nil && granted == 0 {
-				err = metastore.ErrExhausted
-			}
-			before.Left--
-			return before, err
-		})
-		return err
-	})
-	if err != nil {
-		return metastore.Session{}, err
-	}
-	return out, nil
+	return s, err
 }
 
-// useSession takes up to want chunksets. It returns the session as it was
-// before, and how many were taken. The transaction is isolated, so that the
-// row is still as it was read; and the column refuses to go below zero.
-func (t *tx) useSession(id string, want int64) (before metastore.Session, granted int64, err error) {
-	if before, err = t.session(id); err != nil {
-		return before, 0, err
+// UseSession implements metastore.Sessions.
+func (s *Store) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	if n < 1 {
+		return metastore.Session{}, errNegative
 	}
-	if !t.now.Before(before.Expires) {
-		return before, 0, fmt.Errorf("session: %w", metastore.ErrExpired)
+	if idem == nil {
+		return s.uses.use(ctx, id, n)
 	}
-	if granted = min(want, before.Left); granted == 0 {
-		return before, 0, nil
+	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
+		var as metastore.Session // once drops it beside an error
+		out, err := once(t, idem, func() (_ metastore.Session, err error) {
+			as, err = t.useSession(id, n)
+			return as, err
+		})
+		if err != nil {
+			return as, err
+		}
+		return out, nil
+	})
+}
+
+func (t *tx) useSession(id string, n int64) (metastore.Session, error) {
+	s, err := t.liveSession(id)
+	if err != nil {
+		return s, err
 	}
-	_, err = t.exec(`UPDATE sessions SET remaining = remaining - $2 WHERE id = $1`, []byte(id), granted)
-	return before, granted, err
+	if err := take(&s, n); err != nil {
+		return s, err
+	}
+	return s, t.recordUse(id, n)
+}
+
+// take takes n chunksets of a session, or none.
+func take(s *metastore.Session, n int64) error {
+	if n > s.Left {
+		return fmt.Errorf("session: %w", metastore.ErrExhausted)
+	}
+	s.Left -= n
+	s.Used += n
+	return nil
+}
+
+// recordUse writes what take took. The transaction is isolated, so that the row
+// is still as it was read; and the columns refuse to go below zero.
+func (t *tx) recordUse(id string, n int64) error {
+	_, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
+	return err
+}
+
+// errNotUsed refuses a return of what was never used.
+var errNotUsed = errors.New("sqlstore: more would be returned than was used")
+
+// ReturnChunksets implements metastore.Sessions. A return is remembered for
+// metastore.IdempotencyMemory.
+func (s *Store) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
+	if n < 1 {
+		return metastore.Session{}, errNegative
+	}
+	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
+		out, err := t.session(id)
+		if err != nil {
+			return out, err
+		}
+		key := returnID("session", id, request)
+		if returned, err := t.marked(key); err != nil || returned {
+			return out, err
+		}
+		if n > out.Used {
+			return out, errNotUsed
+		}
+		out.Left += n
+		out.Used -= n
+		return out, errors.Join(t.recordUse(id, -n), t.mark(key))
+	})
 }

@@ -16,7 +16,7 @@ import (
 func TestFullDatabase(t *testing.T) {
 	ctx := t.Context()
 	s, w := openWithWriter(t, databasePath(t), Options{})
-	if _, err := s.CreateSession(ctx, metastore.Session{ID: "session", Left: 1000, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+	if _, err := s.CreateSession(ctx, metastore.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	err := s.write(ctx, func(t *tx) error {
@@ -61,7 +61,7 @@ func TestFullDatabase(t *testing.T) {
 		})
 		wg.Go(func() {
 			idem := &metastore.Idempotency{Scope: "s", Key: fmt.Sprint(i)}
-			if _, err := s.UseSession(ctx, "session", idem); err != nil {
+			if _, err := s.UseSession(ctx, "session", 1, idem); err != nil {
 				t.Errorf("use of a session beside a commit that does not fit: %v", err)
 			}
 		})

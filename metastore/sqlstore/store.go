@@ -14,7 +14,11 @@
 //     it to garbage;
 //   - an upload's content becomes the blob's at its completion, so completing
 //     moves no rows; the old extents of a part that is sent again move to a
-//     fresh content that is garbage from the start.
+//     fresh content that is garbage from the start;
+//   - an accepted payment has one sale (a unique index), written with it, and
+//     what it does not sell is the channel's credit;
+//   - what is accepted and not settled stands in the channel's one settlement,
+//     be it expired or not, until it is collected or a newer one replaces it.
 package sqlstore
 
 import (

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"sluice/metastore"
@@ -25,17 +24,18 @@ type uses struct {
 
 // use is one caller's use of a session.
 type use struct {
+	n       int64 // chunksets, all or none of them
 	session metastore.Session
 	err     error
 	done    chan struct{}
 }
 
-// use takes one chunkset. ctx counts until the transaction has begun.
-func (u *uses) use(ctx context.Context, id string) (metastore.Session, error) {
+// use takes n chunksets. ctx counts until the transaction has begun.
+func (u *uses) use(ctx context.Context, id string, n int64) (metastore.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return metastore.Session{}, err
 	}
-	one := &use{done: make(chan struct{})}
+	one := &use{n: n, done: make(chan struct{})}
 	u.join(id, one)
 	select {
 	case <-one.done:
@@ -98,7 +98,7 @@ func (u *uses) run(id string) {
 	}
 }
 
-// transact settles the uses that wait when its transaction begins, and answers
+// transact serves the uses that wait when its transaction begins, and answers
 // them when it is durable.
 func (u *uses) transact(id string) {
 	var members []*use
@@ -107,7 +107,7 @@ func (u *uses) transact(id string) {
 		if members == nil { // else the transaction is run again
 			members = u.take(id)
 		}
-		return t.settle(id, members)
+		return t.takeAll(id, members)
 	})
 	if err != nil && members == nil {
 		members = u.take(id)
@@ -120,22 +120,23 @@ func (u *uses) transact(id string) {
 	}
 }
 
-// settle grants one chunkset to each use, in order, as far as they go.
-func (t *tx) settle(id string, members []*use) error {
+// takeAll gives each use, in the order of their arrival, all that it asks for
+// or nothing, and writes the sum.
+func (t *tx) takeAll(id string, members []*use) error {
 	if len(members) == 0 {
 		return nil
 	}
-	session, granted, err := t.useSession(id, int64(len(members)))
+	session, err := t.liveSession(id)
 	if err != nil {
 		return err
 	}
-	for i, m := range members {
-		if int64(i) < granted {
-			session.Left--
-			m.session, m.err = session, nil
-		} else {
-			m.session, m.err = metastore.Session{}, fmt.Errorf("session: %w", metastore.ErrExhausted)
-		}
+	before := session.Left
+	for _, m := range members {
+		m.err = take(&session, m.n)
+		m.session = session
 	}
-	return nil
+	if session.Left == before {
+		return nil
+	}
+	return t.recordUse(id, before-session.Left)
 }

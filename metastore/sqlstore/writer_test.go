@@ -49,6 +49,19 @@ func queued(w *writer, n int) {
 	}
 }
 
+// waiting waits until n uses of a session wait for their transaction.
+func waiting(s *Store, id string, n int) {
+	for {
+		s.uses.mu.Lock()
+		have := len(s.uses.mu.waiting[id])
+		s.uses.mu.Unlock()
+		if have == n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
 // openWithWriter opens a store of which the test sees the writer.
 func openWithWriter(t *testing.T, path string, opt Options) (*Store, *writer) {
 	t.Helper()
@@ -173,14 +186,14 @@ func TestPoisonedBatch(t *testing.T) {
 // TestCallerLeaves ends contexts of calls that wait, and of one that runs.
 func TestCallerLeaves(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
-	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	g := holdWriter(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 2)
 	go func() { left <- s.SetFact(ctx, "left", "v") }()
-	go func() { _, err := s.UseSession(ctx, "session", nil); left <- err }()
+	go func() { _, err := s.UseSession(ctx, "session", 1, nil); left <- err }()
 	stays := make(chan error, 1)
 	go func() { stays <- s.SetFact(context.Background(), "stays", "v") }()
 	queued(w, 3)
@@ -219,7 +232,7 @@ func TestCallerLeaves(t *testing.T) {
 func TestCoalescedUses(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	const left, callers = 30, 50
-	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Left: left, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: left, Left: left, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	g := holdWriter(t, s)
@@ -227,7 +240,7 @@ func TestCoalescedUses(t *testing.T) {
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
-			switch got, err := s.UseSession(t.Context(), "session", nil); {
+			switch got, err := s.UseSession(t.Context(), "session", 1, nil); {
 			case err == nil:
 				won.Add(1)
 				sum.Add(got.Left)
@@ -238,15 +251,7 @@ func TestCoalescedUses(t *testing.T) {
 			}
 		})
 	}
-	for {
-		s.uses.mu.Lock()
-		waiting := len(s.uses.mu.waiting["session"])
-		s.uses.mu.Unlock()
-		if waiting == callers {
-			break
-		}
-		runtime.Gosched()
-	}
+	waiting(s, "session", callers)
 	queued(w, 1)
 	w.mu.Lock()
 	if n := len(w.mu.queue); n != 1 {
@@ -260,6 +265,42 @@ func TestCoalescedUses(t *testing.T) {
 	}
 	if won.Load() != left || lost.Load() != callers-left || sum.Load() != left*(left-1)/2 {
 		t.Errorf("%d won, %d lost, sum of what was left %d", won.Load(), lost.Load(), sum.Load())
+	}
+}
+
+// TestCoalescedMany makes one transaction of uses of many chunksets each: in the
+// order of their arrival each gets all that it asks for, or none.
+func TestCoalescedMany(t *testing.T) {
+	s, w := openWithWriter(t, databasePath(t), Options{})
+	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 20, Left: 20, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	wants := []struct {
+		n, left int64
+		ok      bool
+	}{{9, 11, true}, {12, 11, false}, {10, 1, true}, {1<<63 - 1, 1, false}, {2, 1, false}, {1, 0, true}, {1, 0, false}}
+	g := holdWriter(t, s)
+	var wg sync.WaitGroup
+	for i, want := range wants {
+		wg.Go(func() {
+			got, err := s.UseSession(t.Context(), "session", want.n, nil)
+			if want.ok != (err == nil) || (err != nil && !errors.Is(err, metastore.ErrExhausted)) {
+				t.Errorf("use %d of %d: %v", i, want.n, err)
+			}
+			if got.Left != want.left || got.Used != 20-want.left {
+				t.Errorf("use %d of %d: %+v, want %d left", i, want.n, got, want.left)
+			}
+		})
+		waiting(s, "session", i+1)
+	}
+	queued(w, 1)
+	close(g.open)
+	wg.Wait()
+	if err := <-g.result; err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 0 || got.Used != 20 {
+		t.Errorf("session %+v, %v", got, err)
 	}
 }
 

@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// cacheConfig makes nginx a shared cache that keeps all it may: before the
+// service, and, under /control/, before a server whose answers may be kept.
+const cacheConfig = `daemon off;
+master_process off;
+pid DIR/nginx.pid;
+error_log stderr warn;
+events {}
+http {
+  access_log off;
+  client_body_temp_path DIR/body;
+  proxy_temp_path DIR/proxy;
+  fastcgi_temp_path DIR/fastcgi;
+  uwsgi_temp_path DIR/uwsgi;
+  scgi_temp_path DIR/scgi;
+  proxy_cache_path DIR/cache keys_zone=shared:10m;
+  proxy_cache shared;
+  proxy_cache_key $request_method$request_uri;
+  proxy_cache_valid any 10m;
+  proxy_cache_convert_head off;
+  add_header X-Cache $upstream_cache_status always;
+  server {
+    listen unix:DIR/socket;
+    location / { proxy_pass http://SLUICE; }
+    location /control/ { proxy_pass http://CONTROL; }
+  }
+}
+`
+
+// startCache runs nginx before the server, on a socket of its own, and stops it
+// with the test. What it returns is the server as seen through the cache.
+func startCache(t *testing.T, s *server, control string) func(method, target string, h ...string) reply {
+	t.Helper()
+	nginx, err := testenv.NginxPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "nginx") // short: it is in the name of a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	config := strings.NewReplacer("DIR", dir, "SLUICE", s.host, "CONTROL", control).Replace(cacheConfig)
+	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+	log := &logBuffer{}
+	process.Stdout, process.Stderr = log, log
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := process.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = process.Wait() // killed
+	})
+	socket := filepath.Join(dir, "socket")
+	through := &http.Client{Timeout: patience, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+		DisableCompression: true,
+	}}
+	t.Cleanup(through.CloseIdleConnections)
+	ask := func(method, target string, h ...string) (reply, error) {
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://cache", nil)
+		if err != nil {
+			return reply{}, err
+		}
+		req.URL = &url.URL{Scheme: "http", Host: "cache", Opaque: target}
+		for i := 0; i < len(h); i += 2 {
+			req.Header.Add(h[i], h[i+1])
+		}
+		resp, err := through.Do(req)
+		if err != nil {
+			return reply{}, err
+		}
+		return collect(resp)
+	}
+	s.eventually("nginx does not answer: "+log.String(), func() bool {
+		_, err := ask("GET", "/livez")
+		return err == nil
+	})
+	return func(method, target string, h ...string) reply {
+		t.Helper()
+		r, err := ask(method, target, h...)
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", method, target, err, log)
+		}
+		return r
+	}
+}
+
+// TestSharedCacheKeepsNothingPaid asks through a cache that keeps what it may:
+// paid bytes come to nobody else, and a refusal stops nobody who pays.
+func TestSharedCacheKeepsNothingPaid(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	asked := 0
+	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Cache-Control", "max-age=60")
+		if _, err := fmt.Fprint(w, asked); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer control.Close()
+	s := start(t, options{flags: []string{"--reads", "paid"}})
+	data := content(1, 100_000)
+	for _, name := range []string{"paid first", "refused first"} {
+		s.must(204, "PUT", blobTarget("0x1", name), data)
+	}
+	c := s.open(s.payer(1), 1000)
+	id := c.buy(100).SessionID
+	get := startCache(t, s, control.Listener.Addr().String())
+
+	// The cache does keep what may be kept.
+	for _, want := range []string{"MISS", "HIT", "HIT"} {
+		if r := get("GET", "/control/kept"); string(r.body) != "1" || r.header.Get("X-Cache") != want {
+			t.Fatalf("the cache keeps nothing: %v, want a %s", r, want)
+		}
+	}
+	refused := func(target string, h ...string) {
+		t.Helper()
+		r := get("GET", target, h...)
+		checkProblem(t, r, 402, "")
+		notKept(t, r)
+	}
+	paid := func(target string, h ...string) {
+		t.Helper()
+		r := get("GET", target, h...)
+		if r.status != 200 || digest(r.body) != digest(data) {
+			t.Errorf("a paid read through the cache: %v", r)
+		}
+		notKept(t, r)
+	}
+	for _, name := range []string{"paid first", "refused first"} {
+		target := blobTarget("0x1", name)
+		if name == "refused first" {
+			refused(target)
+		}
+		paid(target, "Session-Id", id)
+		paid(target, "Session-Id", id)
+		refused(target)
+		paid(target, "X-Shelby-Micropayment", c.next(1))
+		refused(target)
+		refused(target, "Session-Id", "unknown")
+		refused(target, "X-Shelby-Micropayment", s.payer(2).sign(t, 1, 1, 1).Base64())
+		stale := get("GET", target, "X-Shelby-Micropayment", c.again())
+		checkProblem(t, stale, 409, "micropayment_stale")
+		notKept(t, stale)
+		paid(target, "Session-Id", id)
+		if r := get("HEAD", target); r.status != 200 || r.header.Get("Chunkset-Price") != "1" {
+			t.Errorf("HEAD through the cache: %v", r)
+		}
+		refused(target)
+	}
+	// Nor is a 404 kept from one who pays for what was stored since.
+	late := blobTarget("0x1", "late")
+	checkProblem(t, get("GET", late, "Session-Id", id), 404, "blob_not_found")
+	s.must(204, "PUT", late, data)
+	paid(late, "Session-Id", id)
+	refused(late)
+	if left := s.left(id); left != "93" {
+		t.Errorf("%s chunksets left, want 93: each read through the cache is paid", left)
+	}
+}
+
+// notKept wants an answer that came from the service itself.
+func notKept(t *testing.T, r reply) {
+	t.Helper()
+	if got := r.header.Get("X-Cache"); got != "MISS" {
+		t.Errorf("%d: the cache says %q, want MISS", r.status, got)
+	}
+}

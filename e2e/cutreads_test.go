@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// TestCutReads cuts paid responses of five chunksets: the chunksets of which
+// nothing was sent come back, once, and the client goes on by range.
+func TestCutReads(t *testing.T) {
+	t.Parallel()
+	data := content(1, 5*chunksetSize)
+	for _, test := range []struct {
+		name     string
+		flag     string
+		partSize int
+	}{
+		{"blob of one part", "", 0},
+		{"blob of many parts", "", 5 << 20},
+		{"blob that is checked on each read", "--verify-ttl=0", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := options{flags: []string{"--reads", "paid", "--chunkset-price", strconv.Itoa(cutPrice)}}
+			if test.flag != "" {
+				o.flags = append(o.flags, test.flag)
+			}
+			s := start(t, o)
+			if test.partSize == 0 {
+				s.must(204, "PUT", blobTarget("0x1", "cut"), data)
+			} else {
+				s.upload("0x1", "cut", data, test.partSize)
+			}
+			s.cutReads(blobTarget("0x1", "cut"), data)
+		})
+	}
+}
+
+const cutPrice = 3
+
+// cutReads cuts reads of a blob of five chunksets.
+func (s *server) cutReads(target string, data []byte) {
+	const price = cutPrice
+	t := s.t
+	c := s.open(s.payer(1), 1000)
+	id := c.buy(100 * price).SessionID
+
+	// In the first and in the second chunkset, so that no buffer of the
+	// connection reaches into the next.
+	sum := sha256.New()
+	sum.Write(s.readSome(target, 1<<20, "Session-Id", id))
+	s.eventually("four untouched chunksets do not come back", func() bool { return s.left(id) == "99" })
+	sum.Write(s.readSome(target, 11<<20, "Session-Id", id, "Range", "bytes=1048576-"))
+	s.eventually("three untouched chunksets do not come back", func() bool { return s.left(id) == "97" })
+	rest := s.must(206, "GET", target, nil, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-", 12<<20))
+	checkPaid(t, rest, "4", "93")
+	sum.Write(rest.body)
+	if whole := sha256.Sum256(data); !bytes.Equal(sum.Sum(nil), whole[:]) {
+		t.Error("the pieces of a cut read are not the blob")
+	}
+	// Ranges are sent in their order, here the third chunkset before the first two.
+	s.readSome(target, 1<<20, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-%d,0-%d", 2*chunksetSize+1, 3*chunksetSize-1, 2*chunksetSize-1))
+	s.eventually("two untouched chunksets of another range do not come back", func() bool { return s.left(id) == "92" })
+
+	s.readSome(target, 1<<20, "X-Shelby-Micropayment", c.next(5*price+1))
+	want := fmt.Sprintf("deposit 1000 accepted %d credit %d sequence 2 open", 105*price+1, 4*price+1)
+	s.eventually("the price of four untouched chunksets does not come back", func() bool { return c.state().money() == want })
+	// The credit pays the next read, with one unit more.
+	checkPaid(t, s.must(200, "GET", target, nil, "X-Shelby-Micropayment", c.next(price-1)), "5", "0")
+
+	// What came back came back once: nothing is on its way any more.
+	s.stop()
+	s.restart()
+	if left := s.left(id); left != "92" {
+		t.Errorf("%s chunksets left after a restart, want 92", left)
+	}
+	if got, want := c.state().money(), fmt.Sprintf("deposit 1000 accepted %d credit 0 sequence 3 open", 106*price); got != want {
+		t.Errorf("the channel is %q after a restart, want %q", got, want)
+	}
+}
+
+// readSome reads so many bytes of a response and cuts the connection.
+func (s *server) readSome(target string, n int, h ...string) []byte {
+	s.t.Helper()
+	connection, some := s.readBegun(target, n, h...)
+	if err := connection.SetLinger(0); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := connection.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	return some
+}
+
+// readBegun reads so many bytes of a response, on a connection of its own whose
+// buffers hold little.
+func (s *server) readBegun(target string, n int, h ...string) (*net.TCPConn, []byte) {
+	s.t.Helper()
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) {
+			failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 64<<10)
+		})
+		if err != nil {
+			return err
+		}
+		return failed
+	}}
+	connection, err := dialer.Dial("tcp", s.host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	once := &http.Client{Transport: &http.Transport{
+		DialContext:        func(context.Context, string, string) (net.Conn, error) { return connection, nil },
+		DisableKeepAlives:  true,
+		DisableCompression: true,
+	}}
+	req, err := s.request("GET", target, nil, h)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := once.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	some := make([]byte, n)
+	if _, err := io.ReadFull(resp.Body, some); err != nil {
+		s.t.Fatalf("%d: %v", resp.StatusCode, err)
+	}
+	return connection.(*net.TCPConn), some
+}
+
+// TestCutByShutdown: a paid response that the drain deadline cuts costs what was
+// sent of it, like one that the client cuts.
+func TestCutByShutdown(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{dirty: true, flags: []string{"--reads", "paid", "--drain-deadline", "200ms"}})
+	target := blobTarget("0x1", "cut")
+	s.must(204, "PUT", target, content(1, 5*chunksetSize))
+	c := s.open(s.payer(1), 1000)
+	id := c.buy(100).SessionID
+	bySession, _ := s.readBegun(target, 1<<20, "Session-Id", id)
+	byMicropayment, _ := s.readBegun(target, 1<<20, "X-Shelby-Micropayment", c.next(5))
+	s.signal(syscall.SIGTERM)
+	s.wait()
+	for _, connection := range []net.Conn{bySession, byMicropayment} {
+		if err := connection.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	s.restart()
+	if left := s.left(id); left != "99" {
+		t.Errorf("%s chunksets left after one of five was sent, want 99", left)
+	}
+	if got := c.state().money(); got != "deposit 1000 accepted 105 credit 4 sequence 2 open" {
+		t.Errorf("the channel is %q after one of five was sent", got)
+	}
+}

@@ -1,0 +1,320 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/micropay"
+)
+
+// expired makes a micropayment one that the chain refuses.
+func expired(p *micropay.Payment) { p.Expiration = uint64(time.Now().Unix()) }
+
+// forgery is a micropayment that must not be taken, whatever its channel holds.
+type forgery struct {
+	name   string
+	text   string
+	status int
+	code   string
+	reason string // of a micropayment_refused
+}
+
+// forgeries makes one of every kind, each with the numbers that would be next.
+func (c *channel) forgeries() []forgery {
+	t := c.s.t
+	t.Helper()
+	sign := func(change ...func(*micropay.Payment)) string {
+		return c.payer.sign(t, c.number, c.sequence+1, c.amount+20, change...).Base64()
+	}
+	good := decoded(t, sign())
+	changed := func(change func(b []byte) []byte) string { return asBase64(change(slices.Clone(good))) }
+	stranger := c.s.payer(99).signer.Address()
+	malformed := func(name, text string) forgery { return forgery{name, text, 400, "micropayment_malformed", ""} }
+	refused := func(reason, text string) forgery {
+		return forgery{reason, text, 402, "micropayment_refused", reason}
+	}
+	large := func(name, text string) forgery { return forgery{name, text, 400, "number_too_large", ""} }
+	const huge = 1 << 63
+	return []forgery{
+		malformed("empty", ""),
+		malformed("not base64", "*&^%"),
+		malformed("url base64", "__--"),
+		malformed("without padding", sign()[:494]),
+		malformed("with a space", sign()+" x"),
+		malformed("two", sign()+sign()),
+		malformed("cut", changed(func(b []byte) []byte { return b[:len(b)-1] })),
+		malformed("trailing byte", changed(func(b []byte) []byte { return append(b, 0) })),
+		malformed("another function", changed(func(b []byte) []byte { b[106] ^= 1; return b })),
+		malformed("another module name", changed(func(b []byte) []byte { b[77] ^= 1; return b })),
+		malformed("another fee payer", changed(func(b []byte) []byte { b[270] = 1; return b })),
+		malformed("huge", asBase64(make([]byte, 10_000))),
+		refused("wrong_receiver", sign(func(p *micropay.Payment) { p.Receiver[5] ^= 1 })),
+		refused("wrong_asset", sign(func(p *micropay.Payment) { p.Asset[5] ^= 1 })),
+		refused("wrong_module_address", sign(func(p *micropay.Payment) { p.ModuleAddress[5] ^= 1 })),
+		refused("wrong_chain", sign(func(p *micropay.Payment) { p.ChainID++ })),
+		refused("expired", sign(expired)),
+		refused("expired", sign(func(p *micropay.Payment) { p.Expiration = 0 })),
+		refused("wrong_signer", changed(func(b []byte) []byte { copy(b, stranger[:]); return b })),
+		refused("bad_signature", changed(func(b []byte) []byte { b[110] ^= 1; return b })),       // the amount
+		refused("bad_signature", changed(func(b []byte) []byte { b[117] ^= 0x80; return b })),    // above 2^63-1, and not signed
+		refused("bad_signature", changed(func(b []byte) []byte { b[len(b)-40] ^= 1; return b })), // the signature
+		large("amount", c.payer.sign(t, c.number, c.sequence+1, huge).Base64()),
+		large("payment channel id", c.payer.sign(t, huge, c.sequence+1, c.amount+20).Base64()),
+		large("sequence number", c.payer.sign(t, c.number, huge, c.amount+20).Base64()),
+		large("all", c.payer.sign(t, ^uint64(0), ^uint64(0), ^uint64(0)).Base64()),
+	}
+}
+
+// ways are the two ways to spend a micropayment, for 2 chunksets.
+func ways(s *server, target string) map[string]func(micropayment string) reply {
+	return map[string]func(string) reply{
+		"buy":  func(m string) reply { return s.do("POST", "/v1/sessions", buying(s.t, m, "")) },
+		"read": func(m string) reply { return s.do("GET", target, nil, "X-Shelby-Micropayment", m) },
+	}
+}
+
+// TestForgedPayments refuses them all, changes nothing, and takes the good one
+// afterwards.
+func TestForgedPayments(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10"}})
+	target := blobTarget("0x1", "name")
+	s.must(204, "PUT", target, content(1, chunksetSize+1))
+	for name, spend := range ways(s, target) {
+		c := s.open(s.payer(1), 1000)
+		unbound := s.opened(s.payer(1), s.must(201, "POST", channels, nil))
+		id := c.buy(30).SessionID
+		before := c.state().money()
+		for _, f := range append(c.forgeries(), unbound.forgeries()...) {
+			r := spend(f.text)
+			if checkProblem(t, r, f.status, f.code); t.Failed() {
+				t.Fatalf("%s with %s: %v", name, f.name, r)
+			}
+			if f.reason != "" && member(t, r, "reason") != f.reason {
+				t.Errorf("%s with %s: %s", name, f.name, r.body)
+			}
+		}
+		if got := c.state(); got.money() != before || len(got.Sessions) != 1 {
+			t.Errorf("%s: forgeries changed the channel from %q to %+v", name, before, got)
+		}
+		if got := unbound.state(); got.Sender != "" || got.Accepted != "0" {
+			t.Errorf("%s: forgeries bound a channel: %+v", name, got)
+		}
+		if left := s.left(id); left != "3" {
+			t.Errorf("%s: forgeries left a session with %s chunksets", name, left)
+		}
+		if r := spend(c.next(20)); r.status >= 300 {
+			t.Errorf("%s: a good micropayment after the forgeries: %v", name, r)
+		}
+	}
+}
+
+// TestFlippedPayments flips bits all over a micropayment that would be taken.
+func TestFlippedPayments(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	c := s.open(s.payer(1), 1<<62)
+	good := decoded(t, c.next(20))
+	codes := map[string]int{}
+	for bit := 0; bit < 8*len(good); bit += 3 {
+		flipped := slices.Clone(good)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		r := s.do("POST", "/v1/sessions", buying(t, asBase64(flipped), ""))
+		switch r.status {
+		case 400:
+			codes[checkProblem(t, r, 400, "micropayment_malformed")]++
+		case 402:
+			codes[checkProblem(t, r, 402, "micropayment_refused")]++
+		default:
+			t.Fatalf("with bit %d flipped: %v", bit, r)
+		}
+	}
+	if len(codes) != 2 {
+		t.Errorf("the refusals were %v", codes)
+	}
+	if got := c.state(); got.Accepted != "0" || len(got.Sessions) != 0 {
+		t.Errorf("a flipped micropayment was taken: %+v", got)
+	}
+	s.must(201, "POST", "/v1/sessions", buying(t, asBase64(good), ""))
+}
+
+// TestRefusedByTheChannel: true micropayments that their channel does not take.
+// The same numbers are told on both ways, the status differs where the route's
+// own thing would be missing.
+func TestRefusedByTheChannel(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10", "--unsettled-limit", "500"}})
+	target := blobTarget("0x1", "name")
+	s.must(204, "PUT", target, content(1, chunksetSize+1))
+	for name, spend := range ways(s, target) {
+		price := int64(10) // of a session, at least
+		if name == "read" {
+			price = 20
+		}
+		c := s.open(s.payer(1), 1000)
+		pays := c.next(35)
+		s.must(201, "POST", "/v1/sessions", buying(t, pays, "")) // 5 of credit
+		c.settled()
+		before := c.state().money()
+		sign := func(sequence, amount uint64) string { return s.payer(1).sign(t, c.number, sequence, amount).Base64() }
+
+		for _, stale := range []string{pays, sign(1, 100), sign(0, 100), sign(2, 35), sign(2, 34), sign(2, 0), sign(1, 2000)} {
+			r := spend(stale)
+			checkProblem(t, r, 409, "micropayment_stale")
+			if got := member(t, r, "storedMicropayment"); got != pays {
+				t.Errorf("%s: storedMicropayment is %q, want the accepted one", name, got)
+			}
+		}
+		funds := func(m string, required, available int64) {
+			t.Helper()
+			r := spend(m)
+			checkProblem(t, r, 402, "insufficient_funds")
+			if a, b := member(t, r, "required"), member(t, r, "available"); a != fmt.Sprint(required) || b != fmt.Sprint(available) {
+				t.Errorf("%s: required %s and available %s, want %d and %d", name, a, b, required, available)
+			}
+		}
+		funds(sign(2, 1001), 1001, 1000)
+		funds(sign(2, 1<<62), 1<<62, 1000)
+		funds(sign(2, 35+uint64(price)-6), price, price-1)
+		funds(sign(2, 36), price, 6)
+		checkProblem(t, spend(sign(2, 536)), 402, "unsettled_limit")
+		if got := c.state(); got.money() != before || len(got.Sessions) != 1 {
+			t.Errorf("%s: refusals changed the channel from %q to %+v", name, before, got)
+		}
+		// At the limits it is taken, with gaps in the sequence.
+		if r := spend(sign(5, 535)); r.status >= 300 {
+			t.Errorf("%s: up to the unsettled limit: %v", name, r)
+		}
+		c.settled()
+		if r := spend(sign(1<<63-1, 1000)); r.status >= 300 {
+			t.Errorf("%s: up to the deposit: %v", name, r)
+		}
+		if got := c.settled(); got.Accepted != "1000" || got.SequenceNumber != "9223372036854775807" {
+			t.Errorf("%s: at its limits the channel is %s", name, got.money())
+		}
+		s.refusedByOthers(name, spend)
+	}
+	// Refills are refused for their session, and nothing is taken.
+	c := s.open(s.payer(1), 1000)
+	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(50), "unknown")), 404, "session_not_found")
+	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.again(), "micropaymentchannels")), 404, "session_not_found")
+	checkProblem(t, s.do("POST", "/v1/sessions", []byte(`{"micropaymentUpdate":5}`)), 400, "")
+	checkProblem(t, s.do("POST", "/v1/sessions", []byte(`{"sessionId":"unknown"}`)), 400, "")
+	if got := c.state(); got.Accepted != "0" {
+		t.Errorf("a refill of nothing was paid: %s", got.money())
+	}
+}
+
+// refusedByOthers spends over channels that are not there, closed and expired.
+func (s *server) refusedByOthers(name string, spend func(string) reply) {
+	t := s.t
+	t.Helper()
+	missing, gone := 404, 410
+	if name == "read" {
+		missing, gone = 402, 402
+	}
+	absent := &channel{s: s, payer: s.payer(1), number: 1}
+	checkProblem(t, spend(absent.next(50)), missing, "channel_not_found")
+	closed := s.open(s.payer(1), 1000)
+	s.must(200, "POST", channels+"/"+closed.id+"/close", nil)
+	checkProblem(t, spend(closed.next(50)), gone, "channel_closed")
+	soon := time.Now().Add(300 * time.Millisecond)
+	body := asJSON(t, map[string]any{"userIdentity": closed.payer.signer.Address().String(), "expires": soon.Format(time.RFC3339Nano), "deposit": "1000"})
+	brief := s.opened(closed.payer, s.must(201, "POST", channels, body))
+	s.eventually("the channel does not expire", func() bool { return brief.state().State == "expired" })
+	checkProblem(t, spend(brief.next(50)), gone, "channel_expired")
+	checkProblem(t, s.do("POST", channels+"/"+brief.id+"/deposit", []byte(`{"amount":"1"}`)), 410, "channel_expired")
+	s.must(200, "POST", channels+"/"+brief.id+"/close", nil)
+	if got := brief.state(); got.State != "closed" || got.Accepted != "0" {
+		t.Errorf("%s: the expired channel is %s after its close", name, got.money())
+	}
+}
+
+// TestExpiredSessions are refused where they are used, refilled and read by, and
+// told of where they are looked at.
+func TestExpiredSessions(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--reads", "paid", "--session-ttl", "300ms", "--channel-ttl", "1h"}})
+	target := blobTarget("0x1", "name")
+	s.must(204, "PUT", target, []byte("x"))
+	c := s.open(s.payer(1), 1000)
+	id := c.buy(10).SessionID
+	s.eventually("the session does not expire", func() bool {
+		return s.do("POST", "/v1/sessions/"+id+"/use", nil).status == 410
+	})
+	checkProblem(t, s.do("POST", "/v1/sessions/"+id+"/use", nil), 410, "session_expired")
+	checkProblem(t, s.do("GET", target, nil, "Session-Id", id), 402, "session_expired")
+	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(5), id)), 410, "session_expired")
+	s.must(200, "GET", "/v1/sessions/"+id, nil)
+	if got := c.settled(); got.Accepted != "10" || len(got.Sessions) != 1 {
+		t.Errorf("the channel is %+v", got)
+	}
+}
+
+// TestHugeNumbers: amounts up to 2^63-1 are counted exactly, and nothing above
+// is ever made of them.
+func TestHugeNumbers(t *testing.T) {
+	t.Parallel()
+	const most = 1<<63 - 1
+	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", fmt.Sprint(1 << 61), "--unsettled-limit", fmt.Sprint(most)}})
+	target := blobTarget("0x1", "five")
+	s.must(204, "PUT", target, content(1, 4*chunksetSize+1))
+	c := s.open(s.payer(1), most)
+	r := s.do("GET", target, nil, "X-Shelby-Micropayment", c.next(most)) // 3 chunksets and something
+	checkProblem(t, r, 402, "insufficient_funds")
+	checkProblem(t, s.do("GET", target, nil), 402, "payment_required")
+	if got := c.state().money(); got != fmt.Sprintf("deposit %d accepted 0 credit 0 sequence 0 open", most) {
+		t.Errorf("the channel is %q", got)
+	}
+	bought := asSession(t, s.must(201, "POST", "/v1/sessions", buying(t, c.again(), "")))
+	if got := c.settled().money(); bought.ChunksetsTotal != 3 || got != fmt.Sprintf("deposit %d accepted %d credit %d sequence 1 open", most, most, 1<<61-1) {
+		t.Errorf("2^63-1 units at 2^61 bought %+v, the channel is %q", bought, got)
+	}
+	s.stop()
+	s.options.flags = []string{"--unsettled-limit", fmt.Sprint(most)}
+	s.restart()
+	full := s.open(s.payer(2), most).buy(most)
+	if full.ChunksetsTotal != most {
+		t.Errorf("2^63-1 units at 1 bought %+v", full)
+	}
+	more := s.open(s.payer(3), most)
+	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, more.next(1), full.SessionID)), 400, "number_too_large")
+	if got := more.state(); got.Accepted != "0" {
+		t.Errorf("a refill that does not fit was paid: %s", got.money())
+	}
+}
+
+// TestPaymentForms buys with every form that a sender's software may give the
+// transaction, and with several keys.
+func TestPaymentForms(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	var public []micropay.PublicKey
+	var private []micropay.PrivateKey
+	for i := range 3 {
+		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, slices.Repeat([]byte{byte(100 + i)}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, private = append(public, key.Public()), append(private, key)
+	}
+	for _, scheme := range []micropay.Scheme{micropay.SchemeMultiEd25519, micropay.SchemeMultiKey} {
+		signer, err := micropay.NewMultiSigner(scheme, public, 2, private[0], private[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.open(&payer{signer, s.terms()}, 100)
+		for _, change := range []func(*micropay.Payment){
+			func(*micropay.Payment) {},
+			func(p *micropay.Payment) { p.Form, p.Nonce, p.AccountSequence = micropay.FormPlain, 0, 17 },
+			func(p *micropay.Payment) { p.Form, p.Nonce = micropay.FormSequence, 0 },
+		} {
+			s.must(201, "POST", "/v1/sessions", buying(t, c.next(10, change), ""))
+		}
+		if got := c.settled().money(); got != "deposit 100 accepted 30 credit 0 sequence 3 open" {
+			t.Errorf("%s: the channel is %q", scheme, got)
+		}
+	}
+}

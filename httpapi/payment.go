@@ -1,0 +1,229 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/metastore"
+	"sluice/micropay"
+	"sluice/wire"
+)
+
+// Reads tells who may read blobs.
+type Reads string
+
+// The kinds of reads.
+const (
+	ReadsPublic Reads = "public" // everybody, for nothing
+	ReadsPaid   Reads = "paid"   // whoever pays for the chunksets that a reply touches
+)
+
+// bill is what one read costs, and who pays for it. It follows the order of
+// section 7 of the protocol: newBill reads what pays, require asks that
+// something does, charge takes the chunksets, settle gives those back that were
+// not served. A nil bill is that of a free read.
+type bill struct {
+	s       *Server
+	limit   int64 // most chunksets that the client wants to pay; -1: any number
+	session string
+	payment *metastore.Payment
+
+	charged int64
+	channel string // that paid
+}
+
+// newBill reads the payment headers of a GET, and checks that what is to pay is
+// there and live. HEAD is free.
+func (s *Server) newBill(r *http.Request) (*bill, error) {
+	if s.Reads != ReadsPaid || r.Method == http.MethodHead {
+		return nil, nil
+	}
+	b := &bill{s: s, limit: -1}
+	sessions, payments := r.Header.Values(wire.HeaderSessionID), r.Header.Values(wire.HeaderMicropayment)
+	if len(sessions)+len(payments) > 1 {
+		return nil, fmt.Errorf("%w: a read is paid by one %s or one %s", errHeader, wire.HeaderSessionID, wire.HeaderMicropayment)
+	}
+	if limits := r.Header.Values(wire.HeaderMaxChunksets); len(limits) > 0 {
+		n, err := strconv.ParseUint(limits[0], 10, 63)
+		if err != nil || len(limits) > 1 {
+			return nil, fmt.Errorf("%w: %s must be one whole number", errHeader, wire.HeaderMaxChunksets)
+		}
+		b.limit = int64(n)
+	}
+	if len(sessions) == 1 {
+		b.session = sessions[0]
+		return b, payerError(s.Sessions.Live(r.Context(), b.session))
+	}
+	if len(payments) == 1 {
+		p, err := s.Channels.Verify(payments[0])
+		if err != nil {
+			return nil, err
+		}
+		b.payment = &p
+		return b, payerError(s.Channels.Live(r.Context(), p))
+	}
+	return b, nil
+}
+
+// payerError tells that what is to pay for a read is not there, or not any
+// more. It is never the blob that is.
+func payerError(err error) error {
+	for _, e := range []struct{ is, as error }{
+		{metastore.ErrNotFound, errPayerNoSession},
+		{metastore.ErrExpired, errPayerSessionExpired},
+		{metastore.ErrNoChannel, errPayerNoChannel},
+		{metastore.ErrChannelClosed, errPayerChannelClosed},
+		{metastore.ErrChannelExpired, errPayerChannelExpired},
+	} {
+		if errors.Is(err, e.is) {
+			return fmt.Errorf("%w: %w", e.as, err)
+		}
+	}
+	return err
+}
+
+// tellPrice says what a blob of this size costs.
+func (s *Server) tellPrice(h http.Header, size int64) {
+	if s.Reads != ReadsPaid {
+		return
+	}
+	h.Set(wire.HeaderChunksetPrice, decimal(s.Channels.Price()))
+	h.Set(wire.HeaderChunksetsRequired, decimal(countChunksets(wholeOf(size))))
+}
+
+// wholeOf gives all bytes of a blob as ranges: none of an empty one.
+func wholeOf(size int64) []byteRange {
+	if size == 0 {
+		return nil
+	}
+	return []byteRange{{0, size}}
+}
+
+// require asks that something pays for a blob of this size.
+func (b *bill) require(size int64) error {
+	if b == nil || b.session != "" || b.payment != nil {
+		return nil
+	}
+	return &shortError{is: errPaymentRequired, required: cost(countChunksets(wholeOf(size)), b.s.Channels.Price())}
+}
+
+// cost is what chunksets cost, at most 2^63-1.
+func cost(count, price int64) int64 {
+	if count > 0 && price > math.MaxInt64/count {
+		return math.MaxInt64
+	}
+	return count * price
+}
+
+// charge takes the chunksets that these ranges touch, durably, and tells of it
+// in the headers of the reply.
+func (b *bill) charge(ctx context.Context, h http.Header, ranges []byteRange) error {
+	if b == nil {
+		return nil
+	}
+	n := countChunksets(ranges)
+	if b.limit >= 0 && n > b.limit {
+		return &shortError{is: errChargeLimit, required: n, available: b.limit}
+	}
+	h.Set(wire.HeaderChunksetsCharged, decimal(n))
+	if n == 0 {
+		return nil
+	}
+	left, err := b.take(ctx, n)
+	if err != nil {
+		h.Del(wire.HeaderChunksetsCharged)
+		return err
+	}
+	b.charged = n
+	h.Set(wire.HeaderChunksetsLeft, decimal(left))
+	return nil
+}
+
+// take charges n chunksets and tells how many are left.
+func (b *bill) take(ctx context.Context, n int64) (left int64, err error) {
+	if b.payment != nil {
+		c, err := b.s.Channels.PayRead(ctx, *b.payment, n)
+		b.channel = c.ID
+		return c.Credit / b.s.Channels.Price(), payerError(err)
+	}
+	used, err := b.s.Sessions.Use(ctx, b.session, n, nil)
+	if errors.Is(err, metastore.ErrExhausted) {
+		return 0, &shortError{is: metastore.ErrExhausted, required: n, available: used.Left}
+	}
+	return used.Left, payerError(err)
+}
+
+// How long giving chunksets back is tried.
+const (
+	returnTries = 3
+	returnTime  = 10 * time.Second
+)
+
+// settle gives the chunksets back of which no byte was handed to the
+// connection. served are the runs that were.
+func (b *bill) settle(ctx context.Context, served []byteRange) error {
+	if b == nil || b.charged == 0 {
+		return nil
+	}
+	untouched := b.charged - countChunksets(served)
+	if untouched == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTime)
+	defer cancel()
+	request := rand.Text() // names this return, so that a repetition is none
+	var err error
+	for range returnTries {
+		if b.payment != nil {
+			_, err = b.s.Channels.Return(ctx, b.channel, untouched, request)
+		} else {
+			_, err = b.s.Sessions.Return(ctx, b.session, untouched, request)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("giving back %d chunksets: %w", untouched, err)
+}
+
+// shortError is a refusal with what would have been enough.
+type shortError struct {
+	is                  error
+	required, available int64
+}
+
+// Error gives the text of the refusal.
+func (e *shortError) Error() string { return e.is.Error() }
+
+// Unwrap gives the refusal.
+func (e *shortError) Unwrap() error { return e.is }
+
+// tellPayment adds to a problem what a payer can act on.
+func (s *Server) tellPayment(p *wire.Problem, err error) {
+	var (
+		short *shortError
+		funds *metastore.FundsError
+		stale *metastore.StaleError
+		bad   *micropay.Error
+	)
+	switch {
+	case errors.As(err, &short):
+		p.Required, p.Available = decimal(short.required), decimal(short.available)
+	case errors.As(err, &funds):
+		p.Required, p.Available = decimal(funds.Required), decimal(funds.Available)
+	case errors.As(err, &stale):
+		p.StoredMicropayment = base64.StdEncoding.EncodeToString(stale.Stored)
+	case errors.As(err, &bad):
+		p.Reason = string(bad.Reason)
+	}
+	if p.Status == http.StatusPaymentRequired {
+		p.ChunksetPrice = decimal(s.Channels.Price())
+	}
+}

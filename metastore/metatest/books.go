@@ -1,0 +1,126 @@
+package metatest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"sluice/metastore"
+)
+
+// How long the channels, payments and sessions of the checks live.
+const (
+	channelLife = 1000 * time.Hour
+	paymentLife = time.Minute
+	sessionLife = 500 * time.Hour
+)
+
+// channel opens a channel with a number of its own.
+func (p *probe) channel(id, sender string, deposit int64) metastore.Channel {
+	p.keys++
+	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+		ID: id, PaymentChannelID: int64(p.keys), Sender: sender, Receiver: "receiver", Asset: "asset",
+		Deposit: deposit, Expires: p.clock.Now().Add(channelLife),
+	}, nil)
+	p.ok(err, "open channel")
+	return c
+}
+
+func (p *probe) getChannel(id string) metastore.Channel {
+	c, err := p.store.Channel(p.ctx, id)
+	p.ok(err, "channel")
+	return c
+}
+
+// pay makes a payment over a channel, from sender s when it has none.
+func (p *probe) pay(c metastore.Channel, sequence, amount int64) metastore.Payment {
+	pay := metastore.Payment{
+		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
+		Sequence: sequence, Amount: amount, Proof: fmt.Appendf(nil, "%s\x00%d\xff%d", c.ID, sequence, amount),
+		Expires: p.clock.Now().Add(paymentLife), UnsettledLimit: math.MaxInt64,
+	}
+	if pay.Sender == "" {
+		pay.Sender = "s"
+	}
+	return pay
+}
+
+func (p *probe) purchase(pay metastore.Payment, price int64, session string) metastore.Purchase {
+	return metastore.Purchase{
+		Payment: pay, Price: price,
+		Session: metastore.Session{ID: session, UserIdentity: "user", Expires: p.clock.Now().Add(sessionLife)},
+	}
+}
+
+// buys buys a session.
+func (p *probe) buys(c metastore.Channel, sequence, amount, price int64, session string) metastore.Session {
+	s, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, sequence, amount), price, session), nil)
+	p.ok(err, "buy session %s with %d at sequence %d", session, amount, sequence)
+	return s
+}
+
+// buysMore buys chunksets for a session that is there.
+func (p *probe) buysMore(c metastore.Channel, sequence, amount, price int64, session string) metastore.Session {
+	buy := p.purchase(p.pay(c, sequence, amount), price, session)
+	buy.Refill = true
+	s, err := p.store.Buy(p.ctx, buy, nil)
+	p.ok(err, "refill session %s with %d at sequence %d", session, amount, sequence)
+	return s
+}
+
+// reads pays for chunksets that are read at once.
+func (p *probe) reads(c metastore.Channel, sequence, amount, price, count int64) metastore.Channel {
+	got, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
+	p.ok(err, "read %d chunksets with %d at sequence %d", count, amount, sequence)
+	return got
+}
+
+// audited ends the check unless the store finds its ledgers in order.
+func (p *probe) audited() {
+	found, err := p.store.Audit(p.ctx)
+	p.ok(err, "audit")
+	p.must(len(found) == 0, "the audit found: %q", found)
+}
+
+// books is all that a payment over a channel may change.
+type books struct {
+	channel     metastore.Channel
+	sessions    []metastore.Session
+	settlements []metastore.Settlement
+}
+
+func (p *probe) books(channel string) books {
+	sessions, err := p.store.ChannelSessions(p.ctx, channel, 1000)
+	p.ok(err, "sessions of a channel")
+	settlements, err := p.store.Settlements(p.ctx, metastore.Settlement{}, 1000)
+	p.ok(err, "settlements")
+	return books{p.getChannel(channel), sessions, settlements}
+}
+
+// refused ends the check unless fn fails as it should and changes nothing.
+func (p *probe) refused(channel string, want error, what string, fn func() error) {
+	before := p.books(channel)
+	err := fn()
+	p.must(matches(err, want), "%s: got error %v, want %v", what, err, want)
+	p.equal(p.books(channel), before, "after a refusal (%s)", what)
+	p.audited()
+}
+
+// refusedPayment tries a payment in every way to spend it.
+func (p *probe) refusedPayment(channel string, pay metastore.Payment, want error, what string) {
+	buy := p.purchase(pay, 1, "refused "+what)
+	p.refused(channel, want, what, func() error {
+		_, err := p.store.Buy(p.ctx, buy, nil)
+		return err
+	})
+	_, err := p.store.Session(p.ctx, buy.Session.ID)
+	p.is(err, metastore.ErrNotFound, "session of a refused purchase (%s)", what)
+	p.refused(channel, want, what, func() error {
+		_, err := p.store.Buy(p.ctx, buy, idem("refused", what))
+		return err
+	})
+	p.refused(channel, want, what, func() error {
+		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: pay, Price: 1, Count: 1})
+		return err
+	})
+}

@@ -1,0 +1,179 @@
+package metatest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"sluice/metastore"
+	"sluice/metastore/metatest"
+)
+
+func TestBrokenPaymentsAreCaught(t *testing.T) {
+	catch(t, []mutant{
+		{"applies a payment twice on replay", func(h metatest.Handle, _ string) metatest.Handle { return appliesTwice{h} }, []string{"payments/replay", "payments/racing-replays"}},
+		{"accepts a stale sequence", func(h metatest.Handle, _ string) metatest.Handle { return anySequence{h} }, []string{"payments/stale", "payments/first"}},
+		{"forgets the credit", func(h metatest.Handle, path string) metatest.Handle { return forgetsCredit{h, path} }, []string{"payments/credit", "payments/buy"}},
+		{"binds before refusing", func(h metatest.Handle, path string) metatest.Handle { return bindsFirst{h, path} }, []string{"payments/bind"}},
+		{"returns twice", func(h metatest.Handle, _ string) metatest.Handle { return returnsTwice{h} }, []string{"sessions/return", "payments/return"}},
+		{"charges n-1 for n", func(h metatest.Handle, _ string) metatest.Handle { return chargesLess{h} }, []string{"sessions/use-many", "sessions/racing-many"}},
+		{"sells beyond the deposit", func(h metatest.Handle, path string) metatest.Handle { return sellsBeyond{h, path} }, []string{"payments/deposit"}},
+		{"takes payments for a closed channel", func(h metatest.Handle, path string) metatest.Handle { return staysOpen{h, path} }, []string{"payments/order", "payments/racing-close"}},
+		{"forgets the settlement", func(h metatest.Handle, path string) metatest.Handle { return forgetsSettlement{h, path} }, []string{"settlements/list", "payments/read"}},
+		{"finds nothing in an audit", func(h metatest.Handle, _ string) metatest.Handle { return blind{h} }, []string{"audit/payout"}},
+	})
+}
+
+// query changes a database behind the store's back.
+func query(ctx context.Context, path, text string, args ...any) error {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, text, args...)
+	return errors.Join(err, db.Close())
+}
+
+// appliesTwice takes a replay for another payment of the same size.
+type appliesTwice struct{ metatest.Handle }
+
+func (s appliesTwice) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+	out, err := s.Handle.PayRead(ctx, r)
+	var stale *metastore.StaleError
+	if errors.As(err, &stale) && string(stale.Stored) == string(r.Payment.Proof) {
+		r.Payment.Sequence++
+		r.Payment.Amount += r.Count * r.Price
+		return s.Handle.PayRead(ctx, r)
+	}
+	return out, err
+}
+
+// anySequence looks at the amount alone.
+type anySequence struct{ metatest.Handle }
+
+func (s anySequence) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
+	if err == nil && r.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
+		r.Payment.Sequence = c.Sequence + 1
+	}
+	return s.Handle.PayRead(ctx, r)
+}
+
+func (s anySequence) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
+	if err == nil && p.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
+		p.Payment.Sequence = c.Sequence + 1
+	}
+	return s.Handle.Buy(ctx, p, idem)
+}
+
+type forgetsCredit struct {
+	metatest.Handle
+	path string
+}
+
+func (s forgetsCredit) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+	out, err := s.Handle.Buy(ctx, p, idem)
+	return out, errors.Join(err, query(ctx, s.path, `UPDATE channels SET credit = 0`))
+}
+
+// bindsFirst binds a channel to whoever tries.
+type bindsFirst struct {
+	metatest.Handle
+	path string
+}
+
+func (s bindsFirst) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
+	if err != nil {
+		return metastore.Session{}, err
+	}
+	if err := query(ctx, s.path, `UPDATE channels SET sender = $1 WHERE id = $2`, []byte(p.Payment.Sender), []byte(c.ID)); err != nil {
+		return metastore.Session{}, err
+	}
+	return s.Handle.Buy(ctx, p, idem)
+}
+
+// returnsTwice does not know a request that comes again.
+type returnsTwice struct{ metatest.Handle }
+
+func (s returnsTwice) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
+	before, err := s.Session(ctx, id)
+	if err != nil {
+		return before, err
+	}
+	out, err := s.Handle.ReturnChunksets(ctx, id, n, request)
+	if err == nil && out.Left == before.Left {
+		return s.Handle.ReturnChunksets(ctx, id, n, request+"again")
+	}
+	return out, err
+}
+
+func (s returnsTwice) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
+	before, err := s.Channel(ctx, id)
+	if err != nil {
+		return before, err
+	}
+	out, err := s.Handle.ReturnCredit(ctx, id, count, price, request)
+	if err == nil && out.Credit == before.Credit {
+		return s.Handle.ReturnCredit(ctx, id, count, price, request+"again")
+	}
+	return out, err
+}
+
+type chargesLess struct{ metatest.Handle }
+
+func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	return s.Handle.UseSession(ctx, id, max(n-1, min(n, 1)), idem)
+}
+
+// sellsBeyond lends what the deposit does not cover.
+type sellsBeyond struct {
+	metatest.Handle
+	path string
+}
+
+func (s sellsBeyond) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
+	if err != nil {
+		return c, err
+	}
+	const set = `UPDATE channels SET deposit = $1 WHERE id = $2`
+	if err := query(ctx, s.path, set, int64(1<<63-1), []byte(c.ID)); err != nil {
+		return c, err
+	}
+	out, err := s.Handle.PayRead(ctx, r)
+	return out, errors.Join(err, query(ctx, s.path, set, c.Deposit, []byte(c.ID)))
+}
+
+// staysOpen notes a close and goes on selling.
+type staysOpen struct {
+	metatest.Handle
+	path string
+}
+
+func (s staysOpen) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+	out, err := s.Handle.PayRead(ctx, r)
+	if !errors.Is(err, metastore.ErrChannelClosed) {
+		return out, err
+	}
+	if err := query(ctx, s.path, `UPDATE channels SET closed = NULL, expires = expires * 2`); err != nil {
+		return out, err
+	}
+	return s.Handle.PayRead(ctx, r)
+}
+
+type forgetsSettlement struct {
+	metatest.Handle
+	path string
+}
+
+func (s forgetsSettlement) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+	out, err := s.Handle.PayRead(ctx, r)
+	return out, errors.Join(err, query(ctx, s.path, `DELETE FROM settlements`))
+}
+
+type blind struct{ metatest.Handle }
+
+func (blind) Audit(context.Context) ([]string, error) { return nil, nil }

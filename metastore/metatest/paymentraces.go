@@ -1,0 +1,249 @@
+package metatest
+
+import (
+	"errors"
+	"fmt"
+
+	"sluice/metastore"
+)
+
+func paymentRaceChecks() []Check {
+	return []Check{
+		check("payments/racing-replays", paymentRacingReplays),
+		check("payments/racing-increasing", paymentRacingIncreasing),
+		check("payments/racing-key", paymentRacingKey),
+		check("payments/racing-binds", paymentRacingBinds),
+		check("payments/racing-close", paymentRacingClose),
+		check("payments/racing-limit", paymentRacingLimit),
+		check("payments/racing-refills", paymentRacingRefills),
+		check("payments/racing-returns", paymentRacingReturns),
+	}
+}
+
+// paymentRacingReplays sends one payment many times at once, to buy a session
+// and to read.
+func paymentRacingReplays(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	const n = 16
+	c := p.channel("channel", "s", 1000)
+	for round := range int64(10) {
+		pay := p.pay(c, round, 10*(round+1))
+		before := p.getChannel("channel")
+		errs := race(n, func(i int) error {
+			var err error
+			if i%4 < 2 {
+				_, err = handles[i%2].Buy(p.ctx, p.purchase(pay, 2, fmt.Sprint(round, "-", i)), nil)
+			} else {
+				_, err = handles[i%2].PayRead(p.ctx, metastore.Read{Payment: pay, Price: 2, Count: 5 + before.Credit/2})
+			}
+			return err
+		})
+		p.won(errs, 1, &metastore.StaleError{Stored: pay.Proof})
+		after := p.getChannel("channel")
+		p.must(after.Accepted == pay.Amount && after.Credit == 0, "after round %d: %+v", round, after)
+		for i := range n {
+			_, err := p.store.Session(p.ctx, fmt.Sprint(round, "-", i))
+			if errs[i] != nil || i%4 >= 2 {
+				p.is(err, metastore.ErrNotFound, "session of a payment that lost")
+			} else {
+				p.ok(err, "session of the payment that won")
+			}
+		}
+	}
+	p.audited()
+}
+
+// paymentRacingIncreasing sends growing payments at once, in no order.
+func paymentRacingIncreasing(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	const n = 32
+	for round := range 5 {
+		id := fmt.Sprint("channel", round)
+		c := p.channel(id, "s", 10_000)
+		sold := make([]int64, n)
+		errs := race(n, func(i int) error {
+			k := int64((i*13 + round) % n) // a permutation
+			pay := p.pay(c, k, 7*(k+1))
+			if i%3 == 0 {
+				got, err := handles[i%2].PayRead(p.ctx, metastore.Read{Payment: pay, Price: 1, Count: 3})
+				if err == nil && got.Accepted != pay.Amount {
+					err = fmt.Errorf("accepted %d of %d", got.Accepted, pay.Amount)
+				}
+				sold[i] = 3
+				return err
+			}
+			s, err := handles[i%2].Buy(p.ctx, p.purchase(pay, 1, fmt.Sprint(round, "-", i)), nil)
+			sold[i] = s.Total
+			return err
+		})
+		got := p.getChannel(id)
+		highest, sum := int64(0), int64(0)
+		for i, err := range errs {
+			if err != nil {
+				p.is(err, metastore.ErrStalePayment, "payment that lost")
+				var stale *metastore.StaleError
+				p.must(errors.As(err, &stale) && len(stale.Stored) > 0, "a stale payment without the stored one: %v", err)
+				continue
+			}
+			highest = max(highest, 7*(int64((i*13+round)%n)+1))
+			sum += sold[i]
+		}
+		p.must(highest == 7*n, "the highest payment was refused")
+		p.must(got.Accepted == highest && sum+got.Credit == highest, "accepted is %d, sold are %d with a credit of %d; the highest payment was %d",
+			got.Accepted, sum, got.Credit, highest)
+		p.equal(p.books(id).settlements[0].Amount, highest, "the first settlement")
+		p.clock.Advance(paymentLife)
+	}
+	p.audited()
+}
+
+// paymentRacingKey sends one purchase with one key many times at once.
+func paymentRacingKey(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	c := p.channel("channel", "s", 1000)
+	for round := range int64(10) {
+		const n = 8
+		got := make([]metastore.Session, n)
+		errs := race(n, func(i int) (err error) {
+			got[i], err = handles[i%2].Buy(p.ctx, p.purchase(p.pay(c, round, 10*(round+1)), 1, fmt.Sprint(round, "-", i)), idem("buy", fmt.Sprint(round)))
+			return err
+		})
+		p.ok(errors.Join(errs...), "racing purchases with one key")
+		for i := range n {
+			p.equal(got[i], got[0], "session %d of round %d", i, round)
+		}
+		books := p.books("channel")
+		p.must(len(books.sessions) == int(round)+1, "%d sessions after %d purchases", len(books.sessions), round+1)
+		p.must(books.channel.Accepted == 10*(round+1), "%d was accepted", books.channel.Accepted)
+	}
+	p.audited()
+}
+
+// paymentRacingBinds lets two senders race for one unbound channel.
+func paymentRacingBinds(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 20 {
+		id := fmt.Sprint("channel", round)
+		c := p.channel(id, "", 100)
+		errs := race(2, func(i int) error {
+			pay := p.pay(c, 1, int64(10+i))
+			pay.Sender = []string{"s", "t"}[i]
+			_, err := handles[(i+round)%2].Buy(p.ctx, p.purchase(pay, 1, fmt.Sprint(round, "-", i)), nil)
+			return err
+		})
+		p.won(errs, 1, metastore.ErrNoChannel)
+		want := metastore.Channel{Sender: "s", Accepted: 10}
+		if errs[0] != nil {
+			want = metastore.Channel{Sender: "t", Accepted: 11}
+		}
+		got := p.getChannel(id)
+		p.must(got.Sender == want.Sender && got.Accepted == want.Accepted, "channel %+v, errors %v", got, errs)
+	}
+	p.audited()
+}
+
+// paymentRacingClose pays and closes at once: a payment is accepted before the
+// close, or not at all.
+func paymentRacingClose(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 10 {
+		id := fmt.Sprint("channel", round)
+		c := p.channel(id, "s", 1000)
+		var closed metastore.Channel
+		errs := race(6, func(i int) (err error) {
+			if i == 0 {
+				closed, err = handles[round%2].CloseChannel(p.ctx, id)
+				return err
+			}
+			for k := range int64(4) {
+				_, err := handles[i%2].PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 10*k+int64(i), 10*k+int64(i)), Price: 1, Count: 1})
+				if err != nil && !errors.Is(err, metastore.ErrChannelClosed) && !errors.Is(err, metastore.ErrStalePayment) {
+					return err
+				}
+			}
+			return nil
+		})
+		p.ok(errors.Join(errs...), "pay and close")
+		p.equal(p.getChannel(id), closed, "channel after it was closed")
+		p.refusedPayment(id, p.pay(c, 100, 100), metastore.ErrChannelClosed, "after the close")
+	}
+}
+
+// paymentRacingLimit lets payments race for what the unsettled limit allows.
+func paymentRacingLimit(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	c := p.channel("channel", "s", 1000)
+	errs := race(16, func(i int) error {
+		pay := p.pay(c, int64(i+1), int64(i+1))
+		pay.UnsettledLimit = 8
+		_, err := handles[i%2].PayRead(p.ctx, metastore.Read{Payment: pay, Price: 1, Count: 1})
+		return err
+	})
+	for i, err := range errs {
+		if i >= 8 { // above the limit, whatever came before
+			p.is(err, metastore.ErrUnsettledLimit, "payment of %d", i+1)
+		} else if err != nil {
+			p.is(err, metastore.ErrStalePayment, "payment of %d", i+1)
+		}
+	}
+	p.must(p.getChannel("channel").Accepted == 8, "%d was accepted", p.getChannel("channel").Accepted)
+	p.audited()
+}
+
+// paymentRacingRefills refills a session over many channels while it is used.
+func paymentRacingRefills(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	const n, each = 8, 5
+	p.session("session", 3)
+	var channels []metastore.Channel
+	for i := range n {
+		channels = append(channels, p.channel(fmt.Sprint("channel", i), "s", 1000))
+	}
+	used := make([]int64, n)
+	errs := race(n, func(i int) error {
+		for k := range int64(each) {
+			buy := p.purchase(p.pay(channels[i], k, 4*(k+1)), 2, "session")
+			buy.Refill = true
+			if _, err := handles[i%2].Buy(p.ctx, buy, nil); err != nil {
+				return err
+			}
+			switch _, err := handles[(i+1)%2].UseSession(p.ctx, "session", 3, nil); {
+			case err == nil:
+				used[i] += 3
+			case !errors.Is(err, metastore.ErrExhausted):
+				return err
+			}
+		}
+		return nil
+	})
+	p.ok(errors.Join(errs...), "refills and uses at once")
+	sum := int64(0)
+	for _, u := range used {
+		sum += u
+	}
+	s, err := p.store.Session(p.ctx, "session")
+	p.ok(err, "session")
+	p.must(s.Total == 3+2*n*each && s.Used == sum && s.Left == s.Total-sum, "%d were used: %+v", sum, s)
+	p.audited()
+}
+
+// paymentRacingReturns repeats one return from many sides, and makes more
+// returns of different names than there were sales.
+func paymentRacingReturns(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	c := p.channel("channel", "s", 100)
+	p.reads(c, 1, 35, 2, 17)
+	for _, err := range race(8, func(i int) error {
+		_, err := handles[i%2].ReturnCredit(p.ctx, "channel", 5, 2, "one")
+		return err
+	}) {
+		p.ok(err, "return")
+	}
+	p.must(p.getChannel("channel").Credit == 11, "the credit is %d after one return of 10 to 1", p.getChannel("channel").Credit)
+	p.won(race(8, func(i int) error {
+		_, err := handles[i%2].ReturnCredit(p.ctx, "channel", 5, 2, fmt.Sprint(i))
+		return err
+	}), 2, errAny)
+	p.must(p.getChannel("channel").Credit == 31, "the credit is %d", p.getChannel("channel").Credit)
+	p.audited()
+}

@@ -1,0 +1,484 @@
+package metatest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"sluice/metastore"
+)
+
+func paymentChecks() []Check {
+	return []Check{
+		check("payments/buy", paymentBuy),
+		check("payments/read", paymentRead),
+		check("payments/order", paymentOrder),
+		check("payments/replay", paymentReplay),
+		check("payments/stale", paymentStale),
+		check("payments/first", paymentFirst),
+		check("payments/bind", paymentBind),
+		check("payments/credit", paymentCredit),
+		check("payments/refill", paymentRefill),
+		check("payments/deposit", paymentDeposit),
+		check("payments/unsettled", paymentUnsettled),
+		check("payments/largest", paymentLargest),
+		check("payments/invalid", paymentInvalid),
+		check("payments/return", paymentReturn),
+		check("payments/idempotent", paymentIdempotent),
+	}
+}
+
+func paymentBuy(p *probe) {
+	c := p.channel("channel", "s", 100)
+	p.clock.Advance(time.Second)
+	pay := p.pay(c, 7, 23)
+	buy := p.purchase(pay, 5, "session")
+	buy.Session.Total, buy.Session.Left, buy.Session.Used, buy.Session.Channel = 99, 98, 97, "other" // of no meaning
+	buy.Session.Expires = buy.Session.Expires.Add(time.Nanosecond)
+	got, err := p.store.Buy(p.ctx, buy, nil)
+	p.ok(err, "buy")
+	want := metastore.Session{
+		ID: "session", UserIdentity: "user", Channel: "channel", Total: 4, Left: 4,
+		Created: p.clock.Now(), Expires: p.clock.Now().Add(sessionLife),
+	}
+	p.equal(got, want, "bought session")
+	c.Accepted, c.Sequence, c.Proof, c.Credit = 23, 7, pay.Proof, 3
+	settlement := metastore.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
+	p.reopen()
+	p.equal(p.books("channel"), books{c, []metastore.Session{want}, []metastore.Settlement{settlement}}, "books")
+	got, err = p.store.Session(p.ctx, "session")
+	p.ok(err, "session")
+	p.equal(got, want, "session")
+	p.refused("channel", metastore.ErrExists, "a session of that id", func() error {
+		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 8, 50), 1, "session"), nil)
+		return err
+	})
+}
+
+func paymentRead(p *probe) {
+	c := p.channel("channel", "s", 100)
+	pay := p.pay(c, 7, 23)
+	got, err := p.store.PayRead(p.ctx, metastore.Read{Payment: pay, Price: 5, Count: 3})
+	p.ok(err, "read")
+	c.Accepted, c.Sequence, c.Proof, c.Credit = 23, 7, pay.Proof, 8
+	p.equal(got, c, "channel after a read")
+	settlement := metastore.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
+	p.reopen()
+	p.equal(p.books("channel"), books{c, nil, []metastore.Settlement{settlement}}, "books")
+	for _, r := range []struct{ amount, price, count, required, available int64 }{
+		{24, 10, 1, 10, 9},
+		{25, 5, 3, 15, 10},
+		{25, 11, 1, 11, 10},
+		{100, 1, math.MaxInt64, math.MaxInt64, 85},
+		{100, math.MaxInt64, 1, math.MaxInt64, 85},
+		{100, math.MaxInt64, math.MaxInt64, math.MaxInt64, 85},
+		{100, 1 << 32, 1 << 32, math.MaxInt64, 85}, // their product is 2^64, which may look like 0
+		{100, 1<<32 + 1, 1 << 32, math.MaxInt64, 85},
+	} {
+		want := &metastore.FundsError{Required: r.required, Available: r.available}
+		p.refused("channel", want, fmt.Sprintf("%+v", r), func() error {
+			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count})
+			return err
+		})
+	}
+	p.must(p.reads(c, 8, 25, 5, 2).Credit == 0, "a read of exactly what was paid left a credit")
+	p.audited()
+}
+
+// paymentOrder makes payments that are wrong in more than one way: the first
+// of the ways, in the order of the contract, is the one that is told.
+func paymentOrder(p *probe) {
+	c := p.channel("channel", "s", 100)
+	p.buys(c, 5, 50, 1, "session")
+	stored := &metastore.StaleError{Stored: p.pay(c, 5, 50).Proof}
+	wrong := func(sequence, amount, limit int64) metastore.Payment {
+		pay := p.pay(c, sequence, amount)
+		pay.UnsettledLimit = limit
+		return pay
+	}
+	other := wrong(5, 1000, 0)
+	other.Sender = "t"
+	p.refusedPayment("channel", other, metastore.ErrNoChannel, "of nobody")
+	p.refusedPayment("channel", wrong(5, 1000, 0), stored, "stale, above the deposit, above the limit")
+	p.refusedPayment("channel", wrong(6, 101, 0), &metastore.FundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
+	p.refusedPayment("channel", wrong(6, 100, 99), metastore.ErrUnsettledLimit, "above the limit")
+	p.refused("channel", metastore.ErrUnsettledLimit, "above the limit, and not covered", func() error {
+		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: wrong(6, 100, 99), Price: 1, Count: 1000})
+		return err
+	})
+	refill := p.purchase(wrong(6, 52, 1000), 10, "unknown")
+	refill.Refill = true
+	p.refused("channel", &metastore.FundsError{Required: 10, Available: 2}, "not covered, for an unknown session", func() error {
+		_, err := p.store.Buy(p.ctx, refill, nil)
+		return err
+	})
+	p.clock.Advance(channelLife)
+	p.refusedPayment("channel", wrong(5, 1000, 0), metastore.ErrChannelExpired, "expired and stale")
+	_, err := p.store.CloseChannel(p.ctx, "channel")
+	p.ok(err, "close")
+	p.refusedPayment("channel", wrong(5, 1000, 0), metastore.ErrChannelClosed, "closed, expired and stale")
+	p.refusedPayment("channel", wrong(6, 60, 1000), metastore.ErrChannelClosed, "closed")
+}
+
+func paymentReplay(p *probe) {
+	c := p.channel("channel", "s", 100)
+	p.buys(c, 1, 10, 1, "session")
+	for range 3 {
+		p.refusedPayment("channel", p.pay(c, 1, 10), &metastore.StaleError{Stored: p.pay(c, 1, 10).Proof}, "replay of a purchase")
+		p.reopen()
+	}
+	p.reads(c, 2, 20, 1, 4)
+	for range 3 {
+		p.refusedPayment("channel", p.pay(c, 2, 20), &metastore.StaleError{Stored: p.pay(c, 2, 20).Proof}, "replay of a read")
+		p.refusedPayment("channel", p.pay(c, 1, 10), &metastore.StaleError{Stored: p.pay(c, 2, 20).Proof}, "replay of an older one")
+	}
+	p.must(p.left("session") == 10 && p.getChannel("channel").Credit == 6, "a replay had an effect")
+}
+
+// paymentStale tries every combination of a lower, equal and higher sequence
+// and amount.
+func paymentStale(p *probe) {
+	c := p.channel("channel", "s", 1<<62)
+	sequence, amount := int64(5), int64(50)
+	p.reads(c, sequence, amount, 1, 1)
+	stored := p.pay(c, sequence, amount).Proof
+	for _, s := range []int64{0, sequence - 1, sequence, sequence + 1, math.MaxInt64} {
+		for _, a := range []int64{0, 1, amount - 1, amount, amount + 1, 1 << 61} {
+			if s > sequence && a > amount {
+				continue
+			}
+			p.refusedPayment("channel", p.pay(c, s, a), &metastore.StaleError{Stored: stored}, fmt.Sprintf("sequence %d, amount %d", s, a))
+		}
+	}
+	p.reads(c, sequence+1, amount+1, 1, 1)
+	p.reads(c, math.MaxInt64, amount+2, 1, 1)
+	p.refusedPayment("channel", p.pay(c, math.MaxInt64, amount+3), &metastore.StaleError{Stored: p.pay(c, math.MaxInt64, amount+2).Proof}, "no sequence is above")
+}
+
+// paymentFirst shows that any sequence and any amount but 0 is above nothing.
+func paymentFirst(p *probe) {
+	for i, sequence := range []int64{0, 1, math.MaxInt64} {
+		id := fmt.Sprint("channel", i)
+		c := p.channel(id, "s", 100)
+		p.refusedPayment(id, p.pay(c, sequence, 0), &metastore.StaleError{}, fmt.Sprint("nothing at sequence ", sequence))
+		p.buys(c, sequence, 1, 1, fmt.Sprint("session", i))
+		p.refusedPayment(id, p.pay(c, sequence, 2), &metastore.StaleError{Stored: p.pay(c, sequence, 1).Proof}, fmt.Sprint("again at sequence ", sequence))
+	}
+	p.audited()
+}
+
+// paymentBind shows that a channel is bound by the first payment that is
+// accepted, and by none that is refused.
+func paymentBind(p *probe) {
+	c := p.channel("channel", "", 100)
+	p.session("taken", 1)
+	p.refusedPayment("channel", p.pay(c, 1, 0), &metastore.StaleError{}, "nothing")
+	p.refusedPayment("channel", p.pay(c, 1, 101), &metastore.FundsError{Required: 101, Available: 100}, "above the deposit")
+	limited := p.pay(c, 1, 11)
+	limited.UnsettledLimit = 10
+	p.refusedPayment("channel", limited, metastore.ErrUnsettledLimit, "above the limit")
+	p.refused("channel", &metastore.FundsError{Required: 11, Available: 10}, "not one chunkset", func() error {
+		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 11, "session"), nil)
+		return err
+	})
+	p.refused("channel", &metastore.FundsError{Required: 11, Available: 10}, "not the read", func() error {
+		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 1, 10), Price: 1, Count: 11})
+		return err
+	})
+	p.refused("channel", metastore.ErrExists, "a session that is there", func() error {
+		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 1, "taken"), nil)
+		return err
+	})
+	p.refused("channel", metastore.ErrNotFound, "a refill of nothing", func() error {
+		buy := p.purchase(p.pay(c, 1, 10), 1, "unknown")
+		buy.Refill = true
+		_, err := p.store.Buy(p.ctx, buy, nil)
+		return err
+	})
+	other := p.pay(c, 1, 10)
+	other.Asset = "other"
+	p.refusedPayment("channel", other, metastore.ErrNoChannel, "in another asset")
+
+	p.must(p.getChannel("channel").Sender == "", "a refusal bound the channel")
+	p.buys(c, 1, 10, 1, "session")
+	p.must(p.getChannel("channel").Sender == "s", "the channel is bound to %q", p.getChannel("channel").Sender)
+	other = p.pay(c, 2, 20)
+	other.Sender = "t"
+	p.refusedPayment("channel", other, metastore.ErrNoChannel, "of another sender")
+	err := func() error {
+		_, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+			ID: "second", PaymentChannelID: c.PaymentChannelID, Sender: "s", Receiver: c.Receiver, Asset: c.Asset,
+		}, nil)
+		return err
+	}()
+	p.is(err, metastore.ErrExists, "a second channel of the sender that was bound")
+	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{
+		ID: "third", PaymentChannelID: c.PaymentChannelID, Sender: "t", Receiver: c.Receiver, Asset: c.Asset,
+		Deposit: 100, Expires: p.clock.Now().Add(channelLife),
+	}, nil)
+	p.ok(err, "a channel of another sender, after the binding")
+	_, err = p.store.Buy(p.ctx, p.purchase(other, 1, "other"), nil)
+	p.ok(err, "a payment of the other sender over his own")
+	p.audited()
+}
+
+// paymentCredit follows the credit through sales at many prices.
+func paymentCredit(p *probe) {
+	c := p.channel("channel", "s", 1000)
+	for i, step := range []struct{ amount, price, read, sold, credit int64 }{
+		{10, 3, 0, 3, 1},     // 10 to spend
+		{12, 3, 0, 1, 0},     // 2 and 1 of credit
+		{20, 1, 3, 3, 5},     // 8
+		{21, 2, 0, 3, 0},     // 1 and 5
+		{22, 1, 1, 1, 0},     // 1
+		{30, 7, 1, 1, 1},     // 8
+		{99, 10, 2, 2, 50},   // 69 and 1
+		{100, 50, 0, 1, 1},   // 1 and 50
+		{1000, 1, 1, 1, 900}, // 900 and 1
+	} {
+		sequence := int64(i)
+		if step.read > 0 {
+			p.reads(c, sequence, step.amount, step.price, step.read)
+		} else {
+			s := p.buys(c, sequence, step.amount, step.price, fmt.Sprint("session", i))
+			p.must(s.Total == step.sold && s.Left == step.sold, "step %d sold %d chunksets, want %d", i, s.Total, step.sold)
+		}
+		got := p.getChannel("channel")
+		p.must(got.Accepted == step.amount && got.Credit == step.credit, "after step %d, %d is accepted with a credit of %d, want %d and %d",
+			i, got.Accepted, got.Credit, step.amount, step.credit)
+		p.audited()
+	}
+}
+
+func paymentRefill(p *probe) {
+	c, other := p.channel("channel", "s", math.MaxInt64), p.channel("other", "s", 100)
+	want := p.buys(c, 1, 10, 2, "session")
+	_, err := p.store.UseSession(p.ctx, "session", 4, nil)
+	p.ok(err, "use")
+	want.Total, want.Left, want.Used = 7, 3, 4
+	p.clock.Advance(time.Minute)
+	p.equal(p.buysMore(c, 2, 15, 2, "session"), want, "refilled session")
+	want.Total, want.Left = 17, 13
+	p.equal(p.buysMore(other, 1, 10, 1, "session"), want, "session refilled over another channel")
+	p.must(p.getChannel("channel").Credit == 1, "the credit is %d", p.getChannel("channel").Credit)
+	granted := p.session("granted", math.MaxInt64-5)
+	granted.Total, granted.Left = math.MaxInt64, math.MaxInt64
+	refill := func(pay metastore.Payment, session string) func() error {
+		return func() error {
+			buy := p.purchase(pay, 1, session)
+			buy.Refill = true
+			_, err := p.store.Buy(p.ctx, buy, nil)
+			return err
+		}
+	}
+	p.refused("channel", metastore.ErrAmount, "a session that gets too large", refill(p.pay(c, 3, 20), "granted"))
+	p.equal(p.buysMore(c, 3, 19, 1, "granted"), granted, "granted session refilled to the brim")
+	p.refused("channel", metastore.ErrAmount, "one more", refill(p.pay(c, 4, 20), "granted"))
+	p.refused("channel", metastore.ErrNotFound, "an unknown session", refill(p.pay(c, 4, 20), "unknown"))
+	p.clock.Advance(time.Hour)
+	p.refused("channel", metastore.ErrExpired, "an expired session", refill(p.pay(c, 4, 20), "granted"))
+	p.equal(p.left("granted"), int64(math.MaxInt64), "chunksets left of the expired session")
+	p.clock.Advance(metastore.SessionMemory)
+	p.refused("channel", metastore.ErrNotFound, "a forgotten session", refill(p.pay(c, 4, 20), "granted"))
+}
+
+func paymentDeposit(p *probe) {
+	c := p.channel("channel", "s", 10)
+	p.refusedPayment("channel", p.pay(c, 1, 11), &metastore.FundsError{Required: 11, Available: 10}, "one above the deposit")
+	p.refusedPayment("channel", p.pay(c, 1, math.MaxInt64), &metastore.FundsError{Required: math.MaxInt64, Available: 10}, "far above the deposit")
+	p.buys(c, 1, 10, 1, "session")
+	p.refusedPayment("channel", p.pay(c, 2, 11), &metastore.FundsError{Required: 11, Available: 10}, "one above the deposit")
+	_, err := p.store.AddDeposit(p.ctx, "channel", 1, nil)
+	p.ok(err, "deposit")
+	p.reads(c, 2, 11, 1, 1)
+	none := p.channel("none", "s", 0)
+	p.refusedPayment("none", p.pay(none, 1, 1), &metastore.FundsError{Required: 1, Available: 0}, "without a deposit")
+	p.audited()
+}
+
+func paymentUnsettled(p *probe) {
+	c := p.channel("channel", "s", 1000)
+	limited := func(sequence, amount int64) metastore.Payment {
+		pay := p.pay(c, sequence, amount)
+		pay.UnsettledLimit = 10
+		return pay
+	}
+	read := func(sequence, amount int64) {
+		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: limited(sequence, amount), Price: 1, Count: 1})
+		p.ok(err, "payment of %d within the limit", amount)
+	}
+	p.refusedPayment("channel", limited(1, 11), metastore.ErrUnsettledLimit, "above the limit at once")
+	read(1, 4)
+	read(2, 10)
+	p.refusedPayment("channel", limited(3, 11), metastore.ErrUnsettledLimit, "above the limit by one")
+	p.ok(p.store.Settle(p.ctx, "channel", 1, 4), "settle")
+	p.refusedPayment("channel", limited(3, 15), metastore.ErrUnsettledLimit, "above what was settled by one too many")
+	read(3, 14)
+	p.ok(p.store.Settle(p.ctx, "channel", 3, 14), "settle")
+	p.refusedPayment("channel", limited(4, 25), metastore.ErrUnsettledLimit, "above what was settled by one too many")
+	read(4, 24)
+	p.audited()
+}
+
+// paymentLargest spends 2^63-1 units.
+func paymentLargest(p *probe) {
+	c := p.channel("channel", "s", math.MaxInt64)
+	pay := p.pay(c, math.MaxInt64, math.MaxInt64)
+	s, err := p.store.Buy(p.ctx, p.purchase(pay, 1, "session"), nil)
+	p.ok(err, "buy")
+	p.must(s.Total == math.MaxInt64 && s.Left == math.MaxInt64, "session %+v", s)
+	s, err = p.store.UseSession(p.ctx, "session", math.MaxInt64, nil)
+	p.ok(err, "use of all")
+	p.must(s.Left == 0 && s.Used == math.MaxInt64, "session %+v", s)
+	s, err = p.store.ReturnChunksets(p.ctx, "session", math.MaxInt64, "r")
+	p.ok(err, "return of all")
+	p.must(s.Left == math.MaxInt64 && s.Used == 0, "session %+v", s)
+	p.ok(p.store.Settle(p.ctx, "channel", math.MaxInt64, math.MaxInt64), "settle")
+	p.audited()
+
+	c = p.channel("credit", "s", math.MaxInt64)
+	p.reads(c, 1, math.MaxInt64-1, math.MaxInt64-1, 1)
+	p.must(p.reads(c, 2, math.MaxInt64, 1, 1).Credit == 0, "a credit is left")
+	got, err := p.store.ReturnCredit(p.ctx, "credit", 1, math.MaxInt64-1, "r")
+	p.ok(err, "return")
+	p.must(got.Credit == math.MaxInt64-1, "the credit is %d", got.Credit)
+	p.refused("credit", errAny, "a return of more than was sold", func() error {
+		_, err := p.store.ReturnCredit(p.ctx, "credit", 1<<32, 1<<32, "s")
+		return err
+	})
+	p.audited()
+}
+
+// paymentInvalid hands in what no caller should.
+func paymentInvalid(p *probe) {
+	c := p.channel("channel", "s", 100)
+	p.buys(c, 1, 10, 1, "session")
+	_, err := p.store.UseSession(p.ctx, "session", 5, nil)
+	p.ok(err, "use")
+	for what, fn := range map[string]func() error{
+		"price 0": func() error {
+			_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 0, "s"), nil)
+			return err
+		},
+		"read at price 0": func() error {
+			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2, 20), Price: 0, Count: 1})
+			return err
+		},
+		"read of 0": func() error {
+			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2, 20), Price: 1, Count: 0})
+			return err
+		},
+		"read of -1": func() error {
+			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2, 20), Price: 1, Count: -1})
+			return err
+		},
+		"no proof": func() error {
+			pay := p.pay(c, 2, 20)
+			pay.Proof = []byte{}
+			_, err := p.store.Buy(p.ctx, p.purchase(pay, 1, "s"), nil)
+			return err
+		},
+		"no sender": func() error {
+			pay := p.pay(c, 2, 20)
+			pay.Sender = ""
+			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: pay, Price: 1, Count: 1})
+			return err
+		},
+		"session of which some was used before": func() error {
+			_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "s", Total: 5, Left: 4, Expires: p.clock.Now().Add(time.Hour)}, nil)
+			return err
+		},
+		"session of -1": func() error {
+			_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "s", Total: -1, Left: -1, Expires: p.clock.Now().Add(time.Hour)}, nil)
+			return err
+		},
+		"use of 0":  func() error { _, err := p.store.UseSession(p.ctx, "session", 0, nil); return err },
+		"use of -1": func() error { _, err := p.store.UseSession(p.ctx, "session", -1, nil); return err },
+		"use of -1, with a key": func() error {
+			_, err := p.store.UseSession(p.ctx, "session", -1, idem("s", "k"))
+			return err
+		},
+		"return of 0":        func() error { _, err := p.store.ReturnChunksets(p.ctx, "session", 0, "r"); return err },
+		"return of -1":       func() error { _, err := p.store.ReturnChunksets(p.ctx, "session", -1, "r"); return err },
+		"credit of -1":       func() error { _, err := p.store.ReturnCredit(p.ctx, "channel", -1, 1, "r"); return err },
+		"credit at price -1": func() error { _, err := p.store.ReturnCredit(p.ctx, "channel", 1, -1, "r"); return err },
+	} {
+		p.refused("channel", errAny, what, fn)
+	}
+}
+
+func paymentReturn(p *probe) {
+	c := p.channel("channel", "s", 100)
+	p.reads(c, 1, 50, 10, 4)
+	back := func(count, price int64, request string, credit int64) {
+		got, err := p.store.ReturnCredit(p.ctx, "channel", count, price, request)
+		p.ok(err, "return %s", request)
+		p.must(got.Credit == credit, "return %s of %d at %d: the credit is %d, want %d", request, count, price, got.Credit, credit)
+		p.equal(p.getChannel("channel"), got, "channel after return %s", request)
+		p.audited()
+	}
+	back(2, 10, "r", 30)
+	back(2, 10, "r", 30)
+	p.reopen()
+	back(2, 10, "r", 30)
+	back(1, 10, "q", 40)
+	p.must(p.getChannel("channel").Accepted == 50, "a return changed what was accepted")
+	p.refused("channel", errAny, "more than was sold", func() error {
+		_, err := p.store.ReturnCredit(p.ctx, "channel", 2, 10, "s")
+		return err
+	})
+	_, err := p.store.ReturnCredit(p.ctx, "channe", 1, 1, "r")
+	p.is(err, metastore.ErrNotFound, "return to an unknown channel")
+
+	s := p.buys(c, 2, 51, 41, "session") // the credit is good for a session
+	p.must(s.Total == 1, "the credit bought %d chunksets", s.Total)
+	_, err = p.store.CloseChannel(p.ctx, "channel")
+	p.ok(err, "close")
+	back(1, 10, "closed", 10)
+	p.clock.Advance(metastore.IdempotencyMemory - time.Microsecond)
+	p.purge()
+	back(1, 10, "closed", 10)
+	p.clock.Advance(channelLife)
+	back(1, 5, "expired", 15)
+	p.channel("other", "s", 10)
+	_, err = p.store.ReturnCredit(p.ctx, "other", 1, 1, "r")
+	p.must(err != nil, "a channel that sold nothing took a return")
+}
+
+func paymentIdempotent(p *probe) {
+	c := p.channel("channel", "s", 100)
+	first, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 3, "one"), idem("buy", "k"))
+	p.ok(err, "buy")
+	p.clock.Advance(time.Minute)
+	_, err = p.store.UseSession(p.ctx, "one", 2, nil)
+	p.ok(err, "use")
+	for range 2 {
+		before := p.books("channel")
+		again, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 3, "two"), idem("buy", "k"))
+		p.ok(err, "replay")
+		p.equal(again, first, "replay")
+		p.equal(p.books("channel"), before, "books after a replay")
+		_, err = p.store.Session(p.ctx, "two")
+		p.is(err, metastore.ErrNotFound, "session of a replay")
+		p.reopen()
+	}
+	other := idem("buy", "k")
+	other.Hash[0]++
+	p.refused("channel", metastore.ErrIdempotencyReuse, "the key of another request", func() error {
+		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 3, "two"), other)
+		return err
+	})
+	// A refusal is not remembered.
+	p.refused("channel", &metastore.FundsError{Required: 50, Available: 11}, "too dear", func() error {
+		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 50, "two"), idem("buy", "l"))
+		return err
+	})
+	got, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 60), 50, "two"), idem("buy", "l"))
+	p.ok(err, "buy with the key of a refusal")
+	p.must(got.ID == "two" && got.Total == 1, "session %+v", got)
+	p.clock.Advance(metastore.IdempotencyMemory)
+	p.refused("channel", &metastore.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its memory", func() error {
+		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 3, "three"), idem("buy", "k"))
+		return err
+	})
+}

@@ -1,0 +1,175 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+)
+
+const (
+	auditedChannel = "unguessable-channel"
+	auditedSession = "unguessable-session"
+)
+
+// openAudited opens a store with a channel that sold to a session and a read,
+// took a return, and was settled in part; and a granted session.
+func openAudited(t *testing.T) *Store {
+	t.Helper()
+	ctx := t.Context()
+	s := openAt(t, databasePath(t), Options{})
+	expires := time.Now().Add(time.Hour)
+	if _, err := s.OpenChannel(ctx, metastore.Channel{ID: auditedChannel, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: expires}, nil); err != nil {
+		t.Fatal(err)
+	}
+	pay := func(sequence, amount int64) metastore.Payment {
+		return metastore.Payment{
+			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount,
+			Proof: []byte("proof"), Expires: expires, UnsettledLimit: 100,
+		}
+	}
+	buy := metastore.Purchase{Payment: pay(1, 50), Price: 7, Session: metastore.Session{ID: auditedSession, Expires: expires}}
+	if _, err := s.Buy(ctx, buy, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PayRead(ctx, metastore.Read{Payment: pay(2, 60), Price: 5, Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ReturnCredit(ctx, auditedChannel, 1, 5, "r"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.UseSession(ctx, auditedSession, 3, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CreateSession(ctx, metastore.Session{ID: "unguessable-granted", Total: 5, Left: 5, Expires: expires}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Collect(ctx, metastore.Settlement{Channel: auditedChannel, Sequence: 1, Amount: 50}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Settle(ctx, auditedChannel, 1, 50); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestAuditFindsDamage damages the tables in one way at a time, and undoes it.
+func TestAuditFindsDamage(t *testing.T) {
+	s := openAudited(t)
+	undo := errors.New("undo")
+	for _, c := range []struct {
+		name, damage, says string
+	}{
+		{"nothing", `SELECT 1`, ""},
+		{"credit", `UPDATE channels SET credit = credit + 1`, "sales of"},
+		{"accepted lowered", `UPDATE channels SET accepted = accepted - 1`, "sales of"},
+		{"sale lost", `DELETE FROM sales WHERE session IS NULL AND count > 0`, "sales of"},
+		{"sale twice", `INSERT INTO sales SELECT channel, NULL, session, count, price, at FROM sales WHERE session IS NOT NULL`, "were sold to it"},
+		{"return lost", `DELETE FROM sales WHERE count < 0`, "sales of"},
+		{"sums that overflow", `INSERT INTO sales (channel, count, price, at) VALUES (CAST('unguessable-channel' AS BLOB), 4611686018427387904, 4611686018427387904, 0)`, "sales of"},
+		{"deposit", `UPDATE channels SET deposit = 59`, "do not go together"},
+		{"settled too much", `UPDATE channels SET settled = 61`, "do not go together"},
+		{"settled below zero", `UPDATE channels SET settled = -1`, "do not go together"},
+		{"proof lost", `UPDATE channels SET proof = NULL`, "proof of 0 bytes"},
+		{"sender lost", `UPDATE channels SET sender = x''`, "from sender"},
+		{"settlement lost", `DELETE FROM settlements`, "nothing waits to be collected"},
+		{"settlement changed", `UPDATE settlements SET amount = 59`, "the settlement of"},
+		{"settlement of another proof", `UPDATE settlements SET proof = x'00'`, "the settlement of"},
+		{"settlement of nobody", `UPDATE settlements SET channel = CAST('unguessable-other' AS BLOB)`, "not there"},
+		{"channel lost", `DELETE FROM channels`, "not there"},
+		{"paid out too much", `UPDATE ledger SET amount = 61`, "was paid out"},
+		{"paid out for a later payment", `UPDATE ledger SET sequence = 3`, "was paid out"},
+		{"paid out backwards", `INSERT INTO ledger SELECT channel, sequence + 1, amount - 1, at FROM ledger`, "after 50"},
+		{"used", `UPDATE sessions SET used = used + 1`, "are not the total"},
+		{"left", `UPDATE sessions SET remaining = remaining + 1`, "are not the total"},
+		{"total and left", `UPDATE sessions SET remaining = remaining + 1, total = total + 1`, "were sold to it"},
+		{"grant below its sales", `UPDATE sessions SET channel = NULL, total = 6, remaining = 3`, "were sold to it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var found []string
+			err := s.write(t.Context(), func(t *tx) (err error) {
+				if _, err = t.exec(c.damage); err == nil {
+					found, err = t.audit()
+				}
+				return errors.Join(err, undo)
+			})
+			if err == nil || err.Error() != undo.Error() {
+				t.Fatal(err)
+			}
+			if (len(found) == 0) != (c.says == "") {
+				t.Fatalf("the audit found %q", found)
+			}
+			if all := strings.Join(found, "\n"); !strings.Contains(all, c.says) || strings.Contains(all, "unguess") {
+				t.Fatalf("the audit found %q, want %q, and no whole id", found, c.says)
+			}
+		})
+	}
+	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("after it all was undone the audit found %q, %v", found, err)
+	}
+}
+
+// TestOnePaymentSellsOnce goes past the code: the table itself refuses.
+func TestOnePaymentSellsOnce(t *testing.T) {
+	s := openAudited(t)
+	err := s.write(t.Context(), func(t *tx) error {
+		_, err := t.exec(`INSERT INTO sales SELECT channel, sequence, session, count, price, at FROM sales WHERE sequence = 1`)
+		return err
+	})
+	if err == nil {
+		t.Fatal("a payment sold twice")
+	}
+}
+
+// TestMigratesPayments opens a database of version 1 with a session and a
+// channel in it.
+func TestMigratesPayments(t *testing.T) {
+	path := databasePath(t)
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrateTo(c, list[:1]); err != nil {
+		t.Fatal(err)
+	}
+	now := truncate(time.Now())
+	expires := now.Add(time.Hour)
+	for _, query := range []string{
+		fmt.Sprintf(`INSERT INTO sessions VALUES (CAST('session' AS BLOB), x'', 10, 7, %d, %d)`, now.UnixMicro(), expires.UnixMicro()),
+		fmt.Sprintf(`INSERT INTO channels VALUES (CAST('channel' AS BLOB), 5, x'', x'72', x'61', 100, %d, %d)`, now.UnixMicro(), expires.UnixMicro()),
+	} {
+		if err := c.run(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeConn(t, c)
+	s := openAt(t, path, Options{})
+	session, err := s.Session(t.Context(), "session")
+	if want := (metastore.Session{ID: "session", Total: 10, Left: 7, Used: 3, Created: now, Expires: expires}); err != nil || session != want {
+		t.Errorf("session %+v, %v; want %+v", session, err, want)
+	}
+	buy := metastore.Purchase{
+		Payment: metastore.Payment{
+			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 5, Amount: 10,
+			Proof: []byte("proof"), Expires: expires, UnsettledLimit: 100,
+		},
+		Price: 3, Refill: true, Session: metastore.Session{ID: "session"},
+	}
+	if session, err = s.Buy(t.Context(), buy, nil); err != nil || session.Left != 10 || session.Total != 13 {
+		t.Errorf("refilled session %+v, %v", session, err)
+	}
+	channel, err := s.Channel(t.Context(), "channel")
+	if err != nil || channel.Sender != "s" || channel.Credit != 1 || channel.Deposit != 100 {
+		t.Errorf("channel %+v, %v", channel, err)
+	}
+	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("the audit found %q, %v", found, err)
+	}
+}

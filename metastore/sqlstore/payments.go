@@ -1,0 +1,164 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"sluice/metastore"
+)
+
+// Buy implements metastore.Channels. ErrExists when the id of a fresh session
+// is taken. A granted session stays without a channel when it is refilled.
+func (s *Store) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
+		return once(t, idem, func() (metastore.Session, error) { return t.buy(p) })
+	})
+}
+
+func (t *tx) buy(p metastore.Purchase) (metastore.Session, error) {
+	if p.Price < 1 {
+		return metastore.Session{}, errNegative
+	}
+	c, spendable, err := t.examine(p.Payment)
+	if err != nil {
+		return metastore.Session{}, err
+	}
+	count := spendable / p.Price
+	if count == 0 {
+		return metastore.Session{}, &metastore.FundsError{Required: p.Price, Available: spendable}
+	}
+	// The session first: it is what may still be refused, before any change.
+	var session metastore.Session
+	if p.Refill {
+		session, err = t.refillSession(p.Session.ID, count)
+	} else {
+		session, err = t.addSession(metastore.Session{
+			ID: p.Session.ID, UserIdentity: p.Session.UserIdentity, Channel: c.ID,
+			Total: count, Left: count, Expires: p.Session.Expires,
+		})
+	}
+	if err != nil {
+		return metastore.Session{}, err
+	}
+	_, err = t.accept(c, p.Payment, spendable, sale{session: []byte(session.ID), count: count, price: p.Price})
+	return session, err
+}
+
+// PayRead implements metastore.Channels. The Required of its *FundsError is at
+// most 2^63-1, whatever Count times Price is.
+func (s *Store) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		if r.Price < 1 || r.Count < 1 {
+			return metastore.Channel{}, errNegative
+		}
+		c, spendable, err := t.examine(r.Payment)
+		if err != nil {
+			return c, err
+		}
+		if r.Count > spendable/r.Price {
+			return c, &metastore.FundsError{Required: product(r.Count, r.Price), Available: spendable}
+		}
+		return t.accept(c, r.Payment, spendable, sale{count: r.Count, price: r.Price})
+	})
+}
+
+// product multiplies two positive numbers, to 2^63-1 at most.
+func product(a, b int64) int64 {
+	if a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// errNoProof refuses a payment that nobody could collect.
+var errNoProof = errors.New("sqlstore: a payment without a sender or without its bytes")
+
+// examine finds the channel of a payment, and what there is to be spent if it
+// is accepted. It changes nothing.
+func (t *tx) examine(p metastore.Payment) (c metastore.Channel, spendable int64, err error) {
+	if p.Sender == "" || len(p.Proof) == 0 {
+		return c, 0, errNoProof
+	}
+	if c, err = t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID); err != nil {
+		return c, 0, err
+	}
+	if err := t.channelOpen(c); err != nil {
+		return c, 0, err
+	}
+	above := p.Sequence > c.Sequence || (c.Proof == nil && p.Sequence == 0)
+	switch {
+	case !above || p.Amount <= c.Accepted:
+		return c, 0, &metastore.StaleError{Stored: c.Proof}
+	case p.Amount > c.Deposit:
+		return c, 0, &metastore.FundsError{Required: p.Amount, Available: c.Deposit}
+	case p.Amount-c.Settled > p.UnsettledLimit:
+		return c, 0, metastore.ErrUnsettledLimit
+	}
+	return c, p.Amount - c.Accepted + c.Credit, nil
+}
+
+// sale is what a payment buys.
+type sale struct {
+	session any // its id, or nil when the chunksets are read at once
+	count   int64
+	price   int64
+}
+
+// accept records a payment that was examined, with what it buys: the channel
+// (bound, if it was not), the sale, and the settlement in place of a pending
+// one.
+func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s sale) (metastore.Channel, error) {
+	c.Sender, c.Sequence, c.Accepted, c.Proof = p.Sender, p.Sequence, p.Amount, bytes.Clone(p.Proof)
+	c.Credit = spendable - s.count*s.price
+	id := []byte(c.ID)
+	if _, err := t.exec(`UPDATE channels SET sender = $2, sequence = $3, accepted = $4, proof = $5, credit = $6 WHERE id = $1`,
+		id, []byte(c.Sender), c.Sequence, c.Accepted, c.Proof, c.Credit); err != nil {
+		return c, err
+	}
+	if _, err := t.exec(`INSERT INTO sales (channel, sequence, session, count, price, at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		id, c.Sequence, s.session, s.count, s.price, micros(t.now)); err != nil {
+		return c, err
+	}
+	_, err := t.exec(`INSERT INTO settlements (channel, sequence, amount, proof, expires) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount,
+		proof = excluded.proof, expires = excluded.expires`,
+		id, c.Sequence, c.Accepted, c.Proof, p.Expires.UnixMicro())
+	return c, err
+}
+
+// errNotSold refuses a return of what was never sold.
+var errNotSold = errors.New("sqlstore: more would be returned than was sold")
+
+// ReturnCredit implements metastore.Channels. It is an error when the credit
+// would exceed what was accepted. A return is remembered for
+// metastore.IdempotencyMemory.
+func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
+	if count < 1 || price < 1 {
+		return metastore.Channel{}, errNegative
+	}
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		c, err := t.channel(id)
+		if err != nil {
+			return c, err
+		}
+		key := returnID("channel", id, request)
+		if returned, err := t.marked(key); err != nil || returned {
+			return c, err
+		}
+		if count > (c.Accepted-c.Credit)/price {
+			return c, fmt.Errorf("channel: %w", errNotSold)
+		}
+		c.Credit += count * price
+		if _, err := t.exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(id), c.Credit); err != nil {
+			return c, err
+		}
+		if _, err := t.exec(`INSERT INTO sales (channel, count, price, at) VALUES ($1, $2, $3, $4)`,
+			[]byte(id), -count, price, micros(t.now)); err != nil {
+			return c, err
+		}
+		return c, t.mark(key)
+	})
+}

@@ -1,0 +1,69 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"sluice/metastore"
+)
+
+// Settlements implements metastore.Channels. One that expired uncollected stays
+// recorded until a newer payment takes its place.
+func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, limit int) ([]metastore.Settlement, error) {
+	var since int64
+	if after.Channel != "" {
+		since = after.Expires.UnixMicro()
+	}
+	var list []metastore.Settlement
+	err := s.read(ctx, func(t *tx) error {
+		list = nil
+		var one metastore.Settlement
+		return t.each(`SELECT channel, sequence, amount, proof, expires FROM settlements
+			WHERE expires > $1 AND (expires, channel) > ($2, $3) ORDER BY expires, channel LIMIT ($4 + 0)`,
+			args{t.now.UnixMicro(), since, []byte(after.Channel), int64(limit)},
+			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)},
+			func() (bool, error) {
+				list = append(list, one)
+				return true, nil
+			})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// errNotAccepted refuses to settle what was never accepted.
+var errNotAccepted = errors.New("sqlstore: the channel accepted no such payment")
+
+// Settle implements metastore.Channels. Sequence and amount of a channel grow
+// together, so it is an error too when only one of them is that of the newest
+// accepted payment.
+func (s *Store) Settle(ctx context.Context, channel string, sequence, amount int64) error {
+	return s.write(ctx, func(t *tx) error {
+		c, err := t.channel(channel)
+		if err != nil {
+			return err
+		}
+		order := cmp.Compare(amount, c.Accepted)
+		if order > 0 || order != cmp.Compare(sequence, c.Sequence) {
+			return errNotAccepted
+		}
+		if _, err := t.exec(`UPDATE channels SET settled = $2 WHERE id = $1 AND settled < $2`, []byte(channel), amount); err != nil {
+			return err
+		}
+		_, err = t.exec(`DELETE FROM settlements WHERE channel = $1 AND sequence <= $2`, []byte(channel), sequence)
+		return err
+	})
+}
+
+// Collect implements metastore.Channels.
+func (s *Store) Collect(ctx context.Context, settlement metastore.Settlement) error {
+	return s.write(ctx, func(t *tx) error {
+		_, err := t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (channel, sequence) DO NOTHING`,
+			[]byte(settlement.Channel), settlement.Sequence, settlement.Amount, micros(t.now))
+		return err
+	})
+}

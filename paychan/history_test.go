@@ -1,0 +1,426 @@
+package paychan_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/metastore"
+	"sluice/micropay"
+	"sluice/paychan"
+)
+
+// history does the same to a shop and to the model.
+type history struct {
+	*shop
+	model   *model
+	payers  []payer
+	sent    []sent
+	keyed   []*keyed
+	returns []returned
+	names   int
+}
+
+// sent is a micropayment that was made, accepted or not.
+type sent struct {
+	text    string
+	payer   payer
+	signed  micropay.Payment
+	payment metastore.Payment // as Verify should give it
+}
+
+// keyed is a purchase under an idempotency key.
+type keyed struct {
+	idem    metastore.Idempotency
+	buy     paychan.Buy
+	outcome *metastore.Session // nil: refused
+	at      time.Time          // of the outcome
+}
+
+// returned is a return of chunksets that took effect.
+type returned struct {
+	session, channel string // one of them
+	n                int64
+	request          string
+	at               time.Time
+}
+
+func newHistory(t *rapid.T, path string) *history {
+	c := newClock()
+	opt := options(c.Now)
+	opt.UnsettledLimit = 60
+	h := &history{
+		shop:   &shop{t: t, path: path, opt: opt, clock: c},
+		model:  &model{now: c.Now(), price: opt.Price, limit: opt.UnsettledLimit},
+		payers: []payer{newPayer(t, 1), newPayer(t, 2)},
+	}
+	h.start()
+	return h
+}
+
+// agree ends the history when an answer differs from the model's.
+func (h *history) agree(t *rapid.T, got any, gotErr error, want any, wantErr error) {
+	t.Helper()
+	if !sameRefusal(gotErr, wantErr) {
+		t.Fatalf("error %v, want %v", gotErr, wantErr)
+	}
+	if gotErr == nil && !reflect.DeepEqual(got, want) {
+		t.Fatalf("\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// seldom is true about once in ten times.
+func seldom(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 6 }
+
+// name makes one that was not used before.
+func (h *history) name() string {
+	h.names++
+	return fmt.Sprint("name ", h.names)
+}
+
+func (h *history) open(t *rapid.T) {
+	var sender string
+	if i := rapid.IntRange(0, len(h.payers)).Draw(t, "sender"); i < len(h.payers) {
+		sender = h.payers[i].address()
+	}
+	number := rapid.Int64Range(0, 2).Draw(t, "number")
+	deposit := rapid.SampledFrom([]int64{1_000, 300, 20, 0}).Draw(t, "deposit")
+	ttl := rapid.SampledFrom([]time.Duration{90 * 24 * time.Hour, 24 * time.Hour, time.Minute}).Draw(t, "ttl")
+	got, err := h.Open(t.Context(), paychan.Open{Sender: sender, PaymentChannelID: &number, Deposit: &deposit, Expires: h.model.now.Add(ttl)}, nil)
+	want := metastore.Channel{
+		ID: got.ID, PaymentChannelID: number, Sender: sender, Receiver: h.opt.Receiver, Asset: h.opt.Asset, Deposit: deposit,
+		Created: h.model.now, Expires: h.model.now.Add(ttl),
+	}
+	h.agree(t, got, err, want, h.model.open(want))
+}
+
+// send makes a micropayment close to what is due in its channel.
+func (h *history) send(t *rapid.T) sent {
+	s := sent{payer: h.payers[rapid.IntRange(0, len(h.payers)-1).Draw(t, "payer")]}
+	number := rapid.Int64Range(0, 2).Draw(t, "number")
+	var c metastore.Channel // the one that it will be for
+	if n := len(h.model.channels); n > 0 && !seldom(t, "astray") {
+		c = h.model.channels[rapid.IntRange(0, n-1).Draw(t, "for")].Channel
+		number = c.PaymentChannelID
+		for _, p := range h.payers {
+			if p.address() == c.Sender {
+				s.payer = p
+			}
+		}
+	}
+	most := min(c.Deposit, math.MaxInt64-1)
+	amount := rapid.OneOf(
+		rapid.Int64Range(c.Accepted+1, c.Accepted+20),
+		rapid.Int64Range(c.Accepted+1, c.Accepted+20),
+		rapid.Int64Range(max(0, c.Accepted-3), c.Accepted+70),
+		rapid.Int64Range(most, most+1),
+	).Draw(t, "amount")
+	sequence := rapid.OneOf(rapid.Just(c.Sequence+1), rapid.Int64Range(max(0, c.Sequence-1), c.Sequence+3)).Draw(t, "sequence")
+	s.signed = promise(h.model.now, uint64(number), uint64(sequence), uint64(amount))
+	s.signed.Expiration += rapid.SampledFrom([]uint64{0, 0, 3_600}).Draw(t, "longer")
+	s.text = s.payer.sign(t, s.signed)
+	s.payment = metastore.Payment{
+		Sender: s.payer.address(), Receiver: h.opt.Receiver, Asset: h.opt.Asset,
+		PaymentChannelID: number, Sequence: sequence, Amount: amount,
+		Expires: time.Unix(int64(s.signed.Expiration), 0).UTC(), UnsettledLimit: h.opt.UnsettledLimit,
+	}
+	h.sent = append(h.sent, s)
+	return s
+}
+
+// verify is what the service does first with each micropayment. It reports
+// whether the payment has not expired.
+func (h *history) verify(t *rapid.T, s sent) (metastore.Payment, bool) {
+	got, err := h.Verify(s.text)
+	var want error
+	if !h.model.now.Before(s.payment.Expires) {
+		want = micropay.ErrRefused
+	}
+	s.payment.Proof = got.Proof // compared below with what is stored
+	h.agree(t, got, err, s.payment, want)
+	if err != nil {
+		return got, false
+	}
+	_, _, why := h.model.examine(got)
+	live := h.Live(t.Context(), got)
+	switch {
+	case errors.Is(why, metastore.ErrNoChannel), errors.Is(why, metastore.ErrChannelClosed), errors.Is(why, metastore.ErrChannelExpired):
+		h.agree(t, nil, live, nil, why)
+	default:
+		h.agree(t, nil, live, nil, nil)
+	}
+	return got, true
+}
+
+func (h *history) buyFresh(t *rapid.T) { h.buyWith(t, h.send(t), "") }
+
+func (h *history) refill(t *rapid.T) { h.buyWith(t, h.send(t), h.anySession(t)) }
+
+func (h *history) payRead(t *rapid.T) { h.readWith(t, h.send(t)) }
+
+// sendAgain replays any micropayment, in any order, for any purpose.
+func (h *history) sendAgain(t *rapid.T) {
+	if len(h.sent) == 0 {
+		t.Skip("none was sent")
+	}
+	s := rapid.SampledFrom(h.sent).Draw(t, "which")
+	switch rapid.IntRange(0, 2).Draw(t, "for") {
+	case 0:
+		h.buyWith(t, s, "")
+	case 1:
+		h.buyWith(t, s, h.anySession(t))
+	case 2:
+		h.readWith(t, s)
+	}
+}
+
+// anySession gives the id of a session, or one of none.
+func (h *history) anySession(t *rapid.T) string {
+	var ids []string
+	for _, s := range h.model.sessions {
+		ids = append(ids, s.ID)
+	}
+	if len(ids) == 0 || seldom(t, "unknown") {
+		return "unknown"
+	}
+	return rapid.SampledFrom(ids).Draw(t, "session")
+}
+
+func (h *history) buyWith(t *rapid.T, s sent, refill string) {
+	p, ok := h.verify(t, s)
+	if !ok {
+		return
+	}
+	k := &keyed{buy: paychan.Buy{Payment: p, SessionID: refill, UserIdentity: rapid.SampledFrom([]string{"", "me"}).Draw(t, "user")}}
+	if rapid.Bool().Draw(t, "with key") {
+		k.idem = metastore.Idempotency{Scope: "buy", Key: h.name()}
+		h.keyed = append(h.keyed, k)
+	}
+	h.purchase(t, k)
+}
+
+// purchase does what k asks for, for the first time.
+func (h *history) purchase(t *rapid.T, k *keyed) {
+	var idem *metastore.Idempotency
+	if k.idem.Key != "" {
+		idem = &k.idem
+	}
+	got, err := h.Buy(t.Context(), k.buy, idem)
+	want, refusal := h.model.buy(k.buy.Payment, k.buy.SessionID, metastore.Session{
+		ID: got.ID, UserIdentity: k.buy.UserIdentity, Created: h.model.now, Expires: h.model.now.Add(sessionTTL),
+	})
+	h.agree(t, got, err, want, refusal)
+	if err == nil {
+		k.outcome, k.at = &got, h.model.now
+	}
+}
+
+// repeat sends a purchase once more under its key: an answer that was lost.
+func (h *history) repeat(t *rapid.T) {
+	if len(h.keyed) == 0 {
+		t.Skip("there is no key")
+	}
+	k := rapid.SampledFrom(h.keyed).Draw(t, "which")
+	if k.outcome == nil || !h.model.now.Before(k.at.Add(metastore.IdempotencyMemory)) {
+		h.purchase(t, k)
+		return
+	}
+	idem := k.idem
+	if seldom(t, "another request") {
+		idem.Hash[0] = 1
+		_, err := h.Buy(t.Context(), k.buy, &idem)
+		h.agree(t, nil, err, nil, metastore.ErrIdempotencyReuse)
+		return
+	}
+	got, err := h.Buy(t.Context(), k.buy, &idem)
+	h.agree(t, got, err, *k.outcome, nil)
+}
+
+func (h *history) readWith(t *rapid.T, s sent) {
+	p, ok := h.verify(t, s)
+	if !ok {
+		return
+	}
+	count := rapid.Int64Range(1, 8).Draw(t, "count")
+	got, err := h.PayRead(t.Context(), p, count)
+	want, refusal := h.model.payRead(p, count)
+	h.agree(t, got, err, want, refusal)
+}
+
+func (h *history) use(t *rapid.T) {
+	id, n := h.anySession(t), rapid.Int64Range(1, 6).Draw(t, "n")
+	got, err := h.meta.UseSession(t.Context(), id, n, nil)
+	want, refusal := h.model.use(id, n)
+	h.agree(t, got, err, want, refusal)
+	if errors.Is(err, metastore.ErrExhausted) && got != want {
+		t.Fatalf("exhausted: %+v, want %+v", got, want)
+	}
+}
+
+// returnChunksets returns some of a session, again or for the first time.
+func (h *history) returnChunksets(t *rapid.T) {
+	r := h.sometimesAgain(t, func(r returned) bool { return r.session != "" })
+	again := r.request != ""
+	if !again {
+		r = returned{session: h.anySession(t), n: rapid.Int64Range(1, 4).Draw(t, "n"), request: h.name(), at: h.model.now}
+	}
+	got, err := h.meta.ReturnChunksets(t.Context(), r.session, r.n, r.request)
+	s, refusal := h.model.session(r.session)
+	if refusal == nil && !again && r.n > s.Used {
+		if err == nil {
+			t.Fatalf("%d chunksets came back to %+v", r.n, *s)
+		}
+		return
+	}
+	if refusal != nil {
+		h.agree(t, got, err, nil, refusal)
+		return
+	}
+	if !again {
+		s.Left += r.n
+		s.Used -= r.n
+		h.returns = append(h.returns, r)
+	}
+	h.agree(t, got, err, *s, nil)
+}
+
+// sometimesAgain picks a return that is remembered, or gives a zero one.
+func (h *history) sometimesAgain(t *rapid.T, of func(returned) bool) returned {
+	list := []returned{{}}
+	if rapid.Bool().Draw(t, "first time") {
+		return returned{}
+	}
+	for _, r := range h.returns {
+		if of(r) && h.model.now.Before(r.at.Add(metastore.IdempotencyMemory)) {
+			list = append(list, r)
+		}
+	}
+	return rapid.SampledFrom(list).Draw(t, "return")
+}
+
+// cutRead returns chunksets of a read that ended early, again or for the first
+// time.
+func (h *history) cutRead(t *rapid.T) {
+	r := h.sometimesAgain(t, func(r returned) bool { return r.channel != "" })
+	again := r.request != ""
+	c := h.anyChannel(t, func(c *modelChannel) bool { return again && c.ID == r.channel || !again && c.read > 0 })
+	if !again {
+		r = returned{channel: c.ID, n: rapid.Int64Range(1, c.read).Draw(t, "n"), request: h.name(), at: h.model.now}
+		h.returns = append(h.returns, r)
+		c.read -= r.n
+		c.sold -= r.n * h.model.price
+		c.Credit += r.n * h.model.price
+	}
+	got, err := h.Return(t.Context(), r.channel, r.n, r.request)
+	h.agree(t, got, err, c.Channel, nil)
+}
+
+// anyChannel picks a channel of which ok holds.
+func (h *history) anyChannel(t *rapid.T, ok func(*modelChannel) bool) *modelChannel {
+	var list []int
+	for i, c := range h.model.channels {
+		if ok(c) {
+			list = append(list, i)
+		}
+	}
+	if len(list) == 0 {
+		t.Skip("no such channel")
+	}
+	return h.model.channels[rapid.SampledFrom(list).Draw(t, "channel")]
+}
+
+func all(*modelChannel) bool { return true }
+
+func (h *history) deposit(t *rapid.T) {
+	c := h.anyChannel(t, all)
+	amount := rapid.SampledFrom([]int64{1, 10, 100, 1<<63 - 1 - c.Deposit, 1<<63 - 1}).Draw(t, "amount")
+	got, err := h.Deposit(t.Context(), c.ID, amount, nil)
+	refusal := h.model.deposit(c, amount)
+	h.agree(t, got, err, c.Channel, refusal)
+}
+
+func (h *history) close(t *rapid.T) {
+	if !seldom(t, "really") {
+		t.Skip("else most channels are closed")
+	}
+	c := h.anyChannel(t, all)
+	if c.Closed.IsZero() {
+		c.Closed = h.model.now
+	}
+	got, err := h.Close(t.Context(), c.ID)
+	h.agree(t, got, err, c.Channel, nil)
+}
+
+func (h *history) advance(t *rapid.T) {
+	const day = 24 * time.Hour
+	d := rapid.SampledFrom([]time.Duration{
+		time.Second, 29 * time.Second, 30 * time.Second, time.Minute, time.Microsecond, sessionTTL, time.Hour,
+	}).Draw(t, "by")
+	if seldom(t, "long") {
+		d = rapid.SampledFrom([]time.Duration{day, 31 * day}).Draw(t, "days")
+	}
+	h.clock.Advance(d)
+	h.model.now = h.clock.Now()
+}
+
+// settle collects all that is due into the embedded ledger.
+func (h *history) settle(t *rapid.T) {
+	if err := h.Settle(t.Context(), h.Ledger()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range h.model.channels {
+		if c.pending != nil && h.model.now.Before(c.pending.Expires) {
+			c.settled(*c.pending)
+		}
+	}
+}
+
+// settleLate hears of a payment that was collected, at any time and again.
+func (h *history) settleLate(t *rapid.T) {
+	c := h.anyChannel(t, func(c *modelChannel) bool { return len(c.accepted) > 0 })
+	s := c.accepted[rapid.IntRange(0, len(c.accepted)-1).Draw(t, "payment")]
+	if err := errors.Join(h.Ledger()(t.Context(), s), h.meta.Settle(t.Context(), s.Channel, s.Sequence, s.Amount)); err != nil {
+		t.Fatal(err)
+	}
+	c.settled(s)
+}
+
+func (h *history) reopen(*rapid.T) {
+	h.stop()
+	h.start()
+}
+
+// compare looks at every state.
+func (h *history) compare(t *rapid.T) {
+	if err := h.model.broken(); err != nil {
+		t.Fatalf("the model contradicts itself: %v", err)
+	}
+	for _, c := range h.model.channels {
+		h.agree(t, h.channel(c.ID), nil, c.Channel, nil)
+		got, want := h.sessions(c.ID), h.model.bought(c.ID)
+		if !slices.IsSortedFunc(got, func(a, b metastore.Session) int { return b.Created.Compare(a.Created) }) {
+			t.Fatalf("not the newest first: %+v", got)
+		}
+		byID := func(a, b metastore.Session) int { return strings.Compare(a.ID, b.ID) }
+		slices.SortFunc(got, byID)
+		slices.SortFunc(want, byID)
+		h.agree(t, got, nil, want, nil)
+	}
+	for _, s := range h.model.sessions {
+		got, err := h.meta.Session(t.Context(), s.ID)
+		_, want := h.model.session(s.ID)
+		h.agree(t, got, err, *s, want)
+	}
+	due := h.pending()
+	if !slices.IsSortedFunc(due, func(a, b metastore.Settlement) int { return a.Expires.Compare(b.Expires) }) {
+		t.Fatalf("not in the order of expiry: %+v", due)
+	}
+	slices.SortFunc(due, func(a, b metastore.Settlement) int { return strings.Compare(a.Channel, b.Channel) })
+	h.agree(t, due, nil, h.model.due(), nil)
+}

@@ -1,0 +1,259 @@
+package paychan_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+
+	"sluice/metastore"
+	"sluice/paychan"
+)
+
+// channelOp is what a client asks of a channel.
+type channelOp struct {
+	kind             string // buy, read, deposit, get or close
+	sequence, amount int64  // of a payment; amount of a deposit
+	count            int64  // of a read
+}
+
+// channelAnswer is what the client is told.
+type channelAnswer struct {
+	refusal             error // the sentinel
+	stored              int64 // sequence of the payment that comes with a stale one
+	required, available int64 // that come with what is not covered
+	bought              int64
+	channel             account // what all but a purchase are told
+}
+
+// account is the state of a channel.
+type account struct {
+	accepted, sequence, credit, deposit int64
+	closed                              bool
+}
+
+const channelPrice = 3
+
+// apply is what an operation does when it is alone. No payment of these
+// histories has the number 0.
+func (a account) apply(op channelOp) (account, channelAnswer) {
+	refused := func(answer channelAnswer) (account, channelAnswer) { return a, answer }
+	payment := op.kind == "buy" || op.kind == "read"
+	spendable := op.amount - a.accepted + a.credit
+	switch {
+	case op.kind == "get":
+	case op.kind == "close":
+		a.closed = true
+	case a.closed:
+		return refused(channelAnswer{refusal: metastore.ErrChannelClosed})
+	case op.kind == "deposit":
+		a.deposit += op.amount
+	case payment && (op.sequence <= a.sequence || op.amount <= a.accepted):
+		return refused(channelAnswer{refusal: metastore.ErrStalePayment, stored: a.sequence})
+	case payment && op.amount > a.deposit:
+		return refused(channelAnswer{refusal: metastore.ErrFunds, required: op.amount, available: a.deposit})
+	case op.kind == "buy" && spendable < channelPrice:
+		return refused(channelAnswer{refusal: metastore.ErrFunds, required: channelPrice, available: spendable})
+	case op.kind == "read" && spendable < op.count*channelPrice:
+		return refused(channelAnswer{refusal: metastore.ErrFunds, required: op.count * channelPrice, available: spendable})
+	case op.kind == "buy":
+		a.accepted, a.sequence, a.credit = op.amount, op.sequence, spendable%channelPrice
+		return a, channelAnswer{bought: spendable / channelPrice}
+	case op.kind == "read":
+		a.accepted, a.sequence, a.credit = op.amount, op.sequence, spendable-op.count*channelPrice
+	}
+	return a, channelAnswer{channel: a}
+}
+
+func channelModel(deposit int64) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return account{deposit: deposit} },
+		Step: func(state, input, output any) (bool, any) {
+			next, want := state.(account).apply(input.(channelOp))
+			return output.(channelAnswer) == want, next
+		},
+		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+	}
+}
+
+// recording is what several clients did and were told. Its time is a count: it
+// tells only what came before what.
+type recording struct {
+	ticks atomic.Int64
+	mu    struct {
+		sync.Mutex
+		operations []porcupine.Operation
+	}
+}
+
+func (r *recording) do(client int, input any, do func() any) {
+	op := porcupine.Operation{ClientId: client, Input: input, Call: r.ticks.Add(1)}
+	op.Output = do()
+	op.Return = r.ticks.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.operations = append(r.mu.operations, op)
+}
+
+// overlaps counts the pairs of operations that ran at once.
+func (r *recording) overlaps() int {
+	n := 0
+	for i, a := range r.mu.operations {
+		for _, b := range r.mu.operations[:i] {
+			if a.Call < b.Return && b.Call < a.Return {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// counter is a channel of a shop, asked by many clients.
+type counter struct {
+	id       string
+	payments []metastore.Payment // by their sequence, less one
+	proofs   map[string]int64    // sequences
+	next     atomic.Int64        // payments that were given out
+	handles  []*shop
+}
+
+// answer puts into the model's words what the service said.
+func (c *counter) answer(channel metastore.Channel, err error) channelAnswer {
+	var stale *metastore.StaleError
+	var funds *metastore.FundsError
+	switch {
+	case errors.As(err, &stale):
+		return channelAnswer{refusal: metastore.ErrStalePayment, stored: c.proofs[string(stale.Stored)]}
+	case errors.As(err, &funds):
+		return channelAnswer{refusal: metastore.ErrFunds, required: funds.Required, available: funds.Available}
+	case errors.Is(err, metastore.ErrChannelClosed):
+		return channelAnswer{refusal: metastore.ErrChannelClosed}
+	case err != nil:
+		return channelAnswer{refusal: err}
+	}
+	return channelAnswer{channel: account{channel.Accepted, channel.Sequence, channel.Credit, channel.Deposit, !channel.Closed.IsZero()}}
+}
+
+// ask does an operation on a handle.
+func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelAnswer {
+	switch op.kind {
+	case "buy":
+		bought, err := s.Buy(t.Context(), paychan.Buy{Payment: c.payments[op.sequence-1]}, nil)
+		if err != nil {
+			return c.answer(metastore.Channel{}, err)
+		}
+		return channelAnswer{bought: bought.Total}
+	case "read":
+		return c.answer(s.PayRead(t.Context(), c.payments[op.sequence-1], op.count))
+	case "deposit":
+		return c.answer(s.Deposit(t.Context(), c.id, op.amount, nil))
+	case "close":
+		return c.answer(s.Close(t.Context(), c.id))
+	default:
+		return c.answer(s.Get(t.Context(), c.id))
+	}
+}
+
+// draw picks what a client does next. The last of its turns may close.
+func (c *counter) draw(random *rand.Rand, last bool) channelOp {
+	pay := func(index int64) channelOp {
+		p := c.payments[index]
+		op := channelOp{kind: "buy", sequence: p.Sequence, amount: p.Amount}
+		if random.IntN(2) == 0 {
+			op.kind, op.count = "read", 1+random.Int64N(3)
+		}
+		return op
+	}
+	switch n := random.IntN(10); {
+	case last && n < 3:
+		return channelOp{kind: "close"}
+	case n < 5:
+		return pay(min(c.next.Add(1), int64(len(c.payments))) - 1)
+	case n < 7:
+		return pay(random.Int64N(min(c.next.Load()+1, int64(len(c.payments)))))
+	case n < 8:
+		return channelOp{kind: "deposit", amount: 1 + random.Int64N(30)}
+	default:
+		return channelOp{kind: "get"}
+	}
+}
+
+// TestChannelIsLinearizable: whatever several clients do at once, over two
+// handles, it is as if they had done it one after the other.
+func TestChannelIsLinearizable(t *testing.T) {
+	const rounds, clients, turns, deposit = 20, 5, 12, 60
+	first := newShop(t)
+	handles := []*shop{first, first.another(t)}
+	payer := newPayer(t, 1)
+	overlaps := 0
+	for round := range rounds {
+		number := int64(round)
+		units := int64(deposit)
+		opened, err := first.Open(t.Context(), paychan.Open{PaymentChannelID: &number, Deposit: &units}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &counter{id: opened.ID, handles: handles, proofs: map[string]int64{}}
+		for i := range uint64(clients * turns) {
+			p := first.paid(payer, uint64(round), i+1, 4*(i+1))
+			c.payments = append(c.payments, p)
+			c.proofs[string(p.Proof)] = p.Sequence
+		}
+		var history recording
+		var wg sync.WaitGroup
+		for client := range clients {
+			random := rand.New(rand.NewPCG(uint64(round), uint64(client)))
+			wg.Go(func() {
+				for turn := range turns {
+					op := c.draw(random, turn == turns-1)
+					history.do(client, op, func() any { return c.ask(t, handles[client%2], op) })
+				}
+			})
+		}
+		wg.Wait()
+		if !porcupine.CheckOperations(channelModel(deposit), history.mu.operations) {
+			t.Errorf("round %d is not linearizable: %+v", round, history.mu.operations)
+		}
+		overlaps += history.overlaps()
+	}
+	t.Logf("%d pairs of operations overlapped", overlaps)
+	first.audit()
+}
+
+// TestChannelCheckerSeesWhatIsWrong judges histories whose verdict is known.
+func TestChannelCheckerSeesWhatIsWrong(t *testing.T) {
+	read := channelOp{kind: "read", sequence: 1, amount: 6, count: 1}
+	accepted := channelAnswer{channel: account{accepted: 6, sequence: 1, credit: 3, deposit: 60}}
+	stale := channelAnswer{refusal: metastore.ErrStalePayment, stored: 1}
+	get := channelOp{kind: "get"}
+	fresh := channelAnswer{channel: account{deposit: 60}}
+	for name, c := range map[string]struct {
+		history []porcupine.Operation
+		want    bool
+	}{
+		"a replay is stale": {[]porcupine.Operation{
+			{Input: read, Output: accepted, Call: 1, Return: 2}, {Input: read, Output: stale, Call: 3, Return: 4},
+		}, true},
+		"a payment counts twice": {[]porcupine.Operation{
+			{Input: read, Output: accepted, Call: 1, Return: 3}, {Input: read, Output: accepted, Call: 2, Return: 4},
+		}, false},
+		"a look at what is being paid": {[]porcupine.Operation{
+			{Input: read, Output: accepted, Call: 1, Return: 3}, {Input: get, Output: fresh, Call: 2, Return: 4},
+		}, true},
+		"a look behind the time": {[]porcupine.Operation{
+			{Input: read, Output: accepted, Call: 1, Return: 2}, {Input: get, Output: fresh, Call: 3, Return: 4},
+		}, false},
+		"credit is lost": {[]porcupine.Operation{
+			{Input: read, Output: accepted, Call: 1, Return: 2},
+			{Input: get, Output: channelAnswer{channel: account{accepted: 6, sequence: 1, deposit: 60}}, Call: 3, Return: 4},
+		}, false},
+	} {
+		if got := porcupine.CheckOperations(channelModel(60), c.history); got != c.want {
+			t.Errorf("%s: linearizable %t, want %t", name, got, c.want)
+		}
+	}
+}

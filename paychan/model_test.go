@@ -1,0 +1,268 @@
+package paychan_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// model is what the interface says of channels, payments and sessions, told as
+// plainly as possible. Its methods return the refusal that is due.
+type model struct {
+	now      time.Time
+	price    int64
+	limit    int64 // of what is unsettled
+	channels []*modelChannel
+	sessions []*metastore.Session
+}
+
+// modelChannel is a channel as it should be, and what is not told of it.
+type modelChannel struct {
+	metastore.Channel
+	sold     int64 // units that its chunksets cost, less what was returned
+	read     int64 // chunksets that were read, less what was returned
+	accepted []metastore.Settlement
+	pending  *metastore.Settlement
+}
+
+// open adds a channel, unless one of these parties may be there.
+func (m *model) open(c metastore.Channel) error {
+	for _, other := range m.channels {
+		if other.PaymentChannelID == c.PaymentChannelID && (other.Sender == c.Sender || other.Sender == "" || c.Sender == "") {
+			return metastore.ErrExists
+		}
+	}
+	m.channels = append(m.channels, &modelChannel{Channel: c})
+	return nil
+}
+
+// examine tells the channel of a payment and what can be spent with it.
+func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, err error) {
+	for _, one := range m.channels {
+		if one.PaymentChannelID == p.PaymentChannelID && (one.Sender == p.Sender || one.Sender == "") {
+			c = one
+		}
+	}
+	switch {
+	case c == nil:
+		return nil, 0, metastore.ErrNoChannel
+	case m.ended(c) != nil:
+		return nil, 0, m.ended(c)
+	case p.Amount <= c.Accepted, p.Sequence <= c.Sequence && c.Proof != nil:
+		return nil, 0, &metastore.StaleError{Stored: c.Proof}
+	case p.Amount > c.Deposit:
+		return nil, 0, &metastore.FundsError{Required: p.Amount, Available: c.Deposit}
+	case p.Amount-c.Settled > m.limit:
+		return nil, 0, metastore.ErrUnsettledLimit
+	}
+	return c, p.Amount - c.Accepted + c.Credit, nil
+}
+
+// ended is why a channel is not open.
+func (m *model) ended(c *modelChannel) error {
+	switch {
+	case !c.Closed.IsZero():
+		return metastore.ErrChannelClosed
+	case !m.now.Before(c.Expires):
+		return metastore.ErrChannelExpired
+	}
+	return nil
+}
+
+// accept takes a payment that was examined, for count chunksets.
+func (m *model) accept(c *modelChannel, p metastore.Payment, count int64) {
+	c.Sender = p.Sender
+	c.Credit += p.Amount - c.Accepted - count*m.price
+	c.sold += count * m.price
+	c.Accepted, c.Sequence, c.Proof = p.Amount, p.Sequence, p.Proof
+	c.pending = &metastore.Settlement{Channel: c.ID, Sequence: p.Sequence, Amount: p.Amount, Proof: p.Proof, Expires: p.Expires}
+	c.accepted = append(c.accepted, *c.pending)
+}
+
+// buy sells to fresh, or, when refill names one, to a session that is there. It
+// returns the session. Only the count and the channel of fresh are filled in.
+func (m *model) buy(p metastore.Payment, refill string, fresh metastore.Session) (metastore.Session, error) {
+	c, spendable, err := m.examine(p)
+	if err != nil {
+		return fresh, err
+	}
+	count := spendable / m.price
+	if count == 0 {
+		return fresh, &metastore.FundsError{Required: m.price, Available: spendable}
+	}
+	s := &fresh
+	if refill != "" {
+		if s, err = m.live(refill); err != nil {
+			return fresh, err
+		}
+	} else {
+		fresh.Channel = c.ID
+		m.sessions = append(m.sessions, s)
+	}
+	s.Total += count
+	s.Left += count
+	m.accept(c, p, count)
+	return *s, nil
+}
+
+func (m *model) payRead(p metastore.Payment, count int64) (metastore.Channel, error) {
+	c, spendable, err := m.examine(p)
+	if err != nil {
+		return metastore.Channel{}, err
+	}
+	if spendable < count*m.price {
+		return metastore.Channel{}, &metastore.FundsError{Required: count * m.price, Available: spendable}
+	}
+	m.accept(c, p, count)
+	c.read += count
+	return c.Channel, nil
+}
+
+func (m *model) deposit(c *modelChannel, amount int64) error {
+	switch {
+	case m.ended(c) != nil:
+		return m.ended(c)
+	case amount > math.MaxInt64-c.Deposit:
+		return metastore.ErrAmount
+	}
+	c.Deposit += amount
+	return nil
+}
+
+// settled notes that a payment was collected.
+func (c *modelChannel) settled(s metastore.Settlement) {
+	c.Settled = max(c.Settled, s.Amount)
+	if c.pending != nil && c.pending.Sequence <= s.Sequence {
+		c.pending = nil
+	}
+}
+
+// due lists what is to be settled now.
+func (m *model) due() []metastore.Settlement {
+	var list []metastore.Settlement
+	for _, c := range m.channels {
+		if c.pending != nil && m.now.Before(c.pending.Expires) {
+			list = append(list, *c.pending)
+		}
+	}
+	slices.SortFunc(list, func(a, b metastore.Settlement) int { return strings.Compare(a.Channel, b.Channel) })
+	return list
+}
+
+// session finds one that is remembered.
+func (m *model) session(id string) (*metastore.Session, error) {
+	for _, s := range m.sessions {
+		if s.ID == id && m.now.Before(s.Expires.Add(metastore.SessionMemory)) {
+			return s, nil
+		}
+	}
+	return nil, metastore.ErrNotFound
+}
+
+// live finds one that can be used.
+func (m *model) live(id string) (*metastore.Session, error) {
+	s, err := m.session(id)
+	if err == nil && !m.now.Before(s.Expires) {
+		err = metastore.ErrExpired
+	}
+	return s, err
+}
+
+// bought lists the sessions of a channel.
+func (m *model) bought(channel string) []metastore.Session {
+	var list []metastore.Session
+	for _, s := range m.sessions {
+		if _, err := m.session(s.ID); err == nil && s.Channel == channel {
+			list = append(list, *s)
+		}
+	}
+	return list
+}
+
+func (m *model) use(id string, n int64) (metastore.Session, error) {
+	s, err := m.live(id)
+	if err != nil {
+		return metastore.Session{}, err
+	}
+	if n > s.Left {
+		return *s, metastore.ErrExhausted
+	}
+	s.Left -= n
+	s.Used += n
+	return *s, nil
+}
+
+// broken tells what contradicts itself in the model.
+func (m *model) broken() error {
+	for _, c := range m.channels {
+		if c.sold+c.Credit != c.Accepted || c.Accepted > c.Deposit || c.Settled > c.Accepted || c.Credit < 0 {
+			return fmt.Errorf("sales of %d of %+v", c.sold, c.Channel)
+		}
+	}
+	for _, s := range m.sessions {
+		if s.Used+s.Left != s.Total || s.Left < 0 || s.Used < 0 {
+			return fmt.Errorf("%+v", *s)
+		}
+	}
+	return nil
+}
+
+// TestMain makes the histories longer than rapid would, and fewer where the race
+// detector slows SQLite down, as each of them runs in one goroutine. The command
+// line has the last word.
+func TestMain(m *testing.M) {
+	settings := map[string]string{"rapid.steps": "80"}
+	if testenv.Race {
+		settings["rapid.checks"] = "10"
+	}
+	for name, value := range settings {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	m.Run()
+}
+
+// TestModel plays random histories on a real store, which is closed and opened
+// again now and then, and compares every answer and every state with the model.
+func TestModel(t *testing.T) {
+	folder, round := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		round++
+		h := newHistory(t, filepath.Join(folder, fmt.Sprint(round)))
+		defer h.stop()
+		for range 3 { // most of what follows needs a channel
+			h.open(t)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"open":        h.open,
+			"buy":         h.buyFresh,
+			"buy more":    h.buyFresh,
+			"refill":      h.refill,
+			"pay read":    h.payRead,
+			"send again":  h.sendAgain,
+			"repeat":      h.repeat,
+			"use":         h.use,
+			"return":      h.returnChunksets,
+			"cut a read":  h.cutRead,
+			"deposit":     h.deposit,
+			"close":       h.close,
+			"advance":     h.advance,
+			"settle":      h.settle,
+			"settle late": h.settleLate,
+			"reopen":      h.reopen,
+			"":            h.compare,
+		})
+		h.audit()
+	})
+}

@@ -1,0 +1,96 @@
+package paychan
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+// Verify reads a micropayment as it stands in a header or a JSON body, in
+// base64, and checks all that needs no state: its shape, signature and signer,
+// receiver, module, chain, asset and expiry. A *micropay.Error tells what is
+// wrong; metastore.ErrAmount that a number in it is above 2^63-1.
+func (s *Service) Verify(encoded string) (metastore.Payment, error) {
+	m, err := micropay.Receive(encoded, s.policy, s.opt.Now())
+	if err != nil {
+		return metastore.Payment{}, err
+	}
+	for what, n := range map[string]uint64{"amount": m.Amount, "payment channel id": m.PaymentChannelID, "sequence number": m.Sequence} {
+		if n > math.MaxInt64 {
+			return metastore.Payment{}, fmt.Errorf("the %s of the micropayment: %w", what, metastore.ErrAmount)
+		}
+	}
+	return metastore.Payment{
+		Sender:           m.Sender.String(),
+		Receiver:         m.Receiver.String(),
+		Asset:            m.Asset.String(),
+		PaymentChannelID: int64(m.PaymentChannelID),
+		Sequence:         int64(m.Sequence),
+		Amount:           int64(m.Amount),
+		Proof:            m.Bytes(),
+		Expires:          m.Expires(),
+		UnsettledLimit:   s.opt.UnsettledLimit,
+	}, nil
+}
+
+// Live reports why a payment has no open channel: metastore.ErrNoChannel,
+// ErrChannelClosed, ErrChannelExpired.
+func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
+	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+	if err != nil {
+		return err
+	}
+	switch s.State(c) {
+	case metastore.ChannelClosed:
+		return metastore.ErrChannelClosed
+	case metastore.ChannelExpired:
+		return metastore.ErrChannelExpired
+	default:
+		return nil
+	}
+}
+
+// Buy asks for chunksets.
+type Buy struct {
+	Payment      metastore.Payment // as Verify gave it
+	UserIdentity string            // of a session that is made
+	SessionID    string            // the session to add to; empty: a fresh one
+}
+
+// Buy accepts a payment and sells as many chunksets as it covers; the rest stays
+// as the channel's credit. It returns the session, or, when idem was seen
+// before, the session as it was first returned. A refusal changes nothing; see
+// metastore.Channels for them. idem may be nil.
+func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (metastore.Session, error) {
+	p := metastore.Purchase{Payment: b.Payment, Price: s.opt.Price}
+	if b.SessionID == "" {
+		p.Session = metastore.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.opt.Now().Add(s.opt.SessionTTL)}
+	} else {
+		p.Session, p.Refill = metastore.Session{ID: b.SessionID}, true
+	}
+	bought, err := s.meta.Buy(ctx, p, idem)
+	if err == nil {
+		s.wake()
+	}
+	return bought, err
+}
+
+// PayRead accepts a payment and sells count chunksets, to be read at once; what
+// is over stays as credit. A refusal changes nothing; see metastore.Channels.
+func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64) (metastore.Channel, error) {
+	c, err := s.meta.PayRead(ctx, metastore.Read{Payment: p, Price: s.opt.Price, Count: count})
+	if err == nil {
+		s.wake()
+	}
+	return c, err
+}
+
+// Return gives chunksets back to the channel's credit that were sold by PayRead
+// and of which nothing was served. request names this return: repeated, it has
+// no effect.
+func (s *Service) Return(ctx context.Context, channelID string, count int64, request string) (metastore.Channel, error) {
+	return s.meta.ReturnCredit(ctx, channelID, count, s.opt.Price, request)
+}

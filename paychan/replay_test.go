@@ -1,0 +1,128 @@
+package paychan_test
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+
+	"sluice/metastore"
+	"sluice/paychan"
+)
+
+// TestReplaysAtOnce: of 1,000 uses of one micropayment at once, for sessions and
+// reads, over two handles, one succeeds, and only that one has an effect.
+func TestReplaysAtOnce(t *testing.T) {
+	const replays, amount = 1_000, 30
+	first := newShop(t)
+	handles := []*shop{first, first.another(t)}
+	payer := newPayer(t, 1)
+	c := first.open("", 1)
+	text := payer.sign(t, promise(first.clock.Now(), 1, 1, amount))
+	bought, read := make([]metastore.Session, replays), make([]metastore.Channel, replays)
+	errs := make([]error, replays)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range replays {
+		s := handles[i%2]
+		wg.Go(func() {
+			<-start
+			p, err := s.Verify(text)
+			switch {
+			case err != nil:
+				errs[i] = err
+			case i/2%2 == 0:
+				bought[i], errs[i] = s.Buy(t.Context(), paychan.Buy{Payment: p}, nil)
+			default:
+				read[i], errs[i] = s.PayRead(t.Context(), p, 4)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	proof := first.paid(payer, 1, 1, amount).Proof // signing gives the same bytes each time
+	winner := -1
+	for i, err := range errs {
+		var stale *metastore.StaleError
+		switch {
+		case err == nil && winner >= 0:
+			t.Errorf("both %d and %d succeeded", winner, i)
+		case err == nil:
+			winner = i
+		case !errors.As(err, &stale) || !bytes.Equal(stale.Stored, proof):
+			t.Errorf("replay %d: %v", i, err)
+		}
+	}
+	if winner < 0 {
+		t.Fatal("none succeeded")
+	}
+	got, sessions := first.channel(c.ID), first.sessions(c.ID)
+	if got.Accepted != amount || got.Sequence != 1 || !bytes.Equal(got.Proof, proof) || got.Sender != payer.address() {
+		t.Errorf("%+v", got)
+	}
+	if winner/2%2 == 0 {
+		if got.Credit != 0 || len(sessions) != 1 || sessions[0] != bought[winner] || sessions[0].Left != 10 {
+			t.Errorf("bought %+v: credit %d, sessions %+v", bought[winner], got.Credit, sessions)
+		}
+	} else if got.Credit != 18 || len(sessions) != 0 || read[winner].Credit != 18 {
+		t.Errorf("read %+v: credit %d, sessions %+v", read[winner], got.Credit, sessions)
+	}
+	if pending := first.pending(); len(pending) != 1 || pending[0].Amount != amount {
+		t.Errorf("to be settled: %+v", pending)
+	}
+	first.audit()
+}
+
+// TestRepeatsAtOnce: of one purchase, repeated at once under its key, all get the
+// one session.
+func TestRepeatsAtOnce(t *testing.T) {
+	const repeats = 100
+	first := newShop(t)
+	handles := []*shop{first, first.another(t)}
+	payer := newPayer(t, 1)
+	c := first.open(payer.address(), 1)
+	p := first.paid(payer, 1, 1, 30)
+	ids, errs := make([]string, repeats), make([]error, repeats)
+	var wg sync.WaitGroup
+	for i := range repeats {
+		wg.Go(func() {
+			got, err := handles[i%2].Buy(t.Context(), paychan.Buy{Payment: p}, &metastore.Idempotency{Scope: "buy", Key: "k"})
+			ids[i], errs[i] = got.ID, err
+		})
+	}
+	wg.Wait()
+	sessions := first.sessions(c.ID)
+	if len(sessions) != 1 {
+		t.Fatalf("%+v", sessions)
+	}
+	for i := range repeats {
+		if errs[i] != nil || ids[i] != sessions[0].ID {
+			t.Errorf("repeat %d: session %s, %v", i, ids[i], errs[i])
+		}
+	}
+	first.audit()
+}
+
+// TestReturnsAtOnce: one return, repeated at once, counts once.
+func TestReturnsAtOnce(t *testing.T) {
+	first := newShop(t)
+	handles := []*shop{first, first.another(t)}
+	payer := newPayer(t, 1)
+	c := first.open(payer.address(), 1)
+	if _, err := first.PayRead(t.Context(), first.paid(payer, 1, 1, 300), 100); err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, 100)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = handles[i%2].Return(t.Context(), c.ID, 7, "r") })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	if got := first.channel(c.ID); got.Credit != 21 {
+		t.Errorf("credit %d, want 21", got.Credit)
+	}
+	first.audit()
+}

@@ -1,0 +1,433 @@
+package paychan_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/metastore"
+	"sluice/paychan"
+)
+
+// collector is the chain: it pays each payment of a channel once, and fails when
+// it is told to.
+type collector struct {
+	now   func() time.Time
+	takes time.Duration // for a call
+	mu    struct {
+		sync.Mutex
+		busy    bool
+		refuse  int                          // so many calls fail before they collect
+		lose    int                          // so many calls fail after they collected
+		calls   []metastore.Settlement       // in order
+		at      []time.Time                  // of the calls
+		paid    map[string]map[int64][]int64 // amounts by channel and sequence, each as often as it was new
+		overlap bool                         // two calls ran at once
+		late    bool                         // a payment came when it had expired
+	}
+}
+
+var errChain = errors.New("the chain does not answer")
+
+func (c *collector) collect(ctx context.Context, s metastore.Settlement) error {
+	c.begin(s)
+	defer c.end()
+	select {
+	case <-time.After(c.takes):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.refuse > 0 {
+		c.mu.refuse--
+		return errChain
+	}
+	if c.mu.paid[s.Channel] == nil {
+		c.mu.paid[s.Channel] = map[int64][]int64{}
+	}
+	if c.mu.paid[s.Channel][s.Sequence] == nil {
+		c.mu.paid[s.Channel][s.Sequence] = []int64{s.Amount}
+	}
+	if c.mu.lose > 0 {
+		c.mu.lose--
+		return errChain
+	}
+	return nil
+}
+
+func (c *collector) begin(s metastore.Settlement) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.overlap = c.mu.overlap || c.mu.busy
+	c.mu.late = c.mu.late || !c.now().Before(s.Expires)
+	c.mu.busy = true
+	c.mu.calls = append(c.mu.calls, s)
+	c.mu.at = append(c.mu.at, c.now())
+}
+
+func (c *collector) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.busy = false
+}
+
+func (c *collector) calls() []metastore.Settlement {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.calls
+}
+
+// settling is a shop in a bubble, whose Run is at work.
+type settling struct {
+	*shop
+	chain   *collector
+	payer   payer
+	channel metastore.Channel // number 1, of the payer
+	reports []error           // read them after synctest.Wait
+}
+
+// settleIn runs a test in a bubble. Its Run ends before the test does.
+func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*testing.T, *settling)) {
+	path := filepath.Join(t.TempDir(), "meta.db")
+	synctest.Test(t, func(t *testing.T) {
+		s := &settling{shop: &shop{t: t, path: path, opt: options(time.Now)}, payer: newPayer(t, 1)}
+		s.chain = &collector{now: time.Now, takes: time.Second}
+		s.chain.mu.paid = map[string]map[int64][]int64{}
+		s.start()
+		defer s.stop()
+		s.channel = s.open(s.payer.address(), 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.Run(ctx, settler(s), func(task string, err error) {
+				if task != "settle" {
+					t.Errorf("a report of %q", task)
+				}
+				s.reports = append(s.reports, err)
+			})
+		}()
+		test(t, s)
+		s.audit()
+		cancel()
+		<-ended
+	})
+}
+
+func byChain(s *settling) paychan.Settler { return s.chain.collect }
+
+// wait lets Run work for so long.
+func (s *settling) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (s *settling) settled(want int64) {
+	s.t.Helper()
+	if got := s.shop.channel(s.channel.ID).Settled; got != want {
+		s.t.Errorf("%d is settled, want %d", got, want)
+	}
+}
+
+func TestRunCollectsWhatIsAccepted(t *testing.T) {
+	settleIn(t, byChain, func(t *testing.T, s *settling) {
+		s.wait(10 * time.Second)
+		if calls := s.chain.calls(); len(calls) > 0 {
+			t.Fatalf("nothing was accepted, and settled was %+v", calls)
+		}
+		p := s.paid(s.payer, 1, 4, 10)
+		s.buy(paychan.Buy{Payment: p})
+		s.wait(1500 * time.Millisecond) // half a second more than the chain takes
+		s.settled(10)
+		want := []metastore.Settlement{{Channel: s.channel.ID, Sequence: 4, Amount: 10, Proof: p.Proof, Expires: p.Expires}}
+		if calls := s.chain.calls(); !reflect.DeepEqual(calls, want) {
+			t.Errorf("%+v, want %+v", calls, want)
+		}
+		if pending := s.pending(); len(pending) > 0 {
+			t.Errorf("still pending: %+v", pending)
+		}
+		if _, err := s.PayRead(t.Context(), s.paid(s.payer, 1, 5, 13), 1); err != nil {
+			t.Fatal(err)
+		}
+		s.wait(1500 * time.Millisecond)
+		s.settled(13)
+		s.wait(time.Hour)
+		if calls := s.chain.calls(); len(calls) != 2 || len(s.reports) > 0 {
+			t.Errorf("%d calls and reports %v, want 2 and none", len(calls), s.reports)
+		}
+	})
+}
+
+func TestRunTriesAgain(t *testing.T) {
+	settleIn(t, byChain, func(t *testing.T, s *settling) {
+		s.chain.mu.refuse = 3
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.wait(20 * time.Second)
+		s.settled(10)
+		if calls := s.chain.calls(); len(calls) != 4 || s.chain.mu.late {
+			t.Errorf("%d calls (one of them late: %t), want 4", len(calls), s.chain.mu.late)
+		}
+		if len(s.reports) != 3 {
+			t.Errorf("%d reports, want 3", len(s.reports))
+		}
+		for _, err := range s.reports {
+			if !errors.Is(err, errChain) {
+				t.Errorf("report %v", err)
+			}
+		}
+	})
+}
+
+func TestRunDeliversALostAnswerAgain(t *testing.T) {
+	settleIn(t, byChain, func(t *testing.T, s *settling) {
+		s.chain.mu.lose = 2
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 7, 10)})
+		s.wait(20 * time.Second)
+		s.settled(10)
+		calls := s.chain.calls()
+		if len(calls) != 3 || !reflect.DeepEqual(calls[0], calls[1]) || !reflect.DeepEqual(calls[1], calls[2]) {
+			t.Errorf("%+v, want the same three times", calls)
+		}
+		if want := map[string]map[int64][]int64{s.channel.ID: {7: {10}}}; !reflect.DeepEqual(s.chain.mu.paid, want) {
+			t.Errorf("paid %v, want %v", s.chain.mu.paid, want)
+		}
+	})
+}
+
+func TestRunCollectsTheNewest(t *testing.T) {
+	settleIn(t, byChain, func(t *testing.T, s *settling) {
+		s.chain.mu.refuse = 1
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.wait(500 * time.Millisecond) // the first is under way, and will fail
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 2, 20)})
+		s.wait(20 * time.Second)
+		s.settled(20)
+		if want := map[string]map[int64][]int64{s.channel.ID: {2: {20}}}; !reflect.DeepEqual(s.chain.mu.paid, want) {
+			t.Errorf("paid %v, want %v", s.chain.mu.paid, want)
+		}
+		// One that is collected while a newer one comes in counts for itself.
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 3, 30)})
+		s.wait(500 * time.Millisecond)
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 4, 40)})
+		s.wait(750 * time.Millisecond)
+		s.settled(30)
+		s.wait(20 * time.Second)
+		s.settled(40)
+	})
+}
+
+func TestRunSettlesOneAtATime(t *testing.T) {
+	settleIn(t, byChain, func(t *testing.T, s *settling) {
+		var first []string // the ids, those that expire first at the front
+		for i := range uint64(5) {
+			number := 10 + i
+			c := s.open(s.payer.address(), int64(number))
+			m := promise(time.Now(), number, 1, 3)
+			m.Expiration -= 1 + i
+			p, err := s.Verify(s.payer.sign(t, m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			first = append([]string{c.ID}, first...)
+			// Not yet by Buy, which wakes Run.
+			if _, err := s.meta.PayRead(t.Context(), metastore.Read{Payment: p, Price: 3, Count: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 3)})
+		s.wait(20 * time.Second)
+		if s.chain.mu.overlap {
+			t.Error("two settlements at once")
+		}
+		var order []string
+		for _, call := range s.chain.calls() {
+			order = append(order, call.Channel)
+		}
+		if len(order) != 6 || !reflect.DeepEqual(order[:5], first) {
+			t.Errorf("settled %q, want %q first", order, first)
+		}
+		if pending := s.pending(); len(pending) > 0 {
+			t.Errorf("still pending: %+v", pending)
+		}
+	})
+}
+
+func TestRunGivesUpWhatHasExpired(t *testing.T) {
+	settleIn(t, byChain, func(t *testing.T, s *settling) {
+		s.chain.mu.refuse = 1_000
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.wait(10 * time.Minute)
+		calls, reports := len(s.chain.calls()), len(s.reports)
+		if calls < 10 || calls > 60 || s.chain.mu.late || reports != calls {
+			t.Errorf("%d calls (one of them late: %t) and %d reports in a minute", calls, s.chain.mu.late, reports)
+		}
+		for i := 1; i < calls; i++ {
+			if pause := s.chain.mu.at[i].Sub(s.chain.mu.at[i-1]); pause < time.Second {
+				t.Errorf("tried again after %v", pause)
+			}
+		}
+		closed, err := s.Close(t.Context(), s.channel.ID)
+		if err != nil || closed.Accepted != 10 || closed.Settled != 0 {
+			t.Errorf("%+v, %v", closed, err)
+		}
+	})
+}
+
+// TestRunOffersNothingExpired: of what is pending at once, a slow chain gets only
+// what has not expired when its turn comes.
+func TestRunOffersNothingExpired(t *testing.T) {
+	settleIn(t, byChain, func(t *testing.T, s *settling) {
+		s.chain.takes = 40 * time.Second
+		for number := range uint64(4) {
+			s.open(s.payer.address(), int64(10+number))
+			p := s.paid(s.payer, 10+number, 1, 3)
+			if _, err := s.meta.PayRead(t.Context(), metastore.Read{Payment: p, Price: 3, Count: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.wait(5 * time.Minute)
+		if calls := s.chain.calls(); len(calls) != 2 || s.chain.mu.late {
+			t.Errorf("%d calls (one of them late: %t), want 2", len(calls), s.chain.mu.late)
+		}
+	})
+}
+
+func TestRunAfterExpiryCollectsTheNextPayment(t *testing.T) {
+	settleIn(t, byChain, func(_ *testing.T, s *settling) {
+		s.chain.mu.refuse = 1_000
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.wait(2 * time.Minute)
+		s.chain.mu.refuse = 0
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 2, 20)})
+		s.wait(20 * time.Second)
+		s.settled(20) // amounts are cumulative: nothing is lost
+	})
+}
+
+// TestSettleGoesPastFailures: what fails does not keep what comes behind it from
+// being collected, however much it is.
+func TestSettleGoesPastFailures(t *testing.T) {
+	s := newShop(t)
+	payer := newPayer(t, 1)
+	good := map[string]bool{}
+	for i := range 205 {
+		number := uint64(1 + i)
+		c := s.open(payer.address(), int64(number))
+		m := promise(s.clock.Now(), number, 1, 3)
+		m.Expiration += uint64(i)
+		p, err := s.Verify(payer.sign(t, m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.PayRead(t.Context(), p, 1); err != nil {
+			t.Fatal(err)
+		}
+		good[c.ID] = i == 50 || i >= 201
+	}
+	asked := map[string]int{}
+	err := s.Settle(t.Context(), func(ctx context.Context, p metastore.Settlement) error {
+		asked[p.Channel]++
+		if !good[p.Channel] {
+			return errChain
+		}
+		return s.Ledger()(ctx, p)
+	})
+	if !errors.Is(err, errChain) {
+		t.Errorf("error %v, want %v", err, errChain)
+	}
+	for id, ok := range good {
+		if got := s.channel(id).Settled == 3; got != ok {
+			t.Errorf("channel %.6s is settled: %t, want %t", id, got, ok)
+		}
+		if asked[id] != 1 {
+			t.Errorf("channel %.6s was tried %d times, want 1", id, asked[id])
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	s.audit()
+}
+
+func TestSettleCollectsMoreThanABatch(t *testing.T) {
+	s := newShop(t)
+	payer := newPayer(t, 1)
+	for i := range 205 {
+		s.open(payer.address(), int64(i))
+		if _, err := s.PayRead(t.Context(), s.paid(payer, uint64(i), 1, 3), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Settle(t.Context(), s.Ledger()); err != nil {
+		t.Fatal(err)
+	}
+	if pending := s.pending(); len(pending) > 0 {
+		t.Errorf("%d are still pending", len(pending))
+	}
+	s.audit()
+}
+
+// TestLedgerTakesTheSameTwice: the embedded ledger is a Settler by its contract,
+// also when what it did is forgotten by its caller.
+func TestLedgerTakesTheSameTwice(t *testing.T) {
+	forgetful := func(s *settling) paychan.Settler {
+		forgets := 2
+		return func(ctx context.Context, p metastore.Settlement) error {
+			err := s.Ledger()(ctx, p)
+			if err == nil && forgets > 0 {
+				forgets--
+				err = fmt.Errorf("settled, but: %w", errChain)
+			}
+			return err
+		}
+	}
+	settleIn(t, forgetful, func(t *testing.T, s *settling) {
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.wait(10 * time.Second)
+		s.settled(10)
+		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 2, 16)})
+		s.wait(10 * time.Second)
+		s.settled(16)
+		if len(s.reports) != 2 {
+			t.Errorf("%d reports, want 2", len(s.reports))
+		}
+	})
+}
+
+// TestRunEndsWithItsContext: also in the middle of a settlement, which counts as
+// no failure and is tried anew by the next Run.
+func TestRunEndsWithItsContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "meta.db")
+	synctest.Test(t, func(t *testing.T) {
+		s := &shop{t: t, path: path, opt: options(time.Now)}
+		s.start()
+		defer s.stop()
+		payer := newPayer(t, 1)
+		c := s.open(payer.address(), 1)
+		s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 10)})
+		run := func(settle paychan.Settler, d time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			s.Run(ctx, settle, func(_ string, err error) { t.Errorf("report %v", err) })
+		}
+		run(func(ctx context.Context, _ metastore.Settlement) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, 5*time.Second)
+		if got := s.channel(c.ID); got.Settled != 0 {
+			t.Errorf("%d is settled", got.Settled)
+		}
+		run(s.Ledger(), 5*time.Second)
+		if got := s.channel(c.ID); got.Settled != 10 {
+			t.Errorf("%d is settled, want 10", got.Settled)
+		}
+		s.audit()
+	})
+}

@@ -1,0 +1,277 @@
+package paychan_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+	"sluice/micropay"
+	"sluice/paychan"
+)
+
+// clock moves only when it is told to.
+type clock struct{ nanos atomic.Int64 }
+
+// newClock stands at the time of the vectors of micropay.
+func newClock() *clock {
+	c := &clock{}
+	c.nanos.Store(1_760_000_000 * int64(time.Second))
+	return c
+}
+
+func (c *clock) Now() time.Time          { return time.Unix(0, c.nanos.Load()).UTC() }
+func (c *clock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
+
+const (
+	receiver   = "0xa1"
+	asset      = "0xa2"
+	module     = "0xa3"
+	chainID    = 4
+	sessionTTL = 10 * time.Minute
+)
+
+// options sells chunksets at 3 units.
+func options(now func() time.Time) paychan.Options {
+	return paychan.Options{
+		Now: now, SessionTTL: sessionTTL, Receiver: canonical(receiver), Asset: canonical(asset), Module: canonical(module), ChainID: chainID,
+		Price: 3, Deposit: 1_000, UnsettledLimit: 1_000_000,
+	}
+}
+
+func canonical(s string) string {
+	a, err := micropay.ParseAddress(s)
+	if err != nil {
+		panic(err)
+	}
+	return a.String()
+}
+
+// tester is a *testing.T or a *rapid.T.
+type tester interface {
+	rapid.TB
+	Context() context.Context
+}
+
+// shop is a Service over a real store. Its methods end the test when what they
+// do for it is refused.
+type shop struct {
+	*paychan.Service
+	t     tester
+	path  string
+	opt   paychan.Options
+	meta  *sqlstore.Store
+	clock *clock
+}
+
+// newShop opens a shop on a database of its own, closed with the test.
+func newShop(t *testing.T, change ...func(*paychan.Options)) *shop {
+	t.Helper()
+	c := newClock()
+	opt := options(c.Now)
+	for _, f := range change {
+		f(&opt)
+	}
+	s := &shop{t: t, path: filepath.Join(t.TempDir(), "meta.db"), opt: opt, clock: c}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *shop) start() {
+	s.t.Helper()
+	var err error
+	if s.meta, err = sqlstore.OpenSQLite(s.path, sqlstore.Options{Now: s.opt.Now}); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.Service, err = paychan.New(s.meta, s.opt); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shop) stop() {
+	s.t.Helper()
+	if err := s.meta.Close(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// another gives a second handle on the shop's database.
+func (s *shop) another(t *testing.T) *shop {
+	t.Helper()
+	other := &shop{t: t, path: s.path, opt: s.opt, clock: s.clock}
+	other.start()
+	t.Cleanup(other.stop)
+	return other
+}
+
+// on gives the same shop to a subtest.
+func (s *shop) on(t tester) *shop {
+	same := *s
+	same.t = t
+	return &same
+}
+
+func price(units int64) func(*paychan.Options) {
+	return func(o *paychan.Options) { o.Price = units }
+}
+
+func deposit(units int64) func(*paychan.Options) {
+	return func(o *paychan.Options) { o.Deposit = units }
+}
+
+func unsettledLimit(units int64) func(*paychan.Options) {
+	return func(o *paychan.Options) { o.UnsettledLimit = units }
+}
+
+// open opens a channel of this number; sender may be empty.
+func (s *shop) open(sender string, number int64) metastore.Channel {
+	s.t.Helper()
+	c, err := s.Open(s.t.Context(), paychan.Open{Sender: sender, PaymentChannelID: &number}, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func (s *shop) channel(id string) metastore.Channel {
+	s.t.Helper()
+	c, err := s.Get(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// paid is the checked payment of a fresh micropayment, good for a minute.
+func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment {
+	s.t.Helper()
+	payment, err := s.Verify(p.sign(s.t, promise(s.opt.Now(), channel, sequence, amount)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return payment
+}
+
+func (s *shop) buy(b paychan.Buy) metastore.Session {
+	s.t.Helper()
+	bought, err := s.Buy(s.t.Context(), b, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return bought
+}
+
+func (s *shop) sessions(channel string) []metastore.Session {
+	s.t.Helper()
+	list, err := s.Sessions(s.t.Context(), channel)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}
+
+func (s *shop) pending() []metastore.Settlement {
+	s.t.Helper()
+	list, err := s.meta.Settlements(s.t.Context(), metastore.Settlement{}, 1_000)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list
+}
+
+// audit fails the test unless all ledgers add up.
+func (s *shop) audit() {
+	s.t.Helper()
+	found, err := s.meta.Audit(s.t.Context())
+	if err != nil || len(found) > 0 {
+		s.t.Errorf("audit: %q, %v", found, err)
+	}
+}
+
+// unchanged runs do and fails the test unless it is refused with want and
+// leaves the channel, its sessions and what is to be settled as they were.
+func (s *shop) unchanged(channel string, want error, do func() error) {
+	s.t.Helper()
+	type state struct {
+		channel  metastore.Channel
+		sessions []metastore.Session
+		pending  []metastore.Settlement
+	}
+	look := func() state { return state{s.channel(channel), s.sessions(channel), s.pending()} }
+	before := look()
+	if err := do(); !sameRefusal(err, want) {
+		s.t.Errorf("error %v, want %v", err, want)
+	}
+	if after := look(); !reflect.DeepEqual(after, before) {
+		s.t.Errorf("a refusal changed\n%+v\nto\n%+v", before, after)
+	}
+	s.audit()
+}
+
+// sameRefusal reports whether got is the error want, what it tells included.
+func sameRefusal(got, want error) bool {
+	var wantStale, gotStale *metastore.StaleError
+	var wantFunds, gotFunds *metastore.FundsError
+	switch {
+	case errors.As(want, &wantStale):
+		return errors.As(got, &gotStale) && errors.Is(got, metastore.ErrStalePayment) && bytes.Equal(gotStale.Stored, wantStale.Stored)
+	case errors.As(want, &wantFunds):
+		return errors.As(got, &gotFunds) && errors.Is(got, metastore.ErrFunds) && *gotFunds == *wantFunds
+	default:
+		return errors.Is(got, want)
+	}
+}
+
+// payer signs micropayments.
+type payer struct{ signer *micropay.Signer }
+
+func newPayer(t tester, secret byte) payer {
+	t.Helper()
+	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{secret}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payer{signer}
+}
+
+func (p payer) address() string { return p.signer.Address().String() }
+
+func (p payer) sign(t tester, m micropay.Payment) string {
+	t.Helper()
+	signed, err := p.signer.Sign(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed.Base64()
+}
+
+// promise is what the shop takes, good for a minute.
+func promise(at time.Time, channel, sequence, amount uint64) micropay.Payment {
+	return micropay.Payment{
+		Receiver:         micropay.Address{31: 0xa1},
+		Asset:            micropay.Address{31: 0xa2},
+		ModuleAddress:    micropay.Address{31: 0xa3},
+		ChainID:          chainID,
+		PaymentChannelID: channel,
+		Sequence:         sequence,
+		Amount:           amount,
+		Expiration:       uint64(at.Unix()) + 60,
+		Nonce:            1,
+		AccountSequence:  micropay.NoAccountSequence,
+		MaxGas:           200_000,
+		GasPrice:         100,
+	}
+}
