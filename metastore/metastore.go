@@ -113,6 +113,15 @@ const (
 	IdempotencyMemory = 24 * time.Hour
 )
 
+// The limits of the verbs that handle many contents at once: they keep a
+// transaction short.
+const (
+	// MaxSmallExtents is the greatest number of extents of a small content.
+	MaxSmallExtents = 16
+	// MaxContents is the greatest number of contents in a call.
+	MaxContents = 1000
+)
+
 // Store is everything that is remembered.
 type Store interface {
 	Blobs
@@ -207,7 +216,8 @@ type Blobs interface {
 	// of the blob of that name, whose content becomes garbage. The extents are
 	// those of part 0, in order; none for an empty blob. b.Content is fresh,
 	// b.PartSize is 0, b.Modified is ignored. It returns the blob as stored.
-	// guard may be nil. ErrStaleExtent when an extent is too old.
+	// guard may be nil. ErrStaleExtent when an extent is too old; ErrExpired
+	// when the blob's own expiry has passed by then: guard is not asked.
 	CommitBlob(ctx context.Context, b Blob, extents []Extent, guard Guard) (Blob, error)
 
 	// DeleteBlob removes a blob and makes its content garbage. It returns the
@@ -291,7 +301,8 @@ type Uploads interface {
 	// records the outcome. It moves no parts: its cost does not grow with them.
 	// Repeated on a committed upload it returns the recorded outcome, whatever
 	// revision, size and crc64 are, and guard is not asked. ErrNotFound,
-	// ErrAborted, ErrRevision. guard may be nil; a refusal leaves the upload
+	// ErrAborted, ErrRevision; ErrExpired when the blob's expiry has passed by
+	// then: guard is not asked. guard may be nil; a refusal leaves the upload
 	// open and unchanged.
 	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard Guard) (Upload, error)
 
@@ -529,6 +540,19 @@ type Garbage interface {
 	// GarbageContents gives up to limit contents that have been garbage since
 	// before, by id, beginning behind after (zero: at the first).
 	GarbageContents(ctx context.Context, before time.Time, after ContentID, limit int) ([]ContentID, error)
+
+	// GarbageObjects gives the keys of the objects of each of the contents that
+	// is garbage and small (at most MaxSmallExtents extents, inline ones
+	// included): a list without entries when it has no objects. Contents that
+	// are live, unknown or not small are not in the map; what is not small is
+	// freed by Extents, DropExtents and DropContent. At most MaxContents a call.
+	GarbageObjects(ctx context.Context, contents []ContentID) (map[ContentID][]string, error)
+
+	// DropContents forgets the contents that are garbage and small, with all
+	// their extents, after all objects that GarbageObjects gave for them were
+	// deleted. The others are left as they are. At most MaxContents a call.
+	// Repeated: nil.
+	DropContents(ctx context.Context, contents []ContentID) error
 
 	// DropExtents forgets these extents (by Part and Offset) of a garbage
 	// content, after their objects were deleted. Extents of a content that is

@@ -22,6 +22,7 @@ func blobChecks() []Check {
 		check("blobs/guard", blobGuard),
 		check("blobs/racing-creators", blobRacingCreators),
 		check("blobs/expiry", blobExpiry),
+		check("blobs/expired-commit", blobExpiredCommit),
 		check("blobs/extent-age", blobExtentAge),
 		check("blobs/oversize", blobOversize),
 		check("blobs/cancelled", cancelled),
@@ -268,6 +269,24 @@ func blobExpiry(p *probe) {
 	p.ok(err, "delete after the grace")
 	p.must(had && id == second.Content, "delete of an expired blob gave %v, %v", id, had)
 	p.must(p.isGarbage(second.Content), "its content is not garbage")
+}
+
+// blobExpiredCommit commits over a live blob what has expired by then.
+func blobExpiredCommit(p *probe) {
+	current, _ := p.put("a", "name")
+	never := func(*metastore.Blob) error { return errRefused }
+	for _, late := range []time.Duration{0, time.Microsecond, time.Hour} {
+		_, err := p.store.CommitBlob(p.ctx,
+			metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: 5, Expires: p.clock.Now().Add(-late)},
+			[]metastore.Extent{p.extent(0, 0, 5)}, never)
+		p.is(err, metastore.ErrExpired, "commit %v after the expiry", late)
+	}
+	got, err := p.store.Blob(p.ctx, "a", "name")
+	p.ok(err, "blob")
+	p.equal(got, current, "blob after the refusals")
+	p.must(len(p.garbage()) == 0, "the refusals made garbage")
+	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "name", Content: p.content(), Expires: p.clock.Now().Add(time.Microsecond)}, nil, nil)
+	p.ok(err, "commit just before the expiry")
 }
 
 // names lists all names of an account.

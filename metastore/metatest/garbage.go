@@ -13,6 +13,7 @@ func garbageChecks() []Check {
 		check("garbage/life", garbageLife),
 		check("garbage/paging", garbagePaging),
 		check("garbage/live-extents", garbageLiveExtents),
+		check("garbage/contents", garbageContents),
 		check("garbage/unreferenced", garbageUnreferenced),
 	}
 }
@@ -117,6 +118,77 @@ func garbageLiveExtents(p *probe) {
 	got, err := p.store.Blob(p.ctx, "a", "name")
 	p.ok(err, "blob")
 	p.equal(got, b, "blob")
+}
+
+// garbageContents drops a page of contents of every kind at once.
+func garbageContents(p *probe) {
+	live, liveExtent := p.put("a", "live")
+	open := p.begin("open", "a", "open")
+	openPart := p.part("open", 0, 9)
+	gone := func(name string, extents ...metastore.Extent) metastore.ContentID {
+		b := metastore.Blob{Account: "a", Name: name, Content: p.content()}
+		for _, e := range extents {
+			b.Size += e.Size
+		}
+		b, err := p.store.CommitBlob(p.ctx, b, extents, nil)
+		p.ok(err, "commit")
+		_, _, err = p.store.DeleteBlob(p.ctx, "a", name, nil)
+		p.ok(err, "delete")
+		return b.Content
+	}
+	run := func(n int) (list []metastore.Extent) {
+		for i := range n {
+			list = append(list, p.extent(0, int64(i), 1))
+		}
+		return list
+	}
+	mixed := []metastore.Extent{p.extent(0, 0, 3), p.inline(0, 3, []byte("xy")), p.extent(0, 5, 5)}
+	small, large := run(metastore.MaxSmallExtents), run(metastore.MaxSmallExtents+1)
+	contents := []metastore.ContentID{
+		gone("empty"), gone("inline", p.inline(0, 0, []byte("x"))), gone("mixed", mixed...), gone("small", small...),
+		gone("large", large...), live.Content, open.Content, p.content(),
+	}
+	want := map[metastore.ContentID][]string{contents[0]: nil, contents[1]: nil, contents[2]: {mixed[0].Key, mixed[2].Key}, contents[3]: nil}
+	for _, e := range small {
+		want[contents[3]] = append(want[contents[3]], e.Key)
+	}
+	objects, err := p.store.GarbageObjects(p.ctx, contents)
+	p.ok(err, "objects")
+	p.must(len(objects) == len(want), "objects of %d contents, want %d", len(objects), len(want))
+	for id, keys := range want {
+		got, ok := objects[id]
+		slices.Sort(got)
+		slices.Sort(keys)
+		p.must(ok && slices.Equal(got, keys), "objects of %v: %q, want %q", id, got, keys)
+	}
+
+	for range 2 { // repeated: nil
+		p.ok(p.store.DropContents(p.ctx, append(contents, contents...)), "drop")
+		p.equal(p.garbage(), contents[4:5], "garbage after the drop")
+		p.equal(p.allExtents(contents[4]), stored(large...), "extents of what is not small")
+		p.equal(p.allExtents(live.Content), stored(liveExtent), "extents of a live blob")
+		p.equal(p.allExtents(open.Content), stored(openPart), "extents of an open upload")
+		for id := range want {
+			p.must(len(p.allExtents(id)) == 0, "a dropped content has extents")
+		}
+		p.reopen()
+	}
+	free, err := p.store.Unreferenced(p.ctx, []string{mixed[0].Key, small[15].Key, large[0].Key, liveExtent.Key})
+	p.ok(err, "unreferenced")
+	p.equal(free, []string{mixed[0].Key, small[15].Key}, "keys without an extent")
+	objects, err = p.store.GarbageObjects(p.ctx, contents)
+	p.ok(err, "objects")
+	p.must(len(objects) == 0, "objects after the drop: %v", objects)
+
+	p.ok(p.store.DropExtents(p.ctx, contents[4], positions(large[:1])), "drop of an extent")
+	p.ok(p.store.DropContents(p.ctx, contents), "drop of what is small now")
+	p.must(len(p.garbage()) == 0, "garbage that was dropped")
+
+	many := make([]metastore.ContentID, metastore.MaxContents+1)
+	p.ok(p.store.DropContents(p.ctx, many[1:]), "drop of as many as a call may name")
+	p.must(p.store.DropContents(p.ctx, many) != nil, "drop of too many")
+	_, err = p.store.GarbageObjects(p.ctx, many)
+	p.must(err != nil, "objects of too many")
 }
 
 func garbageUnreferenced(p *probe) {

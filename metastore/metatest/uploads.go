@@ -15,6 +15,7 @@ func uploadChecks() []Check {
 		check("uploads/complete-repeated", uploadCompleteRepeated),
 		check("uploads/complete-guard", uploadCompleteGuard),
 		check("uploads/create-only", uploadCreateOnly),
+		check("uploads/expired-complete", uploadExpired),
 		check("uploads/revision", uploadRevision),
 		check("uploads/abort", uploadAbort),
 		check("uploads/ended", uploadEnded),
@@ -204,6 +205,39 @@ func uploadCreateOnly(p *probe) {
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "delete")
 	p.complete("upload")
+}
+
+// uploadExpired completes an upload whose blob has expired by then.
+func uploadExpired(p *probe) {
+	current, _ := p.put("a", "name")
+	expires := p.clock.Now().Add(time.Hour)
+	for _, id := range []string{"in time", "late"} {
+		_, err := p.store.BeginUpload(p.ctx, metastore.Upload{
+			ID: id, Account: "a", Name: map[string]string{"in time": "other", "late": "name"}[id],
+			Content: p.content(), PartSize: 100, Expires: expires,
+		})
+		p.ok(err, "begin")
+		p.part(id, 0, 5)
+	}
+	p.clock.Advance(time.Hour - time.Microsecond)
+	done := p.complete("in time")
+	late := p.upload("late")
+	for range 2 {
+		p.clock.Advance(time.Microsecond)
+		_, err := p.store.CompleteUpload(p.ctx, "late", late.Revision, 5, 1, func(*metastore.Blob) error { return errRefused })
+		p.is(err, metastore.ErrExpired, "complete after the expiry")
+		p.equal(p.upload("late"), late, "upload after the refusal")
+	}
+	got, err := p.store.Blob(p.ctx, "a", "name")
+	p.ok(err, "blob")
+	p.equal(got, current, "blob after the refusals")
+	p.must(len(p.garbage()) == 0, "the refusals made garbage")
+	p.part("late", 1, 5)
+	_, err = p.store.AbortUpload(p.ctx, "late")
+	p.ok(err, "abort of what cannot be completed")
+	again, err := p.store.CompleteUpload(p.ctx, "in time", 0, 0, 0, nil)
+	p.ok(err, "complete repeated after the expiry")
+	p.equal(again, done, "outcome")
 }
 
 func uploadRevision(p *probe) {

@@ -102,6 +102,9 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 // replaceBlob writes b's row in place of the one of that name, whose content
 // becomes garbage.
 func (t *tx) replaceBlob(b metastore.Blob, guard metastore.Guard, createOnly bool) error {
+	if expired(b.Expires, t.now) {
+		return fmt.Errorf("blob to be committed: %w", metastore.ErrExpired)
+	}
 	old, found, err := t.blob(b.Account, b.Name)
 	if err != nil {
 		return err

@@ -8,6 +8,16 @@ const (
 	checkpointEvery = 100 * time.Millisecond
 	// truncateAfter is how long without a commit before the log's file is cut.
 	truncateAfter = 2 * time.Second
+	// maxLog is the number of pages (64 MiB) at which the log begins anew. With
+	// steady readers it never does so by itself: each commit finds one of them
+	// in it.
+	maxLog = 16000
+	// logStep is by how many pages the log grows before the next attempt, when
+	// a long read did not let go of it.
+	logStep = 4000
+	// checkpointPatience is how long a checkpoint that needs the log for itself
+	// waits for the reads in it. Writers wait with it.
+	checkpointPatience = 300 * time.Millisecond
 )
 
 // checkpointer moves SQLite's log into the database in the background, on a
@@ -15,12 +25,13 @@ const (
 type checkpointer struct {
 	conn   *conn
 	writer *writer
+	limit  int64 // pages of log at which it is to begin anew
 	quit   chan struct{}
 	done   chan struct{}
 }
 
 func newCheckpointer(c *conn, w *writer) *checkpointer {
-	k := &checkpointer{conn: c, writer: w, quit: make(chan struct{}), done: make(chan struct{})}
+	k := &checkpointer{conn: c, writer: w, limit: maxLog, quit: make(chan struct{}), done: make(chan struct{})}
 	go k.loop()
 	return k
 }
@@ -36,7 +47,7 @@ func (k *checkpointer) loop() {
 		if !k.pause(checkpointEvery) {
 			return
 		}
-		k.run("PRAGMA wal_checkpoint(PASSIVE)")
+		k.checkpoint()
 		if k.writer.quiet(truncateAfter, k.quit) {
 			k.run("PRAGMA wal_checkpoint(TRUNCATE)")
 		}
@@ -55,12 +66,36 @@ func (k *checkpointer) pause(d time.Duration) bool {
 	}
 }
 
-// run makes one checkpoint. One that finds the log in use is made up for by the
-// next; one that fails to write or sync stops the writer.
-func (k *checkpointer) run(pragma string) {
+// checkpoint moves what it can without waiting for anybody, and has a log that
+// became too long begin anew.
+func (k *checkpointer) checkpoint() {
+	log, _ := k.run("PRAGMA wal_checkpoint(PASSIVE)")
+	if log < k.limit {
+		k.limit = max(maxLog, min(k.limit, log+logStep))
+		return
+	}
+	// SQLite waits for locks by looking again and again, and would hardly ever
+	// find the short time between two batches.
+	k.writer.turn.Lock()
+	log, busy := k.run("PRAGMA wal_checkpoint(RESTART)")
+	k.writer.turn.Unlock()
+	k.limit = maxLog
+	if busy {
+		k.limit = max(maxLog, log+logStep)
+	}
+}
+
+// run makes one checkpoint, and tells the pages of the log and whether others
+// kept it from its end, which is made up for by the next. One that fails to
+// write or sync stops the writer.
+func (k *checkpointer) run(pragma string) (pages int64, kept bool) {
 	t := &tx{conn: k.conn}
 	var busy, log, moved integer
-	if _, err := t.row(pragma, nil, &busy, &log, &moved); err != nil && k.conn.classify(t.failed) == faultIO {
-		k.writer.stopFor(t.failed)
+	if _, err := t.row(pragma, nil, &busy, &log, &moved); err != nil {
+		if k.conn.classify(t.failed) == faultIO {
+			k.writer.stopFor(t.failed)
+		}
+		return 0, true
 	}
+	return int64(log), busy != 0
 }

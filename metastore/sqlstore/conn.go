@@ -19,6 +19,7 @@ type conn struct {
 	in       []driver.NamedValue // parameters of the statement at work
 	out      []driver.Value      // row of the result at work
 	classify func(error) fault
+	inTx     bool // a transaction could not be left
 }
 
 // args are the parameters of a query, each an int64, a []byte that is not nil,
@@ -75,6 +76,18 @@ func (c *conn) exec(query string, in args) (int64, error) {
 // run executes a statement of which the count of rows means nothing.
 func (c *conn) run(query string) error {
 	_, err := c.exec(query, nil)
+	return err
+}
+
+// leave ends the transaction that the connection may be in. Until it returns nil
+// the connection may still be in it, and reads an old state.
+func (c *conn) leave() error {
+	err := c.run("ROLLBACK")
+	if err != nil && c.run("BEGIN") == nil {
+		// There was none: BEGIN fails within a transaction.
+		err = c.run("ROLLBACK")
+	}
+	c.inTx = err != nil
 	return err
 }
 

@@ -21,6 +21,9 @@ import (
 
 // runChild does the job of a re-executed test binary on the database at path.
 func runChild(job, path string) error {
+	if job == "quota" {
+		return writeBeyondQuota(path)
+	}
 	s, err := OpenSQLite(path, Options{})
 	if err != nil {
 		return err
@@ -319,6 +322,77 @@ func writeUntilStopped(s *Store, path string) error {
 	}
 	fmt.Println("stopped")
 	return nil
+}
+
+// writeBeyondQuota makes the file system refuse writes beneath a store as if a
+// quota was used up, and then lets it write again.
+func writeBeyondQuota(path string) (err error) {
+	ctx := context.Background()
+	e, err := openSQLite(path, Options{})
+	if err != nil {
+		return err
+	}
+	s := newStore(e.engine(), Options{})
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, c := range []*conn{e.writer.conn, e.checkpointer.conn} {
+		c.classify = sqliteFaults(func() error { return &os.PathError{Op: "write", Path: path, Err: syscall.EDQUOT} })
+	}
+	if err := s.SetFact(ctx, "before", "v"); err != nil {
+		return err
+	}
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		return err
+	}
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	limit := syscall.Rlimit{Cur: 4096, Max: was.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	for i := range 3 {
+		err := s.SetFact(ctx, fmt.Sprint("beyond", i), strings.Repeat("v", int(info.Size())))
+		if !errors.Is(err, metastore.ErrNoSpace) {
+			return fmt.Errorf("a write beyond the quota: %w", err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("a quota stopped the store: %w", err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		return err
+	}
+	if err := s.SetFact(ctx, "after", "v"); err != nil {
+		return fmt.Errorf("a write when there is room again: %w", err)
+	}
+	fmt.Println("done")
+	return nil
+}
+
+// TestQuota uses up a quota in another process: writes are ErrNoSpace for as
+// long as it lasts, and what was refused is not there.
+func TestQuota(t *testing.T) {
+	path := databasePath(t)
+	cmd, lines := child(t, "quota", path)
+	done := false
+	for lines.Scan() {
+		done = done || lines.Text() == "done"
+	}
+	if err := cmd.Wait(); err != nil || !done {
+		t.Fatalf("done: %v, %v", done, err)
+	}
+	s := openAt(t, path, Options{})
+	for name, want := range map[string]error{
+		"before": nil, "after": nil,
+		"beyond0": metastore.ErrNotFound, "beyond1": metastore.ErrNotFound, "beyond2": metastore.ErrNotFound,
+	} {
+		if _, err := s.Fact(t.Context(), name); !errors.Is(err, want) {
+			t.Errorf("fact %s: %v, want %v", name, err, want)
+		}
+	}
 }
 
 // TestStopsAfterIOError runs a store into an I/O error in another process: it

@@ -41,6 +41,89 @@ func (s *Store) GarbageContents(ctx context.Context, before time.Time, after met
 	return list, err
 }
 
+// GarbageObjects implements metastore.Garbage.
+func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.ContentID) (map[metastore.ContentID][]string, error) {
+	if err := checkContents(contents); err != nil {
+		return nil, err
+	}
+	var objects map[metastore.ContentID][]string
+	err := s.snapshot(ctx, func(t *tx) error {
+		objects = make(map[metastore.ContentID][]string, len(contents))
+		for _, content := range contents {
+			keys, small, err := t.smallGarbage(content)
+			if err != nil {
+				return err
+			}
+			if small {
+				objects[content] = keys
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return objects, nil
+}
+
+// DropContents implements metastore.Garbage.
+func (s *Store) DropContents(ctx context.Context, contents []metastore.ContentID) error {
+	if err := checkContents(contents); err != nil {
+		return err
+	}
+	return s.write(ctx, func(t *tx) error {
+		for _, content := range contents {
+			if err := t.dropSmall(content); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func checkContents(contents []metastore.ContentID) error {
+	if len(contents) > metastore.MaxContents {
+		return fmt.Errorf("sqlstore: %d contents in a call, at most %d", len(contents), metastore.MaxContents)
+	}
+	return nil
+}
+
+// smallGarbage gives the keys of a content's objects; false when it is not
+// garbage or not small.
+func (t *tx) smallGarbage(content metastore.ContentID) ([]string, bool, error) {
+	var keys []string
+	var key optionalText
+	rows := 0
+	err := t.each(`SELECT e.object FROM garbage g LEFT JOIN extents e ON e.content = g.content
+		WHERE g.content = $1 LIMIT ($2 + 0)`, args{content[:], int64(metastore.MaxSmallExtents + 1)}, args{&key},
+		func() (bool, error) {
+			rows++
+			if key != "" {
+				keys = append(keys, string(key))
+			}
+			return true, nil
+		})
+	// A garbage content without extents is one row too.
+	return keys, rows > 0 && rows <= metastore.MaxSmallExtents, err
+}
+
+func (t *tx) dropSmall(content metastore.ContentID) error {
+	_, small, err := t.smallGarbage(content)
+	if err != nil || !small {
+		return err
+	}
+	for _, query := range []string{
+		`DELETE FROM bodies WHERE content = $1`,
+		`DELETE FROM extents WHERE content = $1`,
+		`DELETE FROM garbage WHERE content = $1`,
+	} {
+		if _, err := t.exec(query, content[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DropExtents implements metastore.Garbage. For a content that has no extents,
 // garbage or not, there is nothing to do.
 func (s *Store) DropExtents(ctx context.Context, content metastore.ContentID, extents []metastore.Position) error {

@@ -53,9 +53,15 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 	}
 }
 
-// run gives the connection back even when fn panics.
+// run gives the connection back even when fn panics. One that is still in the
+// transaction of an earlier read leaves it first.
 func (r *readers) run(t *tx, fn func(*tx) error) error {
 	defer func() { r.free <- t.conn }()
+	if t.conn.inTx {
+		if err := t.conn.leave(); err != nil {
+			return t.fail(err)
+		}
+	}
 	return fn(t)
 }
 
@@ -85,8 +91,8 @@ func (r *readers) snapshot(ctx context.Context, fn func(*tx) error) error {
 			return err
 		}
 		defer func() {
-			if _, rerr := t.exec("ROLLBACK"); err == nil {
-				err = rerr
+			if lerr := t.conn.leave(); lerr != nil && err == nil {
+				err = t.fail(lerr)
 			}
 		}()
 		return fn(t)

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -98,5 +100,20 @@ func TestFullDatabase(t *testing.T) {
 		if got, err := s.Blob(ctx, "a", b.Name); err != nil || got.Content != b.Content {
 			t.Errorf("blob %s after it all: %+v, %v", b.Name, got, err)
 		}
+	}
+}
+
+// TestProbeSpace probes where there is room, and where nothing can be written:
+// neither is a full disk, and nothing is left behind.
+func TestProbeSpace(t *testing.T) {
+	dir := t.TempDir()
+	if err := probeSpace(dir); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := probeSpace(filepath.Join(dir, "missing")); err == nil || noRoom(err) {
+		t.Errorf("a folder that is not there: %v", err)
 	}
 }

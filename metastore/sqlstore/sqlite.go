@@ -82,7 +82,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	if err := checkDurable(write); err != nil {
 		return nil, err
 	}
-	check, err := open(0, "wal_autocheckpoint(0)")
+	check, err := open(checkpointPatience, "wal_autocheckpoint(0)")
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*conn, e
 	err := retryBusy(func() error {
 		d, err := new(sqlite.Driver).Open(name)
 		if err == nil {
-			c = newConn(d, sqliteFault)
+			c = newConn(d, sqliteFaults(func() error { return probeSpace(filepath.Dir(path)) }))
 		}
 		return err
 	})

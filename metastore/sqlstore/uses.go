@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"sluice/metastore"
@@ -24,10 +25,11 @@ type uses struct {
 
 // use is one caller's use of a session.
 type use struct {
-	n       int64 // chunksets, all or none of them
-	session metastore.Session
-	err     error
-	done    chan struct{}
+	n        int64 // chunksets, all or none of them
+	session  metastore.Session
+	err      error
+	panicked any // what the transaction panicked with
+	done     chan struct{}
 }
 
 // use takes n chunksets. ctx counts until the transaction has begun.
@@ -44,6 +46,9 @@ func (u *uses) use(ctx context.Context, id string, n int64) (metastore.Session, 
 			return metastore.Session{}, ctx.Err()
 		}
 		<-one.done
+	}
+	if one.panicked != nil {
+		panic(one.panicked)
 	}
 	return one.session, one.err
 }
@@ -102,8 +107,7 @@ func (u *uses) run(id string) {
 // them when it is durable.
 func (u *uses) transact(id string) {
 	var members []*use
-	// Each caller minds his own context.
-	err := u.store.write(context.Background(), func(t *tx) error {
+	panicked, err := u.write(func(t *tx) error {
 		if members == nil { // else the transaction is run again
 			members = u.take(id)
 		}
@@ -114,10 +118,22 @@ func (u *uses) transact(id string) {
 	}
 	for _, m := range members {
 		if err != nil {
-			m.session, m.err = metastore.Session{}, err
+			m.session, m.err, m.panicked = metastore.Session{}, err, panicked
 		}
 		close(m.done)
 	}
+}
+
+// write runs a transaction, and gives a panic of it back beside the error: it
+// belongs to the callers' goroutines.
+func (u *uses) write(fn func(*tx) error) (panicked any, err error) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			err = errors.New("sqlstore: panic in a use of a session")
+		}
+	}()
+	// Each caller minds his own context.
+	return nil, u.store.write(context.Background(), fn)
 }
 
 // takeAll gives each use, in the order of their arrival, all that it asks for

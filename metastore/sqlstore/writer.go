@@ -34,6 +34,7 @@ type writer struct {
 	}
 	wake    chan struct{} // gets a token when the queue grows or closes
 	stopped atomic.Pointer[error]
+	turn    sync.Mutex // held by the batch at work, or by who must have none at work
 
 	members []*call // of the batch at work; kept for its memory
 }
@@ -205,6 +206,8 @@ func (c *call) answer(err error) {
 // batch runs the calls that wait, and those that join them meanwhile, in one
 // transaction.
 func (w *writer) batch() {
+	w.turn.Lock()
+	defer w.turn.Unlock()
 	if err := w.beginTx(); err != nil {
 		if w.conn.classify(err) == faultBusy {
 			return // another process writes; who waits may leave meanwhile

@@ -26,7 +26,7 @@ func holdWriter(t *testing.T, s *Store) *gate {
 	g := &gate{entered: make(chan struct{}), open: make(chan struct{}), result: make(chan error, 1)}
 	var once sync.Once
 	go func() {
-		g.result <- s.write(context.Background(), func(*tx) error {
+		g.result <- s.eng.write(context.Background(), func(*tx) error {
 			once.Do(func() { close(g.entered) })
 			<-g.open
 			return nil
@@ -301,6 +301,48 @@ func TestCoalescedMany(t *testing.T) {
 	}
 	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 0 || got.Used != 20 {
 		t.Errorf("session %+v, %v", got, err)
+	}
+}
+
+// TestUsePanics lets the clock panic in the transaction of a session's uses:
+// each caller gets the panic, and later uses work.
+func TestUsePanics(t *testing.T) {
+	var broken atomic.Bool
+	s, w := openWithWriter(t, databasePath(t), Options{Now: func() time.Time {
+		if broken.Load() {
+			panic("no time")
+		}
+		return time.Now()
+	}})
+	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	g := holdWriter(t, s)
+	const callers = 3
+	panics := make(chan any, callers)
+	for range callers {
+		go func() {
+			defer func() { panics <- recover() }()
+			if _, err := s.UseSession(context.Background(), "session", 1, nil); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	waiting(s, "session", callers)
+	queued(w, 1)
+	broken.Store(true)
+	close(g.open)
+	for range callers {
+		if p := <-panics; p != "no time" {
+			t.Errorf("a caller got %v", p)
+		}
+	}
+	if err := <-g.result; err != nil {
+		t.Error(err)
+	}
+	broken.Store(false)
+	if got, err := s.UseSession(t.Context(), "session", 1, nil); err != nil || got.Left != 8 {
+		t.Errorf("a use after the panic: %+v, %v", got, err)
 	}
 }
 
