@@ -9,14 +9,16 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/blob"
 	"sluice/bytestore/localfs"
+	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 )
 
 // newDurable gives a Service over the stores of a server, on the file system.
-func newDurable(b *testing.B, opt blob.Options) *blob.Service {
+func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store) {
 	b.Helper()
 	dir := b.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
@@ -35,7 +37,7 @@ func newDurable(b *testing.B, opt blob.Options) *blob.Service {
 			b.Error(err)
 		}
 	})
-	return blob.New(meta, files, opt)
+	return blob.New(meta, files, opt), meta
 }
 
 // BenchmarkPut finds where an object of its own becomes cheaper than a row:
@@ -50,7 +52,7 @@ func BenchmarkPut(b *testing.B) {
 					kind, limit = "inline", 1<<20
 				}
 				b.Run(fmt.Sprintf("%dKiB/%s/writers=%d", kib, kind, writers), func(b *testing.B) {
-					s := newDurable(b, blob.Options{InlineSize: limit})
+					s, _ := newDurable(b, blob.Options{InlineSize: limit})
 					body := randomBytes(1, kib<<10)
 					b.SetBytes(int64(len(body)))
 					var n atomic.Int64
@@ -74,7 +76,7 @@ func BenchmarkPut(b *testing.B) {
 // sent twice.
 func BenchmarkComplete(b *testing.B) {
 	ctx := context.Background()
-	s := newDurable(b, blob.Options{})
+	s, _ := newDurable(b, blob.Options{})
 	const parts = 10_000
 	for b.Loop() {
 		b.StopTimer()
@@ -121,7 +123,7 @@ func BenchmarkRead(b *testing.B) {
 	ctx := context.Background()
 	for _, kib := range []int{4, 1 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
-			s := newDurable(b, blob.Options{})
+			s, _ := newDurable(b, blob.Options{})
 			body := randomBytes(1, kib<<10)
 			if _, err := s.Put(ctx, blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
 				b.Fatal(err)
@@ -140,6 +142,49 @@ func BenchmarkRead(b *testing.B) {
 					c.Close()
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkOverwrite overwrites a few names from many goroutines while Run frees
+// what they leave behind, and reports how much of that is left at the end: what
+// the collector is behind by.
+func BenchmarkOverwrite(b *testing.B) {
+	for _, size := range []int{4 << 10, 20 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			s, meta := newDurable(b, blob.Options{})
+			ctx, stop := context.WithCancel(context.Background())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				s.Run(ctx, func(task string, err error) { b.Errorf("%s: %v", task, err) })
+			}()
+			body := randomBytes(1, size)
+			var n atomic.Int64
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					name := strconv.FormatInt(n.Add(1)%192, 10)
+					if _, err := s.Put(ctx, blob.Put{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.StopTimer()
+			stop()
+			<-done
+			left := 0
+			for after := (metastore.ContentID{}); ; {
+				ids, err := meta.GarbageContents(context.Background(), time.Now(), after, 1_000)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if left += len(ids); len(ids) < 1_000 {
+					break
+				}
+				after = ids[len(ids)-1]
+			}
+			b.ReportMetric(float64(left), "garbage")
 		})
 	}
 }

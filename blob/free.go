@@ -3,6 +3,7 @@ package blob
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"sluice/bytestore"
@@ -34,6 +35,17 @@ func (s *Service) wake() {
 	}
 }
 
+// relieved runs a write that takes something away. On a disk that is so full
+// that not even this can be written down it gives up the room that was set
+// aside, and tries again.
+func (s *Service) relieved(write func() error) error {
+	err := write()
+	if errors.Is(err, metastore.ErrNoSpace) && s.opt.Relieve() {
+		err = write()
+	}
+	return err
+}
+
 // FreeGarbage deletes the bytes of all contents that have been garbage for the
 // grace period and that nobody reads. It goes on past failures and returns them
 // joined.
@@ -44,24 +56,79 @@ func (s *Service) FreeGarbage(ctx context.Context) error {
 		after metastore.ContentID
 		errs  []error
 	)
-	for {
+	for ctx.Err() == nil {
 		ids, err := s.meta.GarbageContents(ctx, before, after, page)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		for _, id := range s.pins.unread(ids) {
-			if err := s.free(ctx, id); err != nil {
-				errs = append(errs, err)
-			}
-			if ctx.Err() != nil {
-				return errors.Join(errs...)
-			}
+		if err := s.freePage(ctx, s.pins.unread(ids)); err != nil {
+			errs = append(errs, err)
 		}
 		if len(ids) < page {
-			return errors.Join(errs...)
+			break
 		}
 		after = ids[len(ids)-1]
 	}
+	return errors.Join(errs...)
+}
+
+// freePage frees a page of garbage contents: the small ones together, in one
+// transaction, so that a stream of overwrites cannot outrun it; each large one
+// by itself.
+func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	small, err := s.meta.GarbageObjects(ctx, ids)
+	if err != nil {
+		return err
+	}
+	freed, err := s.deleteObjects(ctx, small)
+	errs := []error{err, s.relieved(func() error { return s.meta.DropContents(ctx, freed) })}
+	for _, id := range ids {
+		if _, ok := small[id]; !ok {
+			errs = append(errs, s.free(ctx, id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deleters is how many objects are deleted at once.
+const deleters = 8
+
+// deleteObjects deletes the objects of these contents, and gives the contents of
+// which all are gone.
+func (s *Service) deleteObjects(ctx context.Context, contents map[metastore.ContentID][]string) ([]metastore.ContentID, error) {
+	var (
+		workers sync.WaitGroup
+		work    = make(chan metastore.ContentID)
+		mu      sync.Mutex
+		gone    []metastore.ContentID
+		errs    []error
+	)
+	for range min(deleters, len(contents)) {
+		workers.Go(func() {
+			for id := range work {
+				var err error
+				for _, key := range contents[id] {
+					err = errors.Join(err, s.bytes.Delete(ctx, bytestore.Key(key)))
+				}
+				mu.Lock()
+				if err == nil {
+					gone = append(gone, id)
+				} else {
+					errs = append(errs, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for id := range contents {
+		work <- id
+	}
+	close(work)
+	workers.Wait()
+	return gone, errors.Join(errs...)
 }
 
 // free deletes a garbage content: objects first, then what is known of them, so
@@ -85,7 +152,7 @@ func (s *Service) free(ctx context.Context, content metastore.ContentID) error {
 			}
 			done = append(done, metastore.Position{Part: e.Part, Offset: e.Offset})
 		}
-		if err := s.meta.DropExtents(ctx, content, done); err != nil {
+		if err := s.relieved(func() error { return s.meta.DropExtents(ctx, content, done) }); err != nil {
 			return err
 		}
 	}

@@ -178,7 +178,11 @@ func (x *extentWriter) send(n int64) (int64, error) {
 // checkAndWrite reads the next block, of size bytes, and writes [lo, hi) of it.
 func (x *extentWriter) checkAndWrite(block, size, lo, hi int64) (int64, error) {
 	buf := blockBuffers.Get().(*[blockSize]byte)
-	defer blockBuffers.Put(buf)
+	defer func() {
+		if buf != nil {
+			blockBuffers.Put(buf)
+		}
+	}()
 	b := buf[:size]
 	if _, err := io.ReadFull(x.r, b); err != nil {
 		return 0, fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
@@ -186,12 +190,31 @@ func (x *extentWriter) checkAndWrite(block, size, lo, hi int64) (int64, error) {
 	if crc32.Checksum(b, castagnoli) != x.e.Blocks[block] {
 		return 0, fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
 	}
-	// Only what can be sent without a copy gains from not being checked.
-	if _, ok := x.r.(syscall.Conn); ok {
-		x.s.verified.note(x.times, block)
+	file, ok := x.r.(interface {
+		io.Seeker
+		syscall.Conn
+	})
+	if !ok {
+		n, err := x.w.Write(b[lo:hi])
+		return int64(n), err
 	}
-	n, err := x.w.Write(b[lo:hi])
-	return int64(n), err
+	// Only what can be sent without a copy gains from not being checked again.
+	x.s.verified.note(x.times, block)
+	if _, ok := x.w.(io.ReaderFrom); !ok {
+		n, err := x.w.Write(b[lo:hi])
+		return int64(n), err
+	}
+	// A client that takes its time must not hold a buffer meanwhile.
+	blockBuffers.Put(buf)
+	buf = nil
+	if _, err := file.Seek(lo-size, io.SeekCurrent); err != nil {
+		return 0, err
+	}
+	n, err := x.send(hi - lo)
+	if err == nil {
+		_, err = file.Seek(size-hi, io.SeekCurrent)
+	}
+	return n, err
 }
 
 var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}

@@ -81,6 +81,11 @@ type Options struct {
 	// known); it returns an error that is bytestore.ErrNoSpace when there is no
 	// room for them. Deletes do not ask. nil: there always is.
 	Space func(n int64) error
+	// Relieve gives up room that was set aside, so that deletes can be written
+	// down on a full disk; it reports whether there was any. nil: there is none.
+	Relieve func() bool
+	// Restore sets that room aside again when there is plenty; Run calls it.
+	Restore func() error
 	// GarbageGrace is how long a content stays readable after the last
 	// reference to it is gone. 0 is right for a single process, which knows its
 	// readers and frees a content when the last of them ends.
@@ -118,6 +123,12 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 	}
 	if opt.Space == nil {
 		opt.Space = func(int64) error { return nil }
+	}
+	if opt.Relieve == nil {
+		opt.Relieve = func() bool { return false }
+	}
+	if opt.Restore == nil {
+		opt.Restore = func() error { return nil }
 	}
 	s := &Service{
 		meta:     meta,
@@ -172,6 +183,7 @@ func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metast
 	err = in.checkDigest(p.SHA256)
 	if err == nil {
 		b, err = s.meta.CommitBlob(ctx, b, extents, p.Guard)
+		err = expiredMeanwhile(err)
 	}
 	if err != nil {
 		return metastore.Blob{}, s.discard(ctx, extents, err)
@@ -207,6 +219,15 @@ func (s *Service) checkExpiry(t time.Time) error {
 	return nil
 }
 
+// expiredMeanwhile names the refusal of a commit whose blob has expired since
+// it was admitted.
+func expiredMeanwhile(err error) error {
+	if errors.Is(err, metastore.ErrExpired) {
+		return fmt.Errorf("%w: %w", ErrExpiryPast, err)
+	}
+	return err
+}
+
 // current gives the blob that a Guard judges: nil when there is none.
 func (s *Service) current(ctx context.Context, account, name string) (*metastore.Blob, error) {
 	b, err := s.meta.Blob(ctx, account, name)
@@ -229,7 +250,14 @@ func (s *Service) Stat(ctx context.Context, account, name string) (metastore.Blo
 // Delete removes a blob, which need not exist, and frees its bytes, at once
 // unless it is being read. guard may be nil.
 func (s *Service) Delete(ctx context.Context, account, name string, guard metastore.Guard) error {
-	content, existed, err := s.meta.DeleteBlob(ctx, account, name, guard)
+	var (
+		content metastore.ContentID
+		existed bool
+	)
+	err := s.relieved(func() (err error) {
+		content, existed, err = s.meta.DeleteBlob(ctx, account, name, guard)
+		return err
+	})
 	if err != nil || !existed {
 		return err
 	}

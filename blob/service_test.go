@@ -118,6 +118,30 @@ func TestPutRefusals(t *testing.T) {
 	}
 }
 
+func TestBlobThatExpiresMeanwhileReplacesNothing(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	f.put(t, "n", []byte("precious"))
+	soon := f.clock.Now().Add(time.Minute)
+	u, err := f.Begin(ctx, blob.Begin{Account: "a", Name: "n", PartSize: 4, Expires: soon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := readerFunc(func(p []byte) (int, error) {
+		f.clock.Advance(time.Minute)
+		return len(p), nil
+	})
+	if _, err := f.Put(ctx, blob.Put{Account: "a", Name: "n", Expires: soon}, body, 10); !errors.Is(err, blob.ErrExpiryPast) {
+		t.Errorf("Put: %v", err)
+	}
+	if _, err := f.Complete(ctx, u.ID, blob.Totals{}, nil); !errors.Is(err, blob.ErrExpiryPast) {
+		t.Errorf("Complete: %v", err)
+	}
+	if got := f.read(t, "n", 0, 8); string(got) != "precious" {
+		t.Errorf("read %q", got)
+	}
+}
+
 func TestPutThatTakesTooLongIsCut(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	body := io.MultiReader(bytes.NewReader(randomBytes(1, 3<<20)), readerFunc(func(p []byte) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"sluice/bytestore"
@@ -112,41 +113,49 @@ const (
 	sweepEvery = 6 * time.Hour
 )
 
-// Run frees garbage soon after it arises, purges every minute and sweeps orphans after
-// five minutes and then every six hours, until ctx ends. Failures go to report, and the work is tried again
-// in its turn.
+// Run frees garbage soon after it arises, purges every minute and sweeps orphans
+// after five minutes and then every six hours, until ctx ends. None of these
+// waits for another. Failures go to report, and the work is tried again in its
+// turn.
 func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
-	purge, sweep := time.NewTicker(purgeEvery), time.NewTicker(firstSweep)
+	var tasks sync.WaitGroup
+	start := func(name string, due <-chan time.Time, again func(), work func(context.Context) error) {
+		tasks.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-due:
+				}
+				if err := work(ctx); err != nil && ctx.Err() == nil {
+					report(name, err)
+				}
+				again()
+			}
+		})
+	}
+	gathered, purge, sweep := time.NewTimer(0), time.NewTimer(purgeEvery), time.NewTimer(firstSweep)
+	defer gathered.Stop()
 	defer purge.Stop()
 	defer sweep.Stop()
-	gathered := time.NewTimer(0)
-	defer gathered.Stop()
-	gathering := true
-	for {
-		var (
-			task string
-			err  error
-		)
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.kick:
-			if !gathering {
-				gathered.Reset(gatherFor)
-				gathering = true
-			}
-		case <-gathered.C:
-			gathering = false
-			task, err = "free garbage", s.FreeGarbage(ctx)
-		case <-purge.C:
-			task, err = "purge", errors.Join(s.Purge(ctx), s.FreeGarbage(ctx))
-		case <-sweep.C:
-			sweep.Reset(sweepEvery)
-			task = "sweep orphans"
-			_, err = s.SweepOrphans(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			report(task, err)
-		}
+	start("free garbage", gathered.C, func() { s.gather(ctx, gathered) }, s.FreeGarbage)
+	start("purge", purge.C, func() { purge.Reset(purgeEvery) }, func(ctx context.Context) error {
+		err := errors.Join(s.Purge(ctx), s.opt.Restore())
+		s.wake()
+		return err
+	})
+	start("sweep orphans", sweep.C, func() { sweep.Reset(sweepEvery) }, func(ctx context.Context) error {
+		_, err := s.SweepOrphans(ctx)
+		return err
+	})
+	tasks.Wait()
+}
+
+// gather waits for garbage, and sets the timer for a moment later.
+func (s *Service) gather(ctx context.Context, timer *time.Timer) {
+	select {
+	case <-ctx.Done():
+	case <-s.kick:
+		timer.Reset(gatherFor)
 	}
 }

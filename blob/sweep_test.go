@@ -96,6 +96,55 @@ func TestIdleUploadsAreSwept(t *testing.T) {
 	}
 }
 
+func TestManySmallContentsAreFreedTogether(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{InlineSize: 4, ExtentSize: 1 << 20})
+	f.put(t, "large", randomBytes(1, (metastore.MaxSmallExtents+1)<<20))
+	f.put(t, "large", []byte("x"))
+	for i := range 600 {
+		f.put(t, "n", []byte(strings.Repeat("x", 1+i%8))) // some inline, some not
+	}
+	if err := f.FreeGarbage(ctx); err != nil {
+		t.Fatal(err)
+	}
+	left, err := f.meta.GarbageContents(ctx, f.clock.Now(), metastore.ContentID{}, 1_000)
+	if err != nil || len(left) != 0 {
+		t.Errorf("%d contents are still garbage, %v", len(left), err)
+	}
+	if n := f.objects(t); n != 1 {
+		t.Errorf("%d objects, want that of the last version", n)
+	}
+}
+
+func TestDeleteOnAFullDiskUsesWhatWasSetAside(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{})
+	f.put(t, "n", []byte("x"))
+	reliefs := 0
+	full := &fullOnce{Store: f.meta}
+	s := blob.New(full, f.bytes, blob.Options{Now: f.clock.Now, Relieve: func() bool { reliefs++; return reliefs == 1 }})
+	if err := s.Delete(ctx, "a", "n", nil); err != nil || reliefs != 1 {
+		t.Errorf("%v after %d reliefs", err, reliefs)
+	}
+	full.calls = 0
+	if err := s.Delete(ctx, "a", "n", nil); !errors.Is(err, metastore.ErrNoSpace) {
+		t.Errorf("with nothing left to give up: %v", err)
+	}
+}
+
+// fullOnce is a store whose disk is full at the first delete.
+type fullOnce struct {
+	metastore.Store
+	calls int
+}
+
+func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, guard metastore.Guard) (metastore.ContentID, bool, error) {
+	if s.calls++; s.calls == 1 {
+		return metastore.ContentID{}, false, metastore.ErrNoSpace
+	}
+	return s.Store.DeleteBlob(ctx, account, name, guard)
+}
+
 func TestExpiredBlobsAreFreed(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})

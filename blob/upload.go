@@ -150,7 +150,7 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, guard me
 			return u, nil
 		}
 		if !errors.Is(err, metastore.ErrRevision) {
-			return u, err
+			return u, expiredMeanwhile(err)
 		}
 	}
 	return metastore.Upload{}, ErrUploadChanging
@@ -229,7 +229,11 @@ func both(a, b metastore.Guard) metastore.Guard {
 // Abort ends an open upload and frees its parts. Repeated: nil.
 // metastore.ErrCommitted when it was completed.
 func (s *Service) Abort(ctx context.Context, id string) error {
-	content, err := s.meta.AbortUpload(ctx, id)
+	var content metastore.ContentID
+	err := s.relieved(func() (err error) {
+		content, err = s.meta.AbortUpload(ctx, id)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,8 @@ func (l *verifyLog) of(key string) *blockTimes {
 
 // fresh reports whether the block was checked within the time to live.
 func (l *verifyLog) fresh(times *blockTimes, block int64) bool {
-	at := times[block].Load()
-	return at != 0 && l.now().Unix()-at < int64(l.ttl/time.Second)
+	age := l.now().Unix() - times[block].Load()
+	return age >= 0 && age < int64(l.ttl/time.Second) // below 0: the clock was set back
 }
 
 func (l *verifyLog) note(times *blockTimes, block int64) {
