@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"sluice/internal/testenv"
@@ -108,4 +111,35 @@ func TestStartOnFullDisk(t *testing.T) {
 		s.must(204, "DELETE", blobTarget("0x1", fmt.Sprint(i)), nil)
 	}
 	s.must(204, "PUT", blobTarget("0x1", "again"), content(2, 10<<20))
+}
+
+// TestDeletesOnADiskWithoutRoom has another program use up the very last byte:
+// deletes must work all the same.
+func TestDeletesOnADiskWithoutRoom(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})
+	const blobs = 20
+	for i := range blobs {
+		s.must(204, "PUT", blobTarget("0x1", fmt.Sprint(i)), content(uint64(i), 1000))
+	}
+	filler, err := os.Create(filepath.Join(filepath.Dir(s.data), "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = filler.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := filler.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkProblem(t, s.do("POST", "/v1/sessions", nil), 507, "storage_full")
+	for i := range blobs {
+		s.must(204, "DELETE", blobTarget("0x1", fmt.Sprint(i)), nil)
+	}
+	if left := s.names("0x1"); len(left) != 0 {
+		t.Errorf("still there: %q", left)
+	}
 }

@@ -49,7 +49,7 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, p params) error
 		return err
 	}
 	put := blob.Put{Account: account, Name: name}
-	if put.SHA256, err = checkContent(r.Header); err != nil {
+	if put.SHA256, err = checkContent(r); err != nil {
 		return err
 	}
 	if put.Guard, err = guardOf(r.Header); err != nil {
@@ -109,12 +109,12 @@ func contentType(values []string) (string, error) {
 }
 
 func expiresHeader(h http.Header) (time.Time, error) {
-	value := h.Get(wire.HeaderBlobExpires)
-	if value == "" {
+	values := h.Values(wire.HeaderBlobExpires)
+	if len(values) == 0 {
 		return time.Time{}, nil
 	}
-	t, ok := parseTimestamp(value)
-	if !ok {
+	t, ok := parseTimestamp(values[0])
+	if !ok || len(values) > 1 {
 		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errHeader, wire.HeaderBlobExpires)
 	}
 	return t, nil
@@ -371,8 +371,8 @@ func (q query) limit() (int, error) {
 	if !given {
 		return wire.MaxPageSize, nil
 	}
-	n, err := strconv.ParseInt(text[0], 10, 64)
-	if errors.Is(err, strconv.ErrRange) && text[0][0] != '-' {
+	n, err := strconv.ParseUint(text[0], 10, 63)
+	if errors.Is(err, strconv.ErrRange) {
 		return wire.MaxPageSize, nil
 	}
 	if err != nil || n < 1 {

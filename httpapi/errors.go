@@ -36,6 +36,7 @@ var (
 	errParameter       = errors.New("malformed parameter")
 	errHeader          = errors.New("malformed header")
 	errNoDigestHere    = errors.New("a digest of the whole cannot be checked here; send one with each part")
+	errNoLength        = errors.New("the body must come with a Content-Length, or chunked; an empty one has the length 0")
 	errPaymentRequired = errors.New("this must be paid for: name a session in Session-Id, or send a micropayment in X-Shelby-Micropayment")
 	errChargeLimit     = errors.New("the read costs more chunksets than Max-Chunksets allows")
 	errPrecondition    = errors.New("a precondition does not hold")
@@ -103,7 +104,7 @@ var errorTable = []errorRow{
 	{is: blob.ErrIncompleteBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
 	{is: io.ErrUnexpectedEOF, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
 	{is: blob.ErrDigestMismatch, status: http.StatusBadRequest, code: wire.CodeDigestMismatch},
-	{is: blob.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter},
+	{is: blob.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter, detail: blob.ErrExpiryPast.Error()},
 	{is: paychan.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter},
 	{is: blob.ErrPartIndex, status: http.StatusBadRequest, code: wire.CodePartIndex},
 	{is: blob.ErrPartSize, status: http.StatusBadRequest, code: wire.CodePartSize},
@@ -131,6 +132,7 @@ var errorTable = []errorRow{
 	{is: errBlobExpired, status: http.StatusGone, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
 	{is: errSessionExpired, status: http.StatusGone, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
 
+	{is: errNoLength, status: http.StatusLengthRequired, code: wire.CodeLengthRequired},
 	{is: blob.ErrTooLarge, status: http.StatusRequestEntityTooLarge, code: wire.CodeTooLarge},
 	{is: errBodyTooLarge, status: http.StatusRequestEntityTooLarge, code: wire.CodeTooLarge},
 	{is: errContentEncoding, status: http.StatusUnsupportedMediaType, code: wire.CodeContentEncoding},

@@ -81,7 +81,9 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		// net/http adds 4 KiB of its own to what is set here.
 		MaxHeaderBytes: wire.MaxHeaderBytes - 4<<10,
-		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// OPTIONS * is a request like any other.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -151,6 +153,8 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	h := x.Header()
 	h.Set(wire.HeaderRequestID, x.requestID)
 	h.Set("Referrer-Policy", "no-referrer")
+	// What is open to this machine is not for any page to embed.
+	h.Set("Cross-Origin-Resource-Policy", "same-site")
 	if s.draining.Load() {
 		h.Set("Connection", "close")
 	}
@@ -158,6 +162,9 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 		return err
 	}
 
+	if err := discardBody(r); err != nil {
+		return err
+	}
 	m := s.router.match(r.Method, escapedPath(r.URL))
 	x.pattern = m.pattern
 	switch m.outcome {

@@ -74,7 +74,7 @@ func newService(t testing.TB, change func(*Config, *Server)) *service {
 	}
 	logged := &lockedBuffer{}
 	log := slog.New(slog.NewTextHandler(logged, nil))
-	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5})
+	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,8 @@ func TestUnreadBodyIsNotAwaitedForEver(t *testing.T) {
 			s.pace = pace{bytes: 1 << 10, window: 50 * time.Millisecond}
 		}
 	})
-	for _, target := range []string{"GET /livez", "GET /nowhere", "DELETE /v1/blobs/0x1/n", "PUT /livez"} {
+	s.do(t, "PUT", "/v1/blobs/0x1/large", strings.Repeat("x", 1<<20))
+	for _, target := range []string{"GET /livez", "GET /v1/blobs/0x1/large", "GET /nowhere", "DELETE /v1/blobs/0x1/n", "PUT /livez"} {
 		conn, err := net.Dial("tcp", s.addr)
 		if err != nil {
 			t.Fatal(err)

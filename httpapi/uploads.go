@@ -70,7 +70,7 @@ func (s *Server) putPart(w http.ResponseWriter, r *http.Request, p params) error
 	if err != nil {
 		return err
 	}
-	sha256, err := checkContent(r.Header)
+	sha256, err := checkContent(r)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 // ErrExpiryPast says that the expiry lies in the past.
 var ErrExpiryPast = errors.New("the expiry lies in the past")
 
-// Options are the settings of a Service. Addresses are canonical.
+// Options are the settings of a Service. Addresses are in any spelling.
 type Options struct {
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
@@ -48,6 +48,9 @@ type Options struct {
 	// UnsettledLimit bounds what is accepted over a channel and not collected
 	// yet, in units of the asset.
 	UnsettledLimit int64
+	// Space is asked before something is written that stays; it returns an error
+	// when there is no room. nil: there always is.
+	Space func(n int64) error
 }
 
 // Defaults of a local development instance.
@@ -75,8 +78,8 @@ type Service struct {
 	kick   chan struct{}
 }
 
-// New gives a Service over a store. It fails when an address is none or the
-// price is below 1.
+// New gives a Service over a store. It fails when an address is none, and when
+// the price, the unsettled limit or the life of a session is below 1.
 func New(meta metastore.Channels, opt Options) (*Service, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -84,25 +87,38 @@ func New(meta metastore.Channels, opt Options) (*Service, error) {
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
 	}
+	if opt.Space == nil {
+		opt.Space = func(int64) error { return nil }
+	}
 	if opt.Price < 1 {
 		return nil, fmt.Errorf("the price of a chunkset must be at least 1, not %d", opt.Price)
+	}
+	if opt.SessionTTL <= 0 || opt.UnsettledLimit < 1 {
+		return nil, fmt.Errorf("sessions must live (%s) and some money be accepted before it is settled (%d)", opt.SessionTTL, opt.UnsettledLimit)
 	}
 	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1)}
 	for _, a := range []struct {
 		what string
-		text string
+		text *string
 		into *micropay.Address
 	}{
-		{"receiver", opt.Receiver, &s.policy.Receiver},
-		{"asset", opt.Asset, &s.policy.Asset},
-		{"module", opt.Module, &s.policy.ModuleAddress},
+		{"receiver", &s.opt.Receiver, &s.policy.Receiver},
+		{"asset", &s.opt.Asset, &s.policy.Asset},
+		{"module", &s.opt.Module, &s.policy.ModuleAddress},
 	} {
 		var err error
-		if *a.into, err = micropay.ParseAddress(a.text); err != nil {
-			return nil, fmt.Errorf("the %s %q is not an address: %w", a.what, a.text, err)
+		if *a.into, err = micropay.ParseAddress(*a.text); err != nil {
+			return nil, fmt.Errorf("the %s %q is not an address: %w", a.what, *a.text, err)
 		}
+		*a.text = a.into.String()
 	}
 	return s, nil
+}
+
+// Payee tells whom a micropayment must pay, in what, and which module it must
+// call: canonical addresses.
+func (s *Service) Payee() (receiver, asset, module string) {
+	return s.opt.Receiver, s.opt.Asset, s.opt.Module
 }
 
 // TTL is how long a channel lives when nothing else is asked for.
@@ -149,6 +165,9 @@ func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency)
 	if !c.Expires.After(now) {
 		return metastore.Channel{}, ErrExpiryPast
 	}
+	if err := s.opt.Space(0); err != nil {
+		return metastore.Channel{}, err
+	}
 	return s.meta.OpenChannel(ctx, c, idem)
 }
 
@@ -178,6 +197,9 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session,
 // On an instance without a chain whoever asks is believed; where there is one,
 // the caller has seen the deposit on it.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+	if err := s.opt.Space(0); err != nil {
+		return metastore.Channel{}, err
+	}
 	return s.meta.AddDeposit(ctx, id, amount, idem)
 }
 

@@ -18,10 +18,8 @@ func (s *Service) Verify(encoded string) (metastore.Payment, error) {
 	if err != nil {
 		return metastore.Payment{}, err
 	}
-	for what, n := range map[string]uint64{"amount": m.Amount, "payment channel id": m.PaymentChannelID, "sequence number": m.Sequence} {
-		if n > math.MaxInt64 {
-			return metastore.Payment{}, fmt.Errorf("the %s of the micropayment: %w", what, metastore.ErrAmount)
-		}
+	if max(m.Amount, m.PaymentChannelID, m.Sequence) > math.MaxInt64 {
+		return metastore.Payment{}, fmt.Errorf("a number in the micropayment: %w", metastore.ErrAmount)
 	}
 	return metastore.Payment{
 		Sender:           m.Sender.String(),
@@ -71,6 +69,9 @@ func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (
 	} else {
 		p.Session, p.Refill = metastore.Session{ID: b.SessionID}, true
 	}
+	if err := s.opt.Space(0); err != nil {
+		return metastore.Session{}, err
+	}
 	bought, err := s.meta.Buy(ctx, p, idem)
 	if err == nil {
 		s.wake()
@@ -81,6 +82,9 @@ func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (
 // PayRead accepts a payment and sells count chunksets, to be read at once; what
 // is over stays as credit. A refusal changes nothing; see metastore.Channels.
 func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64) (metastore.Channel, error) {
+	if err := s.opt.Space(0); err != nil {
+		return metastore.Channel{}, err
+	}
 	c, err := s.meta.PayRead(ctx, metastore.Read{Payment: p, Price: s.opt.Price, Count: count})
 	if err == nil {
 		s.wake()

@@ -20,6 +20,9 @@ type Options struct {
 	Now func() time.Time
 	// TTL is how long a session lives. Default DefaultTTL.
 	TTL time.Duration
+	// Space is asked before something is written that stays; it returns an error
+	// when there is no room. nil: there always is.
+	Space func(n int64) error
 	// Grant is the number of chunksets of a session that is not paid for. 0:
 	// every session must be paid for.
 	Grant int64
@@ -46,6 +49,9 @@ func New(meta metastore.Sessions, opt Options) *Service {
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
 	}
+	if opt.Space == nil {
+		opt.Space = func(int64) error { return nil }
+	}
 	return &Service{meta: meta, opt: opt}
 }
 
@@ -62,6 +68,9 @@ func (s *Service) Granted() int64 { return s.opt.Grant }
 func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastore.Idempotency) (metastore.Session, error) {
 	if s.opt.Grant == 0 {
 		return metastore.Session{}, ErrPaymentRequired
+	}
+	if err := s.opt.Space(0); err != nil {
+		return metastore.Session{}, err
 	}
 	return s.meta.CreateSession(ctx, metastore.Session{
 		ID:           rand.Text(),
@@ -92,6 +101,11 @@ func (s *Service) Live(ctx context.Context, id string) error {
 // returned. idem may be nil. metastore.ErrNotFound, ErrExpired, ErrExhausted
 // (with the session as it is), ErrIdempotencyReuse.
 func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	if idem != nil { // a key is remembered
+		if err := s.opt.Space(0); err != nil {
+			return metastore.Session{}, err
+		}
+	}
 	return s.meta.UseSession(ctx, id, n, idem)
 }
 

@@ -65,6 +65,7 @@ const (
 	CodeSessionExpired        Code = "session_expired"
 	CodeChannelClosed         Code = "channel_closed"
 	CodeChannelExpired        Code = "channel_expired"
+	CodeLengthRequired        Code = "length_required"
 	CodePreconditionFailed    Code = "precondition_failed"
 	CodeTooLarge              Code = "too_large"
 	CodeContentEncoding       Code = "content_encoding"

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -56,6 +58,16 @@ func (c *config) Validate() error {
 	}
 	if err := httpapi.CheckBasePath(c.BasePath); err != nil {
 		errs = append(errs, fmt.Errorf("--base-path: %w", err))
+	}
+	for _, host := range c.AllowedHosts {
+		if strings.ContainsAny(host, ":/*") {
+			errs = append(errs, fmt.Errorf("--allowed-hosts %s: want a host name alone, without scheme, port or pattern", host))
+		}
+	}
+	for _, origin := range c.CORSOrigins {
+		if u, err := url.Parse(origin); err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || strings.Contains(origin, "*") {
+			errs = append(errs, fmt.Errorf("--cors-origins %s: want a scheme and a host, such as https://app.example.org", origin))
+		}
 	}
 	if c.Data == "" {
 		errs = append(errs, errors.New("--data: the folder must have a name"))

@@ -31,9 +31,9 @@ func configFileOf(t *testing.T, text string) string {
 }
 
 func TestFlagWinsOverVariableOverFile(t *testing.T) {
-	file := configFileOf(t, "chunkset-price: 3\nreads: paid\nallowed-hosts: [a.example, b.example]\nopen-to-network: true\nsession-ttl: 5h\n")
+	file := configFileOf(t, "chunkset-price: 3\nreads: paid\nallowed-hosts: [a.example, b.example]\nopen-to-network: true\nsession-ttl: 5h\nreceiver: 0x10\n")
 	c, err := parse(t, "--config", file)
-	if err != nil || c.ChunksetPrice != 3 || c.Reads != "paid" || !c.OpenToNetwork || c.SessionTTL.Hours() != 5 || strings.Join(c.AllowedHosts, " ") != "a.example b.example" {
+	if err != nil || c.ChunksetPrice != 3 || c.Reads != "paid" || !c.OpenToNetwork || c.SessionTTL.Hours() != 5 || c.Receiver != "0x10" || strings.Join(c.AllowedHosts, " ") != "a.example b.example" {
 		t.Fatalf("the file: %+v, %v", c, err)
 	}
 	t.Setenv("SLUICE_CHUNKSET_PRICE", "4")
@@ -61,6 +61,8 @@ func TestBadConfiguration(t *testing.T) {
 		"--receiver zz":                 {"--receiver", "zz"},
 		"--session-ttl":                 {"--session-ttl", "-1s"},
 		"--drain-deadline":              {"--drain-deadline", "0s"},
+		"--allowed-hosts":               {"--allowed-hosts", "name:8080"},
+		"--cors-origins":                {"--cors-origins", "*"},
 		"--verify-ttl":                  {"--verify-ttl", "-1s"},
 		"\"no-such-flag\", which is no": {"--config", configFileOf(t, "no-such-flag: 1\n")},
 		"reading the configuration":     {"--config", configFileOf(t, "[1, 2]")},

@@ -14,14 +14,15 @@ import (
 // without their dashes, to their values. A key that is no flag is an error: it
 // would be a setting that somebody relies on.
 func readConfig(r io.Reader) (kong.Resolver, error) {
-	values := map[string]any{}
+	values := map[string]yaml.Node{}
 	if err := yaml.NewDecoder(r).Decode(&values); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("reading the configuration file: %w", err)
 	}
 	return configFile(values), nil
 }
 
-type configFile map[string]any
+// The values are kept as they are written: 0x10 is an address, not a number.
+type configFile map[string]yaml.Node
 
 // Validate refuses keys that no flag of the chosen command has.
 func (c configFile) Validate(app *kong.Application) error {
@@ -51,8 +52,16 @@ func (c configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any
 	if !ok {
 		return nil, nil
 	}
-	if list, ok := value.([]any); ok {
+	switch value.Kind {
+	case yaml.ScalarNode:
+		return value.Value, nil
+	case yaml.SequenceNode:
+		var list []any
+		for _, item := range value.Content {
+			list = append(list, item.Value)
+		}
 		return list, nil
+	default:
+		return nil, fmt.Errorf("the configuration file must have a value or a list for %s", flag.Name)
 	}
-	return fmt.Sprint(value), nil
 }

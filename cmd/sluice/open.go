@@ -22,6 +22,8 @@ const (
 	lockFile = "lock"    // locked while a server runs
 	metaFile = "meta.db" // SQLite, with its -wal and -shm beside it
 	bytesDir = "bytes"   // localfs
+
+	ballastFile = "ballast" // given up so that deletes work on a full disk
 )
 
 // stores are the opened stores of a data folder.
@@ -30,7 +32,9 @@ type stores struct {
 	bytes bytestore.Store
 	space func(n int64) error // bytestore.ErrNoSpace when n bytes should not be taken in
 	ready func() error        // why nothing can be written now
-	close []func() error
+
+	ballast *ballast
+	close   []func() error
 }
 
 // openData opens the data folder, creating what is not there, and locks it for
@@ -58,6 +62,7 @@ func openData(ctx context.Context, dir string) (_ *stores, err error) {
 	s.bytes, s.space = files, files.Space
 	s.close = append(s.close, files.Close)
 
+	s.ballast = &ballast{name: filepath.Join(dir, ballastFile), space: s.space}
 	if err := makePrivate(filepath.Join(dir, metaFile)); err != nil {
 		return nil, err
 	}
@@ -71,6 +76,9 @@ func openData(ctx context.Context, dir string) (_ *stores, err error) {
 	// The entries of the database must not be lost once something is in it.
 	if err := vfs.OS().SyncDir(dir); err != nil {
 		return nil, fmt.Errorf("syncing the data folder: %w", err)
+	}
+	if err := s.ballast.restore(); err != nil {
+		return nil, err
 	}
 	if _, err := blob.Bind(ctx, s.meta, s.bytes); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
@@ -105,9 +113,9 @@ func prepareFolder(dir string) error {
 	foreign := ""
 	for _, e := range entries {
 		switch e.Name() {
-		case lockFile, metaFile, bytesDir:
+		case metaFile:
 			return nil
-		case "lost+found":
+		case lockFile, bytesDir, ballastFile, "lost+found": // of a first start that was cut
 		default:
 			foreign = e.Name()
 		}

@@ -15,7 +15,6 @@ import (
 	"sluice/blob"
 	"sluice/httpapi"
 	"sluice/metastore"
-	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -29,10 +28,8 @@ type serveCommand struct {
 // requests ended within the deadline.
 func (c *serveCommand) Run(console *console) error {
 	log := slog.New(slog.NewTextHandler(console.err, nil))
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(signals)
-
+	// A reader of our log that goes away must not take the service with it.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	stores, err := openData(ctx, c.Data)
@@ -41,6 +38,8 @@ func (c *serveCommand) Run(console *console) error {
 	}
 	blobs := blob.New(stores.meta, stores.bytes, blob.Options{
 		Space:           stores.space,
+		Relieve:         stores.ballast.drop,
+		Restore:         stores.ballast.restore,
 		VerifyTTL:       c.VerifyTTL,
 		AllowLargeSweep: c.AllowLargeSweep,
 	})
@@ -56,6 +55,11 @@ func (c *serveCommand) Run(console *console) error {
 	if err != nil {
 		return errors.Join(err, stores.Close())
 	}
+	// Until here a signal ends the process at once, which no start minds.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
 	var background sync.WaitGroup
 	report := func(task string, err error) { log.Error("background task failed", "task", task, "error", err) }
 	background.Go(func() { blobs.Run(ctx, report) })
@@ -95,7 +99,7 @@ func (c *serveCommand) newAPI(stores *stores, blobs *blob.Service, channels *pay
 		Version:       version(),
 		BasePath:      c.BasePath,
 		Blobs:         blobs,
-		Sessions:      session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL}),
+		Sessions:      session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.space}),
 		Channels:      channels,
 		Reads:         httpapi.Reads(c.Reads),
 		Payment:       payment,
@@ -114,33 +118,35 @@ func (c *serveCommand) newChannels(ctx context.Context, stores *stores) (*paycha
 	if err != nil {
 		return nil, wire.Payment{}, err
 	}
-	opt := paychan.Options{
+	channels, err := paychan.New(stores.meta, paychan.Options{
 		TTL:            c.ChannelTTL,
+		Space:          stores.space,
 		SessionTTL:     c.SessionTTL,
 		Receiver:       receiver,
-		Asset:          canonical(c.Asset),
-		Module:         canonical(c.MicropaymentModule),
+		Asset:          c.Asset,
+		Module:         c.MicropaymentModule,
 		ChainID:        c.ChainID,
 		Price:          c.ChunksetPrice,
 		Deposit:        paychan.DefaultDeposit,
 		UnsettledLimit: c.UnsettledLimit,
+	})
+	if err != nil {
+		return nil, wire.Payment{}, err
 	}
-	channels, err := paychan.New(stores.meta, opt)
-	return channels, wire.Payment{
-		Receiver:       opt.Receiver,
-		Asset:          opt.Asset,
-		Module:         opt.Module,
-		ChainID:        int(opt.ChainID),
-		ChunksetPrice:  strconv.FormatInt(opt.Price, 10),
-		UnsettledLimit: strconv.FormatInt(opt.UnsettledLimit, 10),
-	}, err
+	payment := wire.Payment{
+		ChainID:        int(c.ChainID),
+		ChunksetPrice:  strconv.FormatInt(c.ChunksetPrice, 10),
+		UnsettledLimit: strconv.FormatInt(c.UnsettledLimit, 10),
+	}
+	payment.Receiver, payment.Asset, payment.Module = channels.Payee()
+	return channels, payment, nil
 }
 
 // receiver gives the address that this instance is paid at: the one that was
 // configured, or one that was made at the first start.
 func (c *serveCommand) receiver(ctx context.Context, facts metastore.Facts) (string, error) {
 	if c.Receiver != "" {
-		return canonical(c.Receiver), nil
+		return c.Receiver, nil
 	}
 	const fact = "receiver"
 	receiver, err := facts.Fact(ctx, fact)
@@ -149,15 +155,6 @@ func (c *serveCommand) receiver(ctx context.Context, facts metastore.Facts) (str
 	}
 	receiver = paychan.NewReceiver()
 	return receiver, facts.SetFact(ctx, fact, receiver)
-}
-
-// canonical gives the one spelling of an address that Validate has accepted.
-func canonical(address string) string {
-	a, err := micropay.ParseAddress(address)
-	if err != nil {
-		return address
-	}
-	return a.String()
 }
 
 // url is where a client on this machine finds the service.

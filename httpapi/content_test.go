@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"sluice/wire"
+)
+
+// raw sends bytes as they are and gives the first reply.
+func (s *service) raw(t *testing.T, request string) (*http.Response, string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeOrFail(t, conn) })
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+func TestPutMustTellItsLength(t *testing.T) {
+	s := newService(t, nil)
+	for _, version := range []string{"1.0", "1.1"} {
+		res, body := s.raw(t, "PUT /v1/blobs/0x1/n HTTP/"+version+"\r\nHost: localhost\r\n\r\n")
+		wantProblem(t, res, body, http.StatusLengthRequired, wire.CodeLengthRequired)
+	}
+	if res, _ := s.raw(t, "PUT /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); res.StatusCode != http.StatusNoContent {
+		t.Errorf("a length of 0: %d", res.StatusCode)
+	}
+}
+
+func TestDigestInATrailerIsRefused(t *testing.T) {
+	s := newService(t, nil)
+	for _, name := range []string{"Content-Digest", "repr-digest"} {
+		res, body := s.raw(t, "PUT /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: "+name+"\r\n\r\n1\r\nx\r\n0\r\n"+
+			name+": sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:\r\n\r\n")
+		wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadDigest)
+	}
+	if res, _ := s.do(t, "GET", "/v1/blobs/0x1/n", ""); res.StatusCode != http.StatusNotFound {
+		t.Errorf("it was stored: %d", res.StatusCode)
+	}
+}
+
+func TestBodiesWithoutMeaningAreReadOff(t *testing.T) {
+	s := newService(t, nil)
+	for _, method := range []string{"GET", "DELETE", "OPTIONS"} {
+		if res, body := s.do(t, method, "/v1/blobs/0x1/n", "a body"); res.StatusCode >= http.StatusInternalServerError {
+			t.Errorf("%s: %d %s", method, res.StatusCode, body)
+		}
+	}
+	res, body := s.do(t, "GET", "/livez", string(make([]byte, maxJSONBody+1)))
+	wantProblem(t, res, body, http.StatusRequestEntityTooLarge, wire.CodeTooLarge)
+}
