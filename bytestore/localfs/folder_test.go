@@ -109,6 +109,57 @@ func TestFailedSyncIsKnownToTheNext(t *testing.T) {
 	})
 }
 
+// TestNotOpenedFailsItsRound: when the folder cannot be opened for a sync, all
+// that share that sync fail and are undone, none is acknowledged, and the next
+// Put succeeds.
+func TestNotOpenedFailsItsRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, end := make(chan bool), make(chan error)
+		disk, armed := vfs.NewCrash(), atomic.Bool{}
+		s, err := Open("/objects", Options{FS: vfs.Intercept(disk, func(op *vfs.Op, do func() error) error {
+			if !armed.Load() || op.Kind != vfs.KindSyncDir {
+				return do()
+			}
+			begin <- true
+			if err := <-end; err != nil {
+				return err
+			}
+			return do()
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		armed.Store(true)
+		first, shared := make(chan error, 1), make(chan error, 3)
+		go func() { first <- s.put(t.Context(), "first", strings.NewReader(""), 0) }()
+		<-begin
+		for i := range cap(shared) {
+			key := bytestore.Key(fmt.Sprintf("shared-%d", i))
+			go func() { shared <- s.put(t.Context(), key, strings.NewReader(""), 0) }()
+		}
+		synctest.Wait() // they were renamed, and wait for the next round
+		end <- nil
+		<-begin
+		end <- fmt.Errorf("%w: %w", vfs.ErrNotOpened, syscall.EMFILE)
+		if err := <-first; err != nil {
+			t.Errorf("put of the round before: %v", err)
+		}
+		for range cap(shared) {
+			if err := <-shared; !errors.Is(err, bytestore.ErrOverloaded) || errors.Is(err, ErrSyncFailed) {
+				t.Errorf("put: %v", err)
+			}
+		}
+		armed.Store(false)
+		if err := errors.Join(s.Err(), s.put(t.Context(), "later", strings.NewReader(""), 0)); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+		entries, err := disk.Crash().ReadDir("/objects")
+		if err != nil || len(entries) != shards+2 {
+			t.Errorf("%d entries survived, want %d; %v", len(entries), shards+2, err)
+		}
+	})
+}
+
 // TestSharedSyncIsEnough: an entry made before sync was called survives a crash
 // right after it returned, however many share the syncs.
 func TestSharedSyncIsEnough(t *testing.T) {

@@ -18,7 +18,9 @@
 // rename that replaces nothing, and fsyncs the folder, sharing that last step
 // with the other Puts into the same folder. After an fsync that failed nobody
 // can tell what the kernel still knows; then the Store refuses further Puts
-// ([ErrSyncFailed]) until it is opened anew. Reads and deletes go on.
+// ([ErrSyncFailed]) until it is opened anew. Reads and deletes go on. A folder
+// that could not even be opened for its fsync costs the Puts that waited for
+// that one alone: the kernel was not asked, so it forgot nothing.
 package localfs
 
 import (
@@ -92,9 +94,9 @@ func open(dir string, opt Options) (*Store, error) {
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}
-	s.root = newFolder(s.fs, dir, s.distrust)
+	s.root = newFolder(s.fs, dir, s.unsynced)
 	for i := range s.shards {
-		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.distrust)
+		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.unsynced)
 	}
 	if err := s.makeFolders(); err != nil {
 		return nil, err
@@ -154,9 +156,10 @@ func (s *Store) Close() error {
 }
 
 // Space reports whether there is room for n more bytes: nil, or
-// bytestore.ErrNoSpace when they would take the file system down to the
-// reserve, in bytes or in inodes, counting what the Puts under way will still
-// write. n is at least 0.
+// bytestore.ErrNoSpace when they would take the file system below the reserve,
+// or when it is down to the reserve already, in bytes or in inodes. n is at
+// least 0. For n > 0 it counts what the Puts under way have claimed, as for a
+// Put that begins now; Space(0) does not: it tells of the disk alone.
 func (s *Store) Space(n int64) error {
 	if s.closed.Load() {
 		return fmt.Errorf("localfs: space: %w", fs.ErrClosed)
@@ -170,6 +173,15 @@ func (s *Store) Space(n int64) error {
 // Err tells why no further object is taken ([ErrSyncFailed] with its cause); nil
 // while Puts may succeed.
 func (s *Store) Err() error { return s.trusted() }
+
+// unsynced is the error of those who waited for a sync of a folder that failed
+// with err. Only an fsync that was tried leaves a doubt.
+func (s *Store) unsynced(err error) error {
+	if errors.Is(err, vfs.ErrNotOpened) {
+		return native(err)
+	}
+	return s.distrust(err)
+}
 
 // distrust notes the first fsync that failed, and returns its error for the
 // caller of that fsync.

@@ -21,9 +21,11 @@ const bufferSize = 512 << 10
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // Put implements bytestore.Store. It is refused with ErrNoSpace before src is
-// read when the size is known and does not fit above the reserve; with
-// ErrOverloaded when the process has no file descriptor left; with
-// [ErrSyncFailed] after an fsync has failed. The context is looked at between
+// read when the size is known and does not fit above the reserve and what other
+// Puts have claimed; later, when others have used up the room meanwhile: a Put
+// claims at most about 4 MiB ahead of its source, so that slow sources do not
+// keep the disk from others. It fails with ErrOverloaded when the process has
+// no file descriptor left; with [ErrSyncFailed] after an fsync has failed. The context is looked at between
 // reads of src: a Read that blocks is not interrupted, and once the object is
 // written the Put runs to its end. An object appears to Open and List shortly
 // before its Put returns. ErrExists says nothing of whether the object that was
@@ -35,6 +37,9 @@ func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	s.puts.RLock()
 	defer s.puts.RUnlock()
 	if err := s.put(ctx, key, src, size); err != nil {
+		if isFull(err) {
+			err = s.space.explain(err, size)
+		}
 		return fmt.Errorf("localfs: put %s: %w", key, err)
 	}
 	return nil
@@ -97,11 +102,11 @@ func fill(ctx context.Context, f io.Writer, src io.Reader, size int64, room *cla
 	defer buffers.Put(buf)
 	written, end := int64(0), false
 	for !end {
-		expected := int64(bufferSize)
+		left := int64(bufferSize)
 		if size != bytestore.UnknownSize {
-			expected = min(expected, size-written)
+			left = size - written
 		}
-		if err := room.cover(expected); err != nil {
+		if err := room.cover(left); err != nil {
 			return err
 		}
 		var n int
@@ -187,10 +192,15 @@ func (s *Store) remove(name string) error {
 // native adds the contract's error to one of the file system.
 func native(err error) error {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case isFull(err):
 		return fmt.Errorf("%w: %w", bytestore.ErrNoSpace, err)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("%w: %w", bytestore.ErrOverloaded, err)
 	}
 	return err
+}
+
+// isFull reports whether it was the file system that said it is full.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -3,6 +3,7 @@ package vfs
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -239,7 +240,7 @@ func (c *CrashFS) SyncDir(dir string) error {
 	defer c.mu.Unlock()
 	n, err := c.folder("fsync folder", dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrNotOpened, err)
 	}
 	n.durable = maps.Clone(n.entries)
 	return nil

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 )
@@ -37,7 +38,7 @@ func (osFS) Space(dir string) (Space, error)           { return statfs(dir) }
 func (osFS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrNotOpened, err)
 	}
 	return errors.Join(d.Sync(), d.Close())
 }

@@ -15,6 +15,9 @@ import (
 	"syscall"
 )
 
+// ErrNotOpened is the error of a SyncDir that could not open the folder.
+var ErrNotOpened = errors.New("vfs: folder not opened, so not synced")
+
 // FS is a file system. Names are absolute paths in the form of the operating
 // system. All methods may be called at once from many goroutines. Their errors
 // satisfy errors.Is with fs.ErrExist, fs.ErrNotExist and the syscall.Errno
@@ -39,6 +42,9 @@ type FS interface {
 	ReadDir(dir string) ([]fs.DirEntry, error)
 	// SyncDir returns when the entries of the folder, as they were at the
 	// call, survive a power cut. It says nothing of what is in the files.
+	// ErrNotOpened, with the cause, means that no fsync was tried: a later
+	// SyncDir may still succeed, and then tells the truth. After any other
+	// error nobody can tell which entries survive.
 	SyncDir(dir string) error
 	// Space tells how full the file system is that holds dir.
 	Space(dir string) (Space, error)

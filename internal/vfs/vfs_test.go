@@ -89,6 +89,23 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
+// TestSyncDirNotOpened: a folder that cannot be opened is told apart from one
+// whose fsync failed.
+func TestSyncDirNotOpened(t *testing.T) {
+	for name, sys := range systems(t) {
+		t.Run(name, func(t *testing.T) {
+			err := sys.fs.SyncDir(filepath.Join(sys.dir, "missing"))
+			wantErr(t, err, vfs.ErrNotOpened)
+			wantErr(t, err, fs.ErrNotExist)
+			wantErr(t, sys.fs.SyncDir(sys.dir), nil)
+		})
+	}
+	boom := vfs.Inject(vfs.OS(), &vfs.Fault{Moment: vfs.After, Err: syscall.EIO})
+	if err := boom.SyncDir(t.TempDir()); !errors.Is(err, syscall.EIO) || errors.Is(err, vfs.ErrNotOpened) {
+		t.Errorf("a failed fsync: %v", err)
+	}
+}
+
 func TestBehaviour(t *testing.T) {
 	for name, sys := range systems(t) {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,230 @@
+package localfs_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/localfs"
+	"sluice/internal/vfs"
+)
+
+// TestReserve fills a small disk: puts stop above the reserve, before they read
+// their source, deletes still work and make room.
+func TestReserve(t *testing.T) {
+	const size, reserve, object = 1 << 20, 100 << 10, 64 << 10
+	s, _ := openWithin(t, size, reserve)
+	var keys []bytestore.Key
+	for {
+		key := newKey()
+		if err := put(t, s, key, body[:object]); err != nil {
+			wantErr(t, err, bytestore.ErrNoSpace)
+			break
+		}
+		keys = append(keys, key)
+	}
+	if want := (size - reserve) / object; len(keys) != want {
+		t.Fatalf("%d objects fitted, want %d", len(keys), want)
+	}
+	if err := put(t, s, newKey(), body[:object]); !strings.Contains(err.Error(), "65536 bytes wanted, 131072 free, 102400 of them reserved, 0 claimed") {
+		t.Errorf("error text: %v", err)
+	}
+	unread := readerFunc(func([]byte) (int, error) { t.Error("the source was read"); return 0, io.EOF })
+	wantErr(t, s.Put(t.Context(), newKey(), unread, object), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), newKey(), unread, 1<<62), bytestore.ErrNoSpace)
+	wantErr(t, s.Space(0), nil) // there is room for less
+	rest := int64(size - reserve - len(keys)*object)
+	wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(body), rest+1), bytestore.ErrNoSpace)
+	wantErr(t, put(t, s, "the-rest", body[:rest]), nil)
+	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
+	wantErr(t, put(t, s, "nothing", nil), bytestore.ErrNoSpace)
+
+	wantErr(t, s.Delete(t.Context(), keys[0]), nil)
+	wantErr(t, s.Space(0), nil)
+	wantErr(t, put(t, s, newKey(), body[:object]), nil)
+	if got := readBack(t, s, keys[1]); !bytes.Equal(got, body[:object]) {
+		t.Error("an object suffered from the full disk")
+	}
+}
+
+// TestClaims: puts under way count for those that begin.
+func TestClaims(t *testing.T) {
+	const size, object = 1 << 20, 600 << 10
+	s, _ := openWithin(t, size, -1)
+	src := io.MultiReader(
+		readerFunc(func([]byte) (int, error) {
+			wantErr(t, put(t, s, "meanwhile", body[:object]), bytestore.ErrNoSpace)
+			wantErr(t, put(t, s, "small", body[:100]), nil)
+			return 0, io.EOF
+		}),
+		bytes.NewReader(body[:object]),
+	)
+	wantErr(t, s.Put(t.Context(), "first", src, object), nil)
+	wantErr(t, put(t, s, "second", body[:object]), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), "third", bytes.NewReader(body), 100), bytestore.ErrSize)
+	// All claims were given back: what is left can be filled to the byte.
+	wantErr(t, put(t, s, "rest", body[:size-object-100]), nil)
+	wantErr(t, s.Delete(t.Context(), "first"), nil)
+	wantErr(t, s.Space(0), nil)
+}
+
+// TestStalledPutsClaimLittle: sources from which nothing comes keep only a
+// little of the disk from others, and never make it look full.
+func TestStalledPutsClaimLittle(t *testing.T) {
+	const size, object, stalled = 100 << 20, 64 << 20, 9
+	s, _ := openWithin(t, size, -1)
+	var nest func(n int) // n more puts stall, then the rest of the test runs
+	nest = func(n int) {
+		if n == 0 {
+			const room = size - stalled*4<<20
+			wantErr(t, s.Space(0), nil)
+			wantErr(t, s.Space(room), nil)
+			wantErr(t, s.Space(room+1), bytestore.ErrNoSpace)
+			wantErr(t, s.Put(t.Context(), "too-large", nil, room+1), bytestore.ErrNoSpace)
+			wantErr(t, put(t, s, "other", make([]byte, 20<<20)), nil)
+			wantErr(t, s.Space(room-20<<20), nil)
+			return
+		}
+		src := readerFunc(func([]byte) (int, error) { nest(n - 1); return 0, io.ErrUnexpectedEOF })
+		wantErr(t, s.Put(t.Context(), newKey(), src, object), io.ErrUnexpectedEOF)
+	}
+	nest(stalled)
+	wantErr(t, s.Space(size-20<<20), nil) // all claims were given back
+	wantErr(t, s.Space(size-20<<20+1), bytestore.ErrNoSpace)
+}
+
+// TestReadyWhileAllIsClaimed: claims are not bytes on the disk.
+func TestReadyWhileAllIsClaimed(t *testing.T) {
+	const size = 3 << 20
+	s, _ := openWithin(t, size, -1)
+	src := readerFunc(func([]byte) (int, error) {
+		wantErr(t, s.Space(0), nil)
+		wantErr(t, s.Space(1), bytestore.ErrNoSpace)
+		return 0, io.EOF
+	})
+	wantErr(t, s.Put(t.Context(), "first", src, size), bytestore.ErrSize)
+}
+
+// TestRacingPutsSpareTheReserve: three puts that each fit when they begin, but
+// not together, write as fast as they can.
+func TestRacingPutsSpareTheReserve(t *testing.T) {
+	const puts, object, room, reserve = 3, 9 << 20, 21 << 20, 3 << 20
+	disk := vfs.NewCrash()
+	disk.Limit(room+reserve, 0)
+	s, err := localfs.Open("/objects", localfs.Options{Reserve: reserve, FS: vfs.Intercept(disk,
+		func(op *vfs.Op, do func() error) error {
+			err := do()
+			if op.Kind == vfs.KindWrite {
+				now, spaceErr := disk.Space("/objects")
+				if now.Free < reserve || spaceErr != nil {
+					t.Errorf("after a write %d bytes are free, %d reserved, %v", now.Free, reserve, spaceErr)
+				}
+			}
+			return err
+		})})
+	wantErr(t, err, nil)
+	var begun sync.WaitGroup
+	begun.Add(puts)
+	results := make(chan error, puts)
+	for range puts {
+		go func() {
+			began := sync.OnceFunc(begun.Done)
+			src := io.MultiReader(
+				readerFunc(func([]byte) (int, error) { began(); begun.Wait(); return 0, io.EOF }),
+				bytes.NewReader(make([]byte, object)),
+			)
+			err := s.Put(t.Context(), newKey(), src, object)
+			began() // if it was refused: the others must not wait for it
+			results <- err
+		}()
+	}
+	stored := int64(0)
+	for range puts {
+		if err := <-results; err == nil {
+			stored++
+		} else if !errors.Is(err, bytestore.ErrNoSpace) {
+			t.Errorf("put: %v", err)
+		}
+	}
+	if stored == puts {
+		t.Errorf("%d objects of %d bytes fitted into %d", stored, object, room)
+	}
+	wantErr(t, s.Space(room-stored*object), nil)
+	wantErr(t, s.Space(room-stored*object+1), bytestore.ErrNoSpace)
+}
+
+// TestUnknownSizeSparesTheReserve: a put of unknown size stops in time.
+func TestUnknownSizeSparesTheReserve(t *testing.T) {
+	const size, reserve = 2400 << 10, 500 << 10
+	s, disk := openWithin(t, size, reserve)
+	least := int64(size)
+	src := readerFunc(func(p []byte) (int, error) {
+		space, err := disk.Space("/objects")
+		least = min(least, space.Free)
+		return len(p), err
+	})
+	wantErr(t, s.Put(t.Context(), "endless", src, bytestore.UnknownSize), bytestore.ErrNoSpace)
+	if least < reserve || least == size {
+		t.Errorf("%d bytes were left, %d reserved", least, reserve)
+	}
+	if left := files(t, disk, "/objects"); len(left) != 0 {
+		t.Errorf("files left: %q", left)
+	}
+}
+
+// openWithin opens a store on a disk of so many bytes.
+func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfs.CrashFS) {
+	t.Helper()
+	disk := vfs.NewCrash()
+	disk.Limit(size, 0)
+	s, err := localfs.Open("/objects", localfs.Options{FS: disk, Reserve: reserve})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, disk
+}
+
+// TestDiskFills: others fill the disk while a put writes.
+func TestDiskFills(t *testing.T) {
+	s, disk := openWithin(t, 0, -1)
+	src := io.MultiReader(
+		bytes.NewReader(body[:700<<10]),
+		readerFunc(func([]byte) (int, error) { disk.Limit(800<<10, 0); return 0, io.EOF }),
+		bytes.NewReader(body),
+	)
+	err := s.Put(t.Context(), "abc", src, int64(700<<10+len(body)))
+	wantErr(t, err, bytestore.ErrNoSpace)
+	if !strings.Contains(err.Error(), "bytes wanted: 2316800; undone, 819200 bytes are free") {
+		t.Errorf("error text: %v", err)
+	}
+	if left := files(t, disk, "/objects"); len(left) != 0 {
+		t.Errorf("files left: %q", left)
+	}
+	wantErr(t, put(t, s, "def", body[:1000]), nil)
+}
+
+func TestInodes(t *testing.T) {
+	disk := vfs.NewCrash()
+	disk.Limit(0, 300) // 257 folders, and a twentieth is kept free
+	s := mustOpen(t, disk, "/objects")
+	stored := 0
+	for put(t, s, newKey(), nil) == nil {
+		stored++
+	}
+	if stored != 300-257-300/20 {
+		t.Errorf("%d objects fitted", stored)
+	}
+	wantErr(t, put(t, s, newKey(), nil), bytestore.ErrNoSpace)
+	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
+}
+
+// TestReserveByDefault fits a small file system as well as a large one.
+func TestReserveByDefault(t *testing.T) {
+	s, _ := openWithin(t, 64<<20, 0)
+	wantErr(t, s.Put(t.Context(), "abc", strings.NewReader(""), 61<<20), bytestore.ErrNoSpace)
+	wantErr(t, s.Put(t.Context(), "abc", strings.NewReader(""), 60<<20), bytestore.ErrSize)
+}
