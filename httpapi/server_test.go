@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -199,23 +198,8 @@ func TestSlowBodyIsRefused(t *testing.T) {
 		"PUT /v1/blobs/0x1/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nxx",
 		"POST /v1/multipart-uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
 	} {
-		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { closeOrFail(t, conn) })
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		if err := errors.Join(err, res.Body.Close()); err != nil {
-			t.Fatal(err)
-		}
-		wantProblem(t, res, string(body), http.StatusRequestTimeout, wire.CodeBodyTooSlow)
+		res, body := s.raw(t, request)
+		wantProblem(t, res, body, http.StatusRequestTimeout, wire.CodeBodyTooSlow)
 		if !res.Close {
 			t.Error("the connection stays open")
 		}

@@ -22,6 +22,13 @@ import (
 // ErrExpiryPast says that the expiry lies in the past.
 var ErrExpiryPast = errors.New("the expiry lies in the past")
 
+// Depositor is asked, where there is a chain, before a deposit is believed:
+// whether the payer has put amount units more aside for this channel, beyond its
+// present Deposit. (A channel that is about to be opened has a Deposit of 0.)
+// nil means yes; an error is the refusal of the request. It only looks, so that
+// a request that is repeated may ask again.
+type Depositor func(ctx context.Context, c metastore.Channel, amount int64) error
+
 // Options are the settings of a Service. Addresses are in any spelling.
 type Options struct {
 	// Now is the clock; time.Now when nil.
@@ -45,6 +52,8 @@ type Options struct {
 	// Deposit is what a channel holds when nothing else is asked for, in units
 	// of the asset.
 	Deposit int64
+	// Deposited is asked about deposits; nil: whoever asks is believed.
+	Deposited Depositor
 	// UnsettledLimit bounds what is accepted over a channel and not collected
 	// yet, in units of the asset.
 	UnsettledLimit int64
@@ -86,6 +95,9 @@ func New(meta metastore.Channels, opt Options) (*Service, error) {
 	}
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
+	}
+	if opt.Deposited == nil {
+		opt.Deposited = func(context.Context, metastore.Channel, int64) error { return nil }
 	}
 	if opt.Space == nil {
 		opt.Space = func(int64) error { return nil }
@@ -168,6 +180,11 @@ func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency)
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Channel{}, err
 	}
+	asked := c
+	asked.Deposit = 0
+	if err := s.opt.Deposited(ctx, asked, c.Deposit); err != nil {
+		return metastore.Channel{}, err
+	}
 	return s.meta.OpenChannel(ctx, c, idem)
 }
 
@@ -194,10 +211,16 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session,
 // when idem was seen before, the channel as it was first returned. idem may be
 // nil. metastore.ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmount.
 //
-// On an instance without a chain whoever asks is believed; where there is one,
-// the caller has seen the deposit on it.
+// Where there is a chain, Options.Deposited is asked first.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
 	if err := s.opt.Space(0); err != nil {
+		return metastore.Channel{}, err
+	}
+	c, err := s.meta.Channel(ctx, id)
+	if err != nil {
+		return metastore.Channel{}, err
+	}
+	if err := s.opt.Deposited(ctx, c, amount); err != nil {
 		return metastore.Channel{}, err
 	}
 	return s.meta.AddDeposit(ctx, id, amount, idem)
