@@ -1,0 +1,16 @@
+package metastore
+
+import "context"
+
+// Facts are what the instance knows of itself.
+type Facts interface {
+	// Fact gives a stored fact, or ErrNotFound.
+	Fact(ctx context.Context, name string) (string, error)
+
+	// SetFact stores a fact that is not there yet. ErrExists otherwise.
+	SetFact(ctx context.Context, name, value string) error
+
+	// Empty reports whether nothing is stored but facts: no blob, upload,
+	// session, channel or garbage.
+	Empty(ctx context.Context) (bool, error)
+}

@@ -1,0 +1,47 @@
+package metastore
+
+import (
+	"context"
+	"time"
+)
+
+// Garbage is what waits to be deleted from the byte store. A content becomes
+// garbage in the same transaction that takes the last reference to it away, and
+// is never referenced again.
+type Garbage interface {
+	// GarbageContents gives up to limit contents that have been garbage since
+	// before, by id, beginning behind after (zero: at the first).
+	GarbageContents(ctx context.Context, before time.Time, after ContentID, limit int) ([]ContentID, error)
+
+	// GarbageObjects gives the keys of the objects of each of the contents that
+	// is garbage and small (at most MaxSmallExtents extents, inline ones
+	// included): a list without entries when it has no objects. Contents that
+	// are live, unknown or not small are not in the map; what is not small is
+	// freed by Extents, DropExtents and DropContent. At most MaxContents a call.
+	GarbageObjects(ctx context.Context, contents []ContentID) (map[ContentID][]string, error)
+
+	// DropContents forgets the contents that are garbage and small, with all
+	// their extents, after all objects that GarbageObjects gave for them were
+	// deleted. The others are left as they are. At most MaxContents a call.
+	// Repeated: nil.
+	DropContents(ctx context.Context, contents []ContentID) error
+
+	// DropExtents forgets these extents (by Part and Offset) of a garbage
+	// content, after their objects were deleted. Extents of a content that is
+	// not garbage are ErrNotFound and stay. Repeated: nil.
+	DropExtents(ctx context.Context, content ContentID, extents []Position) error
+
+	// DropContent forgets a garbage content that has no extents left.
+	// ErrExists while it has some. Repeated: nil.
+	DropContent(ctx context.Context, content ContentID) error
+
+	// Unreferenced gives those of the keys that no extent has, neither of a
+	// live content nor of a garbage one. At most 1,000 keys a call.
+	Unreferenced(ctx context.Context, keys []string) ([]string, error)
+
+	// Purge ends what has run out: idle uploads are aborted; expired blobs,
+	// ended uploads, expired sessions and idempotency keys past their memory
+	// are removed. It handles at most about limit rows of each kind and returns
+	// how many it did; 0 means there is no more to do now.
+	Purge(ctx context.Context, limit int) (int, error)
+}
