@@ -15,10 +15,10 @@ import (
 	"sluice/wire"
 )
 
-// blobHeaders are the headers that describe a blob or a part of it. An error
-// reply in its place has none of them.
+// blobHeaders are the headers that describe a blob or a part of it, and what was
+// charged for it. An error reply in its place has none of them.
 var blobHeaders = []string{
-	"Accept-Ranges", "Blob-Expires", "Content-Length", "Content-Range", "Content-Security-Policy", "Content-Type",
+	"Accept-Ranges", "Blob-Expires", "Chunksets-Charged", "Chunksets-Left", "Content-Length", "Content-Range", "Content-Security-Policy", "Content-Type",
 	"ETag", "Last-Modified", "Repr-Digest",
 }
 
