@@ -2,7 +2,6 @@ package blob
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -118,44 +117,62 @@ const (
 // waits for another. Failures go to report, and the work is tried again in its
 // turn.
 func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
-	var tasks sync.WaitGroup
-	start := func(name string, due <-chan time.Time, again func(), work func(context.Context) error) {
-		tasks.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-due:
-				}
-				if err := work(ctx); err != nil && ctx.Err() == nil {
-					report(name, err)
-				}
-				again()
-			}
-		})
+	do := func(task string, work func(context.Context) error) {
+		if err := work(ctx); err != nil && ctx.Err() == nil {
+			report(task, err)
+		}
 	}
-	gathered, purge, sweep := time.NewTimer(0), time.NewTimer(purgeEvery), time.NewTimer(firstSweep)
-	defer gathered.Stop()
-	defer purge.Stop()
-	defer sweep.Stop()
-	start("free garbage", gathered.C, func() { s.gather(ctx, gathered) }, s.FreeGarbage)
-	start("purge", purge.C, func() { purge.Reset(purgeEvery) }, func(ctx context.Context) error {
-		err := errors.Join(s.Purge(ctx), s.opt.Restore())
-		s.wake()
-		return err
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		s.onGarbage(ctx, func() { do("free garbage", s.FreeGarbage) })
 	})
-	start("sweep orphans", sweep.C, func() { sweep.Reset(sweepEvery) }, func(ctx context.Context) error {
-		_, err := s.SweepOrphans(ctx)
-		return err
+	tasks.Go(func() {
+		repeat(ctx, purgeEvery, purgeEvery, func() {
+			do("purge", s.Purge)
+			do("set room aside", func(context.Context) error { return s.opt.Restore() })
+			s.wake()
+		})
+	})
+	tasks.Go(func() {
+		repeat(ctx, firstSweep, sweepEvery, func() {
+			do("sweep orphans", func(ctx context.Context) error {
+				_, err := s.SweepOrphans(ctx)
+				return err
+			})
+		})
 	})
 	tasks.Wait()
 }
 
-// gather waits for garbage, and sets the timer for a moment later.
-func (s *Service) gather(ctx context.Context, timer *time.Timer) {
-	select {
-	case <-ctx.Done():
-	case <-s.kick:
-		timer.Reset(gatherFor)
+// onGarbage works once at the start, and then a moment after each time that
+// there may be garbage.
+func (s *Service) onGarbage(ctx context.Context, work func()) {
+	for {
+		work()
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.kick:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(gatherFor):
+		}
+	}
+}
+
+// repeat works first after a while, and then after each period.
+func repeat(ctx context.Context, first, period time.Duration, work func()) {
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		work()
+		timer.Reset(period)
 	}
 }

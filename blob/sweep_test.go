@@ -3,13 +3,18 @@ package blob_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/bytestore/memory"
 	"sluice/metastore"
+	"sluice/metastore/sqlstore"
 )
 
 // orphan puts an object that nothing refers to.
@@ -166,4 +171,52 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 	if n := f.objects(t); n != 0 {
 		t.Errorf("%d objects stay behind", n)
 	}
+}
+
+// Run does all of it by itself, on a clock that the test moves.
+func TestRunWorksByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := memory.New()
+		var restored atomic.Int64
+		f := &fixture{
+			Service: blob.New(meta, bytes, blob.Options{InlineSize: -1, Restore: func() error { restored.Add(1); return nil }}),
+			meta:    meta,
+			bytes:   bytes,
+		}
+		if err := bytes.Put(ctx, bytestore.NewKey(time.Now().Add(-blob.OrphanAge)), strings.NewReader("x"), 1); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.Run(ctx, func(task string, err error) { t.Errorf("%s: %v", task, err) })
+		}()
+		f.put(t, "n", []byte("old"))
+		f.put(t, "n", []byte("new"))
+		idle := f.begin(t, "idle", 4)
+		f.part(t, idle.ID, 0, []byte("part"))
+
+		time.Sleep(time.Second)
+		if n := f.objects(t); n != 3 {
+			t.Errorf("%d objects after a second, want the blob, the part and the orphan", n)
+		}
+		time.Sleep(6 * time.Minute)
+		if n := f.objects(t); n != 2 || restored.Load() < 6 {
+			t.Errorf("%d objects after six minutes, want the blob and the part; room was set aside %d times", n, restored.Load())
+		}
+		time.Sleep(metastore.UploadIdleLimit)
+		if n := f.objects(t); n != 1 {
+			t.Errorf("%d objects after a day, want that of the blob", n)
+		}
+		stop()
+		<-done
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
