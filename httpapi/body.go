@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"sluice/wire"
 )
 
 // What can be wrong with a request's body. They arrive wrapped, and the text
@@ -29,7 +31,7 @@ var (
 )
 
 // maxJSONBody is the greatest length of a JSON body, in bytes.
-const maxJSONBody = 64 << 10
+const maxJSONBody = wire.MaxJSONBody
 
 // maxExactInteger is the greatest integer that every JSON implementation reads
 // exactly.

@@ -8,13 +8,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice/wire"
 )
 
 // maxRanges is how many ranges a Range header may name before it is excessive.
 const maxRanges = 64
 
 // chunksetSize is the number of bytes in the unit by which reads are metered.
-const chunksetSize = 10 << 20
+const chunksetSize = wire.ChunksetSize
 
 // byteRange is a run of a blob's bytes.
 type byteRange struct {
