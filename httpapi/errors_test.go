@@ -25,7 +25,7 @@ import (
 var notForClients = []string{
 	"blob.ErrForeignStore", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
-	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer",
+	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrGroupLimits",
 }
 
 func TestEverySentinelHasAStatus(t *testing.T) {

@@ -34,6 +34,7 @@ type Blob struct {
 	PartSize    int64     // size of every part of the content but the last; 0: one part, number 0
 	SHA256      []byte    // of the content; nil when not known
 	ContentType string    // as the writer gave it, or empty
+	Owner       string    // whose usage it counts towards; empty: nobody's
 	Modified    time.Time // set by the store at the commit
 	Expires     time.Time // zero: never
 }

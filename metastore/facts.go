@@ -10,7 +10,7 @@ type Facts interface {
 	// SetFact stores a fact that is not there yet. ErrExists otherwise.
 	SetFact(ctx context.Context, name, value string) error
 
-	// Empty reports whether nothing is stored but facts: no blob, upload,
-	// session, channel or garbage.
+	// Empty reports whether nothing is stored but facts and keys: no blob,
+	// upload, session, channel or garbage.
 	Empty(ctx context.Context) (bool, error)
 }

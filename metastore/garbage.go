@@ -42,6 +42,7 @@ type Garbage interface {
 	// Purge ends what has run out: idle uploads are aborted; expired blobs,
 	// ended uploads, expired sessions and idempotency keys past their memory
 	// are removed. It handles at most about limit rows of each kind and returns
-	// how many it did; 0 means there is no more to do now.
+	// how many it did; 0 means there is no more to do now. It also makes the
+	// records behind Usage few again, which counts only if the limit cut it short.
 	Purge(ctx context.Context, limit int) (int, error)
 }

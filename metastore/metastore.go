@@ -25,7 +25,7 @@ import (
 
 // Errors that a Store promises. They arrive wrapped; compare with errors.Is.
 var (
-	// ErrNotFound: no such blob, upload, session or channel (any more).
+	// ErrNotFound: no such blob, upload, session, channel or key (any more).
 	ErrNotFound = errors.New("metastore: not found")
 	// ErrExpired: the blob or session is there, but its time is over.
 	ErrExpired = errors.New("metastore: expired")
@@ -59,6 +59,8 @@ var (
 	ErrAmount = errors.New("metastore: amount too large")
 	// ErrIdempotencyReuse: the idempotency key was used for another request.
 	ErrIdempotencyReuse = errors.New("metastore: idempotency key reused")
+	// ErrGroupLimits: the group of the key has other limits than were given.
+	ErrGroupLimits = errors.New("metastore: the group has other limits")
 	// ErrNoSpace: the engine's disk is full. Nothing was stored.
 	ErrNoSpace = errors.New("metastore: no space left")
 	// ErrUnknownOutcome: the engine did not say whether the transaction was
@@ -66,6 +68,9 @@ var (
 	ErrUnknownOutcome = errors.New("metastore: outcome unknown")
 	// ErrNewer: the database was written by a newer version of the program.
 	ErrNewer = errors.New("metastore: database is newer than this program")
+	// ErrOlder: the database was written by an older version of the program, and
+	// was not to be changed.
+	ErrOlder = errors.New("metastore: database is older than this program: start the server once to bring it up to date")
 )
 
 // StaleError is ErrStalePayment with the bytes that prove what was accepted.
@@ -124,6 +129,8 @@ type Store interface {
 	Uploads
 	Sessions
 	Channels
+	Keys
+	Usage
 	Garbage
 	Facts
 }

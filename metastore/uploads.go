@@ -25,6 +25,7 @@ type Upload struct {
 	ContentType string
 	Expires     time.Time // of the blob to be; zero: never
 	CreateOnly  bool      // the commit must find no blob of that name
+	Owner       string    // whose usage its parts, and then the blob, count towards; empty: nobody's
 
 	// Set by the store.
 	State    UploadState
@@ -66,7 +67,7 @@ type Uploads interface {
 	Parts(ctx context.Context, uploadID string, after, limit int) ([]Part, error)
 
 	// CompleteUpload makes the upload's content visible as a blob of this size
-	// and CRC, provided that the upload is open and still at revision, and
+	// and CRC and of the upload's Owner, provided that the upload is open and still at revision, and
 	// records the outcome. It moves no parts: its cost does not grow with them.
 	// Repeated on a committed upload it returns the recorded outcome, whatever
 	// revision, size and crc64 are, and guard is not asked. ErrNotFound,

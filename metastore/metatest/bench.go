@@ -21,7 +21,8 @@ func Bench(b *testing.B, newHarness func(testing.TB) *Harness) {
 				measure(b, newHarness(b), callers, setUp)
 			})
 		}
-		at("commit-4KiB-inline", commitInline)
+		at("commit-4KiB-inline", func(p *bench) func(int) error { return commitInline(p, "") })
+		at("commit-4KiB-owned", func(p *bench) func(int) error { return commitInline(p, "owner") })
 		at("use-one-session", func(p *bench) func(int) error { return useSessions(p, 1) })
 		at("use-64-sessions", func(p *bench) func(int) error { return useSessions(p, 64) })
 		at("use-10000-sessions", func(p *bench) func(int) error { return useSessions(p, 10_000) })
@@ -104,17 +105,21 @@ func (b *bench) extent(part int, off, size int64) metastore.Extent {
 }
 
 func (b *bench) commit(name string, extents ...metastore.Extent) (metastore.Blob, error) {
-	blob := metastore.Blob{Account: "account", Name: name, Content: metastore.NewContentID(time.Now()), ContentType: "text/plain"}
+	return b.commitFor("", name, extents...)
+}
+
+func (b *bench) commitFor(owner, name string, extents ...metastore.Extent) (metastore.Blob, error) {
+	blob := metastore.Blob{Account: "account", Name: name, Content: metastore.NewContentID(time.Now()), ContentType: "text/plain", Owner: owner}
 	for _, e := range extents {
 		blob.Size += e.Size
 	}
 	return b.store.CommitBlob(b.ctx, blob, extents, nil)
 }
 
-func commitInline(b *bench) func(int) error {
+func commitInline(b *bench, owner string) func(int) error {
 	body := make([]byte, 4096)
 	return func(i int) error {
-		_, err := b.commit(fmt.Sprintf("folder/%08x", uint32(i)*2654435761),
+		_, err := b.commitFor(owner, fmt.Sprintf("folder/%08x", uint32(i)*2654435761),
 			metastore.Extent{Size: int64(len(body)), Blocks: []uint32{1}, Body: body})
 		return err
 	}

@@ -55,6 +55,8 @@ func factEmpty(p *probe) {
 	isEmpty(true, "nothing")
 	p.ok(p.store.SetFact(p.ctx, "fact", "value"), "set")
 	isEmpty(true, "a fact alone")
+	p.newKey("key")
+	isEmpty(true, "a fact and a key")
 	b, _ := p.put("a", "name")
 	isEmpty(false, "a blob")
 	_, _, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)

@@ -110,7 +110,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
 		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(),
-		garbageChecks(), purgeChecks(), factChecks(), modelChecks(),
+		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), factChecks(), modelChecks(),
 	} {
 		all = append(all, group...)
 	}

@@ -24,12 +24,12 @@ func modelHistory(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.play(func(t *rapid.T, round int) error {
 		h := &history{p: p, handles: handles, model: newModel(fmt.Sprint("account", round))}
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			if err := h.step(t); err != nil {
+		for range rapid.IntRange(10, 60).Draw(t, "steps") {
+			if err := errors.Join(h.step(t), h.usage()); err != nil {
 				return err
 			}
 		}
-		return h.settle()
+		return errors.Join(h.settle(), h.leave())
 	})
 }
 
@@ -154,14 +154,16 @@ func (h *history) step(t *rapid.T) error {
 	s := h.handles[rapid.IntRange(0, len(h.handles)-1).Draw(t, "handle")]
 	name := rapid.SampledFrom(modelNames).Draw(t, "name")
 	id := fmt.Sprint(h.model.account, "-", rapid.IntRange(0, 2).Draw(t, "id"))
+	owner := rapid.SampledFrom(h.owners()).Draw(t, "owner")
 	ctx := h.p.ctx
+	// Those that come first are drawn more often.
 	switch verb := rapid.SampledFrom([]string{
-		"commit", "commit", "create", "delete", "get", "list", "begin", "part", "part", "part", "complete", "abort",
-		"session", "use", "use", "use once", "advance",
+		"begin", "part", "complete", "commit", "advance", "part", "purge", "churn", "abort", "delete", "create",
+		"commit", "get", "list", "session", "use", "use", "use once", "reopen",
 	}).Draw(t, "verb"); verb {
 	case "commit", "create":
 		expiring := rapid.IntRange(0, 3).Draw(t, "expiring") == 0
-		return h.commit(ctx, s, name, verb == "create", expiring)
+		return h.commit(ctx, s, name, owner, verb == "create", expiring)
 	case "delete":
 		return h.remove(ctx, s, name)
 	case "get":
@@ -171,11 +173,11 @@ func (h *history) step(t *rapid.T) error {
 		delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
 		return h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit})
 	case "begin":
-		return h.begin(ctx, s, id, name)
+		return h.begin(ctx, s, id, name, owner)
 	case "part":
 		return h.part(ctx, s, id, rapid.IntRange(0, 2).Draw(t, "part"))
 	case "complete":
-		return h.complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 0)
+		return h.complete(ctx, s, id, rapid.IntRange(0, 4).Draw(t, "stale") == 4, rapid.Bool().Draw(t, "create only"))
 	case "abort":
 		return h.abort(ctx, s, id)
 	case "session":
@@ -184,20 +186,26 @@ func (h *history) step(t *rapid.T) error {
 		return h.use(ctx, s, id, "")
 	case "use once":
 		return h.use(ctx, s, id, rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key"))
+	case "churn":
+		return h.churn(ctx, s, owner)
+	case "purge":
+		return h.purge(ctx, s, rapid.SampledFrom([]int{2, 10, 100}).Draw(t, "limit"))
+	case "reopen":
+		return h.reopen()
 	default:
 		h.p.clock.Advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "time"))
 		return nil
 	}
 }
 
-func (h *history) commit(ctx context.Context, s metastore.Store, name string, create, expiring bool) error {
+func (h *history) commit(ctx context.Context, s metastore.Store, name, owner string, create, expiring bool) error {
 	m, now := h.model, h.p.clock.Now()
-	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.content(), Size: 4, CRC64: uint64(h.made)}
+	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner}
 	h.made++
 	if expiring {
 		b.Expires = now.Add(time.Hour)
 	}
-	extents := []metastore.Extent{h.p.extent(0, 0, 3), h.p.inline(0, 3, []byte("x"))}
+	extents := []metastore.Extent{h.p.extent(0, 0, b.Size-1), h.p.inline(0, b.Size-1, []byte("x"))}
 	var guard metastore.Guard
 	var wantErr error
 	if create {
@@ -271,12 +279,12 @@ func (h *history) list(ctx context.Context, s metastore.Store, q metastore.ListQ
 	}
 }
 
-func (h *history) begin(ctx context.Context, s metastore.Store, id, name string) error {
+func (h *history) begin(ctx context.Context, s metastore.Store, id, name, owner string) error {
 	if _, ok := h.model.uploads[id]; ok {
 		return nil
 	}
 	now := h.p.clock.Now()
-	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.content(), PartSize: 10}
+	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.content(), PartSize: 10, Owner: owner}
 	got, err := s.BeginUpload(ctx, u)
 	u.State, u.Created, u.Touched, u.Revision = metastore.UploadOpen, now, now, got.Revision
 	h.model.uploads[id] = &modelUpload{Upload: u, parts: map[int]metastore.Extent{}}
@@ -320,7 +328,7 @@ func (h *history) part(ctx context.Context, s metastore.Store, id string, index 
 	return differ("upload", got, u.Upload, err, nil)
 }
 
-func (h *history) complete(ctx context.Context, s metastore.Store, id string, stale bool) error {
+func (h *history) complete(ctx context.Context, s metastore.Store, id string, stale, create bool) error {
 	u, wantErr := h.upload(id)
 	if wantErr != nil {
 		_, err := s.CompleteUpload(ctx, id, 0, 0, 0, nil)
@@ -330,7 +338,11 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	if stale {
 		revision--
 	}
-	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, createOnly)
+	var guard metastore.Guard
+	if create {
+		guard = createOnly
+	}
+	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, guard)
 	switch {
 	case u.State == metastore.UploadCommitted:
 		return differ("complete repeated", got, u.Upload, err, nil)
@@ -339,12 +351,12 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	case stale:
 		return differ("complete", nil, nil, err, metastore.ErrRevision)
 	}
-	if wantErr := createOnly(h.model.current(u.Name, now)); wantErr != nil {
+	if wantErr := createOnly(h.model.current(u.Name, now)); create && wantErr != nil {
 		return differ("complete", nil, nil, err, wantErr)
 	}
 	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, u.Bytes, 5
 	h.model.replace(metastore.Blob{
-		Account: u.Account, Name: u.Name, Content: u.Content, Size: u.Bytes, CRC64: 5, PartSize: u.PartSize, Modified: now,
+		Account: u.Account, Name: u.Name, Content: u.Content, Size: u.Bytes, CRC64: 5, PartSize: u.PartSize, Owner: u.Owner, Modified: now,
 	})
 	var extents []metastore.Extent
 	for i := range 3 {
@@ -441,6 +453,7 @@ func (h *history) settle() error {
 	if len(m.garbage) > 0 || !slices.Equal(moved, m.moved) {
 		return fmt.Errorf("not garbage: %v; replaced extents that are garbage: %v, want %v", m.garbage, moved, m.moved)
 	}
+	m.moved = nil
 	for name := range m.blobs { // the garbage took nothing along that is live
 		if err := h.get(ctx, s, name); err != nil {
 			return err

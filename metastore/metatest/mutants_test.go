@@ -3,6 +3,7 @@ package metatest_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -14,7 +15,14 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has rapid neither shorten nor keep the histories that show a broken
+// store to be broken: kept ones would be played on the others.
+func TestMain(m *testing.M) {
+	if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "1ms")); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // harness gives a harness over SQLite whose handles are broken by breakIt.
 func harness(tb testing.TB, breakIt func(h metatest.Handle, path string) metatest.Handle) *metatest.Harness {

@@ -28,12 +28,13 @@ func splitName(s string) name {
 }
 
 // blobColumns are scanned by blobFields.
-const blobColumns = `content, size, crc64, part_size, sha256, content_type, modified, expires`
+const blobColumns = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner`
 
 func blobFields(b *metastore.Blob) args {
 	return args{
 		(*contentID)(&b.Content), (*integer)(&b.Size), (*crc)(&b.CRC64), (*integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*instant)(&b.Modified), (*instant)(&b.Expires),
+		(*optionalText)(&b.Owner),
 	}
 }
 
@@ -88,7 +89,11 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 			return err
 		}
 		b.Modified = t.now
-		if err := t.replaceBlob(b, guard, false); err != nil {
+		old, err := t.replaceBlob(b, guard, false)
+		if err != nil {
+			return err
+		}
+		if err := t.count(delta{owner: b.Owner, bytes: b.Size}, delta{owner: old.Owner, bytes: -old.Size}); err != nil {
 			return err
 		}
 		return t.addExtents(b.Content, extents)
@@ -100,35 +105,35 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 }
 
 // replaceBlob writes b's row in place of the one of that name, whose content
-// becomes garbage.
-func (t *tx) replaceBlob(b metastore.Blob, guard metastore.Guard, createOnly bool) error {
+// becomes garbage, and gives that one: no size and no owner when there was none.
+func (t *tx) replaceBlob(b metastore.Blob, guard metastore.Guard, createOnly bool) (metastore.Blob, error) {
 	if expired(b.Expires, t.now) {
-		return fmt.Errorf("blob to be committed: %w", metastore.ErrExpired)
+		return metastore.Blob{}, fmt.Errorf("blob to be committed: %w", metastore.ErrExpired)
 	}
 	old, found, err := t.blob(b.Account, b.Name)
 	if err != nil {
-		return err
+		return metastore.Blob{}, err
 	}
 	live := found && !expired(old.Expires, t.now)
 	if err := ask(guard, old, live); err != nil {
-		return err
+		return metastore.Blob{}, err
 	}
 	if createOnly && live {
-		return fmt.Errorf("blob: %w", metastore.ErrExists)
+		return metastore.Blob{}, fmt.Errorf("blob: %w", metastore.ErrExists)
 	}
 	n := splitName(b.Name)
 	_, err = t.exec(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET content = excluded.content,
 			size = excluded.size, crc64 = excluded.crc64, part_size = excluded.part_size,
 			sha256 = excluded.sha256, content_type = excluded.content_type,
-			modified = excluded.modified, expires = excluded.expires`,
+			modified = excluded.modified, expires = excluded.expires, owner = excluded.owner`,
 		[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
-		bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires))
+		bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner))
 	if err != nil || !found {
-		return err
+		return old, err
 	}
-	return t.addGarbage(old.Content)
+	return old, t.addGarbage(old.Content)
 }
 
 // ask puts the question to a guard.
@@ -151,6 +156,9 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard meta
 			return err
 		}
 		if err := ask(guard, old, found && !expired(old.Expires, t.now)); err != nil || !found {
+			return err
+		}
+		if err := t.count(delta{owner: old.Owner, bytes: -old.Size}); err != nil {
 			return err
 		}
 		return t.removeBlob(account, splitName(name), old.Content)

@@ -41,6 +41,7 @@ func runChild(job, path string) error {
 // for each goroutine that pays.
 const (
 	crashSession   = "session"
+	crashOwner     = "owner"
 	crashChunksets = 1 << 40
 	crashWriters   = 20
 )
@@ -103,7 +104,7 @@ func writeOne(ctx context.Context, s *Store, name string, kind int) error {
 		_, err = fmt.Println("pay", kind, c)
 		return err
 	case 2:
-		u, err := s.BeginUpload(ctx, metastore.Upload{ID: name, Account: "a", Name: name, Content: metastore.NewContentID(time.Now())})
+		u, err := s.BeginUpload(ctx, metastore.Upload{ID: name, Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Owner: crashOwner})
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func writeOne(ctx context.Context, s *Store, name string, kind int) error {
 			return err
 		}
 	default:
-		b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3}
+		b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3, Owner: crashOwner}
 		if _, err := s.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Body: []byte("abc")}}, nil); err != nil {
 			return err
 		}
@@ -262,6 +263,12 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 			t.Fatalf("%s: %d is accepted at sequence %d, %d acknowledged", c.ID, c.Accepted, c.Sequence, least)
 		}
 		told.paid[c.ID] = c.Accepted
+	}
+	if _, err := s.Purge(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	if used := usageIsExact(t, s, crashOwner); used.Bytes < 3*int64(len(told.names)) {
+		t.Fatalf("%d blobs of 3 bytes take up %d", len(told.names), used.Bytes)
 	}
 	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
 		t.Fatalf("the audit found %q, %v", found, err)

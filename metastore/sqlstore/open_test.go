@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -176,5 +177,98 @@ func TestClosed(t *testing.T) {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v, want ErrClosed", err)
 		}
+	}
+}
+
+// olderDatabase makes a database of an older schema, with a blob and an upload.
+func olderDatabase(t *testing.T) string {
+	t.Helper()
+	path := databasePath(t)
+	c, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	list, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.run("PRAGMA journal_mode=WAL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrateTo(c, list[:2]); err != nil {
+		t.Fatal(err)
+	}
+	err = c.script(`
+		INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
+			VALUES (x'61', x'62', x'', x'', x'00112233445566778899aabbccddeeff', 100, 1, 0, x'', 1);
+		INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64)
+			VALUES (x'75', x'61', x'63', x'10112233445566778899aabbccddeeff', 10, x'', 0, 0, 0, 0, 1, 1, 0, 0);`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestOpenExisting opens databases that must not be made or changed.
+func TestOpenExisting(t *testing.T) {
+	existing := Options{Existing: true}
+	missing := filepath.Join(t.TempDir(), "meta.db")
+	if s, err := OpenSQLite(missing, existing); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a database that is missing: %v, %v", s, err)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a database was made: %v", err)
+	}
+	older := olderDatabase(t)
+	empty := databasePath(t)
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{older, empty} {
+		if s, err := OpenSQLite(path, existing); !errors.Is(err, metastore.ErrOlder) {
+			t.Fatalf("an older database: %v, %v", s, err)
+		}
+	}
+	c, err := openSQLiteConn(older, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	var version integer
+	if err := c.row(`SELECT MAX(version) FROM schema_version`, &version); err != nil || version != 2 {
+		t.Fatalf("the older database has version %d, %v", version, err)
+	}
+
+	running := openAt(t, older, Options{}) // a server that was started meanwhile
+	s, err := OpenSQLite(older, existing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := running.KeysVersion(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CreateKey(t.Context(), metastore.Key{ID: "key", Group: "group"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := running.KeysVersion(t.Context()); err != nil || after == before {
+		t.Fatalf("the version went from %d to %d, %v", before, after, err)
+	}
+	if _, err := running.Key(t.Context(), "key"); err != nil {
+		t.Fatal(err)
+	}
+	err = running.write(t.Context(), func(tx *tx) error {
+		_, err := tx.exec(`INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := OpenSQLite(older, existing); !errors.Is(err, metastore.ErrNewer) {
+		t.Fatalf("a newer database: %v, %v", s, err)
 	}
 }

@@ -8,8 +8,12 @@ import (
 
 // Purge implements metastore.Garbage.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	crowded, err := s.crowdedOwners(ctx, limit)
+	if err != nil {
+		return 0, err
+	}
 	var total int
-	err := s.write(ctx, func(t *tx) error {
+	err = s.write(ctx, func(t *tx) error {
 		total = 0
 		for _, purge := range []func(*tx, int) (int, error){
 			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeSessions, (*tx).purgeIdempotency,
@@ -20,7 +24,9 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 			}
 			total += n
 		}
-		return nil
+		n, err := t.compactUsage(crowded, limit)
+		total += n
+		return err
 	})
 	if err != nil {
 		return 0, err
@@ -33,11 +39,14 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	type idle struct {
 		id      []byte
 		content metastore.ContentID
+		owner   string
+		bytes   int64
 	}
 	var list []idle
 	var u idle
-	err := t.each(`SELECT id, content FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
-		args{t.now.Add(-metastore.UploadIdleLimit).UnixMicro(), int64(limit)}, args{&u.id, (*contentID)(&u.content)},
+	err := t.each(`SELECT id, content, owner, bytes FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
+		args{t.now.Add(-metastore.UploadIdleLimit).UnixMicro(), int64(limit)},
+		args{&u.id, (*contentID)(&u.content), (*optionalText)(&u.owner), (*integer)(&u.bytes)},
 		func() (bool, error) {
 			list = append(list, u)
 			return true, nil
@@ -45,12 +54,14 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	deltas := make([]delta, 0, len(list))
 	for _, u := range list {
 		if err := t.abort(u.id, u.content); err != nil {
 			return 0, err
 		}
+		deltas = append(deltas, delta{owner: u.owner, bytes: -u.bytes, uploads: -1})
 	}
-	return len(list), nil
+	return len(list), t.count(deltas...)
 }
 
 // purgeEndedUploads forgets ended uploads, their part rows first: an upload
@@ -96,13 +107,15 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 		account string
 		name    name
 		content metastore.ContentID
+		owner   string
+		size    int64
 	}
 	var list []row
 	var r row
-	err := t.each(`SELECT account, name_head, name_hash, content FROM blobs
+	err := t.each(`SELECT account, name_head, name_hash, content, owner, size FROM blobs
 		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
 		args{t.now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
-		args{&r.account, &r.name.head, &r.name.hash, (*contentID)(&r.content)},
+		args{&r.account, &r.name.head, &r.name.hash, (*contentID)(&r.content), (*optionalText)(&r.owner), (*integer)(&r.size)},
 		func() (bool, error) {
 			list = append(list, r)
 			return true, nil
@@ -110,14 +123,16 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	deltas := make([]delta, 0, len(list))
 	for _, r := range list {
 		// A driver may give empty bytes as nil, which would be NULL.
 		n := name{head: append([]byte{}, r.name.head...), hash: append([]byte{}, r.name.hash...)}
 		if err := t.removeBlob(r.account, n, r.content); err != nil {
 			return 0, err
 		}
+		deltas = append(deltas, delta{owner: r.owner, bytes: -r.size})
 	}
-	return len(list), nil
+	return len(list), t.count(deltas...)
 }
 
 // purgeSessions forgets the sessions whose time of memory is over.

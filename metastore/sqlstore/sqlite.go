@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -12,6 +13,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"sluice/metastore"
 )
 
 const (
@@ -28,7 +31,8 @@ const (
 
 // OpenSQLite opens the database at path, creates it when there is none, and
 // brings its schema up to date. metastore.ErrNewer when a newer program wrote
-// it. The folder must exist.
+// it. The folder must exist. With opt.Existing the database must be there
+// (fs.ErrNotExist) and be up to date (metastore.ErrOlder).
 //
 // Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
 // synchronous=FULL; both are read back, and the store does not open without
@@ -57,6 +61,13 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	if err != nil {
 		return nil, err
 	}
+	prepare := migrateSQLite
+	if opt.Existing {
+		prepare = checkVersion
+		if _, err := os.Stat(path); err != nil { // SQLite would make a database
+			return nil, err
+		}
+	}
 	var opened []*conn
 	defer func() {
 		for _, c := range opened {
@@ -76,7 +87,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrateSQLite(write); err != nil {
+	if err := prepare(write); err != nil {
 		return nil, err
 	}
 	if err := checkDurable(write); err != nil {
@@ -158,6 +169,30 @@ func migrateSQLite(c *conn) error {
 		return errors.Join(err, c.run("ROLLBACK"))
 	}
 	return c.run("COMMIT")
+}
+
+// checkVersion refuses a schema that is not this program's, and changes nothing.
+func checkVersion(c *conn) error {
+	list, err := migrations()
+	if err != nil {
+		return err
+	}
+	var have, tables integer
+	if err := c.row(`SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`, &tables); err != nil {
+		return err
+	}
+	if tables > 0 {
+		if err := c.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, &have); err != nil {
+			return err
+		}
+	}
+	switch {
+	case int(have) < len(list):
+		return fmt.Errorf("schema version %d, wanted %d: %w", have, len(list), metastore.ErrOlder)
+	case int(have) > len(list):
+		return fmt.Errorf("schema version %d, known up to %d: %w", have, len(list), metastore.ErrNewer)
+	}
+	return nil
 }
 
 // checkDurable reads the settings back on which every acknowledgement rests.

@@ -18,7 +18,10 @@
 //   - an accepted payment has one sale (a unique index), written with it, and
 //     what it does not sell is the channel's credit;
 //   - what is accepted and not settled stands in the channel's one settlement,
-//     be it expired or not, until it is collected or a newer one replaces it.
+//     be it expired or not, until it is collected or a newer one replaces it;
+//   - the rows of usage of an owner add up to the sizes of his blobs and of the
+//     parts of his open uploads, and to the number of these: who changes one
+//     adds a row in the same transaction.
 package sqlstore
 
 import (
@@ -45,6 +48,9 @@ type Options struct {
 	// Readers is the number of connections for reads; 0 means 4 to 8, by the
 	// number of processors.
 	Readers int
+	// Existing opens a database without making one or changing its schema: it
+	// may belong to a program that runs.
+	Existing bool
 }
 
 // Store is a metastore.Store over an SQL engine. Its methods may be called at

@@ -22,7 +22,7 @@ var uploadStates = [...]metastore.UploadState{
 
 // uploadColumns are scanned by uploadRow.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
-	bytes, revision, created, touched, ended, size, crc64, modified`
+	bytes, revision, created, touched, ended, size, crc64, modified, owner`
 
 // uploadRow is an upload as its row is scanned.
 type uploadRow struct {
@@ -36,7 +36,7 @@ func (r *uploadRow) fields() args {
 		&u.ID, &u.Account, &u.Name, (*contentID)(&u.Content), (*integer)(&u.PartSize), &u.ContentType,
 		(*instant)(&u.Expires), &r.createOnly, &r.state, (*integer)(&u.Bytes), (*integer)(&u.Revision),
 		(*instant)(&u.Created), (*instant)(&u.Touched), (*instant)(&u.Ended),
-		(*integer)(&u.Size), (*crc)(&u.CRC64), (*instant)(&u.Modified),
+		(*integer)(&u.Size), (*crc)(&u.CRC64), (*instant)(&u.Modified), (*optionalText)(&u.Owner),
 	}
 }
 
@@ -52,7 +52,7 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 	err := s.write(ctx, func(t *tx) error {
 		u = metastore.Upload{
 			ID: u.ID, Account: u.Account, Name: u.Name, Content: u.Content, PartSize: u.PartSize,
-			ContentType: u.ContentType, Expires: truncate(u.Expires), CreateOnly: u.CreateOnly,
+			ContentType: u.ContentType, Expires: truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner,
 			State: metastore.UploadOpen, Created: t.now, Touched: t.now,
 		}
 		createOnly := int64(0)
@@ -60,14 +60,17 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 			createOnly = 1
 		}
 		n, err := t.exec(`INSERT INTO uploads (`+uploadColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12)
 			ON CONFLICT (id) DO NOTHING`,
 			[]byte(u.ID), []byte(u.Account), []byte(u.Name), u.Content[:], u.PartSize, []byte(u.ContentType),
-			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now))
+			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now), ownerColumn(u.Owner))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("upload: %w", metastore.ErrExists)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return t.count(delta{owner: u.Owner, uploads: 1})
 	})
 	if err != nil {
 		return metastore.Upload{}, err
@@ -143,6 +146,9 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	if err != nil {
 		return err
 	}
+	if err := t.count(delta{owner: u.Owner, bytes: p.Size - old}); err != nil {
+		return err
+	}
 	return t.addExtents(u.Content, extents)
 }
 
@@ -197,10 +203,16 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		}
 		u.State, u.Ended, u.Modified = metastore.UploadCommitted, t.now, t.now
 		u.Size, u.CRC64 = size, crc64
-		err = t.replaceBlob(metastore.Blob{
+		old, err := t.replaceBlob(metastore.Blob{
 			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
-			PartSize: u.PartSize, ContentType: u.ContentType, Modified: t.now, Expires: u.Expires,
+			PartSize: u.PartSize, ContentType: u.ContentType, Owner: u.Owner,
+			Modified: t.now, Expires: u.Expires,
 		}, guard, u.CreateOnly)
+		if err != nil {
+			return err
+		}
+		// The parts were counted as they came.
+		err = t.count(delta{owner: u.Owner, bytes: size - u.Bytes, uploads: -1}, delta{owner: old.Owner, bytes: -old.Size})
 		if err != nil {
 			return err
 		}
@@ -228,6 +240,9 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 			return nil
 		case metastore.UploadCommitted:
 			return metastore.ErrCommitted
+		}
+		if err := t.count(delta{owner: u.Owner, bytes: -u.Bytes, uploads: -1}); err != nil {
+			return err
 		}
 		return t.abort([]byte(id), u.Content)
 	})

@@ -1,0 +1,80 @@
+package metastore
+
+import (
+	"context"
+	"time"
+)
+
+// Key is an API key. The secret itself is never stored. ID, Label, Scopes,
+// Accounts and Group are stored as bytes.
+type Key struct {
+	ID       string    // made by the caller; not a secret, not empty
+	Hash     [32]byte  // SHA-256 of the secret
+	Label    string    // what its maker calls it; may be empty
+	Scopes   []string  // what it may do; their meaning is the caller's
+	Accounts []string  // the accounts for which it may do so; nil: all; without entries: none
+	Group    string    // the keys that share limits; the owner of what they store; not empty
+	Limits   Limits    // of the group
+	Created  time.Time // set by the store
+	Expires  time.Time // zero: never
+	Revoked  time.Time // set by the store; zero: not revoked
+}
+
+// Limits are what the keys of a group, or an address, may use together: of
+// StoredBytes and OpenUploads in all, of the others on each node. 0: what the
+// service has for a default; Unlimited: any amount.
+type Limits struct {
+	RequestsPerSecond  int64
+	BytesInPerSecond   int64 // of bodies of requests
+	BytesOutPerSecond  int64 // of bodies of replies
+	ConcurrentRequests int64
+	StoredBytes        int64 // of blobs and of the parts of open uploads
+	OpenUploads        int64
+}
+
+// Unlimited is the limit that nothing reaches.
+const Unlimited = -1
+
+// Keys are the API keys. A key stays for ever, also when it has expired or was
+// revoked: what it did can be told from what it was.
+type Keys interface {
+	// CreateKey stores a fresh key and returns it as stored; k.Revoked is
+	// ignored. The first key of a group gives the group its limits, for good; for
+	// a further one k.Limits must be zero or the same (ErrGroupLimits), and those
+	// of the group are returned. ErrExists when the id is taken.
+	CreateKey(ctx context.Context, k Key) (Key, error)
+
+	// Key gives a key, expired or revoked ones too. ErrNotFound.
+	Key(ctx context.Context, id string) (Key, error)
+
+	// ListKeys gives up to limit keys by id, in byte order, beginning behind
+	// after (empty: at the first); expired and revoked ones too.
+	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
+
+	// RevokeKey ends a key for good and returns it. Repeated, it changes
+	// nothing: Revoked stays the first time. ErrNotFound.
+	RevokeKey(ctx context.Context, id string) (Key, error)
+
+	// KeysVersion gives a number that is another one after every CreateKey and
+	// RevokeKey that changed something, over whatever handle and in whatever
+	// process. Keys that were read after a call gave a number are up to date at
+	// each later call that gives the same one.
+	KeysVersion(ctx context.Context) (int64, error)
+}
+
+// Used is what an owner takes up.
+type Used struct {
+	Bytes   int64 // of his blobs, also expired ones until they are purged, and of the parts of his open uploads
+	Uploads int64 // open ones
+}
+
+// Usage counts what each owner takes up. A blob or upload belongs to the Owner
+// that it was written with; its bytes are given back to that one when it is
+// replaced, deleted, aborted or purged, whoever does it. Garbage is nobody's.
+// Every verb that writes or removes a blob, an upload or a part counts the
+// difference in its own transaction, so that the sum is exact; no two writers of
+// one owner wait for each other.
+type Usage interface {
+	// Usage gives what an owner takes up: of an unknown one, nothing.
+	Usage(ctx context.Context, owner string) (Used, error)
+}

@@ -1,0 +1,304 @@
+package metatest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/metastore"
+)
+
+func keyChecks() []Check {
+	return []Check{
+		check("keys/create", keyCreate),
+		check("keys/accounts", keyAccounts),
+		check("keys/groups", keyGroups),
+		check("keys/list", keyList),
+		check("keys/revoke", keyRevoke),
+		check("keys/stay", keysStay),
+		check("keys/version", keyVersion),
+		check("keys/racing-creators", keyRacingCreators),
+		check("keys/racing-revokes", keyRacingRevokes),
+	}
+}
+
+var someLimits = metastore.Limits{
+	RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 1<<63 - 1, ConcurrentRequests: metastore.Unlimited,
+	StoredBytes: 5, OpenUploads: 6,
+}
+
+// newKey creates a key of a group of its own.
+func (p *probe) newKey(id string) metastore.Key {
+	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "group of " + id})
+	p.ok(err, "create key %q", id)
+	return k
+}
+
+func (p *probe) getKey(id string) metastore.Key {
+	k, err := p.store.Key(p.ctx, id)
+	p.ok(err, "key %q", id)
+	return k
+}
+
+func keyCreate(p *probe) {
+	want := metastore.Key{
+		ID: "key\x00\xff", Label: "label\x00\xfe ä", Scopes: []string{"write", "read"}, Accounts: []string{"0x1", "\xff\x00", ""},
+		Group: "group\x00\xff", Limits: someLimits, Expires: p.clock.Now().Add(time.Hour + time.Nanosecond),
+	}
+	for i := range want.Hash {
+		want.Hash[i] = byte(255 - i)
+	}
+	given := want
+	given.Revoked = p.clock.Now() // ignored
+	got, err := p.store.CreateKey(p.ctx, given)
+	p.ok(err, "create")
+	want.Created, want.Expires = p.clock.Now(), p.clock.Now().Add(time.Hour)
+	p.equal(got, want, "key as created")
+	plain := p.newKey("plain")
+	p.equal(plain, metastore.Key{ID: "plain", Group: "group of plain", Created: p.clock.Now()}, "key with nothing but an id and a group")
+	p.clock.Advance(time.Minute)
+	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: want.ID, Group: "another"})
+	p.is(err, metastore.ErrExists, "second key of an id")
+	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: "later", Group: "another", Limits: someLimits})
+	p.ok(err, "key of the group of one that was refused")
+	for _, k := range []metastore.Key{{ID: "id"}, {Group: "group"}} {
+		_, err = p.store.CreateKey(p.ctx, k)
+		p.must(err != nil, "key %+v was created", k)
+	}
+	p.reopen()
+	p.equal(p.getKey(want.ID), want, "key")
+	p.equal(p.getKey("plain"), plain, "key with nothing but an id and a group")
+	for _, id := range []string{"", "id", "key", "key\x00"} {
+		_, err = p.store.Key(p.ctx, id)
+		p.is(err, metastore.ErrNotFound, "key %q", id)
+	}
+}
+
+// keyAccounts tells a key for all accounts from one for none.
+func keyAccounts(p *probe) {
+	for i, list := range [][]string{nil, {}, {""}, {"a"}} {
+		id := fmt.Sprint(i)
+		_, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "g", Accounts: list, Scopes: list})
+		p.ok(err, "create")
+		k := p.getKey(id)
+		p.must((k.Accounts == nil) == (list == nil), "accounts %#v came back as %#v", list, k.Accounts)
+		p.equal(k.Accounts, list, "accounts")
+		p.equal(k.Scopes, list, "scopes")
+	}
+}
+
+func keyGroups(p *probe) {
+	create := func(id, group string, limits metastore.Limits) (metastore.Key, error) {
+		return p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: group, Limits: limits})
+	}
+	first, err := create("first", "group", someLimits)
+	p.ok(err, "first key")
+	for id, limits := range map[string]metastore.Limits{"silent": {}, "same": someLimits} {
+		k, err := create(id, "group", limits)
+		p.ok(err, "further key")
+		p.equal(k.Limits, someLimits, "limits of a further key")
+	}
+	before := p.version(p.store)
+	other := someLimits
+	other.OpenUploads++
+	_, err = create("other", "group", other)
+	p.is(err, metastore.ErrGroupLimits, "key with other limits than its group")
+	_, err = p.store.Key(p.ctx, "other")
+	p.is(err, metastore.ErrNotFound, "key that was refused")
+	p.must(p.version(p.store) == before, "the version changed by a refusal")
+	k, err := create("other", "group2", other)
+	p.ok(err, "key of another group")
+	p.equal(k.Limits, other, "limits of another group")
+
+	_, err = create("default", "group3", metastore.Limits{})
+	p.ok(err, "key of a group without limits")
+	_, err = create("late", "group3", someLimits)
+	p.is(err, metastore.ErrGroupLimits, "limits for a group that has none")
+
+	_, err = p.store.RevokeKey(p.ctx, "first")
+	p.ok(err, "revoke")
+	p.reopen()
+	for _, id := range []string{"first", "silent", "same"} {
+		p.equal(p.getKey(id).Limits, first.Limits, "limits of %s", id)
+	}
+	_, err = create("fourth", "group", other)
+	p.is(err, metastore.ErrGroupLimits, "other limits after the first key was revoked")
+}
+
+func keyList(p *probe) {
+	list, err := p.store.ListKeys(p.ctx, "", 10)
+	p.ok(err, "list")
+	p.must(len(list) == 0, "%d keys before there was one", len(list))
+	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
+	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
+		_, err := p.store.CreateKey(p.ctx, metastore.Key{
+			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Accounts: []string{"a"}[:i%2],
+			Expires: p.clock.Now().Add(time.Duration(i) * time.Hour),
+		})
+		p.ok(err, "create")
+	}
+	_, err = p.store.RevokeKey(p.ctx, "a")
+	p.ok(err, "revoke")
+	p.clock.Advance(5 * time.Hour)
+	for limit := 1; limit <= len(ids)+1; limit++ {
+		var got []string
+		for after := ""; ; {
+			page, err := p.store.ListKeys(p.ctx, after, limit)
+			p.ok(err, "list")
+			p.must(len(page) <= limit, "%d keys on a page of %d", len(page), limit)
+			for _, k := range page {
+				p.equal(k, p.getKey(k.ID), "listed key")
+				got = append(got, k.ID)
+			}
+			if len(page) < limit {
+				break
+			}
+			after = got[len(got)-1]
+		}
+		p.equal(got, ids, "keys by pages of %d", limit)
+	}
+	list, err = p.store.ListKeys(p.ctx, "aa", 2)
+	p.ok(err, "list behind an id that is not there")
+	p.must(len(list) == 2 && list[0].ID == "ab" && list[1].ID == "b", "listed behind aa: %+v", list)
+}
+
+func keyRevoke(p *probe) {
+	want, other := p.newKey("key"), p.newKey("other")
+	p.clock.Advance(time.Minute)
+	want.Revoked = p.clock.Now()
+	for range 2 {
+		got, err := p.store.RevokeKey(p.ctx, "key")
+		p.ok(err, "revoke")
+		p.equal(got, want, "revoked key")
+		p.clock.Advance(time.Hour)
+	}
+	_, err := p.store.RevokeKey(p.ctx, "none")
+	p.is(err, metastore.ErrNotFound, "revoke of an unknown key")
+	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: "key", Group: want.Group})
+	p.is(err, metastore.ErrExists, "key with the id of a revoked one")
+	p.reopen()
+	p.equal(p.getKey("key"), want, "revoked key")
+	p.equal(p.getKey("other"), other, "key that was not revoked")
+}
+
+// keysStay lets the time of keys run out: they are there all the same.
+func keysStay(p *probe) {
+	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.clock.Now().Add(time.Minute)})
+	p.ok(err, "create")
+	past, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "past", Group: "g", Expires: p.clock.Now().Add(-time.Minute)})
+	p.ok(err, "create")
+	p.newKey("revoked")
+	revoked, err := p.store.RevokeKey(p.ctx, "revoked")
+	p.ok(err, "revoke")
+	p.clock.Advance(10 * metastore.SessionMemory)
+	p.purge()
+	for _, want := range []metastore.Key{k, past, revoked} {
+		p.equal(p.getKey(want.ID), want, "key after its time")
+	}
+	list, err := p.store.ListKeys(p.ctx, "", 10)
+	p.ok(err, "list")
+	p.must(len(list) == 3, "%d keys after their time", len(list))
+	k.Revoked = p.clock.Now()
+	got, err := p.store.RevokeKey(p.ctx, k.ID)
+	p.ok(err, "revoke of an expired key")
+	p.equal(got, k, "expired key, revoked")
+}
+
+func (p *probe) version(s metastore.Store) int64 {
+	v, err := s.KeysVersion(p.ctx)
+	p.ok(err, "version of the keys")
+	return v
+}
+
+// keyVersion changes keys over one handle and looks over others, one of which
+// has seen nothing yet.
+func keyVersion(p *probe) {
+	looking, last := p.open(), int64(0)
+	changed := func(want bool, what string) {
+		for _, s := range []metastore.Store{looking, p.store, p.open()} {
+			v := p.version(s)
+			p.must((v != last) == want, "the version went from %d to %d by %s", last, v, what)
+		}
+		last = p.version(looking)
+	}
+	last = p.version(looking)
+	changed(false, "nothing")
+	for i := range 3 {
+		p.newKey(fmt.Sprint("key", i))
+		changed(true, "a new key")
+	}
+	for i := range 3 {
+		_, err := p.store.RevokeKey(p.ctx, fmt.Sprint("key", i))
+		p.ok(err, "revoke")
+		changed(true, "a revoke")
+	}
+	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "more", Group: "group of key1"})
+	p.ok(err, "create")
+	changed(true, "a new key of a group")
+	_, err = looking.RevokeKey(p.ctx, k.ID)
+	p.ok(err, "revoke")
+	changed(true, "a revoke over the handle that looks")
+	p.reopen()
+	looking = p.open()
+	p.newKey("after")
+	changed(true, "a new key after all was closed")
+}
+
+// keyRacingCreators lets many create one key, and many give a group its limits.
+func keyRacingCreators(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 10 {
+		id, group := fmt.Sprint("key", round), fmt.Sprint("group", round)
+		errs := race(8, func(i int) error {
+			_, err := handles[i%2].CreateKey(p.ctx, metastore.Key{ID: id, Group: group, Label: fmt.Sprint(i)})
+			return err
+		})
+		p.won(errs, 1, metastore.ErrExists)
+		label := p.getKey(id).Label
+		for i, err := range errs {
+			p.must((err == nil) == (label == fmt.Sprint(i)), "creator %d: %v, but the key is that of %s", i, err, label)
+		}
+
+		var created [8]metastore.Key
+		errs = race(8, func(i int) (err error) {
+			k := metastore.Key{ID: fmt.Sprint(id, "-", i), Group: "racing " + group, Limits: metastore.Limits{StoredBytes: int64(1 + i%4)}}
+			created[i], err = handles[i%2].CreateKey(p.ctx, k)
+			return err
+		})
+		p.won(errs, 2, metastore.ErrGroupLimits) // those who ask for the same
+		list, err := p.store.ListKeys(p.ctx, id+"-", 10)
+		p.ok(err, "list")
+		for i, err := range errs {
+			if err == nil {
+				p.must(slices.ContainsFunc(list, func(k metastore.Key) bool { return same(k, created[i]) }),
+					"%+v was created, but there are %+v", created[i], list)
+			}
+		}
+	}
+}
+
+// keyRacingRevokes revokes a key from many sides, and again later: all are told
+// one time.
+func keyRacingRevokes(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	p.newKey("key")
+	before := p.version(p.store)
+	var got [8][2]metastore.Key
+	errs := race(len(got), func(i int) (err error) {
+		for k := range got[i] {
+			p.clock.Advance(time.Second)
+			if got[i][k], err = handles[i%2].RevokeKey(p.ctx, "key"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	p.ok(errors.Join(errs...), "racing revokes")
+	want := p.getKey("key")
+	p.must(!want.Revoked.IsZero(), "the key is not revoked")
+	for i := range got {
+		p.equal(got[i], [2]metastore.Key{want, want}, "key as revoked by %d", i)
+	}
+	p.must(p.version(p.store) != before, "the version stayed")
+}

@@ -1,0 +1,133 @@
+package metatest
+
+import (
+	"context"
+	"errors"
+
+	"sluice/metastore"
+)
+
+// owners are those of a history; nobody is one.
+func (h *history) owners() []string {
+	return []string{"", h.model.account + " x", h.model.account + " y"}
+}
+
+// used adds up what an owner takes up: his blobs, be they expired or not, and
+// the parts of his open uploads.
+func (m *model) used(owner string) (sum metastore.Used) {
+	for _, b := range m.blobs {
+		if b.Owner == owner {
+			sum.Bytes += b.Size
+		}
+	}
+	for _, u := range m.uploads {
+		if u.Owner != owner || u.State != metastore.UploadOpen {
+			continue
+		}
+		sum.Uploads++
+		for _, e := range u.parts {
+			sum.Bytes += e.Size
+		}
+	}
+	return sum
+}
+
+// usage compares the usage of each owner, over every handle.
+func (h *history) usage() error {
+	for _, owner := range h.owners() {
+		want := h.model.used(owner)
+		if owner == "" {
+			want = metastore.Used{}
+		}
+		for _, s := range h.handles {
+			got, err := s.Usage(h.p.ctx, owner)
+			if err := differ("usage of "+owner, got, want, err, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// churn replaces a blob more often than a store keeps a record of it, and
+// deletes it.
+func (h *history) churn(ctx context.Context, s metastore.Store, owner string) error {
+	const name = "churned"
+	for range 20 {
+		if err := h.commit(ctx, s, name, owner, false, false); err != nil {
+			return err
+		}
+	}
+	return h.remove(ctx, s, name)
+}
+
+// purge purges to the end.
+func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error {
+	for n := 1; n > 0; {
+		var err error
+		if n, err = s.Purge(ctx, limit); err != nil {
+			return err
+		}
+	}
+	m, now := h.model, h.p.clock.Now()
+	for _, u := range m.uploads {
+		if u.State == metastore.UploadOpen && !now.Before(u.Touched.Add(metastore.UploadIdleLimit)) {
+			u.State, u.Ended = metastore.UploadAborted, now
+			m.garbage[u.Content] = true
+		}
+	}
+	for name, b := range m.blobs {
+		if !b.Expires.IsZero() && !now.Before(b.Expires.Add(metastore.ExpiredBlobGrace)) {
+			m.garbage[b.Content] = true
+			delete(m.blobs, name)
+		}
+	}
+	for id, s := range m.sessions {
+		if !now.Before(s.Expires.Add(metastore.SessionMemory)) {
+			delete(m.sessions, id)
+		}
+	}
+	return nil
+}
+
+// reopen closes all handles and opens as many.
+func (h *history) reopen() error {
+	if err := h.p.h.Close(); err != nil {
+		return err
+	}
+	for i := range h.handles {
+		s, err := h.p.h.Open()
+		if err != nil {
+			return err
+		}
+		h.handles[i] = s
+	}
+	h.p.store = h.handles[0]
+	return nil
+}
+
+// leave removes what the history has stored and would run out in a later one.
+// Then it takes up nothing.
+func (h *history) leave() error {
+	ctx, s, m := h.p.ctx, h.handles[0], h.model
+	for name := range m.blobs {
+		if err := h.remove(ctx, s, name); err != nil {
+			return err
+		}
+	}
+	for id, u := range m.uploads {
+		if u.State != metastore.UploadOpen {
+			continue
+		}
+		if err := h.abort(ctx, s, id); err != nil {
+			return err
+		}
+	}
+	for _, owner := range h.owners() {
+		used, err := s.Usage(ctx, owner)
+		if err := differ("usage of "+owner+" at the end", used, metastore.Used{}, err, nil); err != nil {
+			return err
+		}
+	}
+	return errors.Join(h.settle(), h.usage())
+}

@@ -1,0 +1,315 @@
+package metatest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+func usageChecks() []Check {
+	return []Check{
+		check("usage/owners", usageOwners),
+		check("usage/blobs", usageBlobs),
+		check("usage/uploads", usageUploads),
+		check("usage/complete", usageComplete),
+		check("usage/refused", usageRefused),
+		check("usage/purge", usagePurge),
+		check("usage/many-rows", usageManyRows),
+	}
+}
+
+// uses ends the check unless the owner takes up exactly this, over every handle.
+func (p *probe) uses(owner string, bytes, uploads int64, format string, a ...any) {
+	got, err := p.store.Usage(p.ctx, owner)
+	p.ok(err, "usage of %q", owner)
+	p.equal(got, metastore.Used{Bytes: bytes, Uploads: uploads}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
+}
+
+// putFor commits a blob of one extent for an owner.
+func (p *probe) putFor(owner, name string, size int64) metastore.Blob {
+	b, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: name, Content: p.content(), Size: size, Owner: owner},
+		p.extents(0, size), nil)
+	p.ok(err, "commit of %q for %q", name, owner)
+	return b
+}
+
+// beginFor begins an upload for an owner.
+func (p *probe) beginFor(owner, id, name string) metastore.Upload {
+	u, err := p.store.BeginUpload(p.ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.content(), PartSize: 100, Owner: owner})
+	p.ok(err, "begin of %q for %q", id, owner)
+	return u
+}
+
+// usageOwners looks whether every verb tells the owner.
+func usageOwners(p *probe) {
+	const owner = "owner\x00\xff"
+	blob, upload := p.putFor(owner, "blob", 10), p.beginFor(owner, "upload", "upload")
+	p.must(blob.Owner == owner && upload.Owner == owner, "owners of %+v and %+v", blob, upload)
+	p.reopen()
+	got, err := p.store.Blob(p.ctx, "a", "blob")
+	p.ok(err, "blob")
+	p.equal(got, blob, "blob")
+	p.equal(p.upload("upload"), upload, "upload")
+	uploads, err := p.store.ListUploads(p.ctx, "a", "", 10)
+	p.ok(err, "list uploads")
+	p.equal(uploads, []metastore.Upload{upload}, "open uploads")
+	p.part("upload", 0, 5)
+	done := p.complete("upload")
+	p.must(done.Owner == owner, "a completed upload belongs to %q", done.Owner)
+	page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: "a", Limit: 10})
+	p.ok(err, "list")
+	p.must(len(page.Blobs) == 2 && page.Blobs[0].Owner == owner && page.Blobs[1].Owner == owner, "listed %+v", page.Blobs)
+	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "blob", Content: p.content(), Owner: owner}, nil,
+		func(current *metastore.Blob) error {
+			if current == nil || current.Owner != owner {
+				return errRefused
+			}
+			return nil
+		})
+	p.ok(err, "commit whose guard looks at the owner")
+	p.putFor("", "blob", 1)
+	got, err = p.store.Blob(p.ctx, "a", "blob")
+	p.ok(err, "blob")
+	p.must(got.Owner == "", "nobody's blob belongs to %q", got.Owner)
+}
+
+func usageBlobs(p *probe) {
+	p.uses("x", 0, 0, "nothing")
+	p.putFor("x", "one", 100)
+	p.uses("x", 100, 0, "a commit")
+	p.putFor("x", "two", 70)
+	p.putFor("y", "three", 5)
+	p.uses("x", 170, 0, "another commit")
+	p.putFor("x", "one", 30)
+	p.uses("x", 100, 0, "an overwrite by a smaller one")
+	p.putFor("x", "one", 30)
+	p.uses("x", 100, 0, "an overwrite of the same size")
+	p.putFor("y", "one", 31)
+	p.uses("x", 70, 0, "an overwrite by another owner")
+	p.uses("y", 36, 0, "an overwrite of another's")
+	p.putFor("", "one", 1000)
+	p.uses("y", 5, 0, "an overwrite by nobody")
+	p.putFor("x", "one", 8)
+	p.uses("x", 78, 0, "an overwrite of nobody's")
+	p.putFor("x", "empty", 0)
+	p.uses("x", 78, 0, "an empty blob")
+	p.putFor("x", "large", 3*metastore.MaxExtentSize)
+	p.uses("x", 78+3*metastore.MaxExtentSize, 0, "a blob of several extents")
+	p.uses("", 0, 0, "everything")
+	p.reopen()
+	for _, name := range []string{"one", "two", "large", "empty", "none", "one"} {
+		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
+		p.ok(err, "delete")
+	}
+	p.uses("x", 0, 0, "deleting all")
+	p.uses("y", 5, 0, "deleting all of another")
+	p.must(len(p.garbage()) > 0, "there is no garbage")
+}
+
+func usageUploads(p *probe) {
+	p.beginFor("x", "one", "one")
+	p.uses("x", 0, 1, "begin")
+	p.beginFor("x", "two", "two")
+	p.part("one", 0, 100)
+	p.part("one", 1, 50)
+	p.part("two", 0, 7)
+	p.uses("x", 157, 2, "parts")
+	p.part("one", 0, 90)
+	p.uses("x", 147, 2, "a part again, smaller")
+	p.part("one", 1, 60)
+	p.part("one", 1, 60)
+	p.uses("x", 157, 2, "a part again and again")
+	p.beginFor("", "nobody's", "nobody's")
+	p.part("nobody's", 0, 11)
+	p.uses("", 0, 0, "an upload of nobody")
+	for range 2 {
+		_, err := p.store.AbortUpload(p.ctx, "one")
+		p.ok(err, "abort")
+		p.uses("x", 7, 1, "an abort")
+	}
+	p.reopen()
+	_, err := p.store.AbortUpload(p.ctx, "nobody's")
+	p.ok(err, "abort")
+	_, err = p.store.AbortUpload(p.ctx, "two")
+	p.ok(err, "abort")
+	p.uses("x", 0, 0, "aborting all")
+}
+
+func usageComplete(p *probe) {
+	p.beginFor("x", "one", "one")
+	p.part("one", 0, 100)
+	p.part("one", 1, 20)
+	p.complete("one")
+	p.uses("x", 120, 0, "a complete")
+	p.complete("one")
+	p.uses("x", 120, 0, "a complete again")
+
+	p.putFor("x", "two", 50)
+	p.beginFor("x", "two", "two")
+	p.part("two", 0, 60)
+	p.uses("x", 230, 1, "a part of an upload over one's own blob")
+	p.complete("two")
+	p.uses("x", 180, 0, "a complete over one's own blob")
+
+	p.putFor("y", "three", 9)
+	p.beginFor("x", "three", "three")
+	p.part("three", 0, 10)
+	p.complete("three")
+	p.uses("x", 190, 0, "a complete over another's blob")
+	p.uses("y", 0, 0, "a complete by another")
+
+	p.beginFor("", "nobody's", "three")
+	p.complete("nobody's")
+	p.uses("x", 180, 0, "a complete by nobody")
+	p.beginFor("x", "four", "four")
+	p.complete("four")
+	p.uses("x", 180, 0, "a complete without parts")
+	p.beginFor("x", "late", "late")
+	p.part("late", 0, 5)
+	_, _, err := p.store.DeleteBlob(p.ctx, "a", "one", nil)
+	p.ok(err, "delete")
+	_, _, err = p.store.DeleteBlob(p.ctx, "a", "two", nil)
+	p.ok(err, "delete")
+	p.uses("x", 5, 1, "deleting what was completed")
+	p.clock.Advance(metastore.UploadMemory)
+	p.purge() // the idle upload, and the outcomes of the others
+	p.uses("x", 0, 0, "forgetting the uploads")
+}
+
+// usageRefused shows that what fails changes nothing.
+func usageRefused(p *probe) {
+	p.putFor("x", "name", 100)
+	p.beginFor("x", "name", "name")
+	p.part("name", 0, 10)
+	refuse := func(*metastore.Blob) error { return errRefused }
+	b := metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: 3, Owner: "x"}
+	_, err := p.store.CommitBlob(p.ctx, b, p.extents(0, 3), refuse)
+	p.is(err, errRefused, "commit")
+	old := p.extent(0, 0, 3)
+	old.Created = p.clock.Now().Add(-metastore.MaxExtentAge - time.Second)
+	_, err = p.store.CommitBlob(p.ctx, b, []metastore.Extent{old}, nil)
+	p.is(err, metastore.ErrStaleExtent, "commit")
+	b.Expires = p.clock.Now()
+	_, err = p.store.CommitBlob(p.ctx, b, p.extents(0, 3), nil)
+	p.is(err, metastore.ErrExpired, "commit")
+	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", refuse)
+	p.is(err, errRefused, "delete")
+	err = p.store.PutPart(p.ctx, "name", metastore.Part{Size: 3}, []metastore.Extent{old})
+	p.is(err, metastore.ErrStaleExtent, "part")
+	u := p.upload("name")
+	_, err = p.store.CompleteUpload(p.ctx, "name", u.Revision, u.Bytes, 1, refuse)
+	p.is(err, errRefused, "complete")
+	_, err = p.store.CompleteUpload(p.ctx, "name", u.Revision-1, u.Bytes, 1, nil)
+	p.is(err, metastore.ErrRevision, "complete")
+	_, err = p.store.BeginUpload(p.ctx, metastore.Upload{ID: "name", Account: "a", Name: "other", Content: p.content(), PartSize: 1, Owner: "x"})
+	p.is(err, metastore.ErrExists, "begin")
+	p.uses("x", 110, 1, "refusals")
+	p.complete("name")
+	err = p.store.PutPart(p.ctx, "name", metastore.Part{Size: 3}, p.extents(0, 3))
+	p.is(err, metastore.ErrCommitted, "part")
+	_, err = p.store.AbortUpload(p.ctx, "name")
+	p.is(err, metastore.ErrCommitted, "abort")
+	p.uses("x", 10, 0, "refusals of a committed upload")
+	ctx, cancel := context.WithCancel(p.ctx)
+	cancel()
+	b.Expires = time.Time{}
+	_, err = p.store.CommitBlob(ctx, b, p.extents(0, 3), nil)
+	p.is(err, context.Canceled, "commit of who has gone")
+	p.uses("x", 10, 0, "a commit of who has gone")
+}
+
+// usagePurge shows that what has run out counts until it is purged.
+func usagePurge(p *probe) {
+	for i, owner := range []string{"x", "y", "x", ""} {
+		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
+			Account: "a", Name: fmt.Sprint(i), Content: p.content(), Size: 10, Owner: owner, Expires: p.clock.Now().Add(time.Minute),
+		}, p.extents(0, 10), nil)
+		p.ok(err, "commit")
+	}
+	p.putFor("x", "lasting", 3)
+	for _, id := range []string{"idle0", "idle1"} {
+		p.beginFor("x", id, id)
+		p.part(id, 0, 50)
+	}
+	p.beginFor("", "idle2", "idle2")
+	p.part("idle2", 0, 50)
+	p.clock.Advance(time.Minute)
+	p.purge()
+	p.uses("x", 123, 2, "an expiry within its grace")
+	p.clock.Advance(metastore.ExpiredBlobGrace - time.Minute)
+	p.uses("x", 123, 2, "the time of the uploads")
+	p.purge()
+	p.uses("x", 23, 0, "purging the uploads")
+	p.uses("y", 10, 0, "purging uploads of another")
+	p.clock.Advance(time.Minute)
+	p.uses("x", 23, 0, "the grace of the blobs")
+	p.purge()
+	p.uses("x", 3, 0, "purging the blobs")
+	p.uses("y", 0, 0, "purging the blobs")
+
+	// An expired blob that is replaced or deleted before a purge counts once.
+	for _, name := range []string{"replaced", "deleted"} {
+		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
+			Account: "a", Name: name, Content: p.content(), Size: 10, Owner: "y", Expires: p.clock.Now().Add(time.Minute),
+		}, p.extents(0, 10), nil)
+		p.ok(err, "commit")
+	}
+	p.clock.Advance(time.Minute)
+	p.putFor("x", "replaced", 4)
+	_, _, err := p.store.DeleteBlob(p.ctx, "a", "deleted", nil)
+	p.ok(err, "delete")
+	p.uses("x", 7, 0, "replacing an expired blob")
+	p.uses("y", 0, 0, "the replacing and deleting of expired blobs")
+	p.clock.Advance(metastore.ExpiredBlobGrace)
+	p.purge()
+	p.uses("y", 0, 0, "a purge after that")
+}
+
+// usageManyRows writes far more often than it purges, also in purges that are
+// cut short, and in many that find nothing to do.
+func usageManyRows(p *probe) {
+	var x, y int64
+	for round := range 4 {
+		for i := range 60 {
+			size := int64(1 + (i*7+round)%13)
+			p.putFor("x", fmt.Sprint(round, "-", i), size)
+			x += size
+			if i%3 == 0 {
+				p.putFor("y", fmt.Sprint("y", round, "-", i), size)
+				y += size
+			}
+			if i%4 == 0 {
+				_, _, err := p.store.DeleteBlob(p.ctx, "a", fmt.Sprint(round, "-", i), nil)
+				p.ok(err, "delete")
+				x -= size
+			}
+		}
+		p.uses("x", x, 0, "writing in round %d", round)
+		for calls := 0; ; calls++ {
+			p.must(calls < 500, "the purge comes to no end")
+			n, err := p.store.Purge(p.ctx, []int{1, 2, 7, 1000}[round])
+			p.ok(err, "purge")
+			p.uses("x", x, 0, "call %d of the purge in round %d", calls, round)
+			p.uses("y", y, 0, "call %d of the purge in round %d", calls, round)
+			if n == 0 {
+				break
+			}
+		}
+	}
+	p.reopen()
+	p.uses("x", x, 0, "all")
+	p.uses("y", y, 0, "all")
+	for i := range 40 { // back to nothing: the sum of many rows may be zero
+		name := fmt.Sprint("passing", i)
+		p.putFor("z", name, 5)
+		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
+		p.ok(err, "delete")
+	}
+	p.purge()
+	p.uses("z", 0, 0, "as many deletes as commits")
+	p.putFor("z", "last", 6)
+	p.purge()
+	p.uses("z", 6, 0, "a commit after that")
+}

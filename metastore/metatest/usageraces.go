@@ -1,0 +1,136 @@
+package metatest
+
+import (
+	"errors"
+	"fmt"
+
+	"sluice/metastore"
+)
+
+func usageRaceChecks() []Check {
+	return []Check{
+		check("usage/race", usageRace),
+		check("usage/race-one-name", usageRaceOneName),
+	}
+}
+
+// counted ends the check unless an owner takes up exactly what the blobs and
+// open uploads of account a add up to that are his. None of them may expire.
+func (p *probe) counted(owner string) {
+	var want metastore.Used
+	page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: "a", Limit: 100_000})
+	p.ok(err, "list")
+	for _, b := range page.Blobs {
+		if b.Owner == owner {
+			want.Bytes += b.Size
+		}
+	}
+	uploads, err := p.store.ListUploads(p.ctx, "a", "", 100_000)
+	p.ok(err, "list uploads")
+	for _, u := range uploads {
+		if u.Owner == owner {
+			want.Bytes += u.Bytes
+			want.Uploads++
+		}
+	}
+	got, err := p.store.Usage(p.ctx, owner)
+	p.ok(err, "usage")
+	p.equal(got, want, "usage of %q against what is there", owner)
+}
+
+// usageRace does everything that counts at once, for two owners over two
+// handles and beside purges.
+func usageRace(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	const callers, steps = 16, 30
+	owners := []string{"x", "y"}
+	// What a caller needs is made here: a probe makes no keys at once.
+	extents := make([][]metastore.Extent, callers)
+	contents := make([][]metastore.ContentID, callers)
+	for i := range callers {
+		for k := range steps {
+			extents[i] = append(extents[i], p.extent(0, 0, int64(1+(i*steps+k)%97)))
+			contents[i] = append(contents[i], p.content())
+		}
+	}
+	step := func(i, k int) error {
+		s, owner := handles[(i+k)%2], owners[(i/2+k)%2]
+		name, id := fmt.Sprint("name", (i*5+k*3)%7), fmt.Sprint("upload", (i*3+k)%5)
+		e := extents[i][k]
+		switch (i + k*5) % 8 {
+		case 0, 1, 2:
+			_, err := s.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: name, Content: contents[i][k], Size: e.Size, Owner: owner},
+				[]metastore.Extent{e}, nil)
+			return err
+		case 3:
+			_, _, err := s.DeleteBlob(p.ctx, "a", name, nil)
+			return err
+		case 4:
+			_, err := s.BeginUpload(p.ctx, metastore.Upload{ID: fmt.Sprint(id, k/10), Account: "a", Name: name, Content: contents[i][k], PartSize: 100, Owner: owner})
+			return passing(err)
+		case 5:
+			return passing(s.PutPart(p.ctx, fmt.Sprint(id, k/10), metastore.Part{Size: e.Size}, []metastore.Extent{e}))
+		case 6:
+			return passing(completeAsItStands(p, s, fmt.Sprint(id, k/10)))
+		}
+		if k%3 == 0 {
+			_, err := s.AbortUpload(p.ctx, fmt.Sprint(id, k/10))
+			return passing(err)
+		}
+		_, err := s.Purge(p.ctx, 50)
+		return err
+	}
+	errs := race(callers, func(i int) error {
+		for k := range steps {
+			if err := step(i, k); err != nil {
+				return fmt.Errorf("caller %d, step %d: %w", i, k, err)
+			}
+		}
+		return nil
+	})
+	p.ok(errors.Join(errs...), "racing writers")
+	for _, owner := range owners {
+		p.counted(owner)
+	}
+	p.purge()
+	p.reopen()
+	for _, owner := range owners {
+		p.counted(owner)
+	}
+}
+
+// passing lets those errors pass that a loser of a race gets.
+func passing(err error) error {
+	for _, target := range []error{metastore.ErrNotFound, metastore.ErrExists, metastore.ErrAborted, metastore.ErrCommitted} {
+		if errors.Is(err, target) {
+			return nil
+		}
+	}
+	return err
+}
+
+// usageRaceOneName lets many owners replace and delete one blob: it counts for
+// the one whose it is in the end.
+func usageRaceOneName(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 10 {
+		var blobs [12]metastore.Blob
+		var extents [12]metastore.Extent
+		for i := range blobs {
+			extents[i] = p.extent(0, 0, int64(1+i))
+			blobs[i] = metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: int64(1 + i), Owner: fmt.Sprint("owner", i%3)}
+		}
+		errs := race(len(blobs), func(i int) error {
+			if i%4 == 3 {
+				_, _, err := handles[i%2].DeleteBlob(p.ctx, "a", "name", nil)
+				return err
+			}
+			_, err := handles[i%2].CommitBlob(p.ctx, blobs[i], []metastore.Extent{extents[i]}, nil)
+			return err
+		})
+		p.ok(errors.Join(errs...), "round %d", round)
+		for i := range 3 {
+			p.counted(fmt.Sprint("owner", i))
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+// keyQuery begins a query for keys, with the limits of their groups. Its rows
+// are scanned by keyFields.
+const keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
+	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
+
+func keyFields(k *metastore.Key) args {
+	return append(args{
+		&k.ID, (*hash)(&k.Hash), &k.Label, (*list)(&k.Scopes), (*list)(&k.Accounts), &k.Group,
+		(*instant)(&k.Created), (*instant)(&k.Expires), (*instant)(&k.Revoked),
+	}, limitFields(&k.Limits)...)
+}
+
+// limitColumns are scanned by limitFields.
+const limitColumns = `g.requests_per_second, g.bytes_in_per_second, g.bytes_out_per_second,
+	g.concurrent_requests, g.stored_bytes, g.open_uploads`
+
+func limitFields(l *metastore.Limits) args {
+	return args{
+		(*integer)(&l.RequestsPerSecond), (*integer)(&l.BytesInPerSecond), (*integer)(&l.BytesOutPerSecond),
+		(*integer)(&l.ConcurrentRequests), (*integer)(&l.StoredBytes), (*integer)(&l.OpenUploads),
+	}
+}
+
+// hash scans a SHA-256.
+type hash [32]byte
+
+func (h *hash) Scan(src any) error {
+	b, ok := src.([]byte)
+	if !ok || len(b) != len(h) {
+		return fmt.Errorf("%T of %d bytes is not a SHA-256", src, len(b))
+	}
+	copy(h[:], b)
+	return nil
+}
+
+// list is a list of strings as its column holds it. A list that is nil is NULL
+// and one without entries is not: of accounts the first is all of them, the
+// second none.
+type list []string
+
+func (l *list) Scan(src any) error {
+	*l = nil
+	if src == nil {
+		return nil
+	}
+	text, ok := src.([]byte)
+	if !ok {
+		return fmt.Errorf("%T is not a list", src)
+	}
+	var entries [][]byte
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return err
+	}
+	*l = make(list, 0, len(entries))
+	for _, e := range entries {
+		*l = append(*l, string(e))
+	}
+	return nil
+}
+
+func (l list) column() (any, error) {
+	if l == nil {
+		return nil, nil
+	}
+	entries := make([][]byte, 0, len(l))
+	for _, s := range l {
+		entries = append(entries, []byte(s))
+	}
+	return json.Marshal(entries)
+}
+
+// CreateKey implements metastore.Keys.
+func (s *Store) CreateKey(ctx context.Context, k metastore.Key) (metastore.Key, error) {
+	if k.ID == "" || k.Group == "" {
+		return metastore.Key{}, errors.New("sqlstore: a key needs an id and a group")
+	}
+	limits := k.Limits
+	k.Expires, k.Revoked = truncate(k.Expires), time.Time{}
+	err := s.write(ctx, func(t *tx) (err error) {
+		k.Created = t.now
+		if err := t.addKey(k); err != nil {
+			return err
+		}
+		if k.Limits, err = t.joinGroup(k.Group, limits); err != nil {
+			return err
+		}
+		return t.keysChanged()
+	})
+	if err != nil {
+		return metastore.Key{}, err
+	}
+	return k, nil
+}
+
+func (t *tx) addKey(k metastore.Key) error {
+	scopes, err := list(k.Scopes).column()
+	if err != nil {
+		return err
+	}
+	accounts, err := list(k.Accounts).column()
+	if err != nil {
+		return err
+	}
+	n, err := t.exec(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created, expires, revoked)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL) ON CONFLICT (id) DO NOTHING`,
+		[]byte(k.ID), k.Hash[:], []byte(k.Label), scopes, accounts, []byte(k.Group), micros(k.Created), micros(k.Expires))
+	if err == nil && n == 0 {
+		err = fmt.Errorf("key: %w", metastore.ErrExists)
+	}
+	return err
+}
+
+// joinGroup gives the limits of a group, which are these when it is new.
+func (t *tx) joinGroup(name string, limits metastore.Limits) (metastore.Limits, error) {
+	n, err := t.exec(`INSERT INTO key_groups (name, requests_per_second, bytes_in_per_second, bytes_out_per_second,
+			concurrent_requests, stored_bytes, open_uploads)
+		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (name) DO NOTHING`,
+		[]byte(name), limits.RequestsPerSecond, limits.BytesInPerSecond, limits.BytesOutPerSecond,
+		limits.ConcurrentRequests, limits.StoredBytes, limits.OpenUploads)
+	if err != nil || n > 0 {
+		return limits, err
+	}
+	var have metastore.Limits
+	_, err = t.row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, args{[]byte(name)}, limitFields(&have)...)
+	if err == nil && limits != have && limits != (metastore.Limits{}) {
+		err = fmt.Errorf("group %q: %w", name, metastore.ErrGroupLimits)
+	}
+	return have, err
+}
+
+// keysChanged makes KeysVersion another one. Who changes keys waits for the
+// others who do; that is seldom.
+func (t *tx) keysChanged() error {
+	_, err := t.exec(`UPDATE keys_version SET version = version + 1`)
+	return err
+}
+
+// Key implements metastore.Keys.
+func (s *Store) Key(ctx context.Context, id string) (metastore.Key, error) {
+	var k metastore.Key
+	err := s.read(ctx, func(t *tx) (err error) {
+		k, err = t.key(id)
+		return err
+	})
+	return k, err
+}
+
+func (t *tx) key(id string) (metastore.Key, error) {
+	var k metastore.Key
+	found, err := t.row(keyQuery+`WHERE k.id = $1`, args{[]byte(id)}, keyFields(&k)...)
+	if err == nil && !found {
+		err = fmt.Errorf("key: %w", metastore.ErrNotFound)
+	}
+	if err != nil {
+		return metastore.Key{}, err
+	}
+	return k, nil
+}
+
+// ListKeys implements metastore.Keys.
+func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]metastore.Key, error) {
+	var keys []metastore.Key
+	err := s.read(ctx, func(t *tx) error {
+		keys = nil
+		var k metastore.Key
+		return t.each(keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
+			args{[]byte(after), int64(limit)}, keyFields(&k),
+			func() (bool, error) {
+				keys = append(keys, k)
+				return true, nil
+			})
+	})
+	return keys, err
+}
+
+// RevokeKey implements metastore.Keys.
+func (s *Store) RevokeKey(ctx context.Context, id string) (metastore.Key, error) {
+	var k metastore.Key
+	err := s.write(ctx, func(t *tx) error {
+		n, err := t.exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), micros(t.now))
+		if err == nil && n > 0 {
+			err = t.keysChanged()
+		}
+		if err != nil {
+			return err
+		}
+		k, err = t.key(id)
+		return err
+	})
+	if err != nil {
+		return metastore.Key{}, err
+	}
+	return k, nil
+}
+
+// KeysVersion implements metastore.Keys.
+func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
+	var version int64
+	err := s.read(ctx, func(t *tx) error {
+		_, err := t.row(`SELECT version FROM keys_version`, nil, (*integer)(&version))
+		return err
+	})
+	return version, err
+}

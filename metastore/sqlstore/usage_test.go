@@ -1,0 +1,155 @@
+package sqlstore
+
+import (
+	"fmt"
+	"testing"
+
+	"sluice/metastore"
+	"sluice/metastore/metatest"
+)
+
+// number gives what a query of one number finds.
+func number(t *testing.T, s *Store, query string, in ...any) int64 {
+	t.Helper()
+	var n integer
+	err := s.read(t.Context(), func(t *tx) error {
+		_, err := t.row(query, in, &n)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(n)
+}
+
+// usageIsExact compares what an owner takes up with what the tables hold.
+func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
+	t.Helper()
+	got, err := s.Usage(t.Context(), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := metastore.Used{
+		Bytes: number(t, s, `SELECT (SELECT COALESCE(SUM(size), 0) FROM blobs WHERE owner = $1)
+			+ (SELECT COALESCE(SUM(p.size), 0) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
+		Uploads: number(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0 AND owner = $1`, []byte(owner)),
+	}
+	if got != want {
+		t.Fatalf("usage of %s is %+v, but there is %+v", owner, got, want)
+	}
+	return got
+}
+
+func usageRows(t *testing.T, s *Store, owner string) int64 {
+	t.Helper()
+	return number(t, s, `SELECT COUNT(*) FROM usage WHERE owner = $1`, []byte(owner))
+}
+
+// putFor commits an empty or inline blob for an owner.
+func putFor(t *testing.T, s *Store, owner, name string, body string) {
+	t.Helper()
+	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.now()), Size: int64(len(body)), Owner: owner}
+	var extents []metastore.Extent
+	if body != "" {
+		extents = []metastore.Extent{{Size: b.Size, Body: []byte(body)}}
+	}
+	if _, err := s.CommitBlob(t.Context(), b, extents, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUsageRows counts the rows behind usage: one for each owner of whom
+// something changed, and few again after a purge of bounded calls.
+func TestUsageRows(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{Now: metatest.NewClock().Now})
+	rows := func(owner string, want int64) {
+		t.Helper()
+		if n := usageRows(t, s, owner); n != want {
+			t.Fatalf("%d rows of %s, want %d", n, owner, want)
+		}
+		usageIsExact(t, s, owner)
+	}
+	putFor(t, s, "x", "one", "abc")
+	putFor(t, s, "x", "one", "abcd")
+	rows("x", 2)
+	putFor(t, s, "x", "one", "efgh") // no difference, no row
+	putFor(t, s, "x", "empty", "")
+	rows("x", 2)
+	putFor(t, s, "y", "one", "abcd")
+	rows("x", 3)
+	rows("y", 1)
+	putFor(t, s, "", "one", "abcd")
+	putFor(t, s, "", "two", "abcd")
+	rows("", 0)
+	if n := number(t, s, `SELECT COUNT(*) FROM usage`); n != 5 {
+		t.Fatalf("%d rows in all", n)
+	}
+
+	for i := range 200 {
+		putFor(t, s, "x", fmt.Sprint("x", i), "abc")
+	}
+	for i := range fewRows - 2 {
+		putFor(t, s, "y", fmt.Sprint("y", i), "abc")
+	}
+	rows("y", fewRows)
+	before := usageRows(t, s, "x")
+	for calls := 0; ; calls++ {
+		n, err := s.Purge(t.Context(), 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usageIsExact(t, s, "x")
+		now := usageRows(t, s, "x")
+		if before-now > 50 {
+			t.Fatalf("a purge by 50 went from %d rows to %d", before, now)
+		}
+		if before = now; n == 0 {
+			break
+		}
+		if calls > 10 {
+			t.Fatal("the purge comes to no end")
+		}
+	}
+	if before > fewRows {
+		t.Fatalf("%d rows are left", before)
+	}
+	rows("y", fewRows) // few enough to be left alone
+
+	for i := range 200 {
+		if _, _, err := s.DeleteBlob(t.Context(), "a", fmt.Sprint("x", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Purge(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	rows("x", 0) // what adds up to nothing needs no row
+}
+
+// TestOwnersOfAnOlderDatabase shows that what was stored before there were
+// owners counts for nobody.
+func TestOwnersOfAnOlderDatabase(t *testing.T) {
+	s := openAt(t, olderDatabase(t), Options{})
+	b, err := s.Blob(t.Context(), "a", "b")
+	if err != nil || b.Owner != "" || b.Size != 100 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	u, err := s.Upload(t.Context(), "u")
+	if err != nil || u.Owner != "" || u.State != metastore.UploadOpen {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	if err := s.PutPart(t.Context(), "u", metastore.Part{Size: 3}, []metastore.Extent{{Size: 3, Body: []byte("abc")}}); err != nil {
+		t.Fatal(err)
+	}
+	putFor(t, s, "x", "c", "abcd")
+	if _, err := s.CompleteUpload(t.Context(), "u", 1, 3, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	putFor(t, s, "x", "b", "abcde")
+	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5}) {
+		t.Fatalf("%+v is used", used)
+	}
+	if n := usageRows(t, s, ""); n != 0 {
+		t.Fatalf("%d rows of nobody", n)
+	}
+}
