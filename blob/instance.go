@@ -21,39 +21,73 @@ const (
 
 // Bind makes sure that metadata and bytes belong together, and returns the id
 // that both carry. When both are empty it gives them a fresh one, the object
-// first; a first start that was cut in between is finished. ErrForeignStore
-// when the ids differ, or when one side lacks its id while either holds
-// anything else. It belongs before New.
+// first; a first start that was cut in between is finished. Several nodes may be
+// at it at once: they get the same id. ErrForeignStore when the ids differ, or
+// when one side lacks its id while either holds anything else. It belongs before
+// New.
 func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (string, error) {
+	found, err := readInstance(ctx, meta, bytes)
+	for {
+		if err != nil {
+			return "", err
+		}
+		if found.meta != "" && found.bytes != "" {
+			return found.id()
+		}
+		id, bindErr := found.complete(ctx, meta, bytes)
+		if bindErr == nil {
+			return id, nil
+		}
+		if !errors.Is(bindErr, metastore.ErrExists) && !errors.Is(bindErr, bytestore.ErrExists) && !errors.Is(bindErr, ErrForeignStore) {
+			return "", bindErr
+		}
+		before := found
+		if found, err = readInstance(ctx, meta, bytes); err == nil && found == before {
+			return "", bindErr // nobody else is at it
+		}
+	}
+}
+
+// instance are the ids that were found, empty where there is none.
+type instance struct{ meta, bytes string }
+
+func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (instance, error) {
 	inBytes, err := instanceOfBytes(ctx, bytes)
 	if err != nil {
-		return "", err
+		return instance{}, err
 	}
 	inMeta, err := meta.Fact(ctx, instanceFact)
 	if err != nil && !errors.Is(err, metastore.ErrNotFound) {
+		return instance{}, err
+	}
+	return instance{meta: inMeta, bytes: inBytes}, nil
+}
+
+// id gives the id that both sides carry.
+func (i instance) id() (string, error) {
+	if i.meta != i.bytes {
+		return "", fmt.Errorf("%w: the metadata is of instance %s, the bytes are of instance %s", ErrForeignStore, i.meta, i.bytes)
+	}
+	return i.meta, nil
+}
+
+// complete gives stores that are empty the id that is missing.
+func (i instance) complete(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (string, error) {
+	if err := bothEmpty(ctx, meta, bytes, i.meta != "", i.bytes != ""); err != nil {
 		return "", err
 	}
-	if inBytes != "" && inMeta != "" {
-		if inBytes != inMeta {
-			return "", fmt.Errorf("%w: the metadata is of instance %s, the bytes are of instance %s", ErrForeignStore, inMeta, inBytes)
-		}
-		return inMeta, nil
-	}
-	if err := bothEmpty(ctx, meta, bytes, inMeta != "", inBytes != ""); err != nil {
-		return "", err
-	}
-	id := inBytes + inMeta // at most one is set
+	id := i.bytes + i.meta // at most one is set
 	if id == "" {
 		var b [instanceLen / 2]byte
 		rand.Read(b[:])
 		id = hex.EncodeToString(b[:])
 	}
-	if inBytes == "" {
+	if i.bytes == "" {
 		if err := bytes.Put(ctx, instanceObject, strings.NewReader(id), instanceLen); err != nil {
 			return "", err
 		}
 	}
-	if inMeta == "" {
+	if i.meta == "" {
 		if err := meta.SetFact(ctx, instanceFact, id); err != nil {
 			return "", err
 		}

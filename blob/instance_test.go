@@ -2,11 +2,14 @@ package blob_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
@@ -78,6 +81,34 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 					t.Fatalf("the one after: %q, %v, want %q", again, err, id)
 				}
 			})
+		}
+	}
+}
+
+func TestFirstStartsAtOnceAgree(t *testing.T) {
+	const nodes = 8
+	for range 20 {
+		f := newFixture(t, blob.Options{})
+		ids := make(chan string, nodes)
+		var starts sync.WaitGroup
+		for range nodes {
+			starts.Go(func() {
+				id, err := blob.Bind(context.Background(), f.meta, f.bytes)
+				if err == nil { // a node that has started takes data in at once
+					_, err = f.meta.CreateSession(context.Background(), metastore.Session{ID: rand.Text(), Expires: time.Now().Add(time.Hour)}, nil)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				ids <- id
+			})
+		}
+		starts.Wait()
+		first := <-ids
+		for range nodes - 1 {
+			if id := <-ids; id != first {
+				t.Fatalf("nodes have the ids %s and %s", first, id)
+			}
 		}
 	}
 }

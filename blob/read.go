@@ -52,6 +52,9 @@ const extentPage = 64
 // the store's readers allow it, bytes that need no check go out without being
 // copied; each call of w covers at most 1 MiB. ErrCorrupt when stored bytes are
 // damaged or missing: none of a damaged block's bytes have been written.
+//
+// While w takes its time the read holds 32 KiB, or one of the buffers that
+// Options.ReadBuffers bounds, and keeps no other read waiting.
 func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (int64, error) {
 	var written int64
 	for written < n {
@@ -138,7 +141,7 @@ func (x *extentWriter) write(ctx context.Context, from, to int64) (written int64
 	if !x.skip[last] {
 		openTo = min((last+1)*blockSize, x.e.Size)
 	}
-	if err := x.open(ctx, openFrom, openTo-openFrom); err != nil {
+	if x.r, err = x.open(ctx, openFrom, openTo-openFrom); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, x.r.Close()) }()
@@ -150,20 +153,19 @@ func (x *extentWriter) write(ctx context.Context, from, to int64) (written int64
 		if x.skip[block] {
 			n, err = x.send(hi - lo)
 		} else {
-			n, err = x.checkAndWrite(block, end-start, lo-start, hi-start)
+			n, err = x.checkAndWrite(ctx, block, end-start, lo-start, hi-start)
 		}
 		written += n
 	}
 	return written, err
 }
 
-func (x *extentWriter) open(ctx context.Context, off, n int64) error {
+func (x *extentWriter) open(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	r, err := x.s.bytes.Open(ctx, bytestore.Key(x.e.Key), off, n)
 	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	x.r = r
-	return err
+	return r, err
 }
 
 // send lets w take the next n bytes straight from the store.
@@ -175,46 +177,205 @@ func (x *extentWriter) send(n int64) (int64, error) {
 	return m, err
 }
 
-// checkAndWrite reads the next block, of size bytes, and writes [lo, hi) of it.
-func (x *extentWriter) checkAndWrite(block, size, lo, hi int64) (int64, error) {
-	buf := blockBuffers.Get().(*[blockSize]byte)
-	defer func() {
-		if buf != nil {
-			blockBuffers.Put(buf)
-		}
-	}()
-	b := buf[:size]
-	if _, err := io.ReadFull(x.r, b); err != nil {
-		return 0, fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
-	}
-	if crc32.Checksum(b, castagnoli) != x.e.Blocks[block] {
-		return 0, fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
-	}
-	file, ok := x.r.(interface {
-		io.Seeker
-		syscall.Conn
-	})
-	if !ok {
-		n, err := x.w.Write(b[lo:hi])
-		return int64(n), err
-	}
-	// Only what can be sent without a copy gains from not being checked again.
-	x.s.verified.note(x.times, block)
-	if _, ok := x.w.(io.ReaderFrom); !ok {
-		n, err := x.w.Write(b[lo:hi])
-		return int64(n), err
-	}
-	// A client that takes its time must not hold a buffer meanwhile.
-	blockBuffers.Put(buf)
-	buf = nil
-	if _, err := file.Seek(lo-size, io.SeekCurrent); err != nil {
-		return 0, err
-	}
-	n, err := x.send(hi - lo)
-	if err == nil {
-		_, err = file.Seek(size-hi, io.SeekCurrent)
-	}
-	return n, err
+// file is a reader that gives its bytes twice, and that an io.ReaderFrom may be
+// able to send without a copy.
+type file interface {
+	io.Seeker
+	syscall.Conn
 }
 
-var blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
+// checkAndWrite checks the next block, of size bytes, and writes [lo, hi) of
+// it. What w cannot send by itself is held until w has taken it where there is
+// room for that, and read twice where there is not: of many clients that take
+// their time not each must hold a block.
+func (x *extentWriter) checkAndWrite(ctx context.Context, block, size, lo, hi int64) (int64, error) {
+	f, isFile := x.r.(file)
+	_, sends := x.w.(io.ReaderFrom)
+	switch {
+	case isFile && sends:
+		if _, err := x.check(ctx, block, size); err != nil {
+			return 0, err
+		}
+		if _, err := f.Seek(lo-size, io.SeekCurrent); err != nil {
+			return 0, err
+		}
+		return x.send(hi - lo)
+	case size <= pieceSize:
+		buf := pieceBuffers.Get().(*[pieceSize]byte)
+		defer pieceBuffers.Put(buf)
+		return x.writeHeld(ctx, buf[:size], block, lo, hi)
+	case x.s.reads.takeBlock():
+		defer x.s.reads.giveBlock()
+		buf := blockBuffers.Get().(*[blockSize]byte)
+		defer blockBuffers.Put(buf)
+		return x.writeHeld(ctx, buf[:size], block, lo, hi)
+	default:
+		return x.writeTwiceRead(ctx, block, size, lo, hi)
+	}
+}
+
+// writeHeld reads the next block into b, checks it, and writes [lo, hi) of it.
+func (x *extentWriter) writeHeld(ctx context.Context, b []byte, block, lo, hi int64) (int64, error) {
+	if err := x.s.reads.begin(ctx); err != nil {
+		return 0, err
+	}
+	err := x.read(x.r, b)
+	x.s.reads.end()
+	if err == nil {
+		err = x.compare(block, crc32.Checksum(b, castagnoli))
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := x.w.Write(b[lo:hi])
+	return int64(n), err
+}
+
+// writeTwiceRead checks the next block, of size bytes, and reads [lo, hi) of it
+// once more to write it.
+func (x *extentWriter) writeTwiceRead(ctx context.Context, block, size, lo, hi int64) (n int64, err error) {
+	sums, err := x.check(ctx, block, size)
+	if err != nil {
+		return 0, err
+	}
+	from, to := firstPiece(lo), min(firstPiece(hi-1)+pieceSize, size)
+	if f, ok := x.r.(file); ok {
+		if _, err := f.Seek(from-size, io.SeekCurrent); err != nil {
+			return 0, err
+		}
+		return x.writePieces(x.r, sums, size, lo, hi)
+	}
+	r, err := x.open(ctx, block*blockSize+from, to-from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return x.writePieces(r, sums, size, lo, hi)
+}
+
+// pieceSize is how much of a block is held while w takes it, where the block
+// is not. Every reader whose client is slow holds that much.
+const pieceSize = 32 << 10
+
+// pieceSums are the checksums of the pieces of a block that was checked.
+type pieceSums [blockSize / pieceSize]uint32
+
+// firstPiece gives the start of the piece that holds byte off of a block.
+func firstPiece(off int64) int64 { return off - off%pieceSize }
+
+// check reads the next block, of size bytes, against its checksum.
+func (x *extentWriter) check(ctx context.Context, block, size int64) (*pieceSums, error) {
+	if err := x.s.reads.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer x.s.reads.end()
+	buf := pieceBuffers.Get().(*[pieceSize]byte)
+	defer pieceBuffers.Put(buf)
+	var (
+		sums pieceSums
+		sum  uint32
+	)
+	for off := int64(0); off < size; off += pieceSize {
+		b := buf[:min(pieceSize, size-off)]
+		if err := x.read(x.r, b); err != nil {
+			return nil, err
+		}
+		sums[off/pieceSize] = crc32.Checksum(b, castagnoli)
+		sum = crc32.Update(sum, castagnoli, b)
+	}
+	if err := x.compare(block, sum); err != nil {
+		return nil, err
+	}
+	return &sums, nil
+}
+
+// writePieces writes [lo, hi) of a block of size bytes that was checked. r
+// stands at the piece that holds lo. What is read is compared with what was
+// checked, so that bytes which changed in between are not written.
+func (x *extentWriter) writePieces(r io.Reader, sums *pieceSums, size, lo, hi int64) (int64, error) {
+	buf := pieceBuffers.Get().(*[pieceSize]byte)
+	defer pieceBuffers.Put(buf)
+	var written int64
+	for start := firstPiece(lo); start < hi; start += pieceSize {
+		b := buf[:min(pieceSize, size-start)]
+		if err := x.read(r, b); err != nil {
+			return written, err
+		}
+		if crc32.Checksum(b, castagnoli) != sums[start/pieceSize] {
+			return written, fmt.Errorf("%w: extent %s changed while it was read", ErrCorrupt, x.e.Key)
+		}
+		n, err := x.w.Write(b[max(lo-start, 0):min(hi-start, pieceSize)])
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+func (x *extentWriter) read(r io.Reader, b []byte) error {
+	if _, err := io.ReadFull(r, b); err != nil {
+		return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
+	}
+	return nil
+}
+
+// compare compares what was read of a block with its checksum.
+func (x *extentWriter) compare(block int64, sum uint32) error {
+	if sum != x.e.Blocks[block] {
+		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
+	}
+	// Only what can be sent without a copy gains from not being checked again.
+	if _, ok := x.r.(file); ok {
+		x.s.verified.note(x.times, block)
+	}
+	return nil
+}
+
+var (
+	blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
+	pieceBuffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
+)
+
+// readLimits bound what all reads of a Service take together.
+type readLimits struct {
+	checks chan struct{} // one for each block that is being checked
+	blocks chan struct{} // one for each block that is held for its client
+}
+
+// checksAtOnce is how many blocks are read and checked at once. Each may block
+// a thread in the file system.
+const checksAtOnce = 64
+
+// newReadLimits gives the limits where blocks of so many bytes may be held.
+func newReadLimits(held int64) *readLimits {
+	return &readLimits{
+		checks: make(chan struct{}, checksAtOnce),
+		blocks: make(chan struct{}, max(held, 0)/blockSize),
+	}
+}
+
+// begin waits until a further block may be checked.
+func (l *readLimits) begin(ctx context.Context) error {
+	select {
+	case l.checks <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *readLimits) end() { <-l.checks }
+
+// takeBlock reports whether a further block may be held. It does not wait: who
+// holds one may be as slow as its client is.
+func (l *readLimits) takeBlock() bool {
+	select {
+	case l.blocks <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *readLimits) giveBlock() { <-l.blocks }

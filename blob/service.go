@@ -77,6 +77,11 @@ type Options struct {
 	// VerifyTTL is how long a checked block is served without checking it
 	// again, where the store can send it without copying. 0: each read checks.
 	VerifyTTL time.Duration
+	// ReadBuffers is how many bytes of blocks all reads together hold until
+	// their clients have taken them, where the store cannot send them without
+	// copying. A read beyond it reads its block twice, in small pieces. Default
+	// DefaultReadBuffers; below 1 MiB, which is one block: none.
+	ReadBuffers int64
 	// Space is asked before n bytes are taken in (0 when their number is not
 	// known); it returns an error that is bytestore.ErrNoSpace when there is no
 	// room for them. Deletes do not ask. nil: there always is.
@@ -98,12 +103,16 @@ type Options struct {
 // (docs/benchmarks.md has the measurement).
 const DefaultInlineSize = 16 << 10
 
+// DefaultReadBuffers is the default of Options.ReadBuffers.
+const DefaultReadBuffers = 64 << 20
+
 // Service keeps blobs. Its methods may be called at once from many goroutines.
 type Service struct {
 	meta     metastore.Store
 	bytes    bytestore.Store
 	opt      Options
 	verified *verifyLog
+	reads    *readLimits
 	pins     *pins
 	kick     chan struct{}
 
@@ -121,6 +130,9 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 	if opt.InlineSize == 0 {
 		opt.InlineSize = DefaultInlineSize
 	}
+	if opt.ReadBuffers == 0 {
+		opt.ReadBuffers = DefaultReadBuffers
+	}
 	if opt.Space == nil {
 		opt.Space = func(int64) error { return nil }
 	}
@@ -135,6 +147,7 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 		bytes:    bytes,
 		opt:      opt,
 		verified: newVerifyLog(opt.VerifyTTL, opt.Now),
+		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
 		kick:     make(chan struct{}, 1),
 	}
@@ -153,6 +166,7 @@ type Put struct {
 	Account     string // as ParseAccount gives it
 	Name        string // as CheckName accepts it
 	ContentType string
+	Owner       string          // whose usage it counts towards; may be empty
 	Expires     time.Time       // zero: never
 	SHA256      []byte          // when set, the body must have this digest, and it is kept
 	Guard       metastore.Guard // nil: write whatever is there
@@ -177,6 +191,7 @@ func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metast
 		Size:        in.size,
 		CRC64:       in.crc64.Sum64(),
 		ContentType: p.ContentType,
+		Owner:       p.Owner,
 		Expires:     p.Expires,
 		SHA256:      p.SHA256,
 	}

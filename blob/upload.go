@@ -19,6 +19,7 @@ type Begin struct {
 	ContentType string
 	Expires     time.Time // of the blob; zero: never
 	CreateOnly  bool      // complete must find no blob of that name
+	Owner       string    // whose usage the parts and the blob count towards; may be empty
 }
 
 // Begin opens an upload. Its id is unguessable.
@@ -41,6 +42,7 @@ func (s *Service) Begin(ctx context.Context, b Begin) (metastore.Upload, error) 
 		ContentType: b.ContentType,
 		Expires:     b.Expires,
 		CreateOnly:  b.CreateOnly,
+		Owner:       b.Owner,
 	})
 }
 
@@ -239,6 +241,11 @@ func (s *Service) Abort(ctx context.Context, id string) error {
 	}
 	s.freeSoon(ctx, content)
 	return nil
+}
+
+// FindUpload gives an upload in whatever state it is. metastore.ErrNotFound.
+func (s *Service) FindUpload(ctx context.Context, id string) (metastore.Upload, error) {
+	return s.meta.Upload(ctx, id)
 }
 
 // Upload gives an upload in whatever state it is, with up to limit of its

@@ -64,6 +64,7 @@ type Store struct {
 	root   *folder
 	shards [shards]*folder
 	space  *space
+	large  chan struct{} // full when as many Puts as may have a large buffer
 
 	broken atomic.Pointer[error] // the first fsync that failed
 
@@ -90,7 +91,7 @@ func open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fs: opt.FS}
+	s := &Store{fs: opt.FS, large: make(chan struct{}, largePuts)}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}

@@ -15,10 +15,34 @@ import (
 )
 
 // bufferSize is how much of a source is gathered for one write: large enough
-// that the system calls do not count, small enough for hundreds of Puts.
-const bufferSize = 512 << 10
+// that the system calls do not count. A Put holds its buffer for as long as its
+// source takes, so only largePuts have that much at once, and all others
+// smallBufferSize.
+const (
+	bufferSize      = 512 << 10
+	largePuts       = 64
+	smallBufferSize = 32 << 10
+)
 
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+var (
+	buffers      = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+	smallBuffers = sync.Pool{New: func() any { return new([smallBufferSize]byte) }}
+)
+
+// withBuffer calls f with a buffer that there is room for.
+func (s *Store) withBuffer(f func(buf []byte) error) error {
+	select {
+	case s.large <- struct{}{}:
+		defer func() { <-s.large }()
+		buf := buffers.Get().(*[bufferSize]byte)
+		defer buffers.Put(buf)
+		return f(buf[:])
+	default:
+		buf := smallBuffers.Get().(*[smallBufferSize]byte)
+		defer smallBuffers.Put(buf)
+		return f(buf[:])
+	}
+}
 
 // Put implements bytestore.Store. It is refused with ErrNoSpace before src is
 // read when the size is known and does not fit above the reserve and what other
@@ -81,7 +105,8 @@ func (s *Store) write(ctx context.Context, name string, src io.Reader, size int6
 	if err != nil {
 		return native(err)
 	}
-	if err := fill(ctx, f, src, size, room); err != nil {
+	err = s.withBuffer(func(buf []byte) error { return fill(ctx, f, src, size, room, buf) })
+	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := f.Sync(); err != nil {
@@ -96,13 +121,12 @@ func (s *Store) write(ctx context.Context, name string, src io.Reader, size int6
 	return native(f.Close())
 }
 
-// fill writes exactly size bytes of src to f, or all when it is UnknownSize.
-func fill(ctx context.Context, f io.Writer, src io.Reader, size int64, room *claim) error {
-	buf := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(buf)
+// fill writes exactly size bytes of src to f, or all when it is UnknownSize, by
+// way of buf.
+func fill(ctx context.Context, f io.Writer, src io.Reader, size int64, room *claim, buf []byte) error {
 	written, end := int64(0), false
 	for !end {
-		left := int64(bufferSize)
+		left := int64(len(buf))
 		if size != bytestore.UnknownSize {
 			left = size - written
 		}
@@ -111,7 +135,7 @@ func fill(ctx context.Context, f io.Writer, src io.Reader, size int64, room *cla
 		}
 		var n int
 		var err error
-		if n, end, err = readFull(ctx, src, buf[:]); err != nil {
+		if n, end, err = readFull(ctx, src, buf); err != nil {
 			return fmt.Errorf("read source: %w", err)
 		}
 		if size != bytestore.UnknownSize && int64(n) > size-written {

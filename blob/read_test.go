@@ -1,0 +1,373 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/localfs"
+	"sluice/bytestore/memory"
+)
+
+// heldPiece is the most that a read may hold for a client, beside the buffers
+// of Options.ReadBuffers.
+const heldPiece = 32 << 10
+
+// newOverStore is newFixture over another byte store.
+func newOverStore(t testing.TB, store bytestore.Store, opt blob.Options) *fixture {
+	t.Helper()
+	f := newFixture(t, opt)
+	opt.Now, opt.ExtentSize = f.clock.Now, 2<<20
+	f.Service = blob.New(f.meta, store, opt)
+	return f
+}
+
+// newOnFiles is newFixture over files, whose folder it gives too.
+func newOnFiles(t testing.TB, opt blob.Options) (*fixture, string) {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := localfs.Open(dir, localfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := files.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return newOverStore(t, files, opt), dir
+}
+
+// plain hides that a writer is an io.ReaderFrom.
+type plain struct{ io.Writer }
+
+// Every way by which a range can go out gives its bytes.
+func TestReadAnyRangeByEveryWay(t *testing.T) {
+	onFiles := func(ttl time.Duration, buffers int64) *fixture {
+		f, _ := newOnFiles(t, blob.Options{VerifyTTL: ttl, ReadBuffers: buffers})
+		return f
+	}
+	ways := map[string]struct {
+		f     *fixture
+		plain bool
+	}{
+		"files, sent":           {onFiles(time.Minute, 0), false},
+		"files, sent unchecked": {onFiles(0, 0), false},
+		"files, held":           {onFiles(time.Minute, 0), true},
+		"files, read twice":     {onFiles(time.Minute, -1), true},
+		"memory, held":          {newFixture(t, blob.Options{}), true},
+		"memory, read twice":    {newFixture(t, blob.Options{ReadBuffers: -1}), true},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			for _, size := range []int{heldPiece - 1, heldPiece, heldPiece + 1, 1 << 20, 1<<20 + heldPiece, 5<<20 + 7} {
+				body := randomBytes(uint64(size), size)
+				blobName := fmt.Sprint(size)
+				way.f.put(t, blobName, body)
+				c, err := way.f.Open(t.Context(), "a", blobName)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				rng := rand.New(rand.NewPCG(uint64(size), 2))
+				for i := range 40 {
+					off := rng.IntN(size)
+					n := 1 + rng.IntN(size-off)
+					if i%2 == 0 { // at the borders of pieces and blocks
+						off -= off % heldPiece
+						n = min(size-off, heldPiece*(1+rng.IntN(40)))
+					}
+					var out bytes.Buffer
+					var w io.Writer = &out
+					if way.plain {
+						w = plain{w}
+					}
+					m, err := c.WriteRange(t.Context(), w, int64(off), int64(n))
+					if err != nil || m != int64(n) || !bytes.Equal(out.Bytes(), body[off:off+n]) {
+						t.Fatalf("%d+%d of %d: %d bytes, equal %t, %v", off, n, size, m, bytes.Equal(out.Bytes(), body[off:off+n]), err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// stalledWriter is a client that takes nothing until it is let go. It tells how
+// much it is offered first.
+type stalledWriter struct {
+	offered chan<- int
+	letGo   <-chan struct{}
+	once    sync.Once
+}
+
+func (w *stalledWriter) Write(p []byte) (int, error) {
+	w.once.Do(func() { w.offered <- len(p) })
+	<-w.letGo
+	return len(p), nil
+}
+
+// However many clients stall, only as many blocks are held for them as
+// ReadBuffers allows, the others hold pieces, and who reads beside them is
+// served.
+func TestStalledClientsHoldLittleAndStarveNobody(t *testing.T) {
+	const clients, size = 40, 3 << 20
+	onFiles, _ := newOnFiles(t, blob.Options{ReadBuffers: 2 << 20})
+	for name, tc := range map[string]struct {
+		f    *fixture
+		held int
+	}{
+		"memory":            {newFixture(t, blob.Options{ReadBuffers: 2 << 20}), 2},
+		"memory, no blocks": {newFixture(t, blob.Options{ReadBuffers: -1}), 0},
+		"files":             {onFiles, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := randomBytes(1, size)
+			tc.f.put(t, "n", body)
+			offered, letGo := make(chan int), make(chan struct{})
+			var readers sync.WaitGroup
+			for range clients {
+				readers.Go(func() {
+					c, err := tc.f.Open(t.Context(), "a", "n")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer c.Close()
+					n, err := c.WriteRange(t.Context(), &stalledWriter{offered: offered, letGo: letGo}, 0, size)
+					if n != size || err != nil {
+						t.Errorf("a client that had stalled: %d bytes, %v", n, err)
+					}
+				})
+			}
+			var sizes []int
+			for range clients {
+				sizes = append(sizes, <-offered)
+			}
+			slices.Sort(sizes)
+			if most := sizes[clients-1-tc.held]; most > heldPiece {
+				t.Errorf("%d clients are offered more than %d bytes at once: %v", clients, heldPiece, sizes)
+			}
+			if got := tc.f.read(t, "n", 0, size); !bytes.Equal(got, body) {
+				t.Error("a read beside stalled clients differs")
+			}
+			close(letGo)
+			readers.Wait()
+		})
+	}
+}
+
+// meddler changes what is stored when the first bytes of a reply are taken.
+type meddler struct {
+	bytes.Buffer
+	meddle func()
+}
+
+func (m *meddler) Write(p []byte) (int, error) {
+	if m.Len() == 0 {
+		m.meddle()
+	}
+	return m.Buffer.Write(p)
+}
+
+// Bytes that change after their block was checked, and before they are sent,
+// are not sent.
+func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
+	const size = 2 << 20
+	body := randomBytes(1, size)
+	onFiles, dir := newOnFiles(t, blob.Options{ReadBuffers: -1})
+	inMemory := newFixture(t, blob.Options{ReadBuffers: -1})
+	for name, tc := range map[string]struct {
+		f       *fixture
+		change  func()
+		written int64
+	}{
+		// In the first block, of which a piece has been taken.
+		"files": {onFiles, func() { damageFile(t, dir, 512<<10) }, 512 << 10},
+		// In the second block: a reader of the memory store never changes, but
+		// the second one is opened on what is there then.
+		"memory": {inMemory, func() {
+			if err := inMemory.bytes.List(t.Context(), "", func(o bytestore.Object) error {
+				defer damage(t, inMemory.bytes, o.Key)
+				return io.EOF
+			}); !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+		}, 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.f.put(t, "n", body)
+			c, err := tc.f.Open(t.Context(), "a", "n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			out := &meddler{meddle: tc.change}
+			n, err := c.WriteRange(t.Context(), plain{out}, 0, size)
+			if !errors.Is(err, blob.ErrCorrupt) || n != tc.written || !bytes.Equal(out.Bytes(), body[:n]) {
+				t.Fatalf("%d bytes, %v; want the %d before the change and %v", n, err, tc.written, blob.ErrCorrupt)
+			}
+		})
+	}
+}
+
+// damageFile flips a bit of the one object in a folder.
+func damageFile(t *testing.T, dir string, off int64) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*", "*-*"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("objects %v, %v; want one", names, err)
+	}
+	f, err := os.OpenFile(names[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], off); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1
+	if _, err := f.WriteAt(b[:], off); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slowStore is a store whose readers give nothing until it is let go.
+type slowStore struct {
+	*memory.Store
+	opened, reading chan struct{}
+	letGo           chan struct{}
+}
+
+func (s *slowStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, key, off, n)
+	if err == nil {
+		s.opened <- struct{}{}
+	}
+	return &slowReader{ReadCloser: r, s: s}, err
+}
+
+type slowReader struct {
+	io.ReadCloser
+	s    *slowStore
+	once sync.Once
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	r.once.Do(func() { r.s.reading <- struct{}{} })
+	<-r.s.letGo
+	return r.ReadCloser.Read(p)
+}
+
+// A read that waits for others to be checked ends with its context.
+func TestReadThatWaitsForItsCheckHonoursItsContext(t *testing.T) {
+	const atOnce, size = 64, 1 << 20
+	s := &slowStore{memory.New(), make(chan struct{}, atOnce+1), make(chan struct{}, atOnce+1), make(chan struct{})}
+	f := newOverStore(t, s, blob.Options{})
+	f.put(t, "n", randomBytes(1, size))
+	c, err := f.Open(t.Context(), "a", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var readers sync.WaitGroup
+	for range atOnce {
+		readers.Go(func() {
+			if n, err := c.WriteRange(t.Context(), io.Discard, 0, size); n != size || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		})
+	}
+	for range atOnce {
+		<-s.opened
+		<-s.reading
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := make(chan error)
+	go func() {
+		_, err := c.WriteRange(ctx, io.Discard, 0, size)
+		waits <- err
+	}()
+	<-s.opened
+	cancel()
+	if err := <-waits; !errors.Is(err, context.Canceled) {
+		t.Errorf("a read whose context ended while it waited: %v", err)
+	}
+	if n := len(s.reading); n != 0 {
+		t.Errorf("%d blocks more than %d are read at once", n, atOnce)
+	}
+	close(s.letGo)
+	readers.Wait()
+}
+
+// BenchmarkReadTLS reads a blob of 64 MiB over a TLS connection on loopback:
+// there each read checks every block and copies it, held or read twice.
+func BenchmarkReadTLS(b *testing.B) {
+	for _, buffers := range []int64{0, -1} {
+		b.Run(fmt.Sprintf("ReadBuffers=%d", buffers), func(b *testing.B) { benchmarkReadTLS(b, buffers) })
+	}
+}
+
+func benchmarkReadTLS(b *testing.B, buffers int64) {
+	s, _ := newDurable(b, blob.Options{ReadBuffers: buffers})
+	body := randomBytes(1, 64<<20)
+	if _, err := s.Put(b.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
+		b.Fatal(err)
+	}
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	defer certificate.Close()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", certificate.TLS)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var client sync.WaitGroup
+	client.Go(func() {
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		_, err = io.CopyBuffer(io.Discard, plainReader{conn}, make([]byte, 256<<10))
+		if err := errors.Join(err, conn.Close()); err != nil {
+			b.Error(err)
+		}
+	})
+	conn, err := listener.Accept()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := s.Open(b.Context(), "a", "n")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(c.Size)
+	for b.Loop() {
+		if n, err := c.WriteRange(b.Context(), plain{conn}, 0, c.Size); err != nil || n != c.Size {
+			b.Fatalf("%d bytes, %v", n, err)
+		}
+	}
+	c.Close()
+	if err := errors.Join(conn.Close(), listener.Close()); err != nil {
+		b.Error(err)
+	}
+	client.Wait()
+}
+
+// plainReader hides that a reader is an io.WriterTo.
+type plainReader struct{ io.Reader }
