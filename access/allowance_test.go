@@ -1,0 +1,185 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/access"
+	"sluice/metastore"
+)
+
+// allowance gives one with these limits.
+func allowance(limits metastore.Limits) *access.Allowance {
+	return access.NewLimiter(access.LimiterOptions{Address: limits}).OfAddress(netip.IPv6Loopback())
+}
+
+func enter(t testing.TB, a *access.Allowance) (leave func()) {
+	t.Helper()
+	leave, err := a.Enter(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leave
+}
+
+func TestConcurrentRequests(t *testing.T) {
+	a := allowance(metastore.Limits{ConcurrentRequests: 2})
+	first, second := enter(t, a), enter(t, a)
+	for range 3 {
+		if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
+			t.Errorf("the third at once: %v", err)
+		}
+	}
+	first()
+	third := enter(t, a)
+	if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
+		t.Errorf("again the third at once: %v", err)
+	}
+	second()
+	third()
+	enter(t, a)()
+}
+
+// TestRequestRate: a second's requests at once, then one each 100 ms; those for
+// which it takes longer than 2 s are refused at once, and told when to come.
+func TestRequestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := allowance(metastore.Limits{RequestsPerSecond: 10})
+		if left, full := a.Requests(); left != 10 || full != 0 {
+			t.Errorf("at first %d are left, whole after %v", left, full)
+		}
+		start := time.Now()
+		for range 10 {
+			enter(t, a)()
+		}
+		if took := since(start); took != 0 {
+			t.Errorf("a second's requests took %v s", took)
+		}
+		if left, full := a.Requests(); left != 0 || full != time.Second {
+			t.Errorf("then %d are left, whole after %v", left, full)
+		}
+		var wg sync.WaitGroup
+		for i := range 20 { // as many as fit into 2 s
+			wg.Go(func() {
+				enter(t, a)()
+				if at := since(start); !within(at, 0.1*float64(1+i), 0.001) {
+					t.Errorf("number %d entered after %v s", i, at)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 5 { // a refusal uses nothing up, so all are told the same
+			_, err := a.Enter(t.Context())
+			var told *access.RateError
+			if !errors.Is(err, access.ErrRate) || !errors.As(err, &told) || told.RetryAfter != 2100*time.Millisecond {
+				t.Errorf("more than fits: %v", err)
+			}
+		}
+		if left, full := a.Requests(); left != 0 || full != 3*time.Second || since(start) != 0 {
+			t.Errorf("%d are left, whole after %v, at %v s", left, full, since(start))
+		}
+		wg.Wait()
+		time.Sleep(100 * time.Millisecond)
+		enter(t, a)()
+		if took := since(start); !within(took, 2.1, 0.001) {
+			t.Errorf("the first who comes when he was told enters after %v s", took)
+		}
+	})
+}
+
+// TestRequestsThatWaitHoldTheirSlot, and give it back when they are cancelled or
+// refused.
+func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := allowance(metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2})
+		enter(t, a)()
+		ctx, cancel := context.WithCancel(t.Context())
+		waited := make(chan error)
+		for range 2 {
+			go func() { _, err := a.Enter(ctx); waited <- err }()
+		}
+		synctest.Wait()
+		if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
+			t.Errorf("beside two that wait: %v", err)
+		}
+		cancel()
+		for range 2 {
+			if err := <-waited; !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		leaves := []func(){enter(t, a), enter(t, a)} // the second of them waits
+		for _, leave := range leaves {
+			leave()
+		}
+		for range 3 {
+			go func() {
+				if leave, err := a.Enter(t.Context()); err == nil {
+					leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 5 { // refused for the rate or the slots, and gone
+			if _, err := a.Enter(t.Context()); err == nil {
+				t.Error("let in")
+			}
+		}
+		time.Sleep(time.Minute)
+		enter(t, a)()
+	})
+}
+
+// TestRequestRateOverTime: over ten seconds of too many, the rate enters.
+func TestRequestRateOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := allowance(metastore.Limits{RequestsPerSecond: 100})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var mu sync.Mutex
+		entered := 0
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					leave, err := a.Enter(ctx)
+					if err == nil {
+						mu.Lock()
+						entered++
+						mu.Unlock()
+						leave()
+					}
+					time.Sleep(time.Duration(1+i) * time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		if entered < 1000 || entered > 1100 {
+			t.Errorf("%d requests entered in 10 s, want 1000 and the first second's 100", entered)
+		}
+	})
+}
+
+// TestRequestThatGaveUp: the last in line leaves its turn to the next.
+func TestRequestThatGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := allowance(metastore.Limits{RequestsPerSecond: 1})
+		enter(t, a)()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if _, err := a.Enter(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("out of time: %v", err)
+		}
+		start := time.Now()
+		enter(t, a)()
+		if took := since(start); !within(took, 0.5, 0.001) {
+			t.Errorf("the next entered after %v s, want 0.5", took)
+		}
+	})
+}

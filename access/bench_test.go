@@ -1,0 +1,72 @@
+package access_test
+
+import (
+	"context"
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+
+	"sluice/access"
+	"sluice/metastore"
+)
+
+// BenchmarkAuthenticate is of a key that is remembered.
+func BenchmarkAuthenticate(b *testing.B) {
+	store := openStores(b, 1)[0]
+	served := &line{Store: store}
+	_, credential := makeKey(b, store, access.NewKey{Accounts: []string{"a"}})
+	keys := access.NewKeys(served, access.KeysOptions{})
+	ctx, cancel := context.WithCancel(b.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { keys.Run(ctx, func(err error) { b.Error(err) }) })
+	defer wg.Wait()
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := keys.Authenticate(ctx, credential); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(served.lookups.Load()), "lookups")
+}
+
+// BenchmarkEnter is of an address that is known, without and with a rate.
+func BenchmarkEnter(b *testing.B) {
+	for name, limits := range map[string]metastore.Limits{"unlimited": {}, "limited": {RequestsPerSecond: 1 << 40, ConcurrentRequests: 64}} {
+		b.Run(name, func(b *testing.B) {
+			l := access.NewLimiter(access.LimiterOptions{Address: limits})
+			b.ReportAllocs()
+			for b.Loop() {
+				enter(b, l.OfAddress(netip.IPv6Loopback()))()
+			}
+		})
+	}
+}
+
+// BenchmarkPaceOut is what pacing costs where it never waits: a stream alone,
+// and 64 together.
+func BenchmarkPaceOut(b *testing.B) {
+	for name, bytesPerSecond := range map[string]int64{"unlimited": metastore.Unlimited, "limited": 1 << 60} {
+		a := paced(bytesPerSecond)
+		b.Run(name+"/alone", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := a.PaceOut(b.Context(), 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/64 streams", func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := a.PaceOut(b.Context(), 1); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package access
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"strings"
+)
+
+// A credential is "sluice_", the id of the key, "_" and its secret. The prefix
+// lets scanners find credentials that leaked. Id and secret are random, of 80
+// and 280 bits.
+const (
+	prefix       = "sluice_"
+	idLength     = 16
+	secretLength = 56
+)
+
+// alphabet is five random bits a character.
+const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
+
+var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
+
+// newID and newSecret are fresh, from the system's random source.
+func newID() string     { return randomText(idLength) }
+func newSecret() string { return randomText(secretLength) }
+
+// randomText gives n random characters, a multiple of 8.
+func randomText(n int) string {
+	random := make([]byte, encoding.DecodedLen(n))
+	rand.Read(random) // never fails: it ends the program instead
+	return encoding.EncodeToString(random)
+}
+
+func formatCredential(id, secret string) string { return prefix + id + "_" + secret }
+
+// parseCredential is the inverse of formatCredential. What it takes has one
+// spelling.
+func parseCredential(text string) (id, secret string, ok bool) {
+	rest, ok := strings.CutPrefix(text, prefix)
+	if !ok || len(rest) != idLength+1+secretLength || rest[idLength] != '_' {
+		return "", "", false
+	}
+	id, secret = rest[:idLength], rest[idLength+1:]
+	return id, secret, isRandomText(id) && isRandomText(secret)
+}
+
+func isRandomText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,121 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice/metastore"
+)
+
+// NewKey describes a key that is to be made.
+type NewKey struct {
+	// Label is what its maker calls it, for himself: at most 128 bytes of
+	// printable text. It may be empty.
+	Label string
+	// Scopes are what the key permits; at least one.
+	Scopes []Scope
+	// Accounts are those for which it does, in their canonical spelling; nil:
+	// all. A list that is empty but not nil is refused.
+	Accounts []string
+	// Group names the keys that share limits and under which what they store is
+	// counted: 1 to 64 of A-Z, a-z, 0-9, ".", "_" and "-". Empty: the key is a
+	// group of its own, named like its id.
+	Group string
+	// Expires is when it ends to be valid; zero: never.
+	Expires time.Time
+	// Limits are those of the group. Each is above 0, or 0 for the service's
+	// default, or metastore.Unlimited. A key that joins a group leaves them all
+	// 0 or repeats those of the group.
+	Limits metastore.Limits
+}
+
+// Create makes a key. It returns the key as stored and its credential, which
+// nothing can tell again: only the SHA-256 of its secret is stored.
+// ErrInvalidKey, metastore.ErrGroupLimits.
+func Create(ctx context.Context, store metastore.Keys, n NewKey) (metastore.Key, string, error) {
+	id, secret := newID(), newSecret()
+	k, err := n.describe()
+	if err != nil {
+		return metastore.Key{}, "", err
+	}
+	k.ID, k.Hash = id, sha256.Sum256([]byte(secret))
+	if k.Group == "" {
+		k.Group = id
+	}
+	k, err = store.CreateKey(ctx, k)
+	if err != nil {
+		return metastore.Key{}, "", err
+	}
+	return k, formatCredential(id, secret), nil
+}
+
+// describe gives what is stored of the description, if it is one.
+func (n NewKey) describe() (metastore.Key, error) {
+	granted, err := ordered(n.Scopes)
+	if err != nil {
+		return metastore.Key{}, err
+	}
+	if err := checkLabel(n.Label); err != nil {
+		return metastore.Key{}, err
+	}
+	if err := checkGroup(n.Group); err != nil {
+		return metastore.Key{}, err
+	}
+	if err := checkLimits(n.Limits); err != nil {
+		return metastore.Key{}, err
+	}
+	if n.Accounts != nil && (len(n.Accounts) == 0 || slices.Contains(n.Accounts, "")) {
+		return metastore.Key{}, fmt.Errorf("%w: its accounts must be named", ErrInvalidKey)
+	}
+	k := metastore.Key{Label: n.Label, Group: n.Group, Expires: n.Expires, Limits: n.Limits}
+	for _, s := range granted {
+		k.Scopes = append(k.Scopes, string(s))
+	}
+	k.Accounts = slices.Clone(n.Accounts)
+	slices.Sort(k.Accounts)
+	k.Accounts = slices.Compact(k.Accounts)
+	return k, nil
+}
+
+const (
+	maxLabel = 128 // bytes
+	maxGroup = 64  // characters
+)
+
+// checkLabel refuses what could deceive or harm whoever lists keys on a
+// terminal.
+func checkLabel(label string) error {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(label) > maxLabel || !utf8.ValidString(label) || strings.ContainsFunc(label, unprintable) {
+		return fmt.Errorf("%w: its label must be printable text of at most %d bytes", ErrInvalidKey, maxLabel)
+	}
+	return nil
+}
+
+// checkGroup keeps group names to characters that no format has to escape.
+func checkGroup(group string) error {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
+	}
+	if len(group) > maxGroup || strings.ContainsFunc(group, odd) {
+		return fmt.Errorf(`%w: its group must be 1 to %d of A-Z, a-z, 0-9, ".", "_" and "-"`, ErrInvalidKey, maxGroup)
+	}
+	return nil
+}
+
+func checkLimits(l metastore.Limits) error {
+	for _, limit := range []int64{
+		l.RequestsPerSecond, l.BytesInPerSecond, l.BytesOutPerSecond, l.ConcurrentRequests, l.StoredBytes, l.OpenUploads,
+	} {
+		if limit < 0 && limit != metastore.Unlimited {
+			return fmt.Errorf("%w: %d is no limit; it must be above 0, or %d for none", ErrInvalidKey, limit, metastore.Unlimited)
+		}
+	}
+	return nil
+}

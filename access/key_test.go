@@ -1,0 +1,138 @@
+package access_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/access"
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+)
+
+func TestParseScopes(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  []access.Scope // nil: refused
+	}{
+		{[]string{"read"}, []access.Scope{"read"}},
+		{[]string{"write", "read", "write"}, []access.Scope{"read", "write"}},
+		{[]string{"admin", "channels"}, []access.Scope{"channels", "admin"}},
+		{nil, nil},
+		{[]string{""}, nil},
+		{[]string{"read", "Write"}, nil},
+		{[]string{"read "}, nil},
+		{[]string{"read,write"}, nil},
+	} {
+		got, err := access.ParseScopes(c.names)
+		if !slices.Equal(got, c.want) || errors.Is(err, access.ErrInvalidKey) != (c.want == nil) {
+			t.Errorf("%q: %q, %v, want %q", c.names, got, err, c.want)
+		}
+		if err != nil && !strings.Contains(err.Error(), `"read" "write" "channels" "admin"`) {
+			t.Errorf("%q: %v does not say what there is", c.names, err)
+		}
+	}
+}
+
+func TestCreate(t *testing.T) {
+	store := openStores(t, 1)[0]
+	expires := time.Date(2040, 1, 2, 3, 4, 5, 6000, time.UTC)
+	limits := metastore.Limits{RequestsPerSecond: 5, StoredBytes: metastore.Unlimited}
+	key, credential := makeKey(t, store, access.NewKey{
+		Label: "für Bücher", Scopes: []access.Scope{access.ScopeWrite, access.ScopeRead}, Accounts: []string{"b", "a", "b"},
+		Group: "Books-1.x_y", Expires: expires, Limits: limits,
+	})
+	_, secret, _ := strings.Cut(strings.TrimPrefix(credential, "sluice_"), "_")
+	if credential != "sluice_"+key.ID+"_"+secret || key.Hash != sha256.Sum256([]byte(secret)) {
+		t.Errorf("credential %q of key %+v", credential, key)
+	}
+	if key.Label != "für Bücher" || !slices.Equal(key.Scopes, []string{"read", "write"}) || !slices.Equal(key.Accounts, []string{"a", "b"}) ||
+		key.Group != "Books-1.x_y" || !key.Expires.Equal(expires) || key.Limits != limits || !key.Revoked.IsZero() {
+		t.Errorf("%+v", key)
+	}
+
+	alone, other := makeKey(t, store, access.NewKey{})
+	if alone.Group != alone.ID || alone.Accounts != nil || !alone.Expires.IsZero() || other == credential {
+		t.Errorf("by default: %+v", alone)
+	}
+	joined, _ := makeKey(t, store, access.NewKey{Group: "Books-1.x_y"})
+	if joined.Limits != limits {
+		t.Errorf("the second of a group has %+v", joined.Limits)
+	}
+	_, none, err := access.Create(t.Context(), store, access.NewKey{
+		Scopes: []access.Scope{access.ScopeRead}, Group: "Books-1.x_y", Limits: metastore.Limits{RequestsPerSecond: 6},
+	})
+	if !errors.Is(err, metastore.ErrGroupLimits) || none != "" {
+		t.Errorf("other limits for the group: %q, %v", none, err)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	store := openStores(t, 1)[0]
+	read := []access.Scope{access.ScopeRead}
+	for name, n := range map[string]access.NewKey{
+		"no scope":             {},
+		"an unknown scope":     {Scopes: []access.Scope{"read", "root"}},
+		"no account":           {Scopes: read, Accounts: []string{}},
+		"an empty account":     {Scopes: read, Accounts: []string{"a", ""}},
+		"a long label":         {Scopes: read, Label: strings.Repeat("x", 129)},
+		"a label of two lines": {Scopes: read, Label: "a\nb"},
+		"a terminal escape":    {Scopes: read, Label: "\x1b[2J"},
+		"a C1 control":         {Scopes: read, Label: "\u009b2J"},
+		"a bidi override":      {Scopes: read, Label: "a\u202eb"},
+		"a broken label":       {Scopes: read, Label: "a\xff"},
+		"a long group":         {Scopes: read, Group: strings.Repeat("x", 65)},
+		"a space in the group": {Scopes: read, Group: "a b"},
+		"a slash in the group": {Scopes: read, Group: "a/b"},
+		"an umlaut":            {Scopes: read, Group: "ä"},
+		"a negative rate":      {Scopes: read, Limits: metastore.Limits{RequestsPerSecond: -2}},
+		"a negative quota":     {Scopes: read, Limits: metastore.Limits{OpenUploads: -7}},
+	} {
+		if _, credential, err := access.Create(t.Context(), store, n); !errors.Is(err, access.ErrInvalidKey) || credential != "" {
+			t.Errorf("%s: %q, %v", name, credential, err)
+		}
+	}
+	if keys, err := store.ListKeys(t.Context(), "", 10); err != nil || len(keys) != 0 {
+		t.Errorf("stored nevertheless: %+v, %v", keys, err)
+	}
+	longest := access.NewKey{Scopes: read, Label: strings.Repeat("x", 128), Group: strings.Repeat("x", 64)}
+	makeKey(t, store, longest)
+}
+
+// TestSecretIsNotStored looks for it in all that the store wrote.
+func TestSecretIsNotStored(t *testing.T) {
+	dir := t.TempDir()
+	store, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, credential := makeKey(t, store, access.NewKey{})
+	if _, err := access.NewKeys(store, access.KeysOptions{}).Authenticate(t.Context(), credential); err != nil {
+		t.Error(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var written []byte
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written = append(written, content...)
+	}
+	secret := credential[len(credential)-56:]
+	if !bytes.Contains(written, []byte(key.ID)) || bytes.Contains(written, []byte(secret)) || bytes.Contains(written, []byte(secret[:16])) {
+		t.Error("the files lack the id or hold the secret")
+	}
+}

@@ -1,0 +1,290 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/access"
+)
+
+// newKeys gives Keys over one handle of a store, the line to it, and another
+// handle, over which a key command works.
+func newKeys(t *testing.T) (*access.Keys, *line, *line) {
+	stores := openStores(t, 2)
+	served, command := &line{Store: stores[0]}, &line{Store: stores[1]}
+	return access.NewKeys(served, access.KeysOptions{}), served, command
+}
+
+// run polls in the background until the test ends.
+func run(t *testing.T, k *access.Keys, report func(error)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); k.Run(ctx, report) }()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait()
+}
+
+// noReport fails the test when a poll fails.
+func noReport(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
+
+// authenticate fails the test unless the credential is good, or not, as said.
+func authenticate(t *testing.T, when string, k *access.Keys, credential string, want error) {
+	t.Helper()
+	caller, err := k.Authenticate(t.Context(), credential)
+	if !errors.Is(err, want) || (caller == nil) != (want != nil) {
+		t.Errorf("%s: %v, want %v", when, err, want)
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, _, command := newKeys(t)
+		key, good := makeKey(t, command, access.NewKey{Accounts: []string{"a"}, Group: "g"})
+		other, otherGood := makeKey(t, command, access.NewKey{})
+		_, expired := makeKey(t, command, access.NewKey{Expires: time.Now()})
+		revokedKey, revoked := makeKey(t, command, access.NewKey{})
+		if _, err := command.RevokeKey(t.Context(), revokedKey.ID); err != nil {
+			t.Fatal(err)
+		}
+		secret := good[len(good)-56:]
+		for range 2 { // from the store, and then from memory
+			for name, bad := range map[string]string{
+				"empty":                   "",
+				"malformed":               "sluice_x",
+				"the id alone":            key.ID,
+				"an unknown id":           "sluice_" + strings.Repeat("a", 16) + "_" + secret,
+				"the secret of another":   "sluice_" + other.ID + "_" + secret,
+				"a character of the id":   "sluice_" + flip(key.ID) + "_" + secret,
+				"a character of secret":   "sluice_" + key.ID + "_" + flip(secret),
+				"the hash in place of it": "sluice_" + key.ID + "_" + strings.Repeat("a", 56),
+				"in capitals":             strings.ToUpper(good),
+				"expired":                 expired,
+				"revoked":                 revoked,
+			} {
+				caller, err := keys.Authenticate(t.Context(), bad)
+				// Nothing may tell the cases apart.
+				if caller != nil || !errors.Is(err, access.ErrUnknownKey) || err.Error() != access.ErrUnknownKey.Error() {
+					t.Errorf("%s: %v, %v", name, caller, err)
+				}
+			}
+			caller, err := keys.Authenticate(t.Context(), good)
+			if err != nil || caller.ID() != key.ID || caller.Group() != "g" || caller.AllAccounts() {
+				t.Errorf("%+v, %v", caller, err)
+			}
+			authenticate(t, "another", keys, otherGood, nil)
+			run(t, keys, noReport(t))
+		}
+	})
+}
+
+// flip changes the last character.
+func flip(s string) string {
+	last := "b"
+	if strings.HasSuffix(s, "b") {
+		last = "c"
+	}
+	return s[:len(s)-1] + last
+}
+
+func TestCallerAllows(t *testing.T) {
+	store := openStores(t, 1)[0]
+	for name, c := range map[string]struct {
+		key     access.NewKey
+		scope   access.Scope
+		account string
+		want    error
+	}{
+		"its scope and account":           {access.NewKey{Accounts: []string{"b", "a"}}, access.ScopeRead, "a", nil},
+		"its other account":               {access.NewKey{Accounts: []string{"b", "a"}}, access.ScopeWrite, "b", nil},
+		"another account":                 {access.NewKey{Accounts: []string{"b", "a"}}, access.ScopeRead, "c", access.ErrAccount},
+		"an account that begins the same": {access.NewKey{Accounts: []string{"ab"}}, access.ScopeRead, "a", access.ErrAccount},
+		"an account not known yet":        {access.NewKey{Accounts: []string{"a"}}, access.ScopeRead, "", access.ErrAccount},
+		"all accounts":                    {access.NewKey{}, access.ScopeRead, "c", nil},
+		"all, not known yet":              {access.NewKey{}, access.ScopeRead, "", nil},
+		"another scope":                   {access.NewKey{}, access.ScopeChannels, "a", access.ErrScope},
+		"scope before account":            {access.NewKey{Accounts: []string{"a"}}, access.ScopeChannels, "b", access.ErrScope},
+		"admin reads":                     {admin("a"), access.ScopeRead, "a", nil},
+		"admin writes":                    {admin("a"), access.ScopeWrite, "a", nil},
+		"admin has channels":              {admin("a"), access.ScopeChannels, "a", nil},
+		"admin elsewhere":                 {admin("a"), access.ScopeRead, "b", access.ErrAccount},
+		"read is not admin":               {access.NewKey{}, access.ScopeAdmin, "a", access.ErrScope},
+	} {
+		caller := callerOf(t, store, c.key)
+		if err := caller.Allows(c.scope, c.account); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if caller.Has(c.scope) != !errors.Is(c.want, access.ErrScope) {
+			t.Errorf("%s: Has is %t", name, caller.Has(c.scope))
+		}
+		if caller.AllAccounts() != (c.key.Accounts == nil) {
+			t.Errorf("%s: AllAccounts is %t", name, caller.AllAccounts())
+		}
+	}
+}
+
+func admin(accounts ...string) access.NewKey {
+	return access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: accounts}
+}
+
+func TestKeysAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		_, good := makeKey(t, command, access.NewKey{})
+		for range 3 {
+			authenticate(t, "before the first poll", keys, good, nil)
+		}
+		if n := served.lookups.Load(); n != 3 {
+			t.Errorf("%d look-ups before anything watched the store", n)
+		}
+		run(t, keys, noReport(t))
+		for range 100 {
+			authenticate(t, "polled", keys, good, nil)
+			authenticate(t, "wrong secret", keys, flip(good), access.ErrUnknownKey)
+			time.Sleep(time.Second)
+		}
+		if n := served.lookups.Load(); n != 4 {
+			t.Errorf("%d look-ups", n)
+		}
+	})
+}
+
+func TestRevokedKeyEndsAfterPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, _, command := newKeys(t)
+		key, good := makeKey(t, command, access.NewKey{})
+		run(t, keys, noReport(t))
+		authenticate(t, "fresh", keys, good, nil)
+		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		authenticate(t, "a poll later", keys, good, access.ErrUnknownKey)
+	})
+}
+
+func TestExpiryIsJudgedByTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		_, good := makeKey(t, command, access.NewKey{Expires: time.Now().Add(time.Minute)})
+		run(t, keys, noReport(t))
+		authenticate(t, "fresh", keys, good, nil)
+		time.Sleep(time.Minute - time.Microsecond)
+		authenticate(t, "just before", keys, good, nil)
+		time.Sleep(time.Microsecond)
+		authenticate(t, "at its expiry", keys, good, access.ErrUnknownKey)
+		if n := served.lookups.Load(); n != 1 {
+			t.Errorf("%d look-ups", n)
+		}
+	})
+}
+
+// TestKeyReadBeforeItWasRevoked: an old reading that is remembered after the
+// change was seen is not believed.
+func TestKeyReadBeforeItWasRevoked(t *testing.T) {
+	for name, polling := range map[string]bool{"while polled": true, "before the first poll": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				keys, served, command := newKeys(t)
+				key, good := makeKey(t, command, access.NewKey{})
+				if polling {
+					run(t, keys, noReport(t))
+				}
+				read, goOn := make(chan struct{}), make(chan struct{})
+				hold := func() { close(read); <-goOn }
+				served.answer.Store(&hold)
+				done := make(chan error)
+				go func() {
+					_, err := keys.Authenticate(t.Context(), good)
+					done <- err
+				}()
+				<-read
+				served.answer.Store(nil)
+				if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
+					t.Fatal(err)
+				}
+				if polling {
+					time.Sleep(time.Second)
+				} else {
+					version, err := served.KeysVersion(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					served.origin.Store(version) // so the first is 0, as a counter's may be
+					run(t, keys, noReport(t))
+				}
+				synctest.Wait()
+				close(goOn)
+				if err := <-done; err != nil {
+					t.Errorf("a key that was good when it was read: %v", err)
+				}
+				authenticate(t, "after that", keys, good, access.ErrUnknownKey)
+			})
+		})
+	}
+}
+
+// TestStoreIsDown: remembered keys are good for 10 s, others not at all.
+func TestStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		_, good := makeKey(t, command, access.NewKey{})
+		_, unseen := makeKey(t, command, access.NewKey{})
+		reports := 0
+		run(t, keys, func(err error) {
+			reports++
+			if !errors.Is(err, errDown) {
+				t.Error(err)
+			}
+		})
+		authenticate(t, "up", keys, good, nil)
+		served.down(errDown)
+		authenticate(t, "not remembered", keys, unseen, errDown)
+		authenticate(t, "malformed", keys, "sluice_", access.ErrUnknownKey)
+		time.Sleep(10 * time.Second)
+		authenticate(t, "down for 10 s", keys, good, nil)
+		time.Sleep(time.Nanosecond)
+		authenticate(t, "longer", keys, good, errDown)
+		served.up()
+		authenticate(t, "up again", keys, good, nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if reports != 10 {
+			t.Errorf("%d reports of 10 failures", reports)
+		}
+		lookups := served.lookups.Load()
+		authenticate(t, "polled again", keys, good, nil)
+		if n := served.lookups.Load(); n != lookups {
+			t.Error("a key that did not change was forgotten")
+		}
+	})
+}
+
+var errDown = errors.New("the store is down")
+
+// TestPollWithoutAnAnswer: a poll that hangs is given up, and meanwhile nothing
+// is believed for longer than 10 s.
+func TestPollWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		key, good := makeKey(t, command, access.NewKey{})
+		reports := 0
+		run(t, keys, func(error) { reports++ })
+		authenticate(t, "fresh", keys, good, nil)
+		served.hangs.Store(true)
+		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Second + time.Nanosecond)
+		authenticate(t, "after 10 s", keys, good, access.ErrUnknownKey)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if reports != 1 {
+			t.Errorf("%d reports", reports)
+		}
+	})
+}

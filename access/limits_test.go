@@ -1,0 +1,265 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/access"
+	"sluice/metastore"
+)
+
+func TestAddressesThatShareAnAllowance(t *testing.T) {
+	l := access.NewLimiter(access.LimiterOptions{})
+	for _, c := range []struct {
+		a, b   string // "": the invalid address
+		shared bool
+	}{
+		{"192.0.2.1", "192.0.2.1", true},
+		{"192.0.2.1", "192.0.2.2", false},
+		{"192.0.2.1", "::ffff:192.0.2.1", true},
+		{"::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
+		{"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", true},
+		{"2001:db8::1", "2001:db8:0:1::1", false},
+		{"fe80::1%eth0", "fe80::1", true},
+		{"fe80::1%eth0", "fe80::2%eth1", true},
+		{"::ffff:192.0.2.1", "::1", false},
+		{"0.0.0.0", "::", false},
+		{"", "", true},
+		{"", "0.0.0.0", false},
+		{"", "::", false},
+	} {
+		a, b := l.OfAddress(parse(c.a)), l.OfAddress(parse(c.b))
+		if (a == b) != c.shared {
+			t.Errorf("%q and %q share: %t", c.a, c.b, a == b)
+		}
+	}
+}
+
+func parse(text string) netip.Addr {
+	if text == "" {
+		return netip.Addr{}
+	}
+	return netip.MustParseAddr(text)
+}
+
+func TestKeysThatShareAnAllowance(t *testing.T) {
+	store := openStores(t, 1)[0]
+	l := access.NewLimiter(access.LimiterOptions{})
+	a, b := callerOf(t, store, access.NewKey{Group: "g"}), callerOf(t, store, access.NewKey{Group: "g"})
+	alone := callerOf(t, store, access.NewKey{})
+	if l.OfKey(a) != l.OfKey(b) || l.OfKey(a) == l.OfKey(alone) {
+		t.Error("keys of one group do not share, or those of two do")
+	}
+}
+
+func TestWhichLimitHolds(t *testing.T) {
+	store := openStores(t, 1)[0]
+	l := access.NewLimiter(access.LimiterOptions{
+		Key:     metastore.Limits{RequestsPerSecond: 10, BytesInPerSecond: 20, BytesOutPerSecond: metastore.Unlimited, StoredBytes: 40},
+		Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2, StoredBytes: 3, OpenUploads: 4},
+	})
+	const none = metastore.Unlimited
+	own := metastore.Limits{RequestsPerSecond: 11, BytesInPerSecond: none, BytesOutPerSecond: 31, OpenUploads: 61}
+	for name, c := range map[string]struct {
+		got  metastore.Limits
+		want [6]int64 // in the order of the fields
+	}{
+		"keys by default":       {l.KeyLimits(), [6]int64{10, 20, none, none, 40, none}},
+		"addresses":             {l.AddressLimits(), [6]int64{1, none, none, 2, none, none}},
+		"an address":            {l.OfAddress(netip.IPv6Loopback()).Limits(), [6]int64{1, none, none, 2, none, none}},
+		"a key without its own": {l.OfKey(callerOf(t, store, access.NewKey{})).Limits(), [6]int64{10, 20, none, none, 40, none}},
+		"a key with its own":    {l.OfKey(callerOf(t, store, access.NewKey{Limits: own})).Limits(), [6]int64{11, none, 31, none, 40, 61}},
+	} {
+		got := [6]int64{
+			c.got.RequestsPerSecond, c.got.BytesInPerSecond, c.got.BytesOutPerSecond, c.got.ConcurrentRequests, c.got.StoredBytes, c.got.OpenUploads,
+		}
+		if got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestLimitsThatChange hold for an Allowance that is in use, as soon as a key is
+// seen with them.
+func TestLimitsThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Two stores stand for one in which an operator changed the group.
+		wide := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: metastore.Limits{
+			RequestsPerSecond: 1000, BytesOutPerSecond: 512 << 20,
+		}})
+		narrow := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: metastore.Limits{
+			RequestsPerSecond: 1, BytesOutPerSecond: 1 << 10, ConcurrentRequests: 1,
+		}})
+		free := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g"})
+
+		l := access.NewLimiter(access.LimiterOptions{})
+		a := l.OfKey(wide)
+		for range 2 {
+			leave := enter(t, a)
+			defer leave()
+		}
+		for range 2998 { // into debt, of which 2 s wait when the rate sinks
+			go func() {
+				if leave, err := a.Enter(t.Context()); err == nil {
+					leave()
+				}
+			}()
+		}
+		synctest.Wait()
+		if l.OfKey(narrow) != a {
+			t.Fatal("the Allowance is another one")
+		}
+		if _, err := a.Enter(t.Context()); err == nil {
+			t.Error("more concurrent requests than the new limit")
+		}
+		if left, _ := a.Requests(); left != 1 {
+			t.Errorf("%d requests of the new rate are left", left)
+		}
+		start := time.Now()
+		if err := a.PaceOut(t.Context(), 10<<10); err != nil {
+			t.Error(err)
+		}
+		if took := since(start); !within(took, 10, 0.1) {
+			t.Errorf("10 s of the new rate took %v s", took)
+		}
+
+		waiting := make(chan float64)
+		go func() {
+			if err := a.PaceOut(t.Context(), 1<<20); err != nil {
+				t.Error(err)
+			}
+			waiting <- since(start)
+		}()
+		synctest.Wait()
+		start = time.Now()
+		l.OfKey(free)
+		if took := <-waiting; took > 0.2 {
+			t.Errorf("who waited when the limit fell was let go after %v s", took)
+		}
+		if left, full := a.Requests(); left < 1<<60 || full != 0 {
+			t.Errorf("without a limit %d requests are left, whole after %v", left, full)
+		}
+	})
+}
+
+// TestChangeOfOneLimit leaves what was used up of the others.
+func TestChangeOfOneLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := metastore.Limits{RequestsPerSecond: 1, BytesInPerSecond: 10, BytesOutPerSecond: 10}
+		before := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: limits})
+		limits.OpenUploads = 5
+		after := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: limits})
+		l := access.NewLimiter(access.LimiterOptions{})
+		a := l.OfKey(before)
+		enter(t, a)()
+		if err := errors.Join(a.PaceIn(t.Context(), 1), a.PaceOut(t.Context(), 1)); err != nil {
+			t.Error(err)
+		}
+		l.OfKey(after)
+		if left, _ := a.Requests(); left != 0 {
+			t.Errorf("%d requests are left", left)
+		}
+		for _, pace := range []func(context.Context, int) error{a.PaceIn, a.PaceOut} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if err := pace(ctx, 1); err == nil {
+				t.Error("a bucket was filled")
+			}
+			cancel()
+		}
+	})
+}
+
+// TestAllowancesInUseAreNotForgotten, however many others there are.
+func TestAllowancesInUseAreNotForgotten(t *testing.T) {
+	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: 1}})
+	address := netip.MustParseAddr("192.0.2.1")
+	leave := enter(t, l.OfAddress(address))
+	others(l, 100)
+	if _, err := l.OfAddress(address).Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
+		t.Errorf("beside one that has entered: %v", err)
+	}
+	leave()
+	asked := l.OfAddress(address) // but has not entered yet
+	others(l, 100)
+	leave = enter(t, asked)
+	if _, err := l.OfAddress(address).Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
+		t.Errorf("beside one that asked before and entered after: %v", err)
+	}
+	leave()
+}
+
+// TestRecentAllowancesAreRemembered, with their buckets; older ones are not.
+func TestRecentAllowancesAreRemembered(t *testing.T) {
+	const recent = 100
+	l := access.NewLimiter(access.LimiterOptions{Recent: recent, Address: metastore.Limits{RequestsPerSecond: 1}})
+	address := netip.MustParseAddr("192.0.2.1")
+	enter(t, l.OfAddress(address))()
+	for range 5 {
+		others(l, recent-1)
+		if left, _ := l.OfAddress(address).Requests(); left != 0 {
+			t.Errorf("one of the last %d has %d requests again", recent, left)
+		}
+	}
+	others(l, recent)
+	if left, _ := l.OfAddress(address).Requests(); left != 1 {
+		t.Errorf("one of more than the last %d has %d requests", recent, left)
+	}
+}
+
+// others asks for so many other addresses, and has what is garbage collected.
+func others(l *access.Limiter, n int) {
+	for i := range n {
+		l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
+	}
+	runtime.GC()
+}
+
+// TestLimiterRaces: many requests of few holders, with hardly any
+// remembered.
+func TestLimiterRaces(t *testing.T) {
+	const limit = 3
+	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: limit}})
+	var mu sync.Mutex
+	working, entered, refused := map[byte]int{}, 0, 0
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for j := range 2_000 {
+				who := byte((i + j) % 3)
+				leave, err := l.OfAddress(netip.AddrFrom4([4]byte{192, 0, 2, who})).Enter(t.Context())
+				mu.Lock()
+				if err != nil {
+					refused++
+					mu.Unlock()
+					continue
+				}
+				entered++
+				if working[who]++; working[who] > limit {
+					t.Errorf("%d at once", working[who])
+				}
+				mu.Unlock()
+				if j%5 == 0 {
+					l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i), byte(j)}))
+				}
+				mu.Lock()
+				working[who]--
+				mu.Unlock()
+				leave()
+			}
+		})
+	}
+	for range 20 {
+		runtime.GC()
+	}
+	wg.Wait()
+	if entered == 0 {
+		t.Error("nobody entered")
+	}
+	t.Logf("%d entered, %d were refused", entered, refused)
+}

@@ -1,0 +1,270 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/access"
+	"sluice/metastore"
+)
+
+// paced gives an Allowance of so many bytes per second out, and twice as many
+// in.
+func paced(bytesPerSecond int64) *access.Allowance {
+	l := access.NewLimiter(access.LimiterOptions{
+		Address: metastore.Limits{BytesOutPerSecond: bytesPerSecond, BytesInPerSecond: 2 * bytesPerSecond},
+	})
+	return l.OfAddress(netip.MustParseAddr("192.0.2.1"))
+}
+
+// meter counts what passes, by time.
+type meter struct {
+	sync.Mutex
+	start  time.Time
+	slots  []float64 // bytes in each 100 ms
+	stream map[int]float64
+}
+
+func newMeter() *meter { return &meter{start: time.Now(), stream: map[int]float64{}} }
+
+func (m *meter) count(stream, n int) {
+	m.Lock()
+	defer m.Unlock()
+	slot := int(time.Since(m.start) / (100 * time.Millisecond))
+	for len(m.slots) <= slot {
+		m.slots = append(m.slots, 0)
+	}
+	m.slots[slot] += float64(n)
+	m.stream[stream] += float64(n)
+}
+
+// flow sends chunks through until the context ends.
+func (m *meter) flow(ctx context.Context, a *access.Allowance, stream int) {
+	for ctx.Err() == nil {
+		n := int(a.ChunkOut())
+		if a.PaceOut(ctx, n) == nil {
+			m.count(stream, n)
+		}
+	}
+}
+
+// check fails the test unless every 3 s of the first so many seconds saw the
+// rate, give or take a tenth.
+func (m *meter) check(t *testing.T, bytesPerSecond int64, seconds int) {
+	t.Helper()
+	m.Lock()
+	defer m.Unlock()
+	for from := 0; from+30 <= 10*seconds; from++ {
+		var sum float64
+		for _, n := range m.slots[min(from, len(m.slots)):min(from+30, len(m.slots))] {
+			sum += n
+		}
+		if !within(sum/3, float64(bytesPerSecond), 0.1) {
+			t.Errorf("from %d00 ms on, %.0f bytes per second passed in 3 s, want %d", from, sum/3, bytesPerSecond)
+			return
+		}
+	}
+}
+
+// TestPace: the streams of a group pass the rate together, with equal shares.
+func TestPace(t *testing.T) {
+	const seconds = 6
+	for _, bytesPerSecond := range []int64{1 << 10, 64 << 10, 32 << 20, 512 << 20} {
+		for _, streams := range []int{1, 8, 64} {
+			t.Run(fmt.Sprintf("%d B per s, %d streams", bytesPerSecond, streams), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a, m := paced(bytesPerSecond), newMeter()
+					ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+					defer cancel()
+					var wg sync.WaitGroup
+					for i := range streams {
+						wg.Go(func() { m.flow(ctx, a, i) })
+					}
+					wg.Wait()
+					m.check(t, bytesPerSecond, seconds)
+					shares := make([]float64, streams)
+					for i := range shares {
+						shares[i] = m.stream[i]
+					}
+					// In turns: nobody is ahead by more than a chunk, and what was in
+					// the bucket when the others had not come yet.
+					ahead, most := slices.Max(shares)-slices.Min(shares), bytesPerSecond/10+a.ChunkOut()
+					if ahead > float64(most) {
+						t.Errorf("the shares differ by %.0f bytes, more than %d", ahead, most)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestPaceWhileStreamsComeAndGo: what one leaves over, the others have.
+func TestPaceWhileStreamsComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bytesPerSecond, seconds = 32 << 20, 12
+		a, m := paced(bytesPerSecond), newMeter()
+		whole, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 64 {
+			wg.Go(func() {
+				for round := range 5 { // present for i*10 ms, then away as long
+					life := time.Duration(1+i) * 10 * time.Millisecond
+					ctx, cancel := context.WithTimeout(whole, life)
+					m.flow(ctx, a, i)
+					cancel()
+					time.Sleep(life * time.Duration(round%2))
+				}
+			})
+		}
+		wg.Go(func() { m.flow(whole, a, 64) })
+		wg.Wait()
+		m.check(t, bytesPerSecond, seconds)
+	})
+}
+
+// TestPaceWhileStreamsGiveUp: those who wait and are cancelled take nothing of
+// the rate with them, first in line or not.
+func TestPaceWhileStreamsGiveUp(t *testing.T) {
+	for _, bytesPerSecond := range []int64{64 << 10, 32 << 20, 512 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			const seconds = 6
+			a, m := paced(bytesPerSecond), newMeter()
+			whole, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+			defer cancel()
+			turn := time.Duration(float64(time.Second) * float64(a.ChunkOut()) / float64(bytesPerSecond))
+			var wg sync.WaitGroup
+			for i := range 4 {
+				wg.Go(func() { m.flow(whole, a, i) })
+				wg.Go(func() { // waits for a part of what it would have to, again and again
+					for whole.Err() == nil {
+						ctx, cancel := context.WithTimeout(whole, turn*time.Duration(1+2*i)/3)
+						if err := a.PaceOut(ctx, int(a.ChunkOut())); err == nil {
+							m.count(100, int(a.ChunkOut()))
+						}
+						cancel()
+						if ctx.Err() == nil {
+							time.Sleep(turn / 7)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			m.check(t, bytesPerSecond, seconds)
+			if m.stream[100] > float64(seconds*bytesPerSecond)/2 {
+				t.Error("hardly anybody gave up")
+			}
+		})
+	}
+}
+
+// TestPaceOfOneWhoGaveUp: the next in line has what he left, at once.
+func TestPaceOfOneWhoGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := paced(1000)
+		start := time.Now()
+		if err := a.PaceOut(t.Context(), 100); err != nil { // what is in the bucket
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 2)
+		go func() { gone <- a.PaceOut(ctx, 100) }()
+		synctest.Wait()
+		go func() { gone <- a.PaceOut(ctx, 100) }()
+		synctest.Wait()
+		next := make(chan float64)
+		go func() {
+			if err := a.PaceOut(t.Context(), 100); err != nil {
+				t.Error(err)
+			}
+			next <- since(start)
+		}()
+		time.Sleep(60 * time.Millisecond)
+		cancel()
+		for range 2 {
+			if err := <-gone; !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		}
+		if at := <-next; !within(at, 0.1, 0.001) {
+			t.Errorf("the next was let through after %v s, want 0.1", at)
+		}
+	})
+}
+
+// TestPaceOfMoreThanAChunk passes at the rate too.
+func TestPaceOfMoreThanAChunk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, bytesPerSecond := range []int64{1, 9, 1000, 512 << 20} {
+			a := paced(bytesPerSecond)
+			start := time.Now()
+			if err := a.PaceOut(t.Context(), int(20*bytesPerSecond)); err != nil {
+				t.Fatal(err)
+			}
+			if took := since(start); !within(took, 20, 0.1) {
+				t.Errorf("20 s of %d B per s took %v s", bytesPerSecond, took)
+			}
+		}
+	})
+}
+
+// TestDirectionsArePacedApart, at rates of their own.
+func TestDirectionsArePacedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := paced(64 << 10)
+		var wg sync.WaitGroup
+		for _, c := range []struct {
+			pace  func(context.Context, int) error
+			bytes int
+		}{{a.PaceOut, 10 * 64 << 10}, {a.PaceIn, 10 * 128 << 10}} {
+			wg.Go(func() {
+				start := time.Now()
+				if err := c.pace(t.Context(), c.bytes); err != nil {
+					t.Error(err)
+				}
+				if took := since(start); !within(took, 10, 0.1) {
+					t.Errorf("%d bytes took %v s", c.bytes, took)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// TestChunks are small enough for the rate, and never nothing.
+func TestChunks(t *testing.T) {
+	for bytesPerSecond, want := range map[int64]int64{
+		1: 1, 9: 1, 20: 2, 1 << 10: 102, 64 << 10: 6553, 32 << 20: 1 << 20, 1 << 62: 1 << 20, metastore.Unlimited: 1 << 20,
+	} {
+		l := access.NewLimiter(access.LimiterOptions{
+			Address: metastore.Limits{BytesOutPerSecond: bytesPerSecond, BytesInPerSecond: bytesPerSecond},
+		})
+		a := l.OfAddress(netip.IPv6Loopback())
+		if a.ChunkOut() != want || a.ChunkIn() != want {
+			t.Errorf("%d B per s: chunks of %d and %d, want %d", bytesPerSecond, a.ChunkOut(), a.ChunkIn(), want)
+		}
+	}
+}
+
+// TestUnlimitedPaceTakesNoTime, and asks no context.
+func TestUnlimitedPaceTakesNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := access.NewLimiter(access.LimiterOptions{}).OfAddress(netip.IPv6Loopback())
+		start := time.Now()
+		for range 1000 {
+			if err := errors.Join(a.PaceIn(t.Context(), 1<<30), a.PaceOut(t.Context(), 1<<30)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := since(start); took != 0 {
+			t.Errorf("it took %v s", took)
+		}
+	})
+}

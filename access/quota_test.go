@@ -1,0 +1,357 @@
+package access_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/bytestore/memory"
+	"sluice/metastore"
+)
+
+// shelf is where a group stores blobs: a real service, and the Allowance of the
+// group on one node.
+type shelf struct {
+	*access.Allowance
+	blobs *blob.Service
+	line  *line
+	owner string
+}
+
+func newShelf(t *testing.T, limits metastore.Limits) *shelf {
+	t.Helper()
+	store := openStores(t, 1)[0]
+	l := &line{Store: store}
+	caller := callerOf(t, store, access.NewKey{Group: "g", Limits: limits})
+	return &shelf{
+		Allowance: access.NewLimiter(access.LimiterOptions{Usage: l}).OfKey(caller),
+		blobs:     blob.New(store, memory.New(), blob.Options{InlineSize: 1 << 20}),
+		line:      l, owner: caller.Group(),
+	}
+}
+
+// put stores a blob of that size, unless the quota forbids it.
+func (s *shelf) put(t *testing.T, name string, size int64) error {
+	t.Helper()
+	r, err := s.Reserve(context.Background(), size)
+	if err != nil {
+		return err
+	}
+	_, err = s.blobs.Put(context.Background(), blob.Put{Account: "a", Name: name, Owner: s.owner}, bytes.NewReader(make([]byte, size)), size)
+	if err != nil {
+		r.Release()
+		t.Error(err)
+		return err
+	}
+	r.Keep()
+	return nil
+}
+
+func (s *shelf) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := s.blobs.Delete(context.Background(), "a", name, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// used is what is really stored.
+func (s *shelf) used(t *testing.T) metastore.Used {
+	t.Helper()
+	used, err := s.line.Store.Usage(context.Background(), s.owner)
+	if err != nil {
+		t.Error(err)
+	}
+	return used
+}
+
+// refused fails the test unless err is a refusal with these amounts.
+func refused(t *testing.T, err error, want access.QuotaError) {
+	t.Helper()
+	var got *access.QuotaError
+	if !errors.Is(err, access.ErrQuota) || !errors.As(err, &got) || *got != want {
+		t.Errorf("%v, want %v", err, &want)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, metastore.Limits{StoredBytes: 100})
+		if err := errors.Join(s.put(t, "a", 60), s.put(t, "b", 40), s.put(t, "empty", 0)); err != nil {
+			t.Error(err)
+		}
+		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: 1})
+		refused(t, s.put(t, "c", math.MaxInt64), access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: math.MaxInt64})
+		s.remove(t, "b") // what is deleted can be used at once
+		if err := s.put(t, "c", 40); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		refused(t, s.put(t, "d", 1), access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: 1})
+		if got := s.used(t); got.Bytes != 100 {
+			t.Errorf("%+v are stored", got)
+		}
+	})
+}
+
+func TestReservations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		s := newShelf(t, metastore.Limits{StoredBytes: 100, OpenUploads: 2})
+		grown, err := s.Reserve(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(grown.Grow(50), grown.Grow(50)); err != nil {
+			t.Error(err)
+		}
+		full := access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: 1}
+		refused(t, grown.Grow(1), full)
+		_, err = s.Reserve(ctx, 1)
+		refused(t, err, full)
+		time.Sleep(time.Minute) // however long the body takes
+		_, err = s.Reserve(ctx, 1)
+		refused(t, err, full)
+		grown.Release()
+		whole, err := s.Reserve(ctx, 100)
+		if err != nil {
+			t.Error(err)
+		}
+		whole.Release()
+
+		var uploads []*access.Reservation
+		for range 2 { // which have nothing to do with bytes
+			r, err := s.ReserveUpload(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			uploads = append(uploads, r)
+		}
+		_, err = s.ReserveUpload(ctx)
+		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
+		uploads[0].Release()
+		begun, err := s.blobs.Begin(ctx, blob.Begin{Account: "a", Name: "u", PartSize: 1, Owner: s.owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		uploads[1].Keep()
+		last, err := s.ReserveUpload(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		_, err = s.ReserveUpload(ctx)
+		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
+		last.Release()
+		if err := s.blobs.Abort(ctx, begun.ID); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if _, err := s.ReserveUpload(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestUsageIsRemembered for a second, while things fit.
+func TestUsageIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, metastore.Limits{StoredBytes: 1000})
+		for i := range 100 {
+			if err := s.put(t, fmt.Sprint(i), 1); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := s.line.asked.Load(); n != 1 {
+			t.Errorf("%d questions at one time", n)
+		}
+		time.Sleep(time.Second)
+		if err := s.put(t, "a second later", 1); err != nil || s.line.asked.Load() != 1 {
+			t.Errorf("%v, %d questions in a second", err, s.line.asked.Load())
+		}
+		time.Sleep(time.Nanosecond)
+		if err := s.put(t, "later", 1); err != nil || s.line.asked.Load() != 2 {
+			t.Errorf("%v, %d questions in more than a second", err, s.line.asked.Load())
+		}
+	})
+}
+
+// TestStoredWhileTheStoreAnswers: a blob that was committed after the store had
+// looked, and before it answered, counts.
+func TestStoredWhileTheStoreAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, metastore.Limits{StoredBytes: 100})
+		if err := s.put(t, "a", 10); err != nil {
+			t.Error(err)
+		}
+		looked, goOn := make(chan metastore.Used), make(chan struct{})
+		hold := func(used metastore.Used) { looked <- used; <-goOn }
+		s.line.usage.Store(&hold)
+		late := make(chan error)
+		r, err := s.Reserve(t.Context(), 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, err := s.Reserve(t.Context(), 41); late <- err }()
+		if used := <-looked; used.Bytes != 10 {
+			t.Errorf("%+v are stored", used)
+		}
+		_, err = s.blobs.Put(t.Context(), blob.Put{Account: "a", Name: "b", Owner: s.owner}, bytes.NewReader(make([]byte, 50)), 50)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Keep()
+		s.line.usage.Store(nil)
+		close(goOn)
+		refused(t, <-late, access.QuotaError{Of: "stored bytes", Limit: 100, Used: 60, Wanted: 41})
+		if _, err := s.Reserve(t.Context(), 40); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOneAsksForAll: those who come while the store is asked wait for one more
+// answer together, or for its failure.
+func TestOneAsksForAll(t *testing.T) {
+	for name, fails := range map[string]bool{"answered": false, "failed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
+				goOn := make(chan struct{})
+				hold := func(metastore.Used) { <-goOn }
+				s.line.usage.Store(&hold)
+				gone, leave := context.WithCancel(t.Context())
+				first := make(chan error)
+				go func() { _, err := s.Reserve(gone, 1); first <- err }()
+				synctest.Wait()
+				var wg sync.WaitGroup
+				var failures atomic.Int64
+				for range 50 {
+					wg.Go(func() {
+						if _, err := s.Reserve(t.Context(), 1); errors.Is(err, errDown) {
+							failures.Add(1)
+						} else if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+				leave() // whoever asks goes away, and the others have the answer nevertheless
+				synctest.Wait()
+				if fails {
+					s.line.down(errDown)
+				}
+				close(goOn)
+				if err := <-first; err != nil {
+					t.Errorf("the first: %v", err)
+				}
+				wg.Wait()
+				if n := s.line.asked.Load(); n != 2 || failures.Load() != map[bool]int64{true: 50}[fails] {
+					t.Errorf("%d questions, %d failures", n, failures.Load())
+				}
+				s.line.up()
+				if _, err := s.Reserve(t.Context(), 1); err != nil {
+					t.Errorf("up again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestWithoutAQuotaNothingIsAsked, of keys and of addresses.
+func TestWithoutAQuotaNothingIsAsked(t *testing.T) {
+	s := newShelf(t, metastore.Limits{})
+	s.line.down(errDown)
+	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, OpenUploads: 1})} {
+		bytes, err := a.Reserve(t.Context(), math.MaxInt64)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		upload, err := a.ReserveUpload(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := bytes.Grow(math.MaxInt64); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		bytes.Keep()
+		upload.Release()
+	}
+	if n := s.line.asked.Load(); n != 0 {
+		t.Errorf("%d questions", n)
+	}
+}
+
+// TestQuotaRace: whatever many writers do at once, no more than the quota is
+// ever stored, and hardly less when they are done.
+func TestQuotaRace(t *testing.T) {
+	const limit, biggest = 40_000, 500
+	s := newShelf(t, metastore.Limits{StoredBytes: limit})
+	var stored, refusals atomic.Int64
+	done := make(chan struct{})
+	watched := make(chan int)
+	go func() { // what is stored, at any time
+		looks := 0
+		for {
+			if used := s.used(t); used.Bytes > limit {
+				t.Errorf("%d bytes are stored", used.Bytes)
+			}
+			looks++
+			select {
+			case <-done:
+				watched <- looks
+				return
+			default:
+			}
+		}
+	}()
+	var wg sync.WaitGroup
+	for w := range 16 {
+		random := rand.New(rand.NewPCG(1, uint64(w)))
+		wg.Go(func() {
+			for i := range 60 {
+				name := fmt.Sprint(w, " ", random.IntN(20)) // some are overwritten
+				if i%6 == 5 {
+					s.remove(t, name)
+					continue
+				}
+				r, err := s.Reserve(t.Context(), 1)
+				if err == nil { // a body that breaks off
+					err = r.Grow(random.Int64N(biggest))
+					r.Release()
+				}
+				if err != nil && !errors.Is(err, access.ErrQuota) {
+					t.Error(err)
+				}
+				switch err := s.put(t, name, 1+random.Int64N(biggest)); {
+				case err == nil:
+					stored.Add(1)
+				case errors.Is(err, access.ErrQuota):
+					refusals.Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(done)
+	t.Logf("%d stored, %d refused, looked %d times", stored.Load(), refusals.Load(), <-watched)
+	for size := int64(biggest); size > 0; { // alone, the rest can be filled to the last byte
+		if err := s.put(t, fmt.Sprint("rest ", rand.Int()), size); errors.Is(err, access.ErrQuota) {
+			size /= 2
+		}
+	}
+	if used := s.used(t); used.Bytes != limit || refusals.Load() == 0 {
+		t.Errorf("%d bytes of %d are stored, after %d refusals", used.Bytes, limit, refusals.Load())
+	}
+}
