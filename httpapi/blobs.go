@@ -43,7 +43,7 @@ func blobError(err error) error {
 	}
 }
 
-func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 	account, name, err := blobTarget(p)
 	if err != nil {
 		return err
@@ -61,12 +61,17 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request, p params) error
 	if put.Expires, err = expiresHeader(r.Header); err != nil {
 		return err
 	}
-	b, err := s.Blobs.Put(r.Context(), put, r.Body, r.ContentLength)
+	body, err := x.store(r)
 	if err != nil {
 		return err
 	}
-	setValidators(w.Header(), validatorsOf(b))
-	w.WriteHeader(http.StatusNoContent)
+	put.Owner = x.owner()
+	b, err := s.Blobs.Put(r.Context(), put, body, r.ContentLength)
+	if err = body.settle(err); err != nil {
+		return err
+	}
+	setValidators(x.Header(), validatorsOf(b))
+	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
@@ -129,7 +134,7 @@ func setValidators(h http.Header, v validators) {
 	h.Set("Last-Modified", v.modified.UTC().Format(http.TimeFormat))
 }
 
-func (s *Server) deleteBlob(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) deleteBlob(x *exchange, r *http.Request, p params) error {
 	account, name, err := blobTarget(p)
 	if err != nil {
 		return err
@@ -141,18 +146,18 @@ func (s *Server) deleteBlob(w http.ResponseWriter, r *http.Request, p params) er
 	if err := s.Blobs.Delete(r.Context(), account, name, guard); err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
+	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // getBlob answers GET and HEAD, in the order of RFC 9110 section 13.2.2:
 // conditions, then the range, then bytes.
-func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
 	account, name, err := blobTarget(p)
 	if err != nil {
 		return err
 	}
-	bill, err := s.newBill(r)
+	bill, err := s.newBill(x, r)
 	if err != nil {
 		return err
 	}
@@ -162,24 +167,24 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, p params) error
 	}
 	defer c.Close()
 
-	s.tellPrice(w.Header(), c.Size)
+	s.tellPrice(x.Header(), c.Size)
 	if err := bill.require(c.Size); err != nil {
 		return err
 	}
 	v := validatorsOf(c.Blob)
-	s.setBlobHeaders(w.Header(), c.Blob, v)
+	s.setBlobHeaders(x.Header(), c.Blob, v)
 	conditions := parseConditions(r.Header)
 	switch conditions.forRead(&v) {
 	case conditionFailed:
 		return errPrecondition
 	case conditionNotModified:
-		w.Header().Del("Content-Type")
-		w.WriteHeader(http.StatusNotModified)
+		x.Header().Del("Content-Type")
+		x.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	if r.Method == http.MethodHead {
-		w.Header().Set("Content-Length", strconv.FormatInt(c.Size, 10))
-		w.WriteHeader(http.StatusOK)
+		x.Header().Set("Content-Length", strconv.FormatInt(c.Size, 10))
+		x.WriteHeader(http.StatusOK)
 		return nil
 	}
 	var wanted rangeSet
@@ -196,10 +201,10 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, p params) error
 	case wholeBlob:
 		ranges = wholeOf(c.Size)
 	}
-	if err := bill.charge(r.Context(), w.Header(), ranges); err != nil {
+	if err := bill.charge(r.Context(), x.Header(), ranges); err != nil {
 		return err
 	}
-	served, err := sendBlob(w, r, c, outcome, ranges)
+	served, err := sendBlob(x, r, c, outcome, ranges)
 	if err != nil {
 		return errors.Join(err, bill.settle(r.Context(), served))
 	}
@@ -210,11 +215,17 @@ func (s *Server) getBlob(w http.ResponseWriter, r *http.Request, p params) error
 func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
 	setValidators(h, v)
 	h.Set("Accept-Ranges", "bytes")
-	if s.Reads == ReadsPaid {
+	switch s.Reads {
+	case ReadsPaid:
 		h.Set("Cache-Control", "private, no-store")
 		h.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
-	} else {
+	case ReadsKey:
+		h.Set("Cache-Control", "private, no-cache")
+	default:
 		h.Set("Cache-Control", "no-cache")
+	}
+	if s.Keys != nil && s.Reads != ReadsPublic {
+		h.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
 	// A blob is somebody else's content: it must not run as ours.
 	h.Set("Content-Security-Policy", "sandbox")
@@ -302,7 +313,7 @@ func (e *unsatisfied) Error() string {
 // Unwrap gives errRange.
 func (e *unsatisfied) Unwrap() error { return errRange }
 
-func (s *Server) listBlobs(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) listBlobs(x *exchange, r *http.Request, p params) error {
 	account, err := blob.ParseAccount(p.get("account"))
 	if err != nil {
 		return err
@@ -336,7 +347,7 @@ func (s *Server) listBlobs(w http.ResponseWriter, r *http.Request, p params) err
 			Expires:      b.Expires,
 		})
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return writeJSON(x, http.StatusOK, out)
 }
 
 // query are the parameters of a request's query.

@@ -21,7 +21,7 @@ type openChannelBody struct {
 	PaymentChannelID *amount `json:"paymentChannelId"`
 }
 
-func (s *Server) openChannel(w http.ResponseWriter, r *http.Request, _ params) error {
+func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
 	var in openChannelBody
 	body, err := readJSON(r, &in)
 	if err != nil {
@@ -40,7 +40,10 @@ func (s *Server) openChannel(w http.ResponseWriter, r *http.Request, _ params) e
 	if open.Expires, err = parseTime("expires", in.Expires); err != nil {
 		return err
 	}
-	idem, err := idempotency(r, "open-channel", body)
+	if err := x.allowsSender(open.Sender); err != nil {
+		return err
+	}
+	idem, err := idempotency(x, r, "open-channel", body)
 	if err != nil {
 		return err
 	}
@@ -48,7 +51,7 @@ func (s *Server) openChannel(w http.ResponseWriter, r *http.Request, _ params) e
 	if err != nil {
 		return err
 	}
-	return s.writeChannel(w, r, http.StatusCreated, made)
+	return s.writeChannel(x, r, http.StatusCreated, made)
 }
 
 // address reads an optional address of a JSON body; empty when it is not there.
@@ -71,12 +74,12 @@ func channelError(err error) error {
 	return err
 }
 
-func (s *Server) getChannel(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) getChannel(x *exchange, r *http.Request, p params) error {
 	found, err := s.Channels.Get(r.Context(), p.get("channelId"))
 	if err != nil {
 		return channelError(err)
 	}
-	return s.writeChannel(w, r, http.StatusOK, found)
+	return s.writeChannel(x, r, http.StatusOK, found)
 }
 
 // depositBody asks to add to a deposit.
@@ -84,7 +87,7 @@ type depositBody struct {
 	Amount *amount `json:"amount"`
 }
 
-func (s *Server) addDeposit(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) addDeposit(x *exchange, r *http.Request, p params) error {
 	var in depositBody
 	body, err := readJSON(r, &in)
 	if err != nil {
@@ -94,7 +97,7 @@ func (s *Server) addDeposit(w http.ResponseWriter, r *http.Request, p params) er
 		return missingMember("amount")
 	}
 	id := p.get("channelId")
-	idem, err := idempotency(r, "add-deposit "+id, body)
+	idem, err := idempotency(x, r, "add-deposit "+id, body)
 	if err != nil {
 		return err
 	}
@@ -102,10 +105,10 @@ func (s *Server) addDeposit(w http.ResponseWriter, r *http.Request, p params) er
 	if err != nil {
 		return channelError(err)
 	}
-	return s.writeChannel(w, r, http.StatusOK, c)
+	return s.writeChannel(x, r, http.StatusOK, c)
 }
 
-func (s *Server) closeChannel(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) closeChannel(x *exchange, r *http.Request, p params) error {
 	var nothing struct{}
 	if _, err := readJSON(r, &nothing); err != nil {
 		return err
@@ -114,11 +117,11 @@ func (s *Server) closeChannel(w http.ResponseWriter, r *http.Request, p params) 
 	if err != nil {
 		return channelError(err)
 	}
-	return s.writeChannel(w, r, http.StatusOK, c)
+	return s.writeChannel(x, r, http.StatusOK, c)
 }
 
 // writeChannel sends the state of a channel.
-func (s *Server) writeChannel(w http.ResponseWriter, r *http.Request, status int, c metastore.Channel) error {
+func (s *Server) writeChannel(x *exchange, r *http.Request, status int, c metastore.Channel) error {
 	sessions, err := s.Channels.Sessions(r.Context(), c.ID)
 	if err != nil {
 		return err
@@ -145,7 +148,7 @@ func (s *Server) writeChannel(w http.ResponseWriter, r *http.Request, status int
 	for _, one := range sessions {
 		out.Sessions = append(out.Sessions, wire.ChannelSession{SessionID: one.ID, ChunksetsLeft: one.Left, Expires: one.Expires})
 	}
-	return writeJSON(w, status, out)
+	return writeJSON(x, status, out)
 }
 
 // decimal writes a number of money as the interface has it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/metastore"
@@ -49,6 +50,11 @@ var (
 	errPayerNoChannel      = errors.New("there is no channel of this sender, receiver, asset and paymentChannelId to pay with")
 	errPayerChannelClosed  = errors.New("the channel to pay with is closed")
 	errPayerChannelExpired = errors.New("the channel to pay with has expired")
+
+	errNoCredential  = errors.New("this needs a key: send it as Authorization: Bearer KEY or as X-Api-Key: KEY")
+	errBadCredential = errors.New("the credential cannot be read")
+	errOtherGroup    = errors.New("the upload was begun with a key of another group, whose parts it takes alone")
+	errTooBusy       = errors.New("too many requests are at work")
 
 	errNotReady = errors.New("the service cannot serve now")
 	errDraining = errors.New("the service is shutting down")
@@ -118,6 +124,15 @@ var errorTable = []errorRow{
 	{is: metastore.ErrUnsettledLimit, status: http.StatusPaymentRequired, code: wire.CodeUnsettledLimit, detail: "too much of this channel is accepted and not settled yet; wait until it is"},
 	{is: session.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
 	{is: metastore.ErrExhausted, status: http.StatusPaymentRequired, code: wire.CodeNoChunksetsLeft, detail: "the session has not enough chunksets left"},
+	{is: errNoCredential, status: http.StatusUnauthorized, code: wire.CodeCredentialRequired},
+	{is: errBadCredential, status: http.StatusUnauthorized, code: wire.CodeCredentialUnknown},
+	{is: access.ErrUnknownKey, status: http.StatusUnauthorized, code: wire.CodeCredentialUnknown, detail: "the key is not known, has expired or was revoked"},
+	{is: access.ErrScope, status: http.StatusForbidden, code: wire.CodeScopeMissing},
+	{is: access.ErrAccount, status: http.StatusForbidden, code: wire.CodeAccountForbidden},
+	{is: errOtherGroup, status: http.StatusForbidden, code: wire.CodeAccountForbidden},
+	{is: access.ErrQuota, status: http.StatusForbidden, code: wire.CodeQuotaExceeded},
+	{is: access.ErrRate, status: http.StatusTooManyRequests, code: wire.CodeRateLimited, detail: "too many requests in a second", retryAfter: 1},
+	{is: access.ErrConcurrent, status: http.StatusTooManyRequests, code: wire.CodeTooManyAtOnce, detail: "too many requests at once", retryAfter: 1},
 	{is: errForeignOrigin, status: http.StatusForbidden, code: wire.CodeForbiddenOrigin},
 	{is: errForeignHost, status: http.StatusMisdirectedRequest, code: wire.CodeForeignHost},
 
@@ -144,6 +159,7 @@ var errorTable = []errorRow{
 	{is: metastore.ErrStaleExtent, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is not known whether this took effect; look, or repeat it", retryAfter: 1},
 	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too much is being stored at once", retryAfter: 1},
+	{is: errTooBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too many requests are at work", retryAfter: 1},
 	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
 	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, retryAfter: 1},
 	{is: context.Canceled, status: statusClientGone, code: wire.CodeClientGone, detail: "the client is gone"},
@@ -217,8 +233,9 @@ func writeProblem(x *exchange, row errorRow, cause error) error {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
-	if row.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(row.retryAfter))
+	setRetryAfter(h, row, cause)
+	if row.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", challenge(row.code))
 	}
 	x.WriteHeader(row.status)
 	if x.r.Method == http.MethodHead {
@@ -226,6 +243,19 @@ func writeProblem(x *exchange, row errorRow, cause error) error {
 	}
 	_, err = x.Write(body)
 	return err
+}
+
+// challenge is the WWW-Authenticate of a 401 (RFC 6750, section 3).
+func challenge(code wire.Code) string {
+	if code == wire.CodeCredentialRequired {
+		return `Bearer realm="sluice"`
+	}
+	return `Bearer realm="sluice", error="invalid_token"`
+}
+
+// isBadCredential tells a credential that is none from a failure to look it up.
+func isBadCredential(err error) bool {
+	return errors.Is(err, errBadCredential) || errors.Is(err, access.ErrUnknownKey)
 }
 
 // sentence makes a sentence of an error's text.

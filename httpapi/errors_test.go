@@ -25,7 +25,8 @@ import (
 var notForClients = []string{
 	"blob.ErrForeignStore", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
-	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrGroupLimits",
+	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder",
+	"metastore.ErrGroupLimits", "access.ErrInvalidKey", // of the key command
 }
 
 func TestEverySentinelHasAStatus(t *testing.T) {
@@ -33,7 +34,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 	for _, row := range errorTable {
 		texts = append(texts, row.is.Error())
 	}
-	for _, pkg := range []string{"blob", "session", "paychan", "bytestore", "metastore"} {
+	for _, pkg := range []string{"blob", "session", "paychan", "access", "bytestore", "metastore"} {
 		for name, text := range sentinels(t, "../"+pkg) {
 			listed := slices.Contains(texts, text)
 			exempt := slices.Contains(notForClients, pkg+"."+name)

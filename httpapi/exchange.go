@@ -8,9 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/wire"
 )
@@ -29,6 +31,12 @@ type exchange struct {
 	status    int   // given by the handler; 0: not yet
 	started   bool  // the status line is out
 	err       error // what went wrong
+
+	client        netip.Addr        // where the request comes from, behind trusted proxies; invalid: not asked
+	caller        *access.Caller    // whose key was sent; nil: nobody's
+	badCredential error             // why the credential that was sent is none
+	allowance     *access.Allowance // the limits of the caller, or of his address
+	readsFree     bool              // the caller's key pays for what he reads
 }
 
 var _ io.ReaderFrom = (*exchange)(nil)
@@ -39,8 +47,11 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	own := *r
 	body := newProgressReader(w, r.Body, s.pace)
 	own.Body = body
+	body.ctx, body.strict = r.Context(), r.ProtoMajor == 2
+	out := newProgressWriter(w, s.pace)
+	out.ctx, out.strict = r.Context(), r.ProtoMajor == 2
 	return &exchange{
-		out:       newProgressWriter(w, s.pace),
+		out:       out,
 		body:      body,
 		s:         s,
 		r:         &own,
@@ -131,6 +142,7 @@ func (x *exchange) end() {
 		x.err = err
 	}
 	x.log()
+	x.s.metrics.note(x)
 	if broken {
 		panic(http.ErrAbortHandler)
 	}
@@ -147,6 +159,12 @@ func (x *exchange) log() {
 		slog.Int64("sent", x.out.written),
 		slog.Duration("took", time.Since(x.began)),
 		slog.String("peer", x.r.RemoteAddr),
+	}
+	if x.client.IsValid() && x.client != peerAddress(x.r.RemoteAddr) {
+		attrs = append(attrs, slog.String("client", x.client.String()))
+	}
+	if x.caller != nil {
+		attrs = append(attrs, slog.String("key", x.caller.ID()))
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.String("error", x.err.Error()))

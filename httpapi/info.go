@@ -12,10 +12,11 @@ import (
 	"sluice/wire"
 )
 
-func (s *Server) getInfo(w http.ResponseWriter, _ *http.Request, _ params) error {
-	return writeJSON(w, http.StatusOK, wire.Info{
+func (s *Server) getInfo(x *exchange, _ *http.Request, _ params) error {
+	return writeJSON(x, http.StatusOK, wire.Info{
 		Version:      s.Version,
-		Profile:      "local",
+		Profile:      s.Profile(),
+		URL:          s.URL,
 		ChunkSize:    wire.ChunkSize,
 		ChunksetSize: wire.ChunksetSize,
 		Reads:        string(s.Reads),
@@ -38,24 +39,37 @@ func (s *Server) getInfo(w http.ResponseWriter, _ *http.Request, _ params) error
 			SessionChunksets:   s.Sessions.Granted(),
 			ExpiredGoneSeconds: int64(metastore.ExpiredBlobGrace / time.Second),
 		},
+		Rates: wire.Rates{Key: rateJSON(s.Limiter.KeyLimits()), Address: rateJSON(s.Limiter.AddressLimits())},
 	})
 }
 
+// rateJSON leaves out what has no limit.
+func rateJSON(l metastore.Limits) wire.Rate {
+	return wire.Rate{
+		RequestsPerSecond:  max(0, l.RequestsPerSecond),
+		BytesInPerSecond:   max(0, l.BytesInPerSecond),
+		BytesOutPerSecond:  max(0, l.BytesOutPerSecond),
+		ConcurrentRequests: max(0, l.ConcurrentRequests),
+		StoredBytes:        max(0, l.StoredBytes),
+		OpenUploads:        max(0, l.OpenUploads),
+	}
+}
+
 // livez says that the process runs.
-func (s *Server) livez(w http.ResponseWriter, _ *http.Request, _ params) error {
-	return writeText(w, "text/plain; charset=utf-8", "live\n")
+func (s *Server) livez(x *exchange, _ *http.Request, _ params) error {
+	return writeText(x, "text/plain; charset=utf-8", "live\n")
 }
 
 // readyz says that requests can be served now.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ params) error {
+func (s *Server) readyz(x *exchange, r *http.Request, _ params) error {
 	if err := s.ready(r.Context()); err != nil {
 		return err
 	}
-	return writeText(w, "text/plain; charset=utf-8", "ready\n")
+	return writeText(x, "text/plain; charset=utf-8", "ready\n")
 }
 
-func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request, _ params) error {
-	return writeText(w, "application/yaml", string(wire.OpenAPI))
+func (s *Server) openAPI(x *exchange, _ *http.Request, _ params) error {
+	return writeText(x, "application/yaml", s.openAPIText)
 }
 
 func writeText(w http.ResponseWriter, contentType, text string) error {

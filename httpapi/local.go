@@ -17,12 +17,12 @@ type localGuard struct {
 	anyIP   bool            // every IP literal is an allowed host
 }
 
-func newLocalGuard(hosts, origins []string, anyIP bool) localGuard {
-	g := localGuard{hosts: map[string]bool{}, origins: map[string]bool{}, anyIP: anyIP}
-	for _, h := range hosts {
+func newLocalGuard(local Local) localGuard {
+	g := localGuard{hosts: map[string]bool{}, origins: map[string]bool{}, anyIP: local.OpenToNetwork}
+	for _, h := range local.AllowedHosts {
 		g.hosts[strings.ToLower(strings.TrimSuffix(h, "."))] = true
 	}
-	for _, o := range origins {
+	for _, o := range local.CORSOrigins {
 		g.origins[strings.ToLower(strings.TrimSuffix(o, "/"))] = true
 	}
 	return g
@@ -32,6 +32,8 @@ func newLocalGuard(hosts, origins []string, anyIP bool) localGuard {
 // origin may read every reply, refusals included.
 func (g localGuard) admit(r *http.Request, reply http.Header) error {
 	reply.Add("Vary", "Origin")
+	// What is open to this machine is not for any page to embed.
+	reply.Set("Cross-Origin-Resource-Policy", "same-site")
 	origins := r.Header.Values("Origin")
 	foreign := len(origins) > 1 || len(origins) == 1 && !g.allowsOrigin(origins[0])
 	if len(origins) == 1 && !foreign {
@@ -96,7 +98,7 @@ var (
 	}, ", ")
 	corsResponseHeaders = strings.Join([]string{
 		"Accept-Ranges", "Blob-Expires", "Chunkset-Price", "Chunksets-Charged", "Chunksets-Left", "Chunksets-Required", "Content-Length", "Content-Range", "ETag", "Last-Modified",
-		"Repr-Digest", "Retry-After", "X-Request-Id",
+		"RateLimit", "RateLimit-Policy", "Repr-Digest", "Retry-After", "WWW-Authenticate", "X-Request-Id",
 	}, ", ")
 )
 

@@ -57,3 +57,19 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// Only what needs a key whatever the kind of reads says so in the document.
+func TestOpenAPITellsWhereAKeyIsNeeded(t *testing.T) {
+	asks := map[string]bool{}
+	for _, r := range (&Server{Config: Config{Reads: ReadsPublic}}).routes() {
+		asks[r.method+" "+strings.ReplaceAll(r.pattern, "...}", "}")] = r.rule.who == keyHolders
+	}
+	for path, item := range loadOpenAPI(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			where := method + " " + path
+			if says := op.Security != nil && len(*op.Security) > 0; says != asks[where] {
+				t.Errorf("%s: the document asks for a key: %t, the server does: %t", where, says, asks[where])
+			}
+		}
+	}
+}

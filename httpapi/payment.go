@@ -22,6 +22,7 @@ type Reads string
 // The kinds of reads.
 const (
 	ReadsPublic Reads = "public" // everybody, for nothing
+	ReadsKey    Reads = "key"    // whoever has a key that reads the account
 	ReadsPaid   Reads = "paid"   // whoever pays for the chunksets that a reply touches
 )
 
@@ -40,9 +41,9 @@ type bill struct {
 }
 
 // newBill reads the payment headers of a GET, and checks that what is to pay is
-// there and live. HEAD is free.
-func (s *Server) newBill(r *http.Request) (*bill, error) {
-	if s.Reads != ReadsPaid || r.Method == http.MethodHead {
+// there and live. HEAD is free, and so is a key that reads the account.
+func (s *Server) newBill(x *exchange, r *http.Request) (*bill, error) {
+	if s.Reads != ReadsPaid || r.Method == http.MethodHead || x.readsFree {
 		return nil, nil
 	}
 	b := &bill{s: s, limit: -1}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"sluice/access"
 )
 
 // errSlowBody: the body came below the minimum rate. The connection is of no
@@ -45,12 +48,16 @@ func (p pace) timeFor(n int64) time.Duration {
 // reads. The guard works by the read deadline of the connection; a
 // ResponseWriter without deadlines is not guarded. It is for one goroutine.
 type progressReader struct {
-	body    io.ReadCloser
-	control *http.ResponseController
-	pace    pace
-	left    time.Duration // of the present window
-	moved   int64         // bytes in the present window
-	err     error         // of the Read that ended it
+	body      io.ReadCloser
+	control   *http.ResponseController
+	pace      pace
+	ctx       context.Context   // of the request
+	allowance *access.Allowance // of whoever sends it; nil: no limits
+	strict    bool              // a deadline ends the body also when it passes between two reads (HTTP/2)
+	left      time.Duration     // of the present window
+	moved     int64             // bytes in the present window
+	total     int64             // bytes so far
+	err       error             // of the Read that ended it
 }
 
 // newProgressReader guards a request's body. w is the ResponseWriter of the
@@ -73,6 +80,9 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
+	if r.allowance != nil {
+		p = p[:min(int64(len(p)), r.allowance.ChunkIn())]
+	}
 	start := time.Now()
 	if err := r.setDeadline(start.Add(r.left)); err != nil {
 		r.err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
@@ -81,6 +91,7 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	r.left -= time.Since(start)
 	r.moved += int64(n)
+	r.total += int64(n)
 	if r.moved >= r.pace.bytes {
 		r.moved, r.left = 0, r.pace.window
 	}
@@ -90,7 +101,21 @@ func (r *progressReader) Read(p []byte) (int, error) {
 			r.done()
 		}
 	}
-	return n, r.err
+	return n, r.wait(n)
+}
+
+// wait holds the body back that comes faster than its sender may send.
+func (r *progressReader) wait(n int) error {
+	if r.strict && r.err == nil {
+		r.err = r.setDeadline(time.Time{})
+	}
+	if r.allowance == nil || n == 0 {
+		return r.err
+	}
+	if err := r.allowance.PaceIn(r.ctx, n); err != nil && r.err == nil {
+		r.err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	}
+	return r.err
 }
 
 // explain tells the errors of a connection apart.

@@ -16,7 +16,7 @@ var errBadPath = errors.New("malformed path")
 // handlerFunc answers a request that the router matched. A returned error is
 // turned into the error reply; after the first byte of a reply it must be one
 // that aborts the connection.
-type handlerFunc func(w http.ResponseWriter, r *http.Request, p params) error
+type handlerFunc func(x *exchange, r *http.Request, p params) error
 
 // route is one operation: a method on a pattern.
 //
@@ -26,6 +26,7 @@ type handlerFunc func(w http.ResponseWriter, r *http.Request, p params) error
 type route struct {
 	method  string
 	pattern string
+	rule    rule
 	handle  handlerFunc
 	bare    bool // answers without the base path, too
 }

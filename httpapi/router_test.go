@@ -11,7 +11,7 @@ import (
 
 // testRoutes is a table with every kind of route that the service has.
 func testRoutes() []route {
-	handle := func(http.ResponseWriter, *http.Request, params) error { return nil }
+	handle := func(*exchange, *http.Request, params) error { return nil }
 	var routes []route
 	for _, s := range []string{
 		"POST /v1/sessions",

@@ -4,57 +4,110 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/access"
 	"sluice/blob"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
 )
 
-// Config is what a Server works with. All fields but the lists and BasePath are
-// required.
+// Config is what a Server works with. What has no comment that says otherwise
+// is required.
 type Config struct {
-	Version       string
-	BasePath      string // "" or "/NAME"
-	Blobs         *blob.Service
-	Sessions      *session.Service
-	Channels      *paychan.Service
-	Reads         Reads                       // who may read
-	Payment       wire.Payment                // whom to pay, in what, and how much
-	AllowedHosts  []string                    // host names answered under, beside loopback
-	CORSOrigins   []string                    // origins served, beside loopback
-	OpenToNetwork bool                        // IP literals are allowed hosts
-	Ready         func(context.Context) error // why the service cannot serve now
-	Log           *slog.Logger
+	Version  string
+	BasePath string // "" or "/NAME"
+	URL      string // where clients find the service, base path included; "": wherever they found it
+	Blobs    *blob.Service
+	Sessions *session.Service
+	Channels *paychan.Service
+	Reads    Reads                       // who may read
+	Payment  wire.Payment                // whom to pay, in what, and how much
+	Ready    func(context.Context) error // why the service cannot serve now
+	Log      *slog.Logger
+
+	// Keys are asked who a caller is. nil makes a local instance: everything is
+	// open, credentials are ignored, and Local keeps foreign pages out.
+	Keys  *access.Keys
+	Local Local
+
+	Limiter        *access.Limiter       // of keys and addresses; nil: no limits, which goes with a local instance only
+	TrustedProxies []netip.Prefix        // whose X-Forwarded-For is believed
+	MaxRequests    int64                 // at work at once; 0: DefaultMaxRequests
+	Metrics        prometheus.Registerer // nil: nothing is measured
+}
+
+// Local says what a local instance answers beside loopback.
+type Local struct {
+	AllowedHosts  []string // host names
+	CORSOrigins   []string // origins of pages
+	OpenToNetwork bool     // hosts that are IP literals
+}
+
+// DefaultMaxRequests is how many requests are served at once.
+const DefaultMaxRequests = 4096
+
+// Profile is what /v1/info calls the way in which the service runs.
+func (c *Config) Profile() string {
+	if c.Keys == nil {
+		return "local"
+	}
+	return "hosted"
 }
 
 // Server answers the requests of the interface. It is an http.Handler.
 type Server struct {
 	Config
-	router   *router
-	local    localGuard
-	pace     pace
+	router  *router
+	origins crossOrigin
+	pace    pace
+	metrics *metrics
+
+	openAPIText string // with the address of this instance
+
+	active   atomic.Int64 // requests at work, probes not counted
 	draining atomic.Bool
 	serving  sync.RWMutex // held shared by each exchange
 }
 
 // New gives a Server. It fails when the base path is malformed.
 func New(c Config) (*Server, error) {
-	s := &Server{
-		Config: c,
-		local:  newLocalGuard(c.AllowedHosts, c.CORSOrigins, c.OpenToNetwork),
-		pace:   defaultPace,
+	s := &Server{Config: c, pace: defaultPace, origins: anyOrigin{}, metrics: newMetrics(c.Metrics)}
+	if s.Keys == nil {
+		s.origins = newLocalGuard(c.Local)
+	}
+	if s.Limiter == nil {
+		if s.Keys != nil {
+			return nil, errors.New("a service with keys needs a limiter")
+		}
+		s.Limiter = access.NewLimiter(access.LimiterOptions{})
+	}
+	if s.MaxRequests == 0 {
+		s.MaxRequests = DefaultMaxRequests
+	}
+	s.openAPIText = strings.Replace(string(wire.OpenAPI), wire.OpenAPIServer, strconv.Quote(cmp.Or(c.URL, c.BasePath, "/")), 1)
+	routes := s.routes()
+	for _, r := range routes {
+		if err := r.rule.check(); err != nil {
+			return nil, fmt.Errorf("route %s %s: %w", r.method, r.pattern, err)
+		}
 	}
 	var err error
-	if s.router, err = newRouter(c.BasePath, s.routes()); err != nil {
+	if s.router, err = newRouter(c.BasePath, routes); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -87,33 +140,35 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 	}
 }
 
-// routes is the table of all operations.
+// routes is the table of all operations, and of who may use them.
 func (s *Server) routes() []route {
+	read, list := s.readRules()
+	write, channels := keyRule(access.ScopeWrite), keyRule(access.ScopeChannels)
 	return []route{
-		{method: "POST", pattern: "/v1/sessions", handle: s.createSession},
-		{method: "GET", pattern: "/v1/sessions/{sessionId}", handle: s.getSession},
-		{method: "POST", pattern: "/v1/sessions/{sessionId}/use", handle: s.useSession},
-		{method: "POST", pattern: "/v1/sessions/micropaymentchannels", handle: s.openChannel},
-		{method: "GET", pattern: "/v1/sessions/micropaymentchannels/{channelId}", handle: s.getChannel},
-		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/deposit", handle: s.addDeposit},
-		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/close", handle: s.closeChannel},
+		{method: "POST", pattern: "/v1/sessions", rule: openRule, handle: s.createSession},
+		{method: "GET", pattern: "/v1/sessions/{sessionId}", rule: openRule, handle: s.getSession},
+		{method: "POST", pattern: "/v1/sessions/{sessionId}/use", rule: openRule, handle: s.useSession},
+		{method: "POST", pattern: "/v1/sessions/micropaymentchannels", rule: channels.askedLater(), handle: s.openChannel},
+		{method: "GET", pattern: "/v1/sessions/micropaymentchannels/{channelId}", rule: openRule, handle: s.getChannel},
+		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/deposit", rule: channels.finding(accountOfChannel), handle: s.addDeposit},
+		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/close", rule: channels.finding(accountOfChannel), handle: s.closeChannel},
 
-		{method: "GET", pattern: "/v1/blobs/{account}", handle: s.listBlobs},
-		{method: "GET", pattern: "/v1/blobs/{account}/{blobName...}", handle: s.getBlob},
-		{method: "PUT", pattern: "/v1/blobs/{account}/{blobName...}", handle: s.putBlob},
-		{method: "DELETE", pattern: "/v1/blobs/{account}/{blobName...}", handle: s.deleteBlob},
+		{method: "GET", pattern: "/v1/blobs/{account}", rule: list, handle: s.listBlobs},
+		{method: "GET", pattern: "/v1/blobs/{account}/{blobName...}", rule: read, handle: s.getBlob},
+		{method: "PUT", pattern: "/v1/blobs/{account}/{blobName...}", rule: write.naming(blobInPath), handle: s.putBlob},
+		{method: "DELETE", pattern: "/v1/blobs/{account}/{blobName...}", rule: write.naming(blobInPath), handle: s.deleteBlob},
 
-		{method: "POST", pattern: "/v1/multipart-uploads", handle: s.beginUpload},
-		{method: "GET", pattern: "/v1/multipart-uploads", handle: s.listUploads},
-		{method: "GET", pattern: "/v1/multipart-uploads/{uploadId}", handle: s.getUpload},
-		{method: "DELETE", pattern: "/v1/multipart-uploads/{uploadId}", handle: s.abortUpload},
-		{method: "PUT", pattern: "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", handle: s.putPart},
-		{method: "POST", pattern: "/v1/multipart-uploads/{uploadId}/complete", handle: s.completeUpload},
+		{method: "POST", pattern: "/v1/multipart-uploads", rule: write.askedLater(), handle: s.beginUpload},
+		{method: "GET", pattern: "/v1/multipart-uploads", rule: write.naming(accountInQuery), handle: s.listUploads},
+		{method: "GET", pattern: "/v1/multipart-uploads/{uploadId}", rule: write.finding(accountOfUpload), handle: s.getUpload},
+		{method: "DELETE", pattern: "/v1/multipart-uploads/{uploadId}", rule: write.finding(accountOfUpload), handle: s.abortUpload},
+		{method: "PUT", pattern: "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", rule: write.finding(accountOfPart), handle: s.putPart},
+		{method: "POST", pattern: "/v1/multipart-uploads/{uploadId}/complete", rule: write.finding(accountOfUpload), handle: s.completeUpload},
 
-		{method: "GET", pattern: "/v1/info", handle: s.getInfo},
-		{method: "GET", pattern: "/livez", handle: s.livez, bare: true},
-		{method: "GET", pattern: "/readyz", handle: s.readyz, bare: true},
-		{method: "GET", pattern: "/openapi.yaml", handle: s.openAPI, bare: true},
+		{method: "GET", pattern: "/v1/info", rule: openRule, handle: s.getInfo},
+		{method: "GET", pattern: "/livez", rule: probeRule, handle: s.livez, bare: true},
+		{method: "GET", pattern: "/readyz", rule: probeRule, handle: s.readyz, bare: true},
+		{method: "GET", pattern: "/openapi.yaml", rule: probeRule, handle: s.openAPI, bare: true},
 	}
 }
 
@@ -144,6 +199,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.serving.RUnlock()
 	x := s.newExchange(w, r)
 	defer x.end()
+	s.metrics.active.Inc()
+	defer s.metrics.active.Dec()
 	if err := s.serve(x, x.r); err != nil {
 		x.fail(err)
 	}
@@ -153,22 +210,29 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	h := x.Header()
 	h.Set(wire.HeaderRequestID, x.requestID)
 	h.Set("Referrer-Policy", "no-referrer")
-	// What is open to this machine is not for any page to embed.
-	h.Set("Cross-Origin-Resource-Policy", "same-site")
 	if s.draining.Load() {
 		h.Set("Connection", "close")
 	}
-	if err := s.local.admit(r, h); err != nil {
-		return err
-	}
-
-	if err := discardBody(r); err != nil {
+	if err := s.origins.admit(r, h); err != nil {
 		return err
 	}
 	m := s.router.match(r.Method, escapedPath(r.URL))
 	x.pattern = m.pattern
+	if m.counts() {
+		leave, err := s.admit(x)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	if err := discardBody(r); err != nil {
+		return err
+	}
 	switch m.outcome {
 	case routeFound:
+		if err := s.authorize(x, m.route.rule, m.params); err != nil {
+			return err
+		}
 		return m.route.handle(x, r, m.params)
 	case optionsAsked:
 		answerOptions(x, r, m.allow)
@@ -182,6 +246,12 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	default:
 		return errNoRoute
 	}
+}
+
+// counts reports whether a request is served within limits. Preflights and
+// probes are not: they must be answered when nothing else is.
+func (m match) counts() bool {
+	return m.outcome != optionsAsked && (m.route == nil || m.route.rule.who != probes)
 }
 
 // ready tells why the service cannot serve now.

@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
@@ -59,8 +60,14 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newService starts a service; change may alter it before it serves.
+// newService starts a local service; change may alter it before it serves.
 func newService(t testing.TB, change func(*Config, *Server)) *service {
+	t.Helper()
+	return startService(t, nil, change)
+}
+
+// startService starts a service. keys, if there is one, makes it a hosted one.
+func startService(t testing.TB, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
@@ -85,6 +92,10 @@ func newService(t testing.TB, change func(*Config, *Server)) *service {
 		Reads:    ReadsPublic,
 		Ready:    func(context.Context) error { return nil },
 		Log:      log,
+	}
+	if keys != nil {
+		c.Keys = keys(meta)
+		c.Limiter = access.NewLimiter(access.LimiterOptions{Usage: meta})
 	}
 	if change != nil {
 		change(&c, nil)

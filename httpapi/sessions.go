@@ -26,7 +26,7 @@ func sessionError(err error) error {
 	}
 }
 
-func (s *Server) createSession(w http.ResponseWriter, r *http.Request, _ params) error {
+func (s *Server) createSession(x *exchange, r *http.Request, _ params) error {
 	var in wire.CreateSession
 	body, err := readJSON(r, &in)
 	if err != nil {
@@ -37,12 +37,12 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request, _ params)
 		return err
 	}
 	if in.MicropaymentUpdate != nil {
-		return s.buySession(w, r, in, identity, body)
+		return s.buySession(x, r, in, identity, body)
 	}
 	if in.SessionID != nil {
 		return fmt.Errorf("%w: a session can only be added to with a micropaymentUpdate", errParameter)
 	}
-	idem, err := idempotency(r, "create-session", body)
+	idem, err := idempotency(x, r, "create-session", body)
 	if err != nil {
 		return err
 	}
@@ -53,17 +53,17 @@ func (s *Server) createSession(w http.ResponseWriter, r *http.Request, _ params)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusCreated, sessionJSON(made))
+	return writeJSON(x, http.StatusCreated, sessionJSON(made))
 }
 
 // buySession sells a session for a micropayment, or chunksets for one that
 // there is.
-func (s *Server) buySession(w http.ResponseWriter, r *http.Request, in wire.CreateSession, identity string, body []byte) error {
+func (s *Server) buySession(x *exchange, r *http.Request, in wire.CreateSession, identity string, body []byte) error {
 	payment, err := s.Channels.Verify(*in.MicropaymentUpdate)
 	if err != nil {
 		return err
 	}
-	idem, err := idempotency(r, "create-session "+payment.Sender, body)
+	idem, err := idempotency(x, r, "create-session "+payment.Sender, body)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Server) buySession(w http.ResponseWriter, r *http.Request, in wire.Crea
 	if err != nil {
 		return sessionError(err)
 	}
-	return writeJSON(w, status, sessionJSON(bought))
+	return writeJSON(x, status, sessionJSON(bought))
 }
 
 // userIdentity checks what a caller calls himself.
@@ -93,22 +93,22 @@ func userIdentity(given *string) (string, error) {
 	return *given, nil
 }
 
-func (s *Server) getSession(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) getSession(x *exchange, r *http.Request, p params) error {
 	found, err := s.Sessions.Get(r.Context(), p.get("sessionId"))
 	if err != nil {
 		return sessionError(err)
 	}
-	return writeJSON(w, http.StatusOK, sessionJSON(found))
+	return writeJSON(x, http.StatusOK, sessionJSON(found))
 }
 
-func (s *Server) useSession(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) useSession(x *exchange, r *http.Request, p params) error {
 	var nothing struct{}
 	body, err := readJSON(r, &nothing)
 	if err != nil {
 		return err
 	}
 	id := p.get("sessionId")
-	idem, err := idempotency(r, "use-session "+id, body)
+	idem, err := idempotency(x, r, "use-session "+id, body)
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ func (s *Server) useSession(w http.ResponseWriter, r *http.Request, p params) er
 	if err != nil {
 		return sessionError(err)
 	}
-	w.Header().Set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
-	w.Header().Set("Content-Length", "0")
-	w.WriteHeader(http.StatusOK)
+	x.Header().Set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
+	x.Header().Set("Content-Length", "0")
+	x.WriteHeader(http.StatusOK)
 	return nil
 }
 
@@ -134,9 +134,9 @@ func sessionJSON(s metastore.Session) wire.Session {
 }
 
 // idempotency reads the Idempotency-Key of a request, nil when there is none.
-// The scope is the operation and its resource; on a local instance all callers
-// are one.
-func idempotency(r *http.Request, scope string, body []byte) (*metastore.Idempotency, error) {
+// The scope is the operation, its resource and the caller's key; on a local
+// instance all callers are one.
+func idempotency(x *exchange, r *http.Request, scope string, body []byte) (*metastore.Idempotency, error) {
 	keys := r.Header.Values(wire.HeaderIdempotencyKey)
 	if len(keys) == 0 {
 		return nil, nil
@@ -146,7 +146,7 @@ func idempotency(r *http.Request, scope string, body []byte) (*metastore.Idempot
 		return nil, fmt.Errorf("%w: %s must come once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
 	}
 	request := append([]byte(r.Method+"\n"+escapedPath(r.URL)+"\n"), body...)
-	return &metastore.Idempotency{Scope: scope, Key: keys[0], Hash: sha256.Sum256(request)}, nil
+	return &metastore.Idempotency{Scope: scope + callerScope(x), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 
 func isVisibleASCII(s string) bool {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/metastore"
 	"sluice/wire"
@@ -20,7 +21,7 @@ func uploadError(err error) error {
 	return err
 }
 
-func (s *Server) beginUpload(w http.ResponseWriter, r *http.Request, _ params) error {
+func (s *Server) beginUpload(x *exchange, r *http.Request, _ params) error {
 	var in wire.BeginUpload
 	if _, err := readJSON(r, &in); err != nil {
 		return err
@@ -58,14 +59,24 @@ func (s *Server) beginUpload(w http.ResponseWriter, r *http.Request, _ params) e
 	default:
 		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, errParameter)
 	}
-	u, err := s.Blobs.Begin(r.Context(), begin)
+	if err := x.allows(access.ScopeWrite, begin.Account); err != nil {
+		return err
+	}
+	reservation, err := x.allowance.ReserveUpload(r.Context())
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, wire.UploadBegun{UploadID: u.ID})
+	begin.Owner = x.owner()
+	u, err := s.Blobs.Begin(r.Context(), begin)
+	if err != nil {
+		reservation.Release()
+		return err
+	}
+	reservation.Keep()
+	return writeJSON(x, http.StatusOK, wire.UploadBegun{UploadID: u.ID})
 }
 
-func (s *Server) putPart(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) putPart(x *exchange, r *http.Request, p params) error {
 	index, err := partIndex(p.get("partIdx"))
 	if err != nil {
 		return err
@@ -74,11 +85,15 @@ func (s *Server) putPart(w http.ResponseWriter, r *http.Request, p params) error
 	if err != nil {
 		return err
 	}
-	err = s.Blobs.PutPart(r.Context(), p.get("uploadId"), index, sha256, r.Body, r.ContentLength)
+	body, err := x.store(r)
 	if err != nil {
+		return err
+	}
+	err = s.Blobs.PutPart(r.Context(), p.get("uploadId"), index, sha256, body, r.ContentLength)
+	if err = body.settle(err); err != nil {
 		return uploadError(err)
 	}
-	return writeJSON(w, http.StatusOK, wire.Success{Success: true})
+	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 
 // partIndex reads an index as decimal digits; its range is for blob to judge.
@@ -95,7 +110,7 @@ func partIndex(s string) (int, error) {
 	return n, nil
 }
 
-func (s *Server) completeUpload(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) completeUpload(x *exchange, r *http.Request, p params) error {
 	if r.Header.Get(wire.HeaderReprDigest) != "" {
 		return errNoDigestHere
 	}
@@ -111,19 +126,19 @@ func (s *Server) completeUpload(w http.ResponseWriter, r *http.Request, p params
 	if err != nil {
 		return uploadError(err)
 	}
-	setValidators(w.Header(), validators{etag: blob.ETag(u.Size, u.CRC64), modified: u.Modified})
-	return writeJSON(w, http.StatusOK, wire.Success{Success: true})
+	setValidators(x.Header(), validators{etag: blob.ETag(u.Size, u.CRC64), modified: u.Modified})
+	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 
-func (s *Server) abortUpload(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) abortUpload(x *exchange, r *http.Request, p params) error {
 	if err := s.Blobs.Abort(r.Context(), p.get("uploadId")); err != nil {
 		return uploadError(err)
 	}
-	w.WriteHeader(http.StatusNoContent)
+	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (s *Server) getUpload(w http.ResponseWriter, r *http.Request, p params) error {
+func (s *Server) getUpload(x *exchange, r *http.Request, p params) error {
 	q, err := readQuery(r)
 	if err != nil {
 		return err
@@ -150,7 +165,7 @@ func (s *Server) getUpload(w http.ResponseWriter, r *http.Request, p params) err
 	for _, part := range parts {
 		out.Parts = append(out.Parts, wire.Part{Index: part.Index, Size: part.Size})
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return writeJSON(x, http.StatusOK, out)
 }
 
 func uploadJSON(u metastore.Upload) wire.Upload {
@@ -172,7 +187,7 @@ func uploadJSON(u metastore.Upload) wire.Upload {
 	return out
 }
 
-func (s *Server) listUploads(w http.ResponseWriter, r *http.Request, _ params) error {
+func (s *Server) listUploads(x *exchange, r *http.Request, _ params) error {
 	q, err := readQuery(r)
 	if err != nil {
 		return err
@@ -200,7 +215,7 @@ func (s *Server) listUploads(w http.ResponseWriter, r *http.Request, _ params) e
 	for _, u := range uploads {
 		out.Uploads = append(out.Uploads, uploadJSON(u))
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return writeJSON(x, http.StatusOK, out)
 }
 
 // parseTime reads an optional RFC 3339 time of a JSON body.

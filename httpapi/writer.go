@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"sluice/access"
 )
 
 // errSlowReader: the client took the reply below the minimum rate. What was
@@ -28,9 +31,12 @@ const copyBuffer = 128 << 10
 // deadlines is not guarded. It is for one goroutine.
 type progressWriter struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	pace    pace
-	written int64 // bytes of the body so far
+	control   *http.ResponseController
+	pace      pace
+	ctx       context.Context   // of the request
+	allowance *access.Allowance // of whoever asked; nil: no limits
+	strict    bool              // a deadline ends the reply also when it passes between two writes (HTTP/2)
+	written   int64             // bytes of the body so far
 }
 
 // newProgressWriter guards the reply that goes to w. The caller calls done when
@@ -46,8 +52,8 @@ func (w *progressWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 func (w *progressWriter) Write(p []byte) (int, error) {
 	total := 0
 	for {
-		chunk := p[total:min(len(p), total+writeChunk)]
-		if err := w.arm(int64(len(chunk))); err != nil {
+		chunk := p[total:min(len(p), total+int(w.chunk()))]
+		if err := w.next(int64(len(chunk))); err != nil {
 			return total, err
 		}
 		n, err := w.ResponseWriter.Write(chunk)
@@ -79,7 +85,7 @@ func (w *progressWriter) ReadFrom(src io.Reader) (int64, error) {
 	var total int64
 	for {
 		// Package net looks through one LimitedReader, not two.
-		chunk := &io.LimitedReader{R: file, N: writeChunk}
+		chunk := &io.LimitedReader{R: file, N: w.chunk()}
 		if isLimited {
 			chunk.N = min(chunk.N, limited.N)
 		}
@@ -87,7 +93,7 @@ func (w *progressWriter) ReadFrom(src io.Reader) (int64, error) {
 		if want <= 0 {
 			return total, nil
 		}
-		if err := w.arm(want); err != nil {
+		if err := w.next(want); err != nil {
 			return total, err
 		}
 		n, err := direct.ReadFrom(chunk)
@@ -109,6 +115,30 @@ func (w *progressWriter) ReadFrom(src io.Reader) (int64, error) {
 // gets one more window; after that it clears the deadline itself. An error
 // means that the connection is closed, as it is after a failed write.
 func (w *progressWriter) done() error { return w.arm(0) }
+
+// chunk is how many bytes go out at once.
+func (w *progressWriter) chunk() int64 {
+	if w.allowance == nil {
+		return writeChunk
+	}
+	return min(writeChunk, w.allowance.ChunkOut())
+}
+
+// next waits until n bytes may go out, which does not count against the client,
+// and then gives them their time.
+func (w *progressWriter) next(n int64) error {
+	if w.strict {
+		if err := w.control.SetWriteDeadline(time.Time{}); err != nil {
+			return fmt.Errorf("clearing the write deadline: %w", err)
+		}
+	}
+	if w.allowance != nil && n > 0 {
+		if err := w.allowance.PaceOut(w.ctx, int(n)); err != nil {
+			return err
+		}
+	}
+	return w.arm(n)
+}
 
 // arm gives the next n bytes their time.
 func (w *progressWriter) arm(n int64) error {

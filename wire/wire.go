@@ -16,6 +16,9 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
+// OpenAPIServer stands in the document where an instance puts its own address.
+const OpenAPIServer = "http://localhost:9090"
+
 // Units of the interface, in bytes.
 const (
 	ChunkSize    = 1 << 20        // a chunk
@@ -38,6 +41,7 @@ const (
 const (
 	HeaderRequestID         = "X-Request-Id"
 	HeaderChunksetsLeft     = "Chunksets-Left"
+	HeaderAPIKey            = "X-Api-Key"
 	HeaderSessionID         = "Session-Id"
 	HeaderMicropayment      = "X-Shelby-Micropayment"
 	HeaderMaxChunksets      = "Max-Chunksets"
@@ -174,11 +178,30 @@ type ChannelSession struct {
 type Info struct {
 	Version      string  `json:"version"`
 	Profile      string  `json:"profile"`
+	URL          string  `json:"url,omitempty"` // where clients find the service
 	ChunkSize    int64   `json:"chunkSize"`
 	ChunksetSize int64   `json:"chunksetSize"`
 	Reads        string  `json:"reads"`
 	Payment      Payment `json:"payment"`
 	Limits       Limits  `json:"limits"`
+	Rates        Rates   `json:"rates"`
+}
+
+// Rates tells how much callers may ask of a node, unless their key says
+// otherwise. What is left out has no limit.
+type Rates struct {
+	Key     Rate `json:"key"`     // the keys of a group together
+	Address Rate `json:"address"` // a client address without a key
+}
+
+// Rate is what a caller may ask for. Bytes are those of bodies.
+type Rate struct {
+	RequestsPerSecond  int64 `json:"requestsPerSecond,omitzero"`
+	BytesInPerSecond   int64 `json:"bytesInPerSecond,omitzero"`
+	BytesOutPerSecond  int64 `json:"bytesOutPerSecond,omitzero"`
+	ConcurrentRequests int64 `json:"concurrentRequests,omitzero"`
+	StoredBytes        int64 `json:"storedBytes,omitzero"`
+	OpenUploads        int64 `json:"openUploads,omitzero"`
 }
 
 // Payment tells whom to pay, in what, and how much.

@@ -3,10 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/metastore"
 )
 
 // parse gives the configuration of a command line, without running it.
@@ -55,7 +59,7 @@ func TestBadConfiguration(t *testing.T) {
 		"the port must be":              {"--addr", "localhost:http"},
 		"--open-to-network":             {"--addr", "0.0.0.0:9090"},
 		"base path":                     {"--base-path", "no-slash"},
-		"--reads":                       {"--reads", "key"},
+		"asks for no keys":              {"--reads", "key"},
 		"--chunkset-price 0":            {"--chunkset-price", "0"},
 		"--unsettled-limit":             {"--unsettled-limit", "0"},
 		"--receiver zz":                 {"--receiver", "zz"},
@@ -64,6 +68,28 @@ func TestBadConfiguration(t *testing.T) {
 		"--allowed-hosts":               {"--allowed-hosts", "name:8080"},
 		"--cors-origins":                {"--cors-origins", "*"},
 		"--verify-ttl":                  {"--verify-ttl", "-1s"},
+		"--profile":                     {"--profile", "staging"},
+		"--reads sometimes":             {"--reads", "sometimes"},
+		"--admin-addr 9091":             {"--admin-addr", "9091"},
+		"--admin-addr localhost:x":      {"--admin-addr", "localhost:x"},
+		"--external-url host/sluice":    {"--external-url", "host/sluice"},
+		"--external-url ftp":            {"--external-url", "ftp://host"},
+		"--external-url https://u:p@":   {"--external-url", "https://u:p@host"},
+		"neither a query":               {"--external-url", "https://host?"},
+		"nor a fragment":                {"--external-url", "https://host#f"},
+		"must end in the base path":     {"--external-url", "https://host/sluice", "--base-path", "/other"},
+		"the base path, \"/sluice\"":    {"--external-url", "https://host/sluice/", "--base-path", "/sluice"},
+		"--trusted-proxies 10.0.0.0":    {"--trusted-proxies", "10.0.0.0/33"},
+		"--trusted-proxies ::ffff":      {"--trusted-proxies", "::ffff:10.0.0.0/104"},
+		"--trusted-proxies proxy":       {"--trusted-proxies", "10.0.0.1,proxy"},
+		"--tls-cert and --tls-key":      {"--tls-cert", "tls.crt"},
+		"either needs the other":        {"--tls-key", "tls.key"},
+		"--drain-wait -1s":              {"--drain-wait=-1s"},
+		"--max-connections -1":          {"--max-connections=-1"},
+		"--max-requests 0":              {"--max-requests", "0"},
+		"--address-requests-per-second": {"--address-requests-per-second", "0"},
+		"--address-bytes-in-per-second": {"--address-bytes-in-per-second", "1 GiBi"},
+		"no keys to limit":              {"--key-open-uploads", "7"},
 		"\"no-such-flag\", which is no": {"--config", configFileOf(t, "no-such-flag: 1\n")},
 		"reading the configuration":     {"--config", configFileOf(t, "[1, 2]")},
 	}
@@ -78,5 +104,85 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 	_, err := parse(t, "--chunkset-price", "0", "--base-path", "x")
 	if err == nil || !strings.Contains(err.Error(), "--chunkset-price") || !strings.Contains(err.Error(), "--base-path") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// inProduction is the least that the hosted profile wants.
+var inProduction = []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1", "--external-url", "https://host/sluice"}
+
+// TestHostedWantsChoices: what is made up for development is refused, each by
+// its name.
+func TestHostedWantsChoices(t *testing.T) {
+	_, err := parse(t, "--profile", "hosted")
+	for _, flag := range []string{"--base-path", "--reads", "--receiver", "--external-url"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("error %v, want one that names %s", err, flag)
+		}
+	}
+	for want, args := range map[string][]string{
+		"--open-to-network": {"--open-to-network"},
+		"--allowed-hosts":   {"--allowed-hosts", "blobs.example.org"},
+		"--cors-origins":    {"--cors-origins", "https://app.example.org"},
+		"--reads sometimes": {"--reads", "sometimes"},
+	} {
+		if _, err := parse(t, slices.Concat(inProduction, args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want one that says %q", args, err, want)
+		}
+	}
+	for _, reads := range []string{"public", "key", "paid"} {
+		if c, err := parse(t, slices.Concat(inProduction, []string{"--reads", reads, "--addr", "0.0.0.0:443"})...); err != nil || c.Reads != reads {
+			t.Errorf("--reads %s: %q, %v", reads, c.Reads, err)
+		}
+	}
+}
+
+func TestDefaultsOfTheProfiles(t *testing.T) {
+	const none = metastore.Unlimited
+	for _, test := range []struct {
+		args         []string
+		reads, admin string
+		wait         time.Duration
+		key, address metastore.Limits
+	}{
+		{
+			args: nil, reads: "public", admin: adminOff,
+			key:     metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, OpenUploads: none},
+			address: metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, OpenUploads: none},
+		},
+		{
+			args: inProduction, reads: "key", admin: "localhost:9091", wait: 5 * time.Second,
+			key:     metastore.Limits{RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: none, OpenUploads: none},
+			address: metastore.Limits{RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OpenUploads: none},
+		},
+		{
+			args: slices.Concat(inProduction, []string{"--admin-addr", "off", "--drain-wait", "0s", "--key-requests-per-second", "unlimited", "--key-stored-bytes", "5TiB",
+				"--key-open-uploads", "9", "--address-bytes-in-per-second", "100kB"}),
+			reads: "key", admin: adminOff,
+			key:     metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: 5 << 40, OpenUploads: 9},
+			address: metastore.Limits{RequestsPerSecond: 100, BytesInPerSecond: 100_000, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OpenUploads: none},
+		},
+	} {
+		c, err := parse(t, test.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Reads != test.reads || c.AdminAddr != test.admin || *c.DrainWait != test.wait || c.Key.limits() != test.key || c.Address.limits() != test.address {
+			t.Errorf("%v: %+v, drain wait %v", test.args, c, *c.DrainWait)
+		}
+	}
+}
+
+func TestTrustedProxies(t *testing.T) {
+	c, err := parse(t, "--trusted-proxies", "10.1.2.3/8,192.0.2.7,2001:db8::/32,::1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	networks, err := c.trustedProxies()
+	var texts []string
+	for _, network := range networks {
+		texts = append(texts, network.String())
+	}
+	if got := strings.Join(texts, " "); err != nil || got != "10.0.0.0/8 192.0.2.7/32 2001:db8::/32 ::1/128" {
+		t.Errorf("%s, %v", got, err)
 	}
 }

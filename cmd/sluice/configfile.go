@@ -24,12 +24,13 @@ func readConfig(r io.Reader) (kong.Resolver, error) {
 // The values are kept as they are written: 0x10 is an address, not a number.
 type configFile map[string]yaml.Node
 
-// Validate refuses keys that no flag of the chosen command has.
+// Validate refuses keys that are no settings. Those are the flags that have
+// variables, of whichever command: all of them share one file.
 func (c configFile) Validate(app *kong.Application) error {
 	known := map[string]bool{}
-	for _, command := range app.Children {
+	for _, command := range app.Leaves(false) {
 		for _, flag := range command.Flags {
-			known[flag.Name] = flag.Name != "config"
+			known[flag.Name] = known[flag.Name] || len(flag.Envs) > 0 && flag.Name != "config"
 		}
 	}
 	for key := range c {

@@ -21,12 +21,21 @@ type drainingServer struct {
 	http *http.Server
 }
 
-// start serves the listeners. The channel gets the first failure.
+// start serves the listeners, with TLS where it is configured. The channel gets
+// the first failure.
 func (s *drainingServer) start(listeners []net.Listener) <-chan error {
+	if s.http.TLSConfig == nil {
+		return serve(listeners, s.http.Serve)
+	}
+	return serve(listeners, func(l net.Listener) error { return s.http.ServeTLS(l, "", "") })
+}
+
+// serve serves each listener. The channel gets the first failure.
+func serve(listeners []net.Listener, on func(net.Listener) error) <-chan error {
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() {
-			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := on(l); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serving %s: %w", l.Addr(), err)
 			}
 		}()
@@ -38,10 +47,18 @@ func (s *drainingServer) start(listeners []net.Listener) <-chan error {
 // what was paid and not served goes back.
 const cutTime = 5 * time.Second
 
-// drain lets running requests end: no new ones are taken, and what still runs
-// at the deadline or at a further signal is cut, which is an error.
-func (s *drainingServer) drain(deadline time.Duration, signals <-chan os.Signal) error {
+// drain lets running requests end. First everything goes on for the time of
+// wait, but for /readyz, so that whoever sends requests here learns of it; a
+// signal cuts that short. Then no new requests are taken, and what still runs at
+// the deadline or at a further signal is cut, which is an error.
+func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.Signal) error {
 	s.api.Drain()
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-signals:
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -21,6 +22,7 @@ func main() {
 // commands are the subcommands, each in a file of its own.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the service."`
+	Key     keyCommand     `cmd:"" help:"Make, list, show and revoke API keys."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -56,10 +58,33 @@ func parserOptions() []kong.Option {
 		kong.Name("sluice"),
 		kong.Description("Stores blobs, serves any byte range of them, and meters the reads."),
 		kong.DefaultEnvars("SLUICE"),
+		kong.PostBuild(onlySettings),
 		kong.Configuration(readConfig),
-		kong.Vars{"asset": paychan.DefaultAsset, "module": paychan.DefaultModule},
+		kong.Vars{
+			"asset": paychan.DefaultAsset, "module": paychan.DefaultModule,
+			"data": "./sluice-data", "max_connections": strconv.Itoa(mostConnections),
+		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
+}
+
+// onlySettings leaves the variables to the settings, which are the flags of
+// serve. What is said anew with each command must not come from elsewhere.
+func onlySettings(k *kong.Kong) error {
+	settings := map[string]bool{}
+	for _, command := range k.Model.Children {
+		for _, flag := range command.Flags {
+			settings[flag.Name] = settings[flag.Name] || command.Name == "serve"
+		}
+	}
+	for _, command := range k.Model.Leaves(false) {
+		for _, flag := range command.Flags {
+			if !settings[flag.Name] {
+				flag.Envs, flag.Tag.Envs = nil, nil
+			}
+		}
+	}
+	return nil
 }
 
 // console is where a command writes.

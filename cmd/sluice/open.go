@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -86,6 +87,26 @@ func openData(ctx context.Context, dir string) (_ *stores, err error) {
 	return s, nil
 }
 
+// openMeta opens the metadata of a data folder, also while a server runs on it;
+// then it must be of this program's version (metastore.ErrOlder), since a schema
+// does not change under a server. Where there is no metadata, create makes what
+// the first start of a server would. The caller closes the stores.
+func openMeta(ctx context.Context, dir string, create bool) (*stores, error) {
+	name := filepath.Join(dir, metaFile)
+	if _, err := os.Stat(name); !create && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no data in the folder %s: name another with --data DIR", dir)
+	}
+	s, err := openData(ctx, dir)
+	if !errors.Is(err, errInUse) {
+		return s, err
+	}
+	sql, err := sqlstore.OpenSQLite(name, sqlstore.Options{Existing: true})
+	if err != nil {
+		return nil, fmt.Errorf("opening the metadata in %s beside the server that runs there: %w", dir, err)
+	}
+	return &stores{meta: sql, close: []func() error{sql.Close}}, nil
+}
+
 // Close closes what was opened, in reverse order.
 func (s *stores) Close() error {
 	var errs []error
@@ -137,6 +158,9 @@ func makePrivate(name string) error {
 	return f.Close()
 }
 
+// errInUse: another process has the data folder locked.
+var errInUse = errors.New("is in use by another sluice")
+
 // lockFolder takes the lock that keeps a second server out. The kernel lets it
 // go when the process ends, however it ends.
 func lockFolder(dir string) (*os.File, error) {
@@ -146,7 +170,7 @@ func lockFolder(dir string) (*os.File, error) {
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("the data folder %s is in use by another sluice: stop that one, or name another folder with --data DIR", dir), f.Close())
+		return nil, errors.Join(fmt.Errorf("the data folder %s %w: stop that one, or name another folder with --data DIR", dir, errInUse), f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot lock the data folder %s: %w", dir, err), f.Close())

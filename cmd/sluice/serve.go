@@ -12,6 +12,9 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/access"
 	"sluice/blob"
 	"sluice/httpapi"
 	"sluice/metastore"
@@ -25,13 +28,31 @@ type serveCommand struct {
 }
 
 // Run serves until SIGINT or SIGTERM, then drains. It returns nil when all
-// requests ended within the deadline.
+// requests ended within the deadline. SIGHUP loads the TLS certificate anew.
 func (c *serveCommand) Run(console *console) error {
 	log := slog.New(slog.NewTextHandler(console.err, nil))
 	// A reader of our log that goes away must not take the service with it.
 	signal.Ignore(syscall.SIGPIPE)
+	// Without TLS there is nothing to load anew, which is no reason to end.
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	var cert *certificate
+	if c.TLSCert != "" {
+		var err error
+		if cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
+			return err
+		}
+	}
+	most, err := c.maxConnections()
+	if err != nil {
+		return err
+	}
+	connections := httpapi.NewConnections(most)
+	metrics := newRegistry()
+	connections.Register(metrics)
 	stores, err := openData(ctx, c.Data)
 	if err != nil {
 		return err
@@ -47,13 +68,21 @@ func (c *serveCommand) Run(console *console) error {
 	if err != nil {
 		return errors.Join(err, stores.Close())
 	}
-	api, err := c.newAPI(stores, blobs, channels, payment, log)
+	var keys *access.Keys // none make a local instance
+	if c.Profile == hosted {
+		keys = access.NewKeys(stores.meta, access.KeysOptions{})
+	}
+	api, err := c.newAPI(stores, blobs, channels, payment, keys, metrics, log)
 	if err != nil {
 		return errors.Join(err, stores.Close())
 	}
-	listeners, port, err := listen(ctx, c.Addr, log)
+	stopAdmin, err := c.startAdmin(ctx, metrics, log)
 	if err != nil {
 		return errors.Join(err, stores.Close())
+	}
+	listeners, port, err := listen(ctx, "--addr", c.Addr, log)
+	if err != nil {
+		return errors.Join(err, stopAdmin(), stores.Close())
 	}
 	// Until here a signal ends the process at once, which no start minds.
 	signals := make(chan os.Signal, 2)
@@ -64,11 +93,25 @@ func (c *serveCommand) Run(console *console) error {
 	report := func(task string, err error) { log.Error("background task failed", "task", task, "error", err) }
 	background.Go(func() { blobs.Run(ctx, report) })
 	background.Go(func() { channels.Run(ctx, channels.Ledger(), report) })
+	if keys != nil {
+		background.Go(func() { keys.Run(ctx, func(err error) { report("watch keys", err) }) })
+	}
 	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api, log)}
+	server.http.ConnState = connections.ConnState
+	for i, l := range listeners {
+		listeners[i] = connections.Listener(l, cert != nil)
+	}
+	if cert != nil {
+		server.http.TLSConfig = cert.config()
+		background.Go(func() { cert.watch(ctx, reload, log) })
+	}
 	failed := server.start(listeners)
 
 	if c.OpenToNetwork {
 		log.Warn("open to the network: everybody who reaches this address can read and write everything")
+	}
+	if c.ExternalURL != "" {
+		log.Info("clients find the service at its external URL", "url", c.ExternalURL)
 	}
 	if _, err := fmt.Fprintf(console.out, "sluice %s listening on %s (data in %s)\n", version(), c.url(port), c.Data); err != nil {
 		log.Warn("cannot say where this listens", "error", err)
@@ -76,10 +119,11 @@ func (c *serveCommand) Run(console *console) error {
 	select {
 	case err = <-failed:
 	case s := <-signals:
-		log.Info("draining", "signal", s.String(), "deadline", c.DrainDeadline)
-		err = server.drain(c.DrainDeadline, signals)
+		log.Info("draining", "signal", s.String(), "wait", *c.DrainWait, "deadline", c.DrainDeadline)
+		err = server.drain(*c.DrainWait, c.DrainDeadline, signals)
 	}
 	stop()
+	err = errors.Join(err, stopAdmin())
 	if err != nil {
 		// Requests still run: closing what they work with would only add noise,
 		// and everything acknowledged is durable already.
@@ -90,24 +134,36 @@ func (c *serveCommand) Run(console *console) error {
 }
 
 // newAPI puts the services behind the HTTP interface.
-func (c *serveCommand) newAPI(stores *stores, blobs *blob.Service, channels *paychan.Service, payment wire.Payment, log *slog.Logger) (*httpapi.Server, error) {
+func (c *serveCommand) newAPI(stores *stores, blobs *blob.Service, channels *paychan.Service, payment wire.Payment, keys *access.Keys, metrics prometheus.Registerer, log *slog.Logger) (*httpapi.Server, error) {
 	grant := int64(session.DefaultGrant)
-	if c.Reads == string(httpapi.ReadsPaid) {
+	if c.Profile == hosted || c.Reads == string(httpapi.ReadsPaid) {
 		grant = 0
 	}
+	proxies, err := c.trustedProxies()
+	if err != nil {
+		return nil, err
+	}
 	return httpapi.New(httpapi.Config{
-		Version:       version(),
-		BasePath:      c.BasePath,
-		Blobs:         blobs,
-		Sessions:      session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.space}),
-		Channels:      channels,
-		Reads:         httpapi.Reads(c.Reads),
-		Payment:       payment,
-		AllowedHosts:  c.AllowedHosts,
-		CORSOrigins:   c.CORSOrigins,
-		OpenToNetwork: c.OpenToNetwork,
-		Ready:         func(context.Context) error { return stores.ready() },
-		Log:           log,
+		Version:  version(),
+		BasePath: c.BasePath,
+		URL:      c.ExternalURL,
+		Blobs:    blobs,
+		Sessions: session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.space}),
+		Channels: channels,
+		Reads:    httpapi.Reads(c.Reads),
+		Payment:  payment,
+		Keys:     keys,
+		Limiter: access.NewLimiter(access.LimiterOptions{
+			Key:     c.Key.limits(),
+			Address: c.Address.limits(),
+			Usage:   stores.meta,
+		}),
+		TrustedProxies: proxies,
+		MaxRequests:    int64(c.MaxRequests),
+		Metrics:        metrics,
+		Local:          httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
+		Ready:          func(context.Context) error { return stores.ready() },
+		Log:            log,
 	})
 }
 
@@ -163,5 +219,9 @@ func (c *serveCommand) url(port int) string {
 	if err != nil || host == "" {
 		host = "localhost"
 	}
-	return "http://" + net.JoinHostPort(host, fmt.Sprint(port)) + c.BasePath
+	scheme := "http://"
+	if c.TLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, fmt.Sprint(port)) + c.BasePath
 }

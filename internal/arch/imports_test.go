@@ -97,7 +97,7 @@ func within(dir string, folders ...string) bool {
 var (
 	services  = []string{"blob", "session", "paychan", "access"}
 	contracts = []string{"metastore", "bytestore"}
-	stores    = []string{"metastore/sqlstore", "bytestore/localfs", "bytestore/s3", "bytestore/memory"}
+	stores    = []string{"metastore/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"metastore/metatest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "claycode", "commit"}
 	testOnly  = append([]string{"internal/fault", "internal/testenv", "internal/arch", "e2e"}, suites...)

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/metastore"
+)
+
+// keyCommand handles the API keys of a data folder, whether a server runs on it
+// or not. A server learns of a change within seconds.
+type keyCommand struct {
+	Create keyCreate `cmd:"" help:"Make a key and print its secret, which nothing can tell again."`
+	List   keyList   `cmd:"" help:"List the keys, those that have ended included."`
+	Show   keyShow   `cmd:"" help:"Tell of one key."`
+	Revoke keyRevoke `cmd:"" help:"End a key for good."`
+}
+
+// keyFlags are those of every command for keys.
+type keyFlags struct {
+	Config kong.ConfigFlag `placeholder:"FILE" help:"The file of flags of serve."`
+	Data   string          `default:"${data}" placeholder:"DIR" help:"The folder that holds everything."`
+	JSON   bool            `name:"json" help:"Print JSON, an object a line."`
+}
+
+// on runs fn on the metadata of the data folder.
+func (f *keyFlags) on(create bool, fn func(ctx context.Context, keys metastore.Keys) error) error {
+	ctx := context.Background()
+	stores, err := openMeta(ctx, f.Data, create)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(ctx, stores.meta), stores.Close())
+}
+
+type keyCreate struct {
+	keyFlags
+
+	Scopes      []string `placeholder:"SCOPE,..." help:"What it may do: read, write, channels, or admin, which is all of them."`
+	Accounts    []string `placeholder:"ACCOUNT,..." help:"The accounts for which it may do so."`
+	AllAccounts bool     `help:"It may do so for all accounts."`
+	Group       string   `placeholder:"NAME" help:"The keys that it shares limits with; by default it has its own."`
+	Label       string   `placeholder:"TEXT" help:"What you call it."`
+	Expires     expiry   `placeholder:"WHEN" help:"When it ends: a time from now, such as 720h, or 2030-01-31T00:00:00Z; by default never."`
+
+	// Of the limits, those that are not given are what the service has for a
+	// default. The first key of a group gives the group its limits.
+	Limits keyLimits `embed:"" set:"whose=the keys of its group"`
+}
+
+// Validate reports everything that is wrong, at once.
+func (c *keyCreate) Validate() error {
+	_, err := c.key()
+	return err
+}
+
+// key gives the key that is asked for.
+func (c *keyCreate) key() (access.NewKey, error) {
+	var errs []error
+	scopes, err := access.ParseScopes(c.Scopes)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--scopes: %w", err))
+	}
+	if c.AllAccounts == (len(c.Accounts) > 0) {
+		errs = append(errs, errors.New("--accounts ACCOUNT,... or --all-accounts: one of the two must be given"))
+	}
+	var accounts []string
+	for _, text := range c.Accounts {
+		account, err := blob.ParseAccount(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--accounts: %w", err))
+		}
+		accounts = append(accounts, account)
+	}
+	return access.NewKey{
+		Label:    c.Label,
+		Scopes:   scopes,
+		Accounts: accounts,
+		Group:    c.Group,
+		Expires:  c.Expires.Time,
+		Limits:   c.Limits.limits(),
+	}, errors.Join(errs...)
+}
+
+// Run makes the key. The secret is all that goes to the output, so that a
+// script can take it from there.
+func (c *keyCreate) Run(console *console) error {
+	wanted, err := c.key()
+	if err != nil {
+		return err
+	}
+	return c.on(true, func(ctx context.Context, keys metastore.Keys) error {
+		key, secret, err := access.Create(ctx, keys, wanted)
+		if errors.Is(err, metastore.ErrGroupLimits) {
+			return fmt.Errorf("the group %s has other limits: give the same, or none", printable(c.Group))
+		}
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = writeKeyJSON(console.out, key, secret)
+		} else {
+			err = errors.Join(printLine(console.out, secret), printLine(console.err, "This is the only time that the secret is shown."), writeKey(console.err, key))
+		}
+		if err != nil {
+			return fmt.Errorf("the key %s was made, but could not be printed; revoke it: %w", key.ID, err)
+		}
+		return nil
+	})
+}
+
+type keyList struct{ keyFlags }
+
+// keyPage is how many keys are read at a time.
+const keyPage = 1000
+
+// Run prints all keys, by id.
+func (c *keyList) Run(console *console) error {
+	return c.on(false, func(ctx context.Context, keys metastore.Keys) error {
+		table := newKeyTable(console.out)
+		for after := ""; ; {
+			page, err := keys.ListKeys(ctx, after, keyPage)
+			if err != nil {
+				return err
+			}
+			for _, key := range page {
+				after = key.ID
+				write := table.add
+				if c.JSON {
+					write = func(k metastore.Key) error { return writeKeyJSON(console.out, k, "") }
+				}
+				if err := write(key); err != nil {
+					return err
+				}
+			}
+			if len(page) == 0 {
+				return table.Flush()
+			}
+		}
+	})
+}
+
+// oneKey names the key that a command is about.
+type oneKey struct {
+	keyFlags
+
+	ID string `arg:"" placeholder:"ID" help:"The id of the key."`
+}
+
+// print runs fn and prints the key that it gives. Whoever has the whole
+// credential at hand may give that; what was given is in no message.
+func (c *oneKey) print(console *console, fn func(ctx context.Context, keys metastore.Keys, id string) (metastore.Key, error)) error {
+	return c.on(false, func(ctx context.Context, keys metastore.Keys) error {
+		key, err := fn(ctx, keys, idOf(c.ID))
+		switch {
+		case errors.Is(err, metastore.ErrNotFound):
+			return fmt.Errorf("there is no such key in %s: sluice key list shows them", c.Data)
+		case err != nil:
+			return err
+		case c.JSON:
+			return writeKeyJSON(console.out, key, "")
+		default:
+			return writeKey(console.out, key)
+		}
+	})
+}
+
+// idOf gives the id of a key, of which the whole credential may be given.
+func idOf(text string) string {
+	rest, whole := strings.CutPrefix(text, "sluice_")
+	if !whole {
+		return text
+	}
+	id, _, _ := strings.Cut(rest, "_")
+	return id
+}
+
+type keyShow struct{ oneKey }
+
+// Run prints a key.
+func (c *keyShow) Run(console *console) error {
+	return c.print(console, func(ctx context.Context, keys metastore.Keys, id string) (metastore.Key, error) {
+		return keys.Key(ctx, id)
+	})
+}
+
+type keyRevoke struct{ oneKey }
+
+// Run ends a key and prints it.
+func (c *keyRevoke) Run(console *console) error {
+	return c.print(console, func(ctx context.Context, keys metastore.Keys, id string) (metastore.Key, error) {
+		return keys.RevokeKey(ctx, id)
+	})
+}
+
+// expiry is when a key ends; the zero time is never.
+type expiry struct{ time.Time }
+
+// UnmarshalText reads a duration from now on, or a time.
+func (e *expiry) UnmarshalText(text []byte) error {
+	now := time.Now()
+	when, err := time.Parse(time.RFC3339, string(text))
+	if d, e := time.ParseDuration(string(text)); e == nil {
+		when, err = now.Add(d), nil
+	}
+	if err != nil {
+		return fmt.Errorf("want a time from now, such as 720h, or one such as 2030-01-31T00:00:00Z, not %q", text)
+	}
+	if !when.After(now) {
+		return fmt.Errorf("%s is over already", text)
+	}
+	e.Time = when
+	return nil
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/access"
+	"sluice/metastore"
+)
+
+// ran is how a command ended.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// sluice runs a command in this process.
+func sluice(args ...string) ran {
+	var stdout, stderr strings.Builder
+	code := run(args, &stdout, &stderr)
+	return ran{code, stdout.String(), stderr.String()}
+}
+
+// must runs a command that has to succeed.
+func must(t *testing.T, args ...string) ran {
+	t.Helper()
+	r := sluice(args...)
+	if r.code != 0 {
+		t.Fatalf("%q: exit code %d: %s", args, r.code, r.stderr)
+	}
+	return r
+}
+
+// keyCommandOn gives the words of a command for keys on a data folder.
+func keyCommandOn(data, command string, args ...string) []string {
+	return append([]string{"key", command, "--data", data}, args...)
+}
+
+// shown reads lines of JSON.
+func shown(t *testing.T, r ran) (keys []printedKey) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(r.stdout))
+	for d.More() {
+		var k printedKey
+		if err := d.Decode(&k); err != nil {
+			t.Fatalf("%v in %q", err, r.stdout)
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+var credentialLine = regexp.MustCompile(`^sluice_([a-z2-7]{16})_[a-z2-7]+\n$`)
+
+// makeKey creates a key and gives its credential and its id.
+func makeKey(t *testing.T, data string, args ...string) (credential, id string) {
+	t.Helper()
+	r := must(t, keyCommandOn(data, "create", args...)...)
+	found := credentialLine.FindStringSubmatch(r.stdout)
+	if found == nil {
+		t.Fatalf("standard output is %q, want the secret alone", r.stdout)
+	}
+	if strings.Contains(r.stderr, strings.TrimSpace(r.stdout)) || !strings.Contains(r.stderr, found[1]) {
+		t.Errorf("standard error is %q, want the id and not the secret", r.stderr)
+	}
+	return strings.TrimSpace(r.stdout), found[1]
+}
+
+// opened opens a data folder as a server does, until the end of the test.
+func opened(t *testing.T, data string) *stores {
+	t.Helper()
+	s, err := openData(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestKeyIsWhatWasAskedFor follows a key from its making to its end.
+func TestKeyIsWhatWasAskedFor(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	before := time.Now()
+	credential, id := makeKey(t, data, "--scopes", "write,read", "--accounts", "0xAB,bob,ab", "--group", "team", "--label", `the "first" one`, "--expires", "720h",
+		"--requests-per-second", "7", "--bytes-in-per-second", "unlimited", "--stored-bytes", "5GiB")
+	want := printedKey{
+		ID: id, State: "active", Scopes: []string{"read", "write"}, Group: "team", Label: `the "first" one`,
+		Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"},
+		Limits:   printedLimits{RequestsPerSecond: 7, BytesInPerSecond: -1, StoredBytes: 5 << 30},
+	}
+	show := func(command, id string) printedKey {
+		t.Helper()
+		keys := shown(t, must(t, keyCommandOn(data, command, "--json", id)...))
+		if len(keys) != 1 {
+			t.Fatalf("%d keys, want one", len(keys))
+		}
+		return keys[0]
+	}
+	got := show("show", id)
+	if life := got.Expires.Sub(before); life < 720*time.Hour-time.Second || life > 721*time.Hour || got.Created.IsZero() {
+		t.Errorf("made %v, expires %v, asked for 720h", got.Created, got.Expires)
+	}
+	want.Created, want.Expires = got.Created, got.Expires
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("shown is %+v, want %+v", got, want)
+	}
+	// The secret is as good as the id; a script may have nothing else.
+	revoked := show("revoke", credential)
+	if revoked.State != "revoked" || revoked.Revoked.IsZero() || revoked.Secret != "" {
+		t.Errorf("revoked is %+v", revoked)
+	}
+	if again := show("revoke", id); !reflect.DeepEqual(again, revoked) {
+		t.Errorf("revoked again is %+v, want %+v", again, revoked)
+	}
+}
+
+func TestSecretIsTheOneOfTheKey(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	credential, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
+	created := shown(t, must(t, keyCommandOn(data, "create", "--scopes", "admin", "--accounts", "bob", "--json")...))
+	if len(created) != 1 || created[0].Secret == "" || created[0].AllAccounts {
+		t.Fatalf("created is %+v", created)
+	}
+	keys := access.NewKeys(opened(t, data).meta, access.KeysOptions{})
+	for secret, want := range map[string]string{credential: id, created[0].Secret: created[0].ID} {
+		caller, err := keys.Authenticate(t.Context(), secret)
+		if err != nil || caller.ID() != want {
+			t.Errorf("the secret of %s: %v, %v", want, caller, err)
+		}
+	}
+}
+
+func TestListOfKeys(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	if r := must(t, keyCommandOn(data, "create", "--scopes", "read", "--all-accounts", "--label", "everywhere")...); r.stderr == "" {
+		t.Error("create tells nothing of the key")
+	}
+	_, id := makeKey(t, data, "--scopes", "write", "--accounts", "bob,eve")
+	must(t, keyCommandOn(data, "revoke", id)...)
+	keys := shown(t, must(t, keyCommandOn(data, "list", "--json")...))
+	if len(keys) != 2 || keys[0].ID >= keys[1].ID {
+		t.Fatalf("listed are %+v", keys)
+	}
+	lines := strings.Split(must(t, keyCommandOn(data, "list")...).stdout, "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "ID ") || lines[3] != "" {
+		t.Fatalf("the table is %q", lines)
+	}
+	for i, key := range keys {
+		line, words := lines[1+i], []string{key.ID, "active", "read", "all", `"everywhere"`}
+		if key.ID == id {
+			words = []string{key.ID, "revoked", "write", " 2 ", `""`}
+		}
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				t.Errorf("the line %q lacks %q", line, word)
+			}
+		}
+	}
+}
+
+// TestKeysBesideAServer: a server that has the folder open sees what the command
+// does, and the command what the server does.
+func TestKeysBesideAServer(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	server := opened(t, data)
+	_, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
+	if k, err := server.meta.Key(t.Context(), id); err != nil || !k.Revoked.IsZero() {
+		t.Fatalf("the server sees %+v, %v", k, err)
+	}
+	must(t, keyCommandOn(data, "revoke", id)...)
+	if k, err := server.meta.Key(t.Context(), id); err != nil || k.Revoked.IsZero() {
+		t.Errorf("after the end of the key the server sees %+v, %v", k, err)
+	}
+	made, _, err := access.Create(t.Context(), server.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys := shown(t, must(t, keyCommandOn(data, "show", "--json", made.ID)...)); len(keys) != 1 || keys[0].ID != made.ID {
+		t.Errorf("shown is %+v", keys)
+	}
+}
+
+// TestKeyCommandMakesNoDatabaseUnderAServer: one that is starting makes its own.
+func TestKeyCommandMakesNoDatabaseUnderAServer(t *testing.T) {
+	data := t.TempDir()
+	lock, err := lockFolder(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := lock.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if r := sluice(keyCommandOn(data, "create", "--scopes", "read", "--all-accounts")...); r.code != 1 || r.stdout != "" {
+		t.Errorf("exit code %d, %q, want 1 and nothing", r.code, r.stdout)
+	}
+	if _, err := os.Stat(filepath.Join(data, metaFile)); err == nil {
+		t.Error("a database was made")
+	}
+}
+
+func TestKeyRefusals(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	for _, command := range []string{"list", "show", "revoke"} {
+		args := keyCommandOn(data, command)
+		if command != "list" {
+			args = append(args, "id")
+		}
+		if r := sluice(args...); r.code != 1 || !strings.Contains(r.stderr, "--data") {
+			t.Errorf("%s without data: exit code %d, %s", command, r.code, r.stderr)
+		}
+	}
+	if _, err := os.Stat(data); err == nil {
+		t.Error("a data folder was made by a command that only reads")
+	}
+	makeKey(t, data, "--scopes", "read", "--all-accounts", "--group", "team", "--open-uploads", "3")
+	valid := []string{"--scopes", "read", "--all-accounts"}
+	for want, args := range map[string][]string{
+		"--scopes":                    {"--all-accounts"},
+		"owner":                       {"--scopes", "read,owner", "--all-accounts"},
+		"one of the two":              {"--scopes", "read"},
+		"--all-accounts: one":         {"--scopes", "read", "--all-accounts", "--accounts", "bob"},
+		"--accounts: ":                {"--scopes", "read", "--accounts", "bob,a/b"},
+		"is over already":             append(valid, "--expires", "2001-01-01T00:00:00Z"),
+		"-1h is over":                 append(valid, "--expires=-1h"),
+		"such as 720h":                append(valid, "--expires", "tomorrow"),
+		"--open-uploads":              append(valid, "--open-uploads", "0"),
+		"the group team has other":    append(valid, "--group", "team", "--open-uploads", "4"),
+		"its label must be printable": append(valid, "--label", "\x1b[31m"),
+		"its group must be":           append(valid, "--group", "a b"),
+	} {
+		r := sluice(keyCommandOn(data, "create", args...)...)
+		if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%q: exit code %d, %q, %q; want 1 and a line that says %q", args, r.code, r.stdout, r.stderr, want)
+		}
+	}
+	const secret = "sluice_aaaaaaaaaaaaaaaa_bbbbbbbbbbbbbbbb"
+	if r := sluice(keyCommandOn(data, "revoke", secret)...); r.code != 1 || strings.Contains(r.stderr, "bbbb") || !strings.Contains(r.stderr, "no such key") {
+		t.Errorf("an unknown key: exit code %d, %s", r.code, r.stderr)
+	}
+}
+
+// TestKeyIsNotMadeOfSettings: what a key may do comes from the command line
+// alone; where the data is comes from where serve has it, too.
+func TestKeyIsNotMadeOfSettings(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	t.Setenv("SLUICE_SCOPES", "admin")
+	t.Setenv("SLUICE_ALL_ACCOUNTS", "true")
+	if r := sluice(keyCommandOn(data, "create")...); r.code != 1 {
+		t.Errorf("variables made a key: %+v", r)
+	}
+	file := configFileOf(t, "data: "+data+"\nchunkset-price: 3\nreads: paid\n")
+	if r := must(t, "key", "create", "--config", file, "--scopes", "read", "--all-accounts"); !credentialLine.MatchString(r.stdout) {
+		t.Errorf("with the file of serve: %+v", r)
+	}
+	t.Setenv("SLUICE_CONFIG", file)
+	if keys := shown(t, must(t, "key", "list", "--json")); len(keys) != 1 {
+		t.Errorf("with the file of serve in a variable: %+v", keys)
+	}
+	for _, line := range []string{"all-accounts: true", "json: true", "label: x", "config: other.yaml"} {
+		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != 1 || !strings.Contains(r.stderr, "which is no flag") {
+			t.Errorf("a file with %q: %+v", line, r)
+		}
+	}
+}
+
+func TestPrintableTexts(t *testing.T) {
+	for text, want := range map[string]string{
+		"bob": "bob", "0xab": "0xab", "": `""`, "two words": `"two words"`, "a,b": `"a,b"`,
+		"\x1b[31m": `"\x1b[31m"`, "a\nb": `"a\nb"`, "\u202eevil": `"\u202eevil"`, `"`: `"\""`, "müller": "müller",
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	now := time.Now()
+	for want, k := range map[string]metastore.Key{
+		"active":  {Expires: now.Add(time.Hour)},
+		"expired": {Expires: now.Add(-time.Hour)},
+		"revoked": {Expires: now.Add(-time.Hour), Revoked: now},
+	} {
+		if got := stateOf(k); got != want {
+			t.Errorf("%+v is %s, want %s", k, got, want)
+		}
+	}
+}

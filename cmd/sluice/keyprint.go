@@ -1,0 +1,181 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sluice/metastore"
+)
+
+// printedKey is a key in JSON. What it does not have is left out.
+type printedKey struct {
+	ID          string        `json:"id"`
+	Secret      string        `json:"secret,omitempty"`
+	State       string        `json:"state"`
+	Scopes      []string      `json:"scopes"`
+	AllAccounts bool          `json:"allAccounts"`
+	Accounts    []string      `json:"accounts,omitempty"`
+	Group       string        `json:"group"`
+	Label       string        `json:"label,omitempty"`
+	Limits      printedLimits `json:"limits"`
+	Created     time.Time     `json:"created"`
+	Expires     time.Time     `json:"expires,omitzero"`
+	Revoked     time.Time     `json:"revoked,omitzero"`
+}
+
+// printedLimits are limits in JSON: -1 is unlimited, and those that the service
+// decides are left out.
+type printedLimits struct {
+	RequestsPerSecond  int64 `json:"requestsPerSecond,omitempty"`
+	BytesInPerSecond   int64 `json:"bytesInPerSecond,omitempty"`
+	BytesOutPerSecond  int64 `json:"bytesOutPerSecond,omitempty"`
+	ConcurrentRequests int64 `json:"concurrentRequests,omitempty"`
+	StoredBytes        int64 `json:"storedBytes,omitempty"`
+	OpenUploads        int64 `json:"openUploads,omitempty"`
+}
+
+// writeKeyJSON writes a key as a line of JSON.
+func writeKeyJSON(w io.Writer, k metastore.Key, secret string) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(printedKey{
+		ID:          k.ID,
+		Secret:      secret,
+		State:       stateOf(k),
+		Scopes:      k.Scopes,
+		AllAccounts: k.Accounts == nil,
+		Accounts:    k.Accounts,
+		Group:       k.Group,
+		Label:       k.Label,
+		Limits:      printedLimits(k.Limits),
+		Created:     k.Created,
+		Expires:     k.Expires,
+		Revoked:     k.Revoked,
+	})
+}
+
+// writeKey writes a key for whoever reads it, a line for each member.
+func writeKey(w io.Writer, k metastore.Key) error {
+	accounts := "all"
+	if k.Accounts != nil {
+		accounts = printableList(k.Accounts)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range [][2]string{
+		{"id", printable(k.ID)},
+		{"state", stateOf(k)},
+		{"scopes", printableList(k.Scopes)},
+		{"accounts", accounts},
+		{"group", printable(k.Group)},
+		{"label", strconv.Quote(k.Label)},
+		{"limits", limitsText(k.Limits)},
+		{"created", timeText(k.Created)},
+		{"expires", cmp.Or(timeText(k.Expires), "never")},
+		{"revoked", timeText(k.Revoked)},
+	} {
+		if line[1] == "" || line[1] == `""` {
+			continue
+		}
+		if _, err := fmt.Fprintf(table, "%s\t%s\n", line[0], line[1]); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// keyTable is a list of keys, with a heading over the first.
+type keyTable struct {
+	*tabwriter.Writer
+	headed bool
+}
+
+func newKeyTable(w io.Writer) *keyTable {
+	return &keyTable{Writer: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+}
+
+func (t *keyTable) add(k metastore.Key) error {
+	if !t.headed {
+		t.headed = true
+		if err := printLine(t, "ID\tSTATE\tSCOPES\tACCOUNTS\tGROUP\tEXPIRES\tLABEL"); err != nil {
+			return err
+		}
+	}
+	accounts := "all"
+	switch {
+	case len(k.Accounts) == 1:
+		accounts = printable(k.Accounts[0])
+	case k.Accounts != nil:
+		accounts = strconv.Itoa(len(k.Accounts))
+	}
+	_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%q\n", printable(k.ID), stateOf(k), printableList(k.Scopes), accounts,
+		printable(k.Group), cmp.Or(timeText(k.Expires), "never"), k.Label)
+	return err
+}
+
+// stateOf tells whether a key is good, by this machine's clock.
+func stateOf(k metastore.Key) string {
+	switch {
+	case !k.Revoked.IsZero():
+		return "revoked"
+	case !k.Expires.IsZero() && !time.Now().Before(k.Expires):
+		return "expired"
+	default:
+		return "active"
+	}
+}
+
+// limitsText gives the limits as the flags that set them.
+func limitsText(l metastore.Limits) string {
+	var parts []string
+	for _, limit := range []struct {
+		flag  string
+		value fmt.Stringer
+	}{
+		{"requests-per-second", count(l.RequestsPerSecond)},
+		{"bytes-in-per-second", size(l.BytesInPerSecond)},
+		{"bytes-out-per-second", size(l.BytesOutPerSecond)},
+		{"concurrent-requests", count(l.ConcurrentRequests)},
+		{"stored-bytes", size(l.StoredBytes)},
+		{"open-uploads", count(l.OpenUploads)},
+	} {
+		if text := limit.value.String(); text != "" {
+			parts = append(parts, "--"+limit.flag+" "+text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// printable gives a text as it is when a terminal may show it and it cannot be
+// taken for something else, and quoted otherwise.
+func printable(s string) string {
+	if q := strconv.Quote(s); s == "" || q != `"`+s+`"` || strings.ContainsAny(s, " ,") {
+		return q
+	}
+	return s
+}
+
+func printableList(list []string) string {
+	var texts []string
+	for _, s := range list {
+		texts = append(texts, printable(s))
+	}
+	return strings.Join(texts, ",")
+}
+
+func printLine(w io.Writer, line string) error {
+	_, err := fmt.Fprintln(w, line)
+	return err
+}

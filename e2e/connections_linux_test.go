@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// What the process must hold in connectionMemory: so many idle connections,
+// and so many in the middle of a transfer, half of them in each direction.
+const (
+	idleConnections   = 10_000
+	activeConnections = 2_000
+	connectionMemory  = 512 << 20
+)
+
+// connectionWorkers is how many goroutines of the test work on all connections.
+const connectionWorkers = 8
+
+// TestMemoryOfManyConnections holds 10,000 idle connections, 1,000 downloads
+// whose clients stall and then take little, and 1,000 uploads that trickle. The
+// server stays within its memory, and goes on to serve.
+func TestMemoryOfManyConnections(t *testing.T) {
+	needFiles(t, idleConnections+activeConnections*3/2+1000)
+	s := start(t, options{wrapper: []string{"env", "GOMEMLIMIT=400MiB"}}) // as docs/operations.md has it
+	small, large := content(1, 1000), content(2, 64<<20)
+	s.must(204, "PUT", blobTarget("0x1", "small"), small)
+	s.must(204, "PUT", blobTarget("0x1", "large"), large)
+
+	idle := s.connect(idleConnections)
+	t.Logf("%d connections: %d MiB", len(idle), s.peakMemory()>>20)
+	each(t, idle, func(c *transfer) error {
+		if err := c.send("GET " + blobTarget("0x1", "small") + " HTTP/1.1\r\nHost: " + s.host + "\r\n\r\n"); err != nil {
+			return err
+		}
+		return errors.Join(c.head("200"), c.expect(small))
+	})
+	t.Logf("%d of them idle: %d MiB", len(idle), s.peakMemory()>>20)
+
+	downloads := s.connect(activeConnections / 2)
+	each(t, downloads, func(c *transfer) error {
+		return errors.Join(c.send("GET "+blobTarget("0x1", "large")+" HTTP/1.1\r\nHost: "+s.host+"\r\n\r\n"), c.head("200"))
+	})
+	t.Logf("and %d downloads: %d MiB", len(downloads), s.peakMemory()>>20)
+	uploads := s.connect(activeConnections / 2)
+	const uploadSize = 600 << 10 // more than any buffer on its way
+	for i, c := range uploads {
+		c.name = fmt.Sprint("upload ", i)
+	}
+	each(t, uploads, func(c *transfer) error {
+		return c.send(fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n", blobTarget("0x1", c.name), s.host, uploadSize))
+	})
+	const rounds = 10
+	for range rounds {
+		each(t, downloads, func(c *transfer) error { return c.expect(large[c.moved:][:64<<10]) })
+		each(t, uploads, func(c *transfer) error { return c.body(large[c.moved:][:50<<10]) })
+	}
+	t.Logf("and %d uploads: %d MiB", len(uploads), s.peakMemory()>>20)
+
+	if r := s.must(200, "GET", blobTarget("0x1", "small"), nil); !bytes.Equal(r.body, small) {
+		t.Error("a request beside all of them gets other bytes")
+	}
+	// Some of each kind end well.
+	each(t, idle[:100], func(c *transfer) error {
+		return errors.Join(c.send("GET /livez HTTP/1.1\r\nHost: "+s.host+"\r\n\r\n"), c.head("200"))
+	})
+	each(t, downloads[:5], func(c *transfer) error { return c.expect(large[c.moved:]) })
+	each(t, uploads[:100], func(c *transfer) error {
+		return errors.Join(c.body(large[c.moved:uploadSize]), c.head("204"))
+	})
+	peak := s.peakMemory()
+	t.Logf("peak memory: %d MiB", peak>>20)
+	if peak > connectionMemory && !testenv.Race {
+		t.Errorf("the process took %d MiB, limit %d MiB", peak>>20, connectionMemory>>20)
+	}
+}
+
+// needFiles fails the test where this process, or the server, may not open so
+// many files.
+func needFiles(t *testing.T, n uint64) {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Max < n {
+		t.Fatalf("this needs %d file handles, and a process may have %d: raise it with ulimit -Hn", n, limit.Max)
+	}
+}
+
+// transfer is one connection of many.
+type transfer struct {
+	*net.TCPConn
+	name  string
+	moved int64  // bytes of the body so far
+	early []byte // of the body, read with the head
+}
+
+// connect opens connections that are closed with the test.
+func (s *server) connect(n int) []*transfer {
+	s.t.Helper()
+	all := make([]*transfer, n)
+	for i := range all {
+		all[i] = &transfer{TCPConn: s.dial()}
+		// What the kernel takes for a client, the server does not hold.
+		if err := all[i].SetReadBuffer(128 << 10); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// each works on all connections from a few goroutines. A failure ends the test.
+func each(t *testing.T, all []*transfer, work func(*transfer) error) {
+	t.Helper()
+	var workers sync.WaitGroup
+	for w := range connectionWorkers {
+		workers.Go(func() {
+			for i := w; i < len(all); i += connectionWorkers {
+				if err := errors.Join(all[i].SetDeadline(time.Now().Add(patience)), work(all[i])); err != nil {
+					t.Errorf("connection %d of %d: %v", i, len(all), err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// send sends the head of a request.
+func (c *transfer) send(head string) error {
+	_, err := io.WriteString(c, head)
+	return err
+}
+
+// body sends the next bytes of a request's body.
+func (c *transfer) body(b []byte) error {
+	n, err := c.Write(b)
+	c.moved += int64(n)
+	return err
+}
+
+// head reads the head of a reply with this status.
+func (c *transfer) head(status string) error {
+	c.early = nil
+	buf := make([]byte, 4<<10)
+	for got := 0; got < len(buf); {
+		n, err := c.Read(buf[got:])
+		if err != nil {
+			return err
+		}
+		got += n
+		if end := bytes.Index(buf[:got], []byte("\r\n\r\n")); end >= 0 {
+			c.early = buf[end+4 : got]
+			if !strings.HasPrefix(string(buf), "HTTP/1.1 "+status+" ") {
+				return fmt.Errorf("got %.200q, want %s", buf[:got], status)
+			}
+			return nil
+		}
+	}
+	return errors.New("the head of the reply is too long")
+}
+
+// expect reads the next bytes of a reply's body.
+func (c *transfer) expect(want []byte) error {
+	got := make([]byte, 64<<10)
+	for len(want) > 0 {
+		n := copy(got, c.early)
+		if c.early = c.early[n:]; n == 0 {
+			var err error
+			if n, err = c.Read(got[:min(len(got), len(want))]); err != nil {
+				return err
+			}
+		}
+		if n > len(want) || !bytes.Equal(got[:n], want[:n]) {
+			return errors.New("the bytes differ")
+		}
+		want = want[n:]
+		c.moved += int64(n)
+	}
+	return nil
+}

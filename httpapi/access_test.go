@@ -1,0 +1,413 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/metastore"
+	"sluice/paychan"
+)
+
+// The account that everything in these tests belongs to.
+const ours = "ours"
+
+// credential is a form of credential, and the headers that carry it.
+type credential struct {
+	name    string
+	headers []string
+}
+
+// hosted is a service with keys, and one credential of every form.
+type hosted struct {
+	*service
+	right, small, other credential // small: every scope but the one that is asked for
+	wrong               []credential
+}
+
+// newHosted starts a hosted service whose keys have these scopes.
+func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
+	t.Helper()
+	h := &hosted{service: startService(t, keysOf, func(c *Config, _ *Server) { c.Reads = reads })}
+	every := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}
+	rest := slices.DeleteFunc(slices.Clone(every), func(s access.Scope) bool { return s == scope })
+	secret := func(n access.NewKey) string { _, secret := h.key(t, n); return secret }
+	h.right = bearer("right", secret(access.NewKey{Scopes: []access.Scope{scope}, Accounts: []string{ours, payer}}))
+	h.small = bearer("too small a scope", secret(access.NewKey{Scopes: rest}))
+	h.other = bearer("other account", secret(access.NewKey{Scopes: every, Accounts: []string{"theirs"}}))
+
+	good := secret(access.NewKey{Scopes: every})
+	revoked, revokedSecret := h.key(t, access.NewKey{Scopes: every})
+	if _, err := h.meta.RevokeKey(context.Background(), revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	expired := secret(access.NewKey{Scopes: every, Expires: time.Now().Add(-time.Minute)})
+	h.wrong = []credential{
+		{"another scheme", []string{"Authorization", "Basic " + good}},
+		{"no scheme", []string{"Authorization", good}},
+		{"an empty bearer", []string{"Authorization", "Bearer "}},
+		{"an empty key", []string{"X-Api-Key", ""}},
+		{"two at once", []string{"Authorization", "Bearer " + good, "X-Api-Key", good}},
+		bearer("nonsense", "sluice"),
+		bearer("truncated", good[:len(good)-1]),
+		bearer("too long", good+"a"),
+		bearer("a wrong secret", good[:len(good)-1]+flipped(good[len(good)-1])),
+		bearer("unknown", strings.Replace(good, good[7:23], "aaaaaaaaaaaaaaaa", 1)),
+		bearer("revoked", revokedSecret),
+		bearer("expired", expired),
+		{"revoked, in the other header", []string{"X-Api-Key", revokedSecret}},
+	}
+	return h
+}
+
+// keysOf makes a service a hosted one.
+func keysOf(meta metastore.Store) *access.Keys { return access.NewKeys(meta, access.KeysOptions{}) }
+
+func bearer(name, key string) credential {
+	return credential{name, []string{"Authorization", "Bearer " + key}}
+}
+
+func flipped(c byte) string {
+	if c == 'a' {
+		return "b"
+	}
+	return "a"
+}
+
+func (h *hosted) key(t testing.TB, n access.NewKey) (metastore.Key, string) {
+	t.Helper()
+	k, secret, err := access.Create(context.Background(), h.meta, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, secret
+}
+
+// need is what a row of the table asks of a caller.
+type need struct {
+	scope access.Scope // "": nothing is asked
+	probe bool         // credentials are not even looked at
+}
+
+// target is one request of a route, on objects of its own.
+type target struct {
+	method, path, body string
+	want               int // status for whoever may
+}
+
+// row says of one route what it needs for each kind of reads, and how to ask.
+type row struct {
+	need func(Reads) need
+	ask  func(t *testing.T, h *hosted) target
+}
+
+func nothing(Reads) need { return need{} }
+func probed(Reads) need  { return need{probe: true} }
+func scoped(s access.Scope) func(Reads) need {
+	return func(Reads) need { return need{scope: s} }
+}
+
+// reading is open where reads are public; a listing is never paid for.
+func reading(paid need) func(Reads) need {
+	return func(r Reads) need {
+		switch r {
+		case ReadsPublic:
+			return need{}
+		case ReadsKey:
+			return need{scope: access.ScopeRead}
+		default:
+			return paid
+		}
+	}
+}
+
+const payer = "0x000000000000000000000000000000000000000000000000000000000000abcd"
+
+// accessTable has a row for each route.
+var accessTable = map[string]row{
+	"POST /v1/sessions":                 {nothing, static("POST", "/v1/sessions", "{}", 201)},
+	"GET /v1/sessions/{sessionId}":      {nothing, onSession("GET", "", 200)},
+	"POST /v1/sessions/{sessionId}/use": {nothing, onSession("POST", "/use", 200)},
+	"POST /v1/sessions/micropaymentchannels": {scoped(access.ScopeChannels),
+		static("POST", "/v1/sessions/micropaymentchannels", `{"userIdentity": "`+payer+`"}`, 201)},
+	"GET /v1/sessions/micropaymentchannels/{channelId}":          {nothing, onChannel("GET", "", "", 200)},
+	"POST /v1/sessions/micropaymentchannels/{channelId}/deposit": {scoped(access.ScopeChannels), onChannel("POST", "/deposit", `{"amount":"1"}`, 200)},
+	"POST /v1/sessions/micropaymentchannels/{channelId}/close":   {scoped(access.ScopeChannels), onChannel("POST", "/close", "", 200)},
+
+	"GET /v1/blobs/{account}":                  {reading(need{scope: access.ScopeRead}), static("GET", "/v1/blobs/"+ours, "", 200)},
+	"GET /v1/blobs/{account}/{blobName...}":    {reading(need{}), onBlob("GET", 200)},
+	"PUT /v1/blobs/{account}/{blobName...}":    {scoped(access.ScopeWrite), onBlob("PUT", 204)},
+	"DELETE /v1/blobs/{account}/{blobName...}": {scoped(access.ScopeWrite), onBlob("DELETE", 204)},
+
+	"POST /v1/multipart-uploads": {scoped(access.ScopeWrite),
+		static("POST", "/v1/multipart-uploads", `{"rawAccount": "ours", "rawBlobName": "new"}`, 200)},
+	"GET /v1/multipart-uploads":                            {scoped(access.ScopeWrite), static("GET", "/v1/multipart-uploads?account="+ours, "", 200)},
+	"GET /v1/multipart-uploads/{uploadId}":                 {scoped(access.ScopeWrite), onUpload("GET", "", "", 200)},
+	"DELETE /v1/multipart-uploads/{uploadId}":              {scoped(access.ScopeWrite), onUpload("DELETE", "", "", 204)},
+	"PUT /v1/multipart-uploads/{uploadId}/parts/{partIdx}": {scoped(access.ScopeWrite), onUpload("PUT", "/parts/0", "part", 200)},
+	"POST /v1/multipart-uploads/{uploadId}/complete":       {scoped(access.ScopeWrite), onUpload("POST", "/complete", "", 200)},
+
+	"GET /v1/info":      {nothing, static("GET", "/v1/info", "", 200)},
+	"GET /livez":        {probed, static("GET", "/livez", "", 200)},
+	"GET /readyz":       {probed, static("GET", "/readyz", "", 200)},
+	"GET /openapi.yaml": {probed, static("GET", "/openapi.yaml", "", 200)},
+}
+
+func static(method, path, body string, want int) func(*testing.T, *hosted) target {
+	return func(*testing.T, *hosted) target { return target{method, path, body, want} }
+}
+
+func onBlob(method string, want int) func(*testing.T, *hosted) target {
+	return func(t *testing.T, h *hosted) target {
+		_, err := h.Blobs.Put(t.Context(), blob.Put{Account: ours, Name: "a/b"}, strings.NewReader("hello"), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target{method, "/v1/blobs/" + ours + "/a/b", "", want}
+	}
+}
+
+func onSession(method, rest string, want int) func(*testing.T, *hosted) target {
+	return func(t *testing.T, h *hosted) target {
+		s, err := h.Sessions.Grant(t.Context(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target{method, "/v1/sessions/" + s.ID + rest, "", want}
+	}
+}
+
+func onChannel(method, rest, body string, want int) func(*testing.T, *hosted) target {
+	return func(t *testing.T, h *hosted) target {
+		c, err := h.Channels.Open(t.Context(), paychan.Open{Sender: payer}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target{method, "/v1/sessions/micropaymentchannels/" + c.ID + rest, body, want}
+	}
+}
+
+func onUpload(method, rest, body string, want int) func(*testing.T, *hosted) target {
+	return func(t *testing.T, h *hosted) target {
+		u, err := h.Blobs.Begin(t.Context(), blob.Begin{Account: ours, Name: "n", PartSize: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target{method, "/v1/multipart-uploads/" + u.ID + rest, body, want}
+	}
+}
+
+// TestEveryRouteAsksForCredentials tries every form of credential on every
+// route. A route without a row in the table fails it.
+func TestEveryRouteAsksForCredentials(t *testing.T) {
+	for _, reads := range []Reads{ReadsPublic, ReadsKey, ReadsPaid} {
+		services := map[access.Scope]*hosted{}
+		for _, scope := range []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels} {
+			services[scope] = newHosted(t, reads, scope)
+		}
+		tried := map[string]bool{}
+		for _, r := range services[access.ScopeRead].router.routes() {
+			name := r.method + " " + r.pattern
+			row, ok := accessTable[name]
+			if !ok {
+				t.Errorf("%s has no row in the table: nobody knows who may use it", name)
+				continue
+			}
+			tried[name] = true
+			need := row.need(reads)
+			h := services[access.ScopeRead]
+			if need.scope != "" {
+				h = services[need.scope]
+			}
+			t.Run(string(reads)+" "+name, func(t *testing.T) { h.tryRoute(t, need, row) })
+		}
+		for name := range maps.Keys(accessTable) {
+			if !tried[name] {
+				t.Errorf("%s is in the table and no route", name)
+			}
+		}
+	}
+}
+
+// tryRoute expects of each credential what the row needs.
+func (h *hosted) tryRoute(t *testing.T, need need, row row) {
+	expect := func(c credential, status int, code string) {
+		t.Helper()
+		at := row.ask(t, h)
+		if status == 0 {
+			status = at.want
+			if at.method == "GET" && strings.HasPrefix(at.path, "/v1/blobs/"+ours+"/") && h.Reads == ReadsPaid && c.name != "right" {
+				status, code = 402, "payment_required"
+			}
+		}
+		res, body := h.do(t, at.method, at.path, at.body, c.headers...)
+		if res.StatusCode != status || code != "" && !strings.Contains(body, `"code":"`+code+`"`) {
+			t.Errorf("%s %s with %s: %d %s; want %d %s", at.method, at.path, c.name, res.StatusCode, body, status, code)
+		}
+		if (res.Header.Get("WWW-Authenticate") != "") != (status == 401) {
+			t.Errorf("with %s: %d has WWW-Authenticate %q", c.name, status, res.Header.Get("WWW-Authenticate"))
+		}
+		if at.method == "GET" {
+			head, _ := h.do(t, "HEAD", at.path, "", c.headers...)
+			if head.StatusCode != status && status != 402 { // HEAD is free
+				t.Errorf("HEAD with %s: %d, and GET %d", c.name, head.StatusCode, status)
+			}
+		}
+	}
+	none := credential{name: "none"}
+	if need.scope != "" {
+		expect(none, 401, "credential_required")
+		expect(h.small, 403, "scope_missing")
+		expect(h.other, 403, "account_forbidden")
+	} else {
+		expect(none, 0, "")
+		expect(h.small, 0, "")
+		expect(h.other, 0, "")
+	}
+	for _, c := range h.wrong {
+		if need.probe {
+			expect(c, 0, "")
+		} else {
+			expect(c, 401, "credential_unknown")
+		}
+	}
+	expect(h.right, 0, "")
+	expect(credential{"right", []string{"X-Api-Key", strings.TrimPrefix(h.right.headers[1], "Bearer ")}}, 0, "")
+}
+
+// A refusal must not depend on what is there: not on the blob, nor on
+// conditions and ranges that would tell of it.
+func TestConditionsTellTheUninvitedNothing(t *testing.T) {
+	for _, reads := range []Reads{ReadsKey, ReadsPaid} {
+		h := newHosted(t, reads, access.ScopeRead)
+		at := onBlob("GET", 200)(t, h)
+		res, _ := h.do(t, "GET", at.path, "", h.right.headers...)
+		etag, modified := res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
+			refused := append([]credential{{name: "none"}, h.other}, h.wrong...)
+			for _, c := range refused {
+				if reads == ReadsPaid && (method == "GET" || method == "HEAD") && (c.name == "none" || c.name == h.other.name) {
+					continue // they may pay, and HEAD is free
+				}
+				plain := h.reply(t, method, at.path, c)
+				for _, condition := range [][]string{
+					{"If-None-Match", etag}, {"If-None-Match", "*"}, {"If-None-Match", `"x"`}, {"If-Match", etag}, {"If-Match", `"x"`},
+					{"If-Modified-Since", modified}, {"If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"},
+					{"Range", "bytes=0-0"}, {"Range", "bytes=99-"}, {"Range", "bytes=0-0", "If-Range", etag}, {"If-Match", "broken"},
+				} {
+					asked := c
+					asked.headers = slices.Concat(c.headers, condition)
+					if got := h.reply(t, method, at.path, asked); got != plain {
+						t.Errorf("%s with %s and %v is told\n%s, and without the condition\n%s", method, c.name, condition, got, plain)
+					}
+				}
+				if absent := h.reply(t, method, at.path+"-absent", c); absent != plain {
+					t.Errorf("%s with %s of an absent blob is told\n%s, and of one that is there\n%s", method, c.name, absent, plain)
+				}
+			}
+		}
+	}
+}
+
+// reply gives a whole reply, but for its date, as text.
+func (h *hosted) reply(t *testing.T, method, path string, c credential) string {
+	t.Helper()
+	res, body := h.do(t, method, path, "", append([]string{"X-Request-Id", "same"}, c.headers...)...)
+	res.Header.Del("Date")
+	var b bytes.Buffer
+	_, err := fmt.Fprintln(&b, res.Status)
+	if err == nil {
+		err = res.Header.Write(&b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String() + body
+}
+
+func TestRouteWithoutRuleIsRefused(t *testing.T) {
+	for name, r := range map[string]rule{
+		"none":                {},
+		"no scope":            {who: keyHolders, named: accountInPath},
+		"no account":          keyRule(access.ScopeWrite),
+		"two accounts":        keyRule(access.ScopeWrite).naming(accountInPath).askedLater(),
+		"payers of something": {who: payers},
+	} {
+		if r.check() == nil {
+			t.Errorf("a rule with %s is good enough", name)
+		}
+	}
+}
+
+// What is malformed is told before a key is asked for, and a body only read
+// after it.
+func TestSyntaxComesBeforeCredentials(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	for _, at := range []target{
+		{"GET", "/v1/blobs/NO/x", "", 400}, {"PUT", "/v1/blobs/" + ours + "/", "x", 400}, {"GET", "/v1/multipart-uploads", "", 400},
+		{"PATCH", "/v1/blobs/" + ours + "/x", "", 405}, {"GET", "/v1/nothing", "", 404}, {"GET", "/v2/info", "", 404},
+		{"POST", "/v1/multipart-uploads", "not JSON", 401}, {"PUT", "/v1/multipart-uploads/unknown/parts/x", "x", 401},
+		{"GET", "/v1/multipart-uploads/unknown", "", 401}, {"OPTIONS", "/v1/blobs/" + ours + "/x", "", 204},
+	} {
+		if res, body := h.do(t, at.method, at.path, at.body); res.StatusCode != at.want {
+			t.Errorf("%s %s: %d %s, want %d", at.method, at.path, res.StatusCode, body, at.want)
+		}
+	}
+}
+
+// A part counts where its upload began, so a key of another group, though for
+// the same account, may end the upload but not fill it.
+func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	n := access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{ours}, Group: "mates"}
+	_, mate := h.key(t, n)
+	_, other := h.key(t, n)
+	began, body := h.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "ours", "rawBlobName": "n"}`, "X-Api-Key", mate)
+	if began.StatusCode != 200 {
+		t.Fatal(body)
+	}
+	path := "/v1/multipart-uploads/" + strings.Split(body, `"`)[3]
+	for _, try := range []struct {
+		key    []string
+		status int
+	}{{h.right.headers, 403}, {[]string{"X-Api-Key", other}, 200}} {
+		if res, body := h.do(t, "PUT", path+"/parts/0", "x", try.key...); res.StatusCode != try.status {
+			t.Errorf("part: %d %s, want %d", res.StatusCode, body, try.status)
+		}
+	}
+	if res, body := h.do(t, "POST", path+"/complete", "", h.right.headers...); res.StatusCode != 200 {
+		t.Errorf("complete by another group: %d %s", res.StatusCode, body)
+	}
+}
+
+// A local instance ignores whatever credentials come.
+func TestLocalInstanceIgnoresCredentials(t *testing.T) {
+	s := newService(t, nil)
+	for _, headers := range [][]string{{"Authorization", "Basic x"}, {"Authorization", "Bearer nonsense"}, {"X-Api-Key", ""}} {
+		if res, body := s.do(t, "PUT", "/v1/blobs/1/x", "x", headers...); res.StatusCode != 204 {
+			t.Errorf("with %v: %d %s", headers, res.StatusCode, body)
+		}
+	}
+}
+
+// An idempotency key belongs to the key that sent it.
+func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeChannels)
+	_, other := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}})
+	seen := map[string]bool{}
+	for _, key := range [][]string{h.right.headers, {"X-Api-Key", other}} {
+		res, body := h.do(t, "POST", "/v1/sessions/micropaymentchannels", `{"userIdentity": "`+payer+`"}`, append(key, "Idempotency-Key", "k")...)
+		if res.StatusCode != http.StatusCreated || seen[body] {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+		seen[body] = true
+	}
+}

@@ -1,0 +1,43 @@
+package httpapi
+
+import (
+	"errors"
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Every connection that is served has a bound on what waits to be sent.
+func TestUnsentBytesAreBounded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	capped := NewConnections(2).Listener(l, false)
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := capped.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := conn.(*connection).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		got    int
+		asking error
+	)
+	err = raw.Control(func(fd uintptr) {
+		got, asking = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
+	})
+	if err := errors.Join(err, asking); err != nil || got != unsentLimit {
+		t.Errorf("limit %d, %v; want %d", got, err, unsentLimit)
+	}
+	if err := errors.Join(client.Close(), conn.Close(), capped.Close()); err != nil {
+		t.Error(err)
+	}
+}

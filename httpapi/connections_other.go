@@ -1,0 +1,8 @@
+//go:build !linux
+
+package httpapi
+
+import "net"
+
+// limitUnsent does nothing: the send buffers of other systems are small.
+func limitUnsent(*net.TCPConn) error { return nil }

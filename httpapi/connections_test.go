@@ -1,0 +1,318 @@
+package httpapi
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/wire"
+)
+
+// cappedServer is an HTTP server under a cap, on loopback.
+type cappedServer struct {
+	*httptest.Server
+	t      *testing.T
+	conns  *Connections
+	addr   string
+	states chan http.ConnState // of its connections, as they change
+	letGo  chan struct{}       // what requests of /stall wait for
+}
+
+// newCapped starts a server; change may alter it before.
+func newCapped(t *testing.T, conns *Connections, secure bool, change func(*httptest.Server)) *cappedServer {
+	t.Helper()
+	s := &cappedServer{t: t, conns: conns, states: make(chan http.ConnState, 1000), letGo: make(chan struct{})}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stall" {
+			<-s.letGo
+		}
+	}))
+	s.addr = s.Listener.Addr().String()
+	if change != nil {
+		change(s.Server)
+	}
+	s.Listener = conns.Listener(s.Listener, secure)
+	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		conns.ConnState(c, state)
+		s.states <- state
+	}
+	if secure {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(func() {
+		s.Close()
+		if open := conns.Counts().Open; open != 0 {
+			t.Errorf("%d connections are counted after the end", open)
+		}
+	})
+	return s
+}
+
+// cap2 is a cap of two connections that gives way after the time.
+func cap2(quiet time.Duration) *Connections {
+	c := NewConnections(2)
+	c.quiet = quiet
+	return c
+}
+
+// await waits until some connection enters the state.
+func (s *cappedServer) await(want http.ConnState) {
+	s.t.Helper()
+	patience := time.After(time.Minute)
+	for {
+		select {
+		case got := <-s.states:
+			if got == want {
+				return
+			}
+		case <-patience:
+			s.t.Fatalf("no connection becomes %v", want)
+		}
+	}
+}
+
+func (s *cappedServer) dial() net.Conn {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.t.Error(err)
+		}
+	})
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
+}
+
+// ask sends a request and reads the reply to it.
+func (s *cappedServer) ask(conn net.Conn, method, path string) (*http.Response, []byte, *bufio.Reader) {
+	s.t.Helper()
+	if _, err := io.WriteString(conn, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		s.t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	reply, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	body, err := io.ReadAll(reply.Body)
+	if err := errors.Join(err, reply.Body.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return reply, body, r
+}
+
+// rests gives a connection that had one request and is idle.
+func (s *cappedServer) rests() net.Conn {
+	s.t.Helper()
+	conn := s.dial()
+	if reply, _, _ := s.ask(conn, "GET", "/"); reply.StatusCode != http.StatusOK {
+		s.t.Fatal(reply.Status)
+	}
+	s.await(http.StateIdle)
+	return conn
+}
+
+// checkRefusal wants a 503 for the next request, and the end of the connection.
+func (s *cappedServer) checkRefusal(conn net.Conn, method string) {
+	s.t.Helper()
+	reply, body, rest := s.ask(conn, method, "/")
+	if reply.StatusCode != http.StatusServiceUnavailable || reply.Header.Get("Retry-After") != "1" || !reply.Close {
+		s.t.Errorf("%s beyond the cap: %s, %v", method, reply.Status, reply.Header)
+	}
+	if got := reply.Header.Get("Content-Type"); got != "application/problem+json" {
+		s.t.Errorf("Content-Type %q", got)
+	}
+	if _, err := rest.ReadByte(); !errors.Is(err, io.EOF) {
+		s.t.Errorf("after a refusal: %v, want the end", err)
+	}
+	if method == http.MethodHead {
+		return
+	}
+	var p wire.Problem
+	if err := json.Unmarshal(body, &p); err != nil {
+		s.t.Fatal(err)
+	}
+	if p.Code != string(wire.CodeOverloaded) || p.Status != 503 || p.Retryable == nil || !*p.Retryable || p.RequestID == "" || p.RequestID != reply.Header.Get(wire.HeaderRequestID) {
+		s.t.Errorf("problem %s", body)
+	}
+}
+
+// Where nobody is quiet a connection beyond the cap gets a 503, and a place
+// that becomes free is given to the next.
+func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
+	s := newCapped(t, cap2(time.Hour), false, nil)
+	first := s.rests()
+	s.rests()
+	s.checkRefusal(s.dial(), http.MethodGet)
+	s.checkRefusal(s.dial(), http.MethodHead)
+	if got, want := s.conns.Counts(), (ConnectionCounts{Open: 2, Refused: 2}); got != want {
+		t.Errorf("counts %+v, want %+v", got, want)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.await(http.StateClosed)
+	s.rests()
+}
+
+// The connection that has been quiet for longest gives way, be it new or idle;
+// one that is served stays.
+func TestLongestQuietConnectionGivesWay(t *testing.T) {
+	s := newCapped(t, cap2(0), false, nil)
+	first, second := s.rests(), s.rests()
+	// The first rests for less time than the second then.
+	if reply, _, _ := s.ask(first, "GET", "/"); reply.StatusCode != http.StatusOK {
+		t.Fatal(reply.Status)
+	}
+	s.await(http.StateIdle)
+	s.dial() // and never says a word
+	s.await(http.StateNew)
+	if n, err := second.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the longest quiet one reads %d bytes, %v; want the end", n, err)
+	}
+	// Two that are served have pushed out those that are not.
+	for range 2 {
+		if _, err := io.WriteString(s.dial(), "GET /stall HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		s.await(http.StateActive)
+	}
+	if n, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("an idle one reads %d bytes, %v; want the end", n, err)
+	}
+	s.checkRefusal(s.dial(), http.MethodGet)
+	if got, want := s.conns.Counts(), (ConnectionCounts{Open: 2, Refused: 1, Evicted: 3}); got != want {
+		t.Errorf("counts %+v, want %+v", got, want)
+	}
+	close(s.letGo)
+}
+
+// Connections with TLS are seen to rest as others are, also with HTTP/2, and
+// are closed when they are refused.
+func TestCapWithTLS(t *testing.T) {
+	s := newCapped(t, cap2(time.Hour), true, nil)
+	reply, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reply.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if reply.ProtoMajor != 2 {
+		t.Fatalf("%s, want HTTP/2", reply.Proto)
+	}
+	s.await(http.StateIdle) // before its request
+	s.await(http.StateIdle) // after it
+	silent := s.dial()
+	s.await(http.StateNew)
+	refused := s.dial()
+	if n, err := refused.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a refused connection reads %d bytes, %v; want it closed", n, err)
+	}
+	s.conns.mu.Lock()
+	s.conns.quiet = 0
+	s.conns.mu.Unlock()
+	s.dial()
+	s.dial()
+	if n, err := silent.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a quiet connection reads %d bytes, %v; want it closed", n, err)
+	}
+	s.await(http.StateClosed)
+	s.await(http.StateClosed)
+	if got := s.conns.Counts(); got.Refused != 1 || got.Evicted != 2 {
+		t.Errorf("counts %+v", got)
+	}
+}
+
+// One that is to get a 503 and never asks holds its place only for a while; as
+// long as all such places are held, further ones wait.
+func TestSilentConnectionsBeyondTheCapAreCut(t *testing.T) {
+	conns := cap2(time.Hour)
+	conns.patience = 10 * time.Millisecond
+	s := newCapped(t, conns, false, nil)
+	s.rests()
+	s.rests()
+	var silent []net.Conn
+	for range 3 * cap(conns.refusals) {
+		silent = append(silent, s.dial())
+	}
+	for _, conn := range silent {
+		if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("a silent one reads %d bytes, %v; want the end", n, err)
+		}
+	}
+	if got := conns.Counts().Refused; got != int64(len(silent)) {
+		t.Errorf("%d are refused, want %d", got, len(silent))
+	}
+}
+
+// failingListener fails to accept with these errors first.
+type failingListener struct {
+	net.Listener
+	errs []error
+	next atomic.Int64
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if i := int(l.next.Add(1)) - 1; i < len(l.errs) {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", l.errs[i])}
+	}
+	return l.Listener.Accept()
+}
+
+// The server outlives whatever an accept can fail with.
+func TestFailuresToAcceptPass(t *testing.T) {
+	failing := &failingListener{errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.EPROTO, syscall.EPERM}}
+	s := newCapped(t, cap2(0), false, func(server *httptest.Server) {
+		failing.Listener = server.Listener
+		server.Listener = failing
+	})
+	s.rests()
+	if got := s.conns.Counts().Failed; got != int64(len(failing.errs)) {
+		t.Errorf("%d failures, want %d", got, len(failing.errs))
+	}
+}
+
+// Where file handles have run out a quiet connection gives up its own.
+func TestQuietConnectionGivesItsFileHandle(t *testing.T) {
+	s := newCapped(t, cap2(0), false, nil)
+	quiet := s.rests()
+	err := s.conns.acceptFailed(os.NewSyscallError("accept4", syscall.EMFILE))
+	var passing interface{ Temporary() bool }
+	if !errors.Is(err, syscall.EMFILE) || !errors.As(err, &passing) || !passing.Temporary() {
+		t.Errorf("%v is not said to pass", err)
+	}
+	if n, err := quiet.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the quiet one reads %d bytes, %v; want the end", n, err)
+	}
+	s.await(http.StateClosed)
+}
+
+// Files are sent on a connection under the cap without being copied.
+func TestCapKeepsSendfile(t *testing.T) {
+	var conn net.Conn = &connection{}
+	if _, ok := conn.(io.ReaderFrom); !ok {
+		t.Error("no io.ReaderFrom")
+	}
+	if _, ok := conn.(interface{ CloseWrite() error }); !ok {
+		t.Error("no CloseWrite")
+	}
+}

@@ -1,0 +1,183 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/access"
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// admit lets a request in under the limits of the service, and then under those
+// of whoever sends it. leave must be called when it has ended.
+func (s *Server) admit(x *exchange) (leave func(), err error) {
+	if s.active.Add(1) > s.MaxRequests {
+		s.active.Add(-1)
+		return nil, fmt.Errorf("%w: %d requests are at work", errTooBusy, s.MaxRequests)
+	}
+	defer func() {
+		if err != nil {
+			s.active.Add(-1)
+		}
+	}()
+	ctx := x.r.Context()
+	if err := s.identify(ctx, x); err != nil {
+		return nil, err
+	}
+	x.client = s.clientAddress(x.r)
+	var allowance *access.Allowance
+	if x.caller != nil {
+		allowance = s.Limiter.OfKey(x.caller)
+	} else {
+		allowance = s.Limiter.OfAddress(x.client)
+	}
+	left, err := allowance.Enter(ctx)
+	if s.Keys != nil {
+		tellLimits(x.Header(), allowance)
+	}
+	if err != nil {
+		return nil, err
+	}
+	x.allowance, x.body.allowance, x.out.allowance = allowance, allowance, allowance
+	return func() {
+		left()
+		s.active.Add(-1)
+	}, nil
+}
+
+// clientAddress gives the address that a request comes from: that of the
+// connection, or, behind proxies that are trusted, the last one in
+// X-Forwarded-For that is not a trusted proxy itself.
+func (s *Server) clientAddress(r *http.Request) netip.Addr {
+	address := peerAddress(r.RemoteAddr)
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0 && s.trusts(address); i-- {
+		hop := peerAddress(strings.TrimSpace(hops[i]))
+		if !hop.IsValid() {
+			break
+		}
+		address = hop
+	}
+	return address
+}
+
+func (s *Server) trusts(address netip.Addr) bool {
+	for _, proxies := range s.TrustedProxies {
+		if proxies.Contains(address) {
+			return true
+		}
+	}
+	return false
+}
+
+// peerAddress reads an address with or without a port. What is none is the
+// invalid address.
+func peerAddress(text string) netip.Addr {
+	host, _, err := net.SplitHostPort(text)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return address.Unmap()
+}
+
+// tellLimits announces the rates (draft-ietf-httpapi-ratelimit-headers-10).
+func tellLimits(h http.Header, a *access.Allowance) {
+	limits := a.Limits()
+	var policies []string
+	for _, one := range []struct {
+		name  string
+		quota int64
+		unit  string
+	}{
+		{"requests", limits.RequestsPerSecond, ""},
+		{"bytes-in", limits.BytesInPerSecond, ";qu=\"content-bytes\""},
+		{"bytes-out", limits.BytesOutPerSecond, ";qu=\"content-bytes\""},
+	} {
+		if one.quota > 0 {
+			policies = append(policies, fmt.Sprintf("%q;q=%d;w=1%s", one.name, one.quota, one.unit))
+		}
+	}
+	if len(policies) > 0 {
+		h.Set("RateLimit-Policy", strings.Join(policies, ", "))
+	}
+	if limits.RequestsPerSecond > 0 {
+		left, reset := a.Requests()
+		h.Set("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", "requests", left, seconds(reset)))
+	}
+}
+
+// seconds rounds up to whole seconds.
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
+
+// setRetryAfter tells when a request may come again.
+func setRetryAfter(h http.Header, row errorRow, cause error) {
+	var rate *access.RateError
+	switch {
+	case errors.As(cause, &rate):
+		h.Set("Retry-After", strconv.FormatInt(max(1, seconds(rate.RetryAfter)), 10))
+	case row.retryAfter > 0:
+		h.Set("Retry-After", strconv.Itoa(row.retryAfter))
+	}
+}
+
+// stored is a body that counts towards what its sender may store.
+type stored struct {
+	io.Reader
+	reservation *access.Reservation
+	counted     int64 // bytes that are reserved
+	read        int64
+}
+
+// reservationStep is how much is reserved at once of a body of unknown length.
+const reservationStep = 1 << 20
+
+// store reserves room in the sender's quota for the body of a request, before
+// any of it is read. The caller calls settle with the outcome.
+func (x *exchange) store(r *http.Request) (*stored, error) {
+	size := r.ContentLength
+	reservation, err := x.allowance.Reserve(r.Context(), max(size, 0))
+	if err != nil {
+		return nil, err
+	}
+	b := &stored{Reader: r.Body, reservation: reservation, counted: size}
+	if size == bytestore.UnknownSize {
+		b.counted = 0
+	}
+	return b, nil
+}
+
+// Read reserves as it goes where the length was not known.
+func (b *stored) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.read += int64(n)
+	for b.read > b.counted {
+		if err := b.reservation.Grow(reservationStep); err != nil {
+			return 0, err
+		}
+		b.counted += reservationStep
+	}
+	return n, err
+}
+
+// settle keeps what was reserved if it was stored, or may have been.
+func (b *stored) settle(err error) error {
+	if err == nil || errors.Is(err, metastore.ErrUnknownOutcome) {
+		b.reservation.Keep()
+	} else {
+		b.reservation.Release()
+	}
+	return err
+}

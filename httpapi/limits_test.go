@@ -1,0 +1,176 @@
+package httpapi
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/access"
+	"sluice/metastore"
+)
+
+func TestClientAddress(t *testing.T) {
+	s := &Server{Config: Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}}
+	for _, c := range []struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		{"192.0.2.1:5", nil, "192.0.2.1"},
+		{"192.0.2.1:5", []string{"198.51.100.1"}, "192.0.2.1"}, // nobody that is trusted says so
+		{"10.0.0.1:5", nil, "10.0.0.1"},
+		{"10.0.0.1:5", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{"203.0.113.9, 198.51.100.1"}, "198.51.100.1"}, // what the client made up stands before
+		{"10.0.0.1:5", []string{"203.0.113.9", "198.51.100.1, 10.9.9.9"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{"10.1.1.1"}, "10.1.1.1"},
+		{"10.0.0.1:5", []string{"198.51.100.1, nonsense"}, "10.0.0.1"},
+		{"10.0.0.1:5", []string{"nonsense, 198.51.100.1"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{"198.51.100.1:4711"}, "198.51.100.1"},
+		{"[fd00::1]:5", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
+		{"[::ffff:10.0.0.1]:5", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{""}, "10.0.0.1"},
+		{"@", []string{"198.51.100.1"}, "invalid IP"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = c.peer
+		r.Header["X-Forwarded-For"] = c.forwarded
+		if got := s.clientAddress(r).String(); got != c.want {
+			t.Errorf("from %s, forwarded %q: %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+	}
+}
+
+// Beyond the cap over all callers a request is refused at once, and probes and
+// preflights are answered all the same.
+func TestTooManyRequestsAtWork(t *testing.T) {
+	const most = 3
+	s := newService(t, func(c *Config, _ *Server) { c.MaxRequests = most })
+	var bodies []*io.PipeWriter
+	var replies sync.WaitGroup
+	for i := range most {
+		r, w := io.Pipe()
+		bodies = append(bodies, w)
+		replies.Go(func() {
+			req, err := http.NewRequest("PUT", fmt.Sprintf("%s/v1/blobs/1/%d", s.url, i), r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil || res.StatusCode != 204 {
+				t.Errorf("%v, %v", res, err)
+				return
+			}
+			if err := res.Body.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := w.Write(make([]byte, 1<<20)); err != nil { // the handler reads: it is at work
+			t.Fatal(err)
+		}
+	}
+	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"overloaded"`) {
+		t.Errorf("one too many: %d %s", res.StatusCode, body)
+	}
+	for _, probe := range []string{"/livez", "/readyz"} {
+		if res, body := s.do(t, "GET", probe, ""); res.StatusCode != 200 {
+			t.Errorf("%s: %d %s", probe, res.StatusCode, body)
+		}
+	}
+	if res, _ := s.do(t, "OPTIONS", "/v1/info", ""); res.StatusCode != 204 {
+		t.Errorf("OPTIONS: %d", res.StatusCode)
+	}
+	for _, w := range bodies {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	replies.Wait()
+	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 {
+		t.Errorf("after they have ended: %d %s", res.StatusCode, body)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A quota counts parts and blobs, refuses before it reads, and what is deleted
+// does not count.
+func TestQuota(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	_, secret := h.key(t, access.NewKey{
+		Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100, OpenUploads: 1},
+	})
+	auth := []string{"X-Api-Key", secret}
+	ask := func(method, path, body string, want int) string {
+		t.Helper()
+		res, got := h.do(t, method, path, body, auth...)
+		if res.StatusCode != want || want == 403 && !strings.Contains(got, `"quota_exceeded"`) {
+			t.Errorf("%s %s: %d %s, want %d", method, path, res.StatusCode, got, want)
+		}
+		return got
+	}
+	ask("PUT", "/v1/blobs/ours/a", strings.Repeat("a", 60), 204)
+	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 41), 403)
+	began := ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 200)
+	ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 403)
+	upload := "/v1/multipart-uploads/" + strings.Split(began, `"`)[3]
+	ask("PUT", upload+"/parts/0", strings.Repeat("p", 30), 200)
+	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 11), 403)
+	ask("DELETE", "/v1/blobs/ours/a", "", 204)
+	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 70), 204)
+	ask("DELETE", upload, "", 204)
+	ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 200)
+	ask("PUT", "/v1/blobs/ours/c", strings.Repeat("c", 30), 204)
+	ask("PUT", "/v1/blobs/ours/d", "d", 403)
+
+	// A body that does not tell its length is counted as it comes.
+	req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", 50))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Api-Key", secret)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil || res.StatusCode != 403 {
+		t.Fatalf("%v, %v", res, err)
+	}
+	if err := res.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The rates are announced, and too many requests told when to come again.
+func TestRequestRate(t *testing.T) {
+	h := newHosted(t, ReadsPublic, access.ScopeWrite)
+	h.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
+	var asked sync.WaitGroup
+	statuses := make(chan int, 8)
+	for range cap(statuses) {
+		asked.Go(func() {
+			res, _ := h.do(t, "GET", "/v1/info", "")
+			if res.StatusCode == 429 && res.Header.Get("Retry-After") == "" {
+				t.Error("429 without Retry-After")
+			}
+			if got := res.Header.Get("RateLimit-Policy"); got != `"requests";q=1;w=1` {
+				t.Errorf("RateLimit-Policy: %s", got)
+			}
+			if !strings.HasPrefix(res.Header.Get("RateLimit"), `"requests";r=`) {
+				t.Errorf("RateLimit: %s", res.Header.Get("RateLimit"))
+			}
+			statuses <- res.StatusCode
+		})
+	}
+	asked.Wait()
+	close(statuses)
+	count := map[int]int{}
+	for status := range statuses {
+		count[status]++
+	}
+	if count[200] < 1 || count[429] < 1 || count[200]+count[429] != cap(statuses) {
+		t.Errorf("replies by status: %v", count)
+	}
+}
