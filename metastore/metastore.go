@@ -63,6 +63,8 @@ var (
 	ErrGroupLimits = errors.New("metastore: the group has other limits")
 	// ErrNoSpace: the engine's disk is full. Nothing was stored.
 	ErrNoSpace = errors.New("metastore: no space left")
+	// ErrUnavailable: the engine cannot be reached. The call had no effect.
+	ErrUnavailable = errors.New("metastore: database unavailable")
 	// ErrUnknownOutcome: the engine did not say whether the transaction was
 	// committed. The caller looks, or repeats what is safe to repeat.
 	ErrUnknownOutcome = errors.New("metastore: outcome unknown")
@@ -133,4 +135,5 @@ type Store interface {
 	Usage
 	Garbage
 	Facts
+	Leases
 }

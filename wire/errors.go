@@ -83,6 +83,7 @@ const (
 	CodeInternal              Code = "internal"
 	CodeDraining              Code = "draining"
 	CodeOverloaded            Code = "overloaded"
+	CodeUnavailable           Code = "unavailable"
 	CodeOutcomeUnknown        Code = "outcome_unknown"
 	CodePutTooLong            Code = "put_too_long"
 	CodeNotReady              Code = "not_ready"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up what the tests need from outside: the npm packages of e2e/client,
-# strace, Chromium and nginx. It does only what is missing, never fails, and says
-# loudly at the end what it could not set up; see testenv.go for what the tests
-# make of that.
+# strace, Chromium, nginx, PostgreSQL and versitygw. It does only what is missing,
+# never fails, and says loudly at the end what it could not set up; see testenv.go
+# for what the tests make of that.
 set -u
 cd "$(dirname "$0")/../.."
 
@@ -38,6 +38,20 @@ npm_packages() {
     cp package-lock.json node_modules/.installed-lock.json
 }
 
+# The version is that of s3.go, beside this file.
+versitygw() {
+  local tools=${XDG_CACHE_HOME:-$HOME/.cache}/sluice-tools/versitygw-v1.8.0
+  [ -x "$tools/versitygw" ] && return 0
+  GOBIN=$tools timeout 600 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 >&2
+}
+
+# The tests run their own servers: the package is to make and start none.
+postgresql() {
+  apt postgresql-common &&
+    sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf &&
+    apt postgresql
+}
+
 need strace strace
 need node nodejs
 need npm npm
@@ -47,6 +61,9 @@ if ! command -v nginx >/dev/null && [ ! -x /usr/sbin/nginx ]; then
   # The test runs its own; the service that comes with the package has no use.
   { command -v systemctl >/dev/null && systemctl disable --now nginx; } >/dev/null 2>&1
 fi
+command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || postgresql >/dev/null 2>&1 ||
+  missing+=("postgres (apt-get install postgresql did not work or needs root)")
+(versitygw) || missing+=("versitygw (go install failed)")
 (npm_packages) || missing+=("the npm packages of e2e/client (npm ci failed)")
 
 if [ ${#missing[@]} -gt 0 ]; then

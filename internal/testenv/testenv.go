@@ -24,12 +24,13 @@ type Thing string
 
 // The things that tests may need.
 const (
-	NPM       Thing = "npm"        // node, and the packages of e2e/client
-	Strace    Thing = "strace"     // strace, and the right to trace a child
-	Chromium  Thing = "chromium"   // a Chromium, and the packages of e2e/client
-	Nginx     Thing = "nginx"      // an nginx that can be a caching proxy
-	RootMount Thing = "root-mount" // the right to mount a tmpfs
-	Port9090  Thing = "port-9090"  // port 9090 free on the loopback addresses
+	NPM        Thing = "npm"        // node, and the packages of e2e/client
+	Strace     Thing = "strace"     // strace, and the right to trace a child
+	Chromium   Thing = "chromium"   // a Chromium, and the packages of e2e/client
+	Nginx      Thing = "nginx"      // an nginx that can be a caching proxy
+	PostgreSQL Thing = "postgresql" // the programs of a PostgreSQL server
+	RootMount  Thing = "root-mount" // the right to mount a tmpfs
+	Port9090   Thing = "port-9090"  // port 9090 free on the loopback addresses
 )
 
 // Require lets the test go on only when every thing is there. Otherwise it

@@ -26,10 +26,15 @@ func check(thing Thing) error {
 	case Nginx:
 		_, err := NginxPath()
 		return err
+	case PostgreSQL:
+		return checkPostgreSQL()
 	case RootMount:
 		return checkRootMount()
 	case Port9090:
 		return checkPort9090()
+	case VersityGW:
+		_, err := VersityGWPath()
+		return err
 	default:
 		return fmt.Errorf("testenv knows no %q", thing)
 	}
@@ -92,6 +97,13 @@ func NginxPath() (string, error) {
 		}
 	}
 	return "", errors.New("no nginx in PATH or /usr/sbin")
+}
+
+// checkPostgreSQL wants the server's programs, and somebody to run them as.
+func checkPostgreSQL() error {
+	_, err := PostgresBin()
+	_, cerr := postgresCredential()
+	return errors.Join(err, cerr)
 }
 
 // checkPort9090 wants the port of the local development instance to be free.

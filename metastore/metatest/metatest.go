@@ -34,6 +34,10 @@ type Handle interface {
 type Harness struct {
 	// Clock is the clock of every handle.
 	Clock *Clock
+	// AdvanceEngine moves the clock of an engine that has one of its own, by
+	// which leases are judged. It stands where Clock does at first. Nil: Clock
+	// is the engine's.
+	AdvanceEngine func(d time.Duration) error
 
 	open func() (Handle, error)
 	mu   struct {
@@ -110,7 +114,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
 		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(),
-		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), factChecks(), modelChecks(),
+		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), factChecks(), leaseChecks(), modelChecks(),
 	} {
 		all = append(all, group...)
 	}

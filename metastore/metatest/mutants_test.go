@@ -94,6 +94,10 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"overwrite loses the garbage", func(h metatest.Handle, _ string) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
 		{"cuts long names", func(h metatest.Handle, _ string) metatest.Handle { return cutsNames{h} }, []string{"names/long", "blobs/oversize"}},
 		{"takes stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
+		{"gives a lease to everybody", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/give-back"}},
+		{"leases for ever", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
+		{"renews no lease", func(h metatest.Handle, _ string) metatest.Handle { return &renewsNoLease{Handle: h} }, []string{"leases/life"}},
+		{"takes no lease back", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/give-back"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
 	})
 }

@@ -37,7 +37,7 @@ func nameBytes(p *probe) {
 }
 
 // nameLong uses names of up to 3,072 bytes that no compression makes shorter
-// and that begin alike.
+// and that begin alike, in an account of the greatest length.
 func nameLong(p *probe) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	random := func(n int) string {
@@ -47,7 +47,7 @@ func nameLong(p *probe) {
 		}
 		return string(b)
 	}
-	head := random(2000)
+	account, head := random(66), random(2000)
 	names := []string{"", head[:1999], head, head + "\x00", head + "\x00\x00", head + "\xff", random(3072), random(3072)}
 	for range 30 {
 		names = append(names, head+random(1072))
@@ -62,34 +62,34 @@ func nameLong(p *probe) {
 	sort.Strings(names)
 	want := map[string]metastore.ContentID{}
 	for _, i := range rnd.Perm(len(names)) {
-		b, _ := p.put("account", names[i])
+		b, _ := p.put(account, names[i])
 		want[names[i]] = b.Content
 	}
-	p.equal(p.names("account"), names, "long names in byte order")
+	p.equal(p.names(account), names, "long names in byte order")
 	for limit := 1; limit <= len(names)+1; limit++ {
-		p.comparePages(names, metastore.ListQuery{Account: "account", Limit: limit})
+		p.comparePages(names, metastore.ListQuery{Account: account, Limit: limit})
 	}
 	for _, after := range []string{head[:1000], head, head + "\x01", deep, strings.Repeat("\xff", 4000), random(5000)} {
-		p.comparePages(names, metastore.ListQuery{Account: "account", After: after, Limit: 3})
-		p.comparePages(names, metastore.ListQuery{Account: "account", Prefix: after, Limit: 3})
-		p.comparePages(names, metastore.ListQuery{Account: "account", Prefix: head[:100], Delimiter: after[len(after)-1:], Limit: 3})
+		p.comparePages(names, metastore.ListQuery{Account: account, After: after, Limit: 3})
+		p.comparePages(names, metastore.ListQuery{Account: account, Prefix: after, Limit: 3})
+		p.comparePages(names, metastore.ListQuery{Account: account, Prefix: head[:100], Delimiter: after[len(after)-1:], Limit: 3})
 	}
 	for _, n := range names {
-		b, err := p.store.Blob(p.ctx, "account", n)
+		b, err := p.store.Blob(p.ctx, account, n)
 		p.ok(err, "blob of a long name")
 		p.must(b.Name == n && b.Content == want[n], "a long name gave another blob")
 	}
 	// Removing and replacing one leaves those that begin alike.
 	for i, n := range names {
 		if i%3 == 0 {
-			id, had, err := p.store.DeleteBlob(p.ctx, "account", n, nil)
+			id, had, err := p.store.DeleteBlob(p.ctx, account, n, nil)
 			p.ok(err, "delete")
 			p.must(had && id == want[n], "delete of a long name gave another blob")
 			delete(want, n)
 		}
 	}
 	for _, n := range names {
-		b, err := p.store.Blob(p.ctx, "account", n)
+		b, err := p.store.Blob(p.ctx, account, n)
 		if id, ok := want[n]; !ok {
 			p.is(err, metastore.ErrNotFound, "deleted long name")
 		} else {
@@ -98,9 +98,9 @@ func nameLong(p *probe) {
 		}
 	}
 	for n := range want {
-		p.put("account", n)
+		p.put(account, n)
 	}
 	p.must(len(p.garbage()) == len(names), "%d contents are garbage after replacing and deleting %d names", len(p.garbage()), len(names))
-	_, err := p.store.Blob(p.ctx, "account", fmt.Sprint(head, "?"))
+	_, err := p.store.Blob(p.ctx, account, fmt.Sprint(head, "?"))
 	p.is(err, metastore.ErrNotFound, "name that only begins like others")
 }

@@ -72,9 +72,17 @@ func (t *tx) blob(account, blobName string) (metastore.Blob, bool, error) {
 	b := metastore.Blob{Account: account, Name: blobName}
 	n := splitName(blobName)
 	found, err := t.row(
-		`SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		`SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.locking,
 		args{[]byte(account), n.head, n.hash}, blobFields(&b)...)
 	return b, found, err
+}
+
+// lockBlob is blob for who is about to change the row, or to make it.
+func (t *tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
+	if err := t.lock("blob", account, name); err != nil {
+		return metastore.Blob{}, false, err
+	}
+	return t.blob(account, name)
 }
 
 // CommitBlob implements metastore.Blobs.
@@ -84,7 +92,7 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 	}
 	b.PartSize = 0
 	b.Expires = truncate(b.Expires)
-	err := s.write(ctx, func(t *tx) error {
+	err := s.writeLocked(ctx, func(t *tx) error {
 		if err := checkAge(extents, t.now); err != nil {
 			return err
 		}
@@ -110,7 +118,7 @@ func (t *tx) replaceBlob(b metastore.Blob, guard metastore.Guard, createOnly boo
 	if expired(b.Expires, t.now) {
 		return metastore.Blob{}, fmt.Errorf("blob to be committed: %w", metastore.ErrExpired)
 	}
-	old, found, err := t.blob(b.Account, b.Name)
+	old, found, err := t.lockBlob(b.Account, b.Name)
 	if err != nil {
 		return metastore.Blob{}, err
 	}
@@ -151,8 +159,8 @@ func ask(guard metastore.Guard, current metastore.Blob, live bool) error {
 func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard metastore.Guard) (metastore.ContentID, bool, error) {
 	var old metastore.Blob
 	var found bool
-	err := s.write(ctx, func(t *tx) (err error) {
-		if old, found, err = t.blob(account, name); err != nil {
+	err := s.writeLocked(ctx, func(t *tx) (err error) {
+		if old, found, err = t.lockBlob(account, name); err != nil {
 			return err
 		}
 		if err := ask(guard, old, found && !expired(old.Expires, t.now)); err != nil || !found {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"sluice/metastore"
 )
@@ -33,7 +34,7 @@ func (s *Store) OpenChannel(ctx context.Context, c metastore.Channel, idem *meta
 // writeChannel runs a transaction that gives a channel.
 func (s *Store) writeChannel(ctx context.Context, fn func(*tx) (metastore.Channel, error)) (metastore.Channel, error) {
 	var out metastore.Channel
-	err := s.write(ctx, func(t *tx) (err error) {
+	err := s.writeLocked(ctx, func(t *tx) (err error) {
 		out, err = fn(t)
 		return err
 	})
@@ -44,6 +45,10 @@ func (s *Store) writeChannel(ctx context.Context, fn func(*tx) (metastore.Channe
 }
 
 func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
+	// Not by the sender: without one it may turn out to be anyone's.
+	if err := t.lock("channel", strconv.FormatInt(c.PaymentChannelID, 10), c.Receiver, c.Asset); err != nil {
+		return c, err
+	}
 	taken, err := t.channelTaken(c)
 	if err != nil {
 		return c, err
@@ -90,7 +95,7 @@ func (s *Store) Channel(ctx context.Context, id string) (metastore.Channel, erro
 
 func (t *tx) channel(id string) (metastore.Channel, error) {
 	var c metastore.Channel
-	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE id = $1`, args{[]byte(id)}, channelFields(&c)...)
+	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE id = $1`+t.locking, args{[]byte(id)}, channelFields(&c)...)
 	if err == nil && !found {
 		err = fmt.Errorf("channel: %w", metastore.ErrNotFound)
 	}
@@ -115,7 +120,7 @@ func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string,
 func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
 	var c metastore.Channel
 	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE payment_channel_id = $1 AND receiver = $2
-		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`,
+		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`+t.locking,
 		args{paymentChannelID, []byte(receiver), []byte(asset), []byte(sender), []byte{}}, channelFields(&c)...)
 	if err == nil && !found {
 		err = metastore.ErrNoChannel

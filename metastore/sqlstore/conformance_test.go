@@ -1,8 +1,14 @@
 package sqlstore
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/testenv"
 	"sluice/metastore/metatest"
 )
 
@@ -15,6 +21,46 @@ func newHarness(tb testing.TB) *metatest.Harness {
 	})
 }
 
+// newPostgresHarness gives a harness over a schema of its own, in which the
+// server's clock is one that can be moved.
+func newPostgresHarness(tb testing.TB) *metatest.Harness {
+	dsn := testenv.Postgres(tb) + ",pg_catalog" // what the schema has goes before the server's own
+	clock := metatest.NewClock()
+	execute := func(query string, in ...any) error {
+		ctx := context.Background()
+		conn, err := pgx.Connect(ctx, dsn)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, query, in...)
+		return errors.Join(err, conn.Close(ctx))
+	}
+	if err := errors.Join(
+		execute(`CREATE TABLE clock (now TIMESTAMPTZ NOT NULL)`),
+		execute(`INSERT INTO clock VALUES ($1)`, clock.Now()),
+		execute(`CREATE FUNCTION clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE SQL AS 'SELECT now FROM clock'`),
+	); err != nil {
+		tb.Fatal(err)
+	}
+	h := metatest.NewHarness(clock, func() (metatest.Handle, error) {
+		return OpenPostgres(context.Background(), dsn, Options{Now: clock.Now})
+	})
+	h.AdvanceEngine = func(d time.Duration) error {
+		return execute(`UPDATE clock SET now = now + CAST($1 AS BIGINT) * INTERVAL '1 microsecond'`, d.Microseconds())
+	}
+	return h
+}
+
 func TestConformance(t *testing.T) { metatest.Run(t, newHarness) }
 
+func TestConformancePostgres(t *testing.T) {
+	testenv.Postgres(t) // keeps the server between the checks
+	metatest.Run(t, newPostgresHarness)
+}
+
 func BenchmarkSQLite(b *testing.B) { metatest.Bench(b, newHarness) }
+
+func BenchmarkPostgres(b *testing.B) {
+	testenv.Postgres(b)
+	metatest.Bench(b, newPostgresHarness)
+}

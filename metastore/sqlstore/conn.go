@@ -9,8 +9,8 @@ import (
 	"io"
 )
 
-// conn is one connection of an engine and its prepared statements. One
-// goroutine uses it at a time. It speaks to the driver itself: the pool of
+// conn is one connection to the embedded engine and its prepared statements.
+// One goroutine uses it at a time. It speaks to the driver itself: the pool of
 // database/sql would cost a third of a batch for nothing, since connections
 // are never shared and never replaced here.
 type conn struct {
@@ -18,13 +18,10 @@ type conn struct {
 	stmts    map[string]driver.Stmt
 	in       []driver.NamedValue // parameters of the statement at work
 	out      []driver.Value      // row of the result at work
+	open     result
 	classify func(error) fault
 	inTx     bool // a transaction could not be left
 }
-
-// args are the parameters of a query, each an int64, a []byte that is not nil,
-// or nil; or the places for the columns of its rows.
-type args = []any
 
 func newConn(d driver.Conn, classify func(error) fault) *conn {
 	return &conn{driver: d, stmts: map[string]driver.Stmt{}, classify: classify}
@@ -107,30 +104,23 @@ type result struct {
 	rows driver.Rows
 }
 
-func (c *conn) query(query string, in args) (result, error) {
+func (c *conn) query(query string, in args) (cursor, error) {
 	s, err := c.prepared(query)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	r, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), c.bind(in))
-	return result{conn: c, rows: r}, err
+	if err != nil {
+		return nil, err
+	}
+	c.open = result{conn: c, rows: r}
+	return &c.open, nil
 }
 
-// row scans the first row of a query, which must have one.
-func (c *conn) row(query string, out ...any) error {
-	r, err := c.query(query, nil)
-	if err != nil {
-		return err
-	}
-	ok, err := r.next(out)
-	if err == nil && !ok {
-		err = fmt.Errorf("no row from %s", query)
-	}
-	return errors.Join(err, r.rows.Close())
-}
+func (c *conn) faultOf(err error) fault { return c.classify(err) }
 
 // next scans the next row; false at the end.
-func (r result) next(out args) (bool, error) {
+func (r *result) next(out args) (bool, error) {
 	for len(r.conn.out) < len(out) {
 		r.conn.out = append(r.conn.out, nil)
 	}
@@ -149,9 +139,11 @@ func (r result) next(out args) (bool, error) {
 	return true, nil
 }
 
+func (r *result) close() error { return r.rows.Close() }
+
 // scan stores a column. Drivers give a []byte that is the caller's to keep
 // only until the next row, so it is copied where it stays.
-func scan(out any, v driver.Value) error {
+func scan(out, v any) error {
 	switch out := out.(type) {
 	case sql.Scanner:
 		return out.Scan(v)

@@ -19,6 +19,9 @@ func once[T any](t *tx, idem *metastore.Idempotency, do func() (T, error)) (T, e
 		return do()
 	}
 	id := idempotencyID(idem)
+	if err := t.lock("idempotency", string(id)); err != nil {
+		return zero, err
+	}
 	var request, outcome []byte
 	found, err := t.row(`SELECT request, outcome FROM idempotency WHERE id = $1 AND created > $2`,
 		args{id, t.now.Add(-metastore.IdempotencyMemory).UnixMicro()}, &request, &outcome)
@@ -62,6 +65,9 @@ func returnID(kind, id, request string) []byte {
 
 // marked reports whether mark was called with this id within the memory.
 func (t *tx) marked(id []byte) (bool, error) {
+	if err := t.lock("idempotency", string(id)); err != nil {
+		return false, err
+	}
 	var one integer
 	return t.row(`SELECT 1 FROM idempotency WHERE id = $1 AND created > $2`,
 		args{id, t.now.Add(-metastore.IdempotencyMemory).UnixMicro()}, &one)

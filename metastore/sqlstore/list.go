@@ -15,14 +15,14 @@ const groupedRows = 100
 func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
 	var page metastore.Page
 	err := s.snapshot(ctx, func(t *tx) (err error) {
-		page, err = t.list(q)
+		page, err = t.list(q, s.eng.headIs)
 		return err
 	})
 	return page, err
 }
 
-func (t *tx) list(q metastore.ListQuery) (page metastore.Page, err error) {
-	c := newNameCursor(t, q)
+func (t *tx) list(q metastore.ListQuery, headIs string) (page metastore.Page, err error) {
+	c := newNameCursor(t, q, headIs)
 	defer func() {
 		if cerr := c.close(); err == nil {
 			err = cerr
@@ -90,7 +90,8 @@ func successor(s string) (string, bool) {
 type nameCursor struct {
 	t       *tx
 	account string
-	size    int // rows a query asks for
+	headIs  string // see engine
+	size    int    // rows a query asks for
 
 	from   string // the cursor stands before the first name not less than it
 	inHead bool   // the query at work is over the names that begin with from[:headLen]
@@ -103,8 +104,8 @@ type nameCursor struct {
 	fields     args           // the first column is the head, or the tail in a query over one head
 }
 
-func newNameCursor(t *tx, q metastore.ListQuery) *nameCursor {
-	c := &nameCursor{t: t, account: q.Account, size: q.Limit + 1}
+func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
+	c := &nameCursor{t: t, headIs: headIs, account: q.Account, size: q.Limit + 1}
 	if q.Delimiter != "" {
 		c.size = min(c.size, groupedRows)
 	}
@@ -178,7 +179,7 @@ func (c *nameCursor) query() (err error) {
 	if c.inHead {
 		c.head, c.fields[0] = c.from[:headLen], &c.tail
 		c.rows, err = c.t.open(`SELECT name_tail, `+blobColumns+` FROM blobs
-			WHERE account = $1 AND name_head = $2 AND length(name_head) = 2000 AND name_tail >= $3
+			WHERE account = $1 AND `+c.headIs+` AND length(name_head) = 2000 AND name_tail >= $3
 				AND (expires IS NULL OR expires > $4)
 			ORDER BY name_tail LIMIT ($5 + 0)`,
 			args{[]byte(c.account), []byte(c.head), []byte(c.from[headLen:]), now, int64(c.size)})

@@ -41,10 +41,17 @@ func migrations() ([]migration, error) {
 	return list, nil
 }
 
+// migrator is a connection that can change the schema.
+type migrator interface {
+	runner
+	// script runs the statements of a migration.
+	script(text string) error
+}
+
 // migrate brings the schema to this program's version. It must run inside a
 // transaction that excludes every other migration. A database that was written
 // by a newer program is metastore.ErrNewer and left alone.
-func migrate(c *conn) error {
+func migrate(c migrator) error {
 	list, err := migrations()
 	if err != nil {
 		return err
@@ -52,12 +59,13 @@ func migrate(c *conn) error {
 	return migrateTo(c, list)
 }
 
-func migrateTo(c *conn, list []migration) error {
-	if err := c.run(`CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)`); err != nil {
+func migrateTo(c migrator, list []migration) error {
+	t := &tx{conn: c}
+	if _, err := t.exec(`CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)`); err != nil {
 		return err
 	}
 	var have int64
-	if err := c.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, (*integer)(&have)); err != nil {
+	if _, err := t.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, (*integer)(&have)); err != nil {
 		return err
 	}
 	if have > int64(len(list)) {
@@ -67,9 +75,35 @@ func migrateTo(c *conn, list []migration) error {
 		if err := c.script(m.text); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
-		if _, err := c.exec(`INSERT INTO schema_version (version) VALUES ($1)`, args{m.version}); err != nil {
+		if _, err := t.exec(`INSERT INTO schema_version (version) VALUES ($1)`, m.version); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
+	}
+	return nil
+}
+
+// checkVersion refuses a schema that is not this program's, and changes nothing.
+// tables is the query that counts the tables called schema_version.
+func checkVersion(c runner, tables string) error {
+	list, err := migrations()
+	if err != nil {
+		return err
+	}
+	t := &tx{conn: c}
+	var have, found integer
+	if _, err := t.row(tables, nil, &found); err != nil {
+		return err
+	}
+	if found > 0 {
+		if _, err := t.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, &have); err != nil {
+			return err
+		}
+	}
+	switch {
+	case int(have) < len(list):
+		return fmt.Errorf("schema version %d, wanted %d: %w", have, len(list), metastore.ErrOlder)
+	case int(have) > len(list):
+		return fmt.Errorf("schema version %d, known up to %d: %w", have, len(list), metastore.ErrNewer)
 	}
 	return nil
 }

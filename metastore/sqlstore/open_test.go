@@ -100,7 +100,7 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tables integer
-	if err := c.row(`SELECT COUNT(*) FROM sqlite_master`, &tables); err != nil || tables != 0 {
+	if _, err := (&tx{conn: c}).row(`SELECT COUNT(*) FROM sqlite_master`, nil, &tables); err != nil || tables != 0 {
 		t.Fatalf("%d tables and indexes left, error %v", tables, err)
 	}
 	openAt(t, path, Options{})
@@ -236,7 +236,7 @@ func TestOpenExisting(t *testing.T) {
 	}
 	defer closeConn(t, c)
 	var version integer
-	if err := c.row(`SELECT MAX(version) FROM schema_version`, &version); err != nil || version != 2 {
+	if _, err := (&tx{conn: c}).row(`SELECT MAX(version) FROM schema_version`, nil, &version); err != nil || version != 2 {
 		t.Fatalf("the older database has version %d, %v", version, err)
 	}
 

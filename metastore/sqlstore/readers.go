@@ -46,7 +46,7 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 			return err
 		}
 		t := &tx{conn: c}
-		err = r.run(t, fn)
+		err = r.run(c, t, fn)
 		if t.failed == nil || c.classify(t.failed) != faultBusy {
 			return err
 		}
@@ -55,10 +55,10 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 
 // run gives the connection back even when fn panics. One that is still in the
 // transaction of an earlier read leaves it first.
-func (r *readers) run(t *tx, fn func(*tx) error) error {
-	defer func() { r.free <- t.conn }()
-	if t.conn.inTx {
-		if err := t.conn.leave(); err != nil {
+func (r *readers) run(c *conn, t *tx, fn func(*tx) error) error {
+	defer func() { r.free <- c }()
+	if c.inTx {
+		if err := c.leave(); err != nil {
 			return t.fail(err)
 		}
 	}
@@ -91,7 +91,7 @@ func (r *readers) snapshot(ctx context.Context, fn func(*tx) error) error {
 			return err
 		}
 		defer func() {
-			if lerr := t.conn.leave(); lerr != nil && err == nil {
+			if lerr := t.conn.(*conn).leave(); lerr != nil && err == nil {
 				err = t.fail(lerr)
 			}
 		}()

@@ -42,7 +42,7 @@ func (s *Store) CreateSession(ctx context.Context, session metastore.Session, id
 // is the session as it is.
 func (s *Store) writeSession(ctx context.Context, fn func(*tx) (metastore.Session, error)) (metastore.Session, error) {
 	var out metastore.Session
-	err := s.write(ctx, func(t *tx) (err error) {
+	err := s.writeLocked(ctx, func(t *tx) (err error) {
 		out, err = fn(t)
 		return err
 	})
@@ -96,7 +96,7 @@ func (s *Store) Session(ctx context.Context, id string) (metastore.Session, erro
 // session finds a session that is remembered.
 func (t *tx) session(id string) (metastore.Session, error) {
 	var s metastore.Session
-	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`, args{[]byte(id)}, sessionFields(&s)...)
+	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.locking, args{[]byte(id)}, sessionFields(&s)...)
 	if err != nil {
 		return metastore.Session{}, err
 	}

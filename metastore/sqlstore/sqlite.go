@@ -13,8 +13,6 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
-
-	"sluice/metastore"
 )
 
 const (
@@ -63,7 +61,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	}
 	prepare := migrateSQLite
 	if opt.Existing {
-		prepare = checkVersion
+		prepare = checkSQLite
 		if _, err := os.Stat(path); err != nil { // SQLite would make a database
 			return nil, err
 		}
@@ -113,11 +111,14 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 
 func (e *sqliteEngine) engine() engine {
 	return engine{
-		write:    e.writer.write,
-		read:     e.readers.read,
-		snapshot: e.readers.snapshot,
-		err:      e.err,
-		close:    sync.OnceValue(e.close),
+		write:       e.writer.write,
+		writeLocked: e.writer.write, // there is one writer
+		read:        e.readers.read,
+		snapshot:    e.readers.snapshot,
+		err:         e.err,
+		clock:       func(t *tx) (time.Time, error) { return t.now, nil },
+		headIs:      "name_head = $2",
+		close:       sync.OnceValue(e.close),
 	}
 }
 
@@ -171,28 +172,9 @@ func migrateSQLite(c *conn) error {
 	return c.run("COMMIT")
 }
 
-// checkVersion refuses a schema that is not this program's, and changes nothing.
-func checkVersion(c *conn) error {
-	list, err := migrations()
-	if err != nil {
-		return err
-	}
-	var have, tables integer
-	if err := c.row(`SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`, &tables); err != nil {
-		return err
-	}
-	if tables > 0 {
-		if err := c.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, &have); err != nil {
-			return err
-		}
-	}
-	switch {
-	case int(have) < len(list):
-		return fmt.Errorf("schema version %d, wanted %d: %w", have, len(list), metastore.ErrOlder)
-	case int(have) > len(list):
-		return fmt.Errorf("schema version %d, known up to %d: %w", have, len(list), metastore.ErrNewer)
-	}
-	return nil
+// checkSQLite is checkVersion for SQLite.
+func checkSQLite(c *conn) error {
+	return checkVersion(c, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`)
 }
 
 // checkDurable reads the settings back on which every acknowledgement rests.

@@ -5,7 +5,16 @@
 // WHERE). What differs between engines (opening, how a write transaction is
 // run, where reads go, the meaning of an engine's errors, the lock around the
 // migrations) stands behind the small struct engine; sqlite.go fills it for
-// the embedded engine. The verbs are files by aggregate.
+// the embedded engine and postgres.go for PostgreSQL. The verbs are files by
+// aggregate.
+//
+// Where many write at once, isolation is one of two things. Verbs in write are
+// isolated by the engine. Verbs in writeLocked lock what they decide on first:
+// the row of the upload, session, channel or blob (tx.locking is part of every
+// query that finds one, in both kinds of transaction), and the name of what may
+// not be there yet (tx.lock). The two kinds meet in rows: whoever writes a row
+// that changed since his transaction began waits, and looks at it anew or is
+// run again.
 //
 // Invariants of the tables:
 //   - an object key stands in at most one extent (a unique index);
@@ -45,8 +54,8 @@ var (
 type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Readers is the number of connections for reads; 0 means 4 to 8, by the
-	// number of processors.
+	// Readers is the number of connections to SQLite for reads; 0 means 4 to
+	// 8, by the number of processors.
 	Readers int
 	// Existing opens a database without making one or changing its schema: it
 	// may belong to a program that runs.
@@ -69,8 +78,12 @@ type engine struct {
 	// write runs fn in a write transaction that is isolated from all others,
 	// and returns nil once it is durable. fn may run more than once, in
 	// another transaction each time. An error of fn is returned as it is and
-	// undoes what fn did. ctx counts only until fn starts.
+	// undoes what fn did. ctx counts only until fn starts, and before it is
+	// started again.
 	write func(ctx context.Context, fn func(*tx) error) error
+	// writeLocked is write for an fn that isolates itself: before it decides
+	// on anything it locks it, by tx.lock or by finding its row.
+	writeLocked func(ctx context.Context, fn func(*tx) error) error
 	// read runs fn, which makes one query. It may run more than once.
 	read func(ctx context.Context, fn func(*tx) error) error
 	// snapshot runs fn with all its queries on one state of the database. It
@@ -78,6 +91,11 @@ type engine struct {
 	snapshot func(ctx context.Context, fn func(*tx) error) error
 	// err tells why no writes are taken, nil while they are.
 	err func() error
+	// clock tells the time by which leases are judged, to the microsecond.
+	clock func(t *tx) (time.Time, error)
+	// headIs is the condition, over $2, by which the names with that head are
+	// found in the index of long names.
+	headIs string
 	// close ends everything that the engine runs and holds.
 	close func() error
 }
@@ -96,12 +114,20 @@ func newStore(eng engine, opt Options) *Store {
 // gives everything back. Calls after it are ErrClosed.
 func (s *Store) Close() error { return s.eng.close() }
 
-// Err tells why the store takes no writes: ErrStopped with its cause, or
-// ErrClosed. It is nil while writes are taken.
+// Err tells why the store takes no writes: ErrStopped with its cause,
+// metastore.ErrUnavailable while PostgreSQL cannot be reached, or ErrClosed. It
+// is nil while writes are taken.
 func (s *Store) Err() error { return s.eng.err() }
 
 func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 	return s.eng.write(ctx, s.atNow(fn))
+}
+
+// writeLocked is for the verbs that others are likely to run at the same time,
+// on the same upload, session, channel or name: they queue up for its lock,
+// where transactions that are isolated by the engine would fail each other.
+func (s *Store) writeLocked(ctx context.Context, fn func(*tx) error) error {
+	return s.eng.writeLocked(ctx, s.atNow(fn))
 }
 
 func (s *Store) read(ctx context.Context, fn func(*tx) error) error {

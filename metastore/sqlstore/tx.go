@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -13,11 +15,32 @@ type fault int
 
 const (
 	faultOther  fault = iota
-	faultBusy         // another connection holds the lock: try again
+	faultBusy         // another transaction is in the way: try again
 	faultFull         // no space left
 	faultIO           // reading, writing or syncing failed
 	faultUnique       // a key exists already
+	faultLost         // the engine cannot be reached (any more): try again
 )
+
+// args are the parameters of a query, each an int64, a []byte that is not nil,
+// or nil; or the places for the columns of its rows.
+type args = []any
+
+// runner runs statements on a connection, one at a time: a cursor is closed
+// before the next statement.
+type runner interface {
+	// exec runs a statement and tells how many rows it changed.
+	exec(query string, in args) (int64, error)
+	query(query string, in args) (cursor, error)
+	faultOf(err error) fault
+}
+
+// cursor is the open result of a query.
+type cursor interface {
+	// next scans the next row; false at the end.
+	next(out args) (bool, error)
+	close() error
+}
 
 // tx is what a verb works on: a connection within a transaction. It remembers
 // what its runner must know: whether anything was changed, and whether the
@@ -27,8 +50,9 @@ const (
 // transaction when a context ends in a statement, and every statement here is
 // short.
 type tx struct {
-	conn    *conn
+	conn    runner
 	now     time.Time // to the microsecond, UTC
+	locking string    // what locks the row that a query finds; empty where no others write meanwhile
 	changed bool
 	failed  error // the first error of the engine
 }
@@ -79,7 +103,7 @@ func (t *tx) each(query string, in, out args, fn func() (bool, error)) error {
 // rows is an open result within a transaction.
 type rows struct {
 	tx     *tx
-	result result
+	cursor cursor
 }
 
 func (t *tx) open(query string, in args) (rows, error) {
@@ -87,12 +111,12 @@ func (t *tx) open(query string, in args) (rows, error) {
 	if err != nil {
 		return rows{}, t.fail(err)
 	}
-	return rows{tx: t, result: r}, nil
+	return rows{tx: t, cursor: r}, nil
 }
 
 // next scans the next row into out; false at the end.
 func (r rows) next(out args) (bool, error) {
-	ok, err := r.result.next(out)
+	ok, err := r.cursor.next(out)
 	if err != nil {
 		return false, r.tx.fail(err)
 	}
@@ -100,10 +124,26 @@ func (r rows) next(out args) (bool, error) {
 }
 
 func (r rows) close() error {
-	if err := r.result.rows.Close(); err != nil {
+	if err := r.cursor.close(); err != nil {
 		return r.tx.fail(err)
 	}
 	return nil
+}
+
+// lock keeps every other transaction that locks the same thing waiting until
+// this one has ended. It is for what has no row yet that could be locked.
+func (t *tx) lock(kind string, name ...string) error {
+	if t.locking == "" {
+		return nil
+	}
+	h := sha256.New()
+	for _, s := range append([]string{kind}, name...) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s)))) // keeps them apart
+		h.Write([]byte(s))
+	}
+	var one integer
+	_, err := t.row(postgresLock, args{int64(binary.BigEndian.Uint64(h.Sum(nil)))}, &one)
+	return err
 }
 
 // fail notes an error of the engine and translates it.
@@ -111,7 +151,7 @@ func (t *tx) fail(err error) error {
 	if t.failed == nil {
 		t.failed = err
 	}
-	return translate(t.conn.classify(err), err)
+	return translate(t.conn.faultOf(err), err)
 }
 
 // translate gives an engine's error its meaning in the contract.
@@ -121,6 +161,8 @@ func translate(f fault, err error) error {
 		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrNoSpace, err)
 	case faultUnique:
 		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrExists, err)
+	case faultLost:
+		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrUnavailable, err)
 	default:
 		return fmt.Errorf("sqlstore: %w", err)
 	}

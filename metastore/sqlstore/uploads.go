@@ -91,7 +91,7 @@ func (s *Store) Upload(ctx context.Context, id string) (metastore.Upload, error)
 // upload finds an upload that is remembered.
 func (t *tx) upload(id string) (metastore.Upload, error) {
 	var r uploadRow
-	found, err := t.row(`SELECT `+uploadColumns+` FROM uploads WHERE id = $1`, args{[]byte(id)}, r.fields()...)
+	found, err := t.row(`SELECT `+uploadColumns+` FROM uploads WHERE id = $1`+t.locking, args{[]byte(id)}, r.fields()...)
 	if err != nil {
 		return metastore.Upload{}, err
 	}
@@ -106,7 +106,7 @@ func (s *Store) PutPart(ctx context.Context, uploadID string, p metastore.Part, 
 	if err := checkExtents(extents, p.Index, p.Size); err != nil {
 		return err
 	}
-	return s.write(ctx, func(t *tx) error {
+	return s.writeLocked(ctx, func(t *tx) error {
 		u, err := t.upload(uploadID)
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([
 // CreateOnly that finds a blob is ErrExists, unless guard refuses it first.
 func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
 	var u metastore.Upload
-	err := s.write(ctx, func(t *tx) (err error) {
+	err := s.writeLocked(ctx, func(t *tx) (err error) {
 		if u, err = t.upload(id); err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 // AbortUpload implements metastore.Uploads.
 func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID, error) {
 	var content metastore.ContentID
-	err := s.write(ctx, func(t *tx) error {
+	err := s.writeLocked(ctx, func(t *tx) error {
 		u, err := t.upload(id)
 		if err != nil {
 			return err

@@ -133,7 +133,7 @@ func (u *uses) write(fn func(*tx) error) (panicked any, err error) {
 		}
 	}()
 	// Each caller minds his own context.
-	return nil, u.store.write(context.Background(), fn)
+	return nil, u.store.writeLocked(context.Background(), fn)
 }
 
 // takeAll gives each use, in the order of their arrival, all that it asks for

@@ -1,3 +1,7 @@
+-- The text is for every engine. A line that ends in "-- sqlite" is for that one
+-- only, and one that begins with "-- postgres:" for PostgreSQL, where BLOB is
+-- BYTEA and there is no WITHOUT ROWID.
+--
 -- Names, accounts and ids are bytes, never text: byte order needs no collation.
 -- Times are microseconds since 1970, UTC. A CRC-64 is the int64 of its bits.
 
@@ -20,8 +24,11 @@ CREATE TABLE blobs (
     PRIMARY KEY (account, name_head, name_hash)
 ) WITHOUT ROWID;
 CREATE INDEX blobs_expires ON blobs (expires) WHERE expires IS NOT NULL;
--- The order of the names that share their first 2,000 bytes.
-CREATE INDEX blobs_long_names ON blobs (account, name_head, name_tail) WHERE length(name_head) = 2000;
+-- The order of the names that share their first 2,000 bytes. Head and tail
+-- together exceed an index entry of PostgreSQL, but of the head only equality
+-- is asked.
+CREATE INDEX blobs_long_names ON blobs (account, name_head, name_tail) WHERE length(name_head) = 2000; -- sqlite
+-- postgres: CREATE INDEX blobs_long_names ON blobs (account, sha256(name_head), name_tail) WHERE length(name_head) = 2000;
 
 -- object is the key in the byte store, NULL when the extent is inline.
 CREATE TABLE extents (

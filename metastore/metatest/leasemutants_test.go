@@ -1,0 +1,48 @@
+package metatest_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sluice/metastore/metatest"
+)
+
+type leasesToAll struct{ metatest.Handle }
+
+func (s leasesToAll) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	_, err := s.Handle.Lease(ctx, name, holder, ttl)
+	return err == nil, err
+}
+
+type leasesForEver struct{ metatest.Handle }
+
+func (s leasesForEver) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	return s.Handle.Lease(ctx, name, holder, ttl*1000)
+}
+
+// renewsNoLease says that a lease was renewed, and leaves it as it was.
+type renewsNoLease struct {
+	metatest.Handle
+	held sync.Map // by holder
+}
+
+func (s *renewsNoLease) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	if _, ok := s.held.Load(holder); ok {
+		return true, nil
+	}
+	held, err := s.Handle.Lease(ctx, name, holder, ttl)
+	if held {
+		s.held.Store(holder, true)
+	}
+	return held, err
+}
+
+type takesNoLeaseBack struct{ metatest.Handle }
+
+func (s takesNoLeaseBack) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	if ttl <= 0 {
+		return false, nil
+	}
+	return s.Handle.Lease(ctx, name, holder, ttl)
+}

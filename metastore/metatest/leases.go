@@ -1,0 +1,105 @@
+package metatest
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+func leaseChecks() []Check {
+	return []Check{
+		check("leases/life", leaseLife),
+		check("leases/give-back", leaseGiveBack),
+		check("leases/racing", leaseRacing),
+		check("leases/clock", leaseClock),
+	}
+}
+
+// leased ends the check unless the lease goes as wanted.
+func (p *probe) leased(s metastore.Store, name, holder string, ttl time.Duration, want bool) {
+	held, err := s.Lease(p.ctx, name, holder, ttl)
+	p.ok(err, "lease %s for %s", name, holder)
+	p.must(held == want, "lease %s for %s: %v, want %v", name, holder, held, want)
+}
+
+// advanceEngine moves the clock by which leases are judged.
+func (p *probe) advanceEngine(d time.Duration) {
+	if p.h.AdvanceEngine == nil {
+		p.clock.Advance(d)
+		return
+	}
+	p.ok(p.h.AdvanceEngine(d), "moving the engine's clock")
+}
+
+func leaseLife(p *probe) {
+	other := p.open()
+	p.leased(p.store, "lease", "a", time.Minute, true)
+	p.leased(other, "lease", "b", time.Minute, false)
+	p.leased(other, "other lease", "b", time.Minute, true)
+	p.advanceEngine(time.Minute - time.Microsecond)
+	p.leased(other, "lease", "b", time.Hour, false)
+	p.leased(p.store, "lease", "a", time.Minute, true) // renewed
+	p.advanceEngine(time.Minute - time.Microsecond)
+	p.leased(other, "lease", "b", time.Minute, false)
+	p.reopen()
+	p.leased(p.store, "lease", "b", time.Minute, false)
+	p.advanceEngine(time.Microsecond)
+	p.leased(p.store, "lease", "b", time.Minute, true) // it ran out
+	p.leased(p.store, "lease", "a", time.Minute, false)
+	p.leased(p.store, "lease", "", time.Minute, false)
+}
+
+func leaseGiveBack(p *probe) {
+	p.leased(p.store, "lease", "a", 0, false) // there is none
+	p.leased(p.store, "lease", "a", time.Minute, true)
+	p.leased(p.store, "lease", "b", 0, false) // not his
+	p.leased(p.store, "lease", "b", time.Minute, false)
+	p.leased(p.store, "lease", "a", -time.Second, false)
+	p.leased(p.store, "lease", "b", time.Minute, true)
+}
+
+// leaseRacing lets many holders over two handles race for a lease each time
+// that it runs out.
+func leaseRacing(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 20 {
+		held := make([]bool, 12)
+		for _, err := range race(len(held), func(i int) (err error) {
+			held[i], err = handles[i%2].Lease(p.ctx, "lease", fmt.Sprint("holder", round, "-", i), time.Minute)
+			return err
+		}) {
+			p.ok(err, "round %d", round)
+		}
+		holders := 0
+		for _, h := range held {
+			if h {
+				holders++
+			}
+		}
+		p.must(holders == 1, "round %d: %d have the lease", round, holders)
+		p.advanceEngine(time.Minute)
+	}
+}
+
+// leaseClock moves the clock of the nodes, which an engine with a clock of its
+// own does not care for.
+func leaseClock(p *probe) {
+	offset := func(want time.Duration) {
+		got, err := p.store.ClockOffset(p.ctx)
+		p.ok(err, "clock offset")
+		p.must(got == want, "the clock is %v ahead of the engine's, want %v", got, want)
+	}
+	offset(0)
+	p.leased(p.store, "lease", "a", time.Minute, true)
+	p.clock.Advance(time.Hour)
+	if p.h.AdvanceEngine == nil {
+		offset(0)
+		return
+	}
+	offset(time.Hour)
+	p.leased(p.store, "lease", "b", time.Minute, false)
+	p.advanceEngine(2 * time.Hour)
+	offset(-time.Hour)
+	p.leased(p.store, "lease", "b", time.Minute, true)
+}

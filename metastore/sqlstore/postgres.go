@@ -1,0 +1,224 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// postgresConns is the size of a store's pool where the DSN does not set
+	// pool_max_conns.
+	postgresConns = 16
+	// connectLimit bounds the making of a connection where the DSN does not.
+	connectLimit = 5 * time.Second
+	// minPostgres is the oldest version that works, as server_version_num.
+	minPostgres = 130000
+	// migrationLock is the advisory lock around the migrations of a database.
+	migrationLock = 0x736c75696365 // "sluice"
+)
+
+// postgresSettings are those of every connection, where the DSN does not say
+// otherwise.
+var postgresSettings = map[string]string{
+	"application_name": "sluice",
+	// Every query has its index. A scan of a small table would read, and so
+	// conflict with, rows that are none of the transaction's business. What the
+	// planner then makes of the costs would start its compiler.
+	"enable_seqscan": "off",
+	"jit":            "off",
+	// A node that was cut off must not hold its locks for long.
+	"idle_in_transaction_session_timeout": "60000",
+	"tcp_keepalives_idle":                 "15",
+	"tcp_keepalives_interval":             "5",
+	"tcp_keepalives_count":                "3",
+	"tcp_user_timeout":                    "30000",
+}
+
+// OpenPostgres opens the database that dsn names, a URL or a list of
+// keyword=value as libpq takes them, and brings its schema (the first of the
+// search_path) up to date. Any number of nodes may open it at once; one of them
+// migrates. metastore.ErrNewer when a newer program wrote it; with opt.Existing
+// metastore.ErrOlder when it is not up to date. ctx bounds the opening.
+//
+// It must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on
+// or remote_apply for the user; each connection is checked for it, and keeps
+// its own setting when the server's is weakened later. A connection pooler must
+// give each connection a session of its own.
+//
+// pool_max_conns in dsn is the greatest number of connections (16); a quarter
+// of them stays free for reads. While the server cannot be reached, calls are
+// tried again for half a minute and are then metastore.ErrUnavailable. A COMMIT
+// whose answer was lost is settled by asking the server, for up to a minute; it
+// is metastore.ErrUnknownOutcome only if that does not answer either.
+func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
+	p, err := openPostgres(ctx, dsn, opt)
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: open PostgreSQL: %w", err)
+	}
+	return newStore(p.engine(), opt), nil
+}
+
+// postgres is a pool of connections, of which writers may hold only a part: they
+// wait for each other's locks, reads for nobody.
+type postgres struct {
+	pool               *pgxpool.Pool
+	unreachable, doubt time.Duration         // unreachableLimit, doubtLimit
+	writers            chan struct{}         // holds a token for each transaction at work
+	down               atomic.Pointer[error] // why the server could not be reached when it was tried last
+	quit               chan struct{}         // closed when the store is
+	done               chan struct{}         // closed when the loop has ended
+}
+
+func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(dsn, "pool_max_conns") {
+		config.MaxConns = postgresConns
+	}
+	for name, value := range postgresSettings {
+		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectLimit
+	}
+	config.AfterConnect = checkPostgres
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	p := &postgres{
+		pool:        pool,
+		unreachable: unreachableLimit, doubt: doubtLimit,
+		writers: make(chan struct{}, max(1, config.MaxConns*3/4)),
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	if err := p.prepare(ctx, opt.Existing); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	go p.loop()
+	return p, nil
+}
+
+func (p *postgres) engine() engine {
+	return engine{
+		write:       p.write,
+		writeLocked: p.writeLocked,
+		read:        p.read,
+		snapshot:    p.snapshot,
+		err:         p.err,
+		clock:       postgresClock,
+		headIs:      "name_head = $2 AND sha256(name_head) = sha256($2)",
+		close:       sync.OnceValue(p.close),
+	}
+}
+
+func (p *postgres) err() error {
+	if p.isClosed() {
+		return ErrClosed
+	}
+	if err := p.down.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (p *postgres) isClosed() bool {
+	select {
+	case <-p.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *postgres) close() error {
+	close(p.quit)
+	<-p.done
+	p.pool.Close() // waits for the transactions at work
+	return nil
+}
+
+// checkPostgres refuses a server that would acknowledge what a crash loses, and
+// fixes the connection's own part of that.
+func checkPostgres(ctx context.Context, c *pgx.Conn) error {
+	var fsync, commit string
+	var version int
+	err := c.QueryRow(ctx, `SELECT current_setting('fsync'),
+		set_config('synchronous_commit', current_setting('synchronous_commit'), false),
+		CAST(current_setting('server_version_num') AS INTEGER)`).Scan(&fsync, &commit, &version)
+	switch {
+	case err != nil:
+		return err
+	case version < minPostgres:
+		return fmt.Errorf("%w: version is %d, at least %d is needed", errUnfit, version, minPostgres)
+	case fsync != "on":
+		return fmt.Errorf("%w: fsync is %s: a crash would lose what was acknowledged; set it to on", errUnfit, fsync)
+	case commit != "on" && commit != "remote_apply":
+		return fmt.Errorf("%w: synchronous_commit is %s: a crash could lose what was acknowledged; set it to on or remote_apply", errUnfit, commit)
+	}
+	return nil
+}
+
+// errUnfit refuses a server.
+var errUnfit = errors.New("the PostgreSQL server cannot be used")
+
+// prepare brings the schema up to date, one node at a time; or, when it must
+// exist already, checks that it is.
+func (p *postgres) prepare(ctx context.Context, existing bool) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release() // closes it if it is still in the transaction
+	c := &postgresConn{ctx: ctx, conn: conn.Conn()}
+	if existing {
+		return checkVersion(c, `SELECT COUNT(*) FROM information_schema.tables
+			WHERE table_schema = current_schema() AND table_name = 'schema_version'`)
+	}
+	for _, query := range []string{"BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
+		if _, err := c.send(query); err != nil {
+			return err
+		}
+	}
+	if err := migrate(c); err != nil {
+		return err
+	}
+	_, err = c.send("COMMIT")
+	return err
+}
+
+var (
+	sqliteLine   = regexp.MustCompile(`(?m)^.*-- sqlite$`)
+	postgresLine = regexp.MustCompile(`(?m)^-- postgres: `)
+	blobType     = regexp.MustCompile(`\bBLOB\b`)
+)
+
+// postgresSchema gives the text of a migration as PostgreSQL takes it.
+func postgresSchema(text string) string {
+	text = sqliteLine.ReplaceAllString(text, "")
+	text = postgresLine.ReplaceAllString(text, "")
+	text = blobType.ReplaceAllString(text, "BYTEA")
+	return strings.ReplaceAll(text, "WITHOUT ROWID", "")
+}
+
+// postgresClock asks for the time of the server, not of the transaction.
+func postgresClock(t *tx) (time.Time, error) {
+	var micros int64
+	_, err := t.row(`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`, nil, (*integer)(&micros))
+	return time.UnixMicro(micros).UTC(), err
+}

@@ -1,0 +1,252 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// openNode opens a store for a test, and gives its engine beside it.
+func openNode(tb testing.TB, dsn string) (*Store, *postgres) {
+	tb.Helper()
+	p, err := openPostgres(context.Background(), dsn, Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := newStore(p.engine(), Options{})
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s, p
+}
+
+// value gives the only row of a query, one integer.
+func value(tb testing.TB, s *Store, query string, in ...any) int64 {
+	tb.Helper()
+	var n int64
+	err := s.read(context.Background(), func(t *tx) error {
+		_, err := t.row(query, in, (*integer)(&n))
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+func TestPostgresRacingFirstOpens(t *testing.T) {
+	testenv.Postgres(t)
+	for range 3 {
+		dsn := testenv.Postgres(t)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				s, err := OpenPostgres(context.Background(), dsn+"&pool_max_conns=2", Options{})
+				if err == nil {
+					err = s.Close()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		s, _ := openNode(t, dsn)
+		list, err := migrations()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := value(t, s, `SELECT COUNT(*) FROM schema_version`); n != int64(len(list)) {
+			t.Errorf("%d migrations are recorded, want %d", n, len(list))
+		}
+	}
+}
+
+func TestPostgresNewerIsRefused(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn)
+	err := s.write(t.Context(), func(t *tx) error {
+		_, err := t.exec(`INSERT INTO schema_version (version) VALUES (99)`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenPostgres(t.Context(), dsn, Options{}); !errors.Is(err, metastore.ErrNewer) {
+		t.Errorf("got error %v, want ErrNewer", err)
+	}
+}
+
+func TestPostgresExisting(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	existing := Options{Existing: true}
+	if _, err := OpenPostgres(t.Context(), dsn, existing); !errors.Is(err, metastore.ErrOlder) {
+		t.Errorf("an empty schema: got error %v, want ErrOlder", err)
+	}
+	s, _ := openNode(t, dsn)
+	if err := s.SetFact(t.Context(), "name", "value"); err != nil {
+		t.Fatal(err)
+	}
+	other, err := OpenPostgres(t.Context(), dsn, existing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.Fact(t.Context(), "name"); err != nil || got != "value" {
+		t.Errorf("the fact is %q, %v", got, err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostgresMustBeDurable: a server that would acknowledge what a crash loses
+// is refused, whoever set it so.
+func TestPostgresMustBeDurable(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	refused := func(dsn, why string) {
+		t.Helper()
+		s, err := OpenPostgres(t.Context(), dsn, Options{})
+		if err == nil {
+			err = s.Close()
+			t.Fatalf("opened a server where %s (closing: %v)", why, err)
+		}
+		if !errors.Is(err, errUnfit) || !strings.Contains(err.Error(), why) {
+			t.Errorf("got error %v, want one that says %q", err, why)
+		}
+	}
+	refused(server.DSN()+"&synchronous_commit=off", "synchronous_commit is off")
+	refused(server.DSN()+"&synchronous_commit=local", "synchronous_commit is local")
+
+	s, _ := openNode(t, server.DSN()+"&pool_max_conns=1")
+	for _, statement := range []string{"ALTER ROLE sluice SET synchronous_commit = off", "ALTER SYSTEM SET synchronous_commit = off", "SELECT 1 FROM pg_reload_conf()"} {
+		err := s.read(t.Context(), func(t *tx) error {
+			_, err := t.exec(statement)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(server.DSN(), "synchronous_commit is off")
+	if n := value(t, s, `SELECT CASE WHEN current_setting('synchronous_commit') = 'on' THEN 1 ELSE 0 END`); n != 1 {
+		t.Error("a connection that was open lost its synchronous_commit")
+	}
+
+	if err := errors.Join(server.Stop(), server.Start("fsync=off")); err != nil {
+		t.Fatal(err)
+	}
+	refused(server.DSN(), "fsync is off")
+}
+
+// TestPostgresUsesIndexes: the queries over names cost as much as they give.
+func TestPostgresUsesIndexes(t *testing.T) {
+	s, p := openNode(t, testenv.Postgres(t))
+	for query, index := range map[string]string{
+		`SELECT name_tail FROM blobs WHERE account = $1 AND ` + s.eng.headIs + ` AND length(name_head) = 2000 AND name_tail >= $1 ORDER BY name_tail LIMIT 10`: "blobs_long_names",
+		`SELECT name_head FROM blobs WHERE account = $1 AND name_head >= $2 ORDER BY name_head, name_hash LIMIT 10`:                                            "blobs_pkey",
+		`SELECT e.off FROM extents e WHERE e.content = $1 AND length($2) > 0 AND (e.part, e.off) > (1, 2) ORDER BY e.part, e.off LIMIT 10`:                     "extents_pkey",
+		`SELECT created FROM uploads WHERE account = $1 AND state = 0 AND (created, id) > (5, $2) ORDER BY created, id LIMIT 10`:                               "uploads_open",
+		`SELECT channel FROM settlements WHERE expires > 1 AND (expires, channel) > (2, $1) AND length($2) > 0 ORDER BY expires, channel LIMIT 10`:             "settlements_expires",
+	} {
+		rows, err := p.pool.Query(t.Context(), "EXPLAIN "+query, []byte("a"), []byte("b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan []string
+		for rows.Next() {
+			plan = append(plan, string(rows.RawValues()[0]))
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(plan, "\n"); !strings.Contains(text, index) || (strings.Contains(text, "Sort") && !strings.Contains(text, "Incremental Sort")) {
+			t.Errorf("%s does not use %s:\n%s", query, index, text)
+		}
+	}
+}
+
+func TestPostgresForgetsTransactions(t *testing.T) {
+	s, p := openNode(t, testenv.Postgres(t))
+	for _, name := range []string{"a", "b"} {
+		if err := s.SetFact(t.Context(), name, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.forget(t.Context(), time.Now().Add(-time.Hour))
+	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 2 {
+		t.Fatalf("%d ids are kept, want 2", n)
+	}
+	p.forget(t.Context(), time.Now().Add(time.Hour))
+	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 0 {
+		t.Errorf("%d ids are kept, want none", n)
+	}
+}
+
+func TestPostgresClosed(t *testing.T) {
+	s, _ := openNode(t, testenv.Postgres(t))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Fact(t.Context(), "name")
+	if !errors.Is(err, ErrClosed) || !errors.Is(s.SetFact(t.Context(), "name", ""), ErrClosed) || !errors.Is(s.Err(), ErrClosed) {
+		t.Errorf("a closed store answers: %v", err)
+	}
+}
+
+// TestPostgresPanic: a panic of a guard is the caller's, and leaves nothing
+// locked.
+func TestPostgresPanic(t *testing.T) {
+	s, _ := openNode(t, testenv.Postgres(t))
+	b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(time.Now())}
+	func() {
+		defer func() {
+			if p := recover(); p != "guard" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		_, err := s.CommitBlob(t.Context(), b, nil, func(*metastore.Blob) error { panic("guard") })
+		t.Errorf("no panic, error %v", err)
+	}()
+	if _, err := s.CommitBlob(t.Context(), b, nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRetriesEnd(t *testing.T) {
+	tests := map[string]struct {
+		doubt bool
+		want  time.Duration
+	}{
+		"unreachable": {false, unreachableLimit},
+		"in doubt":    {true, doubtLimit},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := retries{postgres: &postgres{unreachable: unreachableLimit, doubt: doubtLimit}}
+				ctx, cancel := context.WithCancel(t.Context())
+				begin := time.Now()
+				var err error
+				for err == nil {
+					err = r.wait(ctx, faultLost, test.doubt)
+					if test.doubt {
+						cancel() // counts no more
+					}
+				}
+				cancel()
+				if took := time.Since(begin); !errors.Is(err, errPatience) || took < test.want || took > test.want+time.Second {
+					t.Errorf("ended after %v with %v, want %v", took, err, test.want)
+				}
+			})
+		})
+	}
+}

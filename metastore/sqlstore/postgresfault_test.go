@@ -1,0 +1,237 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// faultLoad makes calls that must each take effect once, whatever happens to
+// the connections.
+type faultLoad struct {
+	*testing.T
+	store *Store
+	calls atomic.Int64 // acknowledged
+	used  atomic.Int64 // acknowledged chunksets
+	wg    sync.WaitGroup
+}
+
+const faultSession = "session"
+
+func newFaultLoad(t *testing.T, s *Store) *faultLoad {
+	t.Helper()
+	_, err := s.CreateSession(t.Context(), metastore.Session{ID: faultSession, Total: 1 << 40, Left: 1 << 40, Expires: time.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &faultLoad{T: t, store: s}
+}
+
+// run makes calls from some goroutines until enough is closed.
+func (l *faultLoad) run(enough <-chan struct{}) {
+	for g := range 12 {
+		l.wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-enough:
+					return
+				default:
+				}
+				if err := l.call(g, fmt.Sprintf("%d-%d", g, i)); err != nil {
+					l.Errorf("call %d of goroutine %d: %v", i, g, err)
+					return
+				}
+				l.calls.Add(1)
+			}
+		})
+	}
+}
+
+func (l *faultLoad) call(g int, name string) error {
+	ctx := context.Background()
+	switch g % 4 {
+	case 0, 1:
+		if _, err := l.store.UseSession(ctx, faultSession, 1, nil); err != nil {
+			return err
+		}
+	case 2:
+		idem := &metastore.Idempotency{Scope: "use", Key: name}
+		if _, err := l.store.UseSession(ctx, faultSession, 1, idem); err != nil {
+			return err
+		}
+	default:
+		return l.createAndDelete(ctx, name)
+	}
+	l.used.Add(1)
+	return nil
+}
+
+// createAndDelete fails when a transaction that was committed is run again: it
+// would find the blob, or not find it.
+func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
+	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3}
+	_, err := l.store.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Key: name, Created: time.Now()}}, func(current *metastore.Blob) error {
+		if current != nil {
+			return errors.New("the blob is there before it was made")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := l.store.Blob(ctx, "a", name); err != nil {
+		return fmt.Errorf("acknowledged blob: %w", err)
+	}
+	content, had, err := l.store.DeleteBlob(ctx, "a", name, nil)
+	if err == nil && (!had || content != b.Content) {
+		err = fmt.Errorf("deleted %v, %v", content, had)
+	}
+	return err
+}
+
+// reach waits until some more calls are acknowledged.
+func (l *faultLoad) reach(more int64) {
+	for want := l.calls.Load() + more; l.calls.Load() < want && !l.Failed(); {
+		// Each use of the session is an event, and lets the others run.
+		if _, err := l.store.UseSession(l.Context(), faultSession, 1, nil); err != nil {
+			l.Error(err)
+		}
+		l.used.Add(1)
+	}
+}
+
+// check ends the load and looks whether every call took effect once.
+func (l *faultLoad) check() {
+	l.Helper()
+	l.wg.Wait()
+	s, err := l.store.Session(l.Context(), faultSession)
+	if err != nil {
+		l.Fatal(err)
+	}
+	if s.Used != l.used.Load() || s.Used+s.Left != s.Total {
+		l.Errorf("the session was used for %d and has %d left, %d were acknowledged", s.Used, s.Left, l.used.Load())
+	}
+	if found, err := l.store.Audit(l.Context()); err != nil || len(found) > 0 {
+		l.Errorf("audit: %q, %v", found, err)
+	}
+	if n := value(l, l.store, `SELECT COUNT(*) FROM blobs`); n != 0 && !l.Failed() {
+		l.Errorf("%d blobs are left", n)
+	}
+	garbage := value(l, l.store, `SELECT COUNT(*) FROM garbage g, extents e WHERE g.content = e.content`)
+	if n := value(l, l.store, `SELECT COUNT(*) FROM extents`); n != garbage {
+		l.Errorf("%d extents, %d of them garbage", n, garbage)
+	}
+	l.Logf("%d calls", l.calls.Load())
+}
+
+// TestPostgresStoppedUnderLoad crashes the server under load. The calls go on
+// when it is back, and each has had its effect once.
+func TestPostgresStoppedUnderLoad(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	s, _ := openNode(t, server.DSN())
+	load, enough := newFaultLoad(t, s), make(chan struct{})
+	load.run(enough)
+	for range 5 {
+		load.reach(300)
+		if err := errors.Join(server.Stop(), server.Start()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load.reach(300)
+	close(enough)
+	load.check()
+}
+
+// TestPostgresCutAtCommit cuts connections while COMMITs are on their way, in
+// all the ways of cut.
+func TestPostgresCutAtCommit(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	var cuts [cutKinds]int
+	commit := func() cut {
+		mu.Lock()
+		defer mu.Unlock()
+		kind := cutNot
+		if rnd.IntN(4) == 0 {
+			kind = cut(rnd.IntN(int(cutKinds)))
+		}
+		cuts[kind]++
+		return kind
+	}
+	s, _ := openNode(t, newProxy(t, testenv.Postgres(t), commit).dsn)
+	load, enough := newFaultLoad(t, s), make(chan struct{})
+	load.run(enough)
+	load.reach(1500)
+	close(enough)
+	load.check()
+	for kind, n := range cuts {
+		if n == 0 {
+			t.Errorf("no COMMIT was cut in way %d", kind)
+		}
+	}
+	t.Logf("COMMITs let through, cut before, after and around: %v", cuts)
+}
+
+// TestPostgresUnknownOutcome: the outcome of a COMMIT is unknown only while
+// nobody can be asked.
+func TestPostgresUnknownOutcome(t *testing.T) {
+	var p *proxy
+	p = newProxy(t, testenv.Postgres(t), func() cut {
+		p.refuse.Store(true)
+		return cutAfter
+	})
+	s, node := openNode(t, p.dsn)
+	node.doubt, node.unreachable = 100*time.Millisecond, 100*time.Millisecond
+	if err := s.SetFact(t.Context(), "name", "value"); !errors.Is(err, metastore.ErrUnknownOutcome) {
+		t.Errorf("a COMMIT without an answer, and nobody to ask: %v", err)
+	}
+	if err := s.SetFact(t.Context(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Errorf("a write without a server: %v", err)
+	}
+	if _, err := s.Fact(t.Context(), "name"); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Errorf("a read without a server: %v", err)
+	}
+	if err := s.Err(); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Errorf("the store says %v without a server", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.SetFact(ctx, "other", "value"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled write without a server: %v", err)
+	}
+	p.refuse.Store(false)
+	if got, err := s.Fact(t.Context(), "name"); err != nil || got != "value" {
+		t.Errorf("the fact is %q, %v", got, err)
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("the store says %v beside a server", err)
+	}
+}
+
+// TestPostgresLooksForItsServer: a store that nobody calls notices that its
+// server is back.
+func TestPostgresLooksForItsServer(t *testing.T) {
+	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
+	s, node := openNode(t, p.dsn)
+	node.unreachable = 0
+	p.refuse.Store(true)
+	p.cutAll()
+	for s.Err() == nil {
+		if _, err := s.Fact(t.Context(), "name"); err == nil {
+			t.Fatal("a read without a server succeeded")
+		}
+	}
+	p.refuse.Store(false)
+	node.look(t.Context())
+	if err := s.Err(); err != nil {
+		t.Errorf("the store says %v beside a server", err)
+	}
+}

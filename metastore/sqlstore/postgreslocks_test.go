@@ -1,0 +1,135 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// TestPostgresWriteSkew: of two transactions that each read what the other
+// changes, the engine undoes one, and it is run again.
+func TestPostgresWriteSkew(t *testing.T) {
+	s, _ := openNode(t, testenv.Postgres(t))
+	var runs atomic.Int64
+	both := make(chan struct{}) // closed when both have read
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			err := s.write(t.Context(), func(t *tx) error {
+				var facts int64
+				if _, err := t.row(`SELECT COUNT(*) FROM facts`, nil, (*integer)(&facts)); err != nil {
+					return err
+				}
+				if runs.Add(1) == 2 {
+					close(both)
+				}
+				<-both
+				if facts > 0 {
+					return nil
+				}
+				_, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $1)`, []byte{byte(i)})
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := value(t, s, `SELECT COUNT(*) FROM facts`); n != 1 || runs.Load() < 3 {
+		t.Errorf("%d facts after %d runs, want one after the third", n, runs.Load())
+	}
+}
+
+// TestPostgresDeadlock: two transactions that wait for each other are parted.
+func TestPostgresDeadlock(t *testing.T) {
+	s, _ := openNode(t, testenv.Postgres(t)+"&deadlock_timeout=10")
+	var runs atomic.Int64
+	both := make(chan struct{}) // closed when both hold a lock
+	var wg sync.WaitGroup
+	for _, locks := range [][]string{{"a", "b"}, {"b", "a"}} {
+		wg.Go(func() {
+			err := s.writeLocked(t.Context(), func(t *tx) error {
+				if err := t.lock(locks[0]); err != nil {
+					return err
+				}
+				if runs.Add(1) == 2 {
+					close(both)
+				}
+				<-both
+				return t.lock(locks[1])
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if runs.Load() < 3 {
+		t.Errorf("%d runs, want a third one", runs.Load())
+	}
+}
+
+// TestPostgresLostNodeHoldsNoLocks: a node that is cut off within a transaction
+// loses it, and with it its locks.
+func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	lost, _ := openNode(t, dsn+"&idle_in_transaction_session_timeout=50")
+	other, _ := openNode(t, dsn)
+	runs := 0
+	err := lost.writeLocked(t.Context(), func(t *tx) error {
+		if runs++; runs > 1 {
+			return t.lock("thing")
+		}
+		if err := t.lock("thing"); err != nil {
+			return err
+		}
+		// As long as the first transaction lives, this one waits.
+		if err := other.writeLocked(context.Background(), func(t *tx) error { return t.lock("thing") }); err != nil {
+			return err
+		}
+		return t.lock("another thing")
+	})
+	if err != nil || runs < 2 {
+		t.Errorf("%d runs, error %v, want another run without one", runs, err)
+	}
+}
+
+// TestPostgresReadsDoNotQueueBehindWrites: transactions that wait take only a
+// part of the connections.
+func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
+	s, _ := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4")
+	at, release := make(chan struct{}, 10), make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range cap(at) {
+		wg.Go(func() {
+			b := metastore.Blob{Account: "a", Name: fmt.Sprint(i), Content: metastore.NewContentID(time.Now())}
+			_, err := s.CommitBlob(context.Background(), b, nil, func(*metastore.Blob) error {
+				at <- struct{}{}
+				<-release
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		<-at
+	}
+	if _, err := s.Blob(t.Context(), "a", "name"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("read beside writes that wait: %v", err)
+	}
+	if page, err := s.ListBlobs(t.Context(), metastore.ListQuery{Account: "a", Limit: 10}); err != nil || len(page.Blobs) > 0 {
+		t.Errorf("list beside writes that wait: %+v, %v", page, err)
+	}
+	close(release)
+	wg.Wait()
+}

@@ -1,0 +1,230 @@
+package sqlstore
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// cut is what a proxy does to a connection over which a COMMIT is sent.
+type cut int
+
+const (
+	cutNot    cut = iota
+	cutBefore     // the COMMIT is lost with the connection
+	cutAfter      // its answer is: the client loses the connection after it
+	cutAround     // the client loses the connection, the COMMIT arrives later
+	cutKinds
+)
+
+// proxy stands between pgx and a PostgreSQL server.
+type proxy struct {
+	listener net.Listener
+	socket   string // of the server
+	dsn      string // of the server's database, through the proxy
+	// onCommit decides what happens to a COMMIT.
+	onCommit func() cut
+	refuse   atomic.Bool // no connection gets through
+
+	mu struct {
+		sync.Mutex
+		conns map[net.Conn]bool
+		late  map[string]chan struct{} // closed when a transaction of that id begins again
+	}
+	wg sync.WaitGroup
+}
+
+// newProxy makes a proxy for the database that dsn names.
+func newProxy(t *testing.T, dsn string, onCommit func() cut) *proxy {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener, onCommit: onCommit, socket: fmt.Sprintf("%s/.s.PGSQL.%d", config.Host, config.Port)}
+	p.dsn = fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&search_path=%s",
+		config.User, listener.Addr(), config.Database, config.RuntimeParams["search_path"])
+	p.mu.conns = map[net.Conn]bool{}
+	p.mu.late = map[string]chan struct{}{}
+	p.wg.Go(p.accept)
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		p.cutAll()
+		p.wg.Wait()
+	})
+	return p
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() { p.serve(client) })
+	}
+}
+
+// cutAll closes every connection.
+func (p *proxy) cutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.mu.conns {
+		_ = c.Close()
+	}
+}
+
+func (p *proxy) keep(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.conns[c] = true
+}
+
+func (p *proxy) drop(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.mu.conns, c)
+	_ = c.Close()
+}
+
+func (p *proxy) serve(client net.Conn) {
+	p.keep(client)
+	defer p.drop(client)
+	if p.refuse.Load() {
+		return
+	}
+	server, err := net.Dial("unix", p.socket)
+	if err != nil {
+		return
+	}
+	p.keep(server)
+	defer p.drop(server)
+	l := &link{proxy: p, client: client, server: server, answered: make(chan struct{})}
+	p.wg.Go(l.answers)
+	_ = l.requests() // however it ends, both ends are closed
+}
+
+// link is one connection through the proxy.
+type link struct {
+	*proxy
+	client, server net.Conn
+	id             string        // of the transaction at work
+	silent         atomic.Bool   // the client gets no answers any more
+	answered       chan struct{} // closed when the server has ended, or has answered in silence
+}
+
+// answers copies what the server says.
+func (l *link) answers() {
+	defer close(l.answered)
+	defer func() { _ = l.client.Close() }()
+	b := make([]byte, 64<<10)
+	for {
+		n, err := l.server.Read(b)
+		if err != nil || l.silent.Load() {
+			return
+		}
+		if _, err := l.client.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// requests copies what the client says, a message at a time: the first without
+// a type, and all with a length that counts itself.
+func (l *link) requests() error {
+	in := bufio.NewReader(l.client)
+	for typeLen := 0; ; typeLen = 1 {
+		head, err := in.Peek(typeLen + 4)
+		if err != nil {
+			return err
+		}
+		message := make([]byte, typeLen+int(binary.BigEndian.Uint32(head[typeLen:])))
+		if _, err := io.ReadFull(in, message); err != nil {
+			return err
+		}
+		if typeLen == 1 && message[0] == 'Q' {
+			err = l.statement(string(message[5:len(message)-1]), message)
+		} else {
+			_, err = l.server.Write(message)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+var errCut = errors.New("the proxy cut the connection")
+
+// statement forwards statements that came without parameters, unless they are a
+// COMMIT to be cut.
+func (l *link) statement(text string, message []byte) error {
+	forward := func() error {
+		_, err := l.server.Write(message)
+		return err
+	}
+	if _, id, ok := strings.Cut(text, "INSERT INTO transactions"); ok {
+		l.begins(id)
+	}
+	if text != "COMMIT" || l.id == "" {
+		return forward()
+	}
+	switch l.onCommit() {
+	case cutBefore:
+		return errCut
+	case cutAfter:
+		l.silent.Store(true)
+		if err := forward(); err != nil {
+			return err
+		}
+		<-l.answered
+		return errCut
+	case cutAround:
+		l.silent.Store(true)
+		again := l.cutClient()
+		<-again
+		if err := forward(); err != nil {
+			return err
+		}
+		<-l.answered
+		return errCut
+	default:
+		return forward()
+	}
+}
+
+// begins notes that a transaction begins, perhaps again.
+func (l *link) begins(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id = id
+	if again, ok := l.mu.late[id]; ok {
+		close(again)
+		delete(l.mu.late, id)
+	}
+}
+
+// cutClient closes the client's end. The channel is closed when the client
+// begins the same transaction on another connection.
+func (l *link) cutClient() <-chan struct{} {
+	again := make(chan struct{})
+	l.mu.Lock()
+	l.mu.late[l.id] = again
+	l.mu.Unlock()
+	_ = l.client.Close()
+	return again
+}
