@@ -1,0 +1,77 @@
+package s3_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
+	"sluice/bytestore/localfs"
+	"sluice/internal/testenv"
+)
+
+// onDisk makes harnesses of localfs stores, to compare with.
+func onDisk(tb testing.TB) bytetest.Harness {
+	s, err := localfs.Open(tb.TempDir(), localfs.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return bytetest.Harness{Open: func() (bytestore.Store, error) { return s, nil }}
+}
+
+// Benchmark compares the store with localfs. The server runs on the same
+// machine and syncs nothing, so puts tell what the way costs, not what
+// durability does.
+func Benchmark(b *testing.B) {
+	server := testenv.S3(b, testenv.S3Options{})
+	for name, newHarness := range map[string]func(testing.TB) bytetest.Harness{"s3": harnesses(server), "localfs": onDisk} {
+		b.Run(name, func(b *testing.B) {
+			bytetest.Bench(b, newHarness)
+			for _, goroutines := range []int{1, 4} {
+				benchExtents(b, newHarness, goroutines)
+			}
+		})
+	}
+}
+
+// benchExtents measures the largest objects that are kept in object stores.
+func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, goroutines int) {
+	const size = 16 * mib
+	data := content(1, size)
+	name := map[int]string{1: "16MiB/1goroutine", 4: "16MiB/4goroutines"}[goroutines]
+	b.Run("put/"+name, func(b *testing.B) {
+		s, err := newHarness(b).Open()
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytetest.Parallel(b, goroutines, size, func() error {
+			key := newKey()
+			return errors.Join(s.Put(b.Context(), key, bytes.NewReader(data), size), s.Delete(b.Context(), key))
+		})
+	})
+	b.Run("read/"+name, func(b *testing.B) {
+		s, err := newHarness(b).Open()
+		if err != nil {
+			b.Fatal(err)
+		}
+		key := newKey()
+		if err := s.Put(b.Context(), key, bytes.NewReader(data), size); err != nil {
+			b.Fatal(err)
+		}
+		bytetest.Parallel(b, goroutines, size, func() error {
+			r, err := s.Open(b.Context(), key, 0, size)
+			if err != nil {
+				return err
+			}
+			_, err = io.CopyN(io.Discard, r, size)
+			return errors.Join(err, r.Close())
+		})
+	})
+}

@@ -1,0 +1,215 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+)
+
+// PathStyle tells where the bucket stands in a request.
+type PathStyle string
+
+// The path styles.
+const (
+	// PathStyleAuto is the host name for AWS and the few others that are known
+	// to want it, and the path everywhere else.
+	PathStyleAuto PathStyle = "auto"
+	PathStyleOn   PathStyle = "on"  // https://endpoint/bucket/key
+	PathStyleOff  PathStyle = "off" // https://bucket.endpoint/key
+)
+
+// CredentialSource tells where the keys come from.
+type CredentialSource string
+
+// The sources of credentials.
+const (
+	// CredentialsAuto takes the first of: the AWS variables, the AWS files,
+	// and, only where the environment names such a role
+	// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_*), that role.
+	// It never asks the metadata address of a machine.
+	CredentialsAuto CredentialSource = "auto"
+	CredentialsEnv  CredentialSource = "env"  // AWS_ACCESS_KEY_ID and its companions
+	CredentialsFile CredentialSource = "file" // ~/.aws/credentials and ~/.aws/config
+	CredentialsIAM  CredentialSource = "iam"  // the role of the machine or container
+)
+
+// Config names a place in an object store. It holds no secrets, so it may be
+// logged. ParseDSN makes it.
+type Config struct {
+	Bucket string
+	// Prefix begins the names of all objects; empty, or ending in a slash.
+	Prefix string
+	// Endpoint is http:// or https:// with a host and perhaps a port. Empty
+	// means AWS.
+	Endpoint string
+	// Region is what requests are signed for. Empty means AWS_REGION,
+	// AWS_DEFAULT_REGION, or else what AWS says, and us-east-1 elsewhere.
+	Region      string
+	PathStyle   PathStyle
+	Credentials CredentialSource
+	// Profile is a section of the AWS files. Empty means AWS_PROFILE or
+	// "default".
+	Profile string
+	// CAFile holds further certificate authorities to trust, in PEM.
+	CAFile string
+}
+
+// ParseDSN reads the address of an object store:
+//
+//	s3://BUCKET[/PREFIX][?PARAMETER=VALUE&...]
+//
+//	endpoint     https://HOST[:PORT] or http://HOST[:PORT]; AWS when not given
+//	region       the region to sign for
+//	path-style   auto, on or off
+//	credentials  auto, env, file or iam
+//	profile      a section of the AWS files; only these are read then
+//	ca           a file of certificate authorities, for https
+//
+// Keys do not belong in it and are refused. Its errors never repeat what may
+// hold one: of the address they repeat the names of these parameters alone.
+func ParseDSN(dsn string) (Config, error) {
+	c, err := parseDSN(dsn)
+	if err != nil {
+		return Config{}, fmt.Errorf("s3: %w", err)
+	}
+	return c, nil
+}
+
+func parseDSN(dsn string) (Config, error) {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Scheme != "s3" || u.Opaque != "" {
+		return Config{}, errors.New("want an address such as s3://BUCKET/PREFIX?endpoint=https://HOST:PORT")
+	}
+	if u.User != nil {
+		return Config{}, errors.New("the address must not hold keys: give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or an AWS credentials file")
+	}
+	if u.Fragment != "" || strings.HasSuffix(dsn, "#") {
+		return Config{}, errors.New("the address must not hold a fragment (#)")
+	}
+	c := Config{Bucket: u.Host, PathStyle: PathStyleAuto, Credentials: CredentialsAuto}
+	if err := s3utils.CheckValidBucketNameStrict(c.Bucket); err != nil {
+		return Config{}, fmt.Errorf("the bucket: %w", err)
+	}
+	if c.Prefix, err = parsePrefix(u.Path); err != nil {
+		return Config{}, err
+	}
+	parameters, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return Config{}, errors.New("the parameters after ? cannot be read: want NAME=VALUE&NAME=VALUE, with % escapes")
+	}
+	for name, values := range parameters {
+		if !slices.Contains(parameterNames, name) {
+			return Config{}, fmt.Errorf("a parameter is not known; there are %s", strings.Join(parameterNames, ", "))
+		}
+		if len(values) != 1 || values[0] == "" {
+			return Config{}, fmt.Errorf("parameter %q: want it once, with a value", name)
+		}
+		if err := c.set(name, values[0]); err != nil {
+			return Config{}, fmt.Errorf("parameter %q: %w", name, err)
+		}
+	}
+	return c, c.consistent()
+}
+
+var parameterNames = []string{"endpoint", "region", "path-style", "credentials", "profile", "ca"}
+
+// set takes one parameter.
+func (c *Config) set(name, value string) (err error) {
+	switch name {
+	case "endpoint":
+		c.Endpoint, err = parseEndpoint(value)
+	case "region":
+		c.Region, err = matching(regionForm, value, "want letters, digits and -")
+	case "profile":
+		c.Profile, err = matching(profileForm, value, "want letters, digits and ._-")
+	case "path-style":
+		c.PathStyle, err = oneOf(value, PathStyleAuto, PathStyleOn, PathStyleOff)
+	case "credentials":
+		c.Credentials, err = oneOf(value, CredentialsAuto, CredentialsEnv, CredentialsFile, CredentialsIAM)
+	case "ca":
+		c.CAFile = value
+	}
+	return err
+}
+
+// consistent looks at the parameters together.
+func (c *Config) consistent() error {
+	if c.CAFile != "" && strings.HasPrefix(c.Endpoint, "http://") {
+		return errors.New(`parameter "ca": an http endpoint shows no certificate`)
+	}
+	if c.Profile != "" && (c.Credentials == CredentialsEnv || c.Credentials == CredentialsIAM) {
+		return errors.New(`parameter "profile": only credentials=file reads profiles`)
+	}
+	return nil
+}
+
+// String is a DSN that ParseDSN reads as the same configuration.
+func (c Config) String() string {
+	parameters := url.Values{}
+	for name, value := range map[string]string{
+		"endpoint": c.Endpoint, "region": c.Region, "profile": c.Profile, "ca": c.CAFile,
+		"path-style": string(c.PathStyle), "credentials": string(c.Credentials),
+	} {
+		if value != "" && value != "auto" || name == "region" && value == "auto" {
+			parameters.Set(name, value)
+		}
+	}
+	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: "/" + c.Prefix, RawQuery: parameters.Encode()}
+	return u.String()
+}
+
+var (
+	regionForm  = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+	profileForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	// prefixForm has only characters that no S3 server and no proxy mistakes.
+	prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
+)
+
+// maxPrefix leaves room for a key within the 1,024 bytes of an object's name.
+const maxPrefix = 512
+
+func matching(form *regexp.Regexp, value, want string) (string, error) {
+	if !form.MatchString(value) {
+		return "", errors.New(want)
+	}
+	return value, nil
+}
+
+func oneOf[T ~string](value string, choices ...T) (T, error) {
+	if !slices.Contains(choices, T(value)) {
+		return "", fmt.Errorf("want one of %v", choices)
+	}
+	return T(value), nil
+}
+
+// parsePrefix makes the prefix of the path of a DSN.
+func parsePrefix(path string) (string, error) {
+	if path == "" || path == "/" {
+		return "", nil
+	}
+	prefix := strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/")
+	if len(prefix) > maxPrefix || !prefixForm.MatchString(prefix) {
+		return "", fmt.Errorf("the prefix: want segments of letters, digits and ._- between single slashes, at most %d characters", maxPrefix)
+	}
+	for segment := range strings.SplitSeq(prefix, "/") {
+		if segment == "." || segment == ".." {
+			return "", errors.New("the prefix: the segments . and .. are not allowed")
+		}
+	}
+	return prefix + "/", nil
+}
+
+// parseEndpoint checks that the value is scheme, host and port, and no more.
+func parseEndpoint(value string) (string, error) {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("want http or https, a host and perhaps a port, such as https://s3.example.org:9000, and no keys")
+	}
+	return u.Scheme + "://" + u.Host, nil
+}

@@ -1,0 +1,204 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/s3"
+)
+
+// passingFaults are those that a repetition gets over.
+var passingFaults = map[string]fault{
+	"500":                answers(500, "InternalError"),
+	"502":                answers(502, "BadGateway"),
+	"503 SlowDown":       answers(503, "SlowDown"),
+	"429":                answers(429, "TooManyRequests"),
+	"connection refused": refused,
+	"reply lost":         loseReply,
+}
+
+func TestPassingFailuresAreGotOver(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	for name, f := range passingFaults {
+		t.Run(name, func(t *testing.T) {
+			data := content(1, 100_000)
+			key := newKey()
+			w.handle(times(2, http.MethodPut, f))
+			wantErr(t, put(t, s, key, data), nil)
+			wantObject(t, aside, key, data)
+
+			w.handle(times(2, http.MethodGet, f))
+			wantObject(t, s, key, data)
+			w.handle(times(2, http.MethodHead, f))
+			_, err := read(t.Context(), s, key, 0, 0)
+			wantErr(t, err, nil)
+
+			w.handle(times(2, http.MethodGet, f))
+			if keys := list(t, s); !slices.Equal(keys, []bytestore.Key{key}) {
+				t.Errorf("listed %v", keys)
+			}
+			w.handle(times(2, http.MethodDelete, f))
+			wantErr(t, s.Delete(t.Context(), key), nil)
+			wantAbsent(t, aside, key)
+		})
+	}
+}
+
+// TestLastingFailuresAreClean: a Put whose requests all fail says so, and
+// nothing is visible, now or once the server is well.
+func TestLastingFailuresAreClean(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	for _, tc := range []struct {
+		name  string
+		fault fault
+		want  error
+	}{
+		{"500", answers(500, "InternalError"), bytestore.ErrOverloaded},
+		{"503", answers(503, "SlowDown"), bytestore.ErrOverloaded},
+		{"507", answers(507, "InsufficientStorage"), bytestore.ErrNoSpace},
+		{"quota", answers(403, "QuotaExceeded"), bytestore.ErrNoSpace},
+		{"refused", refused, bytestore.ErrOverloaded},
+		{"damaged", damage, nil},
+		{"denied", answers(403, "AccessDenied"), nil},
+		{"conflict", answers(409, "ConditionalRequestConflict"), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			key := newKey()
+			w.handle(times(always, http.MethodPut, tc.fault))
+			err := put(t, s, key, content(1, 1000))
+			if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			if n := len(w.requests()); n > 30 {
+				t.Errorf("%d requests", n)
+			}
+			wantAbsent(t, aside, key)
+			w.handle(nil)
+			wantErr(t, put(t, s, key, content(1, 1000)), nil)
+			wantObject(t, aside, key, content(1, 1000))
+		})
+	}
+}
+
+func TestDamageOnTheWayIsSentAgain(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	for _, size := range []int{1, 100_000, 3 << 20} {
+		w.handle(times(2, http.MethodPut, damage))
+		wantObject(t, aside, mustPut(t, s, content(1, size)), content(1, size))
+		if n := len(w.requests()); n != 3 {
+			t.Errorf("%d bytes: %d requests, want 3", size, n)
+		}
+	}
+}
+
+// TestConflictIsTriedAgain: AWS answers 409 to one of two requests at once.
+func TestConflictIsTriedAgain(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	conflict := answers(409, "ConditionalRequestConflict")
+
+	w.handle(times(2, http.MethodPut, conflict))
+	wantObject(t, aside, mustPut(t, s, content(1, 1000)), content(1, 1000))
+
+	taken := mustPut(t, aside, content(2, 1000))
+	w.handle(times(always, http.MethodPut, conflict))
+	wantErr(t, put(t, s, taken, content(1, 1000)), bytestore.ErrExists)
+	wantObject(t, aside, taken, content(2, 1000))
+}
+
+// TestLostRepliesOfAPut: the object is stored and no PUT is ever answered. The
+// Put asks, and knows its own object from another's.
+func TestLostRepliesOfAPut(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	w.handle(times(always, http.MethodPut, loseReply))
+	wantObject(t, aside, mustPut(t, s, content(1, 1000)), content(1, 1000))
+
+	taken := mustPut(t, aside, content(2, 1000))
+	wantErr(t, put(t, s, taken, content(2, 1000)), bytestore.ErrExists)
+	wantObject(t, aside, taken, content(2, 1000))
+}
+
+// TestUnknownOutcome: when nobody answers any more the Put fails, and what the
+// server may have is the whole object.
+func TestUnknownOutcome(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	key, data := newKey(), content(1, 1000)
+	w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if r.Method == http.MethodPut {
+			return loseReply(r, next)
+		}
+		return refused(r, next)
+	})
+	err := put(t, s, key, data)
+	wantErr(t, err, bytestore.ErrOverloaded)
+	if !strings.Contains(err.Error(), "not known") {
+		t.Errorf("the error does not say that the outcome is not known: %v", err)
+	}
+	wantObject(t, aside, key, data)
+}
+
+// TestCancelledPutTakesItsObjectBack: the context ends when the server has
+// stored the object and nobody knows it yet.
+func TestCancelledPutTakesItsObjectBack(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	stored := false
+	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		resp, err := loseReply(r, next)
+		stored = len(list(t, aside)) == 1
+		cancel()
+		return resp, err
+	}))
+	key, data := newKey(), content(1, 1000)
+	wantErr(t, s.Put(ctx, key, bytes.NewReader(data), 1000), context.Canceled)
+	if !stored {
+		t.Error("the object was not stored when the context ended")
+	}
+	wantAbsent(t, aside, key)
+	wantErr(t, s.Err(), nil)
+}
+
+// TestLateReaderOfABody: a transport may return and read on. It gets nothing of
+// a body whose request is over.
+func TestLateReaderOfABody(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	for _, f := range []fault{refused, answers(503, "SlowDown")} {
+		var late io.Reader
+		w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			late = r.Body
+			return f(r, next)
+		}))
+		wantObject(t, aside, mustPut(t, s, content(1, 1000)), content(1, 1000))
+		if n, err := late.Read(make([]byte, 1000)); n > 0 || err == nil || err == io.EOF {
+			t.Errorf("read %d bytes late, %v", n, err)
+		}
+	}
+}
+
+func list(t *testing.T, s *s3.Store) (keys []bytestore.Key) {
+	t.Helper()
+	err := s.List(t.Context(), "", func(o bytestore.Object) error {
+		keys = append(keys, o.Key)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// wantAbsent fails the test unless nothing is visible under key.
+func wantAbsent(t *testing.T, s *s3.Store, key bytestore.Key) {
+	t.Helper()
+	_, err := read(t.Context(), s, key, 0, 0)
+	wantErr(t, err, bytestore.ErrNotFound)
+	if slices.Contains(list(t, s), key) {
+		t.Errorf("%s is listed", key)
+	}
+}

@@ -1,0 +1,116 @@
+package s3_test
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/bytestore/s3"
+)
+
+// TestErr: a Put that fails by the server's doing counts until another succeeds,
+// and for 30 s. Nothing else counts.
+func TestErr(t *testing.T) {
+	var now atomic.Int64
+	s, _, w := onWire(t, s3.Options{StagingLimit: mib, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	fail := func() {
+		t.Helper()
+		w.handle(times(always, http.MethodPut, answers(403, "AccessDenied")))
+		if err := put(t, s, newKey(), nil); err == nil {
+			t.Fatal("the put succeeded")
+		}
+		w.handle(nil)
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "AccessDenied") {
+			t.Fatalf("Err after a failure: %v", err)
+		}
+	}
+	wantErr(t, s.Err(), nil)
+	fail()
+	if err := s.Ready(t.Context()); err == nil {
+		t.Error("ready after a failure")
+	}
+	now.Add(29)
+	if s.Err() == nil {
+		t.Error("the failure is forgotten after 29 s")
+	}
+	now.Add(1)
+	wantErr(t, s.Err(), nil)
+	wantErr(t, s.Ready(t.Context()), nil)
+
+	fail()
+	key := mustPut(t, s, nil)
+	wantErr(t, s.Err(), nil)
+
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantErr(t, s.Put(over, newKey(), strings.NewReader(""), 0), context.Canceled)
+	wantErr(t, put(t, s, key, nil), bytestore.ErrExists)
+	wantErr(t, put(t, s, newKey(), make([]byte, 2*mib)), bytestore.ErrOverloaded)
+	wantErr(t, s.Put(t.Context(), newKey(), strings.NewReader("a"), 2), bytestore.ErrSize)
+	wantErr(t, s.Err(), nil)
+}
+
+func TestReadyAsksTheBucket(t *testing.T) {
+	s, _, w := onWire(t, s3.Options{})
+	wantErr(t, s.Ready(t.Context()), nil)
+	if got := w.requests(); len(got) != 1 || got[0] != "HEAD" {
+		t.Errorf("requests: %v", got)
+	}
+	w.handle(answers(404, "NoSuchBucket"))
+	if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "no bucket") {
+		t.Errorf("without the bucket: %v", err)
+	}
+	w.handle(answers(503, "SlowDown"))
+	wantErr(t, s.Ready(t.Context()), bytestore.ErrOverloaded)
+	w.handle(func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	bounded, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	wantErr(t, s.Ready(bounded), context.DeadlineExceeded)
+}
+
+func TestClose(t *testing.T) {
+	s, _, w := onWire(t, s3.Options{})
+	key := mustPut(t, s, content(1, 1000))
+	r, err := s.Open(t.Context(), key, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Close waits for a Put under way.
+	entered, release, closed := make(chan bool), make(chan bool), make(chan error, 1)
+	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		entered <- true
+		<-release
+		if len(closed) > 0 {
+			t.Error("Close did not wait")
+		}
+		return next.RoundTrip(r)
+	}))
+	putErr := make(chan error)
+	go func() { putErr <- s.Put(context.Background(), newKey(), strings.NewReader("x"), 1) }()
+	<-entered
+	go func() { closed <- s.Close() }()
+	close(release)
+	wantErr(t, <-putErr, nil)
+	wantErr(t, <-closed, nil)
+
+	wantErr(t, s.Close(), nil)
+	wantErr(t, put(t, s, newKey(), nil), fs.ErrClosed)
+	wantErr(t, s.Delete(t.Context(), key), fs.ErrClosed)
+	wantErr(t, s.List(t.Context(), "", nil), fs.ErrClosed)
+	wantErr(t, s.Ready(t.Context()), fs.ErrClosed)
+	if _, err := s.Open(t.Context(), key, 0, 1); err == nil {
+		t.Error("Open after Close")
+	}
+	if n, err := r.Read(make([]byte, 10)); n == 0 || err != nil {
+		t.Errorf("a reader that was open reads %d, %v", n, err)
+	}
+	wantErr(t, r.Close(), nil)
+}

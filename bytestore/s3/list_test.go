@@ -1,0 +1,96 @@
+package s3_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/s3"
+	"sluice/internal/testenv"
+)
+
+// TestListPages lists several pages of 1,000: all of them in order, from any
+// place, and no page more than the caller wants.
+func TestListPages(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	const objects, putters = 2100, 20
+	keys := make([]bytestore.Key, objects)
+	errs := make([]error, putters)
+	var wg sync.WaitGroup
+	for p := range putters {
+		wg.Go(func() {
+			for i := p; i < objects; i += putters {
+				keys[i] = newKey()
+				errs[p] = errors.Join(errs[p], s.Put(t.Context(), keys[i], strings.NewReader(""), 0))
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+
+	from := func(after bytestore.Key, n int) (got []bytestore.Key, requests int) {
+		t.Helper()
+		w.handle(nil)
+		stop := errors.New("stop")
+		err := s.List(t.Context(), after, func(o bytestore.Object) error {
+			if got = append(got, o.Key); len(got) == n {
+				return stop
+			}
+			return nil
+		})
+		if err != nil && err != stop {
+			t.Fatal(err)
+		}
+		return got, len(w.requests())
+	}
+	// The first page also has the object that Open tries to write.
+	for _, tc := range []struct{ skip, n, requests int }{
+		{0, objects, 3}, {0, 1, 1}, {0, 999, 1}, {0, 1000, 2}, {999, objects - 999, 2}, {1000, objects - 1000, 2}, {2099, objects, 1},
+	} {
+		after := bytestore.Key("")
+		if tc.skip > 0 {
+			after = keys[tc.skip-1]
+		}
+		got, requests := from(after, tc.n)
+		if want := keys[tc.skip:min(objects, tc.skip+tc.n)]; !slices.Equal(got, want) || requests != tc.requests {
+			t.Errorf("%d after %d: %d keys by %d requests, want %d by %d", tc.n, tc.skip, len(got), requests, len(want), tc.requests)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := 0
+	err := aside.List(ctx, "", func(bytestore.Object) error {
+		if seen++; seen == 1000 {
+			cancel()
+		}
+		return nil
+	})
+	wantErr(t, err, context.Canceled)
+	if seen != 1000 {
+		t.Errorf("%d objects listed after the context ended at 1000", seen)
+	}
+}
+
+// TestOthersNamesAreNotListed: of a bucket that others use too, only what lies
+// right under the prefix and is a key is an object.
+func TestOthersNamesAreNotListed(t *testing.T) {
+	server := testenv.S3(t, testenv.S3Options{})
+	var keys []bytestore.Key
+	var stores []*s3.Store
+	for _, prefix := range []string{"", "/one", "/one/two", "/one-two", "/on"} {
+		s := mustOpen(t, parse(t, "s3://%s%s?endpoint=http://%s", server.Bucket, prefix, server.Addr), s3.Options{})
+		stores, keys = append(stores, s), append(keys, mustPut(t, s, nil))
+	}
+	for i, s := range stores {
+		if got := list(t, s); !slices.Equal(got, keys[i:i+1]) {
+			t.Errorf("store %d lists %v, want %v", i, got, keys[i])
+		}
+	}
+}

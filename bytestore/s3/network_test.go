@@ -1,0 +1,176 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"sluice/bytestore"
+	"sluice/bytestore/s3"
+	"sluice/internal/testenv"
+)
+
+// badNetwork is a store that reaches its server by a proxy with toxics and has
+// little patience, and another one that reaches it straight and is patient.
+func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Config, proxy *toxiproxy.Proxy) {
+	t.Helper()
+	server := testenv.S3(t, testenv.S3Options{})
+	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	proxy = toxiproxy.NewProxy(proxies, "s3", "127.0.0.1:0", server.Addr)
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	c = freshPrefix(t, server)
+	aside = mustOpen(t, c, s3.Options{})
+	c.Endpoint = "http://" + proxy.Listen
+	return mustOpen(t, c, s3.Options{Stall: stall}), aside, c, proxy
+}
+
+// toxic adds a toxic, as toxiproxy describes them in JSON, until the returned
+// function is called.
+func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity float64, attributes string) (remove func()) {
+	t.Helper()
+	_, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
+		`{"name": "t", "type": %q, "stream": %q, "toxicity": %g, "attributes": {%s}}`, kind, stream, toxicity, attributes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := proxy.Toxics.RemoveToxic(context.Background(), "t"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// How long the stores wait where a fault ends connections, and where it lets
+// them stand still. The second is so short that a busy machine may stand as
+// still: then the store need not succeed when the network is well.
+const (
+	patience = 20 * time.Second
+	haste    = 200 * time.Millisecond
+)
+
+// networkFaults are what happens to connections.
+var networkFaults = []struct {
+	name, stream, kind, attributes string
+	stall                          time.Duration
+}{
+	{"no reply, cut", "downstream", "limit_data", `"bytes": 0`, patience},
+	{"reply cut in its header", "downstream", "limit_data", `"bytes": 20`, patience},
+	{"reply cut in its body", "downstream", "limit_data", `"bytes": 100000`, patience},
+	{"request cut in its header", "upstream", "limit_data", `"bytes": 50`, patience},
+	{"request cut in its body", "upstream", "limit_data", `"bytes": 100000`, patience},
+	{"reset", "downstream", "reset_peer", `"timeout": 0`, patience},
+	{"reply stands still", "downstream", "timeout", `"timeout": 0`, haste},
+	{"request stands still", "upstream", "timeout", `"timeout": 0`, haste},
+}
+
+// TestBadNetwork meets each fault on every connection: calls end, without harm.
+// Then the network is well, and they succeed.
+func TestBadNetwork(t *testing.T) {
+	for _, f := range networkFaults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel() // standing still takes its time
+			s, aside, c, proxy := badNetwork(t, f.stall)
+			there, data := newKey(), content(1, 2*mib)
+			wantErr(t, put(t, aside, there, data), nil)
+
+			remove := toxic(t, proxy, f.stream, f.kind, 1, f.attributes)
+			key := newKey()
+			endsWell(t, s, aside, key, data)
+			if got, err := read(t.Context(), s, there, 0, int64(len(data))); err == nil && !bytes.Equal(got, data) {
+				t.Error("wrong bytes")
+			}
+			if err := s.Delete(t.Context(), key); err != nil {
+				wantErr(t, err, bytestore.ErrOverloaded)
+			}
+			remove()
+			if f.stall < patience {
+				s = mustOpen(t, c, s3.Options{})
+			}
+			wantErr(t, put(t, s, newKey(), data), nil)
+			wantObject(t, s, there, data)
+			wantErr(t, s.Delete(t.Context(), there), nil)
+			wantErr(t, s.Ready(t.Context()), nil)
+		})
+	}
+}
+
+// endsWell puts data: a success is a whole object, a failure is one of those
+// that may pass, and an object that is whole or absent.
+func endsWell(t *testing.T, s, aside *s3.Store, key bytestore.Key, data []byte) {
+	t.Helper()
+	err := put(t, s, key, data)
+	if err != nil && !errors.Is(err, bytestore.ErrOverloaded) {
+		t.Errorf("put: %v", err)
+	}
+	got, readErr := read(t.Context(), aside, key, 0, int64(len(data)))
+	switch {
+	case errors.Is(readErr, bytestore.ErrNotFound):
+		if err == nil {
+			t.Errorf("%s was acknowledged and is not there", key)
+		}
+	case readErr != nil:
+		t.Error(readErr)
+	case !bytes.Equal(got, data):
+		t.Errorf("%s is there with wrong bytes", key)
+	}
+}
+
+// TestWorseNetwork lets half of the connections meet a fault while several put
+// and read.
+func TestWorseNetwork(t *testing.T) {
+	for _, f := range networkFaults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			s, aside, _, proxy := badNetwork(t, f.stall)
+			defer toxic(t, proxy, f.stream, f.kind, 0.5, f.attributes)()
+			var callers sync.WaitGroup
+			for i := range 4 {
+				callers.Go(func() {
+					for j := range 4 {
+						endsWell(t, s, aside, newKey(), content(byte(i*4+j), 300_000))
+					}
+				})
+			}
+			callers.Wait()
+		})
+	}
+}
+
+func TestLatency(t *testing.T) {
+	s, aside, _, proxy := badNetwork(t, patience)
+	data := content(1, 10*mib)
+	defer toxic(t, proxy, "downstream", "latency", 1, `"latency": 50, "jitter": 40`)()
+	key := mustPut(t, s, data)
+	wantObject(t, aside, key, data)
+	wantObject(t, s, key, data)
+}
+
+// TestServerEndsAndReturns stops the server, and starts it on the same data.
+func TestServerEndsAndReturns(t *testing.T) {
+	server := testenv.S3(t, testenv.S3Options{})
+	s := mustOpen(t, freshPrefix(t, server), s3.Options{})
+	key := mustPut(t, s, content(1, 1000))
+	server.Stop()
+	lost := newKey()
+	wantErr(t, put(t, s, lost, content(2, 1000)), bytestore.ErrOverloaded)
+	wantErr(t, s.Ready(t.Context()), bytestore.ErrOverloaded)
+	wantErr(t, s.Delete(t.Context(), key), bytestore.ErrOverloaded)
+	_, err := read(t.Context(), s, key, 0, 1000)
+	wantErr(t, err, bytestore.ErrOverloaded)
+	server.Start()
+	wantObject(t, s, key, content(1, 1000))
+	wantAbsent(t, s, lost)
+	mustPut(t, s, content(2, 1000))
+	wantErr(t, s.Ready(t.Context()), nil)
+}

@@ -1,0 +1,73 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/minio/minio-go/v7"
+
+	"sluice/bytestore"
+)
+
+// Open implements bytestore.Store. The reader ends after n bytes, and fails
+// once ctx has ended. A range of at most 4 MiB is one request; of a longer one
+// the next pieces are fetched ahead, in parallel, while there is memory for it.
+// A reply that breaks off is resumed where it ended.
+func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	if !key.Valid() {
+		return nil, fmt.Errorf("s3: open %q: %w", key, bytestore.ErrInvalidKey)
+	}
+	r, err := s.openAt(ctx, s.name(key), off, n)
+	if err != nil {
+		return nil, fmt.Errorf("s3: open %s: %w", key, err)
+	}
+	return r, nil
+}
+
+func (s *Store) openAt(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	if off < 0 || n < 0 {
+		return nil, errors.New("negative range")
+	}
+	if n == 0 || n > math.MaxInt64-off {
+		return s.openNothing(ctx, name, off, n)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &reader{s: s, ctx: ctx, cancel: cancel, pos: off, next: min(off+n, off+pieceSize), end: off + n}
+	r.live = &stream{s: s, ctx: ctx, name: name, pos: off, end: r.next}
+	size, err := r.live.start()
+	if err == nil && r.end > size {
+		err = truncated(off, n, size)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	r.fetchAhead()
+	return r, nil
+}
+
+// openNothing opens a range that no request can name: one of no bytes, or one
+// that ends beyond all objects.
+func (s *Store) openNothing(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	found, err := s.core.StatObject(ctx, s.bucket, name, minio.StatObjectOptions{})
+	if err != nil {
+		return nil, native(err)
+	}
+	if off > found.Size || n > found.Size-off {
+		return nil, truncated(off, n, found.Size)
+	}
+	return io.NopCloser(eof{}), nil
+}
+
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+func truncated(off, n, size int64) error {
+	return fmt.Errorf("%w: %d bytes at %d of %d", bytestore.ErrTruncated, n, off, size)
+}

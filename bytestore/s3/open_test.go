@@ -1,0 +1,249 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/s3"
+)
+
+const mib = 1 << 20
+
+// TestRequestsOfARead: what is small costs one request, what is large one for
+// each 4 MiB, and never a byte that was not asked for.
+func TestRequestsOfARead(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	data := content(1, 16*mib)
+	key := mustPut(t, aside, data)
+	for _, tc := range []struct {
+		off, n int64
+		want   []string
+	}{
+		{0, 0, []string{"HEAD"}},
+		{16 * mib, 0, []string{"HEAD"}},
+		{0, 1, []string{"GET bytes=0-0"}},
+		{5, 100, []string{"GET bytes=5-104"}},
+		{7, 4 * mib, []string{"GET bytes=7-4194310"}},
+		{0, 16 * mib, []string{"GET bytes=0-4194303", "GET bytes=4194304-8388607", "GET bytes=8388608-12582911", "GET bytes=12582912-16777215"}},
+		{16*mib - 1, 1, []string{"GET bytes=16777215-16777215"}},
+	} {
+		w.handle(nil)
+		got, err := read(t.Context(), s, key, tc.off, tc.n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, data[tc.off:tc.off+tc.n]) {
+			t.Errorf("%d bytes at %d: wrong bytes", tc.n, tc.off)
+		}
+		requests := w.requests()
+		slices.SortFunc(requests, func(a, b string) int { return len(a) - len(b) })
+		if !slices.Equal(requests, tc.want) {
+			t.Errorf("%d bytes at %d: %v, want %v", tc.n, tc.off, requests, tc.want)
+		}
+	}
+}
+
+func TestRequestsOfAPut(t *testing.T) {
+	s, _, w := onWire(t, s3.Options{})
+	for _, size := range []int{0, 1, 16 * mib} {
+		w.handle(nil)
+		mustPut(t, s, content(1, size))
+		if got := w.requests(); !slices.Equal(got, []string{"PUT"}) {
+			t.Errorf("%d bytes: %v", size, got)
+		}
+	}
+}
+
+// TestBrokenRepliesAreResumed cuts replies at many places: what arrives is
+// right, and what has arrived is not asked for again.
+func TestBrokenRepliesAreResumed(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	data := content(1, 10*mib)
+	key := mustPut(t, aside, data)
+	for _, cut := range []int64{0, 1, 1000, 1 * mib, 4*mib - 1} {
+		t.Run(fmt.Sprint(cut), func(t *testing.T) {
+			w.handle(times(3, http.MethodGet, cutReply(cut)))
+			wantObject(t, s, key, data)
+		})
+	}
+	w.handle(times(1, http.MethodGet, cutReply(100)))
+	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.requests(); !slices.Equal(got, []string{"GET bytes=10-1009", "GET bytes=110-1009"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestRepliesThatAlwaysBreakOff: the reader fails after a bounded number of
+// requests, and what it gave before is right.
+func TestRepliesThatAlwaysBreakOff(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	data := content(1, 6*mib)
+	key := mustPut(t, aside, data)
+	for _, cut := range []int64{0, 10_000} {
+		w.handle(times(always, http.MethodGet, cutReply(cut)))
+		r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		wantErr(t, err, bytestore.ErrOverloaded)
+		wantErr(t, err, io.ErrUnexpectedEOF)
+		if !bytes.Equal(got, data[:len(got)]) {
+			t.Errorf("the %d bytes before the failure are wrong", len(got))
+		}
+		wantErr(t, r.Close(), nil)
+		if n := len(w.requests()); n > 20 {
+			t.Errorf("%d requests", n)
+		}
+	}
+}
+
+// TestReplacedWhileReading: what a resumed read gets is of the same object, or
+// nothing.
+func TestReplacedWhileReading(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	key := mustPut(t, aside, content(1, 10*mib))
+	w.handle(times(1, http.MethodGet, cutReply(1000)))
+	r, err := s.Open(t.Context(), key, 0, mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, aside.Delete(t.Context(), key), nil)
+	wantErr(t, put(t, aside, key, content(2, 10*mib)), nil)
+	got, err := io.ReadAll(r)
+	wantErr(t, err, bytestore.ErrNotFound)
+	if !bytes.Equal(got, content(1, 1000)) {
+		t.Errorf("%d bytes before the failure", len(got))
+	}
+	wantErr(t, r.Close(), nil)
+}
+
+// TestTruncatedObject: an object shorter than the range is told from a reply
+// that broke off, also when it shrank behind our back.
+func TestTruncatedObject(t *testing.T) {
+	s, _, _ := onWire(t, s3.Options{})
+	key := mustPut(t, s, content(1, 5*mib))
+	for _, r := range [][2]int64{{0, 5*mib + 1}, {5 * mib, 1}, {4 * mib, 2 * mib}, {0, 16 * mib}, {1, math.MaxInt64}} {
+		_, err := s.Open(t.Context(), key, r[0], r[1])
+		wantErr(t, err, bytestore.ErrTruncated)
+	}
+}
+
+// TestPiecesAreFetchedAhead: before the first byte is read the next three
+// pieces are on their way, all at once.
+func TestPiecesAreFetchedAhead(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	data := content(1, 24*mib)
+	key := mustPut(t, aside, data)
+	arrived, release := make(chan string, 10), make(chan struct{})
+	w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if asked := r.Header.Get("Range"); asked != "bytes=0-4194303" {
+			arrived <- asked
+			<-release
+		}
+		return next.RoundTrip(r)
+	})
+	r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{<-arrived, <-arrived, <-arrived}
+	slices.SortFunc(got, func(a, b string) int { return len(a) - len(b) })
+	if want := []string{"bytes=4194304-8388607", "bytes=8388608-12582911", "bytes=12582912-16777215"}; !slices.Equal(got, want) {
+		t.Errorf("fetched ahead: %v, want %v", got, want)
+	}
+	close(release)
+	all, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(all, data) {
+		t.Errorf("%d bytes, %v", len(all), err)
+	}
+	wantErr(t, r.Close(), nil)
+}
+
+// TestReadAheadIsBounded: many readers at once share the memory. Those that get
+// none read all the same, and Close gives back what was taken.
+func TestReadAheadIsBounded(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{ReadAheadMemory: 9 * mib}) // room for two pieces
+	data := content(1, 13*mib)
+	key := mustPut(t, aside, data)
+	ahead := func(n int) { // n readers stay open; two pieces in all are fetched ahead
+		w.handle(nil)
+		var open []io.ReadCloser
+		for range n {
+			r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, r)
+		}
+		for _, r := range open {
+			got, err := io.ReadAll(r)
+			if err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		}
+		for _, r := range open {
+			wantErr(t, r.Close(), nil)
+			wantErr(t, r.Close(), nil)
+		}
+		if got := len(w.requests()); got != 4*n {
+			t.Errorf("%d requests of %d readers", got, n)
+		}
+	}
+	ahead(5)
+	ahead(1)
+	// None of it is held: a reader that closes at once leaves room for the next.
+	for range 5 {
+		fetched := make(chan bool, 10)
+		w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if r.Header.Get("Range") != "bytes=0-4194303" {
+				fetched <- true
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return next.RoundTrip(r)
+		})
+		r, err := s.Open(t.Context(), key, 0, int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-fetched
+		<-fetched
+		wantErr(t, r.Close(), nil)
+		if len(fetched) > 0 {
+			t.Error("a third piece was fetched")
+		}
+	}
+}
+
+func TestReaderEndsWithItsContext(t *testing.T) {
+	s, _, _ := onWire(t, s3.Options{})
+	data := content(1, 13*mib)
+	key := mustPut(t, s, data)
+	for _, after := range []int64{0, 1, 4 * mib, 5 * mib} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := s.Open(ctx, key, 0, int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, r, after); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		n, err := r.Read(make([]byte, mib))
+		wantErr(t, err, context.Canceled)
+		if n > 0 {
+			t.Errorf("%d bytes after the end of the context", n)
+		}
+		wantErr(t, r.Close(), nil)
+	}
+}

@@ -1,0 +1,151 @@
+package s3_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/bytestore/s3"
+	"sluice/internal/testenv"
+)
+
+// wire stands between a store and the network: it keeps what was sent and lets
+// a test have its way with it.
+type wire struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	sent []string // "PUT", "GET bytes=0-9"
+	// on handles a request; nil hands it on. It may be set between calls.
+	on func(r *http.Request, next http.RoundTripper) (*http.Response, error)
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	w.sent = append(w.sent, strings.TrimSpace(r.Method+" "+r.Header.Get("Range")))
+	on := w.on
+	w.mu.Unlock()
+	if on == nil {
+		return w.next.RoundTrip(r)
+	}
+	return on(r, w.next)
+}
+
+// handle sets what happens to requests from now on, and forgets those before.
+func (w *wire) handle(on func(*http.Request, http.RoundTripper) (*http.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.on, w.sent = on, nil
+}
+
+// requests are those since handle.
+func (w *wire) requests() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent
+}
+
+// fault is what happens to a request.
+type fault = func(r *http.Request, next http.RoundTripper) (*http.Response, error)
+
+// times lets the first n requests of a method meet a fault, and the others not.
+func times(n int, method string, f fault) fault {
+	var mu sync.Mutex
+	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		mu.Lock()
+		hit := n > 0 && r.Method == method
+		if hit {
+			n--
+		}
+		mu.Unlock()
+		if hit {
+			return f(r, next)
+		}
+		return next.RoundTrip(r)
+	}
+}
+
+// always is a number of times that no test reaches.
+const always = 1 << 30
+
+// answers is a server that does nothing and says so.
+func answers(status int, code string) fault {
+	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		body := fmt.Sprintf("<Error><Code>%s</Code><Message>as the test wants</Message></Error>", code)
+		return &http.Response{
+			Status: http.StatusText(status), StatusCode: status, Request: r,
+			Header: http.Header{"Content-Type": {"application/xml"}}, Body: io.NopCloser(strings.NewReader(body)),
+		}, nil
+	}
+}
+
+// refused is a connection that is never made.
+func refused(*http.Request, http.RoundTripper) (*http.Response, error) {
+	return nil, fmt.Errorf("the test refuses the connection")
+}
+
+// loseReply lets the server do its work and loses the reply.
+func loseReply(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("the test cuts the connection after %d", resp.StatusCode)
+}
+
+// cutReply breaks a reply off after n bytes.
+func cutReply(n int64) fault {
+	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err == nil {
+			cut := io.MultiReader(io.LimitReader(resp.Body, n), errReader{})
+			resp.Body = struct {
+				io.Reader
+				io.Closer
+			}{cut, resp.Body}
+		}
+		return resp, err
+	}
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// damage flips a bit of a request's body.
+func damage(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if r.Body == nil {
+		return next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	body[len(body)/2] ^= 1
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return next.RoundTrip(r)
+}
+
+// onWire is a store whose requests pass a wire, and another one of the same
+// objects whose requests do not.
+func onWire(t *testing.T, opt s3.Options) (s, aside *s3.Store, w *wire) {
+	t.Helper()
+	server := testenv.S3(t, testenv.S3Options{})
+	c := freshPrefix(t, server)
+	w = &wire{}
+	opt.Transport = func(next http.RoundTripper) http.RoundTripper {
+		w.next = next
+		return w
+	}
+	s, aside = mustOpen(t, c, opt), mustOpen(t, c, s3.Options{})
+	w.handle(nil)
+	return s, aside, w
+}

@@ -1,0 +1,161 @@
+package s3_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"sluice/bytestore"
+	"sluice/bytestore/s3"
+	"sluice/internal/testenv"
+)
+
+// errRead is of sources that must not be read.
+var errRead = errors.New("the source was read")
+
+// TestStagingIsBounded: over the limit a Put fails at once, without reading its
+// source where its size is known, and what others staged is not harmed.
+func TestStagingIsBounded(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{StagingLimit: 3 * mib})
+	wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 3*mib+1), bytestore.ErrOverloaded)
+	wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(content(1, 3*mib+1)), bytestore.UnknownSize), bytestore.ErrOverloaded)
+
+	data := content(1, 2*mib)
+	for _, size := range []int64{2 * mib, bytestore.UnknownSize} {
+		outer := newKey()
+		src := io.MultiReader(bytes.NewReader(data), calls(func() error {
+			// 2 MiB are staged: one more has room, two have not.
+			wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 2*mib), bytestore.ErrOverloaded)
+			wantErr(t, put(t, s, newKey(), content(2, mib)), nil)
+			return io.EOF
+		}))
+		wantErr(t, s.Put(t.Context(), outer, src, size), nil)
+		wantObject(t, aside, outer, data)
+	}
+	// All is given back, whatever became of the Puts.
+	for range 10 {
+		failing := io.MultiReader(bytes.NewReader(data), iotest.ErrReader(errRead))
+		wantErr(t, s.Put(t.Context(), newKey(), failing, 3*mib), errRead)
+		wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(data), 3*mib), bytestore.ErrSize)
+		wantErr(t, put(t, aside, newKey(), nil), nil)
+	}
+	w.handle(nil)
+	wantErr(t, put(t, s, newKey(), content(3, 3*mib)), nil)
+	wantErr(t, s.Err(), nil)
+}
+
+// calls is a source whose read calls fn and ends with its error.
+type calls func() error
+
+func (c calls) Read([]byte) (int, error) { return 0, c() }
+
+// TestStagingPlaces puts through buffers and through files: where there is no
+// memory for a buffer, it is a file for the smallest body.
+func TestStagingPlaces(t *testing.T) {
+	server := testenv.S3(t, testenv.S3Options{})
+	c := freshPrefix(t, server)
+	for _, memory := range []int64{1, 64 << 10, mib, 64 * mib} {
+		dir := t.TempDir()
+		s := mustOpen(t, c, s3.Options{Staging: dir, StagingMemory: memory})
+		for _, size := range []int{0, 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, mib - 1, mib, mib + 1, 3*mib + 1} {
+			for _, announced := range []int64{int64(size), bytestore.UnknownSize} {
+				key, data := newKey(), content(byte(size), size)
+				src := iotest.HalfReader(bytes.NewReader(data))
+				wantErr(t, s.Put(t.Context(), key, src, announced), nil)
+				wantObject(t, s, key, data)
+			}
+		}
+		wantEmpty(t, dir)
+	}
+}
+
+// TestStagingFilesHaveNoNames: nothing is left of a body by a crash, and what
+// one may leave in the moment of its creation is removed by Open.
+func TestStagingFilesHaveNoNames(t *testing.T) {
+	server := testenv.S3(t, testenv.S3Options{})
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/sluice-stage-1", []byte("left"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, freshPrefix(t, server), s3.Options{Staging: dir})
+	wantEmpty(t, dir)
+	src := io.MultiReader(bytes.NewReader(content(1, 5*mib)), calls(func() error {
+		wantEmpty(t, dir)
+		return io.EOF
+	}))
+	wantErr(t, s.Put(t.Context(), newKey(), src, 5*mib), nil)
+}
+
+func wantEmpty(t *testing.T, dir string) {
+	t.Helper()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("the staging folder holds %v, %v", entries, err)
+	}
+}
+
+func TestStagingFolderFull(t *testing.T) {
+	testenv.Require(t, testenv.RootMount)
+	server := testenv.S3(t, testenv.S3Options{})
+	dir := t.TempDir()
+	if err := testenv.MountTmpfs(dir, "2m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := testenv.Unmount(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	s := mustOpen(t, freshPrefix(t, server), s3.Options{Staging: dir})
+	wantErr(t, put(t, s, newKey(), content(1, 5*mib)), bytestore.ErrOverloaded)
+	wantObject(t, s, mustPut(t, s, content(1, mib+1)), content(1, mib+1))
+	wantErr(t, s.Err(), nil)
+}
+
+// TestManyPutsAtOnce puts 64 times 16 MiB at once. The memory that is ever
+// allocated is a small part of what passes.
+func TestManyPutsAtOnce(t *testing.T) {
+	const puts, size = 64, 16 * mib
+	s, aside, _ := onWire(t, s3.Options{StagingLimit: puts * size})
+	data := content(1, size)
+	var keys [puts]bytestore.Key
+	var errs [puts]error
+	var begun, done sync.WaitGroup
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begun.Add(puts)
+	for i := range puts {
+		keys[i] = newKey()
+		// None ends before all have staged nearly everything.
+		src := io.MultiReader(bytes.NewReader(data[:size-1]), &rendezvous{met: &begun}, bytes.NewReader(data[size-1:]))
+		done.Go(func() { errs[i] = s.Put(t.Context(), keys[i], src, size) })
+	}
+	begun.Wait()
+	wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 1), bytestore.ErrOverloaded)
+	done.Wait()
+	runtime.ReadMemStats(&after)
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64*mib {
+		t.Errorf("%d MiB were allocated for %d MiB of bodies", allocated/mib, puts*size/mib)
+	} else {
+		t.Logf("%d MiB were allocated for %d MiB of bodies", allocated/mib, puts*size/mib)
+	}
+	for _, key := range keys[:4] {
+		wantObject(t, aside, key, data)
+	}
+}
+
+// rendezvous is an empty source whose end is reached when all have come to it.
+type rendezvous struct{ met *sync.WaitGroup }
+
+func (r *rendezvous) Read([]byte) (int, error) {
+	r.met.Done()
+	r.met.Wait()
+	return 0, io.EOF
+}
