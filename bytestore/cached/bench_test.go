@@ -1,0 +1,87 @@
+package cached_test
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
+	"sluice/bytestore/cached"
+	"sluice/bytestore/localfs"
+)
+
+// BenchmarkRead compares hits with reads of the store beneath, a folder on the
+// same disk, through a buffer of 1 MiB as package blob uses it; and tells what a
+// miss adds.
+func BenchmarkRead(b *testing.B) {
+	inner, err := localfs.Open(b.TempDir(), localfs.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := mustOpen(b, inner, b.TempDir(), cached.Options{})
+	for _, size := range []int{4 << 10, mib, 16 * mib} {
+		key, _ := put(b, inner, 1, size)
+		for _, bench := range []struct {
+			name  string
+			store bytestore.Store
+			miss  bool
+		}{{"beneath", inner, false}, {"hit", s, false}, {"miss", s, true}} {
+			for _, goroutines := range []int{1, 16} {
+				if bench.miss && goroutines > 1 {
+					continue // they would share
+				}
+				b.Run(fmt.Sprintf("%dKiB/%dgoroutines/%s", size>>10, goroutines, bench.name), func(b *testing.B) {
+					bytetest.Parallel(b, goroutines, int64(size), func() error {
+						if bench.miss {
+							s.Forget(key)
+						}
+						return drain(b, bench.store, key, size)
+					})
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkSmallRange reads 4 KiB within a cached block of 1 MiB.
+func BenchmarkSmallRange(b *testing.B) {
+	inner, err := localfs.Open(b.TempDir(), localfs.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := mustOpen(b, inner, b.TempDir(), cached.Options{})
+	key, data := put(b, inner, 1, mib)
+	wantRead(b, s, key, data, 0, mib)
+	for _, bench := range []struct {
+		name  string
+		store bytestore.Store
+	}{{"beneath", inner}, {"hit", s}} {
+		b.Run(bench.name, func(b *testing.B) {
+			bytetest.Parallel(b, 1, 4<<10, func() error {
+				_, err := read(b.Context(), bench.store, key, 500_000, 4<<10)
+				return err
+			})
+		})
+	}
+}
+
+var buffers = sync.Pool{New: func() any { return new([mib]byte) }}
+
+// drain reads an object through a buffer that outlives the call, as package blob
+// does.
+func drain(b *testing.B, s bytestore.Store, key bytestore.Key, size int) error {
+	r, err := s.Open(b.Context(), key, 0, int64(size))
+	if err != nil {
+		return err
+	}
+	buf := buffers.Get().(*[mib]byte)
+	defer buffers.Put(buf)
+	for left := size; left > 0; left -= mib {
+		if _, err := io.ReadFull(r, buf[:min(left, mib)]); err != nil {
+			return err
+		}
+	}
+	return r.Close()
+}

@@ -1,0 +1,296 @@
+package cached_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
+	"sluice/bytestore/cached"
+	"sluice/bytestore/localfs"
+	"sluice/bytestore/memory"
+	"sluice/internal/vfs"
+)
+
+// harness is one over the handles that inner makes. Each Open closes the cache
+// before, as a folder belongs to one at a time.
+func harness(tb testing.TB, opt cached.Options, inner bytetest.Harness) bytetest.Harness {
+	dir := filepath.Join(tb.TempDir(), "not", "made", "yet")
+	var last *cached.Store
+	closeLast := func() error {
+		if last == nil {
+			return nil
+		}
+		return last.Close()
+	}
+	tb.Cleanup(func() {
+		if err := closeLast(); err != nil {
+			tb.Error(err)
+		}
+	})
+	h := bytetest.Harness{
+		Crash: inner.Crash,
+		Open: func() (bytestore.Store, error) {
+			beneath, err := inner.Open()
+			if err == nil {
+				err = closeLast()
+			}
+			if err != nil {
+				return nil, err
+			}
+			last, err = cached.Open(beneath, dir, opt)
+			return last, err
+		},
+	}
+	return h
+}
+
+func overMemory(opt cached.Options) func(testing.TB) bytetest.Harness {
+	return func(tb testing.TB) bytetest.Harness {
+		m := memory.New()
+		return harness(tb, opt, bytetest.Harness{Open: func() (bytestore.Store, error) { return m, nil }})
+	}
+}
+
+func overLocalfs(tb testing.TB) bytetest.Harness {
+	disk := vfs.NewCrash()
+	return harness(tb, cached.Options{Size: 64 * mib}, bytetest.Harness{
+		Open: func() (bytestore.Store, error) { return localfs.Open("/objects", localfs.Options{FS: disk}) },
+		Crash: func() error {
+			disk = disk.Crash()
+			return nil
+		},
+	})
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { bytetest.Run(t, overMemory(cached.Options{Size: 64 * mib})) })
+	t.Run("localfs that crashes", func(t *testing.T) { bytetest.Run(t, overLocalfs) })
+	t.Run("room for one block", func(t *testing.T) {
+		bytetest.Run(t, overMemory(cached.Options{Size: cached.MinSize, Fetches: 1}))
+	})
+	t.Run("no read-ahead", func(t *testing.T) {
+		bytetest.Run(t, overMemory(cached.Options{Size: 8 * mib, Fetches: 2, Ahead: -1}))
+	})
+}
+
+// TestHitsDoNotAskBeneath reads in every size of buffer what was read before.
+func TestHitsDoNotAskBeneath(t *testing.T) {
+	inner := watch()
+	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+	key, data := put(t, s, 1, 5*mib/2)
+	wantRead(t, s, key, data, 0, len(data))
+	if n := inner.opens.Load(); n != 3 {
+		t.Fatalf("%d opens beneath for 3 blocks", n)
+	}
+	for _, size := range []int{1000, 4096, 32 << 10, 33_000, mib, 3 * mib} {
+		for _, off := range []int{0, 1, 32 << 10, mib - 1, mib, 2*mib + 7} {
+			r, err := s.Open(t.Context(), key, int64(off), int64(len(data)-off))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			_, err = io.CopyBuffer(&got, struct{ io.Reader }{r}, make([]byte, size)) // hide what would bring its own buffer
+			if err := errors.Join(err, r.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got.Bytes(), data[off:]) {
+				t.Fatalf("wrong bytes from %d in pieces of %d", off, size)
+			}
+		}
+	}
+	if n := inner.opens.Load(); n != 3 {
+		t.Errorf("%d opens beneath after hits", n)
+	}
+	got := s.Stats()
+	if got.Misses != 3 || got.Fetches != 3 || got.Hits == 0 || got.Blocks != 3 || got.Errors+got.Damaged+got.Bypasses != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestOnlyTouchedBlocksAreFetched: a range costs its blocks, and of the last
+// one no more than up to its end.
+func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
+	inner := watch()
+	type fetch struct{ off, n int64 }
+	fetches := make(chan fetch, 100)
+	inner.before = func(_ context.Context, _ bytestore.Key, off, n int64) error {
+		fetches <- fetch{off, n}
+		return nil
+	}
+	s := mustOpen(t, inner, t.TempDir(), cached.Options{Ahead: 100, Fetches: 200})
+	key, data := put(t, s, 1, 10*mib)
+	wantRead(t, s, key, data, 3*mib+5, 2*mib) // in blocks 3, 4 and 5
+	close(fetches)
+	got := map[fetch]bool{}
+	for f := range fetches {
+		got[f] = true
+	}
+	if len(got) != 3 || !got[fetch{3 * mib, mib}] || !got[fetch{4 * mib, mib}] || !got[fetch{5 * mib, 5}] {
+		t.Errorf("fetched %v", got)
+	}
+}
+
+// TestLongerRangeReplacesShorterBlock: what was kept of a block's beginning
+// does not pass for the whole.
+func TestLongerRangeReplacesShorterBlock(t *testing.T) {
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, s, 1, mib)
+	for _, n := range []int{10, 40_000, mib, 10, 40_000} {
+		wantRead(t, s, key, data, 0, n)
+	}
+	if n := inner.opens.Load(); n != 3 {
+		t.Errorf("%d opens beneath, want 3", n)
+	}
+	_, err := s.Open(t.Context(), key, 0, mib+1)
+	wantErr(t, err, bytestore.ErrTruncated)
+	onlyFile(t, dir)
+	if got := s.Stats(); got.Blocks != 1 || got.Bytes != cached.MinSize {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestRangeIsProvedByOpen: also where the first block is cached.
+func TestRangeIsProvedByOpen(t *testing.T) {
+	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
+	key, data := put(t, s, 1, 3*mib)
+	wantRead(t, s, key, data, 0, mib)
+	for _, n := range []int64{3*mib + 1, 4 * mib, 5*mib + 1} {
+		_, err := s.Open(t.Context(), key, 0, n)
+		wantErr(t, err, bytestore.ErrTruncated)
+	}
+	wantRead(t, s, key, data, 0, 3*mib)
+}
+
+func TestOtherKeysAreNotCached(t *testing.T) {
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	for _, text := range []string{"first", "other"} {
+		if err := s.Put(t.Context(), "sluice-instance", strings.NewReader(text), 5); err != nil {
+			t.Fatal(err)
+		}
+		wantRead(t, s, "sluice-instance", []byte(text), 0, 5)
+		wantErr(t, inner.Delete(t.Context(), "sluice-instance"), nil) // as another node would
+	}
+	if names, _ := files(t, dir); len(names) != 0 {
+		t.Errorf("files in the cache: %q", names)
+	}
+}
+
+func TestRestartKeepsHits(t *testing.T) {
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, s, 1, 4*mib+5)
+	wantRead(t, s, key, data, 0, len(data))
+	before := s.Stats()
+	wantErr(t, s.Close(), nil)
+
+	s = mustOpen(t, inner, dir, cached.Options{})
+	if got := s.Stats(); got.Blocks != 5 || got.Bytes != before.Bytes {
+		t.Errorf("%+v, before %+v", got, before)
+	}
+	wantRead(t, s, key, data, 0, len(data))
+	if n := inner.opens.Load(); n != 5 {
+		t.Errorf("%d opens beneath, want 5", n)
+	}
+	wantErr(t, s.Close(), nil)
+
+	s = mustOpen(t, inner, dir, cached.Options{Size: 2 * cached.MinSize})
+	if _, size := files(t, dir); size > 2*cached.MinSize || s.Stats().Blocks != 2 {
+		t.Errorf("%d bytes left, %+v", size, s.Stats())
+	}
+	wantRead(t, s, key, data, 0, len(data))
+}
+
+// TestForeignFilesAreRemoved: from the shards, where only blocks belong.
+func TestForeignFilesAreRemoved(t *testing.T) {
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, s, 1, 1000)
+	wantRead(t, s, key, data, 0, 1000)
+	wantErr(t, s.Close(), nil)
+	mine := onlyFile(t, dir)
+	shard, base := filepath.Dir(mine), filepath.Base(mine)
+	other := filepath.Join(dir, "00")
+	if shard == other {
+		other = filepath.Join(dir, "01")
+	}
+	wantErr(t, os.Mkdir(other, 0o700), nil)
+	for _, name := range []string{
+		filepath.Join(shard, ".put-"+base), filepath.Join(shard, "README"), filepath.Join(shard, base+"0"),
+		filepath.Join(other, base), filepath.Join(shard, strings.Replace(base, ".0.", ".00.", 1)),
+	} {
+		mustWrite(t, name, mustRead(t, mine))
+	}
+	mustWrite(t, filepath.Join(shard, strings.Replace(base, ".0.", ".1.", 1)), []byte("no block is so short"))
+	s = mustOpen(t, inner, dir, cached.Options{})
+	if onlyFile(t, dir) != mine || s.Stats().Blocks != 1 {
+		t.Errorf("%+v", s.Stats())
+	}
+}
+
+func TestFolderIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	mustOpen(t, watch(), dir, cached.Options{})
+	_, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib})
+	if err == nil || !strings.Contains(err.Error(), "another sluice uses this cache folder") {
+		t.Errorf("a second store in the folder: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "thesis.txt")
+	mustWrite(t, name, []byte("x"))
+	for _, tc := range []struct {
+		dir, want string
+		size      int64
+	}{
+		{dir, "thesis.txt", 64 * mib},
+		{name, "not a directory", 64 * mib},
+		{t.TempDir(), "too small", cached.MinSize - 1},
+	} {
+		if _, err := cached.Open(watch(), tc.dir, cached.Options{Size: tc.size}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("Open(%s): %v", tc.dir, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("a refused folder holds %v, %v", entries, err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Ahead: -1})
+	key, data := put(t, s, 1, 3*mib)
+	r, err := s.Open(t.Context(), key, 0, 3*mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, mib)
+	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, data[:mib]) {
+		t.Fatalf("the first block: %v", err)
+	}
+	wantErr(t, errors.Join(s.Close(), s.Close()), nil)
+	_, readErr := r.Read(got)
+	_, openErr := s.Open(t.Context(), key, 0, 1)
+	_, otherErr := s.Open(t.Context(), "sluice-instance", 0, 1)
+	for name, err := range map[string]error{
+		"Read": readErr, "Open": openErr, "Open of another key": otherErr,
+		"Put":    s.Put(t.Context(), newKey(), strings.NewReader(""), 0),
+		"Delete": s.Delete(t.Context(), key),
+		"List":   s.List(t.Context(), "", func(bytestore.Object) error { return nil }),
+	} {
+		if !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wantErr(t, errors.Join(r.Close(), r.Close()), nil)
+}

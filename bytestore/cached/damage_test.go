@@ -1,0 +1,144 @@
+package cached_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"sluice/bytestore/cached"
+)
+
+// TestDamagedFilesAreFetchedAgain damages the file of a block in every manner:
+// what is read is right, and the file is whole afterwards.
+func TestDamagedFilesAreFetchedAgain(t *testing.T) {
+	const size = 100_000 // 4 pieces, the last one short
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, s, 1, size)
+	other, otherData := put(t, s, 2, size)
+	wantRead(t, s, other, otherData, 0, size)
+	foreign := mustRead(t, onlyFile(t, dir))
+	wantErr(t, s.Delete(t.Context(), other), nil)
+	wantRead(t, s, key, data, 0, size)
+
+	type damage struct {
+		name string
+		do   func(file []byte) []byte
+	}
+	damages := []damage{
+		{"emptied", func([]byte) []byte { return nil }},
+		{"grown", func(file []byte) []byte { return append(file, 0) }},
+		{"zeroed", func(file []byte) []byte { return make([]byte, len(file)) }},
+		{"of another object", func([]byte) []byte { return foreign }},
+		{"with two pieces swapped", func(file []byte) []byte {
+			a, b := file[256:][:32<<10], file[256+32<<10:][:32<<10]
+			held := bytes.Clone(a)
+			copy(a, b)
+			copy(b, held)
+			return file
+		}},
+	}
+	for _, n := range []int{1, 255, 256, 257, 256 + 32<<10, 256 + size - 1} {
+		damages = append(damages, damage{fmt.Sprintf("cut to %d bytes", n), func(file []byte) []byte { return file[:n] }})
+	}
+	for at := 0; at < 256+size; at += 1 + 4999*min(1, at/300) { // each byte of the header, some of the rest
+		damages = append(damages, damage{fmt.Sprintf("flipped at %d", at), func(file []byte) []byte {
+			file[at] ^= 1 << (at % 8)
+			return file
+		}})
+	}
+	for i, d := range damages {
+		name := onlyFile(t, dir)
+		whole := mustRead(t, name)
+		mustWrite(t, name, d.do(bytes.Clone(whole)))
+		got, err := read(t.Context(), s, key, 0, size)
+		if err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("%s: %v", d.name, err)
+		}
+		if now := s.Stats(); now.Damaged != int64(i+1) || now.Blocks != 1 || s.Err() != nil {
+			t.Fatalf("%s: %+v, %v", d.name, now, s.Err())
+		}
+		if !bytes.Equal(mustRead(t, onlyFile(t, dir)), whole) {
+			t.Fatalf("%s: the file was not made whole", d.name)
+		}
+	}
+	if n := inner.opens.Load(); n != int64(2+len(damages)) {
+		t.Errorf("%d opens beneath for %d damages", n, len(damages))
+	}
+}
+
+// TestDamageAcrossRestart: what a power cut leaves of unsynced files is found
+// out when it is read.
+func TestDamageAcrossRestart(t *testing.T) {
+	for _, n := range []int{0, 100, 256, 300, 256 + 40_000} {
+		dir, inner := t.TempDir(), watch()
+		s := mustOpen(t, inner, dir, cached.Options{})
+		key, data := put(t, s, 1, 100_000)
+		wantRead(t, s, key, data, 0, 100_000)
+		wantErr(t, s.Close(), nil)
+		wantErr(t, os.Truncate(onlyFile(t, dir), int64(n)), nil)
+		s = mustOpen(t, inner, dir, cached.Options{})
+		for range 2 {
+			wantRead(t, s, key, data, 0, 1000) // which the file that was cut may seem to cover
+			wantRead(t, s, key, data, 0, 100_000)
+		}
+		onlyFile(t, dir)
+	}
+}
+
+// TestDamageBehindAReader: the reader that stands in a block goes on with the
+// right bytes.
+func TestDamageBehindAReader(t *testing.T) {
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, s, 1, mib)
+	wantRead(t, s, key, data, 0, mib)
+	r, err := s.Open(t.Context(), key, 0, mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, mib)
+	if _, err := io.ReadFull(r, got[:100_000]); err != nil {
+		t.Fatal(err)
+	}
+	name := onlyFile(t, dir)
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(make([]byte, 1000), 256+500_000)
+	wantErr(t, errors.Join(err, f.Close()), nil)
+	if _, err := io.ReadFull(r, got[100_000:]); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read on over damage: %v", err)
+	}
+	wantErr(t, r.Close(), nil)
+	if now := s.Stats(); now.Damaged != 1 || now.Fetches != 2 {
+		t.Errorf("%+v", now)
+	}
+}
+
+// TestRemovedFolder: somebody who clears the cache's folder by hand costs
+// fetches and no more.
+func TestRemovedFolder(t *testing.T) {
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, s, 1, 3*mib)
+	for range 2 {
+		wantRead(t, s, key, data, 0, 3*mib)
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			wantErr(t, os.RemoveAll(dir+"/"+e.Name()), nil)
+		}
+	}
+	wantRead(t, s, key, data, 0, 3*mib)
+	wantRead(t, s, key, data, 0, 3*mib)
+	if now := s.Stats(); now.Fetches != 9 || now.Hits != 3 || now.Bypasses != 0 {
+		t.Errorf("%+v", now)
+	}
+}

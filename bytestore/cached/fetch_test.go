@@ -1,0 +1,345 @@
+package cached_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"sluice/bytestore"
+	"sluice/bytestore/cached"
+)
+
+// gate lets the opens beneath wait, each until open is called, or its context
+// ends.
+type gate struct {
+	ch      chan struct{}
+	waiting atomic.Int64
+	left    atomic.Int64 // opens whose context ended
+}
+
+func newGate() *gate { return &gate{ch: make(chan struct{})} }
+
+func (g *gate) open() { close(g.ch) }
+
+func (g *gate) wait(ctx context.Context) error {
+	g.waiting.Add(1)
+	defer g.waiting.Add(-1)
+	select {
+	case <-g.ch:
+		return nil
+	case <-ctx.Done():
+		g.left.Add(1)
+		return ctx.Err()
+	}
+}
+
+func (g *gate) before(ctx context.Context, _ bytestore.Key, _, _ int64) error { return g.wait(ctx) }
+
+// result is what a read gave.
+type result struct {
+	data []byte
+	err  error
+}
+
+// start reads in a goroutine.
+func start(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		data, err := read(ctx, s, key, off, n)
+		done <- result{data, err}
+	}()
+	return done
+}
+
+func wantResult(t *testing.T, got result, want []byte) {
+	t.Helper()
+	if got.err != nil || !bytes.Equal(got.data, want) {
+		t.Errorf("read %d bytes, want %d; %v", len(got.data), len(want), got.err)
+	}
+}
+
+func TestOneFetchForAllWhoMiss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		inner.before = g.before
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		key, data := put(t, s, 1, 5000)
+		var readers []<-chan result
+		for range 50 {
+			readers = append(readers, start(t.Context(), s, key, 0, 5000))
+		}
+		synctest.Wait()
+		if n := g.waiting.Load(); n != 1 {
+			t.Errorf("%d fetches for 50 readers of a block", n)
+		}
+		g.open()
+		for _, r := range readers {
+			wantResult(t, <-r, data)
+		}
+		if n := inner.opens.Load(); n != 1 {
+			t.Errorf("%d opens beneath", n)
+		}
+		if got := s.Stats(); got.Misses != 50 || got.Fetches != 1 || got.Hits != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestReaderMayLeave: the fetch goes on for the others, also when the one that
+// began it leaves.
+func TestReaderMayLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		inner.before = g.before
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		key, data := put(t, s, 1, 5000)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := start(ctx, s, key, 0, 5000)
+		synctest.Wait()
+		second := start(t.Context(), s, key, 0, 5000)
+		synctest.Wait()
+		cancel()
+		wantErr(t, (<-first).err, context.Canceled)
+		g.open()
+		wantResult(t, <-second, data)
+		if n := inner.opens.Load(); n != 1 || g.left.Load() != 0 {
+			t.Errorf("%d opens beneath, %d of them cancelled", n, g.left.Load())
+		}
+	})
+}
+
+func TestFetchEndsWhenNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		inner.before = g.before
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		key, data := put(t, s, 1, 8*mib)
+		ctx, cancel := context.WithCancel(t.Context())
+		leaver := start(ctx, s, key, 0, 8*mib)
+		synctest.Wait()
+		if n := g.waiting.Load(); n != 6 { // the first, the last, and 4 ahead
+			t.Errorf("%d fetches run", n)
+		}
+		cancel()
+		wantErr(t, (<-leaver).err, context.Canceled)
+		synctest.Wait()
+		if g.waiting.Load() != 0 || g.left.Load() != 6 {
+			t.Errorf("%d fetches still run, %d were cancelled", g.waiting.Load(), g.left.Load())
+		}
+		g.open()
+		wantRead(t, s, key, data, 0, 8*mib) // which is not told of the cancellation
+	})
+}
+
+func TestFailedFetchIsToldAndNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errInner := errors.New("the network is gone")
+		inner, g := watch(), newGate()
+		inner.before = func(ctx context.Context, _ bytestore.Key, _, _ int64) error {
+			return errors.Join(g.wait(ctx), errInner)
+		}
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		key, data := put(t, s, 1, 5000)
+		var readers []<-chan result
+		for range 5 {
+			readers = append(readers, start(t.Context(), s, key, 0, 5000))
+		}
+		synctest.Wait()
+		g.open()
+		for _, r := range readers {
+			wantErr(t, (<-r).err, errInner)
+		}
+		if n := inner.opens.Load(); n != 1 {
+			t.Errorf("%d opens beneath", n)
+		}
+		inner.before = nil
+		wantRead(t, s, key, data, 0, 5000)
+	})
+}
+
+// TestFailedReadAheadIsTriedAgain: an error of a fetch that nobody waited for is
+// not that of the reader who comes to the block.
+func TestFailedReadAheadIsTriedAgain(t *testing.T) {
+	inner := watch()
+	var failed atomic.Int64
+	inner.before = func(_ context.Context, _ bytestore.Key, off, _ int64) error {
+		if off == 2*mib && failed.Add(1) == 1 {
+			return errors.New("once")
+		}
+		return nil
+	}
+	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+	key, data := put(t, s, 1, 5*mib)
+	wantRead(t, s, key, data, 0, 5*mib)
+	if failed.Load() != 2 {
+		t.Errorf("block 2 was fetched %d times", failed.Load())
+	}
+}
+
+// brokenReader ends or fails within a block.
+type brokenReader struct {
+	io.Reader
+	err error
+}
+
+func (b brokenReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	return n, b.err
+}
+
+func (b brokenReader) Close() error { return nil }
+
+// breaks is a store whose readers break off half way.
+type breaks struct {
+	bytestore.Store
+	err error
+}
+
+func (b breaks) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	r, err := b.Store.Open(ctx, key, off, n)
+	if err != nil {
+		return nil, err
+	}
+	return brokenReader{io.LimitReader(r, n/2), b.err}, nil
+}
+
+func TestBrokenOffFetchIsNotKept(t *testing.T) {
+	for broken, want := range map[error]error{
+		io.EOF:                   io.ErrUnexpectedEOF,
+		io.ErrUnexpectedEOF:      io.ErrUnexpectedEOF,
+		context.DeadlineExceeded: context.DeadlineExceeded,
+	} {
+		dir, inner := t.TempDir(), watch()
+		s := mustOpen(t, breaks{inner, broken}, dir, cached.Options{})
+		key, _ := put(t, s, 1, 5000)
+		_, err := s.Open(t.Context(), key, 0, 5000)
+		if !errors.Is(err, want) || errors.Is(err, io.EOF) {
+			t.Errorf("%v: %v", broken, err)
+		}
+		if names, _ := files(t, dir); len(names) != 0 {
+			t.Errorf("%v: files in the cache: %q", broken, names)
+		}
+	}
+}
+
+func TestStalledFetchKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		key, data := put(t, s, 1, 3*mib)
+		other, otherData := put(t, s, 2, 3*mib)
+		inner.before = func(ctx context.Context, k bytestore.Key, off, _ int64) error {
+			if k == key && off == 0 {
+				return g.wait(ctx)
+			}
+			return nil
+		}
+		stalled := start(t.Context(), s, key, 0, 1)
+		synctest.Wait()
+		wantRead(t, s, key, data, mib, 2*mib)
+		wantRead(t, s, other, otherData, 0, 3*mib)
+		g.open()
+		wantResult(t, <-stalled, data[:1])
+	})
+}
+
+func TestFetchesAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		inner.before = g.before
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 5})
+		var readers []<-chan result
+		var bodies [][]byte
+		for i := range 10 {
+			key, data := put(t, s, uint64(i), 3*mib)
+			readers, bodies = append(readers, start(t.Context(), s, key, 0, 3*mib)), append(bodies, data)
+		}
+		synctest.Wait()
+		if n := g.waiting.Load(); n != 5 {
+			t.Errorf("%d fetches run, want 5", n)
+		}
+		g.open()
+		for i, r := range readers {
+			wantResult(t, <-r, bodies[i])
+		}
+	})
+}
+
+// TestReadAheadIsBounded: readers that have got their first blocks take at most
+// half of the fetches for what they will need.
+func TestReadAheadIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 12, Ahead: 3})
+		inner.before = func(ctx context.Context, _ bytestore.Key, off, _ int64) error {
+			if off == 0 || off == 9*mib {
+				return nil
+			}
+			return g.wait(ctx)
+		}
+		var open []io.ReadCloser
+		for i, want := range []int64{3, 6, 6, 6} {
+			key, _ := put(t, s, uint64(i), 10*mib)
+			r, err := s.Open(t.Context(), key, 0, 10*mib)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, r)
+			synctest.Wait()
+			if n := g.waiting.Load(); n != want {
+				t.Errorf("%d readers: %d fetches ahead, want %d", i+1, n, want)
+			}
+		}
+		for _, r := range open {
+			wantErr(t, r.Close(), nil)
+		}
+		synctest.Wait()
+		if g.waiting.Load() != 0 {
+			t.Errorf("%d fetches run for readers that are closed", g.waiting.Load())
+		}
+	})
+}
+
+// TestDeleteDuringFetch: what was opened before the object went is not kept.
+func TestDeleteDuringFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, inner, g := t.TempDir(), watch(), newGate()
+		inner.after = func() { <-g.ch }
+		s := mustOpen(t, inner, dir, cached.Options{})
+		key, _ := put(t, s, 1, 5000)
+		early := start(t.Context(), s, key, 0, 5000)
+		synctest.Wait()
+		wantErr(t, s.Delete(t.Context(), key), nil)
+		_, err := s.Open(t.Context(), key, 0, 5000)
+		wantErr(t, err, bytestore.ErrNotFound)
+		g.open()
+		wantErr(t, (<-early).err, bytestore.ErrNotFound)
+		if names, _ := files(t, dir); len(names) != 0 || s.Stats().Bytes != 0 {
+			t.Errorf("files in the cache: %q, %+v", names, s.Stats())
+		}
+	})
+}
+
+// TestCloseEndsFetches, also those that wait for their turn.
+func TestCloseEndsFetches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		inner.before = g.before
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 1})
+		key, _ := put(t, s, 1, 3*mib)
+		reader := start(t.Context(), s, key, 0, 3*mib)
+		synctest.Wait()
+		wantErr(t, s.Close(), nil)
+		got := <-reader
+		if got.err == nil || g.left.Load() != 1 {
+			t.Errorf("%v, %d fetches were cancelled", got.err, g.left.Load())
+		}
+	})
+}

@@ -1,0 +1,379 @@
+package cached_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/cached"
+	"sluice/internal/testenv"
+	"sluice/internal/vfs"
+)
+
+// meter is the file system of the operating system. It counts the bytes of the
+// files that are made through it and not removed.
+type meter struct {
+	mu        sync.Mutex
+	files     map[string]int64
+	now, most int64
+}
+
+func (m *meter) hook(op *vfs.Op, do func() error) error {
+	m.mu.Lock()
+	if op.Kind == vfs.KindWrite { // counted before it is there
+		m.files[op.Name] += int64(op.Len)
+		m.now += int64(op.Len)
+		m.most = max(m.most, m.now)
+	}
+	m.mu.Unlock()
+	err := do()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch op.Kind {
+	case vfs.KindRename:
+		m.files[op.To] = m.files[op.Name]
+		delete(m.files, op.Name)
+	case vfs.KindRemove:
+		m.now -= m.files[op.Name]
+		delete(m.files, op.Name)
+	}
+	return nil
+}
+
+// TestSizeIsNeverExceeded reads a set of objects that is larger than the cache
+// from many goroutines.
+func TestSizeIsNeverExceeded(t *testing.T) {
+	for _, size := range []int64{cached.MinSize, 5 * cached.MinSize, 20*mib + 12345} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			m := &meter{files: map[string]int64{}}
+			dir := t.TempDir()
+			s := mustOpen(t, watch(), dir, cached.Options{Size: size, Fetches: 8, FS: vfs.Intercept(vfs.OS(), m.hook)})
+			type object struct {
+				key  bytestore.Key
+				data []byte
+			}
+			var objects []object
+			for i := range 10 {
+				key, data := put(t, s, uint64(i), 4*mib-i*100_000)
+				objects = append(objects, object{key, data})
+			}
+			var wg sync.WaitGroup
+			for g := range 8 {
+				random := rand.New(rand.NewPCG(uint64(g), 1))
+				wg.Go(func() {
+					for range 15 {
+						o := objects[random.IntN(len(objects))]
+						off := random.IntN(len(o.data))
+						n := 1 + random.IntN(len(o.data)-off)
+						got, err := read(t.Context(), s, o.key, int64(off), int64(n))
+						if err != nil || !bytes.Equal(got, o.data[off:off+n]) {
+							t.Errorf("%d bytes at %d: %v", n, off, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			now := s.Stats()
+			if m.most > size || now.Bytes > size || now.Evictions == 0 || now.Errors != 0 {
+				t.Errorf("at most %d bytes of files in a cache of %d: %+v", m.most, size, now)
+			}
+			wantErr(t, s.Close(), nil)
+			if _, left := files(t, dir); left != m.now || left > s.Stats().Bytes {
+				t.Errorf("%d bytes of files, %d were counted, %+v", left, m.now, s.Stats())
+			}
+		})
+	}
+}
+
+// TestLeastRecentlyUsedGoesFirst also when a hit was all its use.
+func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
+	inner := watch()
+	s := mustOpen(t, inner, t.TempDir(), cached.Options{Size: 3 * cached.MinSize})
+	key, data := put(t, s, 1, 5*mib)
+	touch := func(blocks ...int) (fetches int64) {
+		before := inner.opens.Load()
+		for _, block := range blocks {
+			wantRead(t, s, key, data, block*mib, mib)
+		}
+		return inner.opens.Load() - before
+	}
+	if n := touch(0, 1, 2, 0); n != 3 {
+		t.Fatalf("%d fetches", n)
+	}
+	if n := touch(3, 0, 2, 3); n != 1 { // 1 went
+		t.Errorf("%d fetches, want 1", n)
+	}
+	if n := touch(1, 2, 3, 1); n != 1 { // 0 went
+		t.Errorf("%d fetches, want 1", n)
+	}
+	if got := s.Stats(); got.Evictions != 2 || got.Blocks != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestDeletesRaceWithReads: after a Delete has returned nothing is served, and
+// before that only what is right.
+func TestDeletesRaceWithReads(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, watch(), dir, cached.Options{Size: 16 * mib})
+	for round := range 20 {
+		key, data := put(t, s, uint64(round), 3*mib)
+		var deleted atomic.Bool
+		var wg sync.WaitGroup
+		for g := range 6 {
+			wg.Go(func() {
+				for i := range 10 {
+					off := (g + i) % 3 * mib
+					late := deleted.Load()
+					got, err := read(t.Context(), s, key, int64(off), int64(3*mib-off))
+					switch {
+					case err == nil && late:
+						t.Error("an object that was deleted is served")
+					case err == nil && !bytes.Equal(got, data[off:]):
+						t.Error("wrong bytes")
+					case err != nil && !errors.Is(err, bytestore.ErrNotFound):
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wantErr(t, s.Delete(t.Context(), key), nil)
+		deleted.Store(true)
+		wg.Wait()
+	}
+	if names, _ := files(t, dir); len(names) != 0 || s.Stats().Bytes != 0 {
+		t.Errorf("files in the cache: %q, %+v", names, s.Stats())
+	}
+}
+
+func TestForgetAsksBeneathAgain(t *testing.T) {
+	dir, inner := t.TempDir(), watch()
+	s := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, s, 1, 2*mib)
+	wantRead(t, s, key, data, 0, 2*mib)
+	s.Forget(key)
+	s.Forget(newKey())
+	if names, _ := files(t, dir); len(names) != 0 {
+		t.Errorf("files in the cache: %q", names)
+	}
+	wantRead(t, s, key, data, 0, 2*mib)
+	if n := inner.opens.Load(); n != 4 {
+		t.Errorf("%d opens beneath, want 4", n)
+	}
+}
+
+// TestFaultsOfTheFolder fails each operation on the folder in turn: no read
+// notices, and the books stay right. The two objects displace each other.
+func TestFaultsOfTheFolder(t *testing.T) {
+	for _, moment := range []vfs.Moment{vfs.Before, vfs.After, vfs.Short} {
+		nth := int64(0)
+		for ; ; nth++ {
+			armed := false
+			fault := &vfs.Fault{Nth: nth, Moment: moment, Err: syscall.EIO, Match: func(vfs.Op) bool { return armed }}
+			dir := t.TempDir()
+			s := mustOpen(t, watch(), dir, cached.Options{Size: cached.MinSize, FS: vfs.Inject(vfs.OS(), fault)})
+			one, data := put(t, s, 1, mib)
+			two, other := put(t, s, 2, mib)
+			armed = true
+			wantRead(t, s, one, data, 0, mib)
+			wantRead(t, s, two, other, 0, mib)
+			wantRead(t, s, two, other, 0, mib)
+			wantRead(t, s, one, data, 0, mib)
+			armed = false
+			wantRead(t, s, one, data, 0, mib)
+			now := s.Stats()
+			// A read that gave all bytes and then an error has not failed.
+			if fault.Fired() && moment != vfs.After && now.Errors+now.Damaged == 0 {
+				t.Errorf("operation %d %s was not counted: %+v", nth, moment, now)
+			}
+			if _, size := files(t, dir); size > now.Bytes || now.Bytes > cached.MinSize {
+				t.Errorf("operation %d %s: %d bytes of files, %+v", nth, moment, size, now)
+			}
+			wantErr(t, s.Close(), nil)
+			if !fault.Fired() {
+				break
+			}
+		}
+		if nth < 40 {
+			t.Errorf("the sweep ended after %d operations", nth)
+		}
+	}
+}
+
+// TestOpenFaults: a folder that cannot be taken in is an error of Open, and is
+// not locked afterwards.
+func TestOpenFaults(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, watch(), dir, cached.Options{})
+	key, data := put(t, s, 1, 1000)
+	wantRead(t, s, key, data, 0, 1000)
+	wantErr(t, s.Close(), nil)
+	mustWrite(t, filepath.Join(filepath.Dir(onlyFile(t, dir)), "README"), nil)
+	for _, tc := range []struct {
+		kind vfs.Kind
+		nth  int64
+	}{{vfs.KindSpace, 0}, {vfs.KindReadDir, 0}, {vfs.KindReadDir, 1}, {vfs.KindRemove, 0}, {vfs.KindReadDir, 256}} {
+		fault := &vfs.Fault{Nth: tc.nth, Moment: vfs.Before, Err: syscall.EIO, Match: func(op vfs.Op) bool { return op.Kind == tc.kind }}
+		_, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib, FS: vfs.Inject(vfs.OS(), fault)})
+		wantErr(t, err, syscall.EIO)
+	}
+	if s := mustOpen(t, watch(), dir, cached.Options{}); s.Stats().Blocks != 1 {
+		t.Errorf("%+v", s.Stats())
+	}
+	onlyFile(t, dir)
+}
+
+// TestFullDiskIsBypassed, and used again once there is room.
+func TestFullDiskIsBypassed(t *testing.T) {
+	for _, kind := range []vfs.Kind{vfs.KindCreate, vfs.KindWrite, vfs.KindSpace} {
+		var full atomic.Bool
+		dir, inner := t.TempDir(), watch()
+		s := mustOpen(t, inner, dir, cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+			if full.Load() && op.Kind == kind {
+				return syscall.ENOSPC
+			}
+			return do()
+		})})
+		key, data := put(t, s, 1, 5000)
+		full.Store(true)
+		wantRead(t, s, key, data, 0, len(data))
+		now := s.Stats()
+		if now.Bypasses != 1 || now.Errors == 0 || now.Blocks+now.Bytes != 0 {
+			t.Errorf("%s: %+v", kind, now)
+		}
+		wantErr(t, s.Err(), syscall.ENOSPC)
+		full.Store(false)
+		wantRead(t, s, key, data, 0, len(data))
+		if now := s.Stats(); now.Blocks != 1 || s.Err() != nil {
+			t.Errorf("%s: with room: %+v, %v", kind, now, s.Err())
+		}
+	}
+}
+
+// TestBrokenOffBypass: also past the cache a short reply never looks complete.
+func TestBrokenOffBypass(t *testing.T) {
+	for broken, want := range map[error]error{io.EOF: io.ErrUnexpectedEOF, syscall.ECONNRESET: syscall.ECONNRESET} {
+		inner := watch()
+		s := mustOpen(t, breaks{inner, broken}, t.TempDir(), cached.Options{
+			FS: vfs.Inject(vfs.OS(), &vfs.Fault{Nth: 1, Moment: vfs.Before, Err: syscall.EIO, Match: func(op vfs.Op) bool { return op.Kind == vfs.KindSpace }}),
+		})
+		key, data := put(t, s, 1, 5000)
+		r, err := s.Open(t.Context(), key, 0, 5000)
+		wantErr(t, err, nil)
+		got, err := io.ReadAll(r)
+		wantErr(t, err, want)
+		if !bytes.Equal(got, data[:2500]) || s.Stats().Bypasses != 1 {
+			t.Errorf("read %d bytes, %+v", len(got), s.Stats())
+		}
+		wantErr(t, r.Close(), nil)
+	}
+}
+
+// TestFolderThatCannotBeRead: whatever fails there, the bytes come from beneath.
+// Only files that were found bad are given up.
+func TestFolderThatCannotBeRead(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		match func(*vfs.Op) bool
+		err   syscall.Errno
+		lost  bool
+	}{
+		{"no file descriptor is left", func(op *vfs.Op) bool { return op.Kind == vfs.KindOpen }, syscall.EMFILE, false},
+		{"files do not open", func(op *vfs.Op) bool { return op.Kind == vfs.KindOpen }, syscall.EIO, true},
+		{"headers do not read", func(op *vfs.Op) bool { return op.Kind == vfs.KindRead && op.Len == 256 }, syscall.EIO, true},
+		{"bytes do not read", func(op *vfs.Op) bool { return op.Kind == vfs.KindRead && op.Len > 256 }, syscall.EIO, true},
+	} {
+		var broken atomic.Bool
+		s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+			if broken.Load() && tc.match(op) {
+				return tc.err
+			}
+			return do()
+		})})
+		key, data := put(t, s, 1, 3*mib)
+		wantRead(t, s, key, data, 0, len(data))
+		broken.Store(true)
+		wantRead(t, s, key, data, 0, len(data))
+		now := s.Stats()
+		if now.Bypasses != 1 || now.Damaged > 0 != tc.lost || now.Errors > 0 == tc.lost {
+			t.Errorf("%s: %+v", tc.name, now)
+		}
+		broken.Store(false)
+		wantRead(t, s, key, data, 0, len(data))
+	}
+}
+
+// TestCacheYieldsToOthersOnItsDisk uses a disk that is smaller than the cache.
+func TestCacheYieldsToOthersOnItsDisk(t *testing.T) {
+	testenv.Require(t, testenv.RootMount)
+	dir := t.TempDir()
+	wantErr(t, testenv.MountTmpfs(dir, "16m"), nil)
+	t.Cleanup(func() {
+		if err := testenv.Unmount(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	s := mustOpen(t, watch(), filepath.Join(dir, "cache"), cached.Options{Size: 100 * mib})
+	key, data := put(t, s, 1, 32*mib)
+	hog := filepath.Join(dir, "hog")
+	hogged := func() {
+		t.Helper()
+		wantErr(t, os.WriteFile(hog, make([]byte, 17*mib), 0o600), syscall.ENOSPC)
+		wantRead(t, s, key, data, 0, len(data))
+		wantErr(t, os.Remove(hog), nil)
+	}
+	hogged()
+	wantErr(t, s.Err(), bytestore.ErrNoSpace)
+	if now := s.Stats(); now.Fetches != 0 || now.Blocks != 0 || now.Bypasses != 1 {
+		t.Errorf("no room for a block: %+v", now)
+	}
+	wantRead(t, s, key, data, 0, len(data))
+	if now := s.Stats(); now.Blocks < 5 || now.Evictions == 0 {
+		t.Errorf("room for some blocks: %+v", now)
+	}
+	hogged()
+	wantRead(t, s, key, data, 0, mib)
+	if now := s.Stats(); now.Blocks == 0 || s.Err() != nil {
+		t.Errorf("room again: %+v, %v", now, s.Err())
+	}
+}
+
+// TestCancelledReaders read on, or give up, at random: what is read is right.
+func TestCancelledReaders(t *testing.T) {
+	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Size: 6 * mib, Fetches: 4})
+	key, data := put(t, s, 1, 9*mib)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		random := rand.New(rand.NewPCG(uint64(g), 2))
+		wg.Go(func() {
+			for range 20 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if random.IntN(2) == 0 {
+					go cancel()
+				}
+				got, err := read(ctx, s, key, 0, int64(len(data)))
+				if ctx.Err() == nil && err != nil || err == nil && !bytes.Equal(got, data) {
+					t.Errorf("a read: %v", err)
+				}
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+}

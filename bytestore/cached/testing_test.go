@@ -1,0 +1,171 @@
+package cached_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/bytestore"
+	"sluice/bytestore/cached"
+	"sluice/bytestore/memory"
+)
+
+// TestMain looks for goroutines that outlive the tests.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const mib = 1 << 20
+
+func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
+
+// content is size bytes without repetition.
+func content(seed uint64, size int) []byte {
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(data) // never fails
+	return data
+}
+
+// watched is a store that counts the calls of Open and lets them wait.
+type watched struct {
+	bytestore.Store
+	opens atomic.Int64
+	// before, when set, is called by each Open; its error is that of the Open.
+	before func(ctx context.Context, key bytestore.Key, off, n int64) error
+	// after, when set, is called by each Open that has found its object.
+	after func()
+}
+
+func (w *watched) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	w.opens.Add(1)
+	if w.before != nil {
+		if err := w.before(ctx, key, off, n); err != nil {
+			return nil, err
+		}
+	}
+	r, err := w.Store.Open(ctx, key, off, n)
+	if err == nil && w.after != nil {
+		w.after()
+	}
+	return r, err
+}
+
+// watch is an empty store beneath.
+func watch() *watched { return &watched{Store: memory.New()} }
+
+// mustOpen opens a cache and closes it with the test.
+func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Options) *cached.Store {
+	tb.Helper()
+	if opt.Size == 0 {
+		opt.Size = 64 * mib
+	}
+	s, err := cached.Open(inner, dir, opt)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// put stores size bytes under a fresh key.
+func put(tb testing.TB, s bytestore.Store, seed uint64, size int) (bytestore.Key, []byte) {
+	tb.Helper()
+	key, data := newKey(), content(seed, size)
+	if err := s.Put(tb.Context(), key, bytes.NewReader(data), int64(size)); err != nil {
+		tb.Fatal(err)
+	}
+	return key, data
+}
+
+// read reads a range.
+func read(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64) ([]byte, error) {
+	r, err := s.Open(ctx, key, off, n)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, n)
+	_, err = io.ReadFull(r, data)
+	return data, errors.Join(err, r.Close())
+}
+
+// wantRead reads a range of an object that holds data.
+func wantRead(tb testing.TB, s bytestore.Store, key bytestore.Key, data []byte, off, n int) {
+	tb.Helper()
+	got, err := read(tb.Context(), s, key, int64(off), int64(n))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if !bytes.Equal(got, data[off:off+n]) {
+		tb.Fatalf("%d bytes at %d are wrong", n, off)
+	}
+}
+
+func wantErr(tb testing.TB, err, want error) {
+	tb.Helper()
+	if !errors.Is(err, want) {
+		tb.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// files are the files of the blocks below dir, and how many bytes they have.
+func files(tb testing.TB, dir string) (names []string, size int64) {
+	tb.Helper()
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it was evicted meanwhile
+		}
+		if err != nil || e.IsDir() || filepath.Dir(name) == dir {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			names, size = append(names, name), size+info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return names, size
+}
+
+// onlyFile is the one file of a block below dir.
+func onlyFile(tb testing.TB, dir string) string {
+	tb.Helper()
+	names, _ := files(tb, dir)
+	if len(names) != 1 {
+		tb.Fatalf("files in the cache: %q, want one", names)
+	}
+	return names[0]
+}
+
+func mustRead(tb testing.TB, name string) []byte {
+	tb.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+func mustWrite(tb testing.TB, name string, data []byte) {
+	tb.Helper()
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}
