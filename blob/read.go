@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 	"syscall"
+	"time"
 
 	"sluice/bytestore"
 	"sluice/metastore"
@@ -18,6 +19,7 @@ import (
 type Content struct {
 	metastore.Blob
 	s     *Service
+	until time.Time
 	close sync.Once
 }
 
@@ -31,8 +33,15 @@ func (s *Service) Open(ctx context.Context, account, name string) (*Content, err
 		return nil, err
 	}
 	s.pins.add(b.Content)
-	return &Content{Blob: b, s: s}, nil
+	c := &Content{Blob: b, s: s}
+	if s.opt.GarbageGrace > 0 {
+		c.until = s.opt.Now().Add(s.opt.GarbageGrace - graceMargin)
+	}
+	return c, nil
 }
+
+// graceMargin is kept of the grace period for clocks that differ.
+const graceMargin = time.Minute
 
 // Close lets the content go. Further calls do nothing.
 func (c *Content) Close() {
@@ -42,6 +51,10 @@ func (c *Content) Close() {
 		}
 	})
 }
+
+// Until is how long the content stays readable for sure, whatever happens to the
+// blob; the zero time: for as long as it is open.
+func (c *Content) Until() time.Time { return c.until }
 
 // extentPage is how many extents a read looks up at once.
 const extentPage = 64
@@ -314,15 +327,23 @@ func (x *extentWriter) writePieces(r io.Reader, sums *pieceSums, size, lo, hi in
 }
 
 func (x *extentWriter) read(r io.Reader, b []byte) error {
-	if _, err := io.ReadFull(r, b); err != nil {
+	_, err := io.ReadFull(r, b)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, bytestore.ErrOverloaded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("extent %s: %w", x.e.Key, err) // of the bytes nothing is known
+	default:
 		return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
 	}
-	return nil
 }
 
 // compare compares what was read of a block with its checksum.
 func (x *extentWriter) compare(block int64, sum uint32) error {
 	if sum != x.e.Blocks[block] {
+		if copies, ok := x.s.bytes.(bytestore.Forgetter); ok {
+			copies.Forget(bytestore.Key(x.e.Key)) // perhaps it was damaged on its way
+		}
 		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
 	}
 	// Only what can be sent without a copy gains from not being checked again.

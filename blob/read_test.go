@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 )
@@ -371,3 +373,57 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 
 // plainReader hides that a reader is an io.WriterTo.
 type plainReader struct{ io.Reader }
+
+// A copy that was damaged on its way is not kept: the next read gets the bytes
+// anew.
+func TestDamagedCopyIsForgotten(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	want := randomBytes(7, 1<<20)
+	f.put(t, "n", want)
+	inner := &flippingOnce{Store: f.bytes}
+	copies, err := cached.Open(inner, t.TempDir(), cached.Options{Size: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := copies.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := blob.New(f.meta, copies, blob.Options{Now: f.clock.Now})
+	read := func() ([]byte, error) {
+		c, err := s.Open(t.Context(), "a", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var got bytes.Buffer
+		_, err = c.WriteRange(t.Context(), &got, 0, c.Size)
+		return got.Bytes(), err
+	}
+	if got, err := read(); !errors.Is(err, blob.ErrCorrupt) || len(got) > 0 {
+		t.Fatalf("%d damaged bytes, %v", len(got), err)
+	}
+	if got, err := read(); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("the next read: %d bytes, %v", len(got), err)
+	}
+}
+
+// flippingOnce damages the first byte that is read from it.
+type flippingOnce struct {
+	bytestore.Store
+	done atomic.Bool
+}
+
+func (s *flippingOnce) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, key, off, n)
+	if err != nil || !s.done.CompareAndSwap(false, true) {
+		return r, err
+	}
+	body, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		return nil, err
+	}
+	body[0] ^= 1
+	return io.NopCloser(bytes.NewReader(body)), nil
+}

@@ -3,8 +3,9 @@
 // blob cuts a body into objects ("extents") and package metastore remembers
 // which extents make up which blob.
 //
-// Implementations are localfs (a folder), s3 (any S3-compatible store) and
-// memory (tests). Package bytetest holds the checks that each of them passes.
+// Implementations are localfs (a folder), s3 (any S3-compatible store), cached (a
+// local copy of what is read of another store) and memory (tests). Package
+// bytetest holds the checks that each of them passes.
 package bytestore
 
 import (
@@ -140,4 +141,11 @@ func isHex(s Key) bool {
 		}
 	}
 	return true
+}
+
+// Forgetter is a Store that keeps copies of what it reads in another one.
+type Forgetter interface {
+	// Forget drops the copies of an object, which was found damaged: the next
+	// Open gets it anew.
+	Forget(key Key)
 }

@@ -204,6 +204,7 @@ func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
 	if err := bill.charge(r.Context(), x.Header(), ranges); err != nil {
 		return err
 	}
+	x.out.until = c.Until()
 	served, err := sendBlob(x, r, c, outcome, ranges)
 	if err != nil {
 		return errors.Join(err, bill.settle(r.Context(), served))

@@ -36,6 +36,7 @@ type progressWriter struct {
 	ctx       context.Context   // of the request
 	allowance *access.Allowance // of whoever asked; nil: no limits
 	strict    bool              // a deadline ends the reply also when it passes between two writes (HTTP/2)
+	until     time.Time         // when the reply must have ended; zero: any time
 	written   int64             // bytes of the body so far
 }
 
@@ -142,7 +143,11 @@ func (w *progressWriter) next(n int64) error {
 
 // arm gives the next n bytes their time.
 func (w *progressWriter) arm(n int64) error {
-	err := w.control.SetWriteDeadline(time.Now().Add(w.pace.timeFor(n)))
+	deadline := time.Now().Add(w.pace.timeFor(n))
+	if !w.until.IsZero() && w.until.Before(deadline) {
+		deadline = w.until
+	}
+	err := w.control.SetWriteDeadline(deadline)
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("arming the write deadline: %w", err)
 	}

@@ -45,7 +45,7 @@ func TestListPages(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil && err != stop {
+		if err != nil && !errors.Is(err, stop) {
 			t.Fatal(err)
 		}
 		return got, len(w.requests())

@@ -27,7 +27,6 @@ type config struct {
 	AdminAddr          string         `placeholder:"HOST:PORT" help:"Where to serve metrics and profiles, or off; by default off, and localhost:9091 when hosted."`
 	TLSCert            string         `name:"tls-cert" placeholder:"FILE" help:"Serve TLS with this certificate, in PEM, intermediates behind it; loaded anew when it changes."`
 	TLSKey             string         `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
-	Data               string         `default:"${data}" placeholder:"DIR" help:"The folder that holds everything; created if it is not there."`
 	BasePath           string         `placeholder:"/NAME" help:"Serve under this path instead of the root."`
 	ExternalURL        string         `name:"external-url" placeholder:"URL" help:"The base address under which clients reach the service, base path included."`
 	TrustedProxies     []string       `placeholder:"CIDR,..." help:"Proxies whose X-Forwarded-For tells the address of a client."`
@@ -44,9 +43,12 @@ type config struct {
 	SessionTTL         time.Duration  `name:"session-ttl" default:"720h" help:"How long a session lives."`
 	ChannelTTL         time.Duration  `name:"channel-ttl" default:"2160h" help:"How long a channel lives when nothing else is asked for."`
 	UnsettledLimit     int64          `default:"1000000" help:"How much a channel may have accepted and not settled yet, in units of the asset."`
+	GarbageGrace       *time.Duration `placeholder:"DURATION" help:"How long bytes stay after the last reference to them is gone; by default 0s, and 24h where several nodes may be at work."`
 	AllowLargeSweep    bool           `help:"Let the orphan sweep delete more than its brake allows."`
 	DrainWait          *time.Duration `placeholder:"DURATION" help:"How long to go on as before after SIGTERM, but for /readyz; by default 0s, and 5s when hosted."`
 	DrainDeadline      time.Duration  `default:"30s" help:"How long requests may go on after that."`
+
+	Places places `embed:""`
 
 	MaxConnections int       `placeholder:"N" help:"How many connections are served at once; by default what the limit of open files has room for, at most ${max_connections}."`
 	MaxRequests    int       `default:"4096" placeholder:"N" help:"How many requests are served at once, of all callers."`
@@ -157,14 +159,31 @@ func (c *config) trustedProxies() (networks []netip.Prefix, err error) {
 }
 
 func (c *config) checkStorage() error {
-	var errs []error
-	if c.Data == "" {
-		errs = append(errs, errors.New("--data: the folder must have a name"))
+	errs := []error{c.Places.check()}
+	if c.GarbageGrace != nil && *c.GarbageGrace < minGrace && (*c.GarbageGrace != 0 || c.Places.shared()) {
+		errs = append(errs, fmt.Errorf("--garbage-grace %s: must be at least %s, or 0s for a single node", c.GarbageGrace, minGrace))
 	}
 	if c.VerifyTTL < 0 {
 		errs = append(errs, fmt.Errorf("--verify-ttl %s: must not be negative", c.VerifyTTL))
 	}
 	return errors.Join(errs...)
+}
+
+// minGrace leaves the longest of usual reads time: no reply lives longer than the
+// grace period less a minute.
+const minGrace = 10 * time.Minute
+
+// grace is how long bytes stay after the last reference to them is gone. A
+// single node knows its readers, and needs none.
+func (c *config) grace() time.Duration {
+	switch {
+	case c.GarbageGrace != nil:
+		return *c.GarbageGrace
+	case c.Places.shared():
+		return 24 * time.Hour
+	default:
+		return 0
+	}
 }
 
 func (c *config) checkPayment() error {

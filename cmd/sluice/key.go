@@ -26,14 +26,14 @@ type keyCommand struct {
 // keyFlags are those of every command for keys.
 type keyFlags struct {
 	Config kong.ConfigFlag `placeholder:"FILE" help:"The file of flags of serve."`
-	Data   string          `default:"${data}" placeholder:"DIR" help:"The folder that holds everything."`
+	Place  metaPlace       `embed:""`
 	JSON   bool            `name:"json" help:"Print JSON, an object a line."`
 }
 
 // on runs fn on the metadata of the data folder.
 func (f *keyFlags) on(create bool, fn func(ctx context.Context, keys metastore.Keys) error) error {
 	ctx := context.Background()
-	stores, err := openMeta(ctx, f.Data, create)
+	stores, err := openMeta(ctx, f.Place, create)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (c *oneKey) print(console *console, fn func(ctx context.Context, keys metas
 		key, err := fn(ctx, keys, idOf(c.ID))
 		switch {
 		case errors.Is(err, metastore.ErrNotFound):
-			return fmt.Errorf("there is no such key in %s: sluice key list shows them", c.Data)
+			return fmt.Errorf("there is no such key: sluice key list shows them")
 		case err != nil:
 			return err
 		case c.JSON:

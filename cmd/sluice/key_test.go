@@ -75,7 +75,7 @@ func makeKey(t *testing.T, data string, args ...string) (credential, id string) 
 // opened opens a data folder as a server does, until the end of the test.
 func opened(t *testing.T, data string) *stores {
 	t.Helper()
-	s, err := openData(t.Context(), data)
+	s, err := openStores(t.Context(), places{metaPlace: metaPlace{Data: data}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,104 +7,226 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
+	"sluice/bytestore/s3"
 	"sluice/internal/vfs"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 )
 
-// What a data folder holds.
-const (
-	lockFile = "lock"    // locked while a server runs
-	metaFile = "meta.db" // SQLite, with its -wal and -shm beside it
-	bytesDir = "bytes"   // localfs
+// metaPlace says where the metadata is.
+type metaPlace struct {
+	Data string `default:"${data}" placeholder:"DIR" help:"The folder that holds everything, or what a node needs of its own; created if it is not there."`
+	Meta string `placeholder:"DSN" help:"Where the metadata is, such as postgres://HOST/NAME; by default a database in the data folder."`
+}
 
-	ballastFile = "ballast" // given up so that deletes work on a full disk
+// places say where the parts of an instance are.
+type places struct {
+	metaPlace
+
+	Bytes     string `placeholder:"DSN" help:"Where the bytes are, such as s3://BUCKET/PREFIX?endpoint=https://HOST; by default the data folder."`
+	Cache     string `placeholder:"DIR" help:"A folder to keep bytes in that were read from an object store; by default there is no cache."`
+	CacheSize size   `default:"10GiB" placeholder:"SIZE" help:"How much the cache may hold."`
+}
+
+// The kinds of places that are named by a DSN.
+const (
+	postgresScheme  = "postgres://"
+	postgresScheme2 = "postgresql://"
+	s3Scheme        = "s3://"
 )
 
-// stores are the opened stores of a data folder.
+// shared reports whether several nodes may be at work on the metadata.
+func (p metaPlace) shared() bool {
+	return strings.HasPrefix(p.Meta, postgresScheme) || strings.HasPrefix(p.Meta, postgresScheme2)
+}
+
+// remote reports whether the bytes are in an object store.
+func (p places) remote() bool { return strings.HasPrefix(p.Bytes, s3Scheme) }
+
+// check reports what is wrong with the places. It repeats no DSN: one can hold
+// a password.
+func (p places) check() error {
+	var errs []error
+	if p.Data == "" {
+		errs = append(errs, errors.New("--data: the folder must have a name"))
+	}
+	if p.Meta != "" && !p.shared() {
+		errs = append(errs, errors.New("--meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder"))
+	}
+	if p.Bytes != "" {
+		if _, err := s3.ParseDSN(p.Bytes); err != nil {
+			errs = append(errs, fmt.Errorf("--bytes: %w", err))
+		}
+	}
+	if p.Cache != "" && !p.remote() {
+		errs = append(errs, errors.New("--cache: bytes in the data folder need no cache; it goes with an object store in --bytes"))
+	}
+	if p.CacheSize < cached.MinSize {
+		errs = append(errs, fmt.Errorf("--cache-size: must be at least %s", size(2<<20)))
+	}
+	return errors.Join(errs...)
+}
+
+// stores are the opened stores of an instance.
 type stores struct {
 	meta  metastore.Store
 	bytes bytestore.Store
-	space func(n int64) error // bytestore.ErrNoSpace when n bytes should not be taken in
-	ready func() error        // why nothing can be written now
+	space func(n int64) error         // bytestore.ErrNoSpace when n bytes should not be taken in
+	ready func(context.Context) error // why nothing can be written now
 
-	ballast *ballast
+	ballast *ballast // nil where deletes need no room on a disk of ours
+	cache   *cached.Store
 	close   []func() error
 }
 
-// openData opens the data folder, creating what is not there, and locks it for
-// this process. The caller closes the stores.
-func openData(ctx context.Context, dir string) (_ *stores, err error) {
-	if err := prepareFolder(dir); err != nil {
+// openStores opens the stores, creating what is not there, and locks the data
+// folder for this process. The caller closes the stores.
+func openStores(ctx context.Context, p places) (_ *stores, err error) {
+	s := &stores{space: func(int64) error { return nil }}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := s.lock(p.Data); err != nil {
 		return nil, err
 	}
+	bytesErr, err := s.openBytes(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	metaErr, err := s.openMeta(ctx, p.metaPlace, sqlstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.ready = func(ctx context.Context) error { return errors.Join(metaErr(), bytesErr(ctx)) }
+	if !p.shared() {
+		s.ballast = &ballast{name: filepath.Join(p.Data, ballastFile), space: s.space}
+		if err := s.ballast.restore(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := blob.Bind(ctx, s.meta, s.bytes); err != nil {
+		return nil, fmt.Errorf("opening the instance: %w", err)
+	}
+	return s, nil
+}
+
+// lock prepares the data folder and takes its lock.
+func (s *stores) lock(dir string) error {
+	if err := prepareFolder(dir); err != nil {
+		return err
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, lock.Close)
+	return nil
+}
+
+// openBytes opens where the bytes are. It returns what tells why they cannot be
+// written now.
+func (s *stores) openBytes(ctx context.Context, p places) (func(context.Context) error, error) {
+	if !p.remote() {
+		files, err := localfs.Open(filepath.Join(p.Data, bytesDir), localfs.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("opening the bytes in %s: %w", p.Data, err)
+		}
+		s.bytes, s.space = files, files.Space
+		s.close = append(s.close, files.Close)
+		return func(context.Context) error { return errors.Join(files.Err(), files.Space(0)) }, nil
+	}
+	config, err := s3.ParseDSN(p.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := s3.Open(ctx, config, s3.Options{Staging: filepath.Join(p.Data, stagingDir)})
+	if err != nil {
+		return nil, fmt.Errorf("opening the bytes: %w", err)
+	}
+	s.bytes = objects
+	s.close = append(s.close, objects.Close)
+	if p.Cache != "" {
+		if s.cache, err = cached.Open(objects, p.Cache, cached.Options{Size: int64(p.CacheSize)}); err != nil {
+			return nil, fmt.Errorf("opening the cache: %w", err)
+		}
+		s.bytes = s.cache
+		s.close = append(s.close, s.cache.Close)
+	}
+	return objects.Ready, nil
+}
+
+// openMeta opens where the metadata is. It returns what tells why nothing can
+// be written now.
+func (s *stores) openMeta(ctx context.Context, p metaPlace, opt sqlstore.Options) (func() error, error) {
+	var sql *sqlstore.Store
+	var err error
+	if p.shared() {
+		if sql, err = sqlstore.OpenPostgres(ctx, p.Meta, opt); err != nil {
+			return nil, fmt.Errorf("opening the metadata: %w", err)
+		}
+	} else {
+		if err := makePrivate(filepath.Join(p.Data, metaFile)); err != nil {
+			return nil, err
+		}
+		if sql, err = sqlstore.OpenSQLite(filepath.Join(p.Data, metaFile), opt); err != nil {
+			return nil, fmt.Errorf("opening the metadata in %s: %w", p.Data, err)
+		}
+	}
+	s.meta = sql
+	s.close = append(s.close, sql.Close)
+	if p.shared() {
+		return sql.Err, nil
+	}
+	// The entries of the database must not be lost once something is in it.
+	if err := vfs.OS().SyncDir(p.Data); err != nil {
+		return nil, fmt.Errorf("syncing the data folder: %w", err)
+	}
+	return sql.Err, nil
+}
+
+// openMeta opens the metadata alone, also while servers run on it; then it must
+// be of this program's version (metastore.ErrOlder), since a schema does not
+// change under a server. Where there is no metadata, create makes what the first
+// start of a server would. The caller closes the stores.
+func openMeta(ctx context.Context, p metaPlace, create bool) (_ *stores, err error) {
 	s := &stores{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	lock, err := lockFolder(dir)
-	if err != nil {
-		return nil, err
+	if p.shared() {
+		_, err = s.openMeta(ctx, p, sqlstore.Options{Existing: !create})
+		return s, err
 	}
-	s.close = append(s.close, lock.Close)
-
-	files, err := localfs.Open(filepath.Join(dir, bytesDir), localfs.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("opening the bytes in %s: %w", dir, err)
-	}
-	s.bytes, s.space = files, files.Space
-	s.close = append(s.close, files.Close)
-
-	s.ballast = &ballast{name: filepath.Join(dir, ballastFile), space: s.space}
-	if err := makePrivate(filepath.Join(dir, metaFile)); err != nil {
-		return nil, err
-	}
-	sql, err := sqlstore.OpenSQLite(filepath.Join(dir, metaFile), sqlstore.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("opening the metadata in %s: %w", dir, err)
-	}
-	s.meta, s.ready = sql, func() error { return errors.Join(sql.Err(), files.Err(), files.Space(0)) }
-	s.close = append(s.close, sql.Close)
-
-	// The entries of the database must not be lost once something is in it.
-	if err := vfs.OS().SyncDir(dir); err != nil {
-		return nil, fmt.Errorf("syncing the data folder: %w", err)
-	}
-	if err := s.ballast.restore(); err != nil {
-		return nil, err
-	}
-	if _, err := blob.Bind(ctx, s.meta, s.bytes); err != nil {
-		return nil, fmt.Errorf("opening %s: %w", dir, err)
-	}
-	return s, nil
-}
-
-// openMeta opens the metadata of a data folder, also while a server runs on it;
-// then it must be of this program's version (metastore.ErrOlder), since a schema
-// does not change under a server. Where there is no metadata, create makes what
-// the first start of a server would. The caller closes the stores.
-func openMeta(ctx context.Context, dir string, create bool) (*stores, error) {
-	name := filepath.Join(dir, metaFile)
+	name := filepath.Join(p.Data, metaFile)
 	if _, err := os.Stat(name); !create && errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no data in the folder %s: name another with --data DIR", dir)
+		return nil, fmt.Errorf("there is no data in the folder %s: name another with --data DIR", p.Data)
 	}
-	s, err := openData(ctx, dir)
-	if !errors.Is(err, errInUse) {
+	if err := s.lock(p.Data); !errors.Is(err, errInUse) {
+		if err == nil {
+			_, err = s.openMeta(ctx, p, sqlstore.Options{})
+		}
 		return s, err
 	}
 	sql, err := sqlstore.OpenSQLite(name, sqlstore.Options{Existing: true})
 	if err != nil {
-		return nil, fmt.Errorf("opening the metadata in %s beside the server that runs there: %w", dir, err)
+		return nil, fmt.Errorf("opening the metadata in %s beside the server that runs there: %w", p.Data, err)
 	}
-	return &stores{meta: sql, close: []func() error{sql.Close}}, nil
+	s.meta = sql
+	s.close = append(s.close, sql.Close)
+	return s, nil
 }
 
 // Close closes what was opened, in reverse order.
@@ -117,63 +239,40 @@ func (s *stores) Close() error {
 	return errors.Join(errs...)
 }
 
-// prepareFolder creates the data folder, or checks that the one there is ours or
-// empty: a typing error must not fill somebody's home.
-func prepareFolder(dir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
+// options are those of the blobs in these stores.
+func (s *stores) options(p places, grace time.Duration) blob.Options {
+	opt := blob.Options{Space: s.space, GarbageGrace: grace}
+	if s.ballast != nil {
+		opt.Relieve, opt.Restore = s.ballast.drop, s.ballast.restore
 	}
-	if err := vfs.MkdirAll(vfs.OS(), dir); err != nil {
-		return fmt.Errorf("cannot create the data folder: %w", err)
+	if p.remote() {
+		opt.ExtentSize = remoteExtentSize
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("cannot read the data folder: %w", err)
-	}
-	foreign := ""
-	for _, e := range entries {
-		switch e.Name() {
-		case metaFile:
-			return nil
-		case lockFile, bytesDir, ballastFile, "lost+found": // of a first start that was cut
-		default:
-			foreign = e.Name()
-		}
-	}
-	if foreign != "" {
-		return fmt.Errorf("the folder %s is not a data folder (it holds %q): name another with --data DIR", dir, foreign)
-	}
-	return nil
+	return opt
 }
 
-// makePrivate creates the database's file, if it is not there, for our eyes
-// only: it holds ids that are as good as keys. SQLite gives the files beside it
-// the same mode.
-func makePrivate(name string) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot create the database: %w", err)
-	}
-	return f.Close()
-}
+// remoteExtentSize is the size of an object in an object store: a body is staged
+// before it goes out, and a request that is repeated repeats all of it.
+const remoteExtentSize = 16 << 20
 
-// errInUse: another process has the data folder locked.
-var errInUse = errors.New("is in use by another sluice")
-
-// lockFolder takes the lock that keeps a second server out. The kernel lets it
-// go when the process ends, however it ends.
-func lockFolder(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot lock the data folder: %w", err)
+// register makes metrics of what the stores tell.
+func (s *stores) register(r prometheus.Registerer) {
+	if s.cache == nil {
+		return
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("the data folder %s %w: stop that one, or name another folder with --data DIR", dir, errInUse), f.Close())
+	for _, one := range []struct {
+		name, help string
+		value      func(cached.Stats) int64
+	}{
+		{"sluice_cache_hits_total", "Blocks that were in the cache when a reader needed them.", func(c cached.Stats) int64 { return c.Hits }},
+		{"sluice_cache_misses_total", "Blocks that a reader waited for.", func(c cached.Stats) int64 { return c.Misses }},
+		{"sluice_cache_evictions_total", "Blocks that made room for others.", func(c cached.Stats) int64 { return c.Evictions }},
+		{"sluice_cache_damaged_total", "Blocks that were found damaged in the cache, and fetched anew.", func(c cached.Stats) int64 { return c.Damaged }},
+		{"sluice_cache_errors_total", "Operations on the cache's folder that failed.", func(c cached.Stats) int64 { return c.Errors }},
+	} {
+		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: one.name, Help: one.help},
+			func() float64 { return float64(one.value(s.cache.Stats())) }))
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot lock the data folder %s: %w", dir, err), f.Close())
-	}
-	return f, nil
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_cache_bytes", Help: "What the cache takes on its disk."},
+		func() float64 { return float64(s.cache.Stats().Bytes) }))
 }

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/httpapi"
+	"sluice/metastore"
+	"sluice/paychan"
+	"sluice/session"
+	"sluice/wire"
+)
+
+// node is all that serves, but for the listeners.
+type node struct {
+	config      *config
+	log         *slog.Logger
+	metrics     *prometheus.Registry
+	cert        *certificate // nil: no TLS
+	stores      *stores
+	blobs       *blob.Service
+	channels    *paychan.Service
+	keys        *access.Keys // nil on a local instance
+	clock       *clock       // nil where there is no other clock
+	api         *httpapi.Server
+	connections *httpapi.Connections
+}
+
+// openNode opens the stores and puts the services on them. The caller closes
+// the stores.
+func (c *config) openNode(ctx context.Context, log *slog.Logger) (_ *node, err error) {
+	n := &node{config: c, log: log, metrics: newRegistry()}
+	if c.TLSCert != "" {
+		if n.cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
+			return nil, err
+		}
+	}
+	most, err := c.maxConnections()
+	if err != nil {
+		return nil, err
+	}
+	n.connections = httpapi.NewConnections(most)
+	n.connections.Register(n.metrics)
+	if n.stores, err = openStores(ctx, c.Places); err != nil {
+		return nil, err
+	}
+	n.stores.register(n.metrics)
+	if err := n.openServices(ctx); err != nil {
+		return nil, errors.Join(err, n.stores.Close())
+	}
+	return n, nil
+}
+
+// openServices puts the services on the stores, and the HTTP interface before
+// them.
+func (n *node) openServices(ctx context.Context) error {
+	c := n.config
+	opt := n.stores.options(c.Places, c.grace())
+	opt.VerifyTTL, opt.AllowLargeSweep = c.VerifyTTL, c.AllowLargeSweep
+	n.blobs = blob.New(n.stores.meta, n.stores.bytes, opt)
+	if c.Profile == hosted {
+		n.keys = access.NewKeys(n.stores.meta, access.KeysOptions{})
+	}
+	if c.Places.shared() {
+		n.clock = newClock(n.stores.meta)
+	}
+	var payment wire.Payment
+	var err error
+	if n.channels, payment, err = c.newChannels(ctx, n.stores); err != nil {
+		return err
+	}
+	n.api, err = n.newAPI(payment)
+	return err
+}
+
+// work does what is done beside the requests, until ctx ends.
+func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
+	report := func(task string, err error) { n.log.Error("background task failed", "task", task, "error", err) }
+	forAll := func(ctx context.Context) {
+		var tasks sync.WaitGroup
+		tasks.Go(func() { n.blobs.Run(ctx, report) })
+		tasks.Go(func() { n.channels.Run(ctx, n.channels.Ledger(), report) })
+		tasks.Wait()
+	}
+	var tasks sync.WaitGroup
+	if n.config.Places.shared() {
+		tasks.Go(func() { lead(ctx, n.stores.meta, "background", report, forAll) })
+	} else {
+		tasks.Go(func() { forAll(ctx) })
+	}
+	if n.keys != nil {
+		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
+	}
+	if n.clock != nil {
+		tasks.Go(func() { n.clock.watch(ctx, n.log) })
+	}
+	if n.cert != nil {
+		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })
+	}
+	tasks.Wait()
+}
+
+// server gives the HTTP server, and puts the listeners under the cap of
+// connections.
+func (n *node) server(listeners []net.Listener) *drainingServer {
+	server := &drainingServer{api: n.api, http: httpapi.NewHTTPServer(n.api, n.log)}
+	server.http.ConnState = n.connections.ConnState
+	for i, l := range listeners {
+		listeners[i] = n.connections.Listener(l, n.cert != nil)
+	}
+	if n.cert != nil {
+		server.http.TLSConfig = n.cert.config()
+	}
+	return server
+}
+
+// ready tells why nothing can be written now.
+func (n *node) ready(ctx context.Context) error {
+	err := n.stores.ready(ctx)
+	if n.clock != nil {
+		err = errors.Join(err, n.clock.err())
+	}
+	return err
+}
+
+// newAPI puts the services behind the HTTP interface.
+func (n *node) newAPI(payment wire.Payment) (*httpapi.Server, error) {
+	c, stores := n.config, n.stores
+	grant := int64(session.DefaultGrant)
+	if c.Profile == hosted || c.Reads == string(httpapi.ReadsPaid) {
+		grant = 0
+	}
+	proxies, err := c.trustedProxies()
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Config{
+		Version:  version(),
+		BasePath: c.BasePath,
+		URL:      c.ExternalURL,
+		Blobs:    n.blobs,
+		Sessions: session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.space}),
+		Channels: n.channels,
+		Reads:    httpapi.Reads(c.Reads),
+		Payment:  payment,
+		Keys:     n.keys,
+		Limiter: access.NewLimiter(access.LimiterOptions{
+			Key:     c.Key.limits(),
+			Address: c.Address.limits(),
+			Usage:   stores.meta,
+		}),
+		TrustedProxies: proxies,
+		MaxRequests:    int64(c.MaxRequests),
+		Metrics:        n.metrics,
+		Local:          httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
+		Ready:          n.ready,
+		Log:            n.log,
+	})
+}
+
+// newChannels gives the channels of this instance, and what is published of how
+// they are paid.
+func (c *config) newChannels(ctx context.Context, stores *stores) (*paychan.Service, wire.Payment, error) {
+	receiver, err := c.receiver(ctx, stores.meta)
+	if err != nil {
+		return nil, wire.Payment{}, err
+	}
+	channels, err := paychan.New(stores.meta, paychan.Options{
+		TTL:            c.ChannelTTL,
+		Space:          stores.space,
+		SessionTTL:     c.SessionTTL,
+		Receiver:       receiver,
+		Asset:          c.Asset,
+		Module:         c.MicropaymentModule,
+		ChainID:        c.ChainID,
+		Price:          c.ChunksetPrice,
+		Deposit:        paychan.DefaultDeposit,
+		UnsettledLimit: c.UnsettledLimit,
+	})
+	if err != nil {
+		return nil, wire.Payment{}, err
+	}
+	payment := wire.Payment{
+		ChainID:        int(c.ChainID),
+		ChunksetPrice:  strconv.FormatInt(c.ChunksetPrice, 10),
+		UnsettledLimit: strconv.FormatInt(c.UnsettledLimit, 10),
+	}
+	payment.Receiver, payment.Asset, payment.Module = channels.Payee()
+	return channels, payment, nil
+}
+
+// receiver gives the address that this instance is paid at: the one that was
+// configured, or one that was made at the first start.
+func (c *config) receiver(ctx context.Context, facts metastore.Facts) (string, error) {
+	if c.Receiver != "" {
+		return c.Receiver, nil
+	}
+	const fact = "receiver"
+	receiver, err := facts.Fact(ctx, fact)
+	if !errors.Is(err, metastore.ErrNotFound) {
+		return receiver, err
+	}
+	receiver = paychan.NewReceiver()
+	err = facts.SetFact(ctx, fact, receiver)
+	if errors.Is(err, metastore.ErrExists) { // another node was first
+		return facts.Fact(ctx, fact)
+	}
+	return receiver, err
+}
