@@ -60,6 +60,9 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 		n, err := w.ResponseWriter.Write(chunk)
 		total += n
 		w.written += int64(n)
+		if err == nil {
+			err = w.rest()
+		}
 		if err != nil {
 			return total, w.explain(err)
 		}
@@ -128,17 +131,23 @@ func (w *progressWriter) chunk() int64 {
 // next waits until n bytes may go out, which does not count against the client,
 // and then gives them their time.
 func (w *progressWriter) next(n int64) error {
-	if w.strict {
-		if err := w.control.SetWriteDeadline(time.Time{}); err != nil {
-			return fmt.Errorf("clearing the write deadline: %w", err)
-		}
-	}
 	if w.allowance != nil && n > 0 {
 		if err := w.allowance.PaceOut(w.ctx, int(n)); err != nil {
 			return err
 		}
 	}
 	return w.arm(n)
+}
+
+// rest takes the deadline away until the next write, where it would count.
+func (w *progressWriter) rest() error {
+	if !w.strict {
+		return nil
+	}
+	if err := w.control.SetWriteDeadline(w.until); err != nil {
+		return fmt.Errorf("clearing the write deadline: %w", err)
+	}
+	return nil
 }
 
 // arm gives the next n bytes their time.

@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Over HTTP/2 a deadline that passes ends a stream also when nothing waits for
+// it. The time that a handler takes between two reads or writes is its own, so
+// nothing may be armed meanwhile.
+func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pause = 2 * time.Minute // several windows
+		served := make(chan error, 1)
+		overPipe(t, func(w http.ResponseWriter, r *http.Request) {
+			body := newProgressReader(w, r.Body, defaultPace)
+			body.strict = true
+			out := newProgressWriter(w, defaultPace)
+			out.strict = true
+			piece := make([]byte, 4)
+			for range 3 {
+				_, err := io.ReadFull(body, piece)
+				time.Sleep(pause)
+				if err == nil {
+					_, err = out.Write(piece)
+				}
+				if err == nil {
+					err = http.NewResponseController(w).Flush()
+				}
+				if err != nil {
+					served <- err
+					return
+				}
+				time.Sleep(pause)
+			}
+			served <- nil
+		}, func(client *http.Client) {
+			r, w := io.Pipe()
+			go func() {
+				for range 3 {
+					if _, err := w.Write([]byte("some")); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(2 * pause) // what comes later must still be read
+				}
+				if err := w.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			res, err := client.Post("http://pipe/", "", r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(res.Body)
+			if err := errors.Join(err, res.Body.Close(), <-served); err != nil || string(got) != "somesomesome" || res.ProtoMajor != 2 {
+				t.Errorf("HTTP/%d, %q, %v", res.ProtoMajor, got, err)
+			}
+		})
+	})
+}
+
+// overPipe lets a client ask a server over HTTP/2, on a pipe in the bubble.
+func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
+	t.Helper()
+	var h2 http.Protocols
+	h2.SetUnencryptedHTTP2(true)
+	l := &pipeListener{conns: make(chan net.Conn)}
+	l.ended, l.end = context.WithCancel(context.Background())
+	server := &http.Server{Handler: handle, Protocols: &h2}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	transport := &http.Transport{Protocols: &h2, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		l.conns <- far
+		return near, nil
+	}}
+	ask(&http.Client{Transport: transport})
+	transport.CloseIdleConnections()
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}
