@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v4"
+)
+
+// TestDeployNamesWhatExists holds the files of deploy to the flags and variables
+// that there are.
+func TestDeployNamesWhatExists(t *testing.T) {
+	var cmds commands
+	parser, err := kong.New(&cmds, parserOptions()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flags, variables []string
+	for _, command := range parser.Model.Leaves(false) {
+		for _, flag := range command.Flags {
+			flags = append(flags, "--"+flag.Name)
+			variables = append(variables, flag.Envs...)
+		}
+	}
+	files, err := filepath.Glob("../../deploy/*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	variable := regexp.MustCompile(`\bSLUICE_[A-Z0-9_]+`)
+	sluiceLine := regexp.MustCompile(`(?m)^.*(?:sluice serve|node1 key|node1 serve).*$`)
+	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range variable.FindAllString(string(text), -1) {
+			if !slices.Contains(variables, v) {
+				t.Errorf("%s has %s, which nothing reads", name, v)
+			}
+		}
+		for _, line := range sluiceLine.FindAllString(string(text), -1) {
+			for _, f := range flag.FindAllString(line, -1) {
+				if !slices.Contains(flags, f) && f != "--rm" {
+					t.Errorf("%s has %s, which is no flag", name, f)
+				}
+			}
+		}
+	}
+}
+
+// TestComposeStarts reads the services of compose.yaml: what a node is started
+// with is a configuration that is accepted.
+func TestComposeStarts(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct {
+			Environment map[string]string
+			Ports       []string
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	expand := func(name string) string {
+		// ${NAME:?text} and ${NAME:-default}, as compose has them.
+		if m := regexp.MustCompile(`^\w+:-(.*)$`).FindStringSubmatch(name); m != nil {
+			return m[1]
+		}
+		return "secret"
+	}
+	for _, node := range []string{"node1", "node2"} {
+		t.Run(node, func(t *testing.T) {
+			for name, value := range file.Services[node].Environment {
+				t.Setenv(name, os.Expand(value, expand))
+			}
+			c, err := parse(t)
+			if err != nil || c.Profile != hosted || !c.Places.shared() || !c.Places.remote() {
+				t.Errorf("%+v, %v", c, err)
+			}
+			for _, port := range file.Services[node].Ports {
+				if !regexp.MustCompile(`^127\.0\.0\.1:`).MatchString(port) {
+					t.Errorf("port %s is open to the network", port)
+				}
+			}
+		})
+	}
+}
