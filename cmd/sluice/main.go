@@ -23,6 +23,7 @@ func main() {
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the service."`
 	Key     keyCommand     `cmd:"" help:"Make, list, show and revoke API keys."`
+	Audit   auditCommand   `cmd:"" help:"Check the ledgers of channels and sessions."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

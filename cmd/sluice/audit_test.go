@@ -1,0 +1,53 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/session"
+)
+
+// TestAudit audits books that are in order, beside a server, and then books that
+// somebody has changed.
+func TestAudit(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	if r := sluice("audit", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "there is no data") {
+		t.Errorf("without data: %+v", r)
+	}
+	s := opened(t, data)
+	sessions := session.New(s.meta, session.Options{Grant: 10})
+	granted, err := sessions.Grant(t.Context(), "", nil)
+	if err == nil {
+		_, err = sessions.Use(t.Context(), granted.ID, 3, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := must(t, "audit", "--data", data); r.stdout != "The books are in order.\n" {
+		t.Errorf("in order: %+v", r)
+	}
+	change(t, data, `UPDATE sessions SET used = used + 1`)
+	r := sluice("audit", "--data", data)
+	if r.code != 1 || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "faults in the books: 1") {
+		t.Errorf("changed: %+v", r)
+	}
+	if strings.Contains(r.stdout, granted.ID) {
+		t.Errorf("the audit tells a session's id: %s", r.stdout)
+	}
+}
+
+// change runs a statement on the database of a data folder.
+func change(t *testing.T, data, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(data, metaFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(statement)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
