@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -409,5 +413,43 @@ func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 			t.Errorf("%d %s", res.StatusCode, body)
 		}
 		seen[body] = true
+	}
+}
+
+// A refusal does not wait for a body that does not come, and what has come does
+// not cost the connection.
+func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	for _, c := range []struct {
+		name, head, body string
+		close            bool
+	}{
+		{"a body that has come", "Content-Length: 4\r\n", "some", false},
+		{"chunks that have come", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n0\r\n\r\n", false},
+		{"a short body that does not come", "Content-Length: 10\r\n", "some", true},
+		{"chunks that do not come", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n", true},
+		{"a long body that does not come", "Content-Length: 10000000\r\n", "some", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", h.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.WriteString(conn, "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n"+c.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(res.Body)
+			if err != nil || res.StatusCode != 401 || res.Close != c.close {
+				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)
+			}
+			if err := errors.Join(res.Body.Close(), conn.Close()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

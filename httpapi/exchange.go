@@ -117,11 +117,13 @@ func (x *exchange) fail(err error) {
 	if x.started {
 		return
 	}
-	x.body.done()
 	row := rowOf(err)
-	if row.closes {
+	// A client that waits to be asked for the body must not be asked now. Over
+	// HTTP/2 a stream ends by itself.
+	if row.closes || x.r.ProtoMajor == 1 && x.r.Header.Get("Expect") == "" && !x.body.drain(x.r.ContentLength) {
 		x.Header().Set("Connection", "close")
 	}
+	x.body.done()
 	if err := writeProblem(x, row, err); err != nil {
 		x.err = errors.Join(x.err, err)
 	}

@@ -163,13 +163,26 @@ func (x *exchange) store(r *http.Request) (*stored, error) {
 func (b *stored) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	b.read += int64(n)
-	for b.read > b.counted {
-		if err := b.reservation.Grow(reservationStep); err != nil {
+	if b.read > b.counted {
+		if err := b.grow(); err != nil {
 			return 0, err
 		}
-		b.counted += reservationStep
 	}
 	return n, err
+}
+
+// grow reserves a step more, or, near the end of the quota, what has come.
+func (b *stored) grow() error {
+	step := max(reservationStep, b.read-b.counted)
+	err := b.reservation.Grow(step)
+	if errors.Is(err, access.ErrQuota) {
+		step = b.read - b.counted
+		err = b.reservation.Grow(step)
+	}
+	if err == nil {
+		b.counted += step
+	}
+	return err
 }
 
 // settle keeps what was reserved if it was stored, or may have been.

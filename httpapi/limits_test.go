@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -70,9 +71,12 @@ func TestTooManyRequestsAtWork(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := w.Write(make([]byte, 1<<20)); err != nil { // the handler reads: it is at work
+		if _, err := w.Write([]byte("some")); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for s.active.Load() < most { // until all are at work
+		runtime.Gosched()
 	}
 	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"overloaded"`) {
 		t.Errorf("one too many: %d %s", res.StatusCode, body)
@@ -128,18 +132,24 @@ func TestQuota(t *testing.T) {
 	ask("PUT", "/v1/blobs/ours/d", "d", 403)
 
 	// A body that does not tell its length is counted as it comes.
-	req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", 50))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Api-Key", secret)
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	if err != nil || res.StatusCode != 403 {
-		t.Fatalf("%v, %v", res, err)
-	}
-	if err := res.Body.Close(); err != nil {
-		t.Error(err)
+	ask("DELETE", "/v1/blobs/ours/c", "", 204)
+	for size, want := range map[int]int{31: 403, 30: 204} {
+		req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", size))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", secret)
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := client.Do(req)
+		if err != nil || res.StatusCode != want {
+			t.Fatalf("%d bytes without a length: %v, %v, want %d", size, res, err, want)
+		}
+		if err := res.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if want == 204 {
+			ask("DELETE", "/v1/blobs/ours/e", "", 204)
+		}
 	}
 }
 

@@ -152,6 +152,29 @@ func (r *progressReader) done() {
 	_ = r.setDeadline(deadline)
 }
 
+// What a refusal reads of a body, at most, so that the connection can be used
+// again: a body of which more is left, or that does not come, is given up.
+const (
+	drainLimit = 256 << 10
+	drainTime  = time.Second
+)
+
+// drain reads off what is left of a body of that length (below 0: not known), and
+// reports whether that was little and came soon. The server would do it before it
+// sends a reply, and wait longer.
+func (r *progressReader) drain(length int64) bool {
+	if length-r.total > drainLimit {
+		return false
+	}
+	if r.err == nil && r.setDeadline(time.Now().Add(drainTime)) == nil {
+		_, r.err = io.CopyN(io.Discard, r.body, drainLimit)
+		if r.err == nil {
+			r.err = errSlowBody // what follows is not waited for
+		}
+	}
+	return errors.Is(r.err, io.EOF)
+}
+
 // Close ends the guard and closes the body.
 func (r *progressReader) Close() error {
 	r.done()
