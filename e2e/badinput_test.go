@@ -386,7 +386,7 @@ func TestLateRefusals(t *testing.T) {
 			if test.chunked {
 				req.ContentLength = -1
 			}
-			r, err := send(req)
+			r, err := s.send(req)
 			if err != nil {
 				t.Fatal(err)
 			}

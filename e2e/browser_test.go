@@ -20,7 +20,7 @@ func TestBrowserClient(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
-	page := servePage(t, bundle(t))
+	page := servePage(t, bundle(t, "page.js"))
 	browser := openBrowser(t, page)
 	got, err := chromedp.Run(browser, chromedp.Evaluate[struct {
 		Sent             string  `json:"sent"`
@@ -55,8 +55,8 @@ func TestBrowserClient(t *testing.T) {
 	}
 }
 
-// bundle packs the page's script and the client for the browser.
-func bundle(t *testing.T) string {
+// bundle packs a page's script and the client for the browser.
+func bundle(t *testing.T, script string) string {
 	t.Helper()
 	dir, err := testenv.ClientDir()
 	if err != nil {
@@ -64,7 +64,7 @@ func bundle(t *testing.T) string {
 	}
 	out := filepath.Join(t.TempDir(), "page.js")
 	esbuild := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules", ".bin", "esbuild"),
-		"page.js", "--bundle", "--inject:buffer.js", "--format=iife", "--platform=browser", "--log-level=error", "--outfile="+out)
+		script, "--bundle", "--inject:buffer.js", "--format=iife", "--platform=browser", "--log-level=error", "--outfile="+out)
 	esbuild.Dir = dir
 	if text, err := esbuild.CombinedOutput(); err != nil {
 		t.Fatalf("esbuild: %v\n%s", err, text)
@@ -105,7 +105,7 @@ func servePage(t *testing.T, script string) string {
 }
 
 // openBrowser opens a page in a headless Chromium that ends with the test.
-func openBrowser(t *testing.T, page string) context.Context {
+func openBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	path, err := testenv.ChromiumPath()
 	if err != nil {
@@ -114,6 +114,7 @@ func openBrowser(t *testing.T, page string) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
+	options = append(options, more...)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	browser, _ := chromedp.NewContext(allocator)

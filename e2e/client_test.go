@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -73,12 +74,19 @@ func runClient(t *testing.T, version, url, key string) []transferred {
 // prints.
 func script[Line any](t *testing.T, name string, args ...string) []Line {
 	t.Helper()
+	return scriptIn[Line](t, nil, name, args...)
+}
+
+// scriptIn is script with further variables in its environment.
+func scriptIn[Line any](t *testing.T, environment []string, name string, args ...string) []Line {
+	t.Helper()
 	dir, err := testenv.ClientDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	node := exec.CommandContext(t.Context(), "node", append([]string{name}, args...)...)
 	node.Dir = dir
+	node.Env = append(os.Environ(), environment...)
 	var stderr strings.Builder
 	node.Stderr = &stderr
 	out, err := node.Output()

@@ -38,15 +38,16 @@ func TestCutReads(t *testing.T) {
 			} else {
 				s.upload("0x1", "cut", data, test.partSize)
 			}
-			s.cutReads(blobTarget("0x1", "cut"), data)
+			s.cutReads(blobTarget("0x1", "cut"), data, s.readSome)
 		})
 	}
 }
 
 const cutPrice = 3
 
-// cutReads cuts reads of a blob of five chunksets.
-func (s *server) cutReads(target string, data []byte) {
+// cutReads cuts reads of a blob of five chunksets, of which readSome reads so
+// many bytes.
+func (s *server) cutReads(target string, data []byte, readSome func(target string, n int, h ...string) []byte) {
 	const price = cutPrice
 	t := s.t
 	c := s.open(s.payer(1), 1000)
@@ -55,9 +56,9 @@ func (s *server) cutReads(target string, data []byte) {
 	// In the first and in the second chunkset, so that no buffer of the
 	// connection reaches into the next.
 	sum := sha256.New()
-	sum.Write(s.readSome(target, 1<<20, "Session-Id", id))
+	sum.Write(readSome(target, 1<<20, "Session-Id", id))
 	s.eventually("four untouched chunksets do not come back", func() bool { return s.left(id) == "99" })
-	sum.Write(s.readSome(target, 11<<20, "Session-Id", id, "Range", "bytes=1048576-"))
+	sum.Write(readSome(target, 11<<20, "Session-Id", id, "Range", "bytes=1048576-"))
 	s.eventually("three untouched chunksets do not come back", func() bool { return s.left(id) == "97" })
 	rest := s.must(206, "GET", target, nil, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-", 12<<20))
 	checkPaid(t, rest, "4", "93")
@@ -66,10 +67,10 @@ func (s *server) cutReads(target string, data []byte) {
 		t.Error("the pieces of a cut read are not the blob")
 	}
 	// Ranges are sent in their order, here the third chunkset before the first two.
-	s.readSome(target, 1<<20, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-%d,0-%d", 2*chunksetSize+1, 3*chunksetSize-1, 2*chunksetSize-1))
+	readSome(target, 1<<20, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-%d,0-%d", 2*chunksetSize+1, 3*chunksetSize-1, 2*chunksetSize-1))
 	s.eventually("two untouched chunksets of another range do not come back", func() bool { return s.left(id) == "92" })
 
-	s.readSome(target, 1<<20, "X-Shelby-Micropayment", c.next(5*price+1))
+	readSome(target, 1<<20, "X-Shelby-Micropayment", c.next(5*price+1))
 	want := fmt.Sprintf("deposit 1000 accepted %d credit %d sequence 2 open", 105*price+1, 4*price+1)
 	s.eventually("the price of four untouched chunksets does not come back", func() bool { return c.state().money() == want })
 	// The credit pays the next read, with one unit more.

@@ -27,6 +27,7 @@ var client = &http.Client{
 
 // reply is a whole answer.
 type reply struct {
+	proto  string // HTTP/1.1 or HTTP/2.0
 	status int
 	header http.Header
 	body   []byte
@@ -39,17 +40,20 @@ type headers []string
 // request builds a request whose target goes over the wire byte for byte.
 // target begins behind the base path.
 func (s *server) request(method, target string, body io.Reader, h headers) (*http.Request, error) {
-	req, err := http.NewRequest(method, "http://"+s.host, body)
+	req, err := http.NewRequest(method, s.scheme+"://"+s.host, body)
 	if err != nil {
 		return nil, err
 	}
-	req.URL = &url.URL{Scheme: "http", Host: s.host, Opaque: s.base + target}
+	req.URL = &url.URL{Scheme: s.scheme, Host: s.host, Opaque: s.base + target}
 	for i := 0; i < len(h); i += 2 {
 		if h[i] == "Host" {
 			req.Host = h[i+1]
 			continue
 		}
 		req.Header.Add(h[i], h[i+1])
+	}
+	if s.key != "" {
+		req.Header.Set("Authorization", "Bearer "+s.key)
 	}
 	return req, nil
 }
@@ -64,22 +68,25 @@ func (s *server) try(method, target string, body []byte, h ...string) (reply, er
 	if err != nil {
 		return reply{}, err
 	}
-	return send(req)
+	return s.send(req)
 }
 
-func send(req *http.Request) (reply, error) {
-	resp, err := client.Do(req)
+func (s *server) send(req *http.Request) (reply, error) {
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return reply{}, err
 	}
 	return collect(resp)
 }
 
-// collect reads an answer to its end.
+// collect reads an answer to its end. No answer sets a cookie.
 func collect(resp *http.Response) (reply, error) {
 	body, err := io.ReadAll(resp.Body)
 	err = errors.Join(err, resp.Body.Close())
-	return reply{resp.StatusCode, resp.Header, body, resp.ContentLength}, err
+	if cookies := resp.Header["Set-Cookie"]; cookies != nil {
+		err = errors.Join(err, fmt.Errorf("the answer sets the cookies %q", cookies))
+	}
+	return reply{resp.Proto, resp.StatusCode, resp.Header, body, resp.ContentLength}, err
 }
 
 // do is try, for tests that cannot go on without an answer.

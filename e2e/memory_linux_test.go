@@ -67,7 +67,7 @@ func (s *server) putStream(name string, seed uint64, size int64) ([]byte, error)
 		return nil, err
 	}
 	req.ContentLength = size
-	r, err := send(req)
+	r, err := s.send(req)
 	if err != nil {
 		return nil, err
 	}

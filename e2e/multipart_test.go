@@ -10,9 +10,9 @@ import (
 )
 
 // TestPartsInAnyOrder sends parts shuffled, in parallel, and some of them twice.
-func TestPartsInAnyOrder(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
+func TestPartsInAnyOrder(t *testing.T) { overEachProtocol(t, testPartsInAnyOrder) }
+
+func testPartsInAnyOrder(t *testing.T, s *server) {
 	random := rand.New(rand.NewPCG(seed(t), 0))
 	const partSize, count = 50_000, 40
 	data := content(1, partSize*count-777)
@@ -48,9 +48,9 @@ func TestPartsInAnyOrder(t *testing.T) {
 }
 
 // TestSameBytesSameETag stores the same bytes by PUT and by parts of many sizes.
-func TestSameBytesSameETag(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
+func TestSameBytesSameETag(t *testing.T) { overEachProtocol(t, testSameBytesSameETag) }
+
+func testSameBytesSameETag(t *testing.T, s *server) {
 	tests := []struct {
 		size      int
 		partSizes []int
@@ -155,9 +155,9 @@ func TestCompleteAgain(t *testing.T) {
 }
 
 // TestAbortedUploads are over: no part, no complete, no blob.
-func TestAbortedUploads(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
+func TestAbortedUploads(t *testing.T) { overEachProtocol(t, testAbortedUploads) }
+
+func testAbortedUploads(t *testing.T, s *server) {
 	id := s.begin("0x1", "name", 1000)
 	s.parts(id, content(1, 1500), 1000)
 	for range 2 {
@@ -169,9 +169,9 @@ func TestAbortedUploads(t *testing.T) {
 }
 
 // TestUploadPages walks through long lists page by page.
-func TestUploadPages(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
+func TestUploadPages(t *testing.T) { overEachProtocol(t, testUploadPages) }
+
+func testUploadPages(t *testing.T, s *server) {
 	id := s.begin("0x1", "name", 10)
 	for i := range 25 {
 		s.must(200, "PUT", partTarget(id, 2*i), content(1, 10-i%3))
@@ -231,9 +231,9 @@ func TestUploadPages(t *testing.T) {
 
 // TestPartBesideComplete lets a re-sent part race a complete: the blob is the
 // one content or the other, whole, and never changes again.
-func TestPartBesideComplete(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
+func TestPartBesideComplete(t *testing.T) { overEachProtocol(t, testPartBesideComplete) }
+
+func testPartBesideComplete(t *testing.T, s *server) {
 	const size = 300_000
 	before, after := content(1, size), content(2, size)
 	for round := range 20 {

@@ -89,49 +89,57 @@ type paidLine struct {
 func TestPublicClientPays(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
-	const price, chunksets, deposit = 7, 3, 1000
 	for _, test := range []struct{ scheme, base string }{{"ed25519", ""}, {"secp256k1", "/sluice"}} {
-		o := options{addr: "localhost:0", flags: []string{"--reads", "paid", "--chunkset-price", strconv.Itoa(price)}}
+		o := options{addr: "localhost:0", flags: []string{"--reads", "paid", "--chunkset-price", clientPrice}}
 		if test.base != "" {
 			o.flags = append(o.flags, "--base-path", test.base)
 		}
-		s := start(t, o)
-		data := content(1, 2*chunksetSize+12345)
-		s.must(204, "PUT", blobTarget("0x1", "dir/paid blob"), data)
-		// It will be bound to the client's account by the first payment.
-		c := s.opened(nil, s.must(201, "POST", channels, []byte(fmt.Sprintf(`{"deposit":"%d"}`, deposit))))
-		lines := script[paidLine](t, "paidread.mjs", string(asJSON(t, map[string]any{
-			"baseUrl": s.url, "account": "0x1", "blobName": "dir/paid blob", "scheme": test.scheme, "secret": long("3c"),
-			"price": price, "chunksets": chunksets, "deposit": deposit, "paymentChannelId": c.number, "terms": s.clientTerms(),
-		})))
-		byCase := map[string]paidLine{}
-		for _, line := range lines {
-			byCase[line.Case] = line
+		start(t, o).publicClientPays(t, test.scheme)
+	}
+}
+
+// clientPrice is the price of a chunkset in the tests of the public client.
+const clientPrice = "7"
+
+// publicClientPays opens a channel, and has the public client read over it with
+// keys of this scheme.
+func (s *server) publicClientPays(t *testing.T, scheme string) {
+	const chunksets, deposit = 3, 1000
+	data := content(1, 2*chunksetSize+12345)
+	s.must(204, "PUT", blobTarget("0x1", "dir/paid blob"), data)
+	// It will be bound to the client's account by the first payment.
+	c := s.opened(nil, s.must(201, "POST", channels, []byte(fmt.Sprintf(`{"deposit":"%d"}`, deposit))))
+	lines := script[paidLine](t, "paidread.mjs", string(asJSON(t, map[string]any{
+		"baseUrl": s.url, "account": "0x1", "blobName": "dir/paid blob", "scheme": scheme, "secret": long("3c"),
+		"price": number(t, clientPrice), "chunksets": chunksets, "deposit": deposit, "paymentChannelId": c.number, "terms": s.clientTerms(),
+	})))
+	byCase := map[string]paidLine{}
+	for _, line := range lines {
+		byCase[line.Case] = line
+	}
+	for name, want := range map[string][]byte{
+		"whole": data, "range": data[100:300], "range over two chunksets": data[chunksetSize-3 : chunksetSize+4], "resumed": data[5:6],
+	} {
+		if line := byCase[name]; line.Error != "" || line.SHA256 != digest(want) || line.Size != len(want) || line.ContentLength != len(want) {
+			t.Errorf("%s, %s: %+v", scheme, name, line)
 		}
-		for name, want := range map[string][]byte{
-			"whole": data, "range": data[100:300], "range over two chunksets": data[chunksetSize-3 : chunksetSize+4], "resumed": data[5:6],
-		} {
-			if line := byCase[name]; line.Error != "" || line.SHA256 != digest(want) || line.Size != len(want) || line.ContentLength != len(want) {
-				t.Errorf("%s, %s: %+v", test.scheme, name, line)
-			}
+	}
+	for _, name := range []string{"no payment", "too little", "above the deposit"} {
+		if line := byCase[name]; line.Error != "Failed to download blob: 402 Payment Required" {
+			t.Errorf("%s, %s: %+v", scheme, name, line)
 		}
-		for _, name := range []string{"no payment", "too little", "above the deposit"} {
-			if line := byCase[name]; line.Error != "Failed to download blob: 402 Payment Required" {
-				t.Errorf("%s, %s: %+v", test.scheme, name, line)
-			}
+	}
+	accepted := byCase["range over two chunksets"].Sent
+	for _, name := range []string{"stale", "stale amount"} {
+		line := byCase[name]
+		if line.Name != "StaleChannelStateError" || line.Stored != accepted || line.Error == "" {
+			t.Errorf("%s, %s: %+v, want the stored %s", scheme, name, line, accepted)
 		}
-		accepted := byCase["range over two chunksets"].Sent
-		for _, name := range []string{"stale", "stale amount"} {
-			line := byCase[name]
-			if line.Name != "StaleChannelStateError" || line.Stored != accepted || line.Error == "" {
-				t.Errorf("%s, %s: %+v, want the stored %s", test.scheme, name, line, accepted)
-			}
-			if f := line.Fields; f.Amount != "42" || f.SequenceNumber != "3" || f.PaymentChannelID != strconv.FormatUint(c.number, 10) {
-				t.Errorf("%s, %s: the fields are %+v", test.scheme, name, f)
-			}
+		if f := line.Fields; f.Amount != "42" || f.SequenceNumber != "3" || f.PaymentChannelID != strconv.FormatUint(c.number, 10) {
+			t.Errorf("%s, %s: the fields are %+v", scheme, name, f)
 		}
-		if got := c.settled().money(); got != "deposit 1000 accepted 49 credit 0 sequence 4 open" {
-			t.Errorf("%s: the channel is %q", test.scheme, got)
-		}
+	}
+	if got := c.settled().money(); got != "deposit 1000 accepted 49 credit 0 sequence 4 open" {
+		t.Errorf("%s: the channel is %q", scheme, got)
 	}
 }

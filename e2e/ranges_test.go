@@ -54,9 +54,9 @@ func storeShapes(s *server) []stored {
 }
 
 // TestRanges asks for ranges of every form.
-func TestRanges(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
+func TestRanges(t *testing.T) { overEachProtocol(t, testRanges) }
+
+func testRanges(t *testing.T, s *server) {
 	for _, b := range storeShapes(s) {
 		t.Run(b.name, func(t *testing.T) {
 			at := *s
@@ -262,9 +262,9 @@ func checkSpan(field string, body, data []byte) (span, error) {
 }
 
 // TestRangesOfNothing: an empty blob has no byte to give, only its empty end.
-func TestRangesOfNothing(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
+func TestRangesOfNothing(t *testing.T) { overEachProtocol(t, testRangesOfNothing) }
+
+func testRangesOfNothing(t *testing.T, s *server) {
 	target := blobTarget("0x1", "empty")
 	s.must(204, "PUT", target, nil)
 	s.upload("0x1", "empty by parts", nil, 1000)

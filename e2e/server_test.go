@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 const patience = 60 * time.Second
 
 // readyLine is what serve prints on standard output when it is ready.
-var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (http://\S+) \(data in (.+)\)$`)
+var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (https?://\S+) \(data in (.+)\)$`)
 
 // server is a running sluice.
 type server struct {
@@ -31,9 +32,13 @@ type server struct {
 	data    string // folder
 	command *exec.Cmd
 	url     string // as printed: scheme, host, port and base path
+	scheme  string // of url
 	host    string // host:port of url
 	base    string // path of url, empty without --base-path
+	key     string // API key that goes with each request, empty: none
+	proxied bool   // seen through a proxy, which refuses some requests by itself
 	version string // as printed
+	client  *http.Client
 	log     *logBuffer
 	exited  chan struct{} // closed when the process has ended
 	exitErr error         // of Wait, once exited is closed
@@ -41,12 +46,13 @@ type server struct {
 
 // options are how a server is started.
 type options struct {
-	addr    string   // 127.0.0.1:0 when empty
-	data    string   // a fresh folder when empty
-	flags   []string // further flags of serve
-	wrapper []string // command line to run the binary under
-	dirty   bool     // the process may end with errors or be killed
-	damaged bool     // what is stored may be damaged: answers of 500 are fine
+	addr    string        // 127.0.0.1:0 when empty
+	data    string        // a fresh folder when empty
+	certs   *certificates // to serve TLS with; its clients then speak HTTP/2
+	flags   []string      // further flags of serve
+	wrapper []string      // command line to run the binary under
+	dirty   bool          // the process may end with errors or be killed
+	damaged bool          // what is stored may be damaged: answers of 500 are fine
 }
 
 // start runs a server and stops it at the end of the test; then it must exit
@@ -73,8 +79,11 @@ func start(t testing.TB, o options) *server {
 // launch starts the process and waits until it is ready.
 func (s *server) launch() {
 	s.t.Helper()
-	s.run(slices.Concat(s.options.wrapper,
-		[]string{sluice, "serve", "--addr", s.options.addr, "--data", s.data}, s.options.flags))
+	line := slices.Concat(s.options.wrapper, []string{sluice, "serve", "--addr", s.options.addr, "--data", s.data}, s.options.flags)
+	if s.options.certs != nil {
+		line = append(line, s.options.certs.flags()...)
+	}
+	s.run(line)
 }
 
 // run starts a command line and waits until the server is ready.
@@ -134,7 +143,12 @@ func (s *server) ready(line string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.version, s.url, s.host, s.base = found[1], found[2], address.Host, address.Path
+	s.version, s.url = found[1], found[2]
+	s.scheme, s.host, s.base = address.Scheme, address.Host, address.Path
+	s.client = client
+	if s.options.certs != nil {
+		s.client = s.options.certs.client(2)
+	}
 	if found[3] != s.data {
 		s.t.Errorf("ready line names the data folder %q, want %q", found[3], s.data)
 	}

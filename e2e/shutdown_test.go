@@ -76,7 +76,7 @@ func (s *server) awaitDrain() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		r, err := send(request)
+		r, err := s.send(request)
 		if err != nil {
 			return
 		}

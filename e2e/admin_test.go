@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// adminLine is where the log tells the admin address.
+var adminLine = regexp.MustCompile(`msg="serving metrics and profiles" url=(\S+)`)
+
+// admin gives the admin address of the server.
+func (s *server) admin() string {
+	s.t.Helper()
+	found := adminLine.FindStringSubmatch(s.log.String())
+	if found == nil {
+		s.t.Fatalf("the log does not tell the admin address:\n%s", s.log)
+	}
+	return found[1]
+}
+
+// adminGet asks at the admin address.
+func (s *server) adminGet(path string) (reply, error) {
+	request, err := http.NewRequest("GET", s.admin()+path, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	request.Close = true
+	return s.send(request)
+}
+
+// TestAdminAddress: metrics and profiles are at an address of their own, until
+// the end of the drain, and nowhere else.
+func TestAdminAddress(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--admin-addr", "127.0.0.1:0", "--drain-wait", longWait}})
+	check := func() {
+		t.Helper()
+		for path, want := range map[string]string{
+			"/metrics": "process_open_fds", "/livez": "ok", "/debug/pprof/": "goroutine", "/debug/pprof/goroutine?debug=1": "main.main",
+		} {
+			if r, err := s.adminGet(path); err != nil || r.status != 200 || !strings.Contains(string(r.body), want) {
+				t.Errorf("%s at the admin address: %v, %v, want 200 with %q", path, r, err, want)
+			}
+		}
+	}
+	check()
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars"} {
+		checkProblem(t, s.do("GET", path, nil), 404, "")
+	}
+	for _, path := range []string{"/v1/info", "/v1/blobs/0x1/name", "/readyz"} {
+		if r, err := s.adminGet(path); err != nil || r.status != 404 {
+			t.Errorf("%s at the admin address: %v, %v, want 404", path, r, err)
+		}
+	}
+	s.signal(syscall.SIGTERM)
+	s.awaitDrain()
+	check()
+	s.signal(syscall.SIGTERM)
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if r, err := s.adminGet("/livez"); err == nil {
+		t.Errorf("after the end the admin address answers %v", r)
+	}
+}
+
+// TestNoAdminAddress: on a local instance there is none unless it is asked for.
+func TestNoAdminAddress(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	s.must(200, "GET", "/readyz", nil)
+	if adminLine.MatchString(s.log.String()) {
+		t.Errorf("the log tells of an admin address:\n%s", s.log)
+	}
+}

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// Linux has all of 127.0.0.0/8, so that clients can have addresses of their own.
+const (
+	clientOne = "127.0.0.2"
+	clientTwo = "127.0.0.3"
+)
+
+// TestClientsBehindNginx: behind a proxy that is trusted each client's address
+// has its own limits, whatever the client says of it.
+func TestClientsBehindNginx(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	s := startHosted(t, "public", "--trusted-proxies", "127.0.0.1/32", "--address-concurrent-requests", "1")
+	target := blobTarget("bob", "name")
+	s.asAdmin().must(204, "PUT", target, content(1, heldSize))
+	through := s.behindNginx()
+	held := through.hold(clientOne, target, "X-Forwarded-For: 192.0.2.1\r\n")
+	for _, lines := range []string{"", "X-Forwarded-For: 192.0.2.2\r\n", "X-Forwarded-For: 127.0.0.3\r\n", "X-Forwarded-For: 192.0.2.3, 127.0.0.1\r\n"} {
+		checkProblem(t, through.ask(clientOne, "GET", "/v1/info", lines), 429, "too_many_at_once")
+		if r := through.ask(clientTwo, "GET", "/v1/info", lines); r.status != 200 {
+			t.Errorf("another client, with %q: %v", lines, r)
+		}
+		// The same client without the proxy, which has not said who he is.
+		checkProblem(t, s.ask(clientOne, "GET", "/v1/info", lines), 429, "too_many_at_once")
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.await("a request that has ended still counts", func() bool { return through.ask(clientOne, "GET", "/v1/info", "").status == 200 })
+	if log := s.log.String(); !strings.Contains(log, "client="+clientOne) || !strings.Contains(log, "client="+clientTwo) || strings.Contains(log, "192.0.2.") {
+		t.Errorf("the log does not tell the clients' addresses alone:\n%s", tail(log))
+	}
+}
+
+// TestForwardedForOfStrangers: what a peer says that is no trusted proxy counts
+// for nothing.
+func TestForwardedForOfStrangers(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{nil, {"--trusted-proxies", "127.0.0.9,10.0.0.0/8"}} {
+		s := startHosted(t, "public", append(flags, "--address-concurrent-requests", "1")...)
+		target := blobTarget("bob", "name")
+		s.asAdmin().must(204, "PUT", target, content(1, heldSize))
+		s.hold(clientOne, target, "X-Forwarded-For: 192.0.2.1\r\n")
+		for _, lines := range []string{"", "X-Forwarded-For: 192.0.2.2\r\n", "Forwarded: for=192.0.2.2\r\n", "X-Real-IP: 192.0.2.2\r\n"} {
+			checkProblem(t, s.ask(clientOne, "GET", "/v1/info", lines), 429, "too_many_at_once")
+		}
+		// Nor does he take anything from whom he names.
+		if r := s.ask(clientTwo, "GET", "/v1/info", "X-Forwarded-For: "+clientOne+"\r\n"); r.status != 200 {
+			t.Errorf("another client: %v", r)
+		}
+		if strings.Contains(s.log.String(), "192.0.2.") {
+			t.Errorf("the log believes a stranger:\n%s", tail(s.log.String()))
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// hostedBase is the base path of the hosted services here.
+const hostedBase = "/sluice"
+
+// hostedChoices are what a hosted service does not start without.
+func hostedChoices(reads string) []string {
+	return []string{"--profile", "hosted", "--base-path", hostedBase, "--external-url", "https://blobs.example.org" + hostedBase,
+		"--reads", reads, "--receiver", "0x7a"}
+}
+
+// startHosted runs a hosted service on which who may read is chosen, and
+// nothing of it is at an address that two could not share. No key goes with its
+// requests; see as.
+func startHosted(t testing.TB, reads string, flags ...string) *server {
+	t.Helper()
+	return start(t, options{flags: slices.Concat(hostedChoices(reads), []string{"--admin-addr", "127.0.0.1:0", "--drain-wait", "0s"}, flags)})
+}
+
+// newKey makes a key by the command of the operator.
+func (s *server) newKey(args ...string) string {
+	s.t.Helper()
+	r := key(s.t, s.data, "create", args...)
+	if !credential.MatchString(r.stdout) {
+		s.t.Fatalf("key create prints %q, want the secret alone", r.stdout)
+	}
+	return strings.TrimSpace(r.stdout)
+}
+
+// as gives the server as it is seen by the holder of a key; "" is nobody.
+func (s *server) as(key string) *server {
+	at := *s
+	at.key = key
+	return &at
+}
+
+// asAdmin gives the server as it is seen by who may do everything.
+func (s *server) asAdmin() *server {
+	s.t.Helper()
+	return s.as(s.newKey("--scopes", "admin", "--all-accounts"))
+}
+
+// TestRevokedKeyStaysRevoked: a key ends under the running service, and has
+// ended for the next one, too. The other keys of its group go on.
+func TestRevokedKeyStaysRevoked(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	early := strings.TrimSpace(key(t, data, "create", "--scopes", "read,write", "--accounts", "bob", "--group", "team").stdout)
+	s := start(t, options{data: data, flags: append(hostedChoices("key"), "--admin-addr", "off", "--drain-wait", "0s")})
+	late := s.newKey("--scopes", "read", "--accounts", "bob", "--group", "team")
+	target := blobTarget("bob", "name")
+	s.as(early).must(204, "PUT", target, []byte("kept"))
+	s.as(late).must(200, "GET", target, nil)
+	s.must(200, "GET", target, nil, "X-Api-Key", late)
+
+	key(t, data, "revoke", early)
+	s.await("a revoked key is still taken", func() bool { return s.as(early).do("GET", target, nil).status == 401 })
+	s.as(late).must(200, "GET", target, nil)
+	s.stop()
+	s.restart()
+	checkProblem(t, s.as(early).do("GET", target, nil), 401, "credential_unknown")
+	checkProblem(t, s.do("GET", target, nil, "X-Api-Key", early), 401, "credential_unknown")
+	if r := s.as(late).must(200, "GET", target, nil); string(r.body) != "kept" {
+		t.Errorf("after the restart the blob is %v", r)
+	}
+	key(t, data, "revoke", late)
+	s.await("a revoked key is still taken", func() bool { return s.as(late).do("GET", target, nil).status == 401 })
+}
+
+// TestKeyExpires: a key that was made for a while ends by itself.
+func TestKeyExpires(t *testing.T) {
+	t.Parallel()
+	s := startHosted(t, "public")
+	brief := s.as(s.newKey("--scopes", "write", "--all-accounts", "--expires", "3s"))
+	brief.must(204, "PUT", blobTarget("bob", "name"), []byte("kept"))
+	s.await("an expired key is still taken", func() bool { return brief.do("PUT", blobTarget("bob", "name"), nil).status == 401 })
+	// Everybody may read, but not with a key that is none.
+	checkProblem(t, brief.do("GET", blobTarget("bob", "name"), nil), 401, "credential_unknown")
+	s.must(200, "GET", blobTarget("bob", "name"), nil)
+}
+
+// TestCredentialsThatAreNone: a service answers all of them alike.
+func TestCredentialsThatAreNone(t *testing.T) {
+	t.Parallel()
+	s := startHosted(t, "key")
+	good := s.newKey("--scopes", "admin", "--all-accounts")
+	target := blobTarget("bob", "name")
+	s.as(good).must(204, "PUT", target, []byte("kept"))
+	checkProblem(t, s.do("GET", target, nil), 401, "credential_required")
+	last := good[len(good)-1:]
+	other := map[bool]string{true: "b", false: "a"}[last == "a"]
+	var first string
+	for i, h := range []headers{
+		{"Authorization", "Bearer " + good[:len(good)-1] + other},
+		{"Authorization", "Bearer " + good[:len(good)-1]},
+		{"Authorization", "Bearer " + good + "a"},
+		{"Authorization", "Bearer " + strings.ToUpper(good)},
+		{"Authorization", "Bearer " + strings.Replace(good, "_", "_a", 1)},
+		{"Authorization", "Bearer sluice_" + strings.Repeat("a", 16) + "_" + strings.Repeat("a", 56)},
+		{"X-Api-Key", "nonsense"},
+		{"X-Api-Key", "Bearer " + good},
+	} {
+		r := s.do("GET", target, nil, h...)
+		checkProblem(t, r, 401, "credential_unknown")
+		if got := r.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Bearer ") {
+			t.Errorf("%q: WWW-Authenticate is %q", h, got)
+		}
+		if i == 0 {
+			first = member(t, r, "detail")
+		} else if got := member(t, r, "detail"); got != first {
+			t.Errorf("%q: %q, but a wrong secret is told %q", h, got, first)
+		}
+	}
+	for _, h := range []headers{
+		{"Authorization", "Bearer"}, {"Authorization", "Bearer "}, {"Authorization", "Basic " + good}, {"Authorization", good}, {"Authorization", ""},
+		{"X-Api-Key", ""}, {"X-Api-Key", good, "X-Api-Key", good}, {"Authorization", "Bearer " + good, "X-Api-Key", good},
+		{"Authorization", "Bearer " + good, "Authorization", "Bearer " + good},
+	} {
+		checkProblem(t, s.do("GET", target, nil, h...), 401, "credential_unknown")
+	}
+	for _, h := range []headers{{"Authorization", "bearer " + good}, {"Authorization", "Bearer  " + good}, {"X-Api-Key", good}} {
+		s.must(200, "GET", target, nil, h...)
+	}
+}
+
+// TestHostedRefusesDevelopment: what is left to a default of development, or
+// belongs to it, stops the start, and the message names the flag.
+func TestHostedRefusesDevelopment(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	serve := func(flags []string, more ...string) result {
+		return sluiceRuns(t, slices.Concat([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, flags, more)...)
+	}
+	needed := []string{"--base-path", "--external-url", "--reads", "--receiver"}
+	if r := serve([]string{"--profile", "hosted"}); r.code != 1 || r.stdout != "" {
+		t.Errorf("with nothing chosen: exit code %d, standard output %q", r.code, r.stdout)
+	} else {
+		for _, flag := range needed {
+			if !strings.Contains(r.stderr, flag) {
+				t.Errorf("with nothing chosen %s is not named: %s", flag, r.stderr)
+			}
+		}
+	}
+	all := hostedChoices("key")
+	for _, flag := range needed {
+		at := slices.Index(all, flag)
+		without := slices.Delete(slices.Clone(all), at, at+2)
+		if flag == "--base-path" {
+			without = append(without, "--external-url", "https://blobs.example.org")
+		}
+		r := serve(without)
+		checkFailedStart(t, r, flag+":")
+		for _, other := range needed {
+			if other != flag && strings.Contains(r.stderr, other+":") {
+				t.Errorf("without %s the message is of %s, too: %s", flag, other, r.stderr)
+			}
+		}
+		// An empty value is no choice.
+		checkFailedStart(t, serve(append(slices.Clone(without), flag, "")), flag)
+	}
+	checkFailedStart(t, serve(all, "--open-to-network"), "--open-to-network")
+	checkFailedStart(t, serve(all, "--allowed-hosts", "blobs.example.org"), "--allowed-hosts")
+	checkFailedStart(t, serve(all, "--cors-origins", "https://app.example.org"), "--cors-origins")
+	checkFailedStart(t, serve(all, "--reads", "everybody"), "--reads")
+	checkFailedStart(t, serve(all, "--external-url", "https://blobs.example.org/other"), "--external-url")
+	checkFailedStart(t, serve(all, "--trusted-proxies", "nginx"), "--trusted-proxies")
+	checkFailedStart(t, serve(all, "--receiver", "nobody"), "--receiver")
+	if entries, err := filepath.Glob(filepath.Join(data, "*")); err != nil || len(entries) != 0 {
+		t.Errorf("starts that failed left %q, %v", entries, err)
+	}
+}

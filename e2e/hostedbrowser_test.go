@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sluice/internal/testenv"
+)
+
+// foreignHost is where a page comes from that is of no origin, and no site,
+// which the services here have. The browser finds it on loopback.
+const foreignHost = "page.example"
+
+// openForeign opens a page of localhost as one of foreignHost.
+func openForeign(t *testing.T, page string) context.Context {
+	t.Helper()
+	return openBrowser(t, strings.Replace(page, "localhost", foreignHost, 1), chromedp.Flag("host-resolver-rules", "MAP "+foreignHost+" 127.0.0.1"))
+}
+
+// pageView is what a page sees of a reply.
+type pageView struct {
+	Status  int
+	Headers map[string]string
+	Size    int
+	Body    problem
+}
+
+// check fails the test unless the page could read the status, these headers and
+// the whole of an error, by whose code it can tell what is wrong. An empty value
+// is any.
+func (v pageView) check(t *testing.T, name string, status int, code string, h ...string) {
+	t.Helper()
+	if v.Status != status {
+		t.Errorf("%s: the page saw %s, want %d", name, asJSON(t, v), status)
+		return
+	}
+	for i := 0; i < len(h); i += 2 {
+		if got := v.Headers[strings.ToLower(h[i])]; got == "" || h[i+1] != "" && got != h[i+1] {
+			t.Errorf("%s: the page saw %s as %q, want %q (empty: any)", name, h[i], got, h[i+1])
+		}
+	}
+	if code == "" {
+		return
+	}
+	if v.Body.Code == nil || *v.Body.Code != code || v.Body.RequestID == nil || *v.Body.RequestID != v.Headers["x-request-id"] {
+		t.Errorf("%s: the page saw %s, want the error %s", name, asJSON(t, v), code)
+	}
+}
+
+// TestForeignPage uses a hosted service from a page of a foreign origin, by the
+// public client and by fetch. The preflights of the browser carry no key.
+func TestForeignPage(t *testing.T) {
+	testenv.Require(t, testenv.Chromium)
+	t.Parallel()
+	s := startHosted(t, "paid")
+	key := s.newKey("--scopes", "read,write", "--accounts", "0x1")
+	browser := openForeign(t, servePage(t, bundle(t, "hostedpage.js")))
+	got, err := chromedp.Run(browser, chromedp.Evaluate[struct {
+		Whole, Piece                                              bool
+		Ranged, Head, Missing, UnknownKey, NoKey, Unpaid, Removed pageView
+		WithCredentials                                           string
+	}](fmt.Sprintf("window.visit(%s, %s)", asJSON(t, s.url), asJSON(t, key)), chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tail(s.log.String()))
+	}
+	if !got.Whole || !got.Piece {
+		t.Errorf("the page received other bytes than it sent: whole %v, piece %v", got.Whole, got.Piece)
+	}
+	const size = 6<<20 + 7
+	limits := []string{"RateLimit", "", "RateLimit-Policy", "", "X-Request-Id", ""}
+	got.Ranged.check(t, "range", 206, "", append(limits, "ETag", "", "Content-Range", fmt.Sprintf("bytes 5-9/%d", size), "Content-Length", "5", "Accept-Ranges", "bytes")...)
+	got.Head.check(t, "HEAD", 200, "", append(limits, "ETag", got.Ranged.Headers["etag"], "Content-Length", fmt.Sprint(size), "Chunksets-Required", "1", "Chunkset-Price", "1")...)
+	got.Missing.check(t, "absent blob", 404, "blob_not_found", limits...)
+	got.UnknownKey.check(t, "unknown key", 401, "credential_unknown", append(limits, "WWW-Authenticate", "")...)
+	got.NoKey.check(t, "write without a key", 401, "credential_required", append(limits, "WWW-Authenticate", "")...)
+	got.Unpaid.check(t, "read without a payment", 402, "payment_required", limits...)
+	got.Removed.check(t, "DELETE", 204, "", limits...)
+	if got.Ranged.Size != 5 || got.WithCredentials != "TypeError" {
+		t.Errorf("the page read %d bytes of a range, and with credentials of the browser %q", got.Ranged.Size, got.WithCredentials)
+	}
+	if !strings.Contains(s.log.String(), "method=OPTIONS") {
+		t.Errorf("the browser sent no preflight:\n%s", tail(s.log.String()))
+	}
+}
+
+// hostile are documents whose scripts tell that they ran, and plant a cookie.
+var hostile = map[string]string{
+	"text/html": `<!doctype html><html><title>x</title><script>` + hostileScript + `</script>
+<img src="data:," onerror="document.documentElement.setAttribute('data-ran', 'yes')"></html>`,
+	"image/svg+xml":         `<svg xmlns="http://www.w3.org/2000/svg"><script>` + hostileScript + `</script></svg>`,
+	"application/xhtml+xml": `<html xmlns="http://www.w3.org/1999/xhtml"><head><title>x</title><script>` + hostileScript + `</script></head></html>`,
+}
+
+const hostileScript = `document.documentElement.setAttribute('data-ran', 'yes'); document.cookie = 'planted=1; path=/'`
+
+// pageState is what a browser makes of a document.
+type pageState struct {
+	Root   string // its outermost element
+	Ran    bool   // a script of it ran
+	Origin string
+	Cookie string
+}
+
+// visit opens a document in a browser.
+func visit(browser context.Context, t *testing.T, url string) pageState {
+	t.Helper()
+	if err := chromedp.Do(browser, chromedp.Navigate(url)); err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	state, err := chromedp.Run(browser, chromedp.Evaluate[pageState](`(() => {
+		let cookie = "not to be had";
+		try { cookie = document.cookie } catch {}
+		const root = document.documentElement;
+		return {root: root.localName, ran: root.getAttribute("data-ran") === "yes", origin: self.origin, cookie};
+	})()`))
+	if err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	return state
+}
+
+// TestHostileBlobs: a document that somebody stored is shown by a browser, but
+// it is not of the service's origin and its scripts do not run. They would, if
+// another server sent it. No cookie comes from a service.
+func TestHostileBlobs(t *testing.T) {
+	testenv.Require(t, testenv.Chromium)
+	t.Parallel()
+	control := serveHostile(t)
+	hosted, local := startHosted(t, "public").asAdmin(), start(t, options{})
+	browser := openBrowser(t, control.url+"/empty")
+	for _, s := range []*server{hosted, local} {
+		for kind, document := range hostile {
+			s.must(204, "PUT", blobTarget("0x1", kind), []byte(document), "Content-Type", kind)
+			got := visit(browser, t, s.url+blobTarget("0x1", kind))
+			if got.Ran || got.Origin != "null" || got.Cookie != "not to be had" || got.Root == "" {
+				t.Errorf("a blob of %s on %s is shown as %+v", kind, s.url, got)
+			}
+		}
+	}
+	// Cookies do not tell ports apart, so this server sees those of the services.
+	if got := visit(browser, t, control.url+"/empty"); got.Cookie != "" {
+		t.Errorf("the services left the cookies %q", got.Cookie)
+	}
+	if cookies := control.cookies(); len(cookies) != 0 {
+		t.Errorf("the browser sent the cookies %q", cookies)
+	}
+	for kind := range hostile {
+		if got := visit(browser, t, control.url+"/"+kind); !got.Ran || got.Origin != control.url || !strings.Contains(got.Cookie, "planted=1") {
+			t.Errorf("the document of %s is harmless anywhere, so that nothing is shown by it: %+v", kind, got)
+		}
+	}
+	visit(browser, t, control.url+"/empty")
+	if len(control.cookies()) == 0 {
+		t.Error("the browser sends no cookies, so that nothing is shown by it")
+	}
+}
+
+// hostileServer serves the hostile documents as a careless server would.
+type hostileServer struct {
+	url string
+	mu  sync.Mutex
+	got []string // Cookie headers
+}
+
+func serveHostile(t *testing.T) *hostileServer {
+	t.Helper()
+	h := &hostileServer{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		h.got = append(h.got, r.Header["Cookie"]...)
+		h.mu.Unlock()
+		kind := strings.TrimPrefix(r.URL.Path, "/")
+		document, ok := hostile[kind]
+		if !ok {
+			kind, document = "text/html", "<!doctype html><title>empty</title>"
+		}
+		w.Header().Set("Content-Type", kind)
+		if _, err := w.Write([]byte(document)); err != nil {
+			t.Errorf("page: %v", err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	h.url = server.URL
+	return h
+}
+
+// cookies are the Cookie headers that came so far.
+func (h *hostileServer) cookies() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.got
+}
+
+// TestEmbeddedBlobs: any page can embed a blob of a hosted service that
+// everybody may read. What is on a local instance, only a page of the same host
+// can.
+func TestEmbeddedBlobs(t *testing.T) {
+	testenv.Require(t, testenv.Chromium)
+	t.Parallel()
+	hosted, local := startHosted(t, "public").asAdmin(), start(t, options{addr: "localhost:0"})
+	const image = `<svg xmlns="http://www.w3.org/2000/svg" width="3" height="2"/>`
+	page := servePage(t, bundle(t, "hostedpage.js"))
+	foreign, neighbour := openForeign(t, page), openBrowser(t, page)
+	for _, test := range []struct {
+		name    string
+		s       *server
+		browser context.Context
+		want    string
+	}{
+		{"hosted, foreign page", hosted, foreign, "shown"},
+		{"hosted, page of another port", hosted, neighbour, "shown"},
+		{"local, foreign page", local, foreign, "blocked"},
+		{"local, page of another port", local, neighbour, "shown"},
+	} {
+		target := blobTarget("0x1", "image")
+		test.s.must(204, "PUT", target, []byte(image), "Content-Type", "image/svg+xml")
+		got, err := chromedp.Run(test.browser, chromedp.Evaluate[string](fmt.Sprintf(`new Promise((resolve) => {
+			const image = new Image();
+			image.onload = () => resolve("shown");
+			image.onerror = () => resolve("blocked");
+			image.src = %s;
+		})`, asJSON(t, test.s.url+target)), chromedp.EvalAwaitPromise))
+		if err != nil || got != test.want {
+			t.Errorf("%s: the image is %s, %v, want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+// TestBlobsAreGuarded: every reply about a blob tells the browser not to guess
+// what it is, not to run it as ours, and who may embed it.
+func TestBlobsAreGuarded(t *testing.T) {
+	t.Parallel()
+	for embedding, s := range map[string]*server{"cross-origin": startHosted(t, "public").asAdmin(), "same-site": start(t, options{})} {
+		for i, kind := range []string{"", "text/html", "image/svg+xml", "text/javascript", "application/pdf", "multipart/related"} {
+			target := blobTarget("0x1", fmt.Sprint("blob ", i))
+			etag := s.must(204, "PUT", target, content(1, 1000), "Content-Type", kind).header.Get("ETag")
+			for _, test := range []struct {
+				method string
+				h      headers
+				status int
+			}{
+				{"GET", nil, 200}, {"HEAD", nil, 200}, {"GET", headers{"Range", "bytes=1-2"}, 206}, {"GET", headers{"Range", "bytes=1-2,9-9"}, 206},
+				{"GET", headers{"If-None-Match", etag}, 304},
+			} {
+				r := s.must(test.status, test.method, target, nil, test.h...)
+				for name, want := range map[string]string{
+					"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox", "Cross-Origin-Resource-Policy": embedding,
+				} {
+					if got := r.header.Get(name); got != want {
+						t.Errorf("%s %q of a blob of %q: %s is %q, want %q", test.method, test.h, kind, name, got, want)
+					}
+				}
+			}
+		}
+		// Nobody's error can be embedded as anything either.
+		r := s.do("GET", blobTarget("0x1", "<script>"), nil)
+		checkProblem(t, r, 404, "blob_not_found")
+		if got := r.header.Get("Cross-Origin-Resource-Policy"); got != embedding {
+			t.Errorf("an error: Cross-Origin-Resource-Policy is %q, want %q", got, embedding)
+		}
+	}
+}

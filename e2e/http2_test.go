@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// overEachProtocol runs a test with a server over HTTP/1.1, and with another
+// over TLS and HTTP/2.
+func overEachProtocol(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Parallel()
+	for proto, certs := range map[string]*certificates{"HTTP/1.1": nil, "HTTP/2.0": newCertificates(t)} {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, options{certs: certs})
+			if r := s.must(200, "GET", "/livez", nil); r.proto != proto {
+				t.Fatalf("the server is spoken to over %s, want %s", r.proto, proto)
+			}
+			test(t, s)
+		})
+	}
+}
+
+// TestCutReadsOverHTTP2 resets the streams of paid responses: it is as if a
+// connection were cut, but the connection goes on.
+func TestCutReadsOverHTTP2(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{certs: newCertificates(t), flags: []string{"--reads", "paid", "--chunkset-price", fmt.Sprint(cutPrice)}})
+	data := content(1, 5*chunksetSize)
+	target := blobTarget("0x1", "cut")
+	s.must(204, "PUT", target, data)
+
+	var dials atomic.Int64
+	resets := s.options.certs.client(2)
+	transport := resets.Transport.(*http.Transport)
+	// Little is under way beside what is read.
+	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	s.cutReads(target, data, func(target string, n int, h ...string) []byte {
+		t.Helper()
+		request, err := s.request("GET", target, nil, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := resets.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := make([]byte, n)
+		if _, err := io.ReadFull(response.Body, some); err != nil || response.ProtoMajor != 2 {
+			t.Fatalf("%s %d: %v", response.Proto, response.StatusCode, err)
+		}
+		if err := response.Body.Close(); err != nil { // a reset
+			t.Fatal(err)
+		}
+		return some
+	})
+	if dials.Load() != 1 {
+		t.Errorf("the streams were reset on %d connections, want one", dials.Load())
+	}
+}
+
+// TestStalledReplyOverHTTP2: a client that lets nothing of a reply come loses
+// the stream after the time that the slowest honest one is given. The other
+// streams of its connection go on.
+func TestStalledReplyOverHTTP2(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{certs: newCertificates(t)})
+	data := content(1, 100_000)
+	target := blobTarget("0x1", "name")
+	s.must(204, "PUT", target, data)
+	f := s.dialFrames(0)
+	f.request(1, flagEndStream, "GET", target, "range", "bytes=0-999")
+	f.request(3, flagEndStream, "GET", target)
+	f.await(frameHeaders, 1)
+	f.await(frameHeaders, 3)
+	if code := binary.BigEndian.Uint32(f.await(frameReset, 1).payload); code == 0 {
+		t.Error("the stalled stream was reset without an error")
+	}
+	f.allow(3, 1<<20)
+	if got := f.body(3); digest(got) != digest(data) {
+		t.Errorf("beside a stream that was reset, %d bytes came, or others than were stored", len(got))
+	}
+}
+
+// TestSlowBodiesOverHTTP2: a body that comes too slowly is refused, one that
+// comes steadily is taken, for longer than the time that the first had.
+func TestSlowBodiesOverHTTP2(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{certs: newCertificates(t)})
+	steady, sender := io.Pipe()
+	fast := make(chan error, 1)
+	data := content(1, 2<<20)
+	go func() {
+		request, err := s.request("PUT", blobTarget("0x1", "steady"), steady, nil)
+		if err != nil {
+			fast <- err
+			return
+		}
+		request.ContentLength = int64(len(data))
+		r, err := s.send(request)
+		if err == nil && r.status != 204 {
+			err = fmt.Errorf("%v, want 204", r)
+		}
+		fast <- err
+	}()
+
+	stalled, never := io.Pipe()
+	defer func() { _ = never.Close() }()
+	slow := make(chan reply, 1)
+	go func() {
+		defer close(slow)
+		request, err := s.request("PUT", blobTarget("0x1", "stalled"), stalled, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		request.ContentLength = 1000
+		r, err := s.send(request)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		slow <- r
+	}()
+
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	sent := 0
+	const step = 2 << 10
+	for refused := false; !refused; {
+		select {
+		case r, ok := <-slow:
+			if ok {
+				checkProblem(t, r, 408, "body_too_slow")
+			}
+			refused = true
+		case err := <-fast:
+			t.Fatalf("the steady body ended after %d bytes: %v", sent, err)
+		case <-tick.C:
+		}
+		if sent+step > len(data)/2 {
+			t.Fatalf("nothing refuses the body that stalls")
+		}
+		if _, err := sender.Write(data[sent : sent+step]); err != nil {
+			t.Fatal(err)
+		}
+		sent += step
+	}
+	_, err := sender.Write(data[sent:])
+	if err := errors.Join(err, sender.Close(), <-fast); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.must(200, "GET", blobTarget("0x1", "steady"), nil); digest(r.body) != digest(data) {
+		t.Error("the blob is not what was sent")
+	}
+	if names := s.names("0x1"); len(names) != 1 {
+		t.Errorf("stored %q", names)
+	}
+}

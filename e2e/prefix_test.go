@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// bothWays runs a test on a hosted service, as who may do everything sees it:
+// straight, and through nginx as it is documented.
+func bothWays(t *testing.T, reads string, run func(s *server)) {
+	for _, way := range []string{"straight", "nginx"} {
+		t.Run(way, func(t *testing.T) {
+			if way == "nginx" {
+				testenv.Require(t, testenv.Nginx)
+			}
+			t.Parallel()
+			s := startHosted(t, reads, "--trusted-proxies", "127.0.0.1").asAdmin()
+			if way == "nginx" {
+				s = s.behindNginx()
+			}
+			run(s)
+		})
+	}
+}
+
+// TestUnderPrefix: names, ranges, conditions and uploads are those of a service
+// without a prefix.
+func TestUnderPrefix(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(*testing.T, *server){
+		"names": testNames, "opaque names": testNamesAreOpaque, "ranges": testRanges, "ranges of nothing": testRangesOfNothing,
+		"conditions of reads": testConditionsOfReads, "conditions of writes": testConditionsOfWrites,
+		"parts": testPartsInAnyOrder, "aborted uploads": testAbortedUploads, "upload pages": testUploadPages,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bothWays(t, "public", func(s *server) { run(s.t.(*testing.T), s) })
+		})
+	}
+}
+
+// TestLongestName: a name of 1,024 characters of 3 bytes makes a URL of 9 KiB,
+// in every header in which a proxy or a listing may have it.
+func TestLongestName(t *testing.T) {
+	t.Parallel()
+	bothWays(t, "key", func(s *server) {
+		name := strings.Repeat("日", 1024)
+		target := blobTarget("bob", name)
+		if len(target) < 9<<10 {
+			s.t.Fatalf("the target has %d bytes", len(target))
+		}
+		s.must(204, "PUT", target, []byte("kept"))
+		for _, spelling := range []string{target, "/v1/blobs/bob/" + escapeAll(name)} {
+			if r := s.must(200, "GET", spelling, nil); string(r.body) != "kept" {
+				s.t.Errorf("it is %v", r)
+			}
+		}
+		var page listed
+		s.must(200, "GET", "/v1/blobs/bob?prefix="+url.QueryEscape(name), nil).decode(s.t, &page)
+		if len(page.Blobs) != 1 || page.Blobs[0].Name != name {
+			s.t.Errorf("listed under its whole name are %d blobs", len(page.Blobs))
+		}
+		s.must(204, "DELETE", target, nil)
+	})
+}
+
+// TestListingsUnderPrefix pages through an account, and goes on where a page
+// ends, by names that need escapes.
+func TestListingsUnderPrefix(t *testing.T) {
+	t.Parallel()
+	bothWays(t, "key", func(s *server) {
+		names := []string{"a/b", "a//b", "a/../b", "a/é", "b/x?y#z", "b/100%", "b/a+b&c=d;e", "日/本", "//", "/x"}
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "/") })
+		slices.Sort(names)
+		for _, name := range names {
+			s.must(204, "PUT", blobTarget("0x1", name), []byte(name))
+		}
+		for _, prefix := range []string{"", "a/", "a//", "b/", "日", "/"} {
+			for _, delimiter := range []string{"", "/", "//", "%"} {
+				want := entries(names, prefix, delimiter)
+				for _, limit := range []int{1, 3, 1000} {
+					if got := s.pages(prefix, delimiter, limit); !slices.Equal(got, want) {
+						s.t.Errorf("prefix %q, delimiter %q, limit %d: got %q, want %q", prefix, delimiter, limit, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestPublicClientUnderPrefix uploads and downloads with the public npm client,
+// unmodified, with a key.
+func TestPublicClientUnderPrefix(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	t.Parallel()
+	bothWays(t, "key", func(s *server) {
+		t := s.t.(*testing.T)
+		for version, cases := range map[string]int{"0.1.0": 25, "0.0.4": 21} {
+			// Not for all accounts, as a user has it.
+			user := s.as(s.newKey("--scopes", "read,write", "--accounts", "0x1"))
+			lines := runClient(t, version, s.url, user.key)
+			if len(lines) != cases {
+				t.Errorf("the client %s ran %d cases, want %d", version, len(lines), cases)
+			}
+			for _, line := range lines {
+				checkTransfer(t, user, line)
+			}
+			s.must(204, "DELETE", blobTarget("0x1", "ranged"), nil)
+		}
+	})
+}
+
+// TestRefusedBeforeTheBody: who may not write is told so before he has sent
+// anything of the body, and a part of 8 MiB is no other.
+func TestRefusedBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	bothWays(t, "public", func(s *server) {
+		bodies := []string{fmt.Sprintf("Content-Length: %d", 8<<20)}
+		if !s.proxied { // nginx tells every client by itself to go on
+			for _, framing := range []string{bodies[0], "Content-Length: 10", "Transfer-Encoding: chunked"} {
+				bodies = append(bodies, framing+"\r\nExpect: 100-continue")
+			}
+		}
+		upload := s.begin("bob", "name", 8<<20)
+		reader := s.newKey("--scopes", "read", "--all-accounts")
+		stranger := s.newKey("--scopes", "write", "--accounts", "alice")
+		other := s.newKey("--scopes", "write", "--accounts", "bob")
+		for _, target := range []string{blobTarget("bob", "name"), partTarget(upload, 0)} {
+			for _, test := range []struct {
+				credential string
+				status     int
+				code       string
+			}{
+				{"", 401, "credential_required"},
+				{"Authorization: Bearer nonsense\r\n", 401, "credential_unknown"},
+				{"Authorization: Bearer " + reader + "\r\n", 403, "scope_missing"},
+				{"Authorization: Bearer " + stranger + "\r\n", 403, "account_forbidden"},
+			} {
+				for _, body := range bodies {
+					r := s.raw("PUT", "PUT "+s.base+target+" HTTP/1.1\r\nHost: blobs.example.org\r\n"+test.credential+body+"\r\n\r\n")
+					checkProblem(s.t, r, test.status, test.code)
+				}
+			}
+		}
+		// Parts are counted where the upload was begun.
+		r := s.raw("PUT", "PUT "+s.base+partTarget(upload, 0)+" HTTP/1.1\r\nHost: blobs.example.org\r\nX-Api-Key: "+other+"\r\nContent-Length: 8388608\r\n\r\n")
+		checkProblem(s.t, r, 403, "account_forbidden")
+
+		data := content(1, 20<<20)
+		s.parts(upload, data, 8<<20)
+		s.must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
+		if r := s.must(200, "GET", blobTarget("bob", "name"), nil); digest(r.body) != digest(data) {
+			s.t.Error("the blob is not what was sent")
+		}
+	})
+}
+
+// TestWhereItIs: a service tells the address that it was given, and is nowhere
+// but under its path.
+func TestWhereItIs(t *testing.T) {
+	t.Parallel()
+	bothWays(t, "public", func(s *server) {
+		const address = "https://blobs.example.org" + hostedBase
+		var facts struct{ Profile, URL, Reads string }
+		s.must(200, "GET", "/v1/info", nil).decode(s.t, &facts)
+		if facts.Profile != "hosted" || facts.URL != address || facts.Reads != "public" {
+			s.t.Errorf("the facts are %+v", facts)
+		}
+		if r := s.must(200, "GET", "/openapi.yaml", nil); !strings.Contains(string(r.body), address) {
+			s.t.Errorf("the contract does not name %s", address)
+		}
+		s.must(200, "GET", "/readyz", nil)
+		at := *s
+		at.base = ""
+		for _, target := range []string{"/sluice/", "/sluice/sluice/v1/info", "/sluice/v2/info", "/v1/info", "/sluice", "/sluicev1/info", "/sluice/../v1/info"} {
+			if s.proxied && (!strings.HasPrefix(target, "/sluice/") || strings.Contains(target, "..")) {
+				continue // nginx itself answers there
+			}
+			if r := at.do("GET", target, nil); r.status != 404 {
+				s.t.Errorf("%s: %v, want 404", target, r)
+			}
+		}
+	})
+}
