@@ -185,10 +185,14 @@ func rowOf(err error) errorRow {
 		return errorRow{status: http.StatusBadRequest, code: code, detail: name.Error()}
 	}
 	var payment *micropay.Error
+	var quota *access.QuotaError
 	for _, row := range errorTable {
 		if errors.Is(err, row.is) {
 			if errors.As(err, &payment) {
 				row.detail = payment.Detail
+			}
+			if errors.As(err, &quota) {
+				row.detail = quota.Error() // and not where it was met
 			}
 			if row.detail == "" {
 				// What was joined to the error on its way is for the log.

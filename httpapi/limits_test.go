@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -144,8 +145,9 @@ func TestQuota(t *testing.T) {
 		if err != nil || res.StatusCode != want {
 			t.Fatalf("%d bytes without a length: %v, %v, want %d", size, res, err, want)
 		}
-		if err := res.Body.Close(); err != nil {
-			t.Error(err)
+		told, err := io.ReadAll(res.Body)
+		if err := errors.Join(err, res.Body.Close()); err != nil || want == 403 && !strings.Contains(string(told), `"detail":"The quota is exceeded: of 100 stored bytes`) {
+			t.Errorf("%v: %s", err, told)
 		}
 		if want == 204 {
 			ask("DELETE", "/v1/blobs/ours/e", "", 204)

@@ -49,7 +49,8 @@ func newProgressWriter(w http.ResponseWriter, p pace) *progressWriter {
 // Unwrap gives the guarded ResponseWriter to http.ResponseController.
 func (w *progressWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Write writes p. errSlowReader when the client falls behind its pace.
+// Write writes p. errSlowReader when the client falls behind its pace. Beside an
+// error over HTTP/2 the count is at least 1, if there was anything to write.
 func (w *progressWriter) Write(p []byte) (int, error) {
 	total := 0
 	for {
@@ -58,6 +59,11 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 			return total, err
 		}
 		n, err := w.ResponseWriter.Write(chunk)
+		if err != nil && n == 0 && w.strict {
+			// HTTP/2 does not tell what went out before the stream ended. What
+			// may have been handed over counts as such.
+			n = min(1, len(chunk))
+		}
 		total += n
 		w.written += int64(n)
 		if err == nil {
