@@ -159,7 +159,7 @@ var errorTable = []errorRow{
 	{is: metastore.ErrStaleExtent, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is not known whether this took effect; look, or repeat it", retryAfter: 1},
 	{is: metastore.ErrUnavailable, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the database cannot be reached now; nothing was changed", retryAfter: 1},
-	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too much is being stored at once", retryAfter: 1},
+	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the storage is busy or cannot be reached now", retryAfter: 1},
 	{is: errTooBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too many requests are at work", retryAfter: 1},
 	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
 	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, retryAfter: 1},

@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// cluster is several nodes over one PostgreSQL and one object store.
+type cluster struct {
+	t        testing.TB
+	database *testenv.PostgresServer
+	objects  *testenv.S3Server
+	options  options // of each node
+	nodes    []*server
+}
+
+// newCluster starts what the nodes share, and no node yet. It all ends with the
+// test.
+func newCluster(t testing.TB, o options) *cluster {
+	t.Helper()
+	c := &cluster{t: t, database: testenv.StartPostgres(t), objects: testenv.S3(t, testenv.S3Options{}), options: o}
+	// Keys come by the environment alone; that of the tests is not the place.
+	c.options.wrapper = []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey}
+	c.options.flags = slices.Concat(c.places(c.database), o.flags)
+	return c
+}
+
+// places are the flags of a node that works on this database and the bucket.
+func (c *cluster) places(database *testenv.PostgresServer) []string {
+	return []string{"--meta", database.DSN(), "--bytes", fmt.Sprintf("s3://%s/blobs?endpoint=http://%s&path-style=on", c.objects.Bucket, c.objects.Addr)}
+}
+
+// start starts so many further nodes at once. Each keeps its address when it is
+// started again.
+func (c *cluster) start(count int) {
+	c.t.Helper()
+	started := make([]*server, count)
+	var starts sync.WaitGroup
+	for i := range started {
+		starts.Go(func() {
+			started[i] = start(c.t, c.options)
+			started[i].options.addr = started[i].host
+		})
+	}
+	starts.Wait()
+	if c.t.Failed() {
+		c.t.FailNow()
+	}
+	c.nodes = append(c.nodes, started...)
+}
+
+// doors are the nodes as their clients see them. They stay as they are while
+// nodes end and start again.
+func (c *cluster) doors(t testing.TB) []*server {
+	t.Helper()
+	through := &http.Client{Timeout: patience, CheckRedirect: client.CheckRedirect, Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}}
+	// Connections that were opened and not needed would hold a stop up.
+	t.Cleanup(through.CloseIdleConnections)
+	doors := make([]*server, len(c.nodes))
+	for i, node := range c.nodes {
+		door := *node
+		door.t, door.client = t, through
+		doors[i] = &door
+	}
+	return doors
+}
+
+// documentedBalancer is the upstream of nginx that docs/operations.md tells to
+// put before three nodes, with the addresses of these.
+func (c *cluster) documentedBalancer() string {
+	c.t.Helper()
+	document, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(document), "```nginx\nupstream sluice {")
+	block, _, closed := strings.Cut(rest, "```")
+	if !found || !closed || strings.Count(block, "server 10.0.0.") != len(c.nodes) {
+		c.t.Fatalf("docs/operations.md has no upstream of %d nodes for nginx", len(c.nodes))
+	}
+	for i, node := range c.nodes {
+		block = strings.Replace(block, fmt.Sprintf("10.0.0.%d:9090", i+1), node.host, 1)
+	}
+	return "upstream sluice {" + block
+}
+
+// balanced runs nginx before three nodes, as documented, and gives the service
+// as it is seen through it.
+func (c *cluster) balanced(t testing.TB) *server {
+	t.Helper()
+	program, err := testenv.NginxPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, host := t.TempDir(), listener.Addr().String()
+	blocks := c.documentedBalancer() + documentedServer(t, host, "sluice")
+	config := strings.ReplaceAll(fmt.Sprintf(nginxAround, blocks), "DIR", dir)
+	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nginx := exec.Command(program, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+	// It takes over a listener that is open already: see behindNginx.
+	nginx.ExtraFiles = []*os.File{file}
+	nginx.Env = append(os.Environ(), "NGINX=3;")
+	log := &logBuffer{}
+	nginx.Stdout, nginx.Stderr = log, log
+	if err := errors.Join(nginx.Start(), file.Close(), listener.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(nginx.Process.Signal(syscall.SIGTERM), nginx.Wait()); err != nil {
+			t.Errorf("nginx ends with: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("nginx: %s", tail(log.String()))
+		}
+	})
+	through := *c.doors(t)[0]
+	through.host, through.url, through.proxied = host, "http://"+host+through.base, true
+	return &through
+}
+
+// TestNodesAreOneService starts three nodes for the first time, at once, and
+// uses them as one.
+func TestNodesAreOneService(t *testing.T) {
+	testenv.Require(t, testenv.NPM, testenv.Nginx)
+	t.Parallel()
+	c := newCluster(t, options{flags: []string{"--base-path", hostedBase}})
+	c.start(3)
+	doors := c.doors(t)
+	for _, door := range doors[1:] {
+		first, _ := doors[0].info()
+		if published, _ := door.info(); published != first {
+			t.Errorf("nodes that were first started at once publish %+v and %+v", first, published)
+		}
+	}
+	t.Run("what one acknowledged all read", func(t *testing.T) { readByAll(t, c.doors(t)) })
+	t.Run("parts to each, complete at another", func(t *testing.T) { uploadToAll(t, c.doors(t)) })
+	t.Run("uses of one session", func(t *testing.T) { useAtAll(t, c.doors(t)) })
+	t.Run("public client", func(t *testing.T) {
+		through := c.balanced(t)
+		lines := runClient(t, "0.1.0", through.url, "")
+		if len(lines) != 25 {
+			t.Errorf("the client ran %d cases, want 25", len(lines))
+		}
+		for _, line := range lines {
+			checkTransfer(t, through, line)
+		}
+		for i, node := range c.nodes {
+			if !strings.Contains(node.log.String(), "/parts/") {
+				t.Errorf("the balancer sent no part to node %d", i)
+			}
+		}
+	})
+}
+
+// readByAll writes at one node after another, and looks at once at all of them.
+func readByAll(t *testing.T, doors []*server) {
+	random := rand.New(rand.NewPCG(seed(t), 0))
+	target := blobTarget("0x1", "shared")
+	for round := range 60 {
+		writes := doors[round%len(doors)]
+		data := content(random.Uint64(), sizes[random.IntN(len(sizes))])
+		removed := round%5 == 4
+		var etag string
+		switch {
+		case removed:
+			writes.must(204, "DELETE", target, nil)
+		case round%2 == 0:
+			etag = writes.must(204, "PUT", target, data).header.Get("ETag")
+		default:
+			etag = writes.upload("0x1", "shared", data, max(1, len(data)/3)).header.Get("ETag")
+		}
+		for i, door := range doors {
+			switch r := door.do("GET", target, nil); {
+			case removed:
+				checkProblem(t, r, 404, "blob_not_found")
+			case r.status != 200 || digest(r.body) != digest(data) || r.header.Get("ETag") != etag:
+				t.Fatalf("round %d: node %d gives %d with %d bytes and %s, another node acknowledged %d bytes and %s",
+					round, i, r.status, len(r.body), r.header.Get("ETag"), len(data), etag)
+			}
+			if listed := slices.Contains(door.names("0x1"), "shared"); listed == removed {
+				t.Errorf("round %d: node %d lists the blob: %t, it was removed: %t", round, i, listed, removed)
+			}
+		}
+	}
+}
+
+// uploadToAll sends the parts of one upload to all nodes at once.
+func uploadToAll(t *testing.T, doors []*server) {
+	const partSize, parts = 300 << 10, 9
+	data := content(seed(t), partSize*parts-1000)
+	id := doors[0].begin("0x1", "by parts", partSize)
+	doors[0].atOnce(parts, func(i int) (reply, error) {
+		r, err := doors[i%len(doors)].try("PUT", partTarget(id, i), data[i*partSize:min(len(data), (i+1)*partSize)])
+		if err == nil && r.status != 200 {
+			t.Errorf("part %d: %v", i, r)
+		}
+		return r, err
+	})
+	// Of those who complete at once all are told the same.
+	for _, r := range doors[0].atOnce(6, func(i int) (reply, error) {
+		return doors[i%len(doors)].try("POST", "/v1/multipart-uploads/"+id+"/complete", nil)
+	}) {
+		if r.status != 200 {
+			t.Errorf("complete: %v", r)
+		}
+	}
+	for i, door := range doors {
+		if r := door.must(200, "GET", blobTarget("0x1", "by parts"), nil); digest(r.body) != digest(data) {
+			t.Errorf("node %d gives %d bytes of another content", i, len(r.body))
+		}
+	}
+}
+
+// useAtAll spreads 1,000 uses of a session of 500 over all nodes.
+func useAtAll(t *testing.T, doors []*server) {
+	const users = 40
+	id := doors[0].open(doors[0].payer(1), 1000).buy(500).SessionID
+	var taken, refused atomic.Int64
+	var wg sync.WaitGroup
+	for user := range users {
+		wg.Go(func() {
+			for use := range 1000 / users {
+				switch r, err := doors[(user+use)%len(doors)].try("POST", "/v1/sessions/"+id+"/use", nil); {
+				case err != nil:
+					t.Errorf("use: %v", err)
+				case r.status == 200:
+					taken.Add(1)
+				default:
+					checkProblem(t, r, 402, "no_chunksets_left")
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if taken.Load() != 500 || refused.Load() != 500 {
+		t.Errorf("of 1000 uses %d succeeded and %d were refused, want 500 and 500", taken.Load(), refused.Load())
+	}
+	for i, door := range doors {
+		if left := door.left(id); left != "0" {
+			t.Errorf("node %d: %s chunksets left", i, left)
+		}
+	}
+}
+
+// TestForeignStoresStopTheStart: a node with another database than that of its
+// bucket, or another bucket than that of its database, does not start, says why,
+// and leaves both as they were.
+func TestForeignStoresStopTheStart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{})
+	c.start(1)
+	data := content(1, 100_000)
+	c.nodes[0].must(204, "PUT", blobTarget("0x1", "kept"), data)
+	other := newCluster(t, options{})
+
+	mixed := c.places(other.database)
+	if said := c.refused(mixed); !strings.Contains(said, "there are bytes, but the metadata carries no instance id") {
+		t.Errorf("with an empty database: %s", said)
+	}
+	if said := c.refused(other.places(c.database)); !strings.Contains(said, "there is metadata, but the bytes carry no instance id") {
+		t.Errorf("with an empty bucket: %s", said)
+	}
+	// The refusals took neither of the empty ones for the missing half.
+	other.start(1)
+	other.nodes[0].must(204, "PUT", blobTarget("0x1", "kept"), data)
+	for _, places := range [][]string{mixed, other.places(c.database)} {
+		if said := c.refused(places); !strings.Contains(said, "the metadata is of instance ") || !strings.Contains(said, "the bytes are of instance ") {
+			t.Errorf("with those of another service: %s", said)
+		}
+	}
+	for _, s := range []*server{c.nodes[0], other.nodes[0]} {
+		s.stop()
+		s.restart()
+		if r := s.must(200, "GET", blobTarget("0x1", "kept"), nil); digest(r.body) != digest(data) {
+			t.Errorf("after the refusals the blob has %d bytes of another content", len(r.body))
+		}
+	}
+}
+
+// refused starts a node that must not start, and gives what it says.
+func (c *cluster) refused(places []string) string {
+	c.t.Helper()
+	line := slices.Concat(c.options.wrapper, []string{sluice, "serve", "--addr", "127.0.0.1:0", "--data", filepath.Join(c.t.TempDir(), "data")}, places)
+	command := exec.CommandContext(c.t.Context(), line[0], line[1:]...)
+	var stdout, stderr strings.Builder
+	command.Stdout, command.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := command.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 || stdout.String() != "" {
+		c.t.Fatalf("a node starts that must not: %v, %q", err, stdout.String())
+	}
+	return stderr.String()
+}

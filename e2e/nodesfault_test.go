@@ -1,0 +1,343 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// How a request may fail while what it needs comes and goes.
+var (
+	errNothingHappened = errors.New("nothing happened")
+	errMayHaveHappened = errors.New("it may have happened")
+)
+
+// outcome tells what a failure, or the lack of an answer, says of the request.
+// Any other answer is for the caller to judge. That nothing has happened is
+// believed of every 503 but one, so that the tests hold the service to it.
+func outcome(r reply, err error) error {
+	var p problem
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: %w", errNothingHappened, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errMayHaveHappened, err)
+	case r.status == http.StatusBadGateway || r.status == http.StatusGatewayTimeout:
+		return fmt.Errorf("%w: %v", errMayHaveHappened, r) // so says a balancer
+	case r.status != http.StatusServiceUnavailable:
+		return nil
+	case json.Unmarshal(r.body, &p) == nil && p.Code != nil && *p.Code != "outcome_unknown":
+		return fmt.Errorf("%w: %v", errNothingHappened, r)
+	default:
+		return fmt.Errorf("%w: %v", errMayHaveHappened, r)
+	}
+}
+
+// load is writers, and users of sessions, who go on whatever fails. Each knows
+// what must be there in the end.
+type load struct {
+	t        testing.TB
+	doors    []*server // requests go to any of them
+	attempts int       // of a request that fails; when there is more than one, the last must not
+	writers  []*writer
+	counters []*counter
+	over     atomic.Bool
+	done     sync.WaitGroup
+
+	acknowledged, retried, failed atomic.Int64
+}
+
+// newLoad makes a load, and the sessions that it uses.
+func newLoad(t testing.TB, doors []*server, attempts int) *load {
+	t.Helper()
+	seed := seed(t)
+	l := &load{t: t, doors: doors, attempts: attempts}
+	for i := range crashWriters {
+		l.writers = append(l.writers, &writer{
+			account: fmt.Sprint("writer-", i),
+			random:  rand.New(rand.NewPCG(seed, uint64(i))),
+			names:   map[string]*expectation{},
+		})
+	}
+	for range 2 {
+		l.counters = append(l.counters, &counter{id: doors[0].session()})
+	}
+	return l
+}
+
+// start lets them all begin.
+func (l *load) start() {
+	for _, w := range l.writers {
+		l.done.Go(func() { l.write(w) })
+	}
+	for i, c := range l.counters {
+		l.done.Go(func() { l.use(c, rand.New(rand.NewPCG(uint64(i), 1))) })
+	}
+}
+
+// further waits until so many more requests were acknowledged.
+func (l *load) further(requests int64) {
+	l.t.Helper()
+	until := l.acknowledged.Load() + requests
+	l.doors[0].eventually("the load does not go on", func() bool { return l.acknowledged.Load() >= until || l.t.Failed() })
+}
+
+// verify ends the load and compares what some doors give with what must be.
+func (l *load) verify(doors []*server) {
+	l.t.Helper()
+	l.over.Store(true)
+	l.done.Wait()
+	for i, w := range l.writers {
+		w.verify(doors[i%len(doors)])
+	}
+	for _, door := range doors {
+		for _, c := range l.counters {
+			c.verify(door)
+		}
+	}
+	l.t.Logf("%d requests were acknowledged, %d sent again, %d failed", l.acknowledged.Load(), l.retried.Load(), l.failed.Load())
+}
+
+// ask sends a request to one door, and to another one when it fails.
+func (l *load) ask(random *rand.Rand, status int, method, target string, body []byte, h ...string) (r reply, err error) {
+	for attempt := range l.attempts {
+		if attempt > 0 {
+			l.retried.Add(1)
+		}
+		r, err = l.doors[random.IntN(len(l.doors))].try(method, target, body, h...)
+		if err = outcome(r, err); err == nil {
+			break
+		}
+	}
+	switch {
+	case err == nil && r.status == status:
+		l.acknowledged.Add(1)
+	case err == nil:
+		l.t.Errorf("%s: %v, want %d", method, r, status)
+		l.over.Store(true)
+		err = errMayHaveHappened
+	case l.attempts > 1:
+		l.t.Errorf("%s fails %d times: %v", method, l.attempts, err)
+		l.over.Store(true)
+	default:
+		l.failed.Add(1)
+	}
+	return r, err
+}
+
+// write stores and removes blobs, and reads back what was acknowledged. A name
+// of which it is not known what became is left alone until the end.
+func (l *load) write(w *writer) {
+	for turn := 0; !l.over.Load(); turn++ {
+		name := fmt.Sprint("name ", turn%crashNames)
+		for g := 0; w.names[name] != nil && w.names[name].inFlight != nil; g++ {
+			name = fmt.Sprint("name ", turn%crashNames, " ", g)
+		}
+		if w.names[name] == nil {
+			w.names[name] = &expectation{}
+		}
+		var next state
+		var err error
+		switch w.random.IntN(10) {
+		case 0, 1:
+			w.names[name].inFlight = &next
+			_, err = l.ask(w.random, 204, "DELETE", blobTarget(w.account, name), nil)
+		case 2, 3, 4:
+			next, err = l.upload(w, name)
+		default:
+			data := w.content()
+			next = state{true, sha256.Sum256(data)}
+			w.names[name].inFlight = &next
+			_, err = l.ask(w.random, 204, "PUT", blobTarget(w.account, name), data)
+		}
+		if errors.Is(err, errNothingHappened) {
+			w.names[name].inFlight, w.names[name].uploadID = nil, ""
+		}
+		if err == nil {
+			*w.names[name] = expectation{acknowledged: next}
+			l.readBack(w, name)
+		}
+	}
+}
+
+// upload stores by parts, each sent to any door.
+func (l *load) upload(w *writer, name string) (state, error) {
+	data := w.content()
+	partSize := max(1, len(data)/(1+w.random.IntN(4)))
+	body := fmt.Appendf(nil, `{"rawAccount":%q,"rawBlobName":%q,"rawPartSize":%d}`, w.account, name, partSize)
+	r, err := l.ask(w.random, 200, "POST", "/v1/multipart-uploads", body)
+	if err != nil {
+		return state{}, fmt.Errorf("%w: %w", errNothingHappened, err) // to the blob
+	}
+	var begun struct{ UploadID string }
+	if err := json.Unmarshal(r.body, &begun); err != nil {
+		l.t.Errorf("begin: %v: %v", r, err)
+	}
+	for i := 0; i*partSize < len(data); i++ {
+		if _, err := l.ask(w.random, 200, "PUT", partTarget(begun.UploadID, i), data[i*partSize:min(len(data), (i+1)*partSize)]); err != nil {
+			return state{}, fmt.Errorf("%w: %w", errNothingHappened, err)
+		}
+	}
+	next := state{true, sha256.Sum256(data)}
+	w.names[name].inFlight, w.names[name].uploadID = &next, begun.UploadID
+	_, err = l.ask(w.random, 200, "POST", "/v1/multipart-uploads/"+begun.UploadID+"/complete", nil)
+	return next, err
+}
+
+// readBack reads what was just acknowledged at any door.
+func (l *load) readBack(w *writer, name string) {
+	want := w.names[name].acknowledged
+	status := http.StatusOK
+	if !want.exists {
+		status = http.StatusNotFound
+	}
+	r, err := l.ask(w.random, status, "GET", blobTarget(w.account, name), nil)
+	if err == nil && want.exists && sha256.Sum256(r.body) != want.sum {
+		l.t.Errorf("%s/%s: %d bytes of another content than was acknowledged", w.account, name, len(r.body))
+	}
+}
+
+// use uses a session. Only a use that may be sent again has a key: the client
+// sends one with a key again by itself, and then tells of the last attempt alone.
+func (l *load) use(c *counter, random *rand.Rand) {
+	for c.issued.Load() < 1000 && !l.over.Load() {
+		var h headers
+		if l.attempts > 1 {
+			h = headers{"Idempotency-Key", fmt.Sprint(random.Uint64())}
+		}
+		c.issued.Add(1)
+		_, err := l.ask(random, 200, "POST", "/v1/sessions/"+c.id+"/use", nil, h...)
+		switch {
+		case err == nil:
+			c.acknowledged.Add(1)
+		case errors.Is(err, errNothingHappened):
+			c.issued.Add(-1)
+		}
+	}
+}
+
+// TestRollingRestart restarts node after node behind a balancer, as documented:
+// no request fails for a client that sends a failed one once more. A node is
+// taken for back when the balancer sends it requests again, which is later than
+// its /readyz says so.
+func TestRollingRestart(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	c := newCluster(t, options{flags: []string{"--base-path", hostedBase, "--drain-wait", "1s"}})
+	c.start(3)
+	l := newLoad(t, []*server{c.balanced(t)}, 2)
+	l.start()
+	for _, node := range c.nodes {
+		l.further(150)
+		node.stop()
+		node.restart()
+		node.eventually("the balancer does not use the node", func() bool { return strings.Contains(node.log.String(), "route=/v1/blobs/") })
+	}
+	l.further(150)
+	l.verify(l.doors)
+	for _, used := range l.counters {
+		if used.issued.Load() != used.acknowledged.Load() || used.used != used.acknowledged.Load() {
+			t.Errorf("%d uses acknowledged of %d, %d counted", used.acknowledged.Load(), used.issued.Load(), used.used)
+		}
+	}
+}
+
+// TestStoresComeAndGo stops the database, as a crash would, and then the object
+// store, under load. /readyz tells of either, and that it is back; nothing that
+// was acknowledged is lost, and nobody has to help.
+func TestStoresComeAndGo(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{})
+	c.start(3)
+	doors := c.doors(t)
+	pays := doors[0].open(doors[0].payer(1), 1000)
+	l := newLoad(t, doors, 1)
+	l.start()
+	readyz := func(status int) {
+		t.Helper()
+		for i, door := range doors {
+			door.eventually(fmt.Sprintf("/readyz of node %d is not %d", i, status), func() bool {
+				r := door.do("GET", "/readyz", nil)
+				if r.status == 503 {
+					checkProblem(t, r, 503, "not_ready")
+				}
+				return r.status == status
+			})
+		}
+	}
+	l.further(150)
+	if err := c.database.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	readyz(503)
+	if err := c.database.Start(); err != nil {
+		t.Fatal(err)
+	}
+	readyz(200)
+	l.further(150)
+	large, small := content(1, 100_000), content(2, 100)
+	doors[0].must(204, "PUT", blobTarget("0x1", "large"), large)
+	doors[0].must(204, "PUT", blobTarget("0x1", "small"), small)
+	c.objects.Stop()
+	readyz(503)
+	for _, door := range doors {
+		checkProblem(t, door.do("GET", blobTarget("0x1", "large"), nil), 503, "")
+		if r := door.must(200, "GET", blobTarget("0x1", "small"), nil); !bytes.Equal(r.body, small) {
+			t.Errorf("without the object store a small blob is %v", r)
+		}
+	}
+	c.objects.Start()
+	readyz(200)
+	if r := doors[0].must(200, "GET", blobTarget("0x1", "large"), nil); !bytes.Equal(r.body, large) {
+		t.Errorf("with the object store again a blob has %d bytes of another content", len(r.body))
+	}
+	l.further(150)
+	l.verify(doors)
+	pays.buy(10)
+	pays.settled() // the work beside the requests goes on, too
+}
+
+// TestKilledNode kills the node that does the work for all, under load. Nothing
+// that was acknowledged is lost, and another node takes the work up.
+func TestKilledNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{dirty: true})
+	c.start(1) // alone, so that the work is its
+	pays := c.nodes[0].open(c.nodes[0].payer(1), 1000)
+	pays.buy(10)
+	pays.settled()
+	c.start(2)
+	doors := c.doors(t)
+	l := newLoad(t, doors, 1)
+	l.start()
+	l.further(150)
+	c.nodes[0].kill()
+	l.further(150)
+	l.verify(doors[1:])
+	if l.failed.Load() == 0 {
+		t.Error("the kill met no request")
+	}
+	pays.s = doors[1]
+	pays.buy(10)
+	pays.settled()
+	c.nodes[0].restart()
+	for _, w := range l.writers {
+		w.verify(doors[0])
+	}
+	for i, node := range c.nodes {
+		if text := node.log.String(); strings.Contains(text, "background task failed") {
+			t.Errorf("node %d reports a failed task:\n%s", i, tail(text))
+		}
+	}
+}

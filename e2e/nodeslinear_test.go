@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// things are a blob, a session and a channel that all clients ask for a while.
+type things struct {
+	name, session string
+	channel       *channel
+	paid          atomic.Int64 // payments that were given out
+	proofs        sync.Map     // the numbers of payments as they travel
+
+	blob, uses, payments history
+}
+
+const (
+	linearBought  = 60 // chunksets of a session
+	linearDeposit = 80 // of a channel
+)
+
+// asker is one of the clients. It asks at any node.
+type asker struct {
+	number int
+	doors  []*server
+	random *rand.Rand
+	ticks  *atomic.Int64
+	values *atomic.Int64 // contents that were given out
+	tags   *sync.Map     // of the contents
+	seen   int           // the content that it saw last
+}
+
+func (a *asker) door() *server { return a.doors[a.random.IntN(len(a.doors))] }
+
+// linearContent is the body of a number. Every other one is an object in the
+// object store.
+func linearContent(value int) []byte {
+	return fmt.Appendf(nil, "%d\n%s", value, strings.Repeat("x", value%2*20_000))
+}
+
+// askBlob asks something of the blob.
+func (a *asker) askBlob(w *things) error {
+	q := question{kind: []string{"get", "get", "put", "put", "create", "replace", "delete", "remove"}[a.random.IntN(8)]}
+	var h headers
+	if q.kind == "replace" || q.kind == "remove" {
+		tag, ok := a.tags.Load(a.seen)
+		if !ok {
+			q.kind = "get"
+		} else {
+			q.present, h = a.seen, headers{"If-Match", tag.(string)}
+		}
+	}
+	method, body := "GET", []byte(nil)
+	switch q.kind {
+	case "delete", "remove":
+		method = "DELETE"
+	case "put", "create", "replace":
+		method, q.value = "PUT", int(a.values.Add(1))
+		body = linearContent(q.value)
+	}
+	if q.kind == "create" {
+		h = headers{"If-None-Match", "*"}
+	}
+	return w.blob.record(a.ticks, a.number, q, func() (told, error) {
+		r, err := a.door().try(method, blobTarget("0x1", w.name), body, h...)
+		if err := outcome(r, err); err != nil {
+			return told{}, err
+		}
+		answer := told{status: r.status}
+		switch {
+		case method == "GET" && r.status == 200:
+			answer.value = a.valueOf(r)
+			a.seen = answer.value
+		case method == "PUT" && r.status == 204:
+			a.seen = q.value
+			a.tagged(q.value, r)
+		}
+		return answer, nil
+	})
+}
+
+// valueOf gives the number of a body, or 0 when it is not whole.
+func (a *asker) valueOf(r reply) int {
+	number, _, _ := bytes.Cut(r.body, []byte("\n"))
+	value, err := strconv.Atoi(string(number))
+	if err != nil || !bytes.Equal(r.body, linearContent(value)) {
+		a.doors[0].t.Errorf("a blob of %d bytes is not one that was sent", len(r.body))
+		return 0
+	}
+	a.tagged(value, r)
+	return value
+}
+
+// tagged wants each content to have one ETag.
+func (a *asker) tagged(value int, r reply) {
+	tag := r.header.Get("ETag")
+	if known, _ := a.tags.LoadOrStore(value, tag); known != tag {
+		a.doors[0].t.Errorf("content %d has the ETags %v and %s", value, known, tag)
+	}
+}
+
+// askSession asks something of the session.
+func (a *asker) askSession(w *things) error {
+	q := question{kind: "use"}
+	if a.random.IntN(4) == 0 {
+		q.kind = "get"
+	}
+	return w.uses.record(a.ticks, a.number, q, func() (told, error) {
+		door := a.door()
+		if q.kind == "get" {
+			r, err := door.try("GET", "/v1/sessions/"+w.session, nil)
+			if err := outcome(r, err); err != nil {
+				return told{}, err
+			}
+			return told{status: r.status, value: int(asSession(door.t, r).ChunksetsLeft)}, nil
+		}
+		r, err := door.try("POST", "/v1/sessions/"+w.session+"/use", nil)
+		if err := outcome(r, err); err != nil || r.status != 200 {
+			return told{status: r.status}, err
+		}
+		left, err := strconv.Atoi(r.header.Get("Chunksets-Left"))
+		if err != nil {
+			door.t.Errorf("use: %v: %v", r, err)
+		}
+		return told{status: 200, value: left}, nil
+	})
+}
+
+// askChannel asks something of the channel. Half of its payments may be stale.
+func (a *asker) askChannel(w *things) error {
+	q := question{kind: "pay"}
+	switch n := a.random.IntN(10); {
+	case n < 4:
+		q.value = int(w.paid.Add(1))
+	case n < 7:
+		q.value = 1 + a.random.IntN(int(w.paid.Load())+1)
+	case n < 8:
+		q.kind, q.value = "deposit", 1+a.random.IntN(30)
+	default:
+		q.kind = "get"
+	}
+	return w.payments.record(a.ticks, a.number, q, func() (told, error) {
+		door := a.door()
+		target := channels + "/" + w.channel.id
+		var r reply
+		var err error
+		switch q.kind {
+		case "get":
+			r, err = door.try("GET", target, nil)
+		case "deposit":
+			r, err = door.try("POST", target+"/deposit", fmt.Appendf(nil, `{"amount":"%d"}`, q.value))
+		default:
+			payment := w.channel.payer.sign(door.t, w.channel.number, uint64(q.value), uint64(linearUnit*q.value)).Base64()
+			w.proofs.Store(payment, q.value)
+			r, err = door.try("POST", "/v1/sessions", buying(door.t, payment, ""))
+		}
+		if err := outcome(r, err); err != nil {
+			return told{}, err
+		}
+		return w.ofChannel(door.t, r), nil
+	})
+}
+
+// ofChannel puts an answer into the model's words.
+func (w *things) ofChannel(t testing.TB, r reply) told {
+	answer := told{status: r.status}
+	switch r.status {
+	case 409:
+		stored, ok := w.proofs.Load(member(t, r, "storedMicropayment"))
+		if !ok {
+			t.Errorf("the stored micropayment is none that was sent: %v", r)
+			return answer
+		}
+		answer.value = stored.(int)
+	case 201:
+		answer.value = int(asSession(t, r).ChunksetsTotal)
+	case 200:
+		var state channelState
+		r.decode(t, &state)
+		amount := func(text string) int { return int(number(t, text)) }
+		answer.money = amounts{amount(state.Accepted), amount(state.SequenceNumber), amount(state.Credit), amount(state.Deposit)}
+	}
+	return answer
+}
+
+// TestNodesAreLinearizable: whatever several clients ask at several nodes, while
+// these are killed and started again one after the other, and the database and
+// the object store crash and recover, it is as if they had asked a single one,
+// one after the other.
+func TestNodesAreLinearizable(t *testing.T) {
+	t.Parallel()
+	const clients, rounds, roundLength, phase = 6, 24, 120, 360
+	seed := seed(t)
+	c := newCluster(t, options{dirty: true, flags: []string{"--chunkset-price", fmt.Sprint(linearPrice)}})
+	c.start(3)
+	doors := c.doors(t)
+	all := make([]*things, rounds)
+	for i := range all {
+		w := &things{name: fmt.Sprint("name ", i), channel: doors[0].open(doors[0].payer(1), linearDeposit)}
+		w.session = doors[0].open(doors[0].payer(2), linearBought*linearPrice).buy(linearBought * linearPrice).SessionID
+		all[i] = w
+	}
+	var answered, ticks, values atomic.Int64
+	var tags sync.Map
+	var over atomic.Bool
+	var load sync.WaitGroup
+	for i := range clients {
+		a := &asker{number: i, doors: doors, random: rand.New(rand.NewPCG(seed, uint64(i))), ticks: &ticks, values: &values, tags: &tags}
+		load.Go(func() {
+			for !over.Load() {
+				w := all[min(answered.Load()/roundLength, rounds-1)]
+				ask := []func(*things) error{a.askBlob, a.askSession, a.askChannel}[a.random.IntN(3)]
+				if ask(w) == nil {
+					answered.Add(1)
+				}
+			}
+		})
+	}
+	further := func() {
+		t.Helper()
+		until := answered.Load() + phase
+		doors[0].eventually("nothing is answered", func() bool { return answered.Load() >= until })
+	}
+	further()
+	for i, node := range c.nodes {
+		node.kill()
+		further()
+		node.restart()
+		further()
+		switch i {
+		case 0:
+			if err := errors.Join(c.database.Stop(), c.database.Start()); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			c.objects.Stop()
+			c.objects.Start()
+		}
+		further()
+	}
+	over.Store(true)
+	load.Wait()
+	unknown, overlaps, began := 0, 0, time.Now()
+	check := func(what string, h *history, model porcupine.Model) {
+		t.Helper()
+		if got := porcupine.CheckOperationsTimeout(model, h.operations, patience); got != porcupine.Ok {
+			t.Errorf("the history of %s is %s: %+v", what, got, h.operations)
+		}
+		unknown, overlaps = unknown+h.unknown, overlaps+h.overlaps()
+	}
+	for i, w := range all {
+		check(fmt.Sprint("blob ", i), &w.blob, step[register](register.ask).model(0))
+		check(fmt.Sprint("session ", i), &w.uses, step[chunksets](chunksets.ask).model(linearBought))
+		check(fmt.Sprint("channel ", i), &w.payments, step[amounts](amounts.ask).model(amounts{deposit: linearDeposit}))
+	}
+	t.Logf("%d answers, %d questions of which it is not known what became, %d pairs at once, checked in %v", answered.Load(), unknown, overlaps, time.Since(began))
+	if overlaps < phase {
+		t.Errorf("only %d pairs of questions were asked at once, which shows nothing", overlaps)
+	}
+}

@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// question is what a client asks of a blob, a session or a channel.
+type question struct {
+	kind    string // put, create, replace, delete, remove or get; use or get; pay, deposit or get
+	value   int    // of a put; the amount of a deposit; the number of a payment
+	present int    // the value that a replace or a remove is for
+}
+
+// told is the answer: a status, and what came with it.
+type told struct {
+	status int
+	value  int     // of a blob; of a session what is left; what a payment bought; what a stale one is told
+	money  amounts // of a channel
+}
+
+// notTold is the answer that never came. Its question returns after all others,
+// so that it may be taken to have had its effect at any time, or never.
+var notTold = told{}
+
+// step is what a question does, and is told, when it is alone.
+type step[State any] func(State, question) (State, told)
+
+func (f step[State]) model(initial State) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return initial },
+		Step: func(state, input, output any) (bool, any) {
+			next, want := f(state.(State), input.(question))
+			return output == want || output == notTold, next
+		},
+		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+	}
+}
+
+// register is a name's content, 0 when there is none.
+type register int
+
+func (r register) ask(q question) (register, told) {
+	switch q.kind {
+	case "create":
+		if r != 0 {
+			return r, told{status: 412}
+		}
+		return register(q.value), told{status: 204}
+	case "replace", "remove":
+		if int(r) != q.present {
+			return r, told{status: 412}
+		}
+		return register(q.value), told{status: 204}
+	case "put", "delete":
+		return register(q.value), told{status: 204}
+	case "get":
+		if r == 0 {
+			return r, told{status: 404}
+		}
+		return r, told{status: 200, value: int(r)}
+	}
+	panic(q.kind)
+}
+
+// chunksets are what a session has left.
+type chunksets int
+
+func (c chunksets) ask(q question) (chunksets, told) {
+	switch {
+	case q.kind == "use" && c == 0:
+		return c, told{status: 402}
+	case q.kind == "use":
+		c--
+	}
+	return c, told{status: 200, value: int(c)}
+}
+
+// amounts is the state of a channel.
+type amounts struct{ accepted, sequence, credit, deposit int }
+
+// What payments of a channel are in the histories: the first pays linearUnit,
+// each further one as much more.
+const (
+	linearPrice = 3
+	linearUnit  = 4
+)
+
+func (a amounts) ask(q question) (amounts, told) {
+	switch q.kind {
+	case "get":
+		return a, told{status: 200, money: a}
+	case "deposit":
+		a.deposit += q.value
+		return a, told{status: 200, money: a}
+	}
+	amount := linearUnit * q.value
+	if q.value <= a.sequence {
+		return a, told{status: 409, value: a.sequence}
+	}
+	if amount > a.deposit {
+		return a, told{status: 402}
+	}
+	spendable := amount - a.accepted + a.credit
+	a.accepted, a.sequence, a.credit = amount, q.value, spendable%linearPrice
+	return a, told{status: 201, value: spendable / linearPrice}
+}
+
+// history is what several clients asked of one thing and were told. Its time is
+// a count: it tells only what came before what.
+type history struct {
+	mu         sync.Mutex
+	operations []porcupine.Operation
+	unknown    int
+}
+
+// record asks a question and keeps what was told. What did nothing is not kept.
+func (h *history) record(ticks *atomic.Int64, client int, q question, ask func() (told, error)) error {
+	op := porcupine.Operation{ClientId: client, Input: q, Call: ticks.Add(1)}
+	answer, err := ask()
+	op.Output, op.Return = answer, ticks.Add(1)
+	if errors.Is(err, errNothingHappened) || err != nil && q.kind == "get" {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		op.Output, op.Return = notTold, math.MaxInt64
+		h.unknown++
+	}
+	h.operations = append(h.operations, op)
+	return err
+}
+
+// overlaps counts the pairs of questions that were asked at once.
+func (h *history) overlaps() int {
+	n := 0
+	for i, a := range h.operations {
+		for _, b := range h.operations[:i] {
+			if a.Call < b.Return && b.Call < a.Return {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestNodesCheckerSeesWhatIsWrong judges histories whose verdict is known.
+func TestNodesCheckerSeesWhatIsWrong(t *testing.T) {
+	put, get := func(value int) question { return question{kind: "put", value: value} }, question{kind: "get"}
+	stored, absent := told{status: 204}, told{status: 404}
+	holds := func(value int) told { return told{status: 200, value: value} }
+	did := func(call, end int64, q question, answer told) porcupine.Operation {
+		return porcupine.Operation{Input: q, Output: answer, Call: call, Return: end}
+	}
+	blob, session := step[register](register.ask).model(0), step[chunksets](chunksets.ask).model(2)
+	payments := step[amounts](amounts.ask).model(amounts{deposit: 80})
+	use, pay := question{kind: "use"}, question{kind: "pay", value: 1}
+	for name, c := range map[string]struct {
+		model   porcupine.Model
+		history []porcupine.Operation
+		want    bool
+	}{
+		"an acknowledged write is lost": {blob, []porcupine.Operation{did(1, 2, put(1), stored), did(3, 4, get, absent)}, false},
+		"a read behind the time":        {blob, []porcupine.Operation{did(1, 2, put(1), stored), did(3, 4, put(2), stored), did(5, 6, get, holds(1))}, false},
+		"a write without an answer is not there": {blob, []porcupine.Operation{
+			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, absent)}, true},
+		"a write without an answer comes late": {blob, []porcupine.Operation{
+			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, absent), did(5, 6, get, holds(1))}, true},
+		"a write without an answer goes again": {blob, []porcupine.Operation{
+			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, holds(1)), did(5, 6, get, absent)}, false},
+		"two create at once": {blob, []porcupine.Operation{
+			did(1, 3, question{kind: "create", value: 1}, stored), did(2, 4, question{kind: "create", value: 2}, stored)}, false},
+		"a replace of what is not there": {blob, []porcupine.Operation{
+			did(1, 2, put(1), stored), did(3, 4, question{kind: "replace", value: 3, present: 2}, stored)}, false},
+		"the last chunkset is taken twice": {session, []porcupine.Operation{
+			did(1, 2, use, holds(1)), did(3, 5, use, holds(0)), did(4, 6, use, holds(0))}, false},
+		"a use without an answer counts": {session, []porcupine.Operation{
+			did(1, math.MaxInt64, use, notTold), did(2, 3, use, holds(0)), did(4, 5, use, told{status: 402})}, true},
+		"a use counts twice": {session, []porcupine.Operation{did(1, 2, use, holds(1)), did(3, 4, get, holds(0))}, false},
+		"a payment counts twice": {payments, []porcupine.Operation{
+			did(1, 3, pay, told{status: 201, value: 1}), did(2, 4, pay, told{status: 201, value: 1})}, false},
+		"a payment without an answer is stale the next time": {payments, []porcupine.Operation{
+			did(1, math.MaxInt64, pay, notTold), did(2, 3, pay, told{status: 409, value: 1})}, true},
+		"credit is lost": {payments, []porcupine.Operation{did(1, 2, pay, told{status: 201, value: 1}),
+			did(3, 4, get, told{status: 200, money: amounts{accepted: 4, sequence: 1, deposit: 80}})}, false},
+	} {
+		if got := porcupine.CheckOperations(c.model, c.history); got != c.want {
+			t.Errorf("%s: linearizable %t, want %t", name, got, c.want)
+		}
+	}
+}
