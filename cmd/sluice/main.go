@@ -24,6 +24,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the service."`
 	Key     keyCommand     `cmd:"" help:"Make, list, show and revoke API keys."`
 	Audit   auditCommand   `cmd:"" help:"Check the ledgers of channels and sessions."`
+	Migrate migrateCommand `cmd:"" help:"Copy an instance to another place, such as from a folder to PostgreSQL and an object store."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

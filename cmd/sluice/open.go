@@ -59,19 +59,26 @@ func (p places) check() error {
 	if p.Data == "" {
 		errs = append(errs, errors.New("--data: the folder must have a name"))
 	}
-	if p.Meta != "" && !p.shared() {
-		errs = append(errs, errors.New("--meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder"))
-	}
-	if p.Bytes != "" {
-		if _, err := s3.ParseDSN(p.Bytes); err != nil {
-			errs = append(errs, fmt.Errorf("--bytes: %w", err))
-		}
-	}
+	errs = append(errs, p.checkDSNs("--"))
 	if p.Cache != "" && !p.remote() {
 		errs = append(errs, errors.New("--cache: bytes in the data folder need no cache; it goes with an object store in --bytes"))
 	}
 	if p.CacheSize < cached.MinSize {
 		errs = append(errs, fmt.Errorf("--cache-size: must be at least %s", size(2<<20)))
+	}
+	return errors.Join(errs...)
+}
+
+// checkDSNs is check for the DSNs alone, whose flags begin with prefix.
+func (p places) checkDSNs(prefix string) error {
+	var errs []error
+	if p.Meta != "" && !p.shared() {
+		errs = append(errs, fmt.Errorf("%smeta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder", prefix))
+	}
+	if p.Bytes != "" {
+		if _, err := s3.ParseDSN(p.Bytes); err != nil {
+			errs = append(errs, fmt.Errorf("%sbytes: %w", prefix, err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -227,6 +234,60 @@ func openMeta(ctx context.Context, p metaPlace, create bool) (_ *stores, err err
 	s.meta = sql
 	s.close = append(s.close, sql.Close)
 	return s, nil
+}
+
+// side is one side of a migration: stores that nobody serves, bound or not.
+type side struct {
+	*stores
+	sql *sqlstore.Store // the metadata
+}
+
+// openSide opens one side of a migration, and locks its data folder if it has
+// one. With existing, what is not there is an error, and is not made. The caller
+// closes the side.
+func openSide(ctx context.Context, p places, existing bool) (_ *side, err error) {
+	s := &stores{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if existing {
+		if err := p.exist(); err != nil {
+			return nil, err
+		}
+	}
+	if p.Data != "" {
+		err = s.lock(p.Data)
+	} else { // an object store stages its bodies in a folder
+		p.Data, err = os.MkdirTemp("", "sluice-migrate-")
+		s.close = append(s.close, func() error { return os.RemoveAll(p.Data) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.openBytes(ctx, p); err != nil {
+		return nil, err
+	}
+	if _, err := s.openMeta(ctx, p.metaPlace, sqlstore.Options{Existing: existing}); err != nil {
+		return nil, err
+	}
+	return &side{s, s.meta.(*sqlstore.Store)}, nil
+}
+
+// exist tells whether the data folder has the parts that should be in it.
+func (p places) exist() error {
+	for part, elsewhere := range map[string]bool{metaFile: p.Meta != "", bytesDir: p.Bytes != ""} {
+		_, err := os.Stat(filepath.Join(p.Data, part))
+		switch {
+		case elsewhere:
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("the folder %s has no %s: it is not the data folder of an instance", p.Data, part)
+		case err != nil:
+			return fmt.Errorf("cannot read the data folder: %w", err)
+		}
+	}
+	return nil
 }
 
 // Close closes what was opened, in reverse order.

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"sluice/metastore"
+)
+
+// backgroundLease is the lease of the node that does the background work.
+const backgroundLease = "background"
+
+// holdPatience is how long a migration waits for the lease of a node, which one
+// that was killed has until it runs out.
+const holdPatience = leaseTime + leaseTime/3
+
+var (
+	errServed = errors.New("a node, or another migration, is at work on it: stop all of them first")
+	errTaken  = errors.New("a node was started on it meanwhile, or its database did not answer for too long: stop all nodes, and run the same command again")
+)
+
+// hold keeps the lease that one of the running nodes always has: that it can be
+// had says that none runs, as far as that can be known, and then the nodes that
+// are started do nothing by themselves. held ends with errTaken when the lease
+// is lost. The caller calls release.
+func hold(ctx context.Context, leases metastore.Leases, patience time.Duration) (held context.Context, release func() error, err error) {
+	holder := rand.Text()
+	for end := time.Now().Add(patience); ; {
+		got, err := leases.Lease(ctx, backgroundLease, holder, leaseTime)
+		if err != nil {
+			return nil, nil, err
+		}
+		if got {
+			break
+		}
+		if time.Now().After(end) {
+			return nil, nil, errServed
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	var renewal sync.WaitGroup
+	renewal.Go(func() { renew(held, leases, holder, cancel) })
+	return held, func() error {
+		cancel(nil)
+		renewal.Wait()
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), leaseTime/3)
+		defer stop()
+		_, err := leases.Lease(ctx, backgroundLease, holder, 0)
+		return err
+	}, nil
+}
+
+// renew renews a lease until ctx ends. It calls lost when somebody else may have
+// it.
+func renew(ctx context.Context, leases metastore.Leases, holder string, lost context.CancelCauseFunc) {
+	tick := time.NewTicker(leaseTime / 3)
+	defer tick.Stop()
+	last := time.Now() // a little late; the ticks leave room for that
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		began := time.Now()
+		attempt, cancel := context.WithTimeout(ctx, leaseTime/5)
+		got, err := leases.Lease(attempt, backgroundLease, holder, leaseTime)
+		cancel()
+		switch {
+		case err == nil && got:
+			last = began
+		case err == nil, time.Since(last) > leaseTime/2: // the next try could end too late
+			lost(errTaken)
+			return
+		}
+	}
+}

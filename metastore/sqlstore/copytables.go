@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"fmt"
+	"strings"
+)
+
+// table is what a copy knows of a table: which of its rows it is about, and how
+// to go through them.
+type table struct {
+	name  string
+	key   []string // the columns that tell the rows apart and order them, in an index; none: nothing does
+	rest  []string // the other columns
+	where string   // a condition for the rows; empty: all
+}
+
+// copied are the tables that belong to an instance, in the order in which they
+// are copied.
+var copied = []table{
+	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
+		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner"}},
+	{name: "extents", key: []string{"content", "part", "off"}, rest: []string{"size", "blocks", "object"}},
+	{name: "bodies", key: []string{"content", "part", "off"}, rest: []string{"body"}},
+	{name: "uploads", key: []string{"id"},
+		rest: []string{"account", "name", "content", "part_size", "content_type", "expires", "create_only", "state", "bytes", "revision",
+			"created", "touched", "ended", "size", "crc64", "modified", "owner"}},
+	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64"}},
+	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used"}},
+	{name: "channels", key: []string{"id"},
+		rest: []string{"payment_channel_id", "sender", "receiver", "asset", "deposit", "created", "expires",
+			"accepted", "sequence", "proof", "credit", "settled", "closed"}},
+	{name: "sales", key: []string{"channel", "sequence"}, rest: []string{"session", "count", "price", "at"}, where: "sequence IS NOT NULL"},
+	// Returns may be equal to each other in every column.
+	{name: "sales", rest: []string{"channel", "sequence", "session", "count", "price", "at"}, where: "sequence IS NULL"},
+	{name: "settlements", key: []string{"channel"}, rest: []string{"sequence", "amount", "proof", "expires"}},
+	{name: "ledger", key: []string{"channel", "sequence"}, rest: []string{"amount", "at"}},
+	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created"}},
+	{name: "garbage", key: []string{"content"}, rest: []string{"since"}},
+	{name: "key_groups", key: []string{"name"},
+		rest: []string{"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "open_uploads"}},
+	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked"}},
+	{name: "keys_version", key: []string{"version"}},
+	{name: "usage", key: []string{"owner", "id"}, rest: []string{"bytes", "uploads"}},
+}
+
+// notCopied are the tables that belong to a database, and the facts, of which
+// some do.
+var notCopied = []string{"facts", "leases", "transactions", "schema_version"}
+
+func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
+
+// rows begins a query for columns of the rows, with a further condition.
+func (tb *table) rows(columns, condition string) string {
+	query := "SELECT " + columns + " FROM " + tb.name
+	var conditions []string
+	for _, c := range []string{tb.where, condition} {
+		if c != "" {
+			conditions = append(conditions, c)
+		}
+	}
+	if len(conditions) > 0 {
+		query += " WHERE " + strings.Join(conditions, " AND ")
+	}
+	return query
+}
+
+func (tb *table) selectAll() string { return tb.rows(strings.Join(tb.columns(), ", "), "") }
+
+// selectPage is the query for the rows behind a key, or from the first one on.
+// Its parameters are the key and the number of rows.
+func (tb *table) selectPage(first bool) string {
+	condition, limit := "", 1
+	key := strings.Join(tb.key, ", ")
+	if !first {
+		condition = fmt.Sprintf("(%s) > (%s)", key, parameters(1, len(tb.key)))
+		limit += len(tb.key)
+	}
+	return tb.rows(strings.Join(tb.columns(), ", "), condition) + fmt.Sprintf(" ORDER BY %s LIMIT ($%d + 0)", key, limit)
+}
+
+func (tb *table) selectLastKey() string {
+	return tb.rows(strings.Join(tb.key, ", "), "") + " ORDER BY " + strings.Join(tb.key, " DESC, ") + " DESC LIMIT 1"
+}
+
+func (tb *table) selectCount() string { return tb.rows("COUNT(*)", "") }
+
+// insert is the statement that adds n rows, whose columns are its parameters.
+func (tb *table) insert(n int) string {
+	columns := tb.columns()
+	values := make([]string, n)
+	for i := range values {
+		values[i] = "(" + parameters(1+i*len(columns), len(columns)) + ")"
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", tb.name, strings.Join(columns, ", "), strings.Join(values, ", "))
+}
+
+// remove is the statement that removes some of the rows; repeated, all of them.
+func (tb *table) remove(limit int) string {
+	if len(tb.key) == 0 {
+		return "DELETE FROM " + tb.name + " WHERE " + tb.where
+	}
+	key := strings.Join(tb.key, ", ")
+	return fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (%s ORDER BY %s LIMIT %d)", tb.name, key, tb.rows(key, ""), key, limit)
+}
+
+// parameters lists n parameters, "$5, $6".
+func parameters(first, n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("$%d", first+i)
+	}
+	return strings.Join(list, ", ")
+}
