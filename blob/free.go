@@ -18,13 +18,21 @@ const freeNow = 2 * time.Second
 // its space back before it is answered. A reader, a grace period or a failure
 // leaves the work to FreeGarbage: the delete itself is done.
 func (s *Service) freeSoon(ctx context.Context, content metastore.ContentID) {
-	defer s.wake()
+	defer s.gather()
 	if s.opt.GarbageGrace > 0 || len(s.pins.unread([]metastore.ContentID{content})) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeNow)
 	defer cancel()
 	_ = s.free(ctx, content) // it is still garbage, and tried again
+}
+
+// gather asks Run to look for new garbage. What stays for a grace period is found
+// when it is due: until then each look would pass all of it.
+func (s *Service) gather() {
+	if s.opt.GarbageGrace == 0 {
+		s.wake()
+	}
 }
 
 // wake asks Run to look for garbage now.

@@ -47,7 +47,7 @@ const graceMargin = time.Minute
 func (c *Content) Close() {
 	c.close.Do(func() {
 		if c.s.pins.remove(c.Content) {
-			c.s.wake()
+			c.s.gather()
 		}
 	})
 }

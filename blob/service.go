@@ -203,7 +203,7 @@ func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metast
 	if err != nil {
 		return metastore.Blob{}, s.discard(ctx, extents, err)
 	}
-	s.wake()
+	s.gather()
 	return b, nil
 }
 

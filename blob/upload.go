@@ -81,7 +81,7 @@ func (s *Service) PutPart(ctx context.Context, uploadID string, index int, sha25
 	if err != nil {
 		return s.discard(ctx, extents, err)
 	}
-	s.wake()
+	s.gather()
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, guard me
 		}
 		u, err = s.meta.CompleteUpload(ctx, id, u.Revision, size, crc64, both(createOnly(u), guard))
 		if err == nil {
-			s.wake()
+			s.gather()
 			return u, nil
 		}
 		if !errors.Is(err, metastore.ErrRevision) {

@@ -1,0 +1,17 @@
+package blob
+
+import (
+	"testing"
+	"time"
+)
+
+// New garbage is looked for at once only where it may be freed at once.
+func TestGarbageThatIsNotDueIsNotLookedFor(t *testing.T) {
+	for grace, want := range map[time.Duration]int{0: 1, time.Hour: 0} {
+		s := New(nil, nil, Options{GarbageGrace: grace})
+		s.gather()
+		if got := len(s.kick); got != want {
+			t.Errorf("with a grace period of %s: %d looks, want %d", grace, got, want)
+		}
+	}
+}
