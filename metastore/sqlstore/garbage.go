@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/metastore"
@@ -191,20 +192,42 @@ func (s *Store) Unreferenced(ctx context.Context, keys []string) ([]string, erro
 	if len(keys) > maxUnreferenced {
 		return nil, fmt.Errorf("sqlstore: %d keys in a call, at most %d", len(keys), maxUnreferenced)
 	}
+	wanted := slices.Sorted(slices.Values(keys))
 	var free []string
-	err := s.snapshot(ctx, func(t *tx) error {
-		free = nil
-		var one integer
-		for _, k := range keys {
-			found, err := t.row(`SELECT 1 FROM extents WHERE object = $1`, args{[]byte(k)}, &one)
-			if err != nil {
-				return err
-			}
-			if !found {
-				free = append(free, k)
-			}
-		}
-		return nil
+	err := s.snapshot(ctx, func(t *tx) (err error) {
+		free, err = t.unreferenced(wanted)
+		return err
 	})
 	return free, err
+}
+
+// unreferenced walks over the sorted keys and the index of objects at once. A
+// sweep asks for keys that stand close together in it, and then each query
+// finds twice as many of them as the one before. Where they are far apart a
+// query finds one.
+func (t *tx) unreferenced(wanted []string) (free []string, err error) {
+	for size := 1; len(wanted) > 0; {
+		rows, left := 0, wanted
+		var object string
+		err := t.each(`SELECT object FROM extents WHERE object >= $1 AND object <= $2 ORDER BY object LIMIT ($3 + 0)`,
+			args{[]byte(wanted[0]), []byte(wanted[len(wanted)-1]), int64(size)}, args{&object},
+			func() (bool, error) {
+				rows++
+				for len(left) > 0 && left[0] < object {
+					free, left = append(free, left[0]), left[1:]
+				}
+				for len(left) > 0 && left[0] == object {
+					left = left[1:]
+				}
+				return true, nil
+			})
+		if err != nil {
+			return nil, err
+		}
+		if rows < size {
+			return append(free, left...), nil
+		}
+		size, wanted = min(2*(len(wanted)-len(left)), maxUnreferenced), left
+	}
+	return free, nil
 }

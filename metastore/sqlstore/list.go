@@ -7,10 +7,6 @@ import (
 	"sluice/metastore"
 )
 
-// groupedRows is how many rows a query asks for when names are grouped: behind
-// a group the next query begins elsewhere.
-const groupedRows = 100
-
 // ListBlobs implements metastore.Blobs.
 func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
 	var page metastore.Page
@@ -53,7 +49,7 @@ func (t *tx) list(q metastore.ListQuery, headIs string) (page metastore.Page, er
 		if !ok {
 			return page, nil
 		}
-		if err := c.seek(behind); err != nil {
+		if err := c.skip(behind); err != nil {
 			return page, err
 		}
 	}
@@ -91,7 +87,8 @@ type nameCursor struct {
 	t       *tx
 	account string
 	headIs  string // see engine
-	size    int    // rows a query asks for
+	size    int    // rows the next query asks for
+	most    int    // rows that a query asks for at most
 
 	from   string // the cursor stands before the first name not less than it
 	inHead bool   // the query at work is over the names that begin with from[:headLen]
@@ -105,9 +102,9 @@ type nameCursor struct {
 }
 
 func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
-	c := &nameCursor{t: t, headIs: headIs, account: q.Account, size: q.Limit + 1}
+	c := &nameCursor{t: t, headIs: headIs, account: q.Account, size: q.Limit + 1, most: q.Limit + 1}
 	if q.Delimiter != "" {
-		c.size = min(c.size, groupedRows)
+		c.size = 1
 	}
 	c.blob.Account = q.Account
 	// The least string greater than s is s and a zero byte.
@@ -125,6 +122,14 @@ func (c *nameCursor) seek(from string) error {
 	c.from = from
 	c.inHead = len(from) >= headLen
 	return c.close()
+}
+
+// skip is seek over the rest of a group. What follows is likely to be another
+// one, of which one row is enough: a query asks for that, and each that goes on
+// from it for twice as many.
+func (c *nameCursor) skip(from string) error {
+	c.size = 1
+	return c.seek(from)
 }
 
 func (c *nameCursor) close() error {
@@ -154,6 +159,7 @@ func (c *nameCursor) next() (bool, error) {
 			c.blob.Name = c.head + c.tail
 			return true, nil
 		case c.got == c.size: // the query ended at its limit
+			c.size = min(2*c.size, c.most)
 			if err := c.seek(c.blob.Name + "\x00"); err != nil {
 				return false, err
 			}
