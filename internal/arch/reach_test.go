@@ -1,0 +1,90 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// What a program can reach others with: hosts, and programs.
+var reaching = map[string][]string{
+	"net/http": {"Client", "Get", "Head", "Post", "PostForm", "NewRequest", "NewRequestWithContext", "Transport", "DefaultClient", "DefaultTransport"},
+	"net":      {"Dial", "DialTimeout", "DialTCP", "DialUDP", "DialUnix", "Dialer"},
+	"os/exec":  {"Command", "CommandContext"},
+}
+
+// TestNothingThatClientsNameIsReached: nothing of the service asks another host
+// or runs a program, so that nothing that a client names can make it. The
+// stores reach what the operator has configured, and the tests what they start.
+func TestNothingThatClientsNameIsReached(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for _, s := range sources(t) {
+		if s.test || within(s.dir, stores...) || within(s.dir, testOnly...) {
+			continue
+		}
+		looked++
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, s.file), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range reaches(file) {
+			t.Errorf("%s uses %s", s.file, found)
+		}
+	}
+	if looked < 50 {
+		t.Errorf("only %d files were looked at", looked)
+	}
+}
+
+// reaches gives what a file uses of reaching.
+func reaches(file *ast.File) (found []string) {
+	packages := map[string]string{}
+	for _, spec := range file.Imports {
+		path := spec.Path.Value[1 : len(spec.Path.Value)-1]
+		name := filepath.Base(path)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		if reaching[path] != nil {
+			packages[name] = path
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if of, ok := selector.X.(*ast.Ident); ok {
+			for _, name := range reaching[packages[of.Name]] {
+				if selector.Sel.Name == name {
+					found = append(found, packages[of.Name]+"."+name)
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestReachIsSeen shows that the test above sees what it looks for.
+func TestReachIsSeen(t *testing.T) {
+	text := `package p
+import ("net"; web "net/http"; "os/exec")
+var a, b, c = net.Dial, web.Get, exec.Command
+var d = web.StatusText`
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := reaches(file); len(found) != 3 {
+		t.Errorf("of three uses these were seen: %v", found)
+	}
+}
