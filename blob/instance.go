@@ -13,10 +13,12 @@ import (
 	"sluice/metastore"
 )
 
+// What Bind keeps the id of an instance as, on either side.
 const (
-	instanceObject = bytestore.Key("sluice-instance")
-	instanceFact   = "instance"
-	instanceLen    = 32 // hex digits
+	InstanceObject = bytestore.Key("sluice-instance")
+	InstanceFact   = "instance"
+
+	instanceLen = 32 // hex digits
 )
 
 // Bind makes sure that metadata and bytes belong together, and returns the id
@@ -56,7 +58,7 @@ func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Sto
 	if err != nil {
 		return instance{}, err
 	}
-	inMeta, err := meta.Fact(ctx, instanceFact)
+	inMeta, err := meta.Fact(ctx, InstanceFact)
 	if err != nil && !errors.Is(err, metastore.ErrNotFound) {
 		return instance{}, err
 	}
@@ -83,12 +85,12 @@ func (i instance) complete(ctx context.Context, meta metastore.Store, bytes byte
 		id = hex.EncodeToString(b[:])
 	}
 	if i.bytes == "" {
-		if err := bytes.Put(ctx, instanceObject, strings.NewReader(id), instanceLen); err != nil {
+		if err := bytes.Put(ctx, InstanceObject, strings.NewReader(id), instanceLen); err != nil {
 			return "", err
 		}
 	}
 	if i.meta == "" {
-		if err := meta.SetFact(ctx, instanceFact, id); err != nil {
+		if err := meta.SetFact(ctx, InstanceFact, id); err != nil {
 			return "", err
 		}
 	}
@@ -97,7 +99,7 @@ func (i instance) complete(ctx context.Context, meta metastore.Store, bytes byte
 
 // instanceOfBytes gives the id in the byte store, empty when there is none.
 func instanceOfBytes(ctx context.Context, bytes bytestore.Store) (id string, err error) {
-	r, err := bytes.Open(ctx, instanceObject, 0, instanceLen)
+	r, err := bytes.Open(ctx, InstanceObject, 0, instanceLen)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return "", nil
 	}
@@ -122,7 +124,7 @@ func bothEmpty(ctx context.Context, meta metastore.Store, bytes bytestore.Store,
 		return fmt.Errorf("%w: there is metadata, but %s", ErrForeignStore, missing(metaHasID, bytesHaveID))
 	}
 	return bytes.List(ctx, "", func(o bytestore.Object) error {
-		if o.Key == instanceObject {
+		if o.Key == InstanceObject {
 			return nil
 		}
 		return fmt.Errorf("%w: there are bytes, but %s", ErrForeignStore, missing(metaHasID, bytesHaveID))

@@ -112,12 +112,6 @@ func (c *migrateCommand) run(ctx context.Context, console *console) (err error) 
 	return printLine(console.out, result)
 }
 
-// What blob.Bind keeps the id of an instance as.
-const (
-	instanceObject = bytestore.Key("sluice-instance")
-	instanceFact   = "instance"
-)
-
 // Both parts of a target carry the id of the source from before the first thing
 // is in it. blob.Bind takes neither an object with another name nor what it
 // finds in the metadata for an instance without an id of its own, so that
@@ -173,7 +167,7 @@ type marks struct {
 }
 
 func readMarks(ctx context.Context, s *side) (marks, error) {
-	object, err := readID(ctx, s.bytes, instanceObject)
+	object, err := readID(ctx, s.bytes, blob.InstanceObject)
 	if err != nil {
 		return marks{}, err
 	}
@@ -182,7 +176,7 @@ func readMarks(ctx context.Context, s *side) (marks, error) {
 		return marks{}, err
 	}
 	facts, err := s.sql.Facts(ctx)
-	return marks{object, facts[instanceFact], migration, facts[migrationFact], len(facts)}, err
+	return marks{object, facts[blob.InstanceFact], migration, facts[migrationFact], len(facts)}, err
 }
 
 // readID reads an object that holds an id; it is empty when there is none.
@@ -267,7 +261,7 @@ func (m *migration) copyMeta(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("the source: %w", err)
 	}
 	for name, value := range facts {
-		if name == instanceFact || name == migrationFact {
+		if name == blob.InstanceFact || name == migrationFact {
 			continue
 		}
 		if err := setFact(ctx, m.to.meta, name, value); err != nil {
@@ -292,11 +286,11 @@ func setFact(ctx context.Context, facts metastore.Facts, name, value string) err
 // publish gives the target the instance's id, the metadata last, which makes it
 // the instance.
 func (m *migration) publish(ctx context.Context, id string) error {
-	err := m.to.bytes.Put(ctx, instanceObject, strings.NewReader(id), int64(len(id)))
+	err := m.to.bytes.Put(ctx, blob.InstanceObject, strings.NewReader(id), int64(len(id)))
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {
 		return err
 	}
-	if err := setFact(ctx, m.to.meta, instanceFact, id); err != nil {
+	if err := setFact(ctx, m.to.meta, blob.InstanceFact, id); err != nil {
 		return err
 	}
 	if err := m.to.bytes.Delete(ctx, migrationObject); err != nil {

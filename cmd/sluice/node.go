@@ -93,7 +93,7 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 	}
 	var tasks sync.WaitGroup
 	if n.config.Places.shared() {
-		tasks.Go(func() { lead(ctx, n.stores.meta, "background", report, forAll) })
+		tasks.Go(func() { lead(ctx, n.stores.meta, backgroundLease, report, forAll) })
 	} else {
 		tasks.Go(func() { forAll(ctx) })
 	}
