@@ -102,6 +102,18 @@ func (k *Keys) Authenticate(ctx context.Context, credential string) (*Caller, er
 	return caller, nil
 }
 
+// Remembers reports whether Authenticate would answer without asking the store:
+// it knows the key, or the credential cannot be one.
+func (k *Keys) Remembers(credential string) bool {
+	id, _, ok := parseCredential(credential)
+	if !ok {
+		return true
+	}
+	seen := k.view.Load()
+	e, found := k.found.GetIfPresent(id)
+	return found && e.generation == seen.generation && k.trusts(seen)
+}
+
 // find gives the holder of the key with this id, valid or not, nil when there
 // is none.
 func (k *Keys) find(ctx context.Context, id string) (*Caller, error) {

@@ -193,13 +193,22 @@ func accountOfChannel(s *Server, x *exchange, p params) (string, error) {
 }
 
 // identify finds out who sends a request. A credential that is none is kept for
-// authorize: what is malformed in the request is told first.
+// authorize: what is malformed in the request is told first. A key that is not
+// remembered is looked up within the limits of the address that it comes from,
+// so that nobody can have the store asked without end.
 func (s *Server) identify(ctx context.Context, x *exchange) error {
 	if s.Keys == nil {
 		return nil // a client that is set up for the hosted network works unchanged
 	}
 	credential, err := credentialOf(x.r.Header)
 	if err == nil && credential != "" {
+		if !s.Keys.Remembers(credential) {
+			leave, err := s.Limiter.OfAddress(x.client).Enter(ctx)
+			if err != nil {
+				return err
+			}
+			defer leave()
+		}
 		x.caller, err = s.Keys.Authenticate(ctx, credential)
 	}
 	if isBadCredential(err) {

@@ -28,6 +28,10 @@ import (
 // It holds file handles for at most limit + limit/16 + 16 connections, and one
 // more for each listener.
 type Connections struct {
+	// AnyOrigin lets the pages of every origin read a 503. It is set before
+	// the first connection.
+	AnyOrigin bool
+
 	limit    int
 	quiet    time.Duration // at least, of one that is closed for another
 	patience time.Duration // with one that gets a 503
@@ -194,7 +198,7 @@ func (l *cappedListener) Accept() (net.Conn, error) {
 		l.c.refusals <- struct{}{} // not for longer than refusalTime
 		go func() {
 			defer func() { <-l.c.refusals }()
-			refuse(tcp, l.c.patience)
+			refuse(tcp, l.c.patience, l.c.AnyOrigin)
 		}()
 	}
 }
@@ -228,7 +232,7 @@ func (e *temporaryError) Temporary() bool { return true }
 
 // refuse answers what comes first on a connection with 503 and closes it. A
 // client that is gone, or too slow, gets none.
-func refuse(conn *net.TCPConn, patience time.Duration) {
+func refuse(conn *net.TCPConn, patience time.Duration, anyOrigin bool) {
 	// Nobody is left to tell of an error, here and below.
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -239,7 +243,7 @@ func refuse(conn *net.TCPConn, patience time.Duration) {
 	if _, err := io.ReadFull(conn, start[:]); err != nil {
 		return
 	}
-	reply, err := refusal(string(start[:]) == "HEAD ")
+	reply, err := refusal(string(start[:]) == "HEAD ", anyOrigin)
 	if err != nil {
 		return
 	}
@@ -260,7 +264,7 @@ const refusalDrain = 256 << 10
 var tooManyConnections = errorRow{status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too many connections are open", retryAfter: 1}
 
 // refusal makes the reply that a connection beyond the cap gets.
-func refusal(head bool) ([]byte, error) {
+func refusal(head, anyOrigin bool) ([]byte, error) {
 	row, detail, retryable := tooManyConnections, sentence(tooManyConnections.detail), true
 	p := wire.Problem{
 		Type:      "urn:sluice:error:" + string(row.code),
@@ -289,6 +293,10 @@ func refusal(head bool) ([]byte, error) {
 		ContentLength: int64(len(body)),
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		Close:         true,
+	}
+	if anyOrigin {
+		reply.Header.Set("Access-Control-Allow-Origin", "*")
+		reply.Header.Set("Access-Control-Expose-Headers", corsResponseHeaders)
 	}
 	if head {
 		reply.Request = &http.Request{Method: http.MethodHead}

@@ -63,6 +63,6 @@ func TestBodiesWithoutMeaningAreReadOff(t *testing.T) {
 			t.Errorf("%s: %d %s", method, res.StatusCode, body)
 		}
 	}
-	res, body := s.do(t, "GET", "/livez", string(make([]byte, maxJSONBody+1)))
+	res, body := s.do(t, "GET", "/v1/info", string(make([]byte, maxJSONBody+1)))
 	wantProblem(t, res, body, http.StatusRequestEntityTooLarge, wire.CodeTooLarge)
 }

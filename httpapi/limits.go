@@ -30,10 +30,10 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 		}
 	}()
 	ctx := x.r.Context()
+	x.client = s.clientAddress(x.r)
 	if err := s.identify(ctx, x); err != nil {
 		return nil, err
 	}
-	x.client = s.clientAddress(x.r)
 	var allowance *access.Allowance
 	if x.caller != nil {
 		allowance = s.Limiter.OfKey(x.caller)

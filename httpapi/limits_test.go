@@ -1,15 +1,19 @@
 package httpapi
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"sluice/access"
@@ -184,5 +188,60 @@ func TestRequestRate(t *testing.T) {
 	}
 	if count[200] < 1 || count[429] < 1 || count[200]+count[429] != cap(statuses) {
 		t.Errorf("replies by status: %v", count)
+	}
+}
+
+// Nobody can have the key store asked beyond the limits of his address.
+func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
+	store := &countingKeys{}
+	s := startService(t, func(meta metastore.Store) *access.Keys {
+		store.Keys = meta
+		return access.NewKeys(store, access.KeysOptions{})
+	}, func(c *Config, _ *Server) {
+		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
+	})
+	const key = "sluice_aaaaaaaaaaaaaaaa_" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	var asked sync.WaitGroup
+	for range 30 {
+		asked.Go(func() {
+			if res, _ := s.do(t, "GET", "/v1/info", "", "X-Api-Key", key); res.StatusCode != 401 && res.StatusCode != 429 {
+				t.Errorf("%d", res.StatusCode)
+			}
+		})
+	}
+	asked.Wait()
+	if n := store.asked.Load(); n == 0 || n > 10 {
+		t.Errorf("30 requests had the store asked %d times", n)
+	}
+}
+
+type countingKeys struct {
+	metastore.Keys
+	asked atomic.Int64
+}
+
+func (k *countingKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
+	k.asked.Add(1)
+	return k.Keys.Key(ctx, id)
+}
+
+// Probes and preflights, which no limit bounds, wait for no body.
+func TestProbesWaitForNoBody(t *testing.T) {
+	s := newService(t, nil)
+	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || res.StatusCode >= 300 || !res.Close {
+			t.Fatalf("%s: %v, %v", line, res, err)
+		}
+		if err := errors.Join(res.Body.Close(), conn.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }

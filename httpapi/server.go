@@ -225,13 +225,19 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 		}
 		defer leave()
 	}
-	if err := discardBody(r); err != nil {
-		return err
+	if !m.counts() && r.ContentLength != 0 && r.ProtoMajor == 1 {
+		// Nobody's limits bound these, so that no body is waited for.
+		h.Set("Connection", "close")
 	}
 	switch m.outcome {
 	case routeFound:
 		if err := s.authorize(x, m.route.rule, m.params); err != nil {
 			return err
+		}
+		if m.counts() {
+			if err := discardBody(r); err != nil {
+				return err
+			}
 		}
 		return m.route.handle(x, r, m.params)
 	case optionsAsked:
