@@ -16,12 +16,14 @@ type clockLeases struct {
 	holder  string
 	expires time.Time
 	away    atomic.Bool
+	slow    atomic.Int64 // how long a call takes, whatever its context says
 }
 
 func (l *clockLeases) Lease(_ context.Context, _, holder string, ttl time.Duration) (bool, error) {
 	if l.away.Load() {
 		return false, errors.New("the engine is away")
 	}
+	time.Sleep(time.Duration(l.slow.Load()))
 	l.mu <- struct{}{}
 	defer func() { <-l.mu }()
 	if l.holder != holder && time.Now().Before(l.expires) {
@@ -48,10 +50,17 @@ func TestOneNodeLeads(t *testing.T) {
 			working.Add(-1)
 		}
 		stops := map[int]context.CancelFunc{}
+		var unfit atomic.Bool
+		fit := func() error {
+			if unfit.Load() {
+				return errors.New("the clock is wrong")
+			}
+			return nil
+		}
 		for node := range 3 {
 			ctx, stop := context.WithCancel(t.Context())
 			stops[node] = stop
-			go lead(ctx, leases, "background", func(string, error) {}, work)
+			go lead(ctx, leases, "background", fit, func(string, error) {}, work)
 		}
 		time.Sleep(time.Minute)
 		if working.Load() != 1 || turns.Load() != 1 {
@@ -67,6 +76,16 @@ func TestOneNodeLeads(t *testing.T) {
 		if working.Load() != 1 {
 			t.Fatal("no node works when the engine is back")
 		}
+		unfit.Store(true)
+		time.Sleep(leaseTime)
+		if working.Load() != 0 {
+			t.Fatal("a node works by a wrong clock")
+		}
+		unfit.Store(false)
+		leases.slow.Store(int64(2 * leaseTime))
+		time.Sleep(10 * leaseTime) // a database that stalls: no two at once
+		leases.slow.Store(0)
+		time.Sleep(4 * leaseTime)
 		for _, stop := range stops {
 			before := turns.Load()
 			stop()

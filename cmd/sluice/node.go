@@ -49,6 +49,7 @@ func (c *config) openNode(ctx context.Context, log *slog.Logger) (_ *node, err e
 		return nil, err
 	}
 	n.connections = httpapi.NewConnections(most)
+	n.connections.AnyOrigin = c.Profile == hosted
 	n.connections.Register(n.metrics)
 	if n.stores, err = openStores(ctx, c.Places); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 	}
 	var tasks sync.WaitGroup
 	if n.config.Places.shared() {
-		tasks.Go(func() { lead(ctx, n.stores.meta, backgroundLease, report, forAll) })
+		tasks.Go(func() { lead(ctx, n.stores.meta, backgroundLease, n.clock.err, report, forAll) })
 	} else {
 		tasks.Go(func() { forAll(ctx) })
 	}

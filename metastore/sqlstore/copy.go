@@ -120,7 +120,9 @@ type copier struct {
 // table makes a table of the target that of the source.
 func (c *copier) table(ctx context.Context, tb *table) error {
 	if len(tb.key) > 0 {
-		if err := c.resume(ctx, tb); err != nil {
+		// What the source has moved since may stand in the way; then the table is
+		// copied anew.
+		if err := c.resume(ctx, tb); err != nil && !errors.Is(err, metastore.ErrExists) {
 			return err
 		}
 	}

@@ -74,6 +74,7 @@ type postgres struct {
 	unreachable, doubt time.Duration         // unreachableLimit, doubtLimit
 	writers            chan struct{}         // holds a token for each transaction at work
 	down               atomic.Pointer[error] // why the server could not be reached when it was tried last
+	ahead              atomic.Int64          // by how much the server's clock is ahead of ours, in nanoseconds
 	quit               chan struct{}         // closed when the store is
 	done               chan struct{}         // closed when the loop has ended
 }
@@ -94,6 +95,9 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectLimit
 	}
+	if !strings.Contains(dsn, "pool_ping_timeout") {
+		config.PingTimeout = connectLimit // a connection that went silent must not be waited for
+	}
 	config.AfterConnect = checkPostgres
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -105,6 +109,10 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 		writers: make(chan struct{}, max(1, config.MaxConns*3/4)),
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
+	}
+	if err := p.compareClocks(ctx); err != nil {
+		pool.Close()
+		return nil, err
 	}
 	if err := p.prepare(ctx, opt.Existing); err != nil {
 		pool.Close()

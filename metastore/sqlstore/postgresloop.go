@@ -106,10 +106,29 @@ func (p *postgres) loop() {
 				p.look(ctx)
 			}
 		case <-forget.C:
-			p.forget(ctx, time.Now().Add(-transactionMemory))
+			// By a clock that was wrong, ids would go that are in doubt.
+			if p.compareClocks(ctx) == nil {
+				p.forget(ctx, p.serverTime().Add(-transactionMemory))
+			}
 		}
 	}
 }
+
+// compareClocks measures the server's clock.
+func (p *postgres) compareClocks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+	defer cancel()
+	var server time.Time
+	if err := p.pool.QueryRow(ctx, `SELECT pg_catalog.clock_timestamp()`).Scan(&server); err != nil {
+		return err
+	}
+	p.ahead.Store(int64(time.Until(server)))
+	return nil
+}
+
+// serverTime is the time of the server, by which the ids of transactions are
+// made and forgotten on all nodes.
+func (p *postgres) serverTime() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 
 // look notes whether the server can be reached.
 func (p *postgres) look(ctx context.Context) {

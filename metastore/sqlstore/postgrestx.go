@@ -49,7 +49,7 @@ func (p *postgres) transact(ctx context.Context, begin string, fn func(*tx) erro
 		return err
 	}
 	defer func() { <-p.writers }()
-	w := &postgresWrite{postgres: p, begin: begin, id: transactionID(time.Now()), fn: fn}
+	w := &postgresWrite{postgres: p, begin: begin, id: transactionID(p.serverTime()), fn: fn}
 	for r := (retries{postgres: p}); ; {
 		f, err := w.attempt(ctx)
 		if err == nil || (!w.inDoubt && f != faultBusy && f != faultLost) {
@@ -204,7 +204,9 @@ type pooledConn struct {
 }
 
 func (p *postgres) acquire(ctx context.Context, limit time.Duration) (*pooledConn, error) {
-	conn, err := p.pool.Acquire(ctx)
+	taking, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	conn, err := p.pool.Acquire(taking)
 	if err != nil {
 		return nil, err
 	}
