@@ -22,28 +22,30 @@ var (
 	errTaken  = errors.New("a node was started on it meanwhile, or its database did not answer for too long: stop all nodes, and run the same command again")
 )
 
-// hold keeps the lease that one of the running nodes always has: that it can be
-// had says that none runs, as far as that can be known, and then the nodes that
-// are started do nothing by themselves. held ends with errTaken when the lease
-// is lost. The caller calls release.
+// standbyTime is how long the lease lies there for a node that stands by: it asks
+// once in a third of leaseTime.
+const standbyTime = leaseTime/3 + 2*time.Second
+
+// hold keeps the lease that one of the running nodes always has. When it can be
+// had it is given back for a while: a node that stood by takes it then. That none
+// does says that none runs, and nodes that are started later do nothing by
+// themselves. held ends with errTaken when the lease is lost. The caller calls
+// release.
 func hold(ctx context.Context, leases metastore.Leases, patience time.Duration) (held context.Context, release func() error, err error) {
 	holder := rand.Text()
-	for end := time.Now().Add(patience); ; {
-		got, err := leases.Lease(ctx, backgroundLease, holder, leaseTime)
-		if err != nil {
-			return nil, nil, err
-		}
-		if got {
-			break
-		}
-		if time.Now().After(end) {
-			return nil, nil, errServed
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-time.After(time.Second):
-		}
+	if err := acquire(ctx, leases, holder, patience); err != nil {
+		return nil, nil, err
+	}
+	if _, err := leases.Lease(ctx, backgroundLease, holder, 0); err != nil {
+		return nil, nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	case <-time.After(standbyTime):
+	}
+	if err := acquire(ctx, leases, holder, 0); err != nil {
+		return nil, nil, err
 	}
 	held, cancel := context.WithCancelCause(ctx)
 	var renewal sync.WaitGroup
@@ -56,6 +58,24 @@ func hold(ctx context.Context, leases metastore.Leases, patience time.Duration) 
 		_, err := leases.Lease(ctx, backgroundLease, holder, 0)
 		return err
 	}, nil
+}
+
+// acquire takes the lease within patience, or fails with errServed.
+func acquire(ctx context.Context, leases metastore.Leases, holder string, patience time.Duration) error {
+	for end := time.Now().Add(patience); ; {
+		got, err := leases.Lease(ctx, backgroundLease, holder, leaseTime)
+		if err != nil || got {
+			return err
+		}
+		if !time.Now().Before(end) {
+			return errServed
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // renew renews a lease until ctx ends. It calls lost when somebody else may have

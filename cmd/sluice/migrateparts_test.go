@@ -73,6 +73,28 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TestHoldSeesNodesThatStandBy: the node that leads has ended, and another one
+// still runs.
+func TestHoldSeesNodesThatStandBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := &clockLeases{mu: make(chan struct{}, 1)}
+		fit := func() error { return nil }
+		idle := func(ctx context.Context) { <-ctx.Done() }
+		leading, end := context.WithCancel(t.Context())
+		go lead(leading, leases, backgroundLease, fit, func(string, error) {}, idle)
+		synctest.Wait()
+		standing, stop := context.WithCancel(t.Context())
+		defer stop()
+		go lead(standing, leases, backgroundLease, fit, func(string, error) {}, idle)
+		time.Sleep(leaseTime)
+		end()
+		synctest.Wait()
+		if _, _, err := hold(t.Context(), leases, holdPatience); !errors.Is(err, errServed) {
+			t.Errorf("beside a node that runs: %v", err)
+		}
+	})
+}
+
 // TestCheckedReader flips each of some bits, and cuts and prolongs the source.
 func TestCheckedReader(t *testing.T) {
 	for _, size := range []int{1, 1000, blockSize - 1, blockSize, blockSize + 1, 2 * blockSize} {
