@@ -89,7 +89,10 @@ func (s *staging) stage(ctx context.Context, src io.Reader, size int64) (_ *stag
 	if size != bytestore.UnknownSize {
 		expected = size
 	}
-	if err := b.claim(expected); err != nil {
+	if s.total.used.Load()+expected > s.total.limit {
+		return nil, s.overloaded()
+	}
+	if err := b.claim(min(expected, claimStep)); err != nil {
 		return nil, err
 	}
 	if err := b.makeRoom(expected); err != nil {
@@ -167,7 +170,8 @@ func (b *staged) write(p []byte) error {
 	return nil
 }
 
-// claimStep is how much a body of unknown size claims at a time.
+// claimStep is how much a body claims at a time: what it has not sent yet must
+// not keep others out.
 const claimStep = 1 << 20
 
 // claim makes sure that n bytes of the budget are the body's own.
@@ -180,11 +184,15 @@ func (b *staged) claim(n int64) error {
 		more = (n+claimStep-1)/claimStep*claimStep - b.claimed
 	}
 	if !b.in.total.take(more) {
-		return fmt.Errorf("%w: bodies of %d bytes wait to be sent already, and at most %d may",
-			bytestore.ErrOverloaded, b.in.total.used.Load(), b.in.total.limit)
+		return b.in.overloaded()
 	}
 	b.claimed += more
 	return nil
+}
+
+func (s *staging) overloaded() error {
+	return fmt.Errorf("%w: bodies of %d bytes wait to be sent already, and at most %d may",
+		bytestore.ErrOverloaded, s.total.used.Load(), s.total.limit)
 }
 
 // makeRoom sees to a place that takes n bytes, and moves there what is staged.

@@ -49,6 +49,27 @@ func TestStagingIsBounded(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
+// TestTricklingBodiesKeepNobodyOut: what was announced and has not come takes no
+// room from others.
+func TestTricklingBodiesKeepNobodyOut(t *testing.T) {
+	s, _, _ := onWire(t, s3.Options{StagingLimit: 8 * mib})
+	var trickle func(n int) error
+	trickle = func(n int) error {
+		if n == 0 {
+			return put(t, s, newKey(), content(2, 2*mib))
+		}
+		src := io.MultiReader(bytes.NewReader([]byte("a")), calls(func() error {
+			wantErr(t, trickle(n-1), nil)
+			return errRead
+		}))
+		if err := s.Put(t.Context(), newKey(), src, 2*mib); !errors.Is(err, errRead) {
+			return err
+		}
+		return nil
+	}
+	wantErr(t, trickle(5), nil) // which announce 10 MiB together
+}
+
 // calls is a source whose read calls fn and ends with its error.
 type calls func() error
 
