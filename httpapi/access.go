@@ -203,8 +203,10 @@ func (s *Server) identify(ctx context.Context, x *exchange) error {
 	credential, err := credentialOf(x.r.Header)
 	if err == nil && credential != "" {
 		if !s.Keys.Remembers(credential) {
-			leave, err := s.Limiter.OfAddress(x.client).Enter(ctx)
+			address := s.Limiter.OfAddress(x.client)
+			leave, err := address.Enter(ctx)
 			if err != nil {
+				tellLimits(x.Header(), address)
 				return err
 			}
 			defer leave()
