@@ -109,17 +109,23 @@ func (k *Keys) Remembers(credential string) bool {
 	if !ok {
 		return true
 	}
-	seen := k.view.Load()
-	e, found := k.found.GetIfPresent(id)
-	return found && e.generation == seen.generation && k.trusts(seen)
+	return k.remembered(id, k.view.Load()) != nil
+}
+
+// remembered gives the holder of a key that needs no asking, else nil.
+func (k *Keys) remembered(id string, seen *view) *Caller {
+	if e, ok := k.found.GetIfPresent(id); ok && e.generation == seen.generation && k.trusts(seen) {
+		return e.caller
+	}
+	return nil
 }
 
 // find gives the holder of the key with this id, valid or not, nil when there
 // is none.
 func (k *Keys) find(ctx context.Context, id string) (*Caller, error) {
 	seen := k.view.Load()
-	if e, ok := k.found.GetIfPresent(id); ok && e.generation == seen.generation && k.trusts(seen) {
-		return e.caller, nil
+	if caller := k.remembered(id, seen); caller != nil {
+		return caller, nil
 	}
 	key, err := k.store.Key(ctx, id)
 	if errors.Is(err, metastore.ErrNotFound) {
