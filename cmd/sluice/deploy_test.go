@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -31,7 +32,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	variable := regexp.MustCompile(`\bSLUICE_[A-Z0-9_]+`)
-	sluiceLine := regexp.MustCompile(`(?m)^.*(?:sluice serve|node1 key|node1 serve).*$`)
+	sluiceLine := regexp.MustCompile(`(?m)^.*(?:sluice serve|"serve"|node1 key|node1 serve).*$`)
 	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
@@ -63,6 +64,7 @@ func TestComposeStarts(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
 			Environment map[string]string
+			Command     []string
 			Ports       []string
 		}
 	}
@@ -78,10 +80,19 @@ func TestComposeStarts(t *testing.T) {
 	}
 	for _, node := range []string{"node1", "node2"} {
 		t.Run(node, func(t *testing.T) {
+			for name, value := range imageEnvironment(t) {
+				t.Setenv(name, value)
+			}
 			for name, value := range file.Services[node].Environment {
 				t.Setenv(name, os.Expand(value, expand))
 			}
+			if command := file.Services[node].Command; !slices.Equal(command, []string{"serve"}) {
+				t.Errorf("the command is %q: the image's own is that of a local instance", command)
+			}
 			c, err := parse(t)
+			if err == nil && c.Addr != "0.0.0.0:9090" {
+				t.Errorf("a node listens on %s, where its container's port does not lead", c.Addr)
+			}
 			if err != nil || c.Profile != hosted || !c.Places.shared() || !c.Places.remote() {
 				t.Errorf("%+v, %v", c, err)
 			}
@@ -92,4 +103,24 @@ func TestComposeStarts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// imageEnvironment returns the variables that the container image sets.
+func imageEnvironment(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^ENV (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		for _, pair := range strings.Fields(line[1]) {
+			name, value, _ := strings.Cut(pair, "=")
+			variables[name] = value
+		}
+	}
+	if len(variables) == 0 {
+		t.Fatal("the image sets no variables")
+	}
+	return variables
 }

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestContainerImageIsReachable starts the binary with the variables and the
+// command of the container image. A published port leads to an address of the
+// container that is not its loopback, for which 127.0.0.2 stands here: a server
+// on 127.0.0.1 and ::1 alone does not answer there.
+func TestContainerImageIsReachable(t *testing.T) {
+	text, err := os.ReadFile("../deploy/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^ENV (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		for _, pair := range strings.Fields(line[1]) {
+			name, value, _ := strings.Cut(pair, "=")
+			t.Setenv(name, value)
+		}
+	}
+	address := os.Getenv("SLUICE_ADDR")
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatalf("the image listens on %q: %v", address, err)
+	}
+	if !strings.Contains(string(text), "EXPOSE "+port+"\n") {
+		t.Errorf("the image listens on port %s, which it does not expose", port)
+	}
+	t.Setenv("SLUICE_ADDR", net.JoinHostPort(host, "0")) // the machine's own port may be in use
+	data := filepath.Join(t.TempDir(), "data")
+	t.Setenv("SLUICE_DATA", data)
+
+	command := regexp.MustCompile(`(?m)^CMD (\[.+\])$`).FindStringSubmatch(string(text))
+	if command == nil {
+		t.Fatal("the image has no command")
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(command[1]), &args); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, data: data}
+	s.run(append([]string{sluice}, args...))
+	defer s.stop()
+	_, port, err = net.SplitHostPort(s.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.Get("http://" + net.JoinHostPort("127.0.0.2", port) + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK {
+		t.Errorf("/readyz answers %s, %v", reply.Status, err)
+	}
+}
