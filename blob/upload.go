@@ -22,7 +22,9 @@ type Begin struct {
 	Owner       string    // whose usage the parts and the blob count towards; may be empty
 }
 
-// Begin opens an upload. Its id is unguessable.
+// Begin opens an upload. Its id is unguessable. Beside
+// metastore.ErrUnknownOutcome the upload has the ID that it has if it was begun,
+// or will be, and nothing else.
 func (s *Service) Begin(ctx context.Context, b Begin) (metastore.Upload, error) {
 	if err := s.checkExpiry(b.Expires); err != nil {
 		return metastore.Upload{}, err
@@ -33,8 +35,9 @@ func (s *Service) Begin(ctx context.Context, b Begin) (metastore.Upload, error) 
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Upload{}, err
 	}
-	return s.meta.BeginUpload(ctx, metastore.Upload{
-		ID:          rand.Text(),
+	id := rand.Text()
+	begun, err := s.meta.BeginUpload(ctx, metastore.Upload{
+		ID:          id,
 		Account:     b.Account,
 		Name:        b.Name,
 		Content:     metastore.NewContentID(s.opt.Now()),
@@ -44,6 +47,10 @@ func (s *Service) Begin(ctx context.Context, b Begin) (metastore.Upload, error) 
 		CreateOnly:  b.CreateOnly,
 		Owner:       b.Owner,
 	})
+	if errors.Is(err, metastore.ErrUnknownOutcome) {
+		begun = metastore.Upload{ID: id}
+	}
+	return begun, err
 }
 
 // PutPart stores a part, in place of what was there under that index. size is

@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"sluice/metastore"
 	"sluice/micropay"
@@ -43,15 +45,15 @@ func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
 	if err := x.allowsSender(open.Sender); err != nil {
 		return err
 	}
-	idem, err := idempotency(x, r, "open-channel", body)
+	idem, err := idempotency(x, r, "open-channel", "", body)
 	if err != nil {
 		return err
 	}
 	made, err := s.Channels.Open(r.Context(), open, idem)
 	if err != nil {
-		return err
+		return inDoubt(err, doubtError{channelID: made.ID, again: idem != nil})
 	}
-	return s.writeChannel(x, r, http.StatusCreated, made)
+	return s.writeChanged(x, r, http.StatusCreated, made)
 }
 
 // address reads an optional address of a JSON body; empty when it is not there.
@@ -79,7 +81,11 @@ func (s *Server) getChannel(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return channelError(err)
 	}
-	return s.writeChannel(x, r, http.StatusOK, found)
+	sessions, err := s.channelSessions(r.Context(), found.ID)
+	if err != nil {
+		return err
+	}
+	return s.writeChannel(x, http.StatusOK, found, sessions)
 }
 
 // depositBody asks to add to a deposit.
@@ -97,15 +103,15 @@ func (s *Server) addDeposit(x *exchange, r *http.Request, p params) error {
 		return missingMember("amount")
 	}
 	id := p.get("channelId")
-	idem, err := idempotency(x, r, "add-deposit "+id, body)
+	idem, err := idempotency(x, r, "add-deposit", id, body)
 	if err != nil {
 		return err
 	}
 	c, err := s.Channels.Deposit(r.Context(), id, int64(*in.Amount), idem)
 	if err != nil {
-		return channelError(err)
+		return inDoubt(channelError(err), doubtError{again: idem != nil})
 	}
-	return s.writeChannel(x, r, http.StatusOK, c)
+	return s.writeChanged(x, r, http.StatusOK, c)
 }
 
 func (s *Server) closeChannel(x *exchange, r *http.Request, p params) error {
@@ -117,15 +123,43 @@ func (s *Server) closeChannel(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return channelError(err)
 	}
-	return s.writeChannel(x, r, http.StatusOK, c)
+	return s.writeChanged(x, r, http.StatusOK, c)
 }
 
-// writeChannel sends the state of a channel.
-func (s *Server) writeChannel(x *exchange, r *http.Request, status int, c metastore.Channel) error {
-	sessions, err := s.Channels.Sessions(r.Context(), c.ID)
+// sessionsWait is how long the answer to a change waits for a place among the
+// readers of the store.
+const sessionsWait = 2 * time.Second
+
+// writeChanged sends a channel that was just changed. The change is committed,
+// so that nothing may make a refusal of the answer: without its sessions, where
+// these cannot be read, it is still true.
+func (s *Server) writeChanged(x *exchange, r *http.Request, status int, c metastore.Channel) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), sessionsWait)
+	defer cancel()
+	sessions, err := s.channelSessions(ctx, c.ID)
 	if err != nil {
-		return err
+		s.Log.Warn("the answer to a change of a channel goes without its sessions", "id", x.requestID, "error", err)
 	}
+	return s.writeChannel(x, status, c, sessions)
+}
+
+// channelSessions returns the sessions that were bought over a channel; the
+// list is nil only beside an error.
+func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.ChannelSession, error) {
+	sessions, err := s.Channels.Sessions(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]wire.ChannelSession, len(sessions))
+	for i, one := range sessions {
+		out[i] = wire.ChannelSession{SessionID: one.ID, ChunksetsLeft: one.Left, Expires: one.Expires}
+	}
+	return out, nil
+}
+
+// writeChannel sends the state of a channel, without its sessions if these are
+// nil.
+func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sessions []wire.ChannelSession) error {
 	out := wire.Channel{
 		ChannelID:        c.ID,
 		PaymentChannelID: decimal(c.PaymentChannelID),
@@ -141,12 +175,10 @@ func (s *Server) writeChannel(x *exchange, r *http.Request, status int, c metast
 		State:            string(s.Channels.State(c)),
 		Created:          c.Created,
 		Expires:          c.Expires,
+		Sessions:         sessions,
 	}
 	if !c.Closed.IsZero() {
 		out.Refund = decimal(c.Deposit - c.Accepted)
-	}
-	for _, one := range sessions {
-		out.Sessions = append(out.Sessions, wire.ChannelSession{SessionID: one.ID, ChunksetsLeft: one.Left, Expires: one.Expires})
 	}
 	return writeJSON(x, status, out)
 }

@@ -198,6 +198,7 @@ func rowOf(err error) errorRow {
 				// What was joined to the error on its way is for the log.
 				row.detail, _, _ = strings.Cut(err.Error(), "\n")
 			}
+			explainDoubt(&row, err)
 			return row
 		}
 	}
@@ -218,6 +219,7 @@ func writeProblem(x *exchange, row errorRow, cause error) error {
 		RequestID: x.requestID,
 	}
 	x.s.tellPayment(&p, cause)
+	tellDoubt(&p, cause)
 	if row.status == http.StatusServiceUnavailable {
 		retryable := row.retryAfter > 0
 		p.Retryable = &retryable

@@ -69,15 +69,22 @@ func newService(t testing.TB, change func(*Config, *Server)) *service {
 // startService starts a service. keys, if there is one, makes it a hosted one.
 func startService(t testing.TB, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
 	t.Helper()
+	return startOver(t, func(m metastore.Store) metastore.Store { return m }, keys, change)
+}
+
+// startOver starts a service over what around makes of its metadata store.
+func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
+	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
+	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	meta := around(database)
 	logged := &lockedBuffer{}
 	log := slog.New(slog.NewTextHandler(logged, nil))
 	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
@@ -112,7 +119,7 @@ func startService(t testing.TB, keys func(metastore.Store) *access.Keys, change 
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()
-		if err := errors.Join(meta.Close(), files.Close()); err != nil {
+		if err := errors.Join(database.Close(), files.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"sluice/metastore"
@@ -42,7 +43,7 @@ func (s *Server) createSession(x *exchange, r *http.Request, _ params) error {
 	if in.SessionID != nil {
 		return fmt.Errorf("%w: a session can only be added to with a micropaymentUpdate", errParameter)
 	}
-	idem, err := idempotency(x, r, "create-session", body)
+	idem, err := idempotency(x, r, "create-session", "", body)
 	if err != nil {
 		return err
 	}
@@ -50,8 +51,8 @@ func (s *Server) createSession(x *exchange, r *http.Request, _ params) error {
 	if errors.Is(err, session.ErrPaymentRequired) {
 		return &shortError{is: session.ErrPaymentRequired, required: s.Channels.Price()}
 	}
-	if err != nil {
-		return err
+	if err != nil { // another session that nobody paid for does no harm
+		return inDoubt(err, doubtError{sessionID: made.ID, again: true})
 	}
 	return writeJSON(x, http.StatusCreated, sessionJSON(made))
 }
@@ -63,7 +64,7 @@ func (s *Server) buySession(x *exchange, r *http.Request, in wire.CreateSession,
 	if err != nil {
 		return err
 	}
-	idem, err := idempotency(x, r, "create-session "+payment.Sender, body)
+	idem, err := idempotency(x, r, "create-session", payment.Sender, body)
 	if err != nil {
 		return err
 	}
@@ -75,8 +76,8 @@ func (s *Server) buySession(x *exchange, r *http.Request, in wire.CreateSession,
 		buy.SessionID, status = *in.SessionID, http.StatusOK
 	}
 	bought, err := s.Channels.Buy(r.Context(), buy, idem)
-	if err != nil {
-		return sessionError(err)
+	if err != nil { // a micropayment counts once, however often it is sent
+		return inDoubt(sessionError(err), doubtError{sessionID: bought.ID, again: true})
 	}
 	return writeJSON(x, status, sessionJSON(bought))
 }
@@ -108,13 +109,13 @@ func (s *Server) useSession(x *exchange, r *http.Request, p params) error {
 		return err
 	}
 	id := p.get("sessionId")
-	idem, err := idempotency(x, r, "use-session "+id, body)
+	idem, err := idempotency(x, r, "use-session", id, body)
 	if err != nil {
 		return err
 	}
 	used, err := s.Sessions.Use(r.Context(), id, 1, idem)
 	if err != nil {
-		return sessionError(err)
+		return inDoubt(sessionError(err), doubtError{again: idem != nil})
 	}
 	x.Header().Set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
 	x.Header().Set("Content-Length", "0")
@@ -134,9 +135,9 @@ func sessionJSON(s metastore.Session) wire.Session {
 }
 
 // idempotency reads the Idempotency-Key of a request, nil when there is none.
-// The scope is the operation, its resource and the caller's key; on a local
-// instance all callers are one.
-func idempotency(x *exchange, r *http.Request, scope string, body []byte) (*metastore.Idempotency, error) {
+// The scope is the operation, its resource (empty: none) and the caller's key;
+// on a local instance all callers are one.
+func idempotency(x *exchange, r *http.Request, operation, resource string, body []byte) (*metastore.Idempotency, error) {
 	keys := r.Header.Values(wire.HeaderIdempotencyKey)
 	if len(keys) == 0 {
 		return nil, nil
@@ -146,7 +147,22 @@ func idempotency(x *exchange, r *http.Request, scope string, body []byte) (*meta
 		return nil, fmt.Errorf("%w: %s must come once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
 	}
 	request := append([]byte(r.Method+"\n"+escapedPath(r.URL)+"\n"), body...)
-	return &metastore.Idempotency{Scope: scope + callerScope(x), Key: keys[0], Hash: sha256.Sum256(request)}, nil
+	return &metastore.Idempotency{Scope: scope(operation, resource) + callerScope(x), Key: keys[0], Hash: sha256.Sum256(request)}, nil
+}
+
+// scope joins an operation and its resource, which can hold any character, so
+// that no two pairs of them, with any caller behind, are one text. The ids and
+// addresses that this service makes stand as they are, as in every version
+// before; everything else stands in quotes.
+func scope(operation, resource string) string {
+	switch {
+	case resource == "":
+		return operation
+	case strings.Trim(resource, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == "":
+		return operation + " " + resource
+	default:
+		return operation + " " + strconv.Quote(resource)
+	}
 }
 
 func isVisibleASCII(s string) bool {

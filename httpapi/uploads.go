@@ -68,11 +68,14 @@ func (s *Server) beginUpload(x *exchange, r *http.Request, _ params) error {
 	}
 	begin.Owner = x.owner()
 	u, err := s.Blobs.Begin(r.Context(), begin)
-	if err != nil {
+	if err != nil && !errors.Is(err, metastore.ErrUnknownOutcome) {
 		reservation.Release()
 		return err
 	}
 	reservation.Keep()
+	if err != nil { // an upload without parts does no harm, and ends by itself
+		return inDoubt(err, doubtError{uploadID: u.ID, again: true})
+	}
 	return writeJSON(x, http.StatusOK, wire.UploadBegun{UploadID: u.ID})
 }
 

@@ -150,7 +150,9 @@ type Open struct {
 
 // Open opens a channel and returns it, or, when idem was seen before, the
 // channel as it was first returned. idem may be nil. ErrExpiryPast,
-// metastore.ErrExists, metastore.ErrIdempotencyReuse.
+// metastore.ErrExists, metastore.ErrIdempotencyReuse. Beside
+// metastore.ErrUnknownOutcome without an idem the channel has the ID that it has
+// if it was opened, or will be, and nothing else.
 func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency) (metastore.Channel, error) {
 	now := s.opt.Now()
 	c := metastore.Channel{
@@ -185,7 +187,11 @@ func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency)
 	if err := s.opt.Deposited(ctx, asked, c.Deposit); err != nil {
 		return metastore.Channel{}, err
 	}
-	return s.meta.OpenChannel(ctx, c, idem)
+	opened, err := s.meta.OpenChannel(ctx, c, idem)
+	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
+		opened = metastore.Channel{ID: c.ID}
+	}
+	return opened, err
 }
 
 // Get gives a channel, in whatever state it is. metastore.ErrNotFound.

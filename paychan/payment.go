@@ -2,6 +2,7 @@ package paychan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -61,7 +62,9 @@ type Buy struct {
 // Buy accepts a payment and sells as many chunksets as it covers; the rest stays
 // as the channel's credit. It returns the session, or, when idem was seen
 // before, the session as it was first returned. A refusal changes nothing; see
-// metastore.Channels for them. idem may be nil.
+// metastore.Channels for them. idem may be nil. Beside
+// metastore.ErrUnknownOutcome without an idem the session has the ID that it has
+// if it was sold, or will be, and nothing else.
 func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (metastore.Session, error) {
 	p := metastore.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
@@ -75,6 +78,9 @@ func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (
 	bought, err := s.meta.Buy(ctx, p, idem)
 	if err == nil {
 		s.wake()
+	}
+	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
+		bought = metastore.Session{ID: p.Session.ID}
 	}
 	return bought, err
 }

@@ -64,7 +64,9 @@ func (s *Service) Granted() int64 { return s.opt.Grant }
 
 // Grant creates a session that is not paid for and returns it, or, when idem
 // was seen before, the session as it was first returned. idem may be nil.
-// ErrPaymentRequired, metastore.ErrIdempotencyReuse.
+// ErrPaymentRequired, metastore.ErrIdempotencyReuse. Beside
+// metastore.ErrUnknownOutcome without an idem the session has the ID that it has
+// if it was created, or will be, and nothing else.
 func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastore.Idempotency) (metastore.Session, error) {
 	if s.opt.Grant == 0 {
 		return metastore.Session{}, ErrPaymentRequired
@@ -72,13 +74,18 @@ func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastor
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Session{}, err
 	}
-	return s.meta.CreateSession(ctx, metastore.Session{
-		ID:           rand.Text(),
+	id := rand.Text()
+	made, err := s.meta.CreateSession(ctx, metastore.Session{
+		ID:           id,
 		UserIdentity: userIdentity,
 		Total:        s.opt.Grant,
 		Left:         s.opt.Grant,
 		Expires:      s.opt.Now().Add(s.opt.TTL),
 	}, idem)
+	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
+		made = metastore.Session{ID: id}
+	}
+	return made, err
 }
 
 // Get gives a session, expired or not. metastore.ErrNotFound.

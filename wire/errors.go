@@ -19,6 +19,11 @@ type Problem struct {
 	Available          string `json:"available,omitempty"`
 	ChunksetPrice      string `json:"chunksetPrice,omitempty"`
 	StoredMicropayment string `json:"storedMicropayment,omitempty"`
+
+	// What a request may have made whose outcome is not known.
+	ChannelID string `json:"channelId,omitempty"`
+	SessionID string `json:"sessionId,omitempty"`
+	UploadID  string `json:"uploadId,omitempty"`
 }
 
 // Code is the stable name of an error.

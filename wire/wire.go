@@ -164,7 +164,7 @@ type Channel struct {
 	Refund           string           `json:"refund,omitempty"` // of the deposit, once closed: what was not accepted
 	Created          time.Time        `json:"created"`
 	Expires          time.Time        `json:"expires"`
-	Sessions         []ChannelSession `json:"sessions"`
+	Sessions         []ChannelSession `json:"sessions,omitzero"` // nil: not known
 }
 
 // ChannelSession is a session that was bought over a channel.
