@@ -65,6 +65,9 @@ func (s *Service) FreeGarbage(ctx context.Context) error {
 		errs  []error
 	)
 	for ctx.Err() == nil {
+		if err := s.opt.MayDelete(ctx); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
 		ids, err := s.meta.GarbageContents(ctx, before, after, page)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
@@ -144,6 +147,9 @@ func (s *Service) deleteObjects(ctx context.Context, contents map[metastore.Cont
 func (s *Service) free(ctx context.Context, content metastore.ContentID) error {
 	const page = 256
 	for {
+		if err := s.opt.MayDelete(ctx); err != nil {
+			return err
+		}
 		extents, err := s.meta.Extents(ctx, content, metastore.Position{}, page)
 		if err != nil {
 			return err

@@ -95,6 +95,11 @@ type Options struct {
 	// reference to it is gone. 0 is right for a single process, which knows its
 	// readers and frees a content when the last of them ends.
 	GarbageGrace time.Duration
+	// MayDelete is asked before each round of deletions of what others may refer
+	// to: a page of garbage, an object of a sweep. Its error stops the round, and
+	// what was to be deleted stays for a later one. It must be quick and may be
+	// called at once. nil: nothing speaks against them.
+	MayDelete func(ctx context.Context) error
 	// AllowLargeSweep lets one orphan sweep delete more than the brake allows.
 	AllowLargeSweep bool
 }
@@ -141,6 +146,9 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 	}
 	if opt.Restore == nil {
 		opt.Restore = func() error { return nil }
+	}
+	if opt.MayDelete == nil {
+		opt.MayDelete = func(context.Context) error { return nil }
 	}
 	s := &Service{
 		meta:     meta,

@@ -47,6 +47,9 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	}
 	var listed int
 	err = s.eachOrphan(ctx, &listed, func(key bytestore.Key) error {
+		if err := s.opt.MayDelete(ctx); err != nil {
+			return err
+		}
 		if err := s.bytes.Delete(ctx, key); err != nil {
 			return err
 		}
