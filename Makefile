@@ -1,5 +1,5 @@
 # One line a target. FUZZTIME, BENCH and SLUICE_TEST_REQUIRE come from the environment.
-.PHONY: run build test race lint fuzz bench setup
+.PHONY: run build test race lint fuzz bench setup mutants
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -10,4 +10,5 @@ test: setup ; go test -count=1 -timeout=10m ./...
 race: setup ; go test -race -count=1 -timeout=20m ./...
 lint: ; .ci/lint
 fuzz: ; .ci/fuzz $(FUZZTIME)
+mutants: setup ; .ci/mutants
 bench: setup ; go test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...

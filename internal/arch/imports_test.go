@@ -100,7 +100,7 @@ var (
 	stores    = []string{"metastore/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"metastore/metatest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "claycode", "commit"}
-	testOnly  = append([]string{"internal/fault", "internal/testenv", "internal/arch", "e2e"}, suites...)
+	testOnly  = append([]string{"internal/fault", "internal/testenv", "internal/arch", "internal/mutants", "e2e"}, suites...)
 )
 
 // mayImport lists the folders of this module that a package may import outside
