@@ -71,6 +71,36 @@ func TestCutReadsOverHTTP2(t *testing.T) {
 	}
 }
 
+// TestNoChunksetForNothingOverHTTP2: a client that takes all of a reply but its
+// last byte and resets the stream has its bytes of both chunksets, and so pays
+// for both. The second chunkset begins within a block, which is written at once.
+func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{certs: newCertificates(t), flags: []string{"--reads", "paid"}})
+	const blockStart, size = 10_048_576, 11_097_152 // of the last block
+	data := content(1, size)
+	s.upload("0x1", "cut", data, blockStart)
+	id := s.open(s.payer(1), 1000).buy(100).SessionID
+
+	f := s.dialFrames(0)
+	f.request(1, flagEndStream, "GET", blobTarget("0x1", "cut"), "session-id", id)
+	f.allow(1, size-1)
+	var got []byte
+	for len(got) < size-1 {
+		got = append(got, f.await(frameData, 1).payload...)
+	}
+	if digest(got) != digest(data[:size-1]) {
+		t.Error("the bytes are not those of the blob")
+	}
+	const cancel = 8
+	f.send(frameReset, 0, 1, binary.BigEndian.AppendUint32(nil, cancel))
+	s.stop() // returns when the request has ended
+	s.restart()
+	if left := s.left(id); left != "98" {
+		t.Errorf("%s chunksets are left of 100, after %d of %d bytes; want 98", left, len(got), size)
+	}
+}
+
 // TestStalledReplyOverHTTP2: a client that lets nothing of a reply come loses
 // the stream after the time that the slowest honest one is given. The other
 // streams of its connection go on.

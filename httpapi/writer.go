@@ -50,7 +50,9 @@ func newProgressWriter(w http.ResponseWriter, p pace) *progressWriter {
 func (w *progressWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write writes p. errSlowReader when the client falls behind its pace. Beside an
-// error over HTTP/2 the count is at least 1, if there was anything to write.
+// error over HTTP/2 the count is an upper bound of what went out: what was being
+// written when the error came counts as written. Nothing of p behind the count
+// was handed to the connection.
 func (w *progressWriter) Write(p []byte) (int, error) {
 	total := 0
 	for {
@@ -59,10 +61,10 @@ func (w *progressWriter) Write(p []byte) (int, error) {
 			return total, err
 		}
 		n, err := w.ResponseWriter.Write(chunk)
-		if err != nil && n == 0 && w.strict {
-			// HTTP/2 does not tell what went out before the stream ended. What
-			// may have been handed over counts as such.
-			n = min(1, len(chunk))
+		if err != nil && w.strict {
+			// HTTP/2 does not say how much of the chunk went out before the
+			// stream ended: it can be all but the last byte.
+			n = len(chunk)
 		}
 		total += n
 		w.written += int64(n)
