@@ -19,8 +19,10 @@ import (
 	"sluice/metastore"
 )
 
-// Body is where the bytes of a blob or part come from. io.ErrUnexpectedEOF
-// means that it ended before its declared length.
+// Body is where the bytes of a blob or part come from. Its errors come back
+// wrapped, as they are. A Body that knows that it was cut, as one that comes over
+// a connection does, returns ErrIncompleteBody itself: the error of a store is
+// never taken for that of the body, whatever it wraps.
 type Body = io.Reader
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -31,13 +33,14 @@ type intake struct {
 	src      io.Reader
 	now      func() time.Time
 	deadline time.Time
-	size     int64
+	size     int64 // of what has passed
+	declared int64 // or bytestore.UnknownSize
 	crc64    hash.Hash64
 	sha256   hash.Hash // nil when no digest was given
 }
 
-func (s *Service) newIntake(src io.Reader, digest bool) *intake {
-	in := &intake{src: src, now: s.opt.Now, crc64: crc64nvme.New()}
+func (s *Service) newIntake(src io.Reader, size int64, digest bool) *intake {
+	in := &intake{src: src, now: s.opt.Now, declared: size, crc64: crc64nvme.New()}
 	in.deadline = in.now().Add(metastore.MaxExtentAge)
 	if digest {
 		in.sha256 = sha256.New()
@@ -45,6 +48,8 @@ func (s *Service) newIntake(src io.Reader, digest bool) *intake {
 	return in
 }
 
+// Read reads on in the body. ErrIncompleteBody when that ends before its
+// declared length.
 func (in *intake) Read(p []byte) (int, error) {
 	if in.now().After(in.deadline) {
 		return 0, ErrPutTooLong
@@ -55,15 +60,10 @@ func (in *intake) Read(p []byte) (int, error) {
 	if in.sha256 != nil {
 		in.sha256.Write(p[:n])
 	}
-	return n, incomplete(err)
-}
-
-// incomplete names the error of a body that was cut.
-func incomplete(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, bytestore.ErrSize) {
-		return fmt.Errorf("%w: %w", ErrIncompleteBody, err)
+	if errors.Is(err, io.EOF) && in.size < in.declared {
+		err = fmt.Errorf("%w: %d of %d bytes came", ErrIncompleteBody, in.size, in.declared)
 	}
-	return err
+	return n, err
 }
 
 // checkDigest compares the digest of what came in with want, when there is one.
@@ -99,10 +99,7 @@ func (s *Service) takeIn(ctx context.Context, in *intake, size, limit int64, too
 func takeInInline(in *intake, size int64) ([]metastore.Extent, error) {
 	body := make([]byte, size)
 	if _, err := io.ReadFull(in, body); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, incomplete(err)
+		return nil, err
 	}
 	return inlineExtent(body), nil
 }
@@ -124,7 +121,7 @@ func (s *Service) takeInUnknown(ctx context.Context, in *intake, limit int64, to
 	src := bufio.NewReaderSize(in.src, 64<<10)
 	head, err := io.ReadAll(io.LimitReader(src, max(0, min(s.opt.InlineSize, limit))+1))
 	if err != nil {
-		return nil, incomplete(err)
+		return nil, err
 	}
 	if int64(len(head)) > limit {
 		return nil, tooLong
@@ -160,7 +157,7 @@ func (s *Service) putExtent(ctx context.Context, in *intake, offset, size int64,
 		promised = bytestore.UnknownSize
 	}
 	if err := s.bytes.Put(ctx, key, src, promised); err != nil {
-		return metastore.Extent{}, incomplete(err)
+		return metastore.Extent{}, err
 	}
 	return metastore.Extent{
 		Offset:  offset,
@@ -212,7 +209,9 @@ func (r *extentReader) blocks() []uint32 {
 const discardTime = 10 * time.Second
 
 // discard deletes the objects of a write that failed with cause, and returns
-// cause. When it is not known whether the write happened they stay.
+// cause. When it is not known whether the write happened they stay. What goes
+// wrong with a delete is in the text of the error alone: it is not why the write
+// failed.
 func (s *Service) discard(ctx context.Context, extents []metastore.Extent, cause error) error {
 	if errors.Is(cause, metastore.ErrUnknownOutcome) {
 		return cause
@@ -224,7 +223,7 @@ func (s *Service) discard(ctx context.Context, extents []metastore.Extent, cause
 			continue
 		}
 		if err := s.bytes.Delete(ctx, bytestore.Key(e.Key)); err != nil {
-			return errors.Join(cause, fmt.Errorf("the orphan sweep has to free its bytes: %w", err))
+			return fmt.Errorf("%w\nthe orphan sweep has to free its bytes: %s", cause, err.Error())
 		}
 	}
 	return cause

@@ -175,10 +175,10 @@ func (x *extentWriter) write(ctx context.Context, from, to int64) (written int64
 
 func (x *extentWriter) open(ctx context.Context, off, n int64) (io.ReadCloser, error) {
 	r, err := x.s.bytes.Open(ctx, bytestore.Key(x.e.Key), off, n)
-	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if err != nil {
+		return nil, x.unread(err)
 	}
-	return r, err
+	return r, nil
 }
 
 // send lets w take the next n bytes straight from the store.
@@ -326,16 +326,29 @@ func (x *extentWriter) writePieces(r io.Reader, sums *pieceSums, size, lo, hi in
 	return written, nil
 }
 
+// read fills b from r.
 func (x *extentWriter) read(r io.Reader, b []byte) error {
-	_, err := io.ReadFull(r, b)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, bytestore.ErrOverloaded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("extent %s: %w", x.e.Key, err) // of the bytes nothing is known
-	default:
-		return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
+	var err error
+	for n := 0; n < len(b); {
+		if err != nil {
+			return x.unread(err)
+		}
+		var m int
+		m, err = r.Read(b[n:])
+		n += m
 	}
+	return nil
+}
+
+// unread names why bytes of the extent could not be read. They are damaged only
+// where the store says so: any other error, an outage say, says nothing about them.
+func (x *extentWriter) unread(err error) error {
+	for _, says := range []error{io.EOF, bytestore.ErrNotFound, bytestore.ErrTruncated, syscall.EIO} {
+		if errors.Is(err, says) {
+			return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
+		}
+	}
+	return fmt.Errorf("extent %s: %w", x.e.Key, err)
 }
 
 // compare compares what was read of a block with its checksum.

@@ -14,7 +14,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"sluice/blob"
@@ -426,4 +428,59 @@ func (s *flippingOnce) Open(ctx context.Context, key bytestore.Key, off, n int64
 	}
 	body[0] ^= 1
 	return io.NopCloser(bytes.NewReader(body)), nil
+}
+
+// brokenStore is a store whose readers fail with an error after some bytes.
+type brokenStore struct {
+	bytestore.Store
+	after int64
+	err   error
+}
+
+func (s *brokenStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	if s.after < 0 {
+		return nil, s.err
+	}
+	r, err := s.Store.Open(ctx, key, off, n)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(r, s.after), iotest.ErrReader(s.err)), r}, nil
+}
+
+// TestOnlyTheStoreSaysThatBytesAreDamaged: a store that cannot be reached has not
+// lost anything.
+func TestOnlyTheStoreSaysThatBytesAreDamaged(t *testing.T) {
+	broken := &brokenStore{Store: memory.New()}
+	for _, buffers := range []int64{0, -1} {
+		f := newOverStore(t, broken, blob.Options{ReadBuffers: buffers})
+		f.put(t, "n", randomBytes(1, 1<<20))
+		c, err := f.Open(t.Context(), "a", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for err, damaged := range map[error]bool{
+			bytestore.ErrNotFound:  true,
+			bytestore.ErrTruncated: true,
+			syscall.EIO:            true,
+			io.EOF:                 true,
+			fmt.Errorf("%w: %w", bytestore.ErrOverloaded, io.ErrUnexpectedEOF): false,
+			io.ErrUnexpectedEOF:      false,
+			syscall.ECONNRESET:       false,
+			syscall.EMFILE:           false,
+			context.DeadlineExceeded: false,
+		} {
+			for _, after := range []int64{-1, 0, 5000, 1<<20 - 1} {
+				broken.after, broken.err = after, err
+				n, got := c.WriteRange(t.Context(), io.Discard, 0, c.Size)
+				if n != 0 || !errors.Is(got, err) || errors.Is(got, blob.ErrCorrupt) != damaged {
+					t.Errorf("%v after %d bytes: %d bytes, %v; damaged: %t", err, after, n, got, damaged)
+				}
+			}
+		}
+	}
 }

@@ -45,7 +45,8 @@ var (
 	ErrUploadChanging = errors.New("parts kept arriving during complete")
 	// ErrExists: the blob exists, and the upload was to create it only.
 	ErrExists = errors.New("the blob exists already")
-	// ErrCorrupt: stored bytes do not match their checksum, or are gone.
+	// ErrCorrupt: stored bytes do not match their checksum, are gone, or cannot
+	// be read off their medium (EIO). A store that cannot be reached is not that.
 	ErrCorrupt = errors.New("stored bytes are damaged")
 	// ErrForeignStore: metadata and bytes belong to different instances.
 	ErrForeignStore = errors.New("metadata and bytes do not belong together")
@@ -188,7 +189,7 @@ func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metast
 	if err := s.admit(ctx, p, size); err != nil {
 		return metastore.Blob{}, err
 	}
-	in := s.newIntake(body, p.SHA256 != nil)
+	in := s.newIntake(body, size, p.SHA256 != nil)
 	extents, err := s.takeIn(ctx, in, size, MaxSize, ErrTooLarge)
 	if err != nil {
 		return metastore.Blob{}, err

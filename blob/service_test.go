@@ -93,9 +93,9 @@ func TestPutRefusals(t *testing.T) {
 	}{
 		{"short inline", blob.Put{}, strings.NewReader("abc"), 4, blob.ErrIncompleteBody},
 		{"short extent", blob.Put{}, bytes.NewReader(big), int64(len(big)) + 1, blob.ErrIncompleteBody},
-		{"cut extent", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(io.ErrUnexpectedEOF)), int64(len(big)) + 1, blob.ErrIncompleteBody},
-		{"cut chunked", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(io.ErrUnexpectedEOF)), bytestore.UnknownSize, blob.ErrIncompleteBody},
-		{"cut small chunked", blob.Put{}, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(io.ErrUnexpectedEOF)), bytestore.UnknownSize, blob.ErrIncompleteBody},
+		{"cut extent", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(blob.ErrIncompleteBody)), int64(len(big)) + 1, blob.ErrIncompleteBody},
+		{"cut chunked", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(blob.ErrIncompleteBody)), bytestore.UnknownSize, blob.ErrIncompleteBody},
+		{"cut small chunked", blob.Put{}, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(blob.ErrIncompleteBody)), bytestore.UnknownSize, blob.ErrIncompleteBody},
 		{"wrong digest inline", blob.Put{SHA256: otherDigest[:]}, strings.NewReader("abc"), 3, blob.ErrDigestMismatch},
 		{"wrong digest extent", blob.Put{SHA256: otherDigest[:]}, bytes.NewReader(big), int64(len(big)), blob.ErrDigestMismatch},
 		{"past expiry", blob.Put{Expires: f.clock.Now()}, strings.NewReader("abc"), 3, blob.ErrExpiryPast},

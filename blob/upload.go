@@ -68,7 +68,7 @@ func (s *Service) PutPart(ctx context.Context, uploadID string, index int, sha25
 	if err := s.opt.Space(max(size, 0)); err != nil {
 		return err
 	}
-	in := s.newIntake(body, sha256 != nil)
+	in := s.newIntake(body, size, sha256 != nil)
 	tooLong := fmt.Errorf("%w: this upload's parts have at most %d bytes", ErrPartSize, u.PartSize)
 	extents, err := s.takeIn(ctx, in, size, u.PartSize, tooLong)
 	if err != nil {

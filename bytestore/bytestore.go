@@ -33,7 +33,7 @@ var (
 	ErrTruncated = errors.New("bytestore: object is shorter than the range")
 	// ErrInvalidKey: the key has not the form that Key describes.
 	ErrInvalidKey = errors.New("bytestore: invalid key")
-	// ErrOverloaded: the store cannot stage another body now; try again later.
+	// ErrOverloaded: the store is busy, or cannot be reached; try again later.
 	ErrOverloaded = errors.New("bytestore: overloaded")
 )
 
@@ -59,6 +59,11 @@ type Store interface {
 	// closes it. Both are at least 0. ErrTruncated when off+n exceeds the
 	// object's size. An open reader stays readable after Delete where the
 	// store can promise it; callers pin what they read and do not rely on it.
+	//
+	// A reader that comes to its end (io.EOF) before n bytes, or fails with
+	// ErrNotFound or ErrTruncated, says that the object is not what it was. Any
+	// other error says nothing about it: ErrOverloaded when the store cannot be
+	// reached, or its replies break off however often they are asked for.
 	//
 	// A reader that is also an fs.File, an io.Seeker and a syscall.Conn (as
 	// *os.File is) lets package net send it without copying.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -71,10 +70,19 @@ type errorRow struct {
 	closes     bool // the connection is of no more use
 }
 
-// errorTable is the only place where errors have a status.
+// errorTable is the only place where errors have a status. It has only errors of
+// our own: one of another package (io.ErrUnexpectedEOF, say) does not tell whose
+// fault it is. context.Canceled and context.DeadlineExceeded come last, for what
+// nobody named.
 var errorTable = []errorRow{
-	// First, whatever it was that showed it: nothing that a client did.
+	// First what the stores say, whatever it wraps: an outcome that is not known
+	// must not look like a refusal, nor an outage like the client's fault.
+	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is not known whether this took effect; look, or repeat it", retryAfter: 1},
 	{is: blob.ErrCorrupt, status: http.StatusInternalServerError, code: wire.CodeInternal, detail: internalError.detail},
+	{is: metastore.ErrUnavailable, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the database cannot be reached now; nothing was changed", retryAfter: 1},
+	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the storage is busy or cannot be reached now", retryAfter: 1},
+	{is: bytestore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
+	{is: metastore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
 
 	// Before what they wrap, which is 404 or 410 elsewhere.
 	{is: errPayerNoSession, status: http.StatusPaymentRequired, code: wire.CodeSessionNotFound, detail: errPayerNoSession.Error()},
@@ -108,7 +116,6 @@ var errorTable = []errorRow{
 	{is: metastore.ErrAmount, status: http.StatusBadRequest, code: wire.CodeNumberTooLarge, detail: errNumberTooLarge.Error()},
 	{is: errNoDigestHere, status: http.StatusBadRequest, code: wire.CodeDigestNotSupported},
 	{is: blob.ErrIncompleteBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
-	{is: io.ErrUnexpectedEOF, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
 	{is: blob.ErrDigestMismatch, status: http.StatusBadRequest, code: wire.CodeDigestMismatch},
 	{is: blob.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter, detail: blob.ErrExpiryPast.Error()},
 	{is: paychan.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter},
@@ -153,13 +160,8 @@ var errorTable = []errorRow{
 	{is: errContentEncoding, status: http.StatusUnsupportedMediaType, code: wire.CodeContentEncoding},
 	{is: metastore.ErrIdempotencyReuse, status: http.StatusUnprocessableEntity, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
 
-	{is: bytestore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
-	{is: metastore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
 	{is: blob.ErrPutTooLong, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metastore.ErrStaleExtent, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
-	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is not known whether this took effect; look, or repeat it", retryAfter: 1},
-	{is: metastore.ErrUnavailable, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the database cannot be reached now; nothing was changed", retryAfter: 1},
-	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the storage is busy or cannot be reached now", retryAfter: 1},
 	{is: errTooBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too many requests are at work", retryAfter: 1},
 	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
 	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, retryAfter: 1},

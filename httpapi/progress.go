@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/blob"
 )
 
 // errSlowBody: the body came below the minimum rate. The connection is of no
@@ -74,8 +75,8 @@ func newProgressReader(w http.ResponseWriter, body io.ReadCloser, p pace) *progr
 }
 
 // Read reads from the body. errSlowBody when it falls behind its pace,
-// io.ErrUnexpectedEOF (wrapped) when the client is gone before the end. Every
-// error is final.
+// blob.ErrIncompleteBody when the client is gone before the end, errBrokenBody
+// when its framing cannot be read. Every error is final.
 func (r *progressReader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -85,7 +86,7 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	}
 	start := time.Now()
 	if err := r.setDeadline(start.Add(r.left)); err != nil {
-		r.err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+		r.err = fmt.Errorf("%w: %w", blob.ErrIncompleteBody, err)
 		return 0, r.err
 	}
 	n, err := r.body.Read(p)
@@ -113,21 +114,22 @@ func (r *progressReader) wait(n int) error {
 		return r.err
 	}
 	if err := r.allowance.PaceIn(r.ctx, n); err != nil && r.err == nil {
-		r.err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+		r.err = fmt.Errorf("%w: %w", blob.ErrIncompleteBody, err)
 	}
 	return r.err
 }
 
-// explain tells the errors of a connection apart.
+// explain names the error of a body here, where it is known to be one: further on
+// it would look like that of a store, whose connections end in the same ways.
 func (r *progressReader) explain(err error) error {
 	var lost *net.OpError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: at least %d bytes in %v are required", errSlowBody, r.pace.bytes, r.pace.window)
-	case errors.As(err, &lost):
-		return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF):
 		return err
+	case errors.As(err, &lost), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: %w", blob.ErrIncompleteBody, err)
 	default:
 		return fmt.Errorf("%w: %w", errBrokenBody, err)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/blob"
 )
 
 func TestPace(t *testing.T) {
@@ -245,7 +247,7 @@ func TestShortBodyOverTCP(t *testing.T) {
 		if err := tc.end(conn); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-result; !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errSlowBody) {
+		if err := <-result; !errors.Is(err, blob.ErrIncompleteBody) || errors.Is(err, errSlowBody) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
+
+	"sluice/bytestore"
 )
 
 // errNotKept: the block was not cached, and that is nobody's fault. The reader
@@ -142,9 +144,17 @@ func (s *Store) read(ctx context.Context, from span, data []byte) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.ReadFull(r, data)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // no reader shall take it for the end of its range
+	n := 0
+	for n < len(data) && err == nil {
+		var m int
+		m, err = r.Read(data[n:])
+		n += m
+	}
+	switch {
+	case n == len(data):
+		err = nil
+	case errors.Is(err, io.EOF):
+		err = bytestore.ErrTruncated // no reader shall take it for the end of its range
 	}
 	if err != nil {
 		err = fmt.Errorf("block %d broke off after %d of %d bytes: %w", from.number, n, from.length, err)

@@ -212,7 +212,7 @@ func (b breaks) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.R
 
 func TestBrokenOffFetchIsNotKept(t *testing.T) {
 	for broken, want := range map[error]error{
-		io.EOF:                   io.ErrUnexpectedEOF,
+		io.EOF:                   bytestore.ErrTruncated,
 		io.ErrUnexpectedEOF:      io.ErrUnexpectedEOF,
 		context.DeadlineExceeded: context.DeadlineExceeded,
 	} {

@@ -125,7 +125,7 @@ func (r *reader) read(p []byte) (int, error) {
 		return n, nil
 	}
 	if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: the object ends at byte %d", io.ErrUnexpectedEOF, r.pos+int64(n))
+		err = fmt.Errorf("%w: it ends at byte %d", bytestore.ErrTruncated, r.pos+int64(n))
 	}
 	return n, err
 }

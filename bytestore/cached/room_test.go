@@ -265,7 +265,7 @@ func TestFullDiskIsBypassed(t *testing.T) {
 
 // TestBrokenOffBypass: also past the cache a short reply never looks complete.
 func TestBrokenOffBypass(t *testing.T) {
-	for broken, want := range map[error]error{io.EOF: io.ErrUnexpectedEOF, syscall.ECONNRESET: syscall.ECONNRESET} {
+	for broken, want := range map[error]error{io.EOF: bytestore.ErrTruncated, syscall.ECONNRESET: syscall.ECONNRESET} {
 		inner := watch()
 		s := mustOpen(t, breaks{inner, broken}, t.TempDir(), cached.Options{
 			FS: vfs.Inject(vfs.OS(), &vfs.Fault{Nth: 1, Moment: vfs.Before, Err: syscall.EIO, Match: func(op vfs.Op) bool { return op.Kind == vfs.KindSpace }}),

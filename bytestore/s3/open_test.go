@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
@@ -105,6 +108,64 @@ func TestRepliesThatAlwaysBreakOff(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 	}
+}
+
+// TestResumesPause: a reply that broke off is not asked for again at once, and
+// who waits for that goes when the context does.
+func TestResumesPause(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	data := content(1, 10_000)
+	key := mustPut(t, aside, data)
+	unit, limit := minio.DefaultRetryUnit, minio.DefaultRetryCap
+	defer func() { minio.DefaultRetryUnit, minio.DefaultRetryCap = unit, limit }()
+
+	minio.DefaultRetryUnit, minio.DefaultRetryCap = 40*time.Millisecond, 80*time.Millisecond
+	w.handle(times(always, http.MethodGet, cutReply(0)))
+	begun := time.Now()
+	_, err := read(t.Context(), s, key, 0, int64(len(data)))
+	wantErr(t, err, bytestore.ErrOverloaded)
+	// Half of 40, and four times of 80, at least.
+	if took := time.Since(begun); took < 180*time.Millisecond {
+		t.Errorf("%d requests in %v", len(w.requests()), took)
+	}
+
+	minio.DefaultRetryUnit, minio.DefaultRetryCap = time.Hour, time.Hour
+	for _, cut := range []int64{0, 100} {
+		brokeOff := make(chan bool, 10)
+		w.handle(times(always, http.MethodGet, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			resp, err := cutReply(cut)(r, next)
+			if err == nil {
+				resp.Body = closing{resp.Body, brokeOff}
+			}
+			return resp, err
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := s.Open(ctx, key, 0, int64(len(data)))
+		wantErr(t, err, nil)
+		ended := make(chan error)
+		go func() {
+			_, err := io.ReadAll(r)
+			ended <- err
+		}()
+		<-brokeOff
+		cancel()
+		wantErr(t, <-ended, context.Canceled)
+		wantErr(t, r.Close(), nil)
+		if n := len(w.requests()); n != 1 {
+			t.Errorf("cut after %d bytes: %d requests within an hour", cut, n)
+		}
+	}
+}
+
+// closing tells when a reply is closed.
+type closing struct {
+	io.ReadCloser
+	closed chan<- bool
+}
+
+func (c closing) Close() error {
+	c.closed <- true
+	return c.ReadCloser.Close()
 }
 
 // TestReplacedWhileReading: what a resumed read gets is of the same object, or

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -15,6 +17,15 @@ import (
 // resumes is how often a broken reply is resumed. Each of these requests is
 // itself repeated when it is not answered.
 const resumes = 5
+
+// pause is how long the resume of that number, from 1 on, waits: as long as the
+// client waits before it repeats a request that was not answered. Half of it is
+// random, so that readers whose replies broke off together do not come back
+// together.
+func pause(resume int) time.Duration {
+	half := min(minio.DefaultRetryUnit<<(resume-1), minio.DefaultRetryCap) / 2
+	return half + rand.N(half+1)
+}
 
 // stream reads the bytes [pos, end) of an object from one reply, and from
 // others for the rest when that breaks off.
@@ -56,8 +67,8 @@ func (r *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// breakOff ends a reply that failed with cause before its end. It fails when
-// there is no use in another.
+// breakOff ends a reply that failed with cause before its end, and returns when
+// it is time to ask again. It fails when there is no use in that.
 func (r *stream) breakOff(cause error) error {
 	err := r.Close()
 	if ctxErr := r.ctx.Err(); ctxErr != nil {
@@ -66,7 +77,14 @@ func (r *stream) breakOff(cause error) error {
 	if r.broken++; r.broken > resumes {
 		return errors.Join(fmt.Errorf("%w: the object store's replies break off: %w", bytestore.ErrOverloaded, cause), err)
 	}
-	return nil
+	wait := time.NewTimer(pause(r.broken))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
 }
 
 // start asks for the rest of the range and tells the size of the object.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -190,8 +191,14 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	})
 	s, node := openNode(t, p.dsn)
 	node.doubt, node.unreachable = 100*time.Millisecond, 100*time.Millisecond
-	if err := s.SetFact(t.Context(), "name", "value"); !errors.Is(err, metastore.ErrUnknownOutcome) {
+	err := s.SetFact(t.Context(), "name", "value")
+	if !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Errorf("a COMMIT without an answer, and nobody to ask: %v", err)
+	}
+	// It wraps what pgx says when the other end closes in order, which callers
+	// must not take for the end of a client's body.
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a connection that was closed in order: %v", err)
 	}
 	if err := s.SetFact(t.Context(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a write without a server: %v", err)

@@ -106,6 +106,8 @@ func (p *proxy) serve(client net.Conn) {
 	p.keep(client)
 	defer p.drop(client)
 	if p.refuse.Load() {
+		// What was sent is read, so that the connection is closed in order.
+		_, _ = client.Read(make([]byte, 4<<10))
 		return
 	}
 	server, err := net.Dial("unix", p.socket)

@@ -1,0 +1,184 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+	"sluice/session"
+	"sluice/wire"
+)
+
+// failingMeta is a store whose writes end as those over a lost connection do.
+// A write that is unknown has happened.
+type failingMeta struct {
+	*sqlstore.Store
+	err atomic.Pointer[error]
+}
+
+// answer is the answer to a write that has happened, or has not.
+func (s *failingMeta) answer(do func() error) error {
+	fails := s.err.Load()
+	if fails == nil {
+		return do()
+	}
+	if errors.Is(*fails, metastore.ErrUnknownOutcome) {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return *fails
+}
+
+func (s *failingMeta) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (out metastore.Blob, err error) {
+	err = s.answer(func() error {
+		out, err = s.Store.CommitBlob(ctx, b, extents, guard)
+		return err
+	})
+	return out, err
+}
+
+func (s *failingMeta) PutPart(ctx context.Context, id string, part metastore.Part, extents []metastore.Extent) error {
+	return s.answer(func() error { return s.Store.PutPart(ctx, id, part, extents) })
+}
+
+func (s *failingMeta) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (out metastore.Session, err error) {
+	err = s.answer(func() error {
+		out, err = s.Store.UseSession(ctx, id, n, idem)
+		return err
+	})
+	return out, err
+}
+
+// failingBytes is a store whose Puts fail, and whose replies end after the given
+// number of bytes.
+type failingBytes struct {
+	*memory.Store
+	put   atomic.Pointer[error]
+	reply atomic.Pointer[brokenReply]
+}
+
+type brokenReply struct {
+	after int64
+	err   error
+}
+
+func (s *failingBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+	if err := s.put.Load(); err != nil {
+		return *err
+	}
+	return s.Store.Put(ctx, key, src, size)
+}
+
+func (s *failingBytes) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, key, off, n)
+	broken := s.reply.Load()
+	if err != nil || broken == nil {
+		return r, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(r, broken.after), failingReader{broken.err}), r}, nil
+}
+
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+// TestOutagesAreNotTheClientsFault has the stores fail as they do when the other
+// end closes the connection in order, which package io calls the same as a body
+// that was cut.
+func TestOutagesAreNotTheClientsFault(t *testing.T) {
+	meta, files := &failingMeta{}, &failingBytes{Store: memory.New()}
+	s := newService(t, func(c *Config, s *Server) {
+		if s != nil {
+			return
+		}
+		var err error
+		if meta.Store, err = sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		c.Blobs = blob.New(meta, files, blob.Options{})
+		c.Sessions = session.New(meta, session.Options{Grant: session.DefaultGrant})
+	})
+	t.Cleanup(func() {
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	const path = "/v1/blobs/0x1/n"
+	small, large := "small", strings.Repeat("large", 40_000)
+	for _, body := range []string{small, large} {
+		if res, got := s.do(t, "PUT", fmt.Sprintf("%s-%d", path, len(body)), body); res.StatusCode != http.StatusNoContent {
+			t.Fatalf("PUT: %d %s", res.StatusCode, got)
+		}
+	}
+	granted, err := s.Sessions.Grant(t.Context(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload, err := s.Blobs.Begin(t.Context(), blob.Begin{Account: "0x1", Name: "parts", PartSize: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	usePath := "/v1/sessions/" + granted.ID + "/use"
+	unknown := fmt.Errorf("commit: %w: %w", metastore.ErrUnknownOutcome, io.ErrUnexpectedEOF)
+	away := fmt.Errorf("%w: %w", metastore.ErrUnavailable, io.ErrUnexpectedEOF)
+	cut := fmt.Errorf("%w: the replies break off: %w", bytestore.ErrOverloaded, io.ErrUnexpectedEOF)
+	both := fmt.Errorf("%w: %w", blob.ErrDigestMismatch, unknown) // whatever else it is
+	for _, tc := range []struct {
+		name         string
+		meta, put    error
+		reply        *brokenReply
+		method, path string
+		body         string
+		want         wire.Code
+	}{
+		{"small blob, answer lost", unknown, nil, nil, "PUT", path + "-lost", small, wire.CodeOutcomeUnknown},
+		{"large blob, answer lost", unknown, nil, nil, "PUT", path + "-lost", large, wire.CodeOutcomeUnknown},
+		{"answer lost behind another error", both, nil, nil, "PUT", path + "-lost", small, wire.CodeOutcomeUnknown},
+		{"part, answer lost", unknown, nil, nil, "PUT", "/v1/multipart-uploads/" + upload.ID + "/parts/0", small, wire.CodeOutcomeUnknown},
+		{"use, answer lost", unknown, nil, nil, "POST", usePath, "", wire.CodeOutcomeUnknown},
+		{"small blob, no database", away, nil, nil, "PUT", path + "-away", small, wire.CodeUnavailable},
+		{"use, no database", away, nil, nil, "POST", usePath, "", wire.CodeUnavailable},
+		{"large blob, no object store", nil, cut, nil, "PUT", path + "-cut", large, wire.CodeOverloaded},
+		{"read, nothing comes", nil, nil, &brokenReply{0, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
+		{"read, a piece comes", nil, nil, &brokenReply{5000, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
+		{"read, the object is short", nil, nil, &brokenReply{5000, io.EOF}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeInternal},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for at, err := range map[*atomic.Pointer[error]]error{&meta.err: tc.meta, &files.put: tc.put} {
+				at.Store(nil)
+				if err != nil {
+					at.Store(&err)
+				}
+			}
+			files.reply.Store(tc.reply)
+			res, body := s.do(t, tc.method, tc.path, tc.body)
+			if !strings.Contains(body, fmt.Sprintf("%q", tc.want)) || res.StatusCode < http.StatusInternalServerError {
+				t.Errorf("%d %s, want %s", res.StatusCode, body, tc.want)
+			}
+		})
+	}
+	for _, at := range []*atomic.Pointer[error]{&meta.err, &files.put} {
+		at.Store(nil)
+	}
+	files.reply.Store(nil)
+	if res, body := s.do(t, "GET", path+"-lost", ""); body != small {
+		t.Errorf("what was written without an answer: %d %.40q", res.StatusCode, body)
+	}
+	if damaged := strings.Count(s.log.String(), blob.ErrCorrupt.Error()); damaged != 1 {
+		t.Errorf("%d reads are logged as damage; one object is short", damaged)
+	}
+}
