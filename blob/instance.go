@@ -13,93 +13,116 @@ import (
 	"sluice/metastore"
 )
 
-// What Bind keeps the id of an instance as, on either side.
+// What an instance is known by, on either side.
 const (
+	// InstanceFact is the fact that holds the id of the metadata, which its first
+	// start made, or CopyOf an id while a copy is being made there.
+	InstanceFact = "instance"
+	// InstanceObject is the object that names the metadata to which the bytes
+	// belong, by its id.
 	InstanceObject = bytestore.Key("sluice-instance")
-	InstanceFact   = "instance"
+	// CopyObject is the object that marks bytes which are being copied from the
+	// instance whose id it holds.
+	CopyObject = bytestore.Key("sluice-migration")
 
 	instanceLen = 32 // hex digits
+	copyOf      = "copy of "
 )
 
-// Bind makes sure that metadata and bytes belong together, and returns the id
-// that both carry. When both are empty it gives them a fresh one, the object
-// first; a first start that was cut in between is finished. Several nodes may be
-// at it at once: they get the same id. ErrForeignStore when the ids differ, or
-// when one side lacks its id while either holds anything else. It belongs before
-// New.
+// CopyOf is the value of InstanceFact while a copy of the instance is being made.
+func CopyOf(id string) string { return copyOf + id }
+
+// Bind makes sure that metadata and bytes belong together, and returns the id of
+// the metadata, which the bytes carry as well. Where both are empty it makes an
+// id. The metadata gets it first and alone decides on it; then it is put into the
+// bytes, where the first of several databases wins. So a first start that was cut
+// is finished by the next one with the same metadata and by no other, and several
+// nodes of one database may start at once.
+//
+// ErrForeignStore when the ids differ, when the metadata has none and there are
+// bytes, and when the bytes have none while either side holds anything else.
+// ErrUnfinishedCopy when a copy is being made there, or was not finished. Bind
+// must come before New.
 func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (string, error) {
 	found, err := readInstance(ctx, meta, bytes)
 	for {
-		if err != nil {
-			return "", err
+		if err == nil {
+			err = found.refusal()
 		}
-		if found.meta != "" && found.bytes != "" {
-			return found.id()
+		if err != nil || found.bytes != "" {
+			return found.meta, err
 		}
-		id, bindErr := found.complete(ctx, meta, bytes)
-		if bindErr == nil {
-			return id, nil
-		}
-		if !errors.Is(bindErr, metastore.ErrExists) && !errors.Is(bindErr, bytestore.ErrExists) && !errors.Is(bindErr, ErrForeignStore) {
-			return "", bindErr
+		stepErr := found.complete(ctx, meta, bytes)
+		if stepErr != nil && !errors.Is(stepErr, metastore.ErrExists) && !errors.Is(stepErr, bytestore.ErrExists) && !errors.Is(stepErr, ErrForeignStore) {
+			return "", stepErr
 		}
 		before := found
 		if found, err = readInstance(ctx, meta, bytes); err == nil && found == before {
-			return "", bindErr // nobody else is at it
+			return "", stepErr // no other node changed anything
 		}
 	}
 }
 
 // instance are the ids that were found, empty where there is none.
-type instance struct{ meta, bytes string }
+type instance struct{ meta, bytes, copied string }
 
+// readInstance reads the bytes first: an id that is found there was in its
+// metadata before.
 func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (instance, error) {
-	inBytes, err := instanceOfBytes(ctx, bytes)
-	if err != nil {
+	var found instance
+	var err error
+	if found.bytes, err = ReadID(ctx, bytes, InstanceObject); err != nil {
 		return instance{}, err
 	}
-	inMeta, err := meta.Fact(ctx, InstanceFact)
+	if found.copied, err = ReadID(ctx, bytes, CopyObject); err != nil {
+		return instance{}, err
+	}
+	found.meta, err = meta.Fact(ctx, InstanceFact)
 	if err != nil && !errors.Is(err, metastore.ErrNotFound) {
 		return instance{}, err
 	}
-	return instance{meta: inMeta, bytes: inBytes}, nil
+	return found, nil
 }
 
-// id gives the id that both sides carry.
-func (i instance) id() (string, error) {
-	if i.meta != i.bytes {
-		return "", fmt.Errorf("%w: the metadata is of instance %s, the bytes are of instance %s", ErrForeignStore, i.meta, i.bytes)
+// refusal is why the stores are not, and cannot become, one instance. That
+// either is empty is for complete to find out.
+func (i instance) refusal() error {
+	source, copying := strings.CutPrefix(i.meta, copyOf)
+	switch {
+	case copying:
+		return unfinished(source)
+	case i.meta == "" && i.copied != "":
+		return unfinished(i.copied)
+	case i.meta == "" && i.bytes != "":
+		return fmt.Errorf("%w: there are bytes, but the metadata carries no instance id: name the metadata of the instance %s, or another place for the bytes", ErrForeignStore, i.bytes)
+	case i.bytes != "" && i.meta != i.bytes:
+		return fmt.Errorf("%w: the metadata is of instance %s, the bytes are of instance %s", ErrForeignStore, i.meta, i.bytes)
 	}
-	return i.meta, nil
+	return nil
 }
 
-// complete gives stores that are empty the id that is missing.
-func (i instance) complete(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (string, error) {
-	if err := bothEmpty(ctx, meta, bytes, i.meta != "", i.bytes != ""); err != nil {
-		return "", err
-	}
-	id := i.bytes + i.meta // at most one is set
-	if id == "" {
-		var b [instanceLen / 2]byte
-		rand.Read(b[:])
-		id = hex.EncodeToString(b[:])
-	}
-	if i.bytes == "" {
-		if err := bytes.Put(ctx, InstanceObject, strings.NewReader(id), instanceLen); err != nil {
-			return "", err
-		}
-	}
-	if i.meta == "" {
-		if err := meta.SetFact(ctx, InstanceFact, id); err != nil {
-			return "", err
-		}
-	}
-	return id, nil
+func unfinished(source string) error {
+	return fmt.Errorf("%w of the instance %s: run the same sluice migrate again, which finishes it, or empty both its parts", ErrUnfinishedCopy, source)
 }
 
-// instanceOfBytes gives the id in the byte store, empty when there is none.
-func instanceOfBytes(ctx context.Context, bytes bytestore.Store) (id string, err error) {
-	r, err := bytes.Open(ctx, InstanceObject, 0, instanceLen)
+// complete takes the next step of a first start: it makes the id of the metadata,
+// or puts it into the bytes.
+func (i instance) complete(ctx context.Context, meta metastore.Store, bytes bytestore.Store) error {
+	if err := bothEmpty(ctx, meta, bytes, i.meta != ""); err != nil {
+		return err
+	}
+	if i.meta != "" {
+		return bytes.Put(ctx, InstanceObject, strings.NewReader(i.meta), instanceLen)
+	}
+	var b [instanceLen / 2]byte
+	rand.Read(b[:])
+	return meta.SetFact(ctx, InstanceFact, hex.EncodeToString(b[:]))
+}
+
+// ReadID reads an object that holds an id of 32 characters; the id is empty when
+// there is no such object.
+func ReadID(ctx context.Context, bytes bytestore.Store, key bytestore.Key) (id string, err error) {
+	r, err := bytes.Open(ctx, key, 0, instanceLen)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return "", nil
 	}
@@ -115,29 +138,22 @@ func instanceOfBytes(ctx context.Context, bytes bytestore.Store) (id string, err
 }
 
 // bothEmpty refuses stores that hold anything but an instance id.
-func bothEmpty(ctx context.Context, meta metastore.Store, bytes bytestore.Store, metaHasID, bytesHaveID bool) error {
+func bothEmpty(ctx context.Context, meta metastore.Store, bytes bytestore.Store, metaHasID bool) error {
+	missing := "neither side carries an instance id"
+	if metaHasID {
+		missing = "the bytes carry no instance id"
+	}
 	empty, err := meta.Empty(ctx)
 	if err != nil {
 		return err
 	}
 	if !empty {
-		return fmt.Errorf("%w: there is metadata, but %s", ErrForeignStore, missing(metaHasID, bytesHaveID))
+		return fmt.Errorf("%w: there is metadata, but %s", ErrForeignStore, missing)
 	}
 	return bytes.List(ctx, "", func(o bytestore.Object) error {
 		if o.Key == InstanceObject {
 			return nil
 		}
-		return fmt.Errorf("%w: there are bytes, but %s", ErrForeignStore, missing(metaHasID, bytesHaveID))
+		return fmt.Errorf("%w: there are bytes, but %s", ErrForeignStore, missing)
 	})
-}
-
-func missing(metaHasID, bytesHaveID bool) string {
-	switch {
-	case metaHasID:
-		return "the bytes carry no instance id"
-	case bytesHaveID:
-		return "the metadata carries no instance id"
-	default:
-		return "neither side carries an instance id"
-	}
 }

@@ -73,8 +73,19 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Run(fmt.Sprintf("step %d, after %t", step, after), func(t *testing.T) {
+				inBytes, err := blob.ReadID(ctx, f.bytes, blob.InstanceObject)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Other metadata must never take over what this one began.
+				other := newFixture(t, blob.Options{})
+				if _, err := blob.Bind(ctx, other.meta, f.bytes); inBytes != "" && !errors.Is(err, blob.ErrForeignStore) {
+					t.Fatalf("another database on the bytes of a first start that was cut: %v", err)
+				} else if inBytes == "" {
+					f.bytes = memory.New() // taken by the other
+				}
 				id, err := blob.Bind(ctx, f.meta, f.bytes)
-				if err != nil || id == "" {
+				if err != nil || id == "" || inBytes != "" && id != inBytes {
 					t.Fatalf("the next start: %q, %v", id, err)
 				}
 				if again, err := blob.Bind(ctx, f.meta, f.bytes); err != nil || again != id {
@@ -113,6 +124,93 @@ func TestFirstStartsAtOnceAgree(t *testing.T) {
 	}
 }
 
+// TestFirstStartsOfTwoDatabases: of databases that start at once on the same
+// empty bytes one becomes their instance; the others are refused, keep an id of
+// their own, and become an instance on other bytes.
+func TestFirstStartsOfTwoDatabases(t *testing.T) {
+	const databases, nodes = 3, 2
+	ctx := context.Background()
+	for range 5 {
+		bytes := memory.New()
+		var fixtures [databases]*fixture
+		var ids [databases * nodes]string
+		var starts sync.WaitGroup
+		for d := range fixtures {
+			fixtures[d] = newFixture(t, blob.Options{})
+			for n := range nodes {
+				starts.Go(func() {
+					id, err := blob.Bind(ctx, fixtures[d].meta, bytes)
+					if err != nil && !errors.Is(err, blob.ErrForeignStore) {
+						t.Error(err)
+					}
+					if err == nil {
+						ids[d*nodes+n] = id
+					}
+				})
+			}
+		}
+		starts.Wait()
+		winners := 0
+		for d, f := range fixtures {
+			id, err := blob.Bind(ctx, f.meta, bytes)
+			if err != nil {
+				id = ""
+			} else {
+				winners++
+			}
+			for n := range nodes {
+				if ids[d*nodes+n] != id {
+					t.Fatalf("node %d of database %d started as %q, and starts as %q, %v", n, d, ids[d*nodes+n], id, err)
+				}
+			}
+			if err == nil {
+				continue
+			}
+			if _, err := blob.Bind(ctx, f.meta, memory.New()); err != nil {
+				t.Errorf("a database that was refused, on empty bytes: %v", err)
+			}
+		}
+		if winners != 1 {
+			t.Fatalf("%d databases have the same bytes", winners)
+		}
+	}
+}
+
+// TestUnfinishedCopies: stores that a copy was begun in are no instance, and the
+// refusal says so, whichever of the marks is there.
+func TestUnfinishedCopies(t *testing.T) {
+	ctx := context.Background()
+	source := strings.Repeat("a", 32)
+	mark := func(f *fixture) error { return f.bytes.Put(ctx, blob.CopyObject, strings.NewReader(source), 32) }
+	copied := func(f *fixture) error { return f.meta.SetFact(ctx, blob.InstanceFact, blob.CopyOf(source)) }
+	named := func(f *fixture) error { return f.bytes.Put(ctx, blob.InstanceObject, strings.NewReader(source), 32) }
+	for name, steps := range map[string][]func(*fixture) error{
+		"bytes marked":          {mark},
+		"metadata marked":       {copied},
+		"both marked":           {mark, copied},
+		"bytes published":       {mark, copied, named},
+		"metadata lost":         {mark, named},
+		"mark of the bytes off": {copied, named},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, blob.Options{})
+			for _, step := range steps {
+				if err := step(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := f.objects(t)
+			_, err := blob.Bind(ctx, f.meta, f.bytes)
+			if !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice migrate") {
+				t.Errorf("error %v, want %v with the instance and the command", err, blob.ErrUnfinishedCopy)
+			}
+			if n := f.objects(t); n != before {
+				t.Errorf("%d objects, there were %d", n, before)
+			}
+		})
+	}
+}
+
 func TestStoresThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	ctx := context.Background()
 	bound := func(t *testing.T) *fixture {
@@ -135,6 +233,9 @@ func TestStoresThatDoNotBelongTogetherAreRefused(t *testing.T) {
 			f := bound(t)
 			f.put(t, "n", []byte("x"))
 			return newFixture(t, blob.Options{}).meta, f.bytes
+		},
+		"bytes of another first start": func(t *testing.T) (metastore.Store, bytestore.Store) {
+			return newFixture(t, blob.Options{}).meta, bound(t).bytes
 		},
 		"bytes without an id": func(t *testing.T) (metastore.Store, bytestore.Store) {
 			f := newFixture(t, blob.Options{})

@@ -50,6 +50,8 @@ var (
 	ErrCorrupt = errors.New("stored bytes are damaged")
 	// ErrForeignStore: metadata and bytes belong to different instances.
 	ErrForeignStore = errors.New("metadata and bytes do not belong together")
+	// ErrUnfinishedCopy: the stores are the target of a copy that has not ended.
+	ErrUnfinishedCopy = errors.New("the stores hold an unfinished copy")
 	// ErrLargeSweep: the orphan sweep would delete so much that it stopped.
 	ErrLargeSweep = errors.New("the orphan sweep stopped: it would delete too much")
 )

@@ -167,7 +167,7 @@ func TestMigrateKilled(t *testing.T) {
 		if end == syscall.SIGINT && !strings.HasSuffix(log.String(), "sluice: interrupted: the same command goes on from here\n") {
 			t.Errorf("after an interrupt: %s", log)
 		}
-		if r := sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.code != 1 || !strings.Contains(r.stderr, "belong together") {
+		if r := sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.code != 1 || !strings.Contains(r.stderr, "unfinished copy") || !strings.Contains(r.stderr, "sluice migrate") {
 			t.Fatalf("half of a copy is served: exit code %d, %s", r.code, r.stderr)
 		}
 	}

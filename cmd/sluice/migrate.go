@@ -79,30 +79,42 @@ func (c *migrateCommand) run(ctx context.Context, console *console) (err error) 
 			err = errors.Join(err, end())
 		}
 	}()
-	open := func(name string, p places, existing bool) (*side, error) {
-		s, err := openSide(ctx, p, existing)
-		if err != nil {
-			return nil, fmt.Errorf("the %s: %w", name, err)
-		}
-		ends = append(ends, s.Close)
+	m := &migration{progress: newProgress(console.err, c.Quiet), complain: console.err}
+	holdSide := func(name string, p places, s *side) error {
 		if !p.shared() {
-			return s, nil
+			return nil
 		}
 		held, release, err := hold(ctx, s.meta, holdPatience)
 		if err != nil {
-			return nil, fmt.Errorf("the %s: %w", name, err)
+			return fmt.Errorf("the %s: %w", name, err)
 		}
 		ctx, ends = held, append(ends, release)
-		return s, nil
+		return nil
 	}
-	m := &migration{progress: newProgress(console.err, c.Quiet), complain: console.err}
-	if m.from, err = open("source", c.from(), true); err != nil {
+	if m.from, err = openSide(ctx, c.from(), true, nil); err != nil {
+		return fmt.Errorf("the source: %w", err)
+	}
+	ends = append(ends, m.from.Close)
+	if err := holdSide("source", c.from(), m.from); err != nil {
 		return err
 	}
-	if m.to, err = open("target", c.to(), false); err != nil {
+	if err := m.identify(ctx); err != nil {
 		return err
 	}
-	result, err := m.run(ctx)
+	// Nothing is made at the target before it is marked, and waiting for its lease
+	// takes seconds.
+	if m.to, err = openSide(ctx, c.to(), false, m.markBytes); err != nil {
+		return fmt.Errorf("the target: %w", err)
+	}
+	ends = append(ends, m.to.Close)
+	there, err := m.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := holdSide("target", c.to(), m.to); err != nil {
+		return err
+	}
+	result, err := m.finish(ctx, there)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause
 	}
@@ -112,38 +124,48 @@ func (c *migrateCommand) run(ctx context.Context, console *console) (err error) 
 	return printLine(console.out, result)
 }
 
-// Both parts of a target carry the id of the source from before the first thing
-// is in it. blob.Bind takes neither an object with another name nor what it
-// finds in the metadata for an instance without an id of its own, so that
-// nothing serves half of a copy.
-const (
-	migrationObject = bytestore.Key("sluice-migration")
-	migrationFact   = "migration"
-)
-
 // migration copies an instance: the bytes first, then the metadata, and when all
-// of it is there and compared, the instance's id.
+// of it is there and compared, the instance's id. Both parts of a target carry
+// the id of the source from before the first thing is in it: the bytes as
+// blob.CopyObject, the metadata as blob.CopyOf in the place of an id of its own.
+// blob.Bind refuses both, so that nothing serves half of a copy.
 type migration struct {
 	from, to *side
+	id       string // of the source
+	marked   bool   // this run put blob.CopyObject
 	progress *progress
 	complain io.Writer // gets a line for each object that is damaged
 }
 
-// run tells what was done.
+// run copies the instance between sides that are open, and reports what was
+// done.
 func (m *migration) run(ctx context.Context) (string, error) {
-	id, err := blob.Bind(ctx, m.from.meta, m.from.bytes)
-	if err != nil {
-		return "", fmt.Errorf("the source: %w", err)
+	if err := m.identify(ctx); err != nil {
+		return "", err
 	}
-	marks, err := readMarks(ctx, m.to)
-	if err != nil {
+	if err := m.markBytes(ctx, m.to.bytes); err != nil {
 		return "", fmt.Errorf("the target: %w", err)
 	}
-	if marks.fact == id && marks.object == id {
-		return fmt.Sprintf("The instance %s is there already.", id), m.to.bytes.Delete(ctx, migrationObject)
+	there, err := m.begin(ctx)
+	if err != nil {
+		return "", err
 	}
-	if err := m.begin(ctx, id, marks); err != nil {
-		return "", fmt.Errorf("the target: %w", err)
+	return m.finish(ctx, there)
+}
+
+// identify finds out which instance the source is.
+func (m *migration) identify(ctx context.Context) (err error) {
+	if m.id, err = blob.Bind(ctx, m.from.meta, m.from.bytes); err != nil {
+		return fmt.Errorf("the source: %w", err)
+	}
+	return nil
+}
+
+// finish makes a target that is marked the instance. there says that it is
+// already.
+func (m *migration) finish(ctx context.Context, there bool) (string, error) {
+	if there {
+		return fmt.Sprintf("The instance %s is there already.", m.id), m.to.bytes.Delete(ctx, blob.CopyObject)
 	}
 	objects, bytes, err := m.copyObjects(ctx)
 	if err != nil {
@@ -153,79 +175,106 @@ func (m *migration) run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := m.publish(ctx, id); err != nil {
+	if err := m.publish(ctx); err != nil {
 		return "", fmt.Errorf("the target: %w", err)
 	}
-	return fmt.Sprintf("The instance %s is copied: %d objects of %d bytes, %d rows.", id, objects, bytes, rows), nil
+	return fmt.Sprintf("The instance %s is copied: %d objects of %d bytes, %d rows.", m.id, objects, bytes, rows), nil
 }
 
 // marks are the ids that a side carries, empty where there is none.
 type marks struct {
-	object, fact                   string // of the instance
-	migrationObject, migrationFact string // of what is being copied there
-	facts                          int
+	object, copied string // of the bytes: of the instance, and of what is being copied there
+	fact           string // of the metadata: an id, or blob.CopyOf one
+	facts          int
 }
 
 func readMarks(ctx context.Context, s *side) (marks, error) {
-	object, err := readID(ctx, s.bytes, blob.InstanceObject)
-	if err != nil {
-		return marks{}, err
-	}
-	migration, err := readID(ctx, s.bytes, migrationObject)
+	have, err := readByteMarks(ctx, s.bytes)
 	if err != nil {
 		return marks{}, err
 	}
 	facts, err := s.sql.Facts(ctx)
-	return marks{object, facts[blob.InstanceFact], migration, facts[migrationFact], len(facts)}, err
+	have.fact, have.facts = facts[blob.InstanceFact], len(facts)
+	return have, err
 }
 
-// readID reads an object that holds an id; it is empty when there is none.
-func readID(ctx context.Context, store bytestore.Store, key bytestore.Key) (string, error) {
-	const length = 32 // hex digits
-	r, err := store.Open(ctx, key, 0, length)
-	if errors.Is(err, bytestore.ErrNotFound) {
-		return "", nil
+func readByteMarks(ctx context.Context, bytes bytestore.Store) (have marks, err error) {
+	if have.object, err = blob.ReadID(ctx, bytes, blob.InstanceObject); err != nil {
+		return marks{}, err
 	}
-	if err != nil {
-		return "", err
-	}
-	id := make([]byte, length)
-	_, err = io.ReadFull(r, id)
-	return string(id), errors.Join(err, r.Close())
+	have.copied, err = blob.ReadID(ctx, bytes, blob.CopyObject)
+	return have, err
 }
 
-// begin marks an empty target with the id of the source, or makes sure that it
-// is marked so.
-func (m *migration) begin(ctx context.Context, id string, have marks) error {
-	for _, other := range []string{have.fact, have.object} {
-		if other != "" && (other != id || have.migrationFact != id) {
-			return fmt.Errorf("it is the instance %s: copy to an empty place", other)
-		}
-	}
-	for _, other := range []string{have.migrationFact, have.migrationObject} {
-		if other != "" && other != id {
-			return fmt.Errorf("it holds a part of a copy of the instance %s, this is %s: empty it, or copy to another place", other, id)
-		}
-	}
-	if have.migrationFact == id && have.migrationObject == id {
+// markBytes marks the bytes of an empty target with the id of the source. Those
+// of a copy that was begun stay as they are, and so do those of this instance,
+// which begin judges by their metadata.
+func (m *migration) markBytes(ctx context.Context, bytes bytestore.Store) error {
+	have, err := readByteMarks(ctx, bytes)
+	switch {
+	case err != nil:
+		return err
+	case have.object != "" && have.object != m.id:
+		return fmt.Errorf("it is the instance %s: copy to an empty place", have.object)
+	case have.copied != "" && have.copied != m.id:
+		return fmt.Errorf("it holds a part of a copy of the instance %s, this is %s: empty it, or copy to another place", have.copied, m.id)
+	case have.copied != "" || have.object != "":
 		return nil
 	}
-	if have.migrationFact == id {
-		return fmt.Errorf("its metadata holds a part of a copy whose bytes are in another place: name that, or empty it")
-	}
-	if err := m.checkEmpty(ctx, have); err != nil {
+	if err := bytes.List(ctx, "", func(o bytestore.Object) error {
+		return fmt.Errorf("it has bytes already, such as the object %s: copy to an empty place", o.Key)
+	}); err != nil {
 		return err
 	}
-	if have.migrationObject == "" {
-		if err := m.to.bytes.Put(ctx, migrationObject, strings.NewReader(id), int64(len(id))); err != nil {
-			return err
-		}
+	if err := bytes.Put(ctx, blob.CopyObject, strings.NewReader(m.id), int64(len(m.id))); err != nil {
+		return err
 	}
-	return m.to.meta.SetFact(ctx, migrationFact, id)
+	m.marked = true
+	return nil
 }
 
-// checkEmpty refuses a target that holds anything but the mark of this copy.
-func (m *migration) checkEmpty(ctx context.Context, have marks) error {
+// begin marks the metadata of a target whose bytes are marked, or makes sure that
+// it is marked, and reports whether the target is this instance already. When it
+// refuses the metadata, it takes the mark of the bytes back.
+func (m *migration) begin(ctx context.Context) (there bool, err error) {
+	there, err = m.markMeta(ctx)
+	if err == nil {
+		return there, nil
+	}
+	if m.marked && !errors.Is(err, metastore.ErrUnknownOutcome) {
+		err = errors.Join(err, m.to.bytes.Delete(ctx, blob.CopyObject))
+	}
+	return false, fmt.Errorf("the target: %w", err)
+}
+
+func (m *migration) markMeta(ctx context.Context) (there bool, err error) {
+	have, err := readMarks(ctx, m.to)
+	if err != nil {
+		return false, err
+	}
+	source, copying := strings.CutPrefix(have.fact, blob.CopyOf(""))
+	switch {
+	case have.fact == m.id && have.object == m.id:
+		return true, nil
+	case copying && source != m.id:
+		return false, fmt.Errorf("it holds a part of a copy of the instance %s, this is %s: empty it, or copy to another place", source, m.id)
+	case copying && m.marked:
+		return false, errors.New("its metadata holds a part of a copy whose bytes are in another place: name that, or empty it")
+	case !copying && have.fact != "":
+		return false, fmt.Errorf("it is the instance %s: copy to an empty place", have.fact)
+	case have.copied != m.id:
+		return false, fmt.Errorf("its bytes are those of the instance %s: copy to an empty place", have.object)
+	case copying:
+		return false, nil
+	}
+	if err := m.checkNoMeta(ctx, have); err != nil {
+		return false, err
+	}
+	return false, m.to.meta.SetFact(ctx, blob.InstanceFact, blob.CopyOf(m.id))
+}
+
+// checkNoMeta refuses metadata that is not empty.
+func (m *migration) checkNoMeta(ctx context.Context, have marks) error {
 	empty, err := m.to.meta.Empty(ctx)
 	if err != nil {
 		return err
@@ -237,12 +286,7 @@ func (m *migration) checkEmpty(ctx context.Context, have marks) error {
 	if !empty || len(keys) > 0 || have.facts > 0 {
 		return errors.New("it has metadata already: copy to an empty place")
 	}
-	return m.to.bytes.List(ctx, "", func(o bytestore.Object) error {
-		if o.Key == migrationObject {
-			return nil
-		}
-		return fmt.Errorf("it has bytes already, such as the object %s: copy to an empty place", o.Key)
-	})
+	return nil
 }
 
 // copyMeta copies the metadata and tells how many rows it has.
@@ -261,7 +305,7 @@ func (m *migration) copyMeta(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("the source: %w", err)
 	}
 	for name, value := range facts {
-		if name == blob.InstanceFact || name == migrationFact {
+		if slices.Contains(factsOfPlace, name) {
 			continue
 		}
 		if err := setFact(ctx, m.to.meta, name, value); err != nil {
@@ -270,6 +314,10 @@ func (m *migration) copyMeta(ctx context.Context) (int64, error) {
 	}
 	return rows, nil
 }
+
+// factsOfPlace are the facts that belong to a database or its bytes, and not to
+// the instance. "migration" was left by copies of earlier versions.
+var factsOfPlace = []string{blob.InstanceFact, "migration"}
 
 // setFact stores a fact that may be there already, with the same value.
 func setFact(ctx context.Context, facts metastore.Facts, name, value string) error {
@@ -285,15 +333,18 @@ func setFact(ctx context.Context, facts metastore.Facts, name, value string) err
 
 // publish gives the target the instance's id, the metadata last, which makes it
 // the instance.
-func (m *migration) publish(ctx context.Context, id string) error {
-	err := m.to.bytes.Put(ctx, blob.InstanceObject, strings.NewReader(id), int64(len(id)))
+func (m *migration) publish(ctx context.Context) error {
+	err := m.to.bytes.Put(ctx, blob.InstanceObject, strings.NewReader(m.id), int64(len(m.id)))
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {
 		return err
 	}
-	if err := setFact(ctx, m.to.meta, blob.InstanceFact, id); err != nil {
+	if other, err := blob.ReadID(ctx, m.to.bytes, blob.InstanceObject); err != nil || other != m.id {
+		return errors.Join(err, fmt.Errorf("its bytes were taken by the instance %s meanwhile: copy to an empty place", other))
+	}
+	if err := m.to.meta.ReplaceFact(ctx, blob.InstanceFact, blob.CopyOf(m.id), m.id); err != nil {
 		return err
 	}
-	if err := m.to.bytes.Delete(ctx, migrationObject); err != nil {
+	if err := m.to.bytes.Delete(ctx, blob.CopyObject); err != nil {
 		return err
 	}
 	_, err = blob.Bind(ctx, m.to.meta, m.to.bytes)

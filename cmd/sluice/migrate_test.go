@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,7 +74,7 @@ func checkCopy(t *testing.T, meta metastore.Store, store bytestore.Store) {
 // sideAt opens a side until the end of the test.
 func sideAt(t *testing.T, data string, existing bool) *side {
 	t.Helper()
-	s, err := openSide(t.Context(), places{metaPlace: metaPlace{Data: data}}, existing)
+	s, err := openSide(t.Context(), places{metaPlace: metaPlace{Data: data}}, existing, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +131,10 @@ func (m killedFacts) SetFact(ctx context.Context, name, value string) error {
 	return m.do(func() error { return m.Store.SetFact(ctx, name, value) })
 }
 
+func (m killedFacts) ReplaceFact(ctx context.Context, name, old, value string) error {
+	return m.do(func() error { return m.Store.ReplaceFact(ctx, name, old, value) })
+}
+
 // TestMigrationCutAtEachStep: wherever a copy ends, its target is nobody's
 // instance before it is whole, and the next run makes it so.
 func TestMigrationCutAtEachStep(t *testing.T) {
@@ -157,12 +162,12 @@ func TestMigrationCutAtEachStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A target without any mark is as empty as it was.
-			if marks.fact == "" && marks.migrationObject != "" {
-				if _, err := blob.Bind(t.Context(), to.meta, to.bytes); !errors.Is(err, blob.ErrForeignStore) {
+			if marks.copied != "" && marks.fact != id {
+				if _, err := blob.Bind(t.Context(), to.meta, to.bytes); !errors.Is(err, blob.ErrUnfinishedCopy) {
 					t.Fatalf("step %d, after %t: half of a copy can be served: %v", step, after, err)
 				}
 			}
-			m.to = to
+			m = &migration{from: from, to: to, progress: newProgress(io.Discard, true), complain: io.Discard}
 			if _, err := m.run(t.Context()); err != nil {
 				t.Fatalf("step %d, after %t: the next run: %v", step, after, err)
 			}
@@ -170,10 +175,52 @@ func TestMigrationCutAtEachStep(t *testing.T) {
 				t.Fatalf("step %d, after %t: the copy is instance %q, %v; want %q", step, after, got, err, id)
 			}
 			checkCopy(t, to.meta, to.bytes)
-			if marks, err = readMarks(t.Context(), to); err != nil || marks.migrationObject != "" {
+			if marks, err = readMarks(t.Context(), to); err != nil || marks.copied != "" {
 				t.Errorf("step %d, after %t: the mark is left: %+v, %v", step, after, marks, err)
 			}
 		}
+	}
+}
+
+// TestMigrationIsMarkedFirst: a target is marked before anything else is in it,
+// and a target whose metadata is refused loses the mark again.
+func TestMigrationIsMarkedFirst(t *testing.T) {
+	from := sideAt(t, newSource(t), true)
+	m := &migration{from: from, progress: newProgress(io.Discard, true), complain: io.Discard}
+	if err := m.identify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	at := places{metaPlace: metaPlace{Data: data}}
+	s, err := openSide(t.Context(), at, false, func(ctx context.Context, bytes bytestore.Store) error {
+		if _, err := os.Stat(filepath.Join(data, metaFile)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("there is metadata before the mark: %v", err)
+		}
+		return errors.Join(m.markBytes(ctx, bytes), errKilled)
+	})
+	if !errors.Is(err, errKilled) {
+		t.Fatal(s, err)
+	}
+	if r := sluice("serve", "--addr", "127.0.0.1:0", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "unfinished copy of the instance "+m.id) {
+		t.Errorf("serve on a copy that has just begun: exit code %d, %s", r.code, r.stderr)
+	}
+
+	withKey := filepath.Join(t.TempDir(), "data")
+	makeKey(t, withKey, "--scopes", "read", "--all-accounts")
+	m.marked = false
+	if m.to, err = openSide(t.Context(), places{metaPlace: metaPlace{Data: withKey}}, false, m.markBytes); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.to.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := m.begin(t.Context()); err == nil || !strings.Contains(err.Error(), "has metadata already") {
+		t.Errorf("a target with a key: %v", err)
+	}
+	if marks, err := readMarks(t.Context(), m.to); err != nil || marks.copied != "" || marks.fact != "" {
+		t.Errorf("a target that was refused is marked: %+v, %v", marks, err)
 	}
 }
 
@@ -235,7 +282,7 @@ func TestMigrationOfDamage(t *testing.T) {
 			t.Errorf("that %s is complained of is %t, want %t:\n%s", filepath.Base(file), got, want, r.stderr)
 		}
 	}
-	if s, err := openStores(t.Context(), places{metaPlace: metaPlace{Data: to}}); !errors.Is(err, blob.ErrForeignStore) {
+	if s, err := openStores(t.Context(), places{metaPlace: metaPlace{Data: to}}); !errors.Is(err, blob.ErrUnfinishedCopy) {
 		t.Fatalf("half of a copy is opened: %v, %v", s, err)
 	}
 	write(files[0], kept)
@@ -257,7 +304,10 @@ func TestMigrateRefusals(t *testing.T) {
 	withKey := empty()
 	makeKey(t, withKey, "--scopes", "read", "--all-accounts")
 	withBytes := empty()
-	s := sideAt(t, withBytes, false)
+	s, err := openSide(t.Context(), places{metaPlace: metaPlace{Data: withBytes}}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.bytes.Put(t.Context(), "stray", strings.NewReader("x"), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -265,9 +315,12 @@ func TestMigrateRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := empty()
-	if s, err := openSide(t.Context(), places{metaPlace: metaPlace{Data: begun}}, false); err != nil {
+	ofAnother := &migration{id: strings.Repeat("0", 32)}
+	if ofAnother.to, err = openSide(t.Context(), places{metaPlace: metaPlace{Data: begun}}, false, ofAnother.markBytes); err != nil {
 		t.Fatal(err)
-	} else if err := errors.Join((&migration{to: s}).begin(t.Context(), strings.Repeat("0", 32), marks{}), s.Close()); err != nil {
+	} else if _, err := ofAnother.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	} else if err := ofAnother.to.Close(); err != nil {
 		t.Fatal(err)
 	}
 	served := newSource(t)

@@ -243,9 +243,10 @@ type side struct {
 }
 
 // openSide opens one side of a migration, and locks its data folder if it has
-// one. With existing, what is not there is an error, and is not made. The caller
+// one. With existing, what is not there is an error, and is not made. mark, if it
+// is not nil, is called with the bytes before there is any metadata. The caller
 // closes the side.
-func openSide(ctx context.Context, p places, existing bool) (_ *side, err error) {
+func openSide(ctx context.Context, p places, existing bool, mark func(context.Context, bytestore.Store) error) (_ *side, err error) {
 	s := &stores{}
 	defer func() {
 		if err != nil {
@@ -268,6 +269,11 @@ func openSide(ctx context.Context, p places, existing bool) (_ *side, err error)
 	}
 	if _, err := s.openBytes(ctx, p); err != nil {
 		return nil, err
+	}
+	if mark != nil {
+		if err := mark(ctx, s.bytes); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := s.openMeta(ctx, p.metaPlace, sqlstore.Options{Existing: existing}); err != nil {
 		return nil, err

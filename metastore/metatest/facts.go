@@ -12,6 +12,8 @@ func factChecks() []Check {
 	return []Check{
 		check("facts/set", factSet),
 		check("facts/racing", factRacing),
+		check("facts/replace", factReplace),
+		check("facts/racing-replaces", factRacingReplaces),
 		check("facts/empty", factEmpty),
 	}
 }
@@ -44,6 +46,48 @@ func factRacing(p *probe) {
 		}
 	}
 	p.must(errors.Join(errs...) != nil, "everybody set the fact")
+}
+
+func factReplace(p *probe) {
+	p.is(p.store.ReplaceFact(p.ctx, "fact", "", "new"), metastore.ErrNotFound, "replacing a fact that was not set")
+	_, err := p.store.Fact(p.ctx, "fact")
+	p.is(err, metastore.ErrNotFound, "fact that was not replaced")
+	p.ok(p.store.SetFact(p.ctx, "fact", "old"), "set")
+	p.ok(p.store.SetFact(p.ctx, "other", "old"), "set")
+	p.is(p.store.ReplaceFact(p.ctx, "fact", "older", "new"), metastore.ErrNotFound, "replacing another value")
+	p.is(p.store.ReplaceFact(p.ctx, "fact", "", "new"), metastore.ErrNotFound, "replacing another value")
+	p.ok(p.store.ReplaceFact(p.ctx, "fact", "old", "new"), "replace")
+	p.ok(p.store.ReplaceFact(p.ctx, "fact", "new", "new"), "replacing a value with itself")
+	p.is(p.store.ReplaceFact(p.ctx, "fact", "old", "newer"), metastore.ErrNotFound, "replacing what was replaced")
+	p.is(p.store.SetFact(p.ctx, "fact", "newer"), metastore.ErrExists, "set of a fact that was replaced")
+	p.reopen()
+	for name, want := range map[string]string{"fact": "new", "other": "old"} {
+		got, err := p.store.Fact(p.ctx, name)
+		p.ok(err, "fact")
+		p.equal(got, want, "fact")
+	}
+}
+
+// factRacingReplaces: each round one of many that know the value replaces it.
+func factRacingReplaces(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	value := "first"
+	p.ok(p.store.SetFact(p.ctx, "fact", value), "set")
+	for round := range 5 {
+		name := func(i int) string { return fmt.Sprint(round, "-", i) }
+		errs := race(8, func(i int) error { return handles[i%2].ReplaceFact(p.ctx, "fact", value, name(i)) })
+		got, err := p.store.Fact(p.ctx, "fact")
+		p.ok(err, "fact")
+		for i, err := range errs {
+			if got == name(i) {
+				p.ok(err, "replace that stayed")
+			} else {
+				p.is(err, metastore.ErrNotFound, "replace that lost")
+			}
+		}
+		p.must(got != value, "nobody replaced the fact")
+		value = got
+	}
 }
 
 func factEmpty(p *probe) {

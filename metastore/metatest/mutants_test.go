@@ -98,8 +98,20 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"leases for ever", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
 		{"renews no lease", func(h metatest.Handle, _ string) metatest.Handle { return &renewsNoLease{Handle: h} }, []string{"leases/life"}},
 		{"takes no lease back", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/give-back"}},
+		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"facts/replace", "facts/racing-replaces"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
 	})
+}
+
+// replacesAny replaces a fact whatever its value is.
+type replacesAny struct{ metatest.Handle }
+
+func (s replacesAny) ReplaceFact(ctx context.Context, name, _, value string) error {
+	old, err := s.Fact(ctx, name)
+	if err != nil {
+		return err
+	}
+	return s.Handle.ReplaceFact(ctx, name, old, value)
 }
 
 type chargesTwice struct{ metatest.Handle }

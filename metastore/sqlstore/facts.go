@@ -32,6 +32,17 @@ func (s *Store) SetFact(ctx context.Context, name, value string) error {
 	})
 }
 
+// ReplaceFact implements metastore.Facts.
+func (s *Store) ReplaceFact(ctx context.Context, name, old, value string) error {
+	return s.write(ctx, func(t *tx) error {
+		n, err := t.exec(`UPDATE facts SET value = $3 WHERE name = $1 AND value = $2`, []byte(name), []byte(old), []byte(value))
+		if err == nil && n == 0 {
+			err = fmt.Errorf("fact %s has another value: %w", name, metastore.ErrNotFound)
+		}
+		return err
+	})
+}
+
 // Empty implements metastore.Facts.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
 	var rows int64
