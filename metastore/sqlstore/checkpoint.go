@@ -1,6 +1,9 @@
 package sqlstore
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 const (
 	// checkpointEvery is how long after a commit the log is moved into the
@@ -18,6 +21,10 @@ const (
 	// checkpointPatience is how long a checkpoint that needs the log for itself
 	// waits for the reads in it. Writers wait with it.
 	checkpointPatience = 300 * time.Millisecond
+	// settlePatience is how long an open waits for others that keep the log from
+	// being emptied, settleEvery how often it is tried after that.
+	settlePatience = 2 * time.Second
+	settleEvery    = time.Second
 )
 
 // checkpointer moves SQLite's log into the database in the background, on a
@@ -25,16 +32,49 @@ const (
 type checkpointer struct {
 	conn   *conn
 	writer *writer
+	health *health
 	limit  int64 // pages of log at which it is to begin anew
 	quit   chan struct{}
 	done   chan struct{}
 }
 
 func newCheckpointer(c *conn, w *writer) *checkpointer {
-	k := &checkpointer{conn: c, writer: w, limit: maxLog, quit: make(chan struct{}), done: make(chan struct{})}
+	k := &checkpointer{conn: c, writer: w, health: w.health, limit: maxLog, quit: make(chan struct{}), done: make(chan struct{})}
+	for end := time.Now().Add(settlePatience); k.settle() && time.Now().Before(end); {
+	}
 	go k.loop()
 	return k
 }
+
+// settle empties the log, before which a store acknowledges nothing. A process
+// that failed to sync leaves a log of which some may be in memory alone: what is
+// appended behind that would go with it. Once the log was moved into the
+// database, and that was synced, all that was read at the start is on the disk,
+// and a log that begins anew has nothing before it.
+//
+// It returns true when others were in the way. Everything else but an I/O error
+// and damage, which health keeps, is tried again by the loop.
+func (k *checkpointer) settle() (busy bool) {
+	t := &tx{conn: k.conn}
+	var kept, log, moved integer
+	_, err := t.row("PRAGMA wal_checkpoint(TRUNCATE)", nil, &kept, &log, &moved)
+	switch {
+	case err == nil && kept == 0:
+		k.health.settle()
+		return false
+	case err == nil:
+		k.health.unsettled(faultBusy, errLogInUse)
+		return true
+	}
+	f := k.conn.classify(t.failed)
+	if !k.health.note(f, t.failed) {
+		k.health.unsettled(f, t.failed)
+	}
+	return f == faultBusy
+}
+
+// errLogInUse: a checkpoint found others in the log.
+var errLogInUse = errors.New("another process or a long read is using it")
 
 func (k *checkpointer) close() {
 	close(k.quit)
@@ -43,6 +83,12 @@ func (k *checkpointer) close() {
 
 func (k *checkpointer) loop() {
 	defer close(k.done)
+	for k.health.isUnsettled() {
+		if !k.pause(settleEvery) {
+			return
+		}
+		k.settle()
+	}
 	for k.writer.committed(k.quit) {
 		if !k.pause(checkpointEvery) {
 			return
@@ -92,9 +138,7 @@ func (k *checkpointer) run(pragma string) (pages int64, kept bool) {
 	t := &tx{conn: k.conn}
 	var busy, log, moved integer
 	if _, err := t.row(pragma, nil, &busy, &log, &moved); err != nil {
-		if k.conn.classify(t.failed) == faultIO {
-			k.writer.stopFor(t.failed)
-		}
+		k.health.note(k.conn.classify(t.failed), t.failed)
 		return 0, true
 	}
 	return int64(log), busy != 0

@@ -9,10 +9,11 @@ import (
 type readers struct {
 	free   chan *conn
 	closed chan struct{}
+	health *health
 }
 
-func newReaders(n int, open func() (*conn, error)) (*readers, error) {
-	r := &readers{free: make(chan *conn, n), closed: make(chan struct{})}
+func newReaders(n int, h *health, open func() (*conn, error)) (*readers, error) {
+	r := &readers{free: make(chan *conn, n), closed: make(chan struct{}), health: h}
 	for range n {
 		c, err := open()
 		if err != nil {
@@ -47,7 +48,14 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 		}
 		t := &tx{conn: c}
 		err = r.run(c, t, fn)
-		if t.failed == nil || c.classify(t.failed) != faultBusy {
+		if t.failed == nil {
+			return err
+		}
+		f := c.classify(t.failed)
+		if f == faultCorrupt { // a read that fails otherwise says nothing of what was written
+			r.health.note(f, t.failed)
+		}
+		if f != faultBusy {
 			return err
 		}
 	}

@@ -34,7 +34,11 @@ const (
 //
 // Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
 // synchronous=FULL; both are read back, and the store does not open without
-// them). Beside path there will be path-wal and path-shm; the three belong
+// them). A store that opens takes writes only once the whole log was moved into
+// the database and cut (wal_checkpoint(TRUNCATE)): until then writes are
+// metastore.ErrUnavailable or, where that finds no room, metastore.ErrNoSpace,
+// and Err has the reason; reads go on, and it is tried again every second. The
+// open waits two seconds for others that are in the way. Beside path there will be path-wal and path-shm; the three belong
 // together. Several stores may be open on one database, also in several
 // processes of one machine. Only a version of SQLite from 3.51.3 on may write
 // the file: earlier ones have a bug in resetting the log.
@@ -52,6 +56,7 @@ type sqliteEngine struct {
 	writer       *writer
 	readers      *readers
 	checkpointer *checkpointer
+	health       *health
 }
 
 func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
@@ -99,14 +104,15 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	if n == 0 {
 		n = min(max(runtime.NumCPU(), 4), 8)
 	}
-	pool, err := newReaders(n, func() (*conn, error) {
+	h := newHealth()
+	pool, err := newReaders(n, h, func() (*conn, error) {
 		return openSQLiteConn(path, busyTimeout, []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)})
 	})
 	if err != nil {
 		return nil, err
 	}
-	w := newWriter(write, sqliteBegin)
-	return &sqliteEngine{writer: w, readers: pool, checkpointer: newCheckpointer(check, w)}, nil
+	w := newWriter(write, sqliteBegin, h)
+	return &sqliteEngine{writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h}, nil
 }
 
 func (e *sqliteEngine) engine() engine {
@@ -116,6 +122,7 @@ func (e *sqliteEngine) engine() engine {
 		read:        e.readers.read,
 		snapshot:    e.readers.snapshot,
 		err:         e.err,
+		stopped:     e.health.over,
 		clock:       func(t *tx) (time.Time, error) { return t.now, nil },
 		headIs:      "name_head = $2",
 		close:       sync.OnceValue(e.close),
@@ -126,7 +133,7 @@ func (e *sqliteEngine) err() error {
 	if e.writer.isClosed() {
 		return ErrClosed
 	}
-	return e.writer.stop()
+	return e.health.err()
 }
 
 func (e *sqliteEngine) close() error {
@@ -146,6 +153,7 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*conn, e
 		"journal_size_limit(67108864)",
 		"temp_store(MEMORY)",
 	}, pragmas...)}
+	q.Set("psow", "1") // see commitRefused
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 	var c *conn
 	err := retryBusy(func() error {
@@ -240,6 +248,8 @@ func sqliteFault(err error) fault {
 		return faultBusy
 	case sqlite3.SQLITE_FULL:
 		return faultFull
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return faultCorrupt
 	case sqlite3.SQLITE_IOERR:
 		return faultIO
 	}

@@ -36,6 +36,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"sluice/metastore"
@@ -45,9 +46,16 @@ import (
 var (
 	// ErrClosed: the store was closed. The call had no effect.
 	ErrClosed = errors.New("sqlstore: closed")
-	// ErrStopped: the engine met an I/O error and the store takes no writes
-	// until it is opened anew. The call had no effect. Reads go on.
-	ErrStopped = errors.New("sqlstore: stopped after an I/O error, open the store anew")
+	// ErrStopped: SQLite met an I/O error, or a COMMIT of which the outcome is
+	// unknown, and the store takes no writes until it is opened anew. The call
+	// had no effect. Reads go on. It is a metastore.ErrUnavailable.
+	ErrStopped = fmt.Errorf("sqlstore: stopped after an I/O error, open the store anew: %w", metastore.ErrUnavailable)
+	// ErrCorrupt: SQLite found the database damaged, in whatever statement, and
+	// the store takes no more writes: they could spread the damage. The call had
+	// no effect. Reads go on, and opening the store anew does not help. It is a
+	// metastore.ErrUnavailable.
+	ErrCorrupt = fmt.Errorf("sqlstore: the database is damaged; stop the server and restore a backup, "+
+		"or keep a copy of the file and try what sqlite3 .recover saves of it: %w", metastore.ErrUnavailable)
 )
 
 // Options of a store. The zero value is good for production.
@@ -91,6 +99,9 @@ type engine struct {
 	snapshot func(ctx context.Context, fn func(*tx) error) error
 	// err tells why no writes are taken, nil while they are.
 	err func() error
+	// stopped is closed when the store takes no writes until it is opened anew;
+	// nil where that never happens.
+	stopped <-chan struct{}
 	// clock tells the time by which leases are judged, to the microsecond.
 	clock func(t *tx) (time.Time, error)
 	// headIs is the condition, over $2, by which the names with that head are
@@ -114,10 +125,15 @@ func newStore(eng engine, opt Options) *Store {
 // gives everything back. Calls after it are ErrClosed.
 func (s *Store) Close() error { return s.eng.close() }
 
-// Err tells why the store takes no writes: ErrStopped with its cause,
-// metastore.ErrUnavailable while PostgreSQL cannot be reached, or ErrClosed. It
-// is nil while writes are taken.
+// Err tells why the store takes no writes: ErrStopped or ErrCorrupt with its
+// cause, metastore.ErrUnavailable while PostgreSQL cannot be reached or the log
+// of SQLite was not emptied yet, or ErrClosed. It is nil while writes are taken.
 func (s *Store) Err() error { return s.eng.err() }
+
+// Stopped is closed when Err has become ErrStopped: the process should end what
+// it does and open the store anew. On PostgreSQL, where a connection that failed
+// is replaced, it is nil.
+func (s *Store) Stopped() <-chan struct{} { return s.eng.stopped }
 
 func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 	return s.eng.write(ctx, s.atNow(fn))

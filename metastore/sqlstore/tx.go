@@ -14,12 +14,13 @@ import (
 type fault int
 
 const (
-	faultOther  fault = iota
-	faultBusy         // another transaction is in the way: try again
-	faultFull         // no space left
-	faultIO           // reading, writing or syncing failed
-	faultUnique       // a key exists already
-	faultLost         // the engine cannot be reached (any more): try again
+	faultOther   fault = iota
+	faultBusy          // another transaction is in the way: try again
+	faultFull          // no space left
+	faultIO            // reading, writing or syncing failed
+	faultCorrupt       // the database is damaged
+	faultUnique        // a key exists already
+	faultLost          // the engine cannot be reached (any more): try again
 )
 
 // args are the parameters of a query, each an int64, a []byte that is not nil,

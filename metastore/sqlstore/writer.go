@@ -32,9 +32,9 @@ type writer struct {
 		queue  []*call
 		closed bool
 	}
-	wake    chan struct{} // gets a token when the queue grows or closes
-	stopped atomic.Pointer[error]
-	turn    sync.Mutex // held by the batch at work, or by who must have none at work
+	wake   chan struct{} // gets a token when the queue grows or closes
+	health *health
+	turn   sync.Mutex // held by the batch at work, or by who must have none at work
 
 	members []*call // of the batch at work; kept for its memory
 }
@@ -56,9 +56,9 @@ const (
 	callLeft
 )
 
-func newWriter(c *conn, begin string) *writer {
+func newWriter(c *conn, begin string, h *health) *writer {
 	w := &writer{
-		conn: c, begin: begin,
+		conn: c, begin: begin, health: h,
 		wrote: make(chan struct{}, 1),
 		done:  make(chan struct{}),
 		wake:  make(chan struct{}, 1),
@@ -92,7 +92,7 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 }
 
 func (w *writer) enqueue(c *call) error {
-	if err := w.stop(); err != nil {
+	if err := w.health.err(); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -144,22 +144,6 @@ func (w *writer) isClosed() bool {
 	return w.mu.closed
 }
 
-// stop is the reason why the writer takes no more writes, or nil.
-func (w *writer) stop() error {
-	if err := w.stopped.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// stopFor makes the writer refuse all further writes: after a failed sync
-// nobody knows what the disk holds, and a second sync that succeeds proves
-// nothing.
-func (w *writer) stopFor(cause error) {
-	err := fmt.Errorf("%w: %w", ErrStopped, cause)
-	w.stopped.CompareAndSwap(nil, &err)
-}
-
 // close ends the loop after the batch at work, and fails the calls that wait.
 func (w *writer) close() {
 	w.mu.Lock()
@@ -175,7 +159,7 @@ func (w *writer) close() {
 func (w *writer) loop() {
 	defer close(w.done)
 	for range w.wake {
-		for w.pending() && !w.isClosed() && w.stop() == nil {
+		for w.pending() && !w.isClosed() && w.health.err() == nil {
 			w.batch()
 			// The callers just answered are likely to call again: let them
 			// join the next batch instead of the one after it.
@@ -185,7 +169,7 @@ func (w *writer) loop() {
 			w.refuse(ErrClosed)
 			return
 		}
-		if err := w.stop(); err != nil {
+		if err := w.health.err(); err != nil {
 			w.refuse(err)
 		}
 	}
@@ -261,7 +245,7 @@ func (w *writer) oneByOne() {
 
 func (w *writer) alone(c *call) error {
 	for {
-		if err := w.stop(); err != nil {
+		if err := w.health.err(); err != nil {
 			return err
 		}
 		err := w.beginTx()
@@ -299,15 +283,18 @@ func (w *writer) apply(c *call) (undo bool, err error) {
 		}
 	}()
 	err = c.fn(t)
-	if t.failed != nil && w.conn.classify(t.failed) == faultIO {
-		w.stopFor(t.failed)
+	if t.failed != nil {
+		w.health.note(w.conn.classify(t.failed), t.failed)
 	}
 	return t.failed != nil || (err != nil && t.changed), err
 }
 
 func (w *writer) beginTx() error { return w.conn.run(w.begin) }
 
-// commit makes the transaction durable. On ErrNoSpace nothing of it was kept.
+// commit makes the transaction durable. On ErrNoSpace and ErrUnavailable nothing
+// of it was kept. On ErrUnknownOutcome it may come back when the log is read
+// anew, and the writer has stopped: the next transaction would rest on a state
+// that may not be the last.
 func (w *writer) commit() error {
 	err := w.conn.run("COMMIT")
 	if err == nil {
@@ -315,12 +302,17 @@ func (w *writer) commit() error {
 		return nil
 	}
 	w.rollback()
-	switch f := w.conn.classify(err); f {
-	case faultFull, faultBusy:
-		return translate(f, err)
-	default:
-		w.stopFor(err)
+	f := w.conn.classify(err)
+	switch {
+	case !commitRefused(f, err):
+		if !w.health.note(f, err) {
+			w.health.stop(err)
+		}
 		return fmt.Errorf("sqlstore: commit: %w: %w", metastore.ErrUnknownOutcome, err)
+	case f == faultBusy:
+		return fmt.Errorf("sqlstore: commit: %w: %w", metastore.ErrUnavailable, err)
+	default:
+		return translate(f, err)
 	}
 }
 
@@ -332,13 +324,16 @@ func (w *writer) rollback() {
 }
 
 // noBegin is the error of a call for which no transaction could be begun. But
-// for a full disk that says that the connection is of no more use.
+// for a full disk and damage that says that the connection is of no more use.
 func (w *writer) noBegin(err error) error {
-	if f := w.conn.classify(err); f == faultFull {
+	f := w.conn.classify(err)
+	if f == faultFull {
 		return translate(f, err)
 	}
-	w.stopFor(err)
-	return w.stop()
+	if !w.health.note(f, err) {
+		w.health.stop(err)
+	}
+	return w.health.err()
 }
 
 // committed waits for a commit since the last one that was noticed; false when

@@ -1,0 +1,215 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"sluice/metastore"
+)
+
+// crashed gives a database whose log holds facts that are not in the database
+// itself, as after a crash.
+func crashed(t *testing.T) string {
+	t.Helper()
+	path := databasePath(t)
+	s := openAt(t, path, Options{})
+	if err := s.SetFact(t.Context(), "first", "v"); err != nil {
+		t.Fatal(err)
+	}
+	left := databasePath(t)
+	hold, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, hold)
+	var n integer
+	if err := hold.run("BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&tx{conn: hold}).row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 { // the read keeps them in the log
+		if err := s.SetFact(t.Context(), fmt.Sprint("logged", i), "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ending := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + ending)
+		if err == nil {
+			err = os.WriteFile(left+ending, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left
+}
+
+// TestStartEmptiesTheLog opens a store on the log of a process that crashed: at
+// the first acknowledgement all that was in the log is in the database itself,
+// and nothing of the old log stands before what is acknowledged.
+func TestStartEmptiesTheLog(t *testing.T) {
+	for _, existing := range []bool{false, true} {
+		path := crashed(t)
+		e, err := openSQLite(path, Options{Existing: existing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := e.err(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path + "-wal")
+		if err != nil || info.Size() != 0 {
+			t.Fatalf("the log as writes begin: %d bytes, %v", info.Size(), err)
+		}
+		alone := databasePath(t)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(alone, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openAt(t, alone, Options{}).Fact(t.Context(), "logged19"); err != nil {
+			t.Errorf("the database without its log: %v", err)
+		}
+	}
+}
+
+// TestStartBesideARead opens a store while another connection reads from the log
+// of a process that crashed: writes are refused, reads go on, and when the read
+// has ended writes begin without anybody's help.
+func TestStartBesideARead(t *testing.T) {
+	path := crashed(t)
+	other, err := openSQLiteConn(path, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, other)
+	if err := other.run("BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	var n integer
+	if _, err := (&tx{conn: other}).row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
+		t.Fatal(err)
+	}
+	e, err := openSQLite(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(e.engine(), Options{})
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := s.Err(); !errors.Is(err, metastore.ErrUnavailable) || !errors.Is(err, errLogInUse) {
+		t.Errorf("Err: %v", err)
+	}
+	if err := s.SetFact(t.Context(), "refused", "v"); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Errorf("a write before the log was emptied: %v", err)
+	}
+	if _, err := s.Fact(t.Context(), "logged19"); err != nil {
+		t.Errorf("a read before the log was emptied: %v", err)
+	}
+	if err := other.run("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	<-e.health.settled
+	if err := s.Err(); err != nil {
+		t.Errorf("Err: %v", err)
+	}
+	if err := s.SetFact(t.Context(), "accepted", "v"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Fact(t.Context(), "refused"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("the refused write: %v", err)
+	}
+	select {
+	case <-s.Stopped():
+		t.Error("the store has stopped")
+	default:
+	}
+}
+
+// damaged gives a database in which the page where a table begins is overwritten.
+func damaged(t *testing.T, table string) string {
+	t.Helper()
+	path := databasePath(t)
+	s, err := OpenSQLite(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page integer
+	err = errors.Join(s.SetFact(t.Context(), "fact", "v"), s.read(t.Context(), func(t *tx) error {
+		found, err := t.row(`SELECT rootpage FROM sqlite_master WHERE name = $1`, args{table}, &page)
+		if err == nil && !found {
+			err = errors.New("no such table")
+		}
+		return err
+	}), s.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := make([]byte, 4096)
+	for i := range noise {
+		noise[i] = 0xa5
+	}
+	_, err = f.WriteAt(noise, (int64(page)-1)*4096)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDamagedDatabase meets damage in a read and in a write: no more writes are
+// taken, reads of what is whole go on, and the store does not ask to be opened
+// anew.
+func TestDamagedDatabase(t *testing.T) {
+	for what, meet := range map[string]func(*Store) error{
+		"read": func(s *Store) error { _, err := s.Channel(t.Context(), "channel"); return err },
+		"write": func(s *Store) error {
+			_, err := s.OpenChannel(t.Context(), metastore.Channel{ID: "channel", PaymentChannelID: 1, Receiver: "r", Asset: "a"}, nil)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := openAt(t, damaged(t, "channels"), Options{})
+			if err := s.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.SetFact(t.Context(), "before", "v"); err != nil {
+				t.Errorf("a write before the damage was met: %v", err)
+			}
+			if err := meet(s); err == nil {
+				t.Fatal("the damage was not met")
+			}
+			if err := s.Err(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrStopped) {
+				t.Errorf("Err: %v", err)
+			}
+			if err := s.SetFact(t.Context(), "later", "v"); !errors.Is(err, ErrCorrupt) || !errors.Is(err, metastore.ErrUnavailable) {
+				t.Errorf("a write: %v", err)
+			}
+			if v, err := s.Fact(t.Context(), "fact"); err != nil || v != "v" {
+				t.Errorf("a read of what is whole: %q, %v", v, err)
+			}
+			select {
+			case <-s.Stopped():
+				t.Error("the store has stopped")
+			default:
+			}
+		})
+	}
+}
