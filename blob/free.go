@@ -59,26 +59,29 @@ func (s *Service) relieved(write func() error) error {
 // joined.
 func (s *Service) FreeGarbage(ctx context.Context) error {
 	const page = 256
-	before := s.opt.Now().Add(-s.opt.GarbageGrace)
 	var (
-		after metastore.ContentID
+		after metastore.GarbageContent
 		errs  []error
 	)
 	for ctx.Err() == nil {
 		if err := s.opt.MayDelete(ctx); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		ids, err := s.meta.GarbageContents(ctx, before, after, page)
+		due, err := s.meta.GarbageContents(ctx, s.opt.GarbageGrace, after, page)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
+		}
+		ids := make([]metastore.ContentID, len(due))
+		for i, g := range due {
+			ids[i] = g.Content
 		}
 		if err := s.freePage(ctx, s.pins.unread(ids)); err != nil {
 			errs = append(errs, err)
 		}
-		if len(ids) < page {
+		if len(due) < page {
 			break
 		}
-		after = ids[len(ids)-1]
+		after = due[len(due)-1]
 	}
 	return errors.Join(errs...)
 }

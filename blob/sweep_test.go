@@ -112,7 +112,7 @@ func TestManySmallContentsAreFreedTogether(t *testing.T) {
 	if err := f.FreeGarbage(ctx); err != nil {
 		t.Fatal(err)
 	}
-	left, err := f.meta.GarbageContents(ctx, f.clock.Now(), metastore.ContentID{}, 1_000)
+	left, err := f.meta.GarbageContents(ctx, 0, metastore.GarbageContent{}, 1_000)
 	if err != nil || len(left) != 0 {
 		t.Errorf("%d contents are still garbage, %v", len(left), err)
 	}

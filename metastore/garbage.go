@@ -5,13 +5,35 @@ import (
 	"time"
 )
 
+// GarbageContent is a content that waits to be deleted.
+type GarbageContent struct {
+	Content ContentID
+	Since   time.Time // when it became garbage, by the store's clock
+}
+
+// Backlog is how much garbage is due and still there.
+type Backlog struct {
+	Contents int           // MaxBacklog stands for as many or more
+	Oldest   time.Duration // since when the first of them is due; 0 when there is none
+}
+
+// MaxBacklog is the greatest number of contents that a Backlog counts.
+const MaxBacklog = 100_000
+
 // Garbage is what waits to be deleted from the byte store. A content becomes
 // garbage in the same transaction that takes the last reference to it away, and
 // is never referenced again.
 type Garbage interface {
-	// GarbageContents gives up to limit contents that have been garbage since
-	// before, by id, beginning behind after (zero: at the first).
-	GarbageContents(ctx context.Context, before time.Time, after ContentID, limit int) ([]ContentID, error)
+	// GarbageContents returns up to limit contents that have been garbage for at
+	// least grace, by the store's own clock, beginning behind after (zero: at the
+	// first). They are in the order of Since, then of their ids. Its cost grows
+	// with what it returns: a content that is not due costs nothing.
+	GarbageContents(ctx context.Context, grace time.Duration, after GarbageContent, limit int) ([]GarbageContent, error)
+
+	// GarbageBacklog reports how much garbage is due, that is, has been garbage
+	// for at least grace by the store's own clock. Its cost does not grow with
+	// what is not due, and it counts up to MaxBacklog.
+	GarbageBacklog(ctx context.Context, grace time.Duration) (Backlog, error)
 
 	// GarbageObjects gives the keys of the objects of each of the contents that
 	// is garbage and small (at most MaxSmallExtents extents, inline ones

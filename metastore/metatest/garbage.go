@@ -1,6 +1,8 @@
 package metatest
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -63,44 +65,65 @@ func garbageLife(p *probe) {
 	p.must(len(p.garbage()) == 0, "garbage that was dropped, after a reopen")
 }
 
-// garbagePaging pages through contents that became garbage at various times.
+// garbagePaging pages through contents that became garbage at various times,
+// some of them at once, and not in the order of their ids.
 func garbagePaging(p *probe) {
-	start := p.clock.Now()
-	since := map[metastore.ContentID]time.Time{}
-	var ids []metastore.ContentID
+	var all []metastore.GarbageContent
 	for i := range 12 {
 		b, _ := p.put("a", fmt.Sprint("name", i))
-		ids = append(ids, b.Content)
+		all = append(all, metastore.GarbageContent{Content: b.Content})
 	}
 	for i := range 12 {
 		k := i * 7 % 12
 		_, _, err := p.store.DeleteBlob(p.ctx, "a", fmt.Sprint("name", k), nil)
 		p.ok(err, "delete")
-		since[ids[k]] = p.clock.Now()
-		p.clock.Advance(time.Second)
-	}
-	slices.SortFunc(ids, func(a, b metastore.ContentID) int { return slices.Compare(a[:], b[:]) })
-	for k := -1; k < 13; k++ {
-		for _, d := range []time.Duration{-time.Microsecond, 0, time.Microsecond} {
-			before := start.Add(time.Duration(k)*time.Second + d)
-			want := slices.DeleteFunc(slices.Clone(ids), func(id metastore.ContentID) bool { return since[id].After(before) })
-			for limit := 1; limit < 14; limit += 4 {
-				var got []metastore.ContentID
-				after := metastore.ContentID{}
-				for {
-					page, err := p.store.GarbageContents(p.ctx, before, after, limit)
-					p.ok(err, "garbage")
-					p.must(len(page) <= limit, "a page of %d by %d", len(page), limit)
-					if len(page) == 0 {
-						break
-					}
-					got = append(got, page...)
-					after = page[len(page)-1]
-				}
-				p.must(slices.Equal(got, want), "garbage before second %d%+v by %d:\n got %v\nwant %v", k, d, limit, got, want)
-			}
+		all[k].Since = p.clock.Now()
+		if i%3 == 2 {
+			p.clock.Advance(time.Second)
 		}
 	}
+	slices.SortFunc(all, func(a, b metastore.GarbageContent) int {
+		return cmp.Or(a.Since.Compare(b.Since), bytes.Compare(a.Content[:], b.Content[:]))
+	})
+	p.reopen()
+	for k := range 6 {
+		for _, d := range []time.Duration{-time.Microsecond, 0, time.Microsecond} {
+			p.duePages(all, time.Duration(k)*time.Second+d)
+		}
+	}
+	first := all[0]
+	p.clock.Advance(time.Minute)
+	p.ok(p.store.DropContents(p.ctx, []metastore.ContentID{first.Content, all[5].Content}), "drop")
+	p.duePages(slices.Delete(slices.Delete(slices.Clone(all), 5, 6), 0, 1), 0)
+}
+
+// duePages compares what has been garbage for the grace, in pages of several
+// lengths, with what of the list was garbage that long ago.
+func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
+	due := p.clock.Now().Add(-grace)
+	want := slices.DeleteFunc(slices.Clone(list), func(g metastore.GarbageContent) bool { return g.Since.After(due) })
+	for limit := 1; limit < 14; limit += 4 {
+		var got []metastore.GarbageContent
+		var after metastore.GarbageContent
+		for {
+			page, err := p.store.GarbageContents(p.ctx, grace, after, limit)
+			p.ok(err, "garbage")
+			p.must(len(page) <= limit, "a page of %d by %d", len(page), limit)
+			if len(page) == 0 {
+				break
+			}
+			got = append(got, page...)
+			after = page[len(page)-1]
+		}
+		p.equal(got, want, "garbage for %s, by %d", grace, limit)
+	}
+	backlog, err := p.store.GarbageBacklog(p.ctx, grace)
+	p.ok(err, "backlog")
+	wantBacklog := metastore.Backlog{Contents: len(want)}
+	if len(want) > 0 {
+		wantBacklog.Oldest = due.Sub(want[0].Since)
+	}
+	p.equal(backlog, wantBacklog, "backlog of garbage for %s", grace)
 }
 
 // garbageLiveExtents tries to drop what is not garbage.

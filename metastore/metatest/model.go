@@ -428,12 +428,13 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 // settle compares the garbage with the model's, and drops it.
 func (h *history) settle() error {
 	s, ctx, m := h.handles[0], h.p.ctx, h.model
-	garbage, err := s.GarbageContents(ctx, h.p.clock.Now(), metastore.ContentID{}, 10_000)
+	garbage, err := s.GarbageContents(ctx, 0, metastore.GarbageContent{}, 10_000)
 	if err != nil {
 		return err
 	}
 	var moved []string
-	for _, id := range garbage {
+	for _, g := range garbage {
+		id := g.Content
 		extents, err := s.Extents(ctx, id, metastore.Position{}, 100)
 		if err != nil {
 			return err

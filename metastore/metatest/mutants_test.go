@@ -1,12 +1,14 @@
 package metatest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -92,6 +94,10 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"complete forgets the guard", func(h metatest.Handle, _ string) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-guard"}},
 		{"listing skips a name at a page border", func(h metatest.Handle, _ string) metatest.Handle { return skips{h} }, []string{"list/pages", "list/random", "names/long"}},
 		{"overwrite loses the garbage", func(h metatest.Handle, _ string) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
+		{"hands out garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return dueAtOnce{h} }, []string{"garbage/paging"}},
+		{"skips garbage of one time at a page border", func(h metatest.Handle, _ string) metatest.Handle { return pagesByTime{h} }, []string{"garbage/paging"}},
+		{"counts garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return countsAll{h} }, []string{"garbage/paging"}},
+		{"drops what is not small", func(h metatest.Handle, _ string) metatest.Handle { return dropsLarge{h} }, []string{"garbage/contents"}},
 		{"cuts long names", func(h metatest.Handle, _ string) metatest.Handle { return cutsNames{h} }, []string{"names/long", "blobs/oversize"}},
 		{"takes stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
 		{"gives a lease to everybody", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/give-back"}},
@@ -258,6 +264,58 @@ func (s skips) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.
 		page.Blobs = page.Blobs[1:]
 	}
 	return page, err
+}
+
+// dueAtOnce ignores the grace.
+type dueAtOnce struct{ metatest.Handle }
+
+func (s dueAtOnce) GarbageContents(ctx context.Context, _ time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
+	return s.Handle.GarbageContents(ctx, 0, after, limit)
+}
+
+// pagesByTime goes on behind everything of the time at which a page ended.
+type pagesByTime struct{ metatest.Handle }
+
+func (s pagesByTime) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
+	if !after.Since.IsZero() {
+		after.Content = metastore.ContentID(bytes.Repeat([]byte{0xff}, len(after.Content)))
+	}
+	return s.Handle.GarbageContents(ctx, grace, after, limit)
+}
+
+// countsAll ignores the grace.
+type countsAll struct{ metatest.Handle }
+
+func (s countsAll) GarbageBacklog(ctx context.Context, _ time.Duration) (metastore.Backlog, error) {
+	return s.Handle.GarbageBacklog(ctx, 0)
+}
+
+// dropsLarge forgets contents whatever they hold.
+type dropsLarge struct{ metatest.Handle }
+
+func (s dropsLarge) DropContents(ctx context.Context, contents []metastore.ContentID) error {
+	if len(contents) > metastore.MaxContents {
+		return errors.New("too many")
+	}
+	for _, id := range contents {
+		list, err := s.Extents(ctx, id, metastore.Position{}, 1000)
+		if err != nil {
+			return err
+		}
+		var all []metastore.Position
+		for _, e := range list {
+			all = append(all, metastore.Position{Part: e.Part, Offset: e.Offset})
+		}
+		if err := s.DropExtents(ctx, id, all); errors.Is(err, metastore.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if err := s.DropContent(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // losesGarbage forgets the content that a commit replaced.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"sluice/metastore"
@@ -205,11 +206,16 @@ func (p *probe) allExtents(id metastore.ContentID) []metastore.Extent {
 	return list
 }
 
-// garbage gives every content that is garbage now.
+// garbage returns every content that is garbage now, in the order of their ids.
 func (p *probe) garbage() []metastore.ContentID {
-	list, err := p.store.GarbageContents(p.ctx, p.clock.Now(), metastore.ContentID{}, 1_000_000)
+	list, err := p.store.GarbageContents(p.ctx, 0, metastore.GarbageContent{}, 1_000_000)
 	p.ok(err, "garbage")
-	return list
+	ids := make([]metastore.ContentID, len(list))
+	for i, g := range list {
+		ids[i] = g.Content
+	}
+	slices.SortFunc(ids, func(a, b metastore.ContentID) int { return bytes.Compare(a[:], b[:]) })
+	return ids
 }
 
 // isGarbage reports whether a content is garbage.

@@ -1,9 +1,12 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"sluice/metastore"
@@ -25,22 +28,42 @@ func (t *tx) hasExtents(content metastore.ContentID) (bool, error) {
 	return t.row(`SELECT 1 FROM extents WHERE content = $1 LIMIT 1`, args{content[:]}, &one)
 }
 
-// GarbageContents implements metastore.Garbage. A content that became garbage
-// at before is given.
-func (s *Store) GarbageContents(ctx context.Context, before time.Time, after metastore.ContentID, limit int) ([]metastore.ContentID, error) {
-	var list []metastore.ContentID
+// GarbageContents implements metastore.Garbage. A content that has been garbage
+// for exactly the grace is due.
+func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
+	var list []metastore.GarbageContent
 	err := s.read(ctx, func(t *tx) error {
 		list = nil
-		var id metastore.ContentID
-		return t.each(`SELECT content FROM garbage WHERE content > $1 AND since <= $2 ORDER BY content LIMIT ($3 + 0)`,
-			args{after[:], before.UnixMicro(), int64(limit)}, args{(*contentID)(&id)},
+		var g metastore.GarbageContent
+		return t.each(dueGarbage, args{after.Since.UnixMicro(), after.Content[:], t.now.Add(-grace).UnixMicro(), int64(limit)},
+			args{(*contentID)(&g.Content), (*instant)(&g.Since)},
 			func() (bool, error) {
-				list = append(list, id)
+				list = append(list, g)
 				return true, nil
 			})
 	})
 	return list, err
 }
+
+// dueGarbage is a run over the index garbage_since, between its two bounds.
+const dueGarbage = `SELECT content, since FROM garbage
+	WHERE (since, content) > ($1, $2) AND since <= $3 ORDER BY since, content LIMIT ($4 + 0)`
+
+// GarbageBacklog implements metastore.Garbage.
+func (s *Store) GarbageBacklog(ctx context.Context, grace time.Duration) (metastore.Backlog, error) {
+	var found metastore.Backlog
+	err := s.read(ctx, func(t *tx) error {
+		due := t.now.Add(-grace).UnixMicro()
+		var contents, oldest integer
+		_, err := t.row(backlogSize, args{due, int64(metastore.MaxBacklog)}, &contents, &oldest)
+		found = metastore.Backlog{Contents: int(contents), Oldest: time.Duration(due-int64(oldest)) * time.Microsecond}
+		return err
+	})
+	return found, err
+}
+
+const backlogSize = `SELECT COUNT(*), COALESCE(MIN(since), $1) FROM
+	(SELECT since FROM garbage WHERE since <= $1 ORDER BY since LIMIT ($2 + 0)) due`
 
 // GarbageObjects implements metastore.Garbage.
 func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.ContentID) (map[metastore.ContentID][]string, error) {
@@ -50,16 +73,7 @@ func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.Content
 	var objects map[metastore.ContentID][]string
 	err := s.snapshot(ctx, func(t *tx) error {
 		objects = make(map[metastore.ContentID][]string, len(contents))
-		for _, content := range contents {
-			keys, small, err := t.smallGarbage(content)
-			if err != nil {
-				return err
-			}
-			if small {
-				objects[content] = keys
-			}
-		}
-		return nil
+		return forLists(contents, func(list string, in args) error { return t.garbageObjects(list, in, objects) })
 	})
 	if err != nil {
 		return nil, err
@@ -67,14 +81,57 @@ func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.Content
 	return objects, nil
 }
 
-// DropContents implements metastore.Garbage.
+// smallGarbage is the condition on garbage g that its content is small. It
+// looks at no more extents than it needs to know that.
+var smallGarbage = fmt.Sprintf(
+	` AND NOT EXISTS (SELECT 1 FROM extents x WHERE x.content = g.content LIMIT 1 OFFSET %d)`, metastore.MaxSmallExtents)
+
+// garbageObjects adds the keys of the objects of the small contents of a list.
+func (t *tx) garbageObjects(list string, in args, objects map[metastore.ContentID][]string) error {
+	var id metastore.ContentID
+	var key optionalText
+	return t.each(`SELECT g.content, e.object FROM garbage g LEFT JOIN extents e ON e.content = g.content
+		WHERE g.content IN (`+list+`)`+smallGarbage, in, args{(*contentID)(&id), &key},
+		func() (bool, error) {
+			keys := objects[id]
+			if key != "" {
+				keys = append(keys, string(key))
+			}
+			objects[id] = keys // also without any
+			return true, nil
+		})
+}
+
+// DropContents implements metastore.Garbage. It is isolated by the rows of the
+// garbage, which it locks in the order of their ids: of a content that is
+// garbage nothing is added any more, so that a small one stays small.
 func (s *Store) DropContents(ctx context.Context, contents []metastore.ContentID) error {
-	if err := checkContents(contents); err != nil {
+	if err := checkContents(contents); err != nil || len(contents) == 0 {
 		return err
 	}
-	return s.write(ctx, func(t *tx) error {
-		for _, content := range contents {
-			if err := t.dropSmall(content); err != nil {
+	sorted := slices.Clone(contents)
+	slices.SortFunc(sorted, func(a, b metastore.ContentID) int { return bytes.Compare(a[:], b[:]) })
+	return s.writeLocked(ctx, func(t *tx) error {
+		return forLists(sorted, t.dropSmall)
+	})
+}
+
+// dropSmall drops the small contents of a list.
+func (t *tx) dropSmall(list string, in args) error {
+	var small []metastore.ContentID
+	var id metastore.ContentID
+	err := t.each(`SELECT g.content FROM garbage g WHERE g.content IN (`+list+`)`+smallGarbage+` ORDER BY g.content`+t.locking,
+		in, args{(*contentID)(&id)},
+		func() (bool, error) {
+			small = append(small, id)
+			return true, nil
+		})
+	if err != nil {
+		return err
+	}
+	return forLists(small, func(list string, in args) error {
+		for _, table := range []string{"bodies", "extents", "garbage"} {
+			if _, err := t.exec(`DELETE FROM `+table+` WHERE content IN (`+list+`)`, in...); err != nil {
 				return err
 			}
 		}
@@ -89,38 +146,41 @@ func checkContents(contents []metastore.ContentID) error {
 	return nil
 }
 
-// smallGarbage gives the keys of a content's objects; false when it is not
-// garbage or not small.
-func (t *tx) smallGarbage(content metastore.ContentID) ([]string, bool, error) {
-	var keys []string
-	var key optionalText
-	rows := 0
-	err := t.each(`SELECT e.object FROM garbage g LEFT JOIN extents e ON e.content = g.content
-		WHERE g.content = $1 LIMIT ($2 + 0)`, args{content[:], int64(metastore.MaxSmallExtents + 1)}, args{&key},
-		func() (bool, error) {
-			rows++
-			if key != "" {
-				keys = append(keys, string(key))
-			}
-			return true, nil
-		})
-	// A garbage content without extents is one row too.
-	return keys, rows > 0 && rows <= metastore.MaxSmallExtents, err
-}
+// listSizes are the lengths of the lists of parameters. There are few, so that
+// an engine has few statements to plan.
+var listSizes = []int{1, 16, 256}
 
-func (t *tx) dropSmall(content metastore.ContentID) error {
-	_, small, err := t.smallGarbage(content)
-	if err != nil || !small {
-		return err
+var lists = func() map[int]string {
+	texts := map[int]string{}
+	for _, size := range listSizes {
+		parameters := make([]string, size)
+		for i := range parameters {
+			parameters[i] = "$" + strconv.Itoa(i+1)
+		}
+		texts[size] = strings.Join(parameters, ", ")
 	}
-	for _, query := range []string{
-		`DELETE FROM bodies WHERE content = $1`,
-		`DELETE FROM extents WHERE content = $1`,
-		`DELETE FROM garbage WHERE content = $1`,
-	} {
-		if _, err := t.exec(query, content[:]); err != nil {
+	return texts
+}()
+
+// forLists calls fn for runs of the contents: the parameters of a list, and
+// their values, of which the last is repeated where the run is shorter.
+func forLists(contents []metastore.ContentID, fn func(list string, in args) error) error {
+	for len(contents) > 0 {
+		size := listSizes[len(listSizes)-1]
+		for _, s := range slices.Backward(listSizes) {
+			if s >= len(contents) {
+				size = s
+			}
+		}
+		run := contents[:min(size, len(contents))]
+		in := make(args, size)
+		for i := range in {
+			in[i] = run[min(i, len(run)-1)][:]
+		}
+		if err := fn(lists[size], in); err != nil {
 			return err
 		}
+		contents = contents[len(run):]
 	}
 	return nil
 }

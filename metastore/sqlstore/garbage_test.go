@@ -3,7 +3,10 @@ package sqlstore
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,5 +53,102 @@ func TestUnreferencedIsExact(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		s, _ := openNode(t, testenv.Postgres(t))
 		check(t, s)
+	})
+}
+
+// TestGarbageThatIsNotDueIsNotRead: 100,000 contents that are not due cost
+// neither the look for due ones nor the backlog anything.
+func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
+	const contents = 100_000
+	fill := func(t *testing.T, s *Store, bytesType string) {
+		due := time.Now().Add(-2 * time.Hour).UnixMicro()
+		err := s.write(t.Context(), func(x *tx) error {
+			for i := range 2 {
+				if _, err := x.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, fmt.Appendf(nil, "due-%012d", i), due); err != nil {
+					return err
+				}
+			}
+			_, err := x.exec(`WITH RECURSIVE n (i) AS (SELECT CAST($1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < $2)
+				INSERT INTO garbage (content, since) SELECT CAST(CAST(i AS TEXT) AS `+bytesType+`), $3 + i FROM n`,
+				int64(1e15), int64(1e15+contents-1), time.Now().UnixMicro()-int64(1e15))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.GarbageContents(t.Context(), time.Hour, metastore.GarbageContent{}, 1000)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%d contents are due, %v", len(list), err)
+		}
+		backlog, err := s.GarbageBacklog(t.Context(), time.Hour)
+		if err != nil || backlog.Contents != 2 || backlog.Oldest < 59*time.Minute {
+			t.Fatalf("%+v, %v", backlog, err)
+		}
+		if backlog, err = s.GarbageBacklog(t.Context(), -time.Hour); err != nil || backlog.Contents != metastore.MaxBacklog {
+			t.Fatalf("with all of it due: %+v, %v", backlog, err)
+		}
+	}
+	first, now := time.Time{}.UnixMicro(), time.Now().Add(-time.Hour).UnixMicro()
+	look := args{first, make([]byte, 16), now, int64(1000)}
+	measure := args{now, int64(metastore.MaxBacklog)}
+	t.Run("sqlite", func(t *testing.T) {
+		s := openAt(t, databasePath(t), Options{})
+		fill(t, s, "BLOB")
+		for query, want := range map[string]string{
+			dueGarbage:  "COVERING INDEX garbage_since ((since,content)>(?,?) AND since<?)",
+			backlogSize: "COVERING INDEX garbage_since (since<?)",
+		} {
+			in := look
+			if query == backlogSize {
+				in = measure
+			}
+			var got string
+			var skipped integer
+			err := s.read(t.Context(), func(x *tx) error {
+				return x.each("EXPLAIN QUERY PLAN "+query, in, args{&skipped, &skipped, &skipped, &got},
+					func() (bool, error) { return !strings.Contains(got, "garbage_since"), nil })
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(got, want) {
+				t.Errorf("%s\nis done so:\n%s\nwant %s", query, got, want)
+			}
+		}
+	})
+	t.Run("postgres", func(t *testing.T) {
+		s, p := openNode(t, testenv.Postgres(t))
+		fill(t, s, "BYTEA")
+		for _, analysed := range []bool{false, true} {
+			if analysed {
+				if _, err := p.pool.Exec(t.Context(), "VACUUM ANALYZE garbage"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for query, in := range map[string]args{dueGarbage: look, backlogSize: measure} {
+				rows, err := p.pool.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) "+query, in...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got string
+				for rows.Next() {
+					got += string(rows.RawValues()[0]) + "\n"
+				}
+				if err := rows.Err(); err != nil {
+					t.Fatal(err)
+				}
+				pages := 0
+				top, _, _ := strings.Cut(got, "Planning")
+				if found := regexp.MustCompile(`Buffers: shared (?:hit=(\d+))? ?(?:read=(\d+))?`).FindStringSubmatch(top); found != nil {
+					for _, n := range found[1:] {
+						m, _ := strconv.Atoi("0" + n)
+						pages += m
+					}
+				}
+				if pages < 1 || pages > 10 || strings.Contains(got, "Filter") {
+					t.Errorf("analysed %v: %d pages are read:\n%s", analysed, pages, got)
+				}
+			}
+		}
 	})
 }

@@ -266,7 +266,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 		return err
 	})
 	timed(b, "garbage-not-due", nil, func(int) error {
-		list, err := s.GarbageContents(ctx, time.Now().Add(-time.Hour), metastore.ContentID{}, pageNames)
+		list, err := s.GarbageContents(ctx, time.Hour, metastore.GarbageContent{}, pageNames)
 		if err == nil && len(list) > 0 {
 			err = fmt.Errorf("%d contents are due", len(list))
 		}
