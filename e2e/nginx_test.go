@@ -33,83 +33,120 @@ http {
 }
 `
 
-// documentedServer gives the server of nginx that docs/operations.md tells to
-// put before a service, with other addresses and without TLS.
-func documentedServer(t testing.TB, listen, upstream string) string {
+// documentedBlock returns the first block of docs/operations.md in this
+// language that contains a text, with some of its lines replaced. What is
+// replaced must stand in it exactly once.
+func documentedBlock(t testing.TB, language, containing string, replaced [][2]string) string {
 	t.Helper()
 	document, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(document), "```nginx\n")
-	block, _, closed := strings.Cut(rest, "```")
-	if !found || !closed {
-		t.Fatal("docs/operations.md has no block for nginx")
+	for _, rest := range strings.Split(string(document), "```"+language+"\n")[1:] {
+		block, _, closed := strings.Cut(rest, "```")
+		if !closed || !strings.Contains(block, containing) {
+			continue
+		}
+		for _, one := range replaced {
+			if strings.Count(block, one[0]) != 1 {
+				t.Fatalf("the block for %s in docs/operations.md has not one %q:\n%s", language, one[0], block)
+			}
+			block = strings.Replace(block, one[0], one[1], 1)
+		}
+		return block
 	}
-	for _, one := range []struct{ documented, here string }{
+	t.Fatalf("docs/operations.md has no block for %s with %q", language, containing)
+	return ""
+}
+
+// documentedServer returns the nginx configuration of docs/operations.md for a
+// service at these addresses, without TLS. Its log goes to access.log.
+func documentedServer(t testing.TB, listen string, upstream string) string {
+	return documentedBlock(t, "nginx", "listen 443 ssl;", [][2]string{
 		{"listen 443 ssl;", "listen " + listen + ";"},
 		{"ssl_certificate     /etc/ssl/blobs.pem;", ""},
 		{"ssl_certificate_key /etc/ssl/blobs.key;", ""},
-		{"http://127.0.0.1:9090;", "http://" + upstream + ";"},
-	} {
-		if strings.Count(block, one.documented) != 1 {
-			t.Fatalf("the block for nginx in docs/operations.md has not one %q:\n%s", one.documented, block)
-		}
-		block = strings.Replace(block, one.documented, one.here, 1)
-	}
-	return block
+		{"/var/log/nginx/sluice.log", "DIR/access.log"},
+		{"    server 127.0.0.1:9090;\n", upstream},
+	})
 }
 
-// behindNginx runs nginx before a service, as documented, and gives the service
-// as it is seen through it. Nginx ends with the test.
+// upstreamOf is one server of an upstream.
+func upstreamOf(host string) string { return "    server " + host + ";\n" }
+
+// behindNginx runs nginx before a service, as documented, and returns the
+// service as it is seen through it. Nginx ends with the test.
 func (s *server) behindNginx() *server {
 	s.t.Helper()
-	program, err := testenv.NginxPath()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	file, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	dir := s.t.TempDir()
-	host := listener.Addr().String()
-	config := strings.ReplaceAll(fmt.Sprintf(nginxAround, documentedServer(s.t, host, s.host)), "DIR", dir)
-	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	nginx := exec.Command(program, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
-	// It takes over a listener that is open already, as it does in an upgrade of
-	// itself: so nobody else can have the port, and no connection comes too early.
-	nginx.ExtraFiles = []*os.File{file}
-	nginx.Env = append(os.Environ(), "NGINX=3;")
-	log := &logBuffer{}
-	nginx.Stdout, nginx.Stderr = log, log
-	if err := nginx.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		if err := errors.Join(nginx.Process.Signal(syscall.SIGTERM), nginx.Wait()); err != nil {
-			s.t.Errorf("nginx ends with: %v", err)
-		}
-		if s.t.Failed() {
-			s.t.Logf("nginx: %s", tail(log.String()))
-		}
-	})
-	for _, closer := range []interface{ Close() error }{file, listener} {
-		if err := closer.Close(); err != nil {
-			s.t.Fatal(err)
-		}
-	}
+	listener := listenHere(s.t)
+	startNginx(s.t, listener, documentedServer(s.t, listener.Addr().String(), upstreamOf(s.host)))
+	return s.through(listener.Addr().String())
+}
+
+// through returns the service as it is seen through a proxy at this address.
+func (s *server) through(host string) *server {
 	through := *s
 	through.scheme, through.host, through.url = "http", host, "http://"+host+s.base
-	// Nginx may close a connection behind an upload that was refused without
+	// A proxy may close a connection behind an upload that was refused without
 	// having said so: each request has its own.
 	through.client = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, CheckRedirect: client.CheckRedirect}
 	through.proxied = true
 	return &through
+}
+
+// listenHere opens a listener for a proxy to take over: so nobody else can have
+// its port, and no connection comes too early.
+func listenHere(t testing.TB) *net.TCPListener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener.(*net.TCPListener)
+}
+
+// startNginx runs nginx with these blocks, on a listener that it takes over as
+// it does in an upgrade of itself. It returns the folder that stands for DIR in
+// the blocks.
+func startNginx(t testing.TB, listener *net.TCPListener, blocks string) (dir string) {
+	t.Helper()
+	program, err := testenv.NginxPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	config := filepath.Join(dir, "nginx.conf")
+	text := strings.ReplaceAll(fmt.Sprintf(nginxAround, blocks), "DIR", dir)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nginx := exec.Command(program, "-p", dir, "-e", "stderr", "-c", config)
+	nginx.Env = append(os.Environ(), "NGINX=3;")
+	startProxy(t, nginx, listener)
+	return dir
+}
+
+// startProxy starts a proxy, which gets the listener as its file 3, and ends it
+// with the test.
+func startProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
+	t.Helper()
+	file, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.ExtraFiles = []*os.File{file}
+	log := &logBuffer{}
+	proxy.Stdout, proxy.Stderr = log, log
+	if err := errors.Join(proxy.Start(), file.Close(), listener.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := errors.Join(proxy.Process.Signal(syscall.SIGTERM), proxy.Wait())
+		if ended := proxy.ProcessState.Sys().(syscall.WaitStatus); err != nil && ended.Signal() != syscall.SIGTERM {
+			t.Errorf("%s ends with: %v", proxy.Path, err)
+		}
+		if t.Failed() {
+			t.Logf("%s: %s", proxy.Path, tail(log.String()))
+		}
+	})
 }

@@ -4,16 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"sluice/internal/testenv"
@@ -79,67 +76,37 @@ func (c *cluster) doors(t testing.TB) []*server {
 	return doors
 }
 
-// documentedBalancer is the upstream of nginx that docs/operations.md tells to
-// put before three nodes, with the addresses of these.
-func (c *cluster) documentedBalancer() string {
-	c.t.Helper()
-	document, err := os.ReadFile("../docs/operations.md")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	_, rest, found := strings.Cut(string(document), "```nginx\nupstream sluice {")
-	block, _, closed := strings.Cut(rest, "```")
-	if !found || !closed || strings.Count(block, "server 10.0.0.") != len(c.nodes) {
-		c.t.Fatalf("docs/operations.md has no upstream of %d nodes for nginx", len(c.nodes))
-	}
+// replacedNodes are the addresses of the documented nodes and those of the
+// nodes here.
+func (c *cluster) replacedNodes() [][2]string {
+	var list [][2]string
 	for i, node := range c.nodes {
-		block = strings.Replace(block, fmt.Sprintf("10.0.0.%d:9090", i+1), node.host, 1)
+		list = append(list, [2]string{fmt.Sprintf("10.0.0.%d:9090", i+1), node.host})
 	}
-	return "upstream sluice {" + block
+	return list
 }
 
-// balanced runs nginx before three nodes, as documented, and gives the service
+// balanced runs nginx before three nodes, as documented, and returns the service
 // as it is seen through it.
 func (c *cluster) balanced(t testing.TB) *server {
 	t.Helper()
-	program, err := testenv.NginxPath()
-	if err != nil {
-		t.Fatal(err)
+	const open = "upstream sluice {\n"
+	upstream := documentedBlock(t, "nginx", open+"    server 10.0.0.1", c.replacedNodes())
+	servers, _, closed := strings.Cut(strings.TrimPrefix(upstream, open), "    keepalive")
+	if !closed {
+		t.Fatalf("the upstream in docs/operations.md does not end in keepalive:\n%s", upstream)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, host := t.TempDir(), listener.Addr().String()
-	blocks := c.documentedBalancer() + documentedServer(t, host, "sluice")
-	config := strings.ReplaceAll(fmt.Sprintf(nginxAround, blocks), "DIR", dir)
-	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	nginx := exec.Command(program, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
-	// It takes over a listener that is open already: see behindNginx.
-	nginx.ExtraFiles = []*os.File{file}
-	nginx.Env = append(os.Environ(), "NGINX=3;")
-	log := &logBuffer{}
-	nginx.Stdout, nginx.Stderr = log, log
-	if err := errors.Join(nginx.Start(), file.Close(), listener.Close()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(nginx.Process.Signal(syscall.SIGTERM), nginx.Wait()); err != nil {
-			t.Errorf("nginx ends with: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("nginx: %s", tail(log.String()))
-		}
-	})
-	through := *c.doors(t)[0]
-	through.host, through.url, through.proxied = host, "http://"+host+through.base, true
-	return &through
+	listener := listenHere(t)
+	host := listener.Addr().String()
+	startNginx(t, listener, documentedServer(t, host, servers))
+	return c.doorAt(t, host)
+}
+
+// doorAt returns the service as it is seen at the address of a balancer.
+func (c *cluster) doorAt(t testing.TB, host string) *server {
+	door := *c.doors(t)[0]
+	door.host, door.url, door.proxied = host, "http://"+host+door.base, true
+	return &door
 }
 
 // TestNodesAreOneService starts three nodes for the first time, at once, and

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up what the tests need from outside: the npm packages of e2e/client,
-# strace, Chromium, nginx, PostgreSQL and versitygw. It does only what is missing,
+# strace, Chromium, nginx, HAProxy, PostgreSQL and versitygw. It does only what is missing,
 # never fails, and says loudly at the end what it could not set up; see testenv.go
 # for what the tests make of that.
 set -u
@@ -60,6 +60,10 @@ if ! command -v nginx >/dev/null && [ ! -x /usr/sbin/nginx ]; then
   need nginx nginx-light
   # The test runs its own; the service that comes with the package has no use.
   { command -v systemctl >/dev/null && systemctl disable --now nginx; } >/dev/null 2>&1
+fi
+if ! command -v haproxy >/dev/null && [ ! -x /usr/sbin/haproxy ]; then
+  need haproxy haproxy
+  { command -v systemctl >/dev/null && systemctl disable --now haproxy; } >/dev/null 2>&1
 fi
 command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || postgresql >/dev/null 2>&1 ||
   missing+=("postgres (apt-get install postgresql did not work or needs root)")

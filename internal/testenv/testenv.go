@@ -28,6 +28,7 @@ const (
 	Strace     Thing = "strace"     // strace, and the right to trace a child
 	Chromium   Thing = "chromium"   // a Chromium, and the packages of e2e/client
 	Nginx      Thing = "nginx"      // an nginx that can be a caching proxy
+	HAProxy    Thing = "haproxy"    // the load balancer
 	PostgreSQL Thing = "postgresql" // the programs of a PostgreSQL server
 	RootMount  Thing = "root-mount" // the right to mount a tmpfs
 	Port9090   Thing = "port-9090"  // port 9090 free on the loopback addresses

@@ -26,6 +26,9 @@ func check(thing Thing) error {
 	case Nginx:
 		_, err := NginxPath()
 		return err
+	case HAProxy:
+		_, err := HAProxyPath()
+		return err
 	case PostgreSQL:
 		return checkPostgreSQL()
 	case RootMount:
@@ -90,13 +93,18 @@ func ChromiumPath() (string, error) {
 }
 
 // NginxPath finds an nginx, also where only root looks for programs.
-func NginxPath() (string, error) {
-	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
+func NginxPath() (string, error) { return systemProgram("nginx") }
+
+// HAProxyPath finds an HAProxy, also where only root looks for programs.
+func HAProxyPath() (string, error) { return systemProgram("haproxy") }
+
+func systemProgram(name string) (string, error) {
+	for _, name := range []string{name, "/usr/sbin/" + name} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}
 	}
-	return "", errors.New("no nginx in PATH or /usr/sbin")
+	return "", fmt.Errorf("no %s in PATH or /usr/sbin", name)
 }
 
 // checkPostgreSQL wants the server's programs, and somebody to run them as.

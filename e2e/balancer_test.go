@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// behindHAProxy runs HAProxy before three nodes, as documented, and returns the
+// service as it is seen through it.
+func (c *cluster) behindHAProxy(t testing.TB) *server {
+	t.Helper()
+	program, err := testenv.HAProxyPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := documentedBlock(t, "haproxy", "option httpchk",
+		append(c.replacedNodes(),
+			[2]string{"bind :443 ssl crt /etc/haproxy/blobs.pem", "bind fd@3"}, [2]string{"maxconn 16384", "maxconn 500"}))
+	config := filepath.Join(t.TempDir(), "haproxy.cfg")
+	if err := os.WriteFile(config, []byte(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener := listenHere(t)
+	host := listener.Addr().String()
+	startProxy(t, exec.Command(program, "-db", "-f", config), listener)
+	return c.doorAt(t, host)
+}
+
+// TestHungNodeBehindHAProxy stops a node of three so that its connections stay
+// open and nothing answers. The balancer takes it out by itself, and puts it
+// back when it goes on. What the stopped node had is answered then.
+func TestHungNodeBehindHAProxy(t *testing.T) {
+	testenv.Require(t, testenv.HAProxy)
+	t.Parallel()
+	c := newCluster(t, options{flags: []string{"--base-path", hostedBase}})
+	c.start(3)
+	door := c.behindHAProxy(t)
+	target := blobTarget("0x1", "here")
+	door.eventually("the balancer finds no node", func() bool { return door.do("PUT", target, []byte("kept")).status == 204 })
+
+	hung := c.nodes[0]
+	hung.signal(syscall.SIGSTOP)
+	defer func() { _ = hung.command.Process.Signal(syscall.SIGCONT) }() // also when the test fails
+	// A request that meets the stopped node is given up by its client. When none
+	// does any more, the others have the service to themselves.
+	for inARow, end := 0, time.Now().Add(patience); inARow < 30; {
+		if time.Now().After(end) {
+			t.Fatal("the balancer still sends requests to a node that hangs")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, door.url+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := door.client.Do(r)
+		if inARow++; err != nil {
+			inARow = 0
+		} else if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK {
+			t.Errorf("a GET is answered %s, %v", reply.Status, err)
+		}
+		cancel()
+	}
+
+	before := strings.Count(hung.log.String(), "route=/v1/blobs/")
+	hung.signal(syscall.SIGCONT)
+	hung.eventually("the balancer does not use the node again", func() bool {
+		door.must(200, "GET", target, nil)
+		return strings.Count(hung.log.String(), "route=/v1/blobs/") > before
+	})
+}
+
+// cutter is a TCP proxy that, while it is armed, cuts a connection when the
+// first byte of an answer comes: the request was served, and its sender does not
+// learn of it.
+type cutter struct {
+	listener net.Listener
+	to       string
+	armed    atomic.Bool
+	cuts     atomic.Int64
+}
+
+// newCutter starts a cutter before a service. It ends with the test.
+func newCutter(t testing.TB, to string) *cutter {
+	t.Helper()
+	c := &cutter{listener: listenHere(t), to: to}
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for {
+			from, err := c.listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Go(func() { c.serve(t, from) })
+		}
+	})
+	t.Cleanup(func() {
+		if err := c.listener.Close(); err != nil {
+			t.Error(err)
+		}
+		connections.Wait()
+	})
+	return c
+}
+
+func (c *cutter) serve(t testing.TB, from net.Conn) {
+	to, err := net.Dial("tcp", c.to)
+	if err != nil {
+		t.Error(err)
+		_ = from.Close()
+		return
+	}
+	stop := context.AfterFunc(t.Context(), func() { _, _ = from.Close(), to.Close() })
+	defer stop()
+	var requests sync.WaitGroup
+	requests.Go(func() { _, _ = io.Copy(to, from) }) // either end may close first
+	b := make([]byte, 32<<10)
+	for {
+		n, err := to.Read(b)
+		if n > 0 && c.armed.Load() {
+			c.cuts.Add(1)
+			break
+		}
+		if n > 0 {
+			if _, werr := from.Write(b[:n]); werr != nil {
+				break
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_, _ = from.Close(), to.Close()
+	requests.Wait()
+}
+
+// TestNginxRepeatsNothing: when the connection to a node breaks after a request
+// was served, nginx as documented does not send the request to another node. A
+// paid read is charged once, a micropayment is not refused for its own
+// acceptance, and a conditional DELETE not for its own effect.
+func TestNginxRepeatsNothing(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	s := start(t, options{flags: []string{"--base-path", hostedBase, "--reads", "paid"}})
+	target := blobTarget("0x1", "blob")
+	etag := s.must(204, "PUT", target, content(1, 100)).header.Get("ETag")
+	c := s.open(s.payer(1), 1000)
+	id := c.buy(20).SessionID
+
+	var cutters []*cutter
+	var upstream string
+	for range 3 {
+		one := newCutter(t, s.host)
+		cutters = append(cutters, one)
+		upstream += upstreamOf(one.listener.Addr().String() + " max_fails=1 fail_timeout=2s")
+	}
+	listener := listenHere(t)
+	startNginx(t, listener, documentedServer(t, listener.Addr().String(), upstream))
+	through := s.through(listener.Addr().String())
+	through.eventually("nginx does not lead to the service", func() bool { return through.do("GET", "/v1/info", nil).status == 200 })
+
+	// lost sends a request whose answer is cut, and returns how often it came.
+	lost := func(method string, h ...string) int64 {
+		t.Helper()
+		for _, one := range cutters {
+			one.cuts.Store(0)
+			one.armed.Store(true)
+		}
+		if r := through.do(method, target, nil, h...); r.status != 502 {
+			t.Errorf("%s: nginx answers %v, want 502", method, r)
+		}
+		var cuts int64
+		for _, one := range cutters {
+			one.armed.Store(false)
+			cuts += one.cuts.Load()
+		}
+		return cuts
+	}
+	if n := lost("GET", "Session-Id", id, "X-Request-Id", "chosen"); n != 1 {
+		t.Errorf("a paid GET came %d times", n)
+	}
+	if left := s.sessionState(id).ChunksetsLeft; left != 19 {
+		t.Errorf("the session has %d of 20 chunksets left, want 19", left)
+	}
+	// An id that the client chooses makes no read free.
+	s.must(200, "GET", target, nil, "Session-Id", id, "X-Request-Id", "chosen")
+	if left := s.sessionState(id).ChunksetsLeft; left != 18 {
+		t.Errorf("the session has %d of 20 chunksets left, want 18", left)
+	}
+	if n := lost("GET", "X-Shelby-Micropayment", c.next(1)); n != 1 {
+		t.Errorf("a GET with a micropayment came %d times", n)
+	}
+	if got := c.state(); got.Accepted != fmt.Sprint(c.amount) {
+		t.Errorf("the channel is %s, want accepted %d", got.money(), c.amount)
+	}
+	if n := lost("DELETE", "If-Match", etag); n != 1 {
+		t.Errorf("a DELETE came %d times", n)
+	}
+	checkProblem(t, s.do("GET", target, nil, "Session-Id", id), 404, "blob_not_found")
+}
+
+// TestNginxLogMasksIDs: the log of nginx as documented holds at most six
+// characters of the ids that are as good as keys, however the path spells them.
+func TestNginxLogMasksIDs(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	s := start(t, options{flags: []string{"--base-path", hostedBase}})
+	c := s.open(s.payer(1), 1000)
+	session := c.buy(10).SessionID
+	upload := member(t, s.must(200, "POST", "/v1/multipart-uploads", []byte(`{"rawAccount":"0x1","rawBlobName":"b"}`)), "uploadId")
+	listener := listenHere(t)
+	dir := startNginx(t, listener, documentedServer(t, listener.Addr().String(), upstreamOf(s.host)))
+	through := s.through(listener.Addr().String())
+
+	through.eventually("nginx does not lead to the service", func() bool { return through.do("GET", "/v1/info", nil).status == 200 })
+	through.must(200, "GET", "/v1/sessions/"+session, nil)
+	through.must(200, "POST", "/v1/sessions/"+session+"/use", nil)
+	through.must(200, "GET", "/v1/%73essions/"+session, nil)
+	through.must(200, "GET", "/v1/sessions/micropaymentchannels/"+c.id, nil)
+	through.must(200, "GET", "/v1/multipart-uploads/"+upload+"?limit=5", nil)
+	through.must(200, "GET", "/v1/multipart-uploads?account=0x1&after="+upload, nil)
+	through.must(200, "PUT", "/v1/multipart-uploads/"+upload+"/parts/0", []byte("x"))
+
+	var log string
+	through.eventually("nginx has not logged the requests", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "access.log"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		log = string(text)
+		return strings.Contains(log, "/parts/0")
+	})
+	for what, id := range map[string]string{"session": session, "channel": c.id, "upload": upload} {
+		if strings.Contains(log, id[:7]) {
+			t.Errorf("the log holds more than six characters of the id of a %s:\n%s", what, log)
+		}
+		if !strings.Contains(log, id[:6]+"...") {
+			t.Errorf("the log holds nothing of the id of a %s:\n%s", what, log)
+		}
+	}
+}
