@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// TestKeyBesideDynamicUser makes a key as docs/operations.md says for the systemd
+// unit, while the service runs as a user of its own and again when it has ended.
+// Every file stays that user's, so that the next start can write.
+func TestKeyBesideDynamicUser(t *testing.T) {
+	testenv.Require(t, testenv.RootMount) // the right to become another user comes with it
+	t.Parallel()
+	const user = 61_184                                  // the first that systemd takes for DynamicUser
+	dir, err := os.MkdirTemp("", "sluice-dynamic-user-") // t.TempDir is closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	data, program := filepath.Join(dir, "data"), filepath.Join(dir, "sluice")
+	err = errors.Join(os.Chmod(dir, 0o755), os.Mkdir(data, 0o700), os.Chown(data, user, user), os.Link(sluice, program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := []string{"setpriv", "--reuid", strconv.Itoa(user), "--regid", strconv.Itoa(user), "--clear-groups"}
+	serve := append(as, program, "serve", "--addr", "127.0.0.1:0", "--data", data)
+	command := documentedBlock(t, "sh", "setpriv --reuid", [][2]string{
+		{"%u /var/lib/private/sluice/meta.db", "%u " + data + "/meta.db"}, {"%g /var/lib/private/sluice/meta.db", "%g " + data + "/meta.db"},
+		{"--data /var/lib/private/sluice ", "--data " + data + " "}, {"  sluice key create", "  " + program + " key create"},
+	})
+	makeKey := func() {
+		t.Helper()
+		out, err := exec.Command("sh", "-c", command).Output()
+		if err != nil || !credential.Match(out) {
+			t.Fatalf("the documented command prints %q, %v", out, err)
+		}
+	}
+
+	for range 2 {
+		s := &server{t: t, data: data, options: options{data: data}}
+		s.run(slices.Concat(serve, hostedChoices("key"), []string{"--admin-addr", "off"}))
+		makeKey()
+		s.stop()
+		makeKey()
+	}
+	err = filepath.WalkDir(data, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Sys().(*syscall.Stat_t).Uid != user {
+			t.Errorf("%s belongs to user %d", strings.TrimPrefix(name, data), info.Sys().(*syscall.Stat_t).Uid)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
