@@ -229,11 +229,7 @@ func (x *extentWriter) checkAndWrite(ctx context.Context, block, size, lo, hi in
 
 // writeHeld reads the next block into b, checks it, and writes [lo, hi) of it.
 func (x *extentWriter) writeHeld(ctx context.Context, b []byte, block, lo, hi int64) (int64, error) {
-	if err := x.s.reads.begin(ctx); err != nil {
-		return 0, err
-	}
-	err := x.read(x.r, b)
-	x.s.reads.end()
+	err := x.read(ctx, x.r, b)
 	if err == nil {
 		err = x.compare(block, crc32.Checksum(b, castagnoli))
 	}
@@ -256,14 +252,14 @@ func (x *extentWriter) writeTwiceRead(ctx context.Context, block, size, lo, hi i
 		if _, err := f.Seek(from-size, io.SeekCurrent); err != nil {
 			return 0, err
 		}
-		return x.writePieces(x.r, sums, size, lo, hi)
+		return x.writePieces(ctx, x.r, sums, size, lo, hi)
 	}
 	r, err := x.open(ctx, block*blockSize+from, to-from)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return x.writePieces(r, sums, size, lo, hi)
+	return x.writePieces(ctx, r, sums, size, lo, hi)
 }
 
 // pieceSize is how much of a block is held while w takes it, where the block
@@ -278,10 +274,6 @@ func firstPiece(off int64) int64 { return off - off%pieceSize }
 
 // check reads the next block, of size bytes, against its checksum.
 func (x *extentWriter) check(ctx context.Context, block, size int64) (*pieceSums, error) {
-	if err := x.s.reads.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer x.s.reads.end()
 	buf := pieceBuffers.Get().(*[pieceSize]byte)
 	defer pieceBuffers.Put(buf)
 	var (
@@ -290,7 +282,7 @@ func (x *extentWriter) check(ctx context.Context, block, size int64) (*pieceSums
 	)
 	for off := int64(0); off < size; off += pieceSize {
 		b := buf[:min(pieceSize, size-off)]
-		if err := x.read(x.r, b); err != nil {
+		if err := x.read(ctx, x.r, b); err != nil {
 			return nil, err
 		}
 		sums[off/pieceSize] = crc32.Checksum(b, castagnoli)
@@ -305,13 +297,13 @@ func (x *extentWriter) check(ctx context.Context, block, size int64) (*pieceSums
 // writePieces writes [lo, hi) of a block of size bytes that was checked. r
 // stands at the piece that holds lo. What is read is compared with what was
 // checked, so that bytes which changed in between are not written.
-func (x *extentWriter) writePieces(r io.Reader, sums *pieceSums, size, lo, hi int64) (int64, error) {
+func (x *extentWriter) writePieces(ctx context.Context, r io.Reader, sums *pieceSums, size, lo, hi int64) (int64, error) {
 	buf := pieceBuffers.Get().(*[pieceSize]byte)
 	defer pieceBuffers.Put(buf)
 	var written int64
 	for start := firstPiece(lo); start < hi; start += pieceSize {
 		b := buf[:min(pieceSize, size-start)]
-		if err := x.read(r, b); err != nil {
+		if err := x.read(ctx, r, b); err != nil {
 			return written, err
 		}
 		if crc32.Checksum(b, castagnoli) != sums[start/pieceSize] {
@@ -326,8 +318,14 @@ func (x *extentWriter) writePieces(r io.Reader, sums *pieceSums, size, lo, hi in
 	return written, nil
 }
 
-// read fills b from r.
-func (x *extentWriter) read(r io.Reader, b []byte) error {
+// read fills b from r. It is one of the few that read a file at once, if r is one.
+func (x *extentWriter) read(ctx context.Context, r io.Reader, b []byte) error {
+	if _, isFile := r.(file); isFile {
+		if err := x.s.reads.begin(ctx); err != nil {
+			return err
+		}
+		defer x.s.reads.end()
+	}
 	var err error
 	for n := 0; n < len(b); {
 		if err != nil {
@@ -373,33 +371,34 @@ var (
 
 // readLimits bound what all reads of a Service take together.
 type readLimits struct {
-	checks chan struct{} // one for each block that is being checked
+	files  chan struct{} // one for each read of a file that is under way
 	blocks chan struct{} // one for each block that is held for its client
 }
 
-// checksAtOnce is how many blocks are read and checked at once. Each may block
-// a thread in the file system.
-const checksAtOnce = 64
+// filesAtOnce is how many files are read at once, each of which may block a
+// thread. What comes over a network is not counted: of a store that stalls for
+// some readers all the others would wait.
+const filesAtOnce = 64
 
 // newReadLimits gives the limits where blocks of so many bytes may be held.
 func newReadLimits(held int64) *readLimits {
 	return &readLimits{
-		checks: make(chan struct{}, checksAtOnce),
+		files:  make(chan struct{}, filesAtOnce),
 		blocks: make(chan struct{}, max(held, 0)/blockSize),
 	}
 }
 
-// begin waits until a further block may be checked.
+// begin waits until a further file may be read.
 func (l *readLimits) begin(ctx context.Context) error {
 	select {
-	case l.checks <- struct{}{}:
+	case l.files <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (l *readLimits) end() { <-l.checks }
+func (l *readLimits) end() { <-l.files }
 
 // takeBlock reports whether a further block may be held. It does not wait: who
 // holds one may be as slow as its client is.

@@ -251,39 +251,106 @@ func damageFile(t *testing.T, dir string, off int64) {
 	}
 }
 
-// slowStore is a store whose readers give nothing until it is let go.
-type slowStore struct {
+// stallingStore is a store whose readers of one object give nothing until they
+// are let go. They are files if isFile is set.
+type stallingStore struct {
 	*memory.Store
+	stalls          bytestore.Key // its readers stall
+	isFile          bool
 	opened, reading chan struct{}
 	letGo           chan struct{}
 }
 
-func (s *slowStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
-	r, err := s.Store.Open(ctx, key, off, n)
-	if err == nil {
-		s.opened <- struct{}{}
+func newStallingStore(isFile bool) *stallingStore {
+	return &stallingStore{
+		Store: memory.New(), isFile: isFile,
+		opened: make(chan struct{}, 1000), reading: make(chan struct{}, 1000), letGo: make(chan struct{}),
 	}
-	return &slowReader{ReadCloser: r, s: s}, err
 }
 
-type slowReader struct {
+// stall has the readers of the one object that is there stall.
+func (s *stallingStore) stall(t *testing.T) {
+	if err := s.List(t.Context(), "", func(o bytestore.Object) error { s.stalls = o.Key; return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stallingStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, key, off, n)
+	if err != nil || key != s.stalls {
+		return r, err
+	}
+	s.opened <- struct{}{}
+	stalling := &stallingReader{ReadCloser: r, s: s}
+	if s.isFile {
+		return stallingFile{stalling}, nil
+	}
+	return stalling, nil
+}
+
+type stallingReader struct {
 	io.ReadCloser
-	s    *slowStore
+	s    *stallingStore
 	once sync.Once
 }
 
-func (r *slowReader) Read(p []byte) (int, error) {
+func (r *stallingReader) Read(p []byte) (int, error) {
 	r.once.Do(func() { r.s.reading <- struct{}{} })
 	<-r.s.letGo
 	return r.ReadCloser.Read(p)
 }
 
-// A read that waits for others to be checked ends with its context.
-func TestReadThatWaitsForItsCheckHonoursItsContext(t *testing.T) {
+// stallingFile looks like a file. Nobody seeks in it or sends it.
+type stallingFile struct{ *stallingReader }
+
+func (stallingFile) Seek(int64, int) (int64, error)        { return 0, errors.ErrUnsupported }
+func (stallingFile) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
+
+// TestStalledStoreKeepsNobodyElseWaiting: of however many readers get nothing
+// from the store, those of another object take no notice, in both ways of
+// reading.
+func TestStalledStoreKeepsNobodyElseWaiting(t *testing.T) {
+	const stalled, size = 200, 1 << 20
+	for _, buffers := range []int64{0, -1} {
+		s := newStallingStore(false)
+		f := newOverStore(t, s, blob.Options{ReadBuffers: buffers})
+		f.put(t, "stalls", randomBytes(1, size))
+		s.stall(t)
+		other := randomBytes(2, 3*size)
+		f.put(t, "flows", other)
+		var readers sync.WaitGroup
+		for range stalled {
+			readers.Go(func() {
+				c, err := f.Open(t.Context(), "a", "stalls")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				if n, err := c.WriteRange(t.Context(), io.Discard, 0, size); n != size || err != nil {
+					t.Errorf("%d bytes, %v", n, err)
+				}
+			})
+		}
+		for range stalled {
+			<-s.reading
+		}
+		if got := f.read(t, "flows", 0, int64(len(other))); !bytes.Equal(got, other) {
+			t.Error("a read beside readers that get nothing differs")
+		}
+		close(s.letGo)
+		readers.Wait()
+	}
+}
+
+// TestFilesAreReadFewAtOnce: each may block a thread. A read that waits for that
+// ends with its context.
+func TestFilesAreReadFewAtOnce(t *testing.T) {
 	const atOnce, size = 64, 1 << 20
-	s := &slowStore{memory.New(), make(chan struct{}, atOnce+1), make(chan struct{}, atOnce+1), make(chan struct{})}
+	s := newStallingStore(true)
 	f := newOverStore(t, s, blob.Options{})
 	f.put(t, "n", randomBytes(1, size))
+	s.stall(t)
 	c, err := f.Open(t.Context(), "a", "n")
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +359,7 @@ func TestReadThatWaitsForItsCheckHonoursItsContext(t *testing.T) {
 	var readers sync.WaitGroup
 	for range atOnce {
 		readers.Go(func() {
-			if n, err := c.WriteRange(t.Context(), io.Discard, 0, size); n != size || err != nil {
+			if n, err := c.WriteRange(t.Context(), plain{io.Discard}, 0, size); n != size || err != nil {
 				t.Errorf("%d bytes, %v", n, err)
 			}
 		})
@@ -304,7 +371,7 @@ func TestReadThatWaitsForItsCheckHonoursItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := make(chan error)
 	go func() {
-		_, err := c.WriteRange(ctx, io.Discard, 0, size)
+		_, err := c.WriteRange(ctx, plain{io.Discard}, 0, size)
 		waits <- err
 	}()
 	<-s.opened
@@ -313,7 +380,7 @@ func TestReadThatWaitsForItsCheckHonoursItsContext(t *testing.T) {
 		t.Errorf("a read whose context ended while it waited: %v", err)
 	}
 	if n := len(s.reading); n != 0 {
-		t.Errorf("%d blocks more than %d are read at once", n, atOnce)
+		t.Errorf("%d files more than %d are read at once", n, atOnce)
 	}
 	close(s.letGo)
 	readers.Wait()

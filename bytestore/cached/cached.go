@@ -62,7 +62,8 @@ type Options struct {
 	// are read stay on the disk until then, and are not counted.
 	Size int64
 	// Fetches is how many blocks are fetched at once, at most; each takes 1 MiB
-	// of memory until it is written. Default 64.
+	// of memory until it is written. Who finds them all stalled for a second
+	// reads past the cache. Default 64.
 	Fetches int
 	// Ahead is how many blocks of its range are fetched for a reader beyond
 	// the one it reads. Half of Fetches is the limit for all readers together.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"sluice/bytestore"
 )
@@ -114,10 +115,8 @@ func (s *Store) fly(ctx context.Context, f *flight) {
 var fileBuffers = sync.Pool{New: func() any { return new([headerSize + blockSize]byte) }}
 
 func (s *Store) fetch(ctx context.Context, f *flight) error {
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := s.takeSlot(ctx); err != nil {
+		return err
 	}
 	defer func() { <-s.slots }()
 	if !s.diskHasRoom() {
@@ -136,6 +135,30 @@ func (s *Store) fetch(ctx context.Context, f *flight) error {
 		return errNotKept
 	}
 	return s.enter(f, e)
+}
+
+// slotWait is how long a fetch waits for its slot. Where the fetches under way
+// take longer the store beneath stalls for them, which must not stop all others.
+const slotWait = time.Second
+
+// takeSlot waits until a further fetch may run. errNotKept when that does not come
+// soon: then the block is read past the cache.
+func (s *Store) takeSlot(ctx context.Context) error {
+	select {
+	case s.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	soon := time.NewTimer(slotWait)
+	defer soon.Stop()
+	select {
+	case s.slots <- struct{}{}:
+		return nil
+	case <-soon.C:
+		return errNotKept
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // read fills data with the block from the store beneath.

@@ -250,6 +250,44 @@ func TestStalledFetchKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
+// TestStalledFetchesKeepNobodyWaiting: when the store beneath stalls for as many
+// objects as are fetched at once, others are read past the cache.
+func TestStalledFetchesKeepNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 3})
+		stalls := map[bytestore.Key]bool{}
+		inner.before = func(ctx context.Context, k bytestore.Key, _, _ int64) error {
+			if stalls[k] {
+				return g.wait(ctx)
+			}
+			return nil
+		}
+		var stalled []<-chan result
+		var bodies [][]byte
+		for i := range 3 {
+			key, data := put(t, s, uint64(i), 5000)
+			stalls[key] = true
+			stalled, bodies = append(stalled, start(t.Context(), s, key, 0, 5000)), append(bodies, data)
+			synctest.Wait() // none of them reads stalls while we write it
+		}
+		other, data := put(t, s, 9, 3*mib)
+		wantRead(t, s, other, data, 0, 3*mib)
+		if now := s.Stats(); now.Bypasses != 1 || now.Blocks != 0 {
+			t.Errorf("%+v", now)
+		}
+		g.open()
+		for i := range stalled {
+			wantResult(t, <-stalled[i], bodies[i])
+		}
+		other, data = put(t, s, 10, 3*mib)
+		wantRead(t, s, other, data, 0, 3*mib)
+		if now := s.Stats(); now.Bypasses != 1 || now.Blocks != 6 {
+			t.Errorf("when it stalls no more: %+v", now)
+		}
+	})
+}
+
 func TestFetchesAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
