@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -272,6 +274,87 @@ func TestOrderOfPaidReads(t *testing.T) {
 	if left := s.left(id); left != "0" {
 		t.Errorf("the empty session has %s chunksets left", left)
 	}
+}
+
+// TestChecksumsOfSmallBlobsArePaidFor: the checksums of a few bytes are as good
+// as the bytes, so that nothing tells them, or answers a guess, for nothing.
+func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
+	t.Parallel()
+	small, large := blobTarget("bob", "small"), blobTarget("bob", "large")
+	store := func(t *testing.T, s *server) (etag string) {
+		sent := content(1, 16)
+		sum := sha256.Sum256(sent)
+		etag = s.must(204, "PUT", small, sent, "Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":").header.Get("ETag")
+		s.must(204, "PUT", large, content(2, 17))
+		return etag
+	}
+	withheld := func(t *testing.T, s *server, etag, session string) {
+		t.Helper()
+		left := s.left(session)
+		checks := func(r reply, status int, want bool) {
+			t.Helper()
+			if told := r.header.Get("ETag") != "" || r.header.Get("Repr-Digest") != ""; r.status != status || told != want {
+				t.Errorf("%v, want %d with checksums %t: %v", r, status, want, r.header)
+			}
+		}
+		other := `"10-0000000000000000"`
+		conditions := []headers{
+			nil, {"If-None-Match", etag}, {"If-None-Match", other}, {"If-None-Match", "*"}, {"If-Match", etag}, {"If-Match", other},
+			{"If-Modified-Since", "Fri, 01 Jan 2100 00:00:00 GMT"}, {"If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT"},
+			{"If-Range", etag, "Range", "bytes=16-"}, {"If-Range", other, "Range", "bytes=16-"},
+		}
+		for _, h := range conditions {
+			checks(s.do("HEAD", small, nil, h...), 200, false)
+			checks(s.do("HEAD", small, nil, append(h, "Session-Id", session)...), 200, false)
+			checks(s.do("GET", small, nil, h...), 402, false)
+			// Nothing that is not paid for depends on a guess.
+			checks(s.do("GET", small, nil, append(h, "Session-Id", session, "Max-Chunksets", "0")...), 402, false)
+		}
+		checks(s.do("GET", small, nil, "Session-Id", session, "Range", "bytes=16-"), 416, false)
+		checks(s.do("HEAD", large, nil), 200, true)
+		checks(s.do("GET", large, nil, "If-None-Match", s.do("HEAD", large, nil).header.Get("ETag"), "Session-Id", session), 304, true)
+		if got := s.left(session); got != left {
+			t.Errorf("%s chunksets left of %s, though nothing was read", got, left)
+		}
+		paid := s.do("GET", small, nil, "Session-Id", session, "If-None-Match", etag)
+		checks(paid, 200, true)
+		if len(paid.body) != 16 || paid.header.Get("ETag") != etag {
+			t.Errorf("a read that was paid for: %v %v", paid, paid.header)
+		}
+		if ranged := s.do("GET", small, nil, "Session-Id", session, "If-Range", etag, "Range", "bytes=1-2"); ranged.status != 200 || len(ranged.body) != 16 {
+			t.Errorf("under If-Range: %v", ranged)
+		}
+		checks(s.do("GET", small, nil, "Session-Id", session, "Range", "bytes=1-2"), 206, true)
+	}
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, options{flags: []string{"--reads", "paid"}})
+		etag := store(t, s)
+		withheld(t, s, etag, s.open(s.payer(1), 100).buy(10).SessionID)
+		list := string(s.must(200, "GET", "/v1/blobs/bob", nil).body)
+		if strings.Contains(list, strings.Trim(etag, `"`)) || strings.Count(list, `"etag"`) != 1 {
+			t.Errorf("the list tells a checksum: %s", list)
+		}
+	})
+	t.Run("hosted", func(t *testing.T) {
+		t.Parallel()
+		s := startHosted(t, "paid")
+		admin := s.asAdmin()
+		etag := store(t, admin)
+		session := admin.open(s.payer(1), 100).buy(10).SessionID
+		withheld(t, s, etag, session)
+		withheld(t, s.as(s.newKey("--scopes", "read", "--accounts", "alice")), etag, session)
+		reader := s.as(s.newKey("--scopes", "read", "--accounts", "bob"))
+		if r := reader.do("HEAD", small, nil); r.status != 200 || r.header.Get("ETag") != etag || r.header.Get("Repr-Digest") == "" {
+			t.Errorf("HEAD with a key for the account: %v %v", r, r.header)
+		}
+		if r := reader.do("GET", small, nil, "If-None-Match", etag); r.status != 304 {
+			t.Errorf("a condition with a key for the account: %v", r)
+		}
+		if list := string(reader.must(200, "GET", "/v1/blobs/bob", nil).body); strings.Count(list, `"etag"`) != 2 {
+			t.Errorf("the list with a key for the account: %s", list)
+		}
+	})
 }
 
 // TestMaxChunksets: a read costs at most what its client allows.

@@ -23,6 +23,11 @@ type openChannelBody struct {
 	PaymentChannelID *amount `json:"paymentChannelId"`
 }
 
+// errUnboundChannel refuses a channel that the first payer, whoever that is,
+// would be bound to: others must not spend a deposit that was set aside by the
+// holder of a key.
+var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: name the address that will pay over the channel", errParameter)
+
 func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
 	var in openChannelBody
 	body, err := readJSON(r, &in)
@@ -41,6 +46,9 @@ func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
 	}
 	if open.Expires, err = parseTime("expires", in.Expires); err != nil {
 		return err
+	}
+	if s.Keys != nil && open.Sender == "" {
+		return errUnboundChannel
 	}
 	if err := x.allowsSender(open.Sender); err != nil {
 		return err

@@ -52,6 +52,15 @@ func parseConditions(h http.Header) conditions {
 	}
 }
 
+// unjudged is c for a blob that nothing may be compared with: no condition holds
+// or fails, and a range under If-Range is the whole blob.
+func (c conditions) unjudged() conditions {
+	if c.ifRange == "" {
+		return conditions{}
+	}
+	return conditions{ifRange: "never"} // neither a tag nor a date
+}
+
 // malformed tells of lists of entity tags that cannot be read, wrapping
 // errMalformedCondition. A read may go on in spite of them. A write may not,
 // because its writer believes that he is protected: forWrite fails then, and a

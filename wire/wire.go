@@ -58,7 +58,7 @@ const (
 type Blob struct {
 	Name         string    `json:"name"`
 	Size         int64     `json:"size"`
-	ETag         string    `json:"etag"`
+	ETag         string    `json:"etag,omitempty"` // empty: must be paid for
 	ContentType  string    `json:"contentType"`
 	LastModified time.Time `json:"lastModified"`
 	Expires      time.Time `json:"expires,omitzero"`
