@@ -179,13 +179,20 @@ func TestFailedSync(t *testing.T) {
 			before := newKey()
 			wantErr(t, put(t, s, before, []byte("x")), nil)
 			armed = true
+			select {
+			case <-s.Stopped():
+				t.Error("the store has stopped before the fault")
+			default:
+			}
 			wantErr(t, put(t, s, newKey(), body), localfs.ErrSyncFailed)
+			<-s.Stopped()
 			err := s.Put(t.Context(), newKey(), readerFunc(func([]byte) (int, error) {
 				t.Error("a refused put read its source")
 				return 0, io.EOF
 			}), 0)
 			wantErr(t, err, localfs.ErrSyncFailed)
 			wantErr(t, err, syscall.EIO)
+			wantErr(t, err, bytestore.ErrOverloaded)
 			if got := readBack(t, s, before); string(got) != "x" {
 				t.Errorf("read %q", got)
 			}

@@ -38,7 +38,9 @@ import (
 
 // ErrSyncFailed is the error of a Put whose fsync failed and of every later one
 // until the Store is opened anew. What was acknowledged before is not in doubt.
-var ErrSyncFailed = errors.New("localfs: an fsync failed; the store takes no more objects until it is opened again")
+// It is a bytestore.ErrOverloaded: once the store was opened anew, the same Put
+// may succeed.
+var ErrSyncFailed = fmt.Errorf("localfs: an fsync failed; the store takes no more objects until it is opened again: %w", bytestore.ErrOverloaded)
 
 // shards is the number of shard folders, one for each value of a key's first
 // two hex digits.
@@ -66,7 +68,8 @@ type Store struct {
 	space  *space
 	large  chan struct{} // full when as many Puts as may have a large buffer
 
-	broken atomic.Pointer[error] // the first fsync that failed
+	broken  atomic.Pointer[error] // the first fsync that failed
+	stopped chan struct{}         // closed with it
 
 	// puts is held for reading by each Put under way, so that Close waits.
 	puts   sync.RWMutex
@@ -91,7 +94,7 @@ func open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fs: opt.FS, large: make(chan struct{}, largePuts)}
+	s := &Store{fs: opt.FS, large: make(chan struct{}, largePuts), stopped: make(chan struct{})}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}
@@ -175,6 +178,10 @@ func (s *Store) Space(n int64) error {
 // while Puts may succeed.
 func (s *Store) Err() error { return s.trusted() }
 
+// Stopped is closed when an fsync has failed: the process should end what it
+// does and open the store anew.
+func (s *Store) Stopped() <-chan struct{} { return s.stopped }
+
 // unsynced is the error of those who waited for a sync of a folder that failed
 // with err. Only an fsync that was tried leaves a doubt.
 func (s *Store) unsynced(err error) error {
@@ -187,7 +194,9 @@ func (s *Store) unsynced(err error) error {
 // distrust notes the first fsync that failed, and returns its error for the
 // caller of that fsync.
 func (s *Store) distrust(err error) error {
-	s.broken.CompareAndSwap(nil, &err)
+	if s.broken.CompareAndSwap(nil, &err) {
+		close(s.stopped)
+	}
 	return fmt.Errorf("%w: %w", ErrSyncFailed, err)
 }
 

@@ -90,6 +90,10 @@ type stores struct {
 	space func(n int64) error         // bytestore.ErrNoSpace when n bytes should not be taken in
 	ready func(context.Context) error // why nothing can be written now
 
+	// Closed when one of them takes no writes until it is opened anew; nil where
+	// that never happens.
+	metaStopped, bytesStopped <-chan struct{}
+
 	ballast *ballast // nil where deletes need no room on a disk of ours
 	cache   *cached.Store
 	close   []func() error
@@ -149,7 +153,7 @@ func (s *stores) openBytes(ctx context.Context, p places) (func(context.Context)
 		if err != nil {
 			return nil, fmt.Errorf("opening the bytes in %s: %w", p.Data, err)
 		}
-		s.bytes, s.space = files, files.Space
+		s.bytes, s.space, s.bytesStopped = files, files.Space, files.Stopped()
 		s.close = append(s.close, files.Close)
 		return func(context.Context) error { return errors.Join(files.Err(), files.Space(0)) }, nil
 	}
@@ -190,7 +194,7 @@ func (s *stores) openMeta(ctx context.Context, p metaPlace, opt sqlstore.Options
 			return nil, fmt.Errorf("opening the metadata in %s: %w", p.Data, err)
 		}
 	}
-	s.meta = sql
+	s.meta, s.metaStopped = sql, sql.Stopped()
 	s.close = append(s.close, sql.Close)
 	if p.shared() {
 		return sql.Err, nil

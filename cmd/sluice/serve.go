@@ -17,11 +17,15 @@ type serveCommand struct {
 }
 
 // Run serves until SIGINT or SIGTERM, then drains. It returns nil when all
-// requests ended within the deadline. SIGHUP loads the TLS certificate anew.
+// requests ended within the deadline. SIGHUP loads the TLS certificate anew. It
+// also drains when a store must be opened anew to take writes, and returns the
+// reason, so that the process ends with 1 and a supervisor starts it again.
 func (c *serveCommand) Run(console *console) error {
 	log := slog.New(slog.NewTextHandler(console.err, nil))
 	// A reader of our log that goes away must not take the service with it.
 	signal.Ignore(syscall.SIGPIPE)
+	// A file that may not grow is an error of its write.
+	signal.Ignore(syscall.SIGXFSZ)
 	// Without TLS there is nothing to load anew, which is no reason to end.
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
@@ -49,6 +53,7 @@ func (c *serveCommand) Run(console *console) error {
 	background.Go(func() { n.work(ctx, reload) })
 	server := n.server(listeners)
 	failed := server.start(listeners)
+	var stopped error // why a store takes no writes until it is opened anew
 	if err := c.announce(console, port, log); err != nil {
 		log.Warn("cannot say where this listens", "error", err)
 	}
@@ -57,15 +62,24 @@ func (c *serveCommand) Run(console *console) error {
 	case s := <-signals:
 		log.Info("draining", "signal", s.String(), "wait", *c.DrainWait, "deadline", c.DrainDeadline)
 		err = server.drain(*c.DrainWait, c.DrainDeadline, signals)
+	case <-n.stores.metaStopped:
+		stopped = n.stores.ready(ctx)
+	case <-n.stores.bytesStopped:
+		stopped = n.stores.ready(ctx)
+	}
+	if stopped != nil {
+		log.Error("no more writes are possible in this process: draining, to be started again", "cause", stopped, "wait", *c.DrainWait, "deadline", c.DrainDeadline)
+		err = server.drain(*c.DrainWait, c.DrainDeadline, signals)
 	}
 	stop()
 	if err = errors.Join(err, stopAdmin()); err != nil {
 		// Requests still run: closing what they work with would only add noise,
 		// and everything acknowledged is durable already.
-		return err
+		return errors.Join(stopped, err)
 	}
 	background.Wait()
-	return n.stores.Close()
+	// On a full disk this makes the room that the next start needs.
+	return errors.Join(stopped, n.stores.Close())
 }
 
 // announce tells where the service is.
