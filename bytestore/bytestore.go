@@ -69,10 +69,13 @@ type Store interface {
 	// *os.File is) lets package net send it without copying.
 	Open(ctx context.Context, key Key, off, n int64) (io.ReadCloser, error)
 
-	// Delete removes the object. A nil error means that it is no longer
-	// visible and its space is given back, or that there was none. Whether a
-	// Delete survives a power cut is not promised: callers repeat it.
-	Delete(ctx context.Context, key Key) error
+	// Delete removes the objects, of which there may be any number. A nil error
+	// means that none of them is visible any more, and that the space of those
+	// that were there is given back. Every other error is an Undeleted: the
+	// objects that it does not name are gone. A failure of one object keeps none
+	// of the others. Whether a Delete survives a power cut is not promised:
+	// callers repeat it.
+	Delete(ctx context.Context, keys ...Key) error
 
 	// List calls fn for every object whose key is greater than after, in
 	// ascending byte order of the keys, until fn returns an error, which List

@@ -91,7 +91,9 @@ type broken struct {
 	put    func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error
 	open   func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error)
 	delete func(ctx context.Context, key bytestore.Key) error
-	list   func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error
+	// deleteAll goes before delete.
+	deleteAll func(ctx context.Context, keys []bytestore.Key) error
+	list      func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error
 }
 
 func (b *broken) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
@@ -108,11 +110,14 @@ func (b *broken) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.
 	return b.Store.Open(ctx, key, off, n)
 }
 
-func (b *broken) Delete(ctx context.Context, key bytestore.Key) error {
-	if b.delete != nil {
-		return b.delete(ctx, key)
+func (b *broken) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	switch {
+	case b.deleteAll != nil:
+		return b.deleteAll(ctx, keys)
+	case b.delete != nil:
+		return bytestore.DeleteEach(keys, func(key bytestore.Key) error { return b.delete(ctx, key) })
 	}
-	return b.Store.Delete(ctx, key)
+	return b.Store.Delete(ctx, keys...)
 }
 
 func (b *broken) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
@@ -314,6 +319,44 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 					}
 					return fn(o)
 				})
+			}
+		})},
+		{"deletes the first object only", "delete many", breakMemory(func(m *memory.Store, b *broken) {
+			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
+				return m.Delete(ctx, keys[:min(1, len(keys))]...)
+			}
+		})},
+		{"deletes no more than a thousand", "delete many", breakMemory(func(m *memory.Store, b *broken) {
+			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
+				return m.Delete(ctx, keys[:min(1000, len(keys))]...)
+			}
+		})},
+		{"stops at the first failure", "delete some", breakMemory(func(m *memory.Store, b *broken) {
+			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
+				for i, key := range keys {
+					if err := m.Delete(ctx, key); err != nil {
+						return bytestore.UndeletedOf(keys[i:], err)
+					}
+				}
+				return nil
+			}
+		})},
+		{"does not say which objects are left", "delete some", breakMemory(func(m *memory.Store, b *broken) {
+			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
+				if err := m.Delete(ctx, keys...); err != nil {
+					return fmt.Errorf("delete: %w", bytestore.ErrInvalidKey)
+				}
+				return nil
+			}
+		})},
+		{"deletes nothing when one fails", "delete some", breakMemory(func(m *memory.Store, b *broken) {
+			b.deleteAll = func(ctx context.Context, keys []bytestore.Key) error {
+				for _, key := range keys {
+					if !key.Valid() {
+						return bytestore.Undeleted{key: bytestore.ErrInvalidKey}
+					}
+				}
+				return m.Delete(ctx, keys...)
 			}
 		})},
 		{"reads other bytes after a delete", "delete while reading", breakMemory(func(m *memory.Store, b *broken) {

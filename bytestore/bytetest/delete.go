@@ -13,6 +13,8 @@ func deleteChecks() []Check {
 	return []Check{
 		onStore("delete", deleteOnce),
 		onStore("delete what is not there", deleteMissing),
+		onStore("delete many", deleteMany),
+		onStore("delete some", deleteSome),
 		onStore("put after delete", putAfterDelete),
 		onStore("delete while reading", deleteWhileReading),
 	}
@@ -44,6 +46,75 @@ func deleteMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
 		}
 	}
 	return lists(ctx, s, "", nil)
+}
+
+// deleteMany deletes none, one, and more objects than any request may name, most
+// of which were never there, and some twice.
+func deleteMany(ctx context.Context, h Harness, s bytestore.Store) error {
+	if err := s.Delete(ctx); err != nil {
+		return fmt.Errorf("delete of nothing: %w", err)
+	}
+	kept := bytestore.Object{Key: newKey(), Size: 5}
+	if err := put(ctx, s, kept.Key, content(1, 5)); err != nil {
+		return err
+	}
+	for _, n := range []int{2, 2100} {
+		keys := make([]bytestore.Key, n)
+		for i := range keys {
+			keys[i] = newKey()
+			if i%150 == 0 || i == n-1 {
+				if err := put(ctx, s, keys[i], content(2, 10)); err != nil {
+					return err
+				}
+			}
+		}
+		if err := s.Delete(ctx, append(keys, keys[0], keys[n-1])...); err != nil {
+			return fmt.Errorf("delete of %d: %w", n, err)
+		}
+		if err := absent(ctx, s, keys[n-1], kept); err != nil {
+			return fmt.Errorf("after a delete of %d: %w", n, err)
+		}
+	}
+	return reopened(h, func(s bytestore.Store) error { return lists(ctx, s, "", []bytestore.Object{kept}) })
+}
+
+// deleteSome deletes objects beside some that cannot be deleted.
+func deleteSome(ctx context.Context, _ Harness, s bytestore.Store) error {
+	keys := []bytestore.Key{newKey(), "", newKey(), "../x", newKey()}
+	for _, key := range keys {
+		if !key.Valid() {
+			continue
+		}
+		if err := put(ctx, s, key, content(1, 5)); err != nil {
+			return err
+		}
+	}
+	err := s.Delete(ctx, keys...)
+	var left bytestore.Undeleted
+	if !errors.As(err, &left) || len(left) != 2 {
+		return fmt.Errorf("Delete(%q) = %w, want an Undeleted of the two invalid keys", keys, err)
+	}
+	for _, key := range []bytestore.Key{keys[1], keys[3]} {
+		if err := isError(fmt.Sprintf("Delete(%q)", key), left[key], bytestore.ErrInvalidKey); err != nil {
+			return err
+		}
+	}
+	if err := lists(ctx, s, "", nil); err != nil {
+		return err
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := put(ctx, s, keys[0], content(1, 5)); err != nil {
+		return err
+	}
+	err = s.Delete(ended, keys[0], keys[2])
+	if err := isError("Delete with a context that has ended", err, context.Canceled); err != nil {
+		return err
+	}
+	if !errors.As(err, &left) || len(left) != 2 {
+		return fmt.Errorf("Delete with a context that has ended = %w, want an Undeleted of both", err)
+	}
+	return holds(ctx, s, keys[0], content(1, 5))
 }
 
 func putAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {

@@ -9,17 +9,19 @@ import (
 )
 
 // Delete implements bytestore.Store. Once it has returned, also with an error,
-// no Open of this Store is answered from what was cached of the object. Caches
+// no Open of this Store is answered from what was cached of the objects. Caches
 // of other nodes keep their blocks until they need the room: nothing refers to
-// the object any more.
-func (s *Store) Delete(ctx context.Context, key bytestore.Key) error {
+// the objects any more.
+func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	if s.ctx.Err() != nil {
-		return fmt.Errorf("cached: delete %s: %w", key, fs.ErrClosed)
+		return bytestore.UndeletedOf(keys, fmt.Errorf("cached: delete: %w", fs.ErrClosed)).OrNil()
 	}
 	// In this order: what is fetched after the object is gone is not found,
 	// what was fetched before is forgotten.
-	err := s.inner.Delete(ctx, key)
-	s.Forget(key)
+	err := s.inner.Delete(ctx, keys...)
+	for _, key := range keys {
+		s.Forget(key)
+	}
 	return err
 }
 

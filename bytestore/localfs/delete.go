@@ -11,7 +11,11 @@ import (
 // Delete implements bytestore.Store. It syncs nothing: a power cut may bring
 // the object back, whole. The space is given back at once, or, while readers
 // have the object open, when the last of them closes.
-func (s *Store) Delete(ctx context.Context, key bytestore.Key) error {
+func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	return bytestore.DeleteEach(keys, func(key bytestore.Key) error { return s.delete(ctx, key) })
+}
+
+func (s *Store) delete(ctx context.Context, key bytestore.Key) error {
 	if !key.Valid() {
 		return fmt.Errorf("localfs: delete %q: %w", key, bytestore.ErrInvalidKey)
 	}

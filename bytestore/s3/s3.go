@@ -100,6 +100,8 @@ type Store struct {
 	// puts is held for reading by each Put under way, so that Close waits.
 	puts   sync.RWMutex
 	closed atomic.Bool
+
+	oneByOne atomic.Bool // the server does not delete several objects by one request
 }
 
 var _ bytestore.Store = (*Store)(nil)

@@ -118,8 +118,8 @@ func (b killedBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader, 
 	return b.do(func() error { return b.Store.Put(ctx, key, src, size) })
 }
 
-func (b killedBytes) Delete(ctx context.Context, key bytestore.Key) error {
-	return b.do(func() error { return b.Store.Delete(ctx, key) })
+func (b killedBytes) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	return b.do(func() error { return b.Store.Delete(ctx, keys...) })
 }
 
 type killedFacts struct {

@@ -1,0 +1,122 @@
+package s3_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/bytestore/s3"
+)
+
+// mustPutMany puts n objects.
+func mustPutMany(t *testing.T, s *s3.Store, n int) []bytestore.Key {
+	t.Helper()
+	keys := make([]bytestore.Key, n)
+	for i := range keys {
+		keys[i] = mustPut(t, s, content(1, 10))
+	}
+	return keys
+}
+
+// TestManyDeletesAreOneRequest: a thousand objects go by one request, over
+// failures that pass.
+func TestManyDeletesAreOneRequest(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	keys := mustPutMany(t, aside, 20)
+	for len(keys) < 1000 {
+		keys = append(keys, newKey()) // which was never there
+	}
+	w.handle(nil)
+	wantErr(t, s.Delete(t.Context(), keys...), nil)
+	if got := w.requests(); !slices.Equal(got, []string{"POST"}) {
+		t.Errorf("requests: %v", got)
+	}
+	if left := list(t, aside); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	for name, f := range passingFaults {
+		keys := mustPutMany(t, aside, 2)
+		w.handle(times(2, http.MethodPost, f))
+		if err := s.Delete(t.Context(), keys...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left := list(t, aside); len(left) > 0 {
+			t.Errorf("%s: left: %v", name, left)
+		}
+	}
+}
+
+// TestServerWithoutManyDeletes: where the server does not know the request for
+// many objects they go one by one, and it is not asked again.
+func TestServerWithoutManyDeletes(t *testing.T) {
+	for _, unknown := range []fault{answers(501, "NotImplemented"), answers(405, "MethodNotAllowed")} {
+		s, aside, w := onWire(t, s3.Options{})
+		for _, want := range [][]string{{"POST", "DELETE", "DELETE"}, {"DELETE", "DELETE"}} {
+			keys := mustPutMany(t, aside, 2)
+			w.handle(times(always, http.MethodPost, unknown))
+			wantErr(t, s.Delete(t.Context(), keys...), nil)
+			if got := w.requests(); !slices.Equal(got, want) {
+				t.Errorf("requests: %v, want %v", got, want)
+			}
+			if left := list(t, aside); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		}
+	}
+}
+
+// TestRepliesToManyDeletes: an object is gone where the reply says so, and each
+// other one is named with its reason.
+func TestRepliesToManyDeletes(t *testing.T) {
+	s, _, w := onWire(t, s3.Options{})
+	keys := make([]bytestore.Key, 6)
+	for i := range keys {
+		keys[i] = newKey()
+	}
+	reply := func(body func(prefix string) string) fault {
+		return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				return nil, err
+			}
+			before, _, _ := strings.Cut(string(text), string(keys[0]))
+			prefix := before[strings.LastIndex(before, ">")+1:]
+			return &http.Response{
+				Status: "200 OK", StatusCode: http.StatusOK, Request: r, Header: http.Header{"Content-Type": {"application/xml"}},
+				Body: io.NopCloser(strings.NewReader(body(prefix))),
+			}, nil
+		}
+	}
+	failed := func(name, code string) string {
+		return fmt.Sprintf("<Error><Key>%s</Key><Code>%s</Code><Message>as the test wants</Message></Error>", name, code)
+	}
+	w.handle(times(always, http.MethodPost, reply(func(prefix string) string {
+		name := func(i int) string { return prefix + string(keys[i]) }
+		return "<DeleteResult><Deleted><Key>" + name(0) + "</Key></Deleted>" + failed(name(1), "AccessDenied") + failed(name(2), "SlowDown") +
+			failed(name(3), "NoSuchKey") + failed(name(4), "InvalidArgument") + "</DeleteResult>"
+	})))
+	err := s.Delete(t.Context(), keys...)
+	left, ok := errors.AsType[bytestore.Undeleted](err)
+	if !ok || len(left) != 4 {
+		t.Fatalf("%v, want an Undeleted of four", err)
+	}
+	for i, passes := range map[int]bool{1: false, 2: true, 4: true, 5: true} {
+		if err := left[keys[i]]; err == nil || errors.Is(err, bytestore.ErrOverloaded) != passes {
+			t.Errorf("object %d: %v, want one that may pass: %v", i, err, passes)
+		}
+	}
+	if !strings.Contains(left[keys[1]].Error(), "as the test wants") {
+		t.Errorf("the server's words are lost: %v", left[keys[1]])
+	}
+	for name, f := range map[string]fault{"no XML": reply(func(string) string { return "<Dele" }), "denied": answers(403, "AccessDenied")} {
+		w.handle(times(always, http.MethodPost, f))
+		if got := bytestore.UndeletedOf(nil, s.Delete(t.Context(), keys...)); len(got) != len(keys) {
+			t.Errorf("%s: %d objects are left, want all: %v", name, len(got), got)
+		}
+	}
+}
