@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -42,8 +43,10 @@ func newCapped(t *testing.T, conns *Connections, secure bool, change func(*httpt
 		change(s.Server)
 	}
 	s.Listener = conns.Listener(s.Listener, secure)
+	conns.Attach(s.Config)
+	noted := s.Config.ConnState
 	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
-		conns.ConnState(c, state)
+		noted(c, state)
 		s.states <- state
 	}
 	if secure {
@@ -54,6 +57,9 @@ func newCapped(t *testing.T, conns *Connections, secure bool, change func(*httpt
 	}
 	t.Cleanup(func() {
 		s.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		conns.Wait(ctx)
 		if open := conns.Counts().Open; open != 0 {
 			t.Errorf("%d connections are counted after the end", open)
 		}

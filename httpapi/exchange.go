@@ -118,15 +118,26 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	row := rowOf(err)
-	// A client that waits to be asked for the body must not be asked now. Over
-	// HTTP/2 a stream ends by itself.
-	if row.closes || x.r.ProtoMajor == 1 && x.r.Header.Get("Expect") == "" && !x.body.drain(x.r.ContentLength) {
-		x.Header().Set("Connection", "close")
+	if x.r.ProtoMajor == 1 { // over HTTP/2 a stream ends by itself
+		x.spareConnection(row.closes)
 	}
 	x.body.done()
 	if err := writeProblem(x, row, err); err != nil {
 		x.err = errors.Join(x.err, err)
 	}
+}
+
+// spareConnection reads off what is left of the body of a refused request, so
+// that the connection can be used again. When it cannot, or that is too much, the
+// connection ends with the reply, and reads off more then (see Connections).
+func (x *exchange) spareConnection(broken bool) {
+	// A client that waits to be asked for the body must not be asked now.
+	waits := x.r.Header.Get("Expect") != ""
+	if !broken && (x.body.ended() || !waits && x.body.drain(x.r.ContentLength)) {
+		return
+	}
+	x.Header().Set("Connection", "close")
+	x.body.abandon()
 }
 
 // end finishes the exchange and logs it.

@@ -63,6 +63,7 @@ func (c *Connections) Register(r prometheus.Registerer) {
 	}
 	gauge("sluice_connections_open", "Connections that are served.", func(n ConnectionCounts) float64 { return float64(n.Open) })
 	counter("sluice_connections_refused_total", "Connections beyond the cap.", func(n ConnectionCounts) int64 { return n.Refused })
-	counter("sluice_connections_evicted_total", "Idle connections that were closed for new ones.", func(n ConnectionCounts) int64 { return n.Evicted })
+	counter("sluice_connections_crowded_total", "Connections beyond the cap of their address.", func(n ConnectionCounts) int64 { return n.Crowded })
+	counter("sluice_connections_evicted_total", "Quiet connections that were closed for new ones.", func(n ConnectionCounts) int64 { return n.Evicted })
 	counter("sluice_connections_failed_total", "Attempts to accept a connection that failed.", func(n ConnectionCounts) int64 { return n.Failed })
 }

@@ -154,6 +154,16 @@ func (r *progressReader) done() {
 	_ = r.setDeadline(deadline)
 }
 
+// ended reports whether the whole body was read.
+func (r *progressReader) ended() bool { return errors.Is(r.err, io.EOF) }
+
+// abandon makes done give what is left of the body no more time.
+func (r *progressReader) abandon() {
+	if !r.ended() {
+		r.err = errSlowBody
+	}
+}
+
 // What a refusal reads of a body, at most, so that the connection can be used
 // again: a body of which more is left, or that does not come, is given up.
 const (
@@ -174,7 +184,7 @@ func (r *progressReader) drain(length int64) bool {
 			r.err = errSlowBody // what follows is not waited for
 		}
 	}
-	return errors.Is(r.err, io.EOF)
+	return r.ended()
 }
 
 // Close ends the guard and closes the body.

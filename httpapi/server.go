@@ -197,6 +197,9 @@ func (s *Server) Wait(ctx context.Context) error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serving.RLock()
 	defer s.serving.RUnlock()
+	conn := connectionOf(r.Context())
+	conn.begin()
+	defer conn.end()
 	x := s.newExchange(w, r)
 	defer x.end()
 	s.metrics.active.Inc()
@@ -228,6 +231,7 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	if !m.counts() && r.ContentLength != 0 && r.ProtoMajor == 1 {
 		// Nobody's limits bound these, so that no body is waited for.
 		h.Set("Connection", "close")
+		x.body.abandon()
 	}
 	switch m.outcome {
 	case routeFound:

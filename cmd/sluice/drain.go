@@ -17,8 +17,9 @@ var errStopped = errors.New("stopped by a second signal before all requests had 
 
 // drainingServer is the HTTP server on all its listeners.
 type drainingServer struct {
-	api  *httpapi.Server
-	http *http.Server
+	api         *httpapi.Server
+	http        *http.Server
+	connections *httpapi.Connections // nil: they are not capped
 }
 
 // start serves the listeners, with TLS where it is configured. The channel gets
@@ -68,6 +69,7 @@ func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.S
 	select {
 	case err := <-drained:
 		if !errors.Is(err, context.DeadlineExceeded) {
+			s.awaitReplies(ctx)
 			return err
 		}
 		cause = fmt.Errorf("stopped after %s before all requests had ended", deadline)
@@ -77,4 +79,17 @@ func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.S
 	cut, cancel := context.WithTimeout(context.Background(), cutTime)
 	defer cancel()
 	return errors.Join(cause, s.http.Close(), s.api.Wait(cut))
+}
+
+// lastReplies is how long the process waits, after the last reply, for clients
+// to take it and close their end.
+const lastReplies = time.Second
+
+func (s *drainingServer) awaitReplies(ctx context.Context) {
+	if s.connections == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastReplies)
+	defer cancel()
+	s.connections.Wait(ctx)
 }

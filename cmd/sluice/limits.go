@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/httpapi"
 	"sluice/metastore"
 )
 
@@ -162,6 +163,35 @@ const mostConnections = 20_000
 // spareFiles are left for the database, the logs, and what else has no bound of
 // its own.
 const spareFiles = 256
+
+// newConnections returns the caps of the connections.
+func (c *config) newConnections() (*httpapi.Connections, error) {
+	most, err := c.maxConnections()
+	if err != nil {
+		return nil, err
+	}
+	connections := httpapi.NewConnections(most)
+	connections.AnyOrigin = c.Profile == hosted
+	connections.PerAddress = c.connectionsPerAddress(most)
+	connections.Exempt, err = c.trustedProxies()
+	return connections, err
+}
+
+// connectionsPerAddress returns how many connections one address may have open,
+// 0 for any number. By default no address can have more than a quarter of those
+// of a hosted service, and this machine has all of a local one.
+func (c *config) connectionsPerAddress(most int) int {
+	switch {
+	case c.MaxConnectionsPerAddress == unlimited:
+		return 0
+	case c.MaxConnectionsPerAddress > 0:
+		return int(min(int64(c.MaxConnectionsPerAddress), math.MaxInt32))
+	case c.Profile == hosted:
+		return max(most/4, 1)
+	default:
+		return 0
+	}
+}
 
 // maxConnections gives how many connections are served at once.
 func (c *config) maxConnections() (int, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -75,5 +76,27 @@ func TestChosenConnectionsAreTaken(t *testing.T) {
 	c := config{MaxRequests: 4096}
 	if got, err := c.maxConnections(); err != nil || got < 1 || got > mostConnections {
 		t.Errorf("derived: %d, %v", got, err)
+	}
+}
+
+func TestConnectionsPerAddress(t *testing.T) {
+	hostedFlags := []string{"--profile", "hosted", "--base-path", "/s", "--external-url", "https://h/s", "--reads", "key", "--receiver", "0x1"}
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{nil, 0},
+		{[]string{"--max-connections-per-address", "7"}, 7},
+		{hostedFlags, 250},
+		{append(slices.Clone(hostedFlags), "--max-connections-per-address", "7"), 7},
+		{append(slices.Clone(hostedFlags), "--max-connections-per-address", "unlimited"), 0},
+	} {
+		parsed, err := parse(t, append(c.args, "--max-connections", "1000")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if connections, err := parsed.newConnections(); err != nil || connections.PerAddress != c.want {
+			t.Errorf("%q: %d, %v, want %d", c.args, connections.PerAddress, err, c.want)
+		}
 	}
 }

@@ -44,12 +44,9 @@ func (c *config) openNode(ctx context.Context, log *slog.Logger) (_ *node, err e
 			return nil, err
 		}
 	}
-	most, err := c.maxConnections()
-	if err != nil {
+	if n.connections, err = c.newConnections(); err != nil {
 		return nil, err
 	}
-	n.connections = httpapi.NewConnections(most)
-	n.connections.AnyOrigin = c.Profile == hosted
 	n.connections.Register(n.metrics)
 	if n.stores, err = openStores(ctx, c.Places); err != nil {
 		return nil, err
@@ -113,8 +110,8 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 // server gives the HTTP server, and puts the listeners under the cap of
 // connections.
 func (n *node) server(listeners []net.Listener) *drainingServer {
-	server := &drainingServer{api: n.api, http: httpapi.NewHTTPServer(n.api, n.log)}
-	server.http.ConnState = n.connections.ConnState
+	server := &drainingServer{api: n.api, http: httpapi.NewHTTPServer(n.api, n.log), connections: n.connections}
+	n.connections.Attach(server.http)
 	for i, l := range listeners {
 		listeners[i] = n.connections.Listener(l, n.cert != nil)
 	}

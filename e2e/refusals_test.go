@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// refused is an upload that is refused, or cut, while it comes.
+type refused struct {
+	name   string
+	head   string // behind the line of the request
+	prefix string // before the body
+	cut    bool   // the client goes away in the middle
+	status int    // of the refusal
+}
+
+// refusedUploads are refused by a service in every framing.
+var refusedUploads = []refused{
+	{"chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", false, 415},
+	{"a length", "Content-Encoding: gzip\r\nContent-Length: 2097152\r\n", "", false, 415},
+	{"a body that waits to be asked for", "Content-Encoding: gzip\r\nExpect: 100-continue\r\nContent-Length: 2097152\r\n", "", false, 415},
+	{"chunks that wait to be asked for", "Content-Encoding: gzip\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", false, 415},
+	{"chunks, refused and cut", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", true, 415},
+	{"a length, refused and cut", "Content-Encoding: gzip\r\nContent-Length: 2097152\r\n", "", true, 415},
+	{"chunks, cut", "Transfer-Encoding: chunked\r\n", "200000\r\n", true, 400},
+	{"a length, cut", "Content-Length: 2097152\r\n", "", true, 400},
+}
+
+// send uploads, and reads the refusal.
+func (u refused) send(s *server) error {
+	connection, err := net.Dial("tcp", s.host)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	// Whoever is refused may find that nginx has closed; what counts is the reply.
+	head := "PUT " + s.base + blobTarget("0x1", "refused") + " HTTP/1.1\r\nHost: localhost\r\n" + u.head + "\r\n" + u.prefix
+	size := 2 << 20
+	if u.cut {
+		size = 1 << 20
+	}
+	if _, err := io.WriteString(connection, head+strings.Repeat("x", size/2)); err == nil {
+		_, _ = io.WriteString(connection, strings.Repeat("x", size/2))
+	}
+	if u.cut {
+		return nil
+	}
+	answers := bufio.NewReader(connection)
+	r, err := readAnswer(answers, "PUT")
+	if err == nil && r.status == 100 {
+		r, err = readAnswer(answers, "PUT")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", u.name, err)
+	}
+	if r.status != u.status {
+		return fmt.Errorf("%s: %v, want %d", u.name, r, u.status)
+	}
+	return nil
+}
+
+// TestRefusalsBehindNginx: uploads that are refused or cut, in every framing and
+// many at once, do nothing to other clients of the documented balancer, which
+// takes a node away for one connection that fails.
+func TestRefusalsBehindNginx(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	c := newCluster(t, options{flags: []string{"--base-path", hostedBase}})
+	c.start(3)
+	s := c.balanced(t)
+	data := content(1, 4096)
+	s.must(204, "PUT", blobTarget("0x1", "name"), data)
+
+	ended := make(chan struct{})
+	var others, served, failed atomic.Int64
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				others.Add(1)
+				r, err := s.try("GET", blobTarget("0x1", "name"), nil)
+				switch {
+				case err != nil || r.status != 200:
+					if failed.Add(1) == 1 {
+						t.Errorf("another client: %v, %v", r, err)
+					}
+				default:
+					served.Add(1)
+				}
+			}
+		})
+	}
+	var uploads sync.WaitGroup
+	for worker := range 8 {
+		uploads.Go(func() {
+			for i := range 10 {
+				if err := refusedUploads[(worker+i)%len(refusedUploads)].send(s); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	uploads.Wait()
+	close(ended)
+	clients.Wait()
+	t.Logf("beside 80 uploads that were refused or cut: %d of %d others were served", served.Load(), others.Load())
+	if others.Load() < 10 {
+		t.Errorf("only %d requests of others went on beside the uploads", others.Load())
+	}
+	if failed.Load() > 0 {
+		t.Errorf("%d of %d requests of others failed", failed.Load(), others.Load())
+	}
+}
+
+// TestRefusedBodiesOverHTTP2: a refused body costs its stream alone, whatever
+// more of it comes.
+func TestRefusedBodiesOverHTTP2(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{certs: newCertificates(t)})
+	f := s.dialFrames(1 << 16)
+	const streams = 40 // with a body of 16 KiB each; more than is read off of one
+	piece := make([]byte, 16<<10)
+	for i := range uint32(streams) {
+		stream := 2*i + 1
+		f.request(stream, 0, "PUT", blobTarget("0x1", "refused"), "content-encoding", "gzip")
+		f.send(frameData, 0, stream, piece)
+		f.await(frameHeaders, stream)
+		// The rest of a body that was refused already.
+		f.send(frameData, flagEndStream, stream, piece)
+	}
+	f.request(2*streams+1, flagEndStream, "GET", "/livez")
+	if head := f.await(frameHeaders, 2*streams+1); head.payload[0] != statusOK {
+		t.Errorf("behind the refused bodies: %v %x", head, head.payload)
+	}
+	for _, passed := range f.seen {
+		if passed.kind == frameGoAway {
+			t.Error("the refused bodies ended the connection")
+		}
+	}
+}

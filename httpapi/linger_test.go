@@ -1,0 +1,338 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/access"
+)
+
+// underCapOf serves the handler of a service a second time, under a cap.
+func underCapOf(t *testing.T, s *service, conns *Connections) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewHTTPServer(s.Server, s.Log)
+	conns.Attach(server)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(conns.Listener(listener, false)) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := errors.Join(server.Shutdown(ctx)); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		conns.Wait(ctx)
+		if open := conns.Counts().Open; open != 0 {
+			t.Errorf("%d connections are counted after the end", open)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// sender is a client that sends on whatever it reads.
+type sender struct {
+	*net.TCPConn
+	r *bufio.Reader
+}
+
+func dialSender(t *testing.T, addr string) *sender {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
+}
+
+// refusals are requests that are refused while more of them comes, in every
+// framing.
+var refusals = []struct {
+	name, head string
+	first      int // bytes that are sent before the reply is read
+	status     int
+}{
+	{"chunks", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 401},
+	{"few chunks", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 100, 401},
+	{"a length", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 401},
+	{"a body that was not asked for", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 401},
+	{"chunks that were not asked for", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 401},
+	{"chunks that cannot be read", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", 400 << 10, 401},
+	{"a body of HTTP/1.0", "PUT /v1/blobs/ours/x HTTP/1.0\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 401},
+	{"JSON that is too long", "POST /v1/sessions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 413},
+	{"no route", "PUT /v1/nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 404},
+	{"a probe with a body", "GET /livez HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 200},
+	{"a preflight with a body", "OPTIONS /v1/info HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 204},
+	{"a malformed path", "PUT /% HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 400},
+	{"two lengths", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400 << 10, 400},
+	{"no host", "PUT /v1/blobs/ours/x HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 400},
+	{"headers without end", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nX: ", 400 << 10, 431},
+	{"an unknown coding", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", 400 << 10, 501},
+	{"an unknown expectation", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: more\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 417},
+}
+
+// What is left of a refused request is read off, in every framing, wherever it is
+// refused: its sender finds its connection at its end, never reset.
+func TestRefusedBodiesAreReadOff(t *testing.T) {
+	t.Parallel()
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	addr := underCapOf(t, h.service, NewConnections(100))
+	for _, c := range refusals {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := dialSender(t, addr)
+			if _, err := io.WriteString(s, c.head+strings.Repeat("x", c.first)); err != nil {
+				t.Fatalf("before the reply: %v", err)
+			}
+			res, err := http.ReadResponse(s.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(res.Body)
+			if err != nil || res.StatusCode != c.status || !res.Close {
+				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)
+			}
+			if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
+				t.Errorf("after the reply: %v, want the end", err)
+			}
+			// More than the kernels buffer: somebody reads it.
+			if _, err := io.WriteString(s, strings.Repeat("x", 12<<20)); err != nil {
+				t.Errorf("after the end: %v", err)
+			}
+			if err := errors.Join(res.Body.Close(), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Whoever sends without end is held up, and cut when the time is over.
+func TestLingeringIsBounded(t *testing.T) {
+	t.Parallel()
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	conns := NewConnections(100)
+	conns.lingering = time.Second
+	s := dialSender(t, underCapOf(t, h.service, conns))
+	if _, err := io.WriteString(s, refusals[0].head); err != nil {
+		t.Fatal(err)
+	}
+	sent, piece := 0, make([]byte, 64<<10)
+	for {
+		n, err := s.Write(piece)
+		sent += n
+		if err != nil {
+			break
+		}
+	}
+	if sent > lingerBytes+20<<20 {
+		t.Errorf("%d bytes were taken of a refused request", sent)
+	}
+	closeOrFail(t, s)
+}
+
+// A connection that lingers holds its place, and gives way as a quiet one does.
+func TestLingeringConnectionGivesWay(t *testing.T) {
+	t.Parallel()
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	conns := NewConnections(1)
+	addr := underCapOf(t, h.service, conns)
+	s := dialSender(t, addr)
+	if _, err := io.WriteString(s, refusals[0].head+strings.Repeat("x", refusals[0].first)); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(s.r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Fatalf("after the reply: %v, want the end", err)
+	}
+	ask := func() int {
+		c := dialSender(t, addr)
+		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(res.Body.Close(), c.Close()); err != nil {
+			t.Error(err)
+		}
+		return res.StatusCode
+	}
+	if got := ask(); got != http.StatusServiceUnavailable {
+		t.Errorf("beside a connection that lingers: %d, want 503", got)
+	}
+	conns.mu.Lock()
+	conns.quiet = 0
+	conns.mu.Unlock()
+	if got := ask(); got != http.StatusOK {
+		t.Errorf("in the place of a connection that lingered: %d, want 200", got)
+	}
+	if got := conns.Counts(); got.Evicted != 1 || got.Refused != 1 {
+		t.Errorf("counts %+v", got)
+	}
+	if err := errors.Join(res.Body.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who never reads the small replies that he asks for, one behind the other, is
+// quiet: he gives way at the cap.
+func TestConnectionThatDoesNotReadGivesWay(t *testing.T) {
+	t.Parallel()
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	conns := NewConnections(1)
+	addr := underCapOf(t, h.service, conns)
+	stuck := dialSender(t, addr)
+	if err := stuck.SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	asked := strings.Repeat("GET /v1/info HTTP/1.1\r\nHost: h\r\n\r\n", 1000)
+	// Until no byte moves for half a second: the server is stuck with a reply.
+	for {
+		if err := stuck.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.WriteString(stuck, asked); err != nil && n == 0 {
+			break
+		}
+	}
+	conns.mu.Lock()
+	conns.quiet = 0
+	conns.mu.Unlock()
+	other := dialSender(t, addr)
+	if _, err := io.WriteString(other, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(other.r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK || conns.Counts().Evicted != 1 {
+		t.Errorf("%d, counts %+v", res.StatusCode, conns.Counts())
+	}
+	if err := errors.Join(res.Body.Close(), stuck.Close(), other.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// One address has its own cap: at it one of its own quiet connections gives way,
+// or the new one is refused. Other addresses and proxies are not concerned.
+func TestCapOfAnAddress(t *testing.T) {
+	t.Parallel()
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	conns := NewConnections(100)
+	conns.PerAddress = 2
+	addr := underCapOf(t, h.service, conns)
+	ask := func(c *sender) int {
+		t.Helper()
+		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		closeOrFail(t, res.Body)
+		return res.StatusCode
+	}
+	dialFrom := func(address string) *sender {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
+	}
+	var all []*sender
+	want := func(address string, status int) {
+		t.Helper()
+		c := dialFrom(address)
+		all = append(all, c)
+		if got := ask(c); got != status {
+			t.Errorf("connection %d, of %s: %d, want %d", len(all), address, got, status)
+		}
+	}
+	want("127.0.0.1", 200)
+	want("127.0.0.1", 200)
+	want("127.0.0.1", 429)
+	want("127.0.0.2", 200)
+	conns.mu.Lock()
+	conns.quiet = 0
+	conns.mu.Unlock()
+	want("127.0.0.1", 200)
+	if _, err := all[0].r.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the longest quiet connection of the address reads %v, want the end", err)
+	}
+	if got := ask(all[3]); got != 200 {
+		t.Errorf("the connection of the other address: %d", got)
+	}
+	if got := conns.Counts(); got.Crowded != 1 || got.Evicted != 1 || got.Open != 3 {
+		t.Errorf("counts %+v", got)
+	}
+	for _, c := range all {
+		closeOrFail(t, c)
+	}
+}
+
+// Whose connections count together, and whose do not count.
+func TestNetworkOfAConnection(t *testing.T) {
+	conns := NewConnections(10)
+	conns.PerAddress = 1
+	conns.Exempt = prefixes("10.0.0.0/8", "fd00::/8")
+	for peer, want := range map[string]string{
+		"192.0.2.1:5":           "192.0.2.1/32",
+		"[::ffff:192.0.2.1]:5":  "192.0.2.1/32",
+		"[2001:db8:1:2:3::4]:5": "2001:db8:1:2::/64",
+		"10.1.2.3:5":            "",
+		"[::ffff:10.1.2.3]:5":   "",
+		"[fd00::1]:5":           "",
+	} {
+		address, err := net.ResolveTCPAddr("tcp", peer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network, counts := conns.networkOf(address)
+		got := ""
+		if counts {
+			got = fmt.Sprint(network)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", peer, got, want)
+		}
+	}
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
