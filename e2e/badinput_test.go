@@ -428,6 +428,51 @@ func TestSmallBodies(t *testing.T) {
 	}
 }
 
+// TestLengthBesideChunks: where a request has both a Content-Length and chunks,
+// the chunks count, and the connection is closed behind the answer: what follows
+// may be the end of a body for a proxy that believed the length.
+func TestLengthBesideChunks(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	const smuggled = "GET /v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for _, request := range []string{
+		"PUT " + blobTarget("0x1", "both") + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 60\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"GET /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 60\r\n\r\n0\r\n\r\n",
+	} {
+		connection := s.dial()
+		s.write(connection, request+smuggled)
+		answers := bufio.NewReader(connection)
+		method, _, _ := strings.Cut(request, " ")
+		first, err := readAnswer(answers, method)
+		if err != nil || first.status >= 300 {
+			t.Errorf("%q is answered %v, %v", request, first, err)
+		}
+		if second, err := readAnswer(answers, "GET"); err == nil {
+			t.Errorf("what follows %q is answered %v", request, second)
+		}
+	}
+	if got := s.must(200, "GET", blobTarget("0x1", "both"), nil); string(got.body) != "hello" {
+		t.Errorf("the blob is %q", got.body)
+	}
+}
+
+// TestNoReplyIsSniffed: every reply says that its Content-Type is what it is,
+// errors and preflights included.
+func TestNoReplyIsSniffed(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	s.must(204, "PUT", blobTarget("0x1", "name"), []byte("<script>"))
+	for _, request := range [][2]string{
+		{"GET", "/v1/info"}, {"GET", "/livez"}, {"GET", "/openapi.yaml"}, {"POST", "/v1/sessions"}, {"GET", "/v1/blobs/0x1"},
+		{"GET", blobTarget("0x1", "name")}, {"GET", blobTarget("0x1", "<script>")}, {"OPTIONS", "/v1/info"}, {"PATCH", "/v1/info"}, {"GET", "/nothing"},
+	} {
+		if r := s.do(request[0], request[1], nil); r.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: %v", request[0], request[1], r)
+		}
+	}
+}
+
 // TestBodyTooSlow trickles a body: after the time that the slowest honest
 // client is given it is refused, and the connection closed.
 func TestBodyTooSlow(t *testing.T) {

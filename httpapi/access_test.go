@@ -416,8 +416,8 @@ func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 	}
 }
 
-// A refusal does not wait for a body that does not come, and what has come does
-// not cost the connection.
+// A refusal does not wait for a body that does not come, and a body that has come
+// does not cost the connection, unless it came in chunks, which always do.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	for _, c := range []struct {
@@ -425,7 +425,7 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 		close            bool
 	}{
 		{"a body that has come", "Content-Length: 4\r\n", "some", false},
-		{"chunks that have come", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n0\r\n\r\n", false},
+		{"chunks that have come", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n0\r\n\r\n", true},
 		{"a short body that does not come", "Content-Length: 10\r\n", "some", true},
 		{"chunks that do not come", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n", true},
 		{"a long body that does not come", "Content-Length: 10000000\r\n", "some", true},

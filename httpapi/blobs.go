@@ -247,7 +247,6 @@ func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
 	}
 	// A blob is somebody else's content: it must not run as ours.
 	h.Set("Content-Security-Policy", "sandbox")
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Type", mediaType(b))
 	if !b.Expires.IsZero() {
 		h.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))

@@ -213,7 +213,11 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	h := x.Header()
 	h.Set(wire.HeaderRequestID, x.requestID)
 	h.Set("Referrer-Policy", "no-referrer")
-	if s.draining.Load() {
+	h.Set("X-Content-Type-Options", "nosniff")
+	// A body in chunks may have come with a Content-Length, which net/http removes
+	// without a trace. Whoever stands before this server may have believed that
+	// length, so the connection must not be used again (RFC 9112, section 6.1).
+	if s.draining.Load() || r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		h.Set("Connection", "close")
 	}
 	if err := s.origins.admit(r, h); err != nil {

@@ -42,7 +42,7 @@ func (c *config) startAdmin(ctx context.Context, metrics *prometheus.Registry, l
 	if err != nil {
 		return nil, err
 	}
-	handler := adminHandler(metrics, log)
+	handler := sameOriginOnly(adminHandler(metrics, log))
 	if isLoopbackHost(host) {
 		handler = loopbackOnly(handler)
 	} else {
@@ -98,6 +98,26 @@ func loopbackOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLoopbackHost((&url.URL{Host: r.Host}).Hostname()) {
 			http.Error(w, "this address is for this machine alone: ask localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sameOriginOnly refuses the requests of pages from elsewhere, which a browser
+// that reaches this address sends for anybody. Fetch metadata tells them where a
+// browser sends no Origin.
+func sameOriginOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin, err := url.Parse(r.Header.Get("Origin"))
+		foreign := err != nil || r.Header.Get("Origin") != "" && origin.Host != r.Host
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+		default:
+			foreign = true
+		}
+		if foreign {
+			http.Error(w, "this address does not answer pages of other origins", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -68,6 +68,37 @@ func TestAdminHandler(t *testing.T) {
 	}
 }
 
+// TestAdminRefusesForeignPages: what a browser sends for a page of another
+// origin is refused, whether it names the origin or only says that it is another.
+func TestAdminRefusesForeignPages(t *testing.T) {
+	handler := sameOriginOnly(adminHandler(newRegistry(), slog.New(slog.DiscardHandler)))
+	for _, test := range []struct {
+		header, value string
+		status        int
+	}{
+		{"Origin", "", 200},
+		{"Origin", "http://localhost:9091", 200},
+		{"Origin", "http://localhost:3000", 403},
+		{"Origin", "https://evil.example", 403},
+		{"Origin", "null", 403},
+		{"Origin", "http://%zz", 403},
+		{"Sec-Fetch-Site", "none", 200},
+		{"Sec-Fetch-Site", "same-origin", 200},
+		{"Sec-Fetch-Site", "same-site", 403},
+		{"Sec-Fetch-Site", "cross-site", 403},
+	} {
+		r := httptest.NewRequest("GET", "http://localhost:9091/debug/pprof/", nil)
+		if test.value != "" {
+			r.Header.Set(test.header, test.value)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != test.status {
+			t.Errorf("%s: %s is answered %d, want %d", test.header, test.value, w.Code, test.status)
+		}
+	}
+}
+
 func TestAdminAddress(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
