@@ -16,8 +16,6 @@ import (
 
 // KeysOptions are the settings of Keys. The zero value works.
 type KeysOptions struct {
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
 	// Poll is how often Run asks whether keys changed. Default 1 s.
 	Poll time.Duration
 	// Size is the number of keys that are remembered. Default 10,000.
@@ -28,6 +26,12 @@ type KeysOptions struct {
 // said that no key changed.
 const maxTrust = 10 * time.Second
 
+// KeyStore is where keys are kept, and by whose time they end.
+type KeyStore interface {
+	metastore.Keys
+	metastore.Clock
+}
+
 // Keys tells whose key a credential is. Its methods may be called at once from
 // many goroutines.
 //
@@ -37,7 +41,7 @@ const maxTrust = 10 * time.Second
 // for 10 s more; after that the errors of the store pass through. Without Run
 // the store is asked each time.
 type Keys struct {
-	store metastore.Keys
+	store KeyStore
 	opt   KeysOptions
 	found *otter.Cache[string, entry]
 	view  atomic.Pointer[view]
@@ -59,10 +63,7 @@ type entry struct {
 }
 
 // NewKeys gives the Keys of a store.
-func NewKeys(store metastore.Keys, opt KeysOptions) *Keys {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
+func NewKeys(store KeyStore, opt KeysOptions) *Keys {
 	if opt.Poll == 0 {
 		opt.Poll = time.Second
 	}
@@ -96,7 +97,7 @@ func (k *Keys) Authenticate(ctx context.Context, credential string) (*Caller, er
 	}
 	hash := sha256.Sum256([]byte(secret))
 	same := subtle.ConstantTimeCompare(hash[:], want[:]) == 1
-	if caller == nil || !same || !caller.valid(k.opt.Now()) {
+	if caller == nil || !same || !caller.valid(k.store.Now()) {
 		return nil, ErrUnknownKey
 	}
 	return caller, nil
@@ -141,7 +142,7 @@ func (k *Keys) find(ctx context.Context, id string) (*Caller, error) {
 }
 
 func (k *Keys) trusts(v *view) bool {
-	return !v.polled.IsZero() && k.opt.Now().Sub(v.polled).Abs() <= maxTrust
+	return !v.polled.IsZero() && time.Since(v.polled) <= maxTrust
 }
 
 // Run asks the store every Poll whether keys changed, and forgets what is
@@ -167,7 +168,7 @@ func (k *Keys) Run(ctx context.Context, report func(error)) {
 func (k *Keys) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxTrust)
 	defer cancel()
-	began := k.opt.Now()
+	began := time.Now()
 	version, err := k.store.KeysVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("asking whether keys changed: %w", err)

@@ -17,13 +17,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // openStores gives n handles on one real store. Every test runs in a bubble or
-// does not look at the clock, so the store's is the system's.
+// does not look at the clock, so the store's is that of package time.
 func openStores(t testing.TB, n int) []*sqlstore.Store {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meta.db")
 	var stores []*sqlstore.Store
 	for range n {
-		s, err := sqlstore.OpenSQLite(path, sqlstore.Options{})
+		s, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func makeKey(t testing.TB, store metastore.Keys, n access.NewKey) (metastore.Key
 }
 
 // callerOf gives the holder of a fresh key.
-func callerOf(t testing.TB, store metastore.Keys, n access.NewKey) *access.Caller {
+func callerOf(t testing.TB, store *sqlstore.Store, n access.NewKey) *access.Caller {
 	t.Helper()
 	_, credential := makeKey(t, store, n)
 	caller, err := access.NewKeys(store, access.KeysOptions{}).Authenticate(context.Background(), credential)

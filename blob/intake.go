@@ -40,7 +40,7 @@ type intake struct {
 }
 
 func (s *Service) newIntake(src io.Reader, size int64, digest bool) *intake {
-	in := &intake{src: src, now: s.opt.Now, declared: size, crc64: crc64nvme.New()}
+	in := &intake{src: src, now: s.meta.Now, declared: size, crc64: crc64nvme.New()}
 	in.deadline = in.now().Add(metastore.MaxExtentAge)
 	if digest {
 		in.sha256 = sha256.New()
@@ -149,7 +149,7 @@ func (s *Service) takeInUnknown(ctx context.Context, in *intake, limit int64, to
 // putExtent stores the next run of the body, of exactly size bytes or, when the
 // size is not exact, of at most that many.
 func (s *Service) putExtent(ctx context.Context, in *intake, offset, size int64, exact bool) (metastore.Extent, error) {
-	created := s.opt.Now()
+	created := s.meta.Now()
 	key := bytestore.NewKey(created)
 	src := &extentReader{src: in, left: size}
 	promised := size

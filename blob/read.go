@@ -19,7 +19,7 @@ import (
 type Content struct {
 	metastore.Blob
 	s     *Service
-	until time.Time
+	until time.Time // by the monotonic clock of this process
 	close sync.Once
 }
 
@@ -35,12 +35,13 @@ func (s *Service) Open(ctx context.Context, account, name string) (*Content, err
 	s.pins.add(b.Content)
 	c := &Content{Blob: b, s: s}
 	if s.opt.GarbageGrace > 0 {
-		c.until = s.opt.Now().Add(s.opt.GarbageGrace - graceMargin)
+		c.until = time.Now().Add(s.opt.GarbageGrace - graceMargin)
 	}
 	return c, nil
 }
 
-// graceMargin is kept of the grace period for clocks that differ.
+// graceMargin is kept of the grace period for what the nodes' measurements of the
+// engine's clock may differ by.
 const graceMargin = time.Minute
 
 // Close lets the content go. Further calls do nothing.
@@ -53,7 +54,8 @@ func (c *Content) Close() {
 }
 
 // Until is how long the content stays readable for sure, whatever happens to the
-// blob; the zero time: for as long as it is open.
+// blob; the zero time: for as long as it is open. It is a time of the process's own
+// clock (time.Now), as deadlines are, and holds whatever the wall clock says.
 func (c *Content) Until() time.Time { return c.until }
 
 // extentPage is how many extents a read looks up at once.

@@ -34,7 +34,7 @@ const heldPiece = 32 << 10
 func newOverStore(t testing.TB, store bytestore.Store, opt blob.Options) *fixture {
 	t.Helper()
 	f := newFixture(t, opt)
-	opt.Now, opt.ExtentSize = f.clock.Now, 2<<20
+	opt.ExtentSize = 2 << 20
 	f.Service = blob.New(f.meta, store, opt)
 	return f
 }
@@ -459,7 +459,7 @@ func TestDamagedCopyIsForgotten(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s := blob.New(f.meta, copies, blob.Options{Now: f.clock.Now})
+	s := blob.New(f.meta, copies, blob.Options{})
 	read := func() ([]byte, error) {
 		c, err := s.Open(t.Context(), "a", "n")
 		if err != nil {

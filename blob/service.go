@@ -69,8 +69,6 @@ const blockSize = 1 << 20
 
 // Options are the settings of a Service. The zero value works.
 type Options struct {
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
 	// ExtentSize is the greatest length of a stored object, a multiple of
 	// 1 MiB, at most 64 MiB. Default 64 MiB.
 	ExtentSize int64
@@ -129,9 +127,6 @@ type Service struct {
 
 // New gives a Service over two stores that Bind has found to belong together.
 func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
 	if opt.ExtentSize == 0 {
 		opt.ExtentSize = 64 << 20
 	}
@@ -157,7 +152,7 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 		meta:     meta,
 		bytes:    bytes,
 		opt:      opt,
-		verified: newVerifyLog(opt.VerifyTTL, opt.Now),
+		verified: newVerifyLog(opt.VerifyTTL, func() time.Time { return meta.Now() }),
 		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
 		kick:     make(chan struct{}, 1),
@@ -198,7 +193,7 @@ func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metast
 	}
 	b := metastore.Blob{
 		Account: p.Account, Name: p.Name,
-		Content:     metastore.NewContentID(s.opt.Now()),
+		Content:     metastore.NewContentID(s.meta.Now()),
 		Size:        in.size,
 		CRC64:       in.crc64.Sum64(),
 		ContentType: p.ContentType,
@@ -239,7 +234,7 @@ func (s *Service) admit(ctx context.Context, p Put, size int64) error {
 }
 
 func (s *Service) checkExpiry(t time.Time) error {
-	if !t.IsZero() && !t.After(s.opt.Now()) {
+	if !t.IsZero() && !t.After(s.meta.Now()) {
 		return ErrExpiryPast
 	}
 	return nil

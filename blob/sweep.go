@@ -62,7 +62,10 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 // eachOrphan lists all objects and calls fn for each orphan.
 func (s *Service) eachOrphan(ctx context.Context, listed *int, fn func(bytestore.Key) error) error {
 	const page = 1_000
-	limit := s.opt.Now().Add(-OrphanAge)
+	if err := s.meta.DeletionErr(); err != nil {
+		return err
+	}
+	limit := s.meta.Now().Add(-OrphanAge)
 	old := make([]string, 0, page)
 	check := func() error {
 		orphans, err := s.meta.Unreferenced(ctx, old)
@@ -118,27 +121,38 @@ const (
 // Run frees garbage soon after it arises, purges every minute and sweeps orphans
 // after five minutes and then every six hours, until ctx ends. None of these
 // waits for another. Failures go to report, and the work is tried again in its
-// turn.
+// turn. Nothing is deleted for its age while metastore.Clock has a DeletionErr; what
+// needs no grace period is freed all the same.
 func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
 	do := func(task string, work func(context.Context) error) {
 		if err := work(ctx); err != nil && ctx.Err() == nil {
 			report(task, err)
 		}
 	}
+	// What depends on the time waits while it is not certain.
+	doByAge := func(task string, work func(context.Context) error) {
+		if s.meta.DeletionErr() == nil {
+			do(task, work)
+		}
+	}
+	free := doByAge
+	if s.opt.GarbageGrace == 0 {
+		free = do
+	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
-		s.onGarbage(ctx, func() { do("free garbage", s.FreeGarbage) })
+		s.onGarbage(ctx, func() { free("free garbage", s.FreeGarbage) })
 	})
 	tasks.Go(func() {
 		repeat(ctx, purgeEvery, purgeEvery, func() {
-			do("purge", s.Purge)
+			doByAge("purge", s.Purge)
 			do("set room aside", func(context.Context) error { return s.opt.Restore() })
 			s.wake()
 		})
 	})
 	tasks.Go(func() {
 		repeat(ctx, firstSweep, sweepEvery, func() {
-			do("sweep orphans", func(ctx context.Context) error {
+			doByAge("sweep orphans", func(ctx context.Context) error {
 				_, err := s.SweepOrphans(ctx)
 				return err
 			})

@@ -127,7 +127,7 @@ func TestDeleteOnAFullDiskUsesWhatWasSetAside(t *testing.T) {
 	f.put(t, "n", []byte("x"))
 	reliefs := 0
 	full := &fullOnce{Store: f.meta}
-	s := blob.New(full, f.bytes, blob.Options{Now: f.clock.Now, Relieve: func() bool { reliefs++; return reliefs == 1 }})
+	s := blob.New(full, f.bytes, blob.Options{Relieve: func() bool { reliefs++; return reliefs == 1 }})
 	if err := s.Delete(ctx, "a", "n", nil); err != nil || reliefs != 1 {
 		t.Errorf("%v after %d reliefs", err, reliefs)
 	}
@@ -177,7 +177,7 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 func TestRunWorksByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
+		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,6 @@ func TestSweepersAtOnce(t *testing.T) {
 	ctx := context.Background()
 	opt := blob.Options{InlineSize: -1, ExtentSize: 1 << 20, GarbageGrace: time.Hour}
 	first := newFixture(t, opt)
-	opt.Now = first.clock.Now
 	second := *first
 	second.Service = blob.New(first.meta, first.bytes, opt)
 	both := []*fixture{first, &second}

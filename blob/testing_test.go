@@ -51,7 +51,6 @@ func newFixture(t testing.TB, opt blob.Options) *fixture {
 		}
 	})
 	f.meta = meta
-	opt.Now = f.clock.Now
 	if opt.ExtentSize == 0 {
 		opt.ExtentSize = 2 << 20
 	}

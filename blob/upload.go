@@ -40,7 +40,7 @@ func (s *Service) Begin(ctx context.Context, b Begin) (metastore.Upload, error) 
 		ID:          id,
 		Account:     b.Account,
 		Name:        b.Name,
-		Content:     metastore.NewContentID(s.opt.Now()),
+		Content:     metastore.NewContentID(s.meta.Now()),
 		PartSize:    b.PartSize,
 		ContentType: b.ContentType,
 		Expires:     b.Expires,

@@ -25,7 +25,7 @@ import (
 var notForClients = []string{
 	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
-	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder",
+	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrClock",
 	"metastore.ErrGroupLimits", "access.ErrInvalidKey", // of the key command
 }
 

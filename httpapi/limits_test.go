@@ -195,7 +195,7 @@ func TestRequestRate(t *testing.T) {
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	store := &countingKeys{}
 	s := startService(t, func(meta metastore.Store) *access.Keys {
-		store.Keys = meta
+		store.KeyStore = meta
 		return access.NewKeys(store, access.KeysOptions{})
 	}, func(c *Config, _ *Server) {
 		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
@@ -216,13 +216,13 @@ func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 }
 
 type countingKeys struct {
-	metastore.Keys
+	access.KeyStore
 	asked atomic.Int64
 }
 
 func (k *countingKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
 	k.asked.Add(1)
-	return k.Keys.Key(ctx, id)
+	return k.KeyStore.Key(ctx, id)
 }
 
 // Probes and preflights, which no limit bounds, wait for no body.

@@ -27,7 +27,9 @@ type Garbage interface {
 	// GarbageContents returns up to limit contents that have been garbage for at
 	// least grace, by the store's own clock, beginning behind after (zero: at the
 	// first). They are in the order of Since, then of their ids. Its cost grows
-	// with what it returns: a content that is not due costs nothing.
+	// with what it returns: a content that is not due costs nothing. Without a
+	// grace it returns them whatever the time is; with one it is ErrClock while
+	// DeletionErr is not nil.
 	GarbageContents(ctx context.Context, grace time.Duration, after GarbageContent, limit int) ([]GarbageContent, error)
 
 	// GarbageBacklog reports how much garbage is due, that is, has been garbage
@@ -58,7 +60,9 @@ type Garbage interface {
 	DropContent(ctx context.Context, content ContentID) error
 
 	// Unreferenced gives those of the keys that no extent has, neither of a
-	// live content nor of a garbage one. At most 1,000 keys a call.
+	// live content nor of a garbage one. At most 1,000 keys a call. It is asked
+	// about objects that are old enough to be deleted: ErrClock while DeletionErr
+	// is not nil.
 	Unreferenced(ctx context.Context, keys []string) ([]string, error)
 
 	// Purge ends what has run out: idle uploads are aborted; expired blobs,
@@ -66,5 +70,6 @@ type Garbage interface {
 	// are removed. It handles at most about limit rows of each kind and returns
 	// how many it did; 0 means there is no more to do now. It also makes the
 	// records behind Usage few again, which counts only if the limit cut it short.
+	// ErrClock, without any effect, while DeletionErr is not nil.
 	Purge(ctx context.Context, limit int) (int, error)
 }

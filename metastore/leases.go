@@ -16,9 +16,4 @@ type Leases interface {
 	// act as if he did not. With a ttl that is not positive holder gives his
 	// lease back, if he has it, and the result is false.
 	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
-
-	// ClockOffset measures by how much the store's clock is ahead of the
-	// engine's (negative: behind), give or take half of the time that it takes
-	// to ask; for an embedded engine that is all there is.
-	ClockOffset(ctx context.Context) (time.Duration, error)
 }

@@ -12,9 +12,8 @@
 // A context that ends before a call's mutation has begun makes the call fail
 // with the context's error; once it has begun, the call runs to its end.
 //
-// Times are kept to the microsecond, in UTC. The store has its own (injected)
-// clock, and every rule below that speaks of now means that clock, read inside
-// the transaction.
+// Times are kept to the microsecond, in UTC. Every rule below that speaks of now
+// means the time of Clock, read inside the transaction.
 package metastore
 
 import (
@@ -68,6 +67,9 @@ var (
 	// ErrUnknownOutcome: the engine did not say whether the transaction was
 	// committed. The caller looks, or repeats what is safe to repeat.
 	ErrUnknownOutcome = errors.New("metastore: outcome unknown")
+	// ErrClock: it is not certain enough what time it is to delete anything for its
+	// age.
+	ErrClock = errors.New("metastore: the time is not certain")
 	// ErrNewer: the database was written by a newer version of the program.
 	ErrNewer = errors.New("metastore: database is newer than this program")
 	// ErrOlder: the database was written by an older version of the program, and
@@ -136,4 +138,5 @@ type Store interface {
 	Garbage
 	Facts
 	Leases
+	Clock
 }

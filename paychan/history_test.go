@@ -53,10 +53,10 @@ type returned struct {
 
 func newHistory(t *rapid.T, path string) *history {
 	c := newClock()
-	opt := options(c.Now)
+	opt := options()
 	opt.UnsettledLimit = 60
 	h := &history{
-		shop:   &shop{t: t, path: path, opt: opt, clock: c},
+		shop:   &shop{t: t, path: path, opt: opt, clock: c, now: c.Now},
 		model:  &model{now: c.Now(), price: opt.Price, limit: opt.UnsettledLimit},
 		payers: []payer{newPayer(t, 1), newPayer(t, 2)},
 	}

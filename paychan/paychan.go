@@ -31,8 +31,6 @@ type Depositor func(ctx context.Context, c metastore.Channel, amount int64) erro
 
 // Options are the settings of a Service. Addresses are in any spelling.
 type Options struct {
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
 	// TTL is how long a channel lives when nothing else is asked for. Default
 	// DefaultTTL.
 	TTL time.Duration
@@ -78,10 +76,16 @@ const (
 	DefaultUnsettledLimit = 1_000_000
 )
 
+// Store is where channels are kept, and whose time they live by.
+type Store interface {
+	metastore.Channels
+	metastore.Clock
+}
+
 // Service keeps channels. Its methods may be called at once from many
 // goroutines.
 type Service struct {
-	meta   metastore.Channels
+	meta   Store
 	opt    Options
 	policy micropay.Policy
 	kick   chan struct{}
@@ -89,10 +93,7 @@ type Service struct {
 
 // New gives a Service over a store. It fails when an address is none, and when
 // the price, the unsettled limit or the life of a session is below 1.
-func New(meta metastore.Channels, opt Options) (*Service, error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
+func New(meta Store, opt Options) (*Service, error) {
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
 	}
@@ -154,7 +155,7 @@ type Open struct {
 // metastore.ErrUnknownOutcome without an idem the channel has the ID that it has
 // if it was opened, or will be, and nothing else.
 func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency) (metastore.Channel, error) {
-	now := s.opt.Now()
+	now := s.meta.Now()
 	c := metastore.Channel{
 		ID:               newID(),
 		Sender:           o.Sender,
@@ -201,7 +202,7 @@ func (s *Service) Get(ctx context.Context, id string) (metastore.Channel, error)
 
 // State tells where a channel stands now.
 func (s *Service) State(c metastore.Channel) metastore.ChannelState {
-	return c.State(s.opt.Now())
+	return c.State(s.meta.Now())
 }
 
 // sessionsShown is how many sessions of a channel are told of.

@@ -21,7 +21,7 @@ func TestNewRefuses(t *testing.T) {
 		"a named asset":    func(o *paychan.Options) { o.Asset = "coin" },
 		"no module":        func(o *paychan.Options) { o.Module = "" },
 	} {
-		opt := options(time.Now)
+		opt := options()
 		change(&opt)
 		if _, err := paychan.New(nil, opt); err == nil {
 			t.Errorf("%s is taken", name)
@@ -30,7 +30,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestDefaultsAreAddresses(t *testing.T) {
-	opt := options(time.Now)
+	opt := options()
 	opt.Receiver, opt.Asset, opt.Module = paychan.NewReceiver(), paychan.DefaultAsset, paychan.DefaultModule
 	opt.Price = paychan.DefaultPrice
 	s, err := paychan.New(nil, opt)

@@ -15,7 +15,7 @@ import (
 // receiver, module, chain, asset and expiry. A *micropay.Error tells what is
 // wrong; metastore.ErrAmount that a number in it is above 2^63-1.
 func (s *Service) Verify(encoded string) (metastore.Payment, error) {
-	m, err := micropay.Receive(encoded, s.policy, s.opt.Now())
+	m, err := micropay.Receive(encoded, s.policy, s.meta.Now())
 	if err != nil {
 		return metastore.Payment{}, err
 	}
@@ -68,7 +68,7 @@ type Buy struct {
 func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (metastore.Session, error) {
 	p := metastore.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
-		p.Session = metastore.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.opt.Now().Add(s.opt.SessionTTL)}
+		p.Session = metastore.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}
 	} else {
 		p.Session, p.Refill = metastore.Session{ID: b.SessionID}, true
 	}

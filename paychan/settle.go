@@ -78,7 +78,7 @@ func (s *Service) Settle(ctx context.Context, settle Settler) error {
 
 // settleOne collects one settlement, unless it has expired while others were.
 func (s *Service) settleOne(ctx context.Context, settle Settler, p metastore.Settlement) error {
-	if !p.Expires.After(s.opt.Now()) {
+	if !p.Expires.After(s.meta.Now()) {
 		return nil
 	}
 	if err := settle(ctx, p); err != nil {

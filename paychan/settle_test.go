@@ -98,7 +98,7 @@ type settling struct {
 func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*testing.T, *settling)) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
-		s := &settling{shop: &shop{t: t, path: path, opt: options(time.Now)}, payer: newPayer(t, 1)}
+		s := &settling{shop: &shop{t: t, path: path, opt: options(), now: time.Now}, payer: newPayer(t, 1)}
 		s.chain = &collector{now: time.Now, takes: time.Second}
 		s.chain.mu.paid = map[string]map[int64][]int64{}
 		s.start()
@@ -412,7 +412,7 @@ func TestLedgerTakesTheSameTwice(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
-		s := &shop{t: t, path: path, opt: options(time.Now)}
+		s := &shop{t: t, path: path, opt: options(), now: time.Now}
 		s.start()
 		defer s.stop()
 		payer := newPayer(t, 1)

@@ -40,9 +40,9 @@ const (
 )
 
 // options sells chunksets at 3 units.
-func options(now func() time.Time) paychan.Options {
+func options() paychan.Options {
 	return paychan.Options{
-		Now: now, SessionTTL: sessionTTL, Receiver: canonical(receiver), Asset: canonical(asset), Module: canonical(module), ChainID: chainID,
+		SessionTTL: sessionTTL, Receiver: canonical(receiver), Asset: canonical(asset), Module: canonical(module), ChainID: chainID,
 		Price: 3, Deposit: 1_000, UnsettledLimit: 1_000_000,
 	}
 }
@@ -69,18 +69,19 @@ type shop struct {
 	path  string
 	opt   paychan.Options
 	meta  *sqlstore.Store
-	clock *clock
+	clock *clock           // nil where now is not one that can be moved
+	now   func() time.Time // of the store
 }
 
 // newShop opens a shop on a database of its own, closed with the test.
 func newShop(t *testing.T, change ...func(*paychan.Options)) *shop {
 	t.Helper()
 	c := newClock()
-	opt := options(c.Now)
+	opt := options()
 	for _, f := range change {
 		f(&opt)
 	}
-	s := &shop{t: t, path: filepath.Join(t.TempDir(), "meta.db"), opt: opt, clock: c}
+	s := &shop{t: t, path: filepath.Join(t.TempDir(), "meta.db"), opt: opt, clock: c, now: c.Now}
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -89,7 +90,7 @@ func newShop(t *testing.T, change ...func(*paychan.Options)) *shop {
 func (s *shop) start() {
 	s.t.Helper()
 	var err error
-	if s.meta, err = sqlstore.OpenSQLite(s.path, sqlstore.Options{Now: s.opt.Now}); err != nil {
+	if s.meta, err = sqlstore.OpenSQLite(s.path, sqlstore.Options{Now: s.now}); err != nil {
 		s.t.Fatal(err)
 	}
 	if s.Service, err = paychan.New(s.meta, s.opt); err != nil {
@@ -107,7 +108,7 @@ func (s *shop) stop() {
 // another gives a second handle on the shop's database.
 func (s *shop) another(t *testing.T) *shop {
 	t.Helper()
-	other := &shop{t: t, path: s.path, opt: s.opt, clock: s.clock}
+	other := &shop{t: t, path: s.path, opt: s.opt, clock: s.clock, now: s.now}
 	other.start()
 	t.Cleanup(other.stop)
 	return other
@@ -154,7 +155,7 @@ func (s *shop) channel(id string) metastore.Channel {
 // paid is the checked payment of a fresh micropayment, good for a minute.
 func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment {
 	s.t.Helper()
-	payment, err := s.Verify(p.sign(s.t, promise(s.opt.Now(), channel, sequence, amount)))
+	payment, err := s.Verify(p.sign(s.t, promise(s.now(), channel, sequence, amount)))
 	if err != nil {
 		s.t.Fatal(err)
 	}

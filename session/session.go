@@ -16,8 +16,6 @@ var ErrPaymentRequired = errors.New("a session must be paid for")
 
 // Options are the settings of a Service.
 type Options struct {
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
 	// TTL is how long a session lives. Default DefaultTTL.
 	TTL time.Duration
 	// Space is asked before something is written that stays; it returns an error
@@ -34,18 +32,21 @@ const (
 	DefaultGrant = 1_000
 )
 
+// Store is where sessions are kept, and whose time they live by.
+type Store interface {
+	metastore.Sessions
+	metastore.Clock
+}
+
 // Service keeps sessions. Its methods may be called at once from many
 // goroutines.
 type Service struct {
-	meta metastore.Sessions
+	meta Store
 	opt  Options
 }
 
 // New gives a Service over a store.
-func New(meta metastore.Sessions, opt Options) *Service {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
+func New(meta Store, opt Options) *Service {
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
 	}
@@ -80,7 +81,7 @@ func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastor
 		UserIdentity: userIdentity,
 		Total:        s.opt.Grant,
 		Left:         s.opt.Grant,
-		Expires:      s.opt.Now().Add(s.opt.TTL),
+		Expires:      s.meta.Now().Add(s.opt.TTL),
 	}, idem)
 	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
 		made = metastore.Session{ID: id}
@@ -96,7 +97,7 @@ func (s *Service) Get(ctx context.Context, id string) (metastore.Session, error)
 // Live reports why a session cannot be used: metastore.ErrNotFound, ErrExpired.
 func (s *Service) Live(ctx context.Context, id string) error {
 	found, err := s.meta.Session(ctx, id)
-	if err == nil && !found.Expires.After(s.opt.Now()) {
+	if err == nil && !found.Expires.After(s.meta.Now()) {
 		err = metastore.ErrExpired
 	}
 	return err

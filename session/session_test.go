@@ -27,11 +27,10 @@ func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, 
 	t.Helper()
 	c := &clock{}
 	c.nanos.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
-	opt.Now = c.Now
 	path := filepath.Join(t.TempDir(), "meta.db")
 	var services []*session.Service
 	for range n {
-		meta, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: opt.Now})
+		meta, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: c.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,42 +2,47 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"sluice/metastore"
 )
 
-// How the clocks of several nodes are kept together.
 const (
-	clockPoll  = 10 * time.Second
-	clockWarn  = time.Second
-	clockLimit = 5 * time.Second
+	// clockPoll is how often the clocks are looked at.
+	clockPoll = 10 * time.Second
+	// clockWarn is the difference from the database's clock from which on the wall
+	// clock of a node is called wrong.
+	clockWarn = time.Second
 )
 
-// clock compares the clock of this node, by which it judges expiries, with that
-// of the metadata's engine, which all nodes share.
-type clock struct {
-	leases   metastore.Leases
-	offset   atomic.Int64 // as it was measured last, in nanoseconds
-	measured atomic.Bool
-}
-
-func newClock(leases metastore.Leases) *clock { return &clock{leases: leases} }
-
-// watch measures until ctx ends.
-func (c *clock) watch(ctx context.Context, log *slog.Logger) {
+// watchClock says in the log when nothing may be deleted for its age because a clock
+// was set, and when it may be again; and how far the wall clock of this node, by
+// which its log and its object store's signatures are dated, is from the time by
+// which everything else is judged. The look itself is what notices that the wall
+// clock of a single node was set. It ends with ctx.
+func watchClock(ctx context.Context, clock metastore.Clock, wall func() time.Time, log *slog.Logger) {
 	tick := time.NewTicker(clockPoll)
 	defer tick.Stop()
+	var paused bool
+	var warned time.Duration
 	for {
-		if offset, err := c.leases.ClockOffset(ctx); err == nil { // else /readyz tells that the engine is away
-			c.offset.Store(int64(offset))
-			c.measured.Store(true)
-			if offset.Abs() > clockWarn {
-				log.Warn("the clock of this node differs from the database's: set it", "ahead", offset)
+		switch err := clock.DeletionErr(); {
+		case err != nil && !paused:
+			paused = true
+			log.Warn("deletions pause", "error", err)
+		case err == nil && paused:
+			paused = false
+			log.Info("deletions go on", "time", clock.Now())
+		}
+		ahead := wall().Sub(clock.Now())
+		if ahead.Abs() <= clockWarn {
+			ahead = 0
+		}
+		if (ahead - warned).Abs() > clockWarn {
+			warned = ahead
+			if ahead != 0 {
+				log.Warn("the wall clock of this node is not the time that the service goes by: set it", "ahead", ahead)
 			}
 		}
 		select {
@@ -46,16 +51,4 @@ func (c *clock) watch(ctx context.Context, log *slog.Logger) {
 		case <-tick.C:
 		}
 	}
-}
-
-// err tells that the clocks are too far apart to serve, and to delete by what
-// they say; or that nobody has compared them yet.
-func (c *clock) err() error {
-	if !c.measured.Load() {
-		return errors.New("the clock of this node was not compared with the database's yet")
-	}
-	if offset := time.Duration(c.offset.Load()); offset.Abs() > clockLimit {
-		return fmt.Errorf("the clock of this node is ahead of the database's by %s, at most %s is good", offset, clockLimit)
-	}
-	return nil
 }

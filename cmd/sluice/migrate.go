@@ -13,6 +13,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/internal/boottime"
 	"sluice/metastore"
 )
 
@@ -84,7 +85,7 @@ func (c *migrateCommand) run(ctx context.Context, console *console) (err error) 
 		if !p.shared() {
 			return nil
 		}
-		held, release, err := hold(ctx, s.meta, holdPatience)
+		held, release, err := hold(ctx, boottime.Now, s.meta, holdPatience)
 		if err != nil {
 			return fmt.Errorf("the %s: %w", name, err)
 		}

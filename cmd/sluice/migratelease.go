@@ -29,9 +29,9 @@ const standbyTime = leaseTime/3 + 2*time.Second
 // hold keeps the lease that one of the running nodes always has. When it can be
 // had it is given back for a while: a node that stood by takes it then. That none
 // does says that none runs, and nodes that are started later do nothing by
-// themselves. held ends with errTaken when the lease is lost. The caller calls
-// release.
-func hold(ctx context.Context, leases metastore.Leases, patience time.Duration) (held context.Context, release func() error, err error) {
+// themselves. held ends with errTaken when the lease is lost, judged by passed, which
+// counts the time, sleep included. The caller calls release.
+func hold(ctx context.Context, passed func() time.Duration, leases metastore.Leases, patience time.Duration) (held context.Context, release func() error, err error) {
 	holder := rand.Text()
 	if err := acquire(ctx, leases, holder, patience); err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func hold(ctx context.Context, leases metastore.Leases, patience time.Duration) 
 	}
 	held, cancel := context.WithCancelCause(ctx)
 	var renewal sync.WaitGroup
-	renewal.Go(func() { renew(held, leases, holder, cancel) })
+	renewal.Go(func() { renew(held, passed, leases, holder, cancel) })
 	return held, func() error {
 		cancel(nil)
 		renewal.Wait()
@@ -80,24 +80,27 @@ func acquire(ctx context.Context, leases metastore.Leases, holder string, patien
 
 // renew renews a lease until ctx ends. It calls lost when somebody else may have
 // it.
-func renew(ctx context.Context, leases metastore.Leases, holder string, lost context.CancelCauseFunc) {
+func renew(ctx context.Context, passed func() time.Duration, leases metastore.Leases, holder string, lost context.CancelCauseFunc) {
 	tick := time.NewTicker(leaseTime / 3)
 	defer tick.Stop()
-	last := time.Now() // a little late; the ticks leave room for that
+	last := passed() // a little late; the ticks leave room for that
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		began := time.Now()
+		began := passed()
 		attempt, cancel := context.WithTimeout(ctx, leaseTime/5)
 		got, err := leases.Lease(attempt, backgroundLease, holder, leaseTime)
 		cancel()
 		switch {
-		case err == nil && got:
+		case err == nil && got && began-last < leaseTime:
 			last = began
-		case err == nil, time.Since(last) > leaseTime/2: // the next try could end too late
+		case err == nil: // somebody has it, or had it while this machine slept
+			lost(errTaken)
+			return
+		case passed()-last > leaseTime/2: // the next try could end too late
 			lost(errTaken)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -17,7 +18,7 @@ import (
 // that lives, and learns when another one has taken over.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leases := &clockLeases{mu: make(chan struct{}, 1)}
+		leases, passed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
 		node := func(ttl time.Duration) bool {
 			got, err := leases.Lease(t.Context(), backgroundLease, "node", ttl)
 			if err != nil {
@@ -26,7 +27,7 @@ func TestHold(t *testing.T) {
 			return got
 		}
 		node(leaseTime) // and then it died
-		held, release, err := hold(t.Context(), leases, holdPatience)
+		held, release, err := hold(t.Context(), passed, leases, holdPatience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +35,7 @@ func TestHold(t *testing.T) {
 		if node(leaseTime) || held.Err() != nil {
 			t.Fatal("the lease was not kept")
 		}
-		if _, _, err := hold(t.Context(), leases, holdPatience); !errors.Is(err, errServed) {
+		if _, _, err := hold(t.Context(), passed, leases, holdPatience); !errors.Is(err, errServed) {
 			t.Errorf("a second one: %v", err)
 		}
 		if err := release(); err != nil || !node(leaseTime) {
@@ -42,7 +43,7 @@ func TestHold(t *testing.T) {
 		}
 		node(0)
 
-		held, release, err = hold(t.Context(), leases, 0)
+		held, release, err = hold(t.Context(), passed, leases, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestHold(t *testing.T) {
 			t.Error(err)
 		}
 
-		held, release, err = hold(t.Context(), leases, 0)
+		held, release, err = hold(t.Context(), passed, leases, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,23 +74,46 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TestHoldAfterASleep: the machine of a migration slept for longer than its lease,
+// and a node worked meanwhile and ended. The lease can be had again, and the
+// migration must end all the same.
+func TestHoldAfterASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, awake := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
+		var slept atomic.Int64
+		passed := func() time.Duration { return awake() + time.Duration(slept.Load()) }
+		held, release, err := hold(t.Context(), passed, leases, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		slept.Store(int64(leaseTime))
+		time.Sleep(leaseTime / 2)
+		if !errors.Is(context.Cause(held), errTaken) {
+			t.Errorf("after a sleep the work goes on: %v", context.Cause(held))
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestHoldSeesNodesThatStandBy: the node that leads has ended, and another one
 // still runs.
 func TestHoldSeesNodesThatStandBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leases := &clockLeases{mu: make(chan struct{}, 1)}
-		fit := func() error { return nil }
+		leases, passed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
 		idle := func(ctx context.Context) { <-ctx.Done() }
 		leading, end := context.WithCancel(t.Context())
-		go lead(leading, leases, backgroundLease, fit, func(string, error) {}, idle)
+		go lead(leading, passed, leases, backgroundLease, func(string, error) {}, idle)
 		synctest.Wait()
 		standing, stop := context.WithCancel(t.Context())
 		defer stop()
-		go lead(standing, leases, backgroundLease, fit, func(string, error) {}, idle)
+		go lead(standing, passed, leases, backgroundLease, func(string, error) {}, idle)
 		time.Sleep(leaseTime)
 		end()
 		synctest.Wait()
-		if _, _, err := hold(t.Context(), leases, holdPatience); !errors.Is(err, errServed) {
+		if _, _, err := hold(t.Context(), passed, leases, holdPatience); !errors.Is(err, errServed) {
 			t.Errorf("beside a node that runs: %v", err)
 		}
 	})

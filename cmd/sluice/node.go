@@ -8,12 +8,14 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/access"
 	"sluice/blob"
 	"sluice/httpapi"
+	"sluice/internal/boottime"
 	"sluice/metastore"
 	"sluice/paychan"
 	"sluice/session"
@@ -30,7 +32,6 @@ type node struct {
 	blobs       *blob.Service
 	channels    *paychan.Service
 	keys        *access.Keys // nil on a local instance
-	clock       *clock       // nil where there is no other clock
 	api         *httpapi.Server
 	connections *httpapi.Connections
 }
@@ -68,9 +69,6 @@ func (n *node) openServices(ctx context.Context) error {
 	if c.Profile == hosted {
 		n.keys = access.NewKeys(n.stores.meta, access.KeysOptions{})
 	}
-	if c.Places.shared() {
-		n.clock = newClock(n.stores.meta)
-	}
 	var payment wire.Payment
 	var err error
 	if n.channels, payment, err = c.newChannels(ctx, n.stores); err != nil {
@@ -91,16 +89,14 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 	}
 	var tasks sync.WaitGroup
 	if n.config.Places.shared() {
-		tasks.Go(func() { lead(ctx, n.stores.meta, backgroundLease, n.clock.err, report, forAll) })
+		tasks.Go(func() { lead(ctx, boottime.Now, n.stores.meta, backgroundLease, report, forAll) })
 	} else {
 		tasks.Go(func() { forAll(ctx) })
 	}
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}
-	if n.clock != nil {
-		tasks.Go(func() { n.clock.watch(ctx, n.log) })
-	}
+	tasks.Go(func() { watchClock(ctx, n.stores.meta, time.Now, n.log) })
 	if n.cert != nil {
 		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })
 	}
@@ -123,11 +119,7 @@ func (n *node) server(listeners []net.Listener) *drainingServer {
 
 // ready tells why nothing can be written now.
 func (n *node) ready(ctx context.Context) error {
-	err := n.stores.ready(ctx)
-	if n.clock != nil {
-		err = errors.Join(err, n.clock.err())
-	}
-	return err
+	return errors.Join(n.stores.ready(ctx), n.stores.meta.ClockErr())
 }
 
 // newAPI puts the services behind the HTTP interface.

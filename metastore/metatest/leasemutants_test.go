@@ -46,3 +46,7 @@ func (s takesNoLeaseBack) Lease(ctx context.Context, name, holder string, ttl ti
 	}
 	return s.Handle.Lease(ctx, name, holder, ttl)
 }
+
+type ownTime struct{ metatest.Handle }
+
+func (s ownTime) Now() time.Time { return s.Handle.Now().Add(time.Second) }

@@ -318,10 +318,6 @@ func (k *costBench) nodes() {
 		}
 		return err
 	})
-	k.cost("clock-offset", nil, func(ctx context.Context, _ int) error {
-		_, err := k.store.ClockOffset(ctx)
-		return err
-	})
 	k.cost("usage", nil, func(ctx context.Context, _ int) error {
 		_, err := k.store.Usage(ctx, "nobody")
 		return err

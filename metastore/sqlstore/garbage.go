@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,16 +33,24 @@ func (t *tx) hasExtents(content metastore.ContentID) (bool, error) {
 // for exactly the grace is due.
 func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
 	var list []metastore.GarbageContent
-	err := s.read(ctx, func(t *tx) error {
+	at := s.toDelete
+	if grace == 0 {
+		at = s.atNow
+	}
+	err := s.eng.read(ctx, at(func(t *tx) error {
+		due := int64(math.MaxInt64) // whatever the time is
+		if grace > 0 {
+			due = t.now.Add(-grace).UnixMicro()
+		}
 		list = nil
 		var g metastore.GarbageContent
-		return t.each(dueGarbage, args{after.Since.UnixMicro(), after.Content[:], t.now.Add(-grace).UnixMicro(), int64(limit)},
+		return t.each(dueGarbage, args{after.Since.UnixMicro(), after.Content[:], due, int64(limit)},
 			args{(*contentID)(&g.Content), (*instant)(&g.Since)},
 			func() (bool, error) {
 				list = append(list, g)
 				return true, nil
 			})
-	})
+	}))
 	return list, err
 }
 
@@ -254,10 +263,10 @@ func (s *Store) Unreferenced(ctx context.Context, keys []string) ([]string, erro
 	}
 	wanted := slices.Sorted(slices.Values(keys))
 	var free []string
-	err := s.snapshot(ctx, func(t *tx) (err error) {
+	err := s.eng.snapshot(ctx, s.toDelete(func(t *tx) (err error) {
 		free, err = t.unreferenced(wanted)
 		return err
-	})
+	}))
 	return free, err
 }
 

@@ -34,21 +34,3 @@ func (s *Store) lease(t *tx, name, holder string, ttl time.Duration) (bool, erro
 		[]byte(name), []byte(holder), now.Add(ttl).UnixMicro(), now.UnixMicro())
 	return n > 0, err
 }
-
-// ClockOffset implements metastore.Leases.
-func (s *Store) ClockOffset(ctx context.Context) (time.Duration, error) {
-	var offset time.Duration
-	err := s.read(ctx, func(t *tx) error {
-		engine, err := s.eng.clock(t)
-		if err != nil {
-			return err
-		}
-		// t.now is the store's time before the question.
-		offset = t.now.Sub(engine) + s.now().Sub(t.now)/2
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return offset, nil
-}

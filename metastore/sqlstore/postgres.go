@@ -74,9 +74,9 @@ type postgres struct {
 	unreachable, doubt time.Duration         // unreachableLimit, doubtLimit
 	writers            chan struct{}         // holds a token for each transaction at work
 	down               atomic.Pointer[error] // why the server could not be reached when it was tried last
-	ahead              atomic.Int64          // by how much the server's clock is ahead of ours, in nanoseconds
-	quit               chan struct{}         // closed when the store is
-	done               chan struct{}         // closed when the loop has ended
+	clock              *serverClock
+	quit               chan struct{} // closed when the store is
+	done               chan struct{} // closed when the loop has ended
 }
 
 func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, error) {
@@ -105,12 +105,13 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 	}
 	p := &postgres{
 		pool:        pool,
+		clock:       &serverClock{passed: passedOr(opt.passed)},
 		unreachable: unreachableLimit, doubt: doubtLimit,
 		writers: make(chan struct{}, max(1, config.MaxConns*3/4)),
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
 	}
-	if err := p.compareClocks(ctx); err != nil {
+	if err := p.measure(ctx); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -129,6 +130,7 @@ func (p *postgres) engine() engine {
 		read:        p.read,
 		snapshot:    p.snapshot,
 		err:         p.err,
+		time:        p.clock,
 		clock:       postgresClock,
 		headIs:      "name_head = $2 AND sha256(name_head) = sha256($2)",
 		close:       sync.OnceValue(p.close),
@@ -224,9 +226,13 @@ func postgresSchema(text string) string {
 	return strings.ReplaceAll(text, "WITHOUT ROWID", "")
 }
 
+// postgresMicros is the time of the server, not of the transaction, in microseconds
+// since 1970.
+const postgresMicros = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
+
 // postgresClock asks for the time of the server, not of the transaction.
 func postgresClock(t *tx) (time.Time, error) {
 	var micros int64
-	_, err := t.row(`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`, nil, (*integer)(&micros))
+	_, err := t.row(`SELECT `+postgresMicros, nil, (*integer)(&micros))
 	return time.UnixMicro(micros).UTC(), err
 }

@@ -87,15 +87,16 @@ func transactionID(now time.Time) []byte {
 	return id
 }
 
-// loop forgets the ids of old transactions, and looks for a server that could
+// loop measures the server's clock, forgets the ids of old transactions, and looks for a server that could
 // not be reached, of which the calls may not tell: nobody sends them where
 // nothing can be written.
 func (p *postgres) loop() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	look, forget := time.NewTicker(lookEvery), time.NewTicker(forgetEvery)
+	look, measure, forget := time.NewTicker(lookEvery), time.NewTicker(measureEvery), time.NewTicker(forgetEvery)
 	defer look.Stop()
+	defer measure.Stop()
 	defer forget.Stop()
 	for {
 		select {
@@ -105,30 +106,33 @@ func (p *postgres) loop() {
 			if p.down.Load() != nil {
 				p.look(ctx)
 			}
+		case <-measure.C:
+			_ = p.measure(ctx) // DeletionErr and ClockErr say so when it fails for long
 		case <-forget.C:
 			// By a clock that was wrong, ids would go that are in doubt.
-			if p.compareClocks(ctx) == nil {
+			if p.measure(ctx) == nil {
 				p.forget(ctx, p.serverTime().Add(-transactionMemory))
 			}
 		}
 	}
 }
 
-// compareClocks measures the server's clock.
-func (p *postgres) compareClocks(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+// measure reads the server's clock.
+func (p *postgres) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, measureEvery)
 	defer cancel()
-	var server time.Time
-	if err := p.pool.QueryRow(ctx, `SELECT pg_catalog.clock_timestamp()`).Scan(&server); err != nil {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
 		return err
 	}
-	p.ahead.Store(int64(time.Until(server)))
-	return nil
+	defer conn.Release()
+	_, err = p.clock.ask(&tx{conn: &postgresConn{ctx: ctx, conn: conn.Conn()}})
+	return err
 }
 
 // serverTime is the time of the server, by which the ids of transactions are
 // made and forgotten on all nodes.
-func (p *postgres) serverTime() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
+func (p *postgres) serverTime() time.Time { return p.clock.now() }
 
 // look notes whether the server can be reached.
 func (p *postgres) look(ctx context.Context) {

@@ -102,7 +102,8 @@ func (w *postgresWrite) attempt(ctx context.Context) (fault, error) {
 		return w.unreached(ctx, err)
 	}
 	defer c.release()
-	_, err = c.send(fmt.Sprintf(`%s; INSERT INTO transactions (id) VALUES ('\x%x')`, w.begin, w.id))
+	sent := w.clock.passed()
+	begun, err := c.send(fmt.Sprintf(`%s; INSERT INTO transactions (id) VALUES ('\x%x') RETURNING %s`, w.begin, w.id, postgresMicros))
 	if err != nil {
 		f := w.note(c.faultOf(err), err)
 		c.leave()
@@ -114,6 +115,10 @@ func (w *postgresWrite) attempt(ctx context.Context) (fault, error) {
 	w.inDoubt = false
 	w.note(faultOther, nil)
 	t := &tx{conn: c, locking: " FOR UPDATE"}
+	if t.now, err = w.clock.toldBy(begun, sent); err != nil {
+		c.leave()
+		return faultOther, err
+	}
 	err = w.fn(t)
 	switch {
 	case t.failed != nil:

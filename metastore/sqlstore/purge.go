@@ -13,7 +13,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	var total int
-	err = s.write(ctx, func(t *tx) error {
+	err = s.eng.write(ctx, s.toDelete(func(t *tx) error {
 		total = 0
 		for _, purge := range []func(*tx, int) (int, error){
 			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeSessions, (*tx).purgeIdempotency,
@@ -27,7 +27,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 		n, err := t.compactUsage(crowded, limit)
 		total += n
 		return err
-	})
+	}))
 	if err != nil {
 		return 0, err
 	}

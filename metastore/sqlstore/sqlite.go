@@ -57,6 +57,7 @@ type sqliteEngine struct {
 	readers      *readers
 	checkpointer *checkpointer
 	health       *health
+	time         *wallClock
 }
 
 func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
@@ -112,7 +113,10 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 		return nil, err
 	}
 	w := newWriter(write, sqliteBegin, h)
-	return &sqliteEngine{writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h}, nil
+	return &sqliteEngine{
+		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h,
+		time: newWallClock(opt.wall, opt.passed),
+	}, nil
 }
 
 func (e *sqliteEngine) engine() engine {
@@ -123,6 +127,7 @@ func (e *sqliteEngine) engine() engine {
 		snapshot:    e.readers.snapshot,
 		err:         e.err,
 		stopped:     e.health.over,
+		time:        e.time,
 		clock:       func(t *tx) (time.Time, error) { return t.now, nil },
 		headIs:      "name_head = $2",
 		close:       sync.OnceValue(e.close),

@@ -60,8 +60,14 @@ var (
 
 // Options of a store. The zero value is good for production.
 type Options struct {
-	// Now is the clock; nil means time.Now.
+	// Now, when it is set, is the time by which everything but leases is judged,
+	// whatever the engine and the machine say: it is for tests. DeletionErr and
+	// ClockErr are nil then.
 	Now func() time.Time
+	// wall and passed are the wall clock of the machine and the time that it ran,
+	// asleep or not; nil: time.Now and boottime.Now. Tests set them.
+	wall   func() time.Time
+	passed func() time.Duration
 	// Readers is the number of connections to SQLite for reads; 0 means 4 to
 	// 8, by the number of processors.
 	Readers int
@@ -74,7 +80,6 @@ type Options struct {
 // once from many goroutines, and many stores, in one process or in several,
 // may be open on the same database.
 type Store struct {
-	now  func() time.Time
 	eng  engine
 	uses uses
 }
@@ -102,6 +107,8 @@ type engine struct {
 	// stopped is closed when the store takes no writes until it is opened anew;
 	// nil where that never happens.
 	stopped <-chan struct{}
+	// time is the time by which everything else is judged.
+	time timekeeper
 	// clock tells the time by which leases are judged, to the microsecond.
 	clock func(t *tx) (time.Time, error)
 	// headIs is the condition, over $2, by which the names with that head are
@@ -112,11 +119,10 @@ type engine struct {
 }
 
 func newStore(eng engine, opt Options) *Store {
-	now := opt.Now
-	if now == nil {
-		now = time.Now
+	if opt.Now != nil {
+		eng.time = injectedClock(opt.Now)
 	}
-	s := &Store{now: func() time.Time { return truncate(now()) }, eng: eng}
+	s := &Store{eng: eng}
 	s.uses.store = s
 	return s
 }
@@ -157,7 +163,23 @@ func (s *Store) snapshot(ctx context.Context, fn func(*tx) error) error {
 // atNow reads the clock inside the transaction, each time that fn runs.
 func (s *Store) atNow(fn func(*tx) error) func(*tx) error {
 	return func(t *tx) error {
-		t.now = s.now()
+		now, err := s.eng.time.at(t)
+		if err != nil {
+			return err
+		}
+		t.now = truncate(now)
 		return fn(t)
+	}
+}
+
+// toDelete is for what deletes by age, and for a read whose result is deleted for it. It is
+// metastore.ErrClock while DeletionErr is not nil.
+func (s *Store) toDelete(fn func(*tx) error) func(*tx) error {
+	return func(t *tx) error {
+		t.now = time.Time{} // the engine's own clock is asked, and a new time may begin
+		if err := s.eng.time.deletions(t); err != nil {
+			return err
+		}
+		return s.atNow(fn)(t)
 	}
 }

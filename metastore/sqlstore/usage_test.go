@@ -48,7 +48,7 @@ func usageRows(t *testing.T, s *Store, owner string) int64 {
 // putFor commits an empty or inline blob for an owner.
 func putFor(t *testing.T, s *Store, owner, name string, body string) {
 	t.Helper()
-	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.now()), Size: int64(len(body)), Owner: owner}
+	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.Now()), Size: int64(len(body)), Owner: owner}
 	var extents []metastore.Extent
 	if body != "" {
 		extents = []metastore.Extent{{Size: b.Size, Body: []byte(body)}}

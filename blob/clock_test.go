@@ -1,0 +1,87 @@
+package blob_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore/memory"
+	"sluice/internal/testenv"
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+)
+
+// midway runs something when the first half of a body was read.
+type midway struct {
+	io.Reader
+	left int
+	then func()
+}
+
+func (m *midway) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p[:min(len(p), max(m.left, 1))])
+	if m.left -= n; m.left <= 0 && m.then != nil {
+		then := m.then
+		m.then = nil
+		then()
+	}
+	return n, err
+}
+
+// TestNodesWithWrongClocks: the clocks of the nodes are wrong by three days. A sweep
+// of one spares what another is about to commit; and what has become too old to be
+// committed by the database's clock is refused, whatever the node believes, and not
+// deleted by a sweep that cannot be sure of the time.
+func TestNodesWithWrongClocks(t *testing.T) {
+	testenv.Postgres(t) // keeps the server
+	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
+		dsn, set := testenv.MovedPostgres(t, ahead)
+		objects := memory.New()
+		node := func() *blob.Service {
+			meta, err := sqlstore.OpenPostgres(t.Context(), dsn, sqlstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := meta.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return blob.New(meta, objects, blob.Options{InlineSize: -1, ExtentSize: 1 << 20, GarbageGrace: time.Hour})
+		}
+		writer, sweeper := node(), node()
+		put := func(name string, meanwhile func()) (metastore.Blob, error) {
+			body := &midway{bytes.NewReader(randomBytes(1, 2<<20)), 3 << 19, meanwhile}
+			return writer.Put(t.Context(), blob.Put{Account: "a", Name: name}, body, 2<<20)
+		}
+		b, err := put("swept", func() {
+			if found, err := sweeper.SweepOrphans(t.Context()); err != nil || found.Listed == 0 || found.Orphans != 0 {
+				t.Errorf("ahead by %v: the sweep found %+v, %v", ahead, found, err)
+			}
+		})
+		if err != nil || b.Modified.Sub(time.Now().Add(ahead)).Abs() > time.Minute {
+			t.Errorf("ahead by %v: committed at %v, %v", ahead, b.Modified, err)
+		}
+		_, err = put("stale", func() {
+			set(ahead + metastore.MaxExtentAge + time.Hour)
+			if _, err := sweeper.SweepOrphans(t.Context()); err != nil && !errors.Is(err, metastore.ErrClock) {
+				t.Error(err)
+			}
+		})
+		if !errors.Is(err, metastore.ErrStaleExtent) {
+			t.Errorf("ahead by %v: stale extents: %v", ahead, err)
+		}
+		c, err := sweeper.Open(t.Context(), "a", "swept")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if _, err := c.WriteRange(t.Context(), &got, 0, c.Size); err != nil || !bytes.Equal(got.Bytes(), randomBytes(1, 2<<20)) {
+			t.Errorf("ahead by %v: %d bytes, %v", ahead, got.Len(), err)
+		}
+		c.Close()
+	}
+}
