@@ -95,6 +95,12 @@ type Blobs interface {
 	// b.PartSize is 0, b.Modified is ignored. It returns the blob as stored.
 	// guard may be nil. ErrStaleExtent when an extent is too old; ErrExpired
 	// when the blob's own expiry has passed by then: guard is not asked.
+	//
+	// Of a long list extents may be written ahead, in transactions of their own.
+	// Until the commit their content is garbage that is not due: for a crash in
+	// between, after four times MaxExtentAge; after an error of this call, at
+	// once. So the objects of a call that failed may be freed both by its caller
+	// and as garbage.
 	CommitBlob(ctx context.Context, b Blob, extents []Extent, guard Guard) (Blob, error)
 
 	// DeleteBlob removes a blob and makes its content garbage. It returns the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,8 @@ func blobChecks() []Check {
 		check("blobs/extent-age", blobExtentAge),
 		check("blobs/oversize", blobOversize),
 		check("blobs/cancelled", cancelled),
+		check("blobs/largest", blobLargest),
+		check("blobs/large-refused", blobLargeRefused),
 		check("extents/paging", extentPaging),
 	}
 }
@@ -447,4 +450,82 @@ func extentPaging(p *probe) {
 	got, err := p.store.Extents(p.ctx, p.content(), metastore.Position{}, 10)
 	p.ok(err, "extents of an unknown content")
 	p.must(len(got) == 0, "an unknown content has extents")
+}
+
+// largeExtents makes n extents of the greatest size, with a checksum for each
+// MiB.
+func (p *probe) largeExtents(n int) []metastore.Extent {
+	blocks := make([]uint32, metastore.MaxExtentSize>>20)
+	for i := range blocks {
+		blocks[i] = uint32(i)
+	}
+	list := make([]metastore.Extent, n)
+	for i := range list {
+		list[i] = p.extent(0, int64(i)*metastore.MaxExtentSize, metastore.MaxExtentSize)
+		list[i].Blocks = blocks
+	}
+	return list
+}
+
+// blobLargest commits the largest blob that there is, 5 TiB, in place of another,
+// and looks at its ends, its middle and all its keys; then it is overwritten.
+func blobLargest(p *probe) {
+	const size = 5 << 40
+	old, _ := p.put("a", "name")
+	extents := p.largeExtents(size / metastore.MaxExtentSize)
+	b, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: size, Owner: "o"}, extents, nil)
+	p.ok(err, "commit of %d extents", len(extents))
+	got, err := p.open().Blob(p.ctx, "a", "name")
+	p.ok(err, "blob")
+	p.equal(got, b, "blob")
+	p.equal(p.garbage(), []metastore.ContentID{old.Content}, "garbage")
+	for _, at := range []int{0, 1, 2047, 2048, len(extents) / 2, len(extents) - 1} {
+		end := min(at+3, len(extents))
+		part, err := p.store.Extents(p.ctx, b.Content, metastore.Position{Offset: extents[at].Offset}, 3)
+		p.ok(err, "extents")
+		p.equal(part, stored(extents[at:end]...), "extents from the %dth", at)
+	}
+	for some := range slices.Chunk(extents, 1000) {
+		keys := make([]string, 0, len(some))
+		for _, e := range some {
+			keys = append(keys, e.Key)
+		}
+		free, err := p.store.Unreferenced(p.ctx, keys)
+		p.ok(err, "unreferenced")
+		p.must(len(free) == 0, "%d of the objects are not referenced", len(free))
+	}
+	used, err := p.store.Usage(p.ctx, "o")
+	p.ok(err, "usage")
+	p.must(used.Bytes == size, "%d bytes are used", used.Bytes)
+	p.put("a", "name")
+	p.must(p.isGarbage(b.Content), "the overwritten content is no garbage")
+}
+
+// blobLargeRefused has a blob of many extents refused by its guard, and for the
+// age of the last of them: nothing is visible or counts as used, and what was
+// written ahead is due garbage.
+func blobLargeRefused(p *probe) {
+	const n = 5000
+	old, _ := p.put("a", "name")
+	refused := errors.New("refused")
+	for _, want := range []error{refused, metastore.ErrStaleExtent} {
+		extents := p.largeExtents(n)
+		var guard metastore.Guard
+		if errors.Is(want, refused) {
+			guard = func(*metastore.Blob) error { return refused }
+		} else {
+			extents[n-1].Created = p.clock.Now().Add(-metastore.MaxExtentAge - time.Second)
+		}
+		content := p.content()
+		_, err := p.store.CommitBlob(p.ctx,
+			metastore.Blob{Account: "a", Name: "name", Content: content, Size: n * metastore.MaxExtentSize, Owner: "o"}, extents, guard)
+		p.is(err, want, "commit of %d extents", n)
+		got, err := p.store.Blob(p.ctx, "a", "name")
+		p.ok(err, "blob")
+		p.equal(got, old, "blob after a refused commit")
+		p.must(p.isGarbage(content) || len(p.allExtents(content)) == 0, "what was written ahead of a refused commit is not due")
+		used, err := p.store.Usage(p.ctx, "o")
+		p.ok(err, "usage")
+		p.must(used.Bytes == 0, "%d bytes of a refused commit are used", used.Bytes)
+	}
 }

@@ -99,6 +99,8 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"counts garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return countsAll{h} }, []string{"garbage/paging"}},
 		{"drops what is not small", func(h metatest.Handle, _ string) metatest.Handle { return dropsLarge{h} }, []string{"garbage/contents"}},
 		{"cuts long names", func(h metatest.Handle, _ string) metatest.Handle { return cutsNames{h} }, []string{"names/long", "blobs/oversize"}},
+		{"keeps what was written ahead", func(h metatest.Handle, path string) metatest.Handle { return keepsStaged{h, path} }, []string{"blobs/large-refused"}},
+		{"commits what was written ahead", func(h metatest.Handle, _ string) metatest.Handle { return commitsStaged{h} }, []string{"blobs/large-refused"}},
 		{"takes stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
 		{"gives a lease to everybody", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/give-back"}},
 		{"leases for ever", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
@@ -337,6 +339,34 @@ func (s losesGarbage) CommitBlob(ctx context.Context, b metastore.Blob, extents 
 		all = append(all, metastore.Position{Part: e.Part, Offset: e.Offset})
 	}
 	return out, errors.Join(s.DropExtents(ctx, old.Content, all), s.DropContent(ctx, old.Content))
+}
+
+// keepsStaged never makes the extents of a refused commit due garbage.
+type keepsStaged struct {
+	metatest.Handle
+	path string
+}
+
+func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	if err != nil {
+		err = errors.Join(err, query(ctx, s.path, `UPDATE garbage SET since = 1 << 62 WHERE content = $1`, b.Content[:]))
+	}
+	return out, err
+}
+
+// commitsStaged asks the guard of a long list after the commit.
+type commitsStaged struct{ metatest.Handle }
+
+func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	if guard == nil || len(extents) < 1000 {
+		return s.Handle.CommitBlob(ctx, b, extents, guard)
+	}
+	out, err := s.Handle.CommitBlob(ctx, b, extents, nil)
+	if err != nil {
+		return out, err
+	}
+	return out, guard(&out)
 }
 
 // cutsNames keeps the first 2,000 bytes of a name.

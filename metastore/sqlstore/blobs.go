@@ -92,6 +92,23 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 	}
 	b.PartSize = 0
 	b.Expires = truncate(b.Expires)
+	if len(extents) <= stageExtents {
+		return s.commitBlob(ctx, b, extents, guard, func(t *tx) error { return t.addExtents(b.Content, extents) })
+	}
+	err := s.stage(ctx, b.Content, extents)
+	if err == nil {
+		var committed metastore.Blob
+		committed, err = s.commitBlob(ctx, b, extents, guard, func(t *tx) error { return t.claim(b.Content) })
+		if err == nil {
+			return committed, nil
+		}
+	}
+	return metastore.Blob{}, s.unstage(ctx, b.Content, err)
+}
+
+// commitBlob is the transaction of CommitBlob, in which place makes the extents
+// those of the content.
+func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard, place func(*tx) error) (metastore.Blob, error) {
 	err := s.writeLocked(ctx, func(t *tx) error {
 		if err := checkAge(extents, t.now); err != nil {
 			return err
@@ -104,7 +121,7 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 		if err := t.count(delta{owner: b.Owner, bytes: b.Size}, delta{owner: old.Owner, bytes: -old.Size}); err != nil {
 			return err
 		}
-		return t.addExtents(b.Content, extents)
+		return place(t)
 	})
 	if err != nil {
 		return metastore.Blob{}, err

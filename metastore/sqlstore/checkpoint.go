@@ -40,7 +40,9 @@ type checkpointer struct {
 
 func newCheckpointer(c *conn, w *writer) *checkpointer {
 	k := &checkpointer{conn: c, writer: w, health: w.health, limit: maxLog, quit: make(chan struct{}), done: make(chan struct{})}
-	for end := time.Now().Add(settlePatience); k.settle() && time.Now().Before(end); {
+	busy := k.settle()
+	for end := time.Now().Add(settlePatience); busy && time.Now().Before(end); {
+		busy = k.settle()
 	}
 	go k.loop()
 	return k

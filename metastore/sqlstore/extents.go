@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/metastore"
@@ -38,28 +40,140 @@ func checkAge(extents []metastore.Extent, now time.Time) error {
 	return nil
 }
 
+// extentColumns is the number of parameters of a row of extents.
+const extentColumns = 6
+
+// extentRows are the numbers of rows that one statement inserts, and
+// insertExtents the statements, so that few are prepared and a long list takes
+// few round trips.
+var (
+	extentRows    = []int{256, 32, 4, 1}
+	insertExtents = func() (list []string) {
+		for _, n := range extentRows {
+			list = append(list, insertExtentsOf(n))
+		}
+		return list
+	}()
+)
+
+func insertExtentsOf(rows int) string {
+	var b strings.Builder
+	b.WriteString(`INSERT INTO extents (content, part, off, size, blocks, object) VALUES `)
+	for i := range rows {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		n := i * extentColumns
+		fmt.Fprintf(&b, "($%d, $%d, $%d, $%d, $%d, $%d)", n+1, n+2, n+3, n+4, n+5, n+6)
+	}
+	return b.String()
+}
+
 func (t *tx) addExtents(content metastore.ContentID, extents []metastore.Extent) error {
+	rest := extents
+	for i, n := range extentRows {
+		for len(rest) >= n {
+			if err := t.addRows(insertExtents[i], content, rest[:n]); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+	}
+	return t.addBodies(content, extents)
+}
+
+// addRows runs an insert of as many rows as there are extents.
+func (t *tx) addRows(insert string, content metastore.ContentID, extents []metastore.Extent) error {
+	in := make(args, 0, extentColumns*len(extents))
 	for i := range extents {
 		e := &extents[i]
 		var object any
 		if e.Key != "" {
 			object = []byte(e.Key)
 		}
-		_, err := t.exec(`INSERT INTO extents (content, part, off, size, blocks, object) VALUES ($1, $2, $3, $4, $5, $6)`,
-			content[:], int64(e.Part), e.Offset, e.Size, blocksColumn(e.Blocks), object)
-		if err != nil {
-			return err
-		}
+		in = append(in, content[:], int64(e.Part), e.Offset, e.Size, blocksColumn(e.Blocks), object)
+	}
+	_, err := t.exec(insert, in...)
+	return err
+}
+
+// addBodies inserts the bodies of the extents that have one: of a content, at
+// most a few.
+func (t *tx) addBodies(content metastore.ContentID, extents []metastore.Extent) error {
+	for i := range extents {
+		e := &extents[i]
 		if e.Key != "" {
 			continue
 		}
-		_, err = t.exec(`INSERT INTO bodies (content, part, off, body) VALUES ($1, $2, $3, $4)`,
+		_, err := t.exec(`INSERT INTO bodies (content, part, off, body) VALUES ($1, $2, $3, $4)`,
 			content[:], int64(e.Part), e.Offset, e.Body)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+const (
+	// stageExtents is the greatest number of extents that a transaction inserts.
+	// More are staged: a transaction for all of them could outlast the limits of
+	// PostgreSQL, and would keep all other writers of SQLite waiting.
+	stageExtents = 2048
+	// stageTime is how long after their first staging extents become garbage. As
+	// with the orphan sweep, which spares what is younger, a commit that refuses
+	// extents older than MaxExtentAge never meets it.
+	stageTime = 4 * metastore.MaxExtentAge
+)
+
+// stage inserts the extents of a content ahead of its commit, in transactions of
+// their own. Until claim the content is garbage that becomes due after stageTime,
+// so that a crash leaves nothing that is not found.
+func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents []metastore.Extent) error {
+	for first := true; len(extents) > 0; first = false {
+		some := extents[:min(stageExtents, len(extents))]
+		err := s.writeLocked(ctx, func(t *tx) error {
+			if err := checkAge(some, t.now); err != nil {
+				return err
+			}
+			if first {
+				if err := t.addGarbageSince(content, t.now.Add(stageTime)); err != nil {
+					return err
+				}
+			}
+			return t.addExtents(content, some)
+		})
+		switch {
+		case errors.Is(err, metastore.ErrUnknownOutcome):
+			// What is not known is whether rows are there that nobody sees.
+			return fmt.Errorf("staging extents: %w: %v", metastore.ErrUnavailable, err) //nolint:errorlint // the outcome of the call is known
+		case err != nil:
+			return err
+		}
+		extents = extents[len(some):]
+	}
+	return nil
+}
+
+// claim makes a staged content live.
+func (t *tx) claim(content metastore.ContentID) error {
+	n, err := t.exec(`DELETE FROM garbage WHERE content = $1`, content[:])
+	if err == nil && n == 0 {
+		err = fmt.Errorf("staged extents: %w", metastore.ErrStaleExtent)
+	}
+	return err
+}
+
+// unstage makes what was staged due garbage, since its commit was refused for
+// cause, and returns cause. What it fails to do, time does.
+func (s *Store) unstage(ctx context.Context, content metastore.ContentID, cause error) error {
+	if errors.Is(cause, metastore.ErrUnknownOutcome) {
+		return cause
+	}
+	_ = s.writeLocked(context.WithoutCancel(ctx), func(t *tx) error {
+		_, err := t.exec(`UPDATE garbage SET since = $2 WHERE content = $1`, content[:], t.now.UnixMicro())
+		return err
+	})
+	return cause
 }
 
 // moveExtents gives the extents of a part to another content, and tells

@@ -15,7 +15,12 @@ import (
 
 // addGarbage makes a content garbage.
 func (t *tx) addGarbage(content metastore.ContentID) error {
-	_, err := t.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], t.now.UnixMicro())
+	return t.addGarbageSince(content, t.now)
+}
+
+// addGarbageSince makes a content garbage whose grace begins at a time.
+func (t *tx) addGarbageSince(content metastore.ContentID, since time.Time) error {
+	_, err := t.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], since.UnixMicro())
 	return err
 }
 
