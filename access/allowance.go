@@ -21,6 +21,7 @@ const patience = 2 * time.Second
 // use together on this node. Its methods may be called at once from many
 // goroutines, by requests that have entered.
 type Allowance struct {
+	holder   holder
 	limits   atomic.Pointer[metastore.Limits]
 	working  atomic.Int64 // requests that have entered and not left
 	requests requests
@@ -30,7 +31,7 @@ type Allowance struct {
 }
 
 func newAllowance(h holder, usage metastore.Usage) *Allowance {
-	return &Allowance{in: newPacer(), out: newPacer(), quota: newQuota(usage, h.group)}
+	return &Allowance{holder: h, in: newPacer(), out: newPacer(), quota: newQuota(usage, h.group)}
 }
 
 // keep makes these the limits. A bucket whose rate changes begins anew, full:
@@ -54,6 +55,14 @@ func (a *Allowance) keep(limits metastore.Limits) {
 		a.out.limit(limits.BytesOutPerSecond)
 	}
 	a.limits.Store(&limits)
+}
+
+// Holder names whose the Allowance is, as no other's is named.
+func (a *Allowance) Holder() string {
+	if a.holder.group != "" {
+		return "group " + a.holder.group
+	}
+	return "network " + a.holder.network.String()
 }
 
 // Limits are those in force: each is above 0 or metastore.Unlimited.

@@ -66,7 +66,7 @@ func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 		return err
 	}
 	put.Owner = x.owner()
-	b, err := s.Blobs.Put(r.Context(), put, body, r.ContentLength)
+	b, err := s.Blobs.Put(x.storing(r), put, body, r.ContentLength)
 	if err = body.settle(err); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -131,6 +132,12 @@ func setRetryAfter(h http.Header, row errorRow, cause error) {
 	case row.retryAfter > 0:
 		h.Set("Retry-After", strconv.Itoa(row.retryAfter))
 	}
+}
+
+// storing returns the context of a request that stores its body: what all bodies
+// share on their way is shared out by those who send them, as the limits are.
+func (x *exchange) storing(r *http.Request) context.Context {
+	return bytestore.WithCaller(r.Context(), x.allowance.Holder())
 }
 
 // stored is a body that counts towards what its sender may store.

@@ -11,12 +11,16 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"sluice/access"
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
 	"sluice/metastore"
 )
 
@@ -243,5 +247,58 @@ func TestProbesWaitForNoBody(t *testing.T) {
 		if err := errors.Join(res.Body.Close(), conn.Close()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// callersOfPuts is a store that notes the callers of its Puts.
+type callersOfPuts struct {
+	bytestore.Store
+	mu      sync.Mutex
+	callers []string
+}
+
+func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+	s.mu.Lock()
+	s.callers = append(s.callers, bytestore.Caller(ctx))
+	s.mu.Unlock()
+	return s.Store.Put(ctx, key, src, size)
+}
+
+// TestWhatIsStoredNamesItsCaller: blobs and parts are stored in the name of the
+// group of keys, and without keys in that of the network.
+func TestWhatIsStoredNamesItsCaller(t *testing.T) {
+	body := strings.Repeat("x", 100_000)
+	stores := &callersOfPuts{Store: memory.New()}
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	h.Blobs = blob.New(h.meta, stores, blob.Options{})
+	store := func(s *service, headers ...string) []string {
+		stores.callers = nil
+		upload, err := s.Blobs.Begin(t.Context(), blob.Begin{Account: ours, Name: "u", PartSize: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/v1/blobs/" + ours + "/n", "/v1/multipart-uploads/" + upload.ID + "/parts/0"} {
+			if res, got := s.do(t, "PUT", path, body, headers...); res.StatusCode >= 300 {
+				t.Fatalf("PUT %s: %d %s", path, res.StatusCode, got)
+			}
+		}
+		return stores.callers
+	}
+	seen := map[string]bool{}
+	for range 2 {
+		key, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{ours}})
+		callers := store(h.service, "X-Api-Key", secret)
+		if want := "group " + key.Group; !slices.Equal(callers, []string{want, want}) {
+			t.Errorf("stored in the name of %q, want %q", callers, want)
+		}
+		seen[callers[0]] = true
+	}
+	local := newService(t, nil)
+	local.Blobs = blob.New(local.meta, stores, blob.Options{})
+	if callers := store(local); !slices.Equal(callers, []string{"network 127.0.0.1/32", "network 127.0.0.1/32"}) {
+		t.Errorf("without keys stored in the name of %q", callers)
+	}
+	if len(seen) != 2 {
+		t.Errorf("two groups are %v", seen)
 	}
 }

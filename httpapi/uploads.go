@@ -92,7 +92,7 @@ func (s *Server) putPart(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return err
 	}
-	err = s.Blobs.PutPart(r.Context(), p.get("uploadId"), index, sha256, body, r.ContentLength)
+	err = s.Blobs.PutPart(x.storing(r), p.get("uploadId"), index, sha256, body, r.ContentLength)
 	if err = body.settle(err); err != nil {
 		return uploadError(err)
 	}

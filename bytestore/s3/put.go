@@ -19,9 +19,12 @@ import (
 const putMetadata = "Sluice-Put"
 
 // Put implements bytestore.Store. It reads all of src before it sends anything,
-// and is refused with ErrOverloaded when too much is staged already: before src
-// is read when the size is known. The context is looked at between reads of
-// src: a Read that blocks is not interrupted.
+// and stages it meanwhile: where too much is staged already it waits, before it
+// reads on in src, and fails with ErrOverloaded when that takes too long
+// (Options.StagingWait). A Put of which nothing comes for a while, or of a caller
+// whose Puts take more than their share, gives way to others that need the room,
+// with ErrOverloaded when its source goes on. The context is looked at between
+// reads of src: a Read that blocks is not interrupted.
 //
 // When a Put fails and the server cannot be asked whether it stored the object
 // all the same, or stores it later, the object may become visible. It is then

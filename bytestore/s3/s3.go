@@ -45,9 +45,15 @@ type Options struct {
 	// Store at a time. Default: the folder sluice-staging among the system's
 	// temporary files.
 	Staging string
-	// StagingLimit is how many bytes of bodies are staged at most; over it
-	// Puts fail with bytestore.ErrOverloaded. Default 1 GiB.
+	// StagingLimit is how many bytes of bodies are staged at most. A Put takes
+	// its part of it as its bytes come, waits for it while there is none, and
+	// fails with bytestore.ErrOverloaded where none comes. Default 1 GiB.
 	StagingLimit int64
+	// StagingStall is after how long without a byte a body that is being staged
+	// gives way to others that need the room. Default 5 s.
+	StagingStall time.Duration
+	// StagingWait is how long a Put waits for room. Default 30 s.
+	StagingWait time.Duration
 	// StagingMemory is how many bytes of buffers hold staged bodies at most;
 	// over it they go into files. Default 64 MiB.
 	StagingMemory int64
@@ -72,8 +78,12 @@ func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Stall == 0 {
-		o.Stall = 30 * time.Second
+	for option, byDefault := range map[*time.Duration]time.Duration{
+		&o.Stall: 30 * time.Second, &o.StagingStall: 5 * time.Second, &o.StagingWait: 30 * time.Second,
+	} {
+		if *option == 0 {
+			*option = byDefault
+		}
 	}
 	for option, byDefault := range map[*int64]int64{
 		&o.StagingLimit: 1 << 30, &o.StagingMemory: 64 << 20, &o.ReadAheadMemory: 128 << 20,
@@ -122,7 +132,8 @@ func open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	opt.setDefaults()
 	s := &Store{bucket: c.Bucket, prefix: c.Prefix, health: health{now: opt.Now}}
 	s.staging.dir = opt.Staging
-	s.staging.total.limit, s.staging.memory.limit = opt.StagingLimit, opt.StagingMemory
+	s.staging.room = newRoom(opt.StagingLimit, opt.StagingStall, opt.StagingWait)
+	s.staging.memory.limit = opt.StagingMemory
 	s.readAhead.limit = opt.ReadAheadMemory
 	if err := s.staging.prepare(); err != nil {
 		return nil, err

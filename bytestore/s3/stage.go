@@ -37,7 +37,7 @@ const stagePattern = "sluice-stage-*"
 // staging holds bodies on their way out.
 type staging struct {
 	dir    string
-	total  budget // of all bodies
+	room   *room  // for all bodies
 	memory budget // of those in buffers
 }
 
@@ -68,18 +68,26 @@ func remove(name string) error {
 
 // staged is a whole body, ready to be sent as often as needed.
 type staged struct {
-	in      *staging
-	size    int64
-	claimed int64     // of the total budget
-	sum     hash.Hash // SHA-256
-	buf     *[]byte   // nil, or a pooled buffer
-	file    *os.File  // nil, or a file without a name
+	in    *staging
+	size  int64
+	taken int64 // of the room
+	claim *claim
+	sum   hash.Hash // SHA-256
+
+	// Where the bytes are. A body that has to give way loses them while another
+	// goroutine waits for more of it.
+	mu       sync.Mutex
+	buf      *[]byte  // nil, or a pooled buffer
+	file     *os.File // nil, or a file without a name
+	released bool
 }
 
 // stage reads src to its end, which comes after size bytes unless that is
 // bytestore.UnknownSize. The caller releases what it gets.
 func (s *staging) stage(ctx context.Context, src io.Reader, size int64) (_ *staged, err error) {
 	b := &staged{in: s, sum: sha256.New()}
+	// A file without a name that does not close has lost nothing.
+	b.claim = s.room.enter(ctx, size, func() { _ = b.free() })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.release())
@@ -89,19 +97,20 @@ func (s *staging) stage(ctx context.Context, src io.Reader, size int64) (_ *stag
 	if size != bytestore.UnknownSize {
 		expected = size
 	}
-	if s.total.used.Load()+expected > s.total.limit {
-		return nil, s.overloaded()
+	if expected > s.room.limit {
+		return nil, fmt.Errorf("%w: a body of %d bytes cannot be staged, as at most %d may be", bytestore.ErrOverloaded, expected, s.room.limit)
 	}
-	if err := b.claim(min(expected, claimStep)); err != nil {
+	b.taken = min(expected, claimStep)
+	if err := s.room.take(ctx, b.claim, b.taken); err != nil {
 		return nil, err
 	}
-	if err := b.makeRoom(expected); err != nil {
+	if err := b.place(func() error { return b.makeRoom(expected) }); err != nil {
 		return nil, err
 	}
 	if err := b.fill(ctx, src, size); err != nil {
 		return nil, err
 	}
-	return b, nil
+	return b, s.room.complete(b.claim)
 }
 
 // fill writes exactly size bytes of src, or all when it is UnknownSize.
@@ -111,13 +120,13 @@ func (b *staged) fill(ctx context.Context, src io.Reader, size int64) error {
 	for end := false; !end; {
 		var n int
 		var err error
-		if n, end, err = readFull(ctx, src, *buf); err != nil {
+		if n, end, err = b.readFull(ctx, src, *buf); err != nil {
 			return fmt.Errorf("read source: %w", err)
 		}
 		if size != bytestore.UnknownSize && int64(n) > size-b.size {
 			return fmt.Errorf("%w: it goes on after %d bytes", bytestore.ErrSize, size)
 		}
-		if err := b.write((*buf)[:n]); err != nil {
+		if err := b.write(ctx, (*buf)[:n]); err != nil {
 			return err
 		}
 	}
@@ -129,7 +138,7 @@ func (b *staged) fill(ctx context.Context, src io.Reader, size int64) error {
 
 // readFull reads until buf is full, or to the end of src, or until src fails.
 // io.ErrUnexpectedEOF comes from src alone.
-func readFull(ctx context.Context, src io.Reader, buf []byte) (n int, end bool, err error) {
+func (b *staged) readFull(ctx context.Context, src io.Reader, buf []byte) (n int, end bool, err error) {
 	for empty := 0; n < len(buf); {
 		if err := ctx.Err(); err != nil {
 			return n, false, err
@@ -144,6 +153,7 @@ func readFull(ctx context.Context, src io.Reader, buf []byte) (n int, end bool, 
 		}
 		if m > 0 {
 			empty = 0
+			b.in.room.came(b.claim)
 		} else if empty++; empty == 100 {
 			return n, false, io.ErrNoProgress
 		}
@@ -152,48 +162,42 @@ func readFull(ctx context.Context, src io.Reader, buf []byte) (n int, end bool, 
 }
 
 // write appends p.
-func (b *staged) write(p []byte) error {
+func (b *staged) write(ctx context.Context, p []byte) error {
 	end := b.size + int64(len(p))
-	if err := b.claim(end); err != nil {
-		return err
-	}
-	if err := b.makeRoom(end); err != nil {
-		return err
+	if end > b.taken {
+		b.taken = max(end, (end+claimStep-1)/claimStep*claimStep)
+		if err := b.in.room.take(ctx, b.claim, b.taken); err != nil {
+			return err
+		}
 	}
 	b.sum.Write(p)
-	if b.buf != nil {
-		copy((*b.buf)[b.size:], p)
-	} else if _, err := b.file.Write(p); err != nil {
-		return unstaged(err)
+	return b.place(func() error {
+		if err := b.makeRoom(end); err != nil {
+			return err
+		}
+		if b.buf != nil {
+			copy((*b.buf)[b.size:], p)
+		} else if _, err := b.file.Write(p); err != nil {
+			return unstaged(err)
+		}
+		b.size = end
+		return nil
+	})
+}
+
+// place does something with the place of the body, unless that had to give way.
+func (b *staged) place(do func() error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.released {
+		return b.in.room.gaveWay()
 	}
-	b.size = end
-	return nil
+	return do()
 }
 
 // claimStep is how much a body claims at a time: what it has not sent yet must
 // not keep others out.
 const claimStep = 1 << 20
-
-// claim makes sure that n bytes of the budget are the body's own.
-func (b *staged) claim(n int64) error {
-	if n <= b.claimed {
-		return nil
-	}
-	more := n - b.claimed
-	if b.claimed > 0 {
-		more = (n+claimStep-1)/claimStep*claimStep - b.claimed
-	}
-	if !b.in.total.take(more) {
-		return b.in.overloaded()
-	}
-	b.claimed += more
-	return nil
-}
-
-func (s *staging) overloaded() error {
-	return fmt.Errorf("%w: bodies of %d bytes wait to be sent already, and at most %d may",
-		bytestore.ErrOverloaded, s.total.used.Load(), s.total.limit)
-}
 
 // makeRoom sees to a place that takes n bytes, and moves there what is staged.
 func (b *staged) makeRoom(n int64) error {
@@ -266,10 +270,21 @@ func (b *staged) reader() io.ReadSeeker {
 // sha256Hex is the body's SHA-256 as requests carry it.
 func (b *staged) sha256Hex() string { return hex.EncodeToString(b.sum.Sum(nil)) }
 
-// release gives back all that the body holds.
+// release gives back all that the body holds, and its claim.
 func (b *staged) release() error {
-	b.in.total.give(b.claimed)
-	b.claimed = 0
+	err := b.free()
+	b.in.room.leave(b.claim)
+	return err
+}
+
+// free gives back what the body holds.
+func (b *staged) free() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.released {
+		return nil
+	}
+	b.released = true
 	if b.buf != nil {
 		b.in.putBuffer(b.buf)
 		b.buf = nil

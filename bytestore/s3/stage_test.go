@@ -7,8 +7,10 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
@@ -18,10 +20,10 @@ import (
 // errRead is of sources that must not be read.
 var errRead = errors.New("the source was read")
 
-// TestStagingIsBounded: over the limit a Put fails at once, without reading its
-// source where its size is known, and what others staged is not harmed.
+// TestStagingIsBounded: over the limit a Put waits, and fails in the end, and what
+// others staged is not harmed.
 func TestStagingIsBounded(t *testing.T) {
-	s, aside, w := onWire(t, s3.Options{StagingLimit: 3 * mib})
+	s, aside, w := onWire(t, s3.Options{StagingLimit: 3 * mib, StagingStall: time.Hour, StagingWait: time.Millisecond})
 	wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 3*mib+1), bytestore.ErrOverloaded)
 	wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(content(1, 3*mib+1)), bytestore.UnknownSize), bytestore.ErrOverloaded)
 
@@ -30,8 +32,13 @@ func TestStagingIsBounded(t *testing.T) {
 		outer := newKey()
 		src := io.MultiReader(bytes.NewReader(data), calls(func() error {
 			// 2 MiB are staged: one more has room, two have not.
-			wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 2*mib), bytestore.ErrOverloaded)
+			wantErr(t, put(t, s, newKey(), content(2, 2*mib)), bytestore.ErrOverloaded)
 			wantErr(t, put(t, s, newKey(), content(2, mib)), nil)
+			full := io.MultiReader(bytes.NewReader(content(2, mib)), calls(func() error {
+				wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 1), bytestore.ErrOverloaded)
+				return io.EOF
+			}))
+			wantErr(t, s.Put(t.Context(), newKey(), full, mib), nil)
 			return io.EOF
 		}))
 		wantErr(t, s.Put(t.Context(), outer, src, size), nil)
@@ -47,6 +54,54 @@ func TestStagingIsBounded(t *testing.T) {
 	w.handle(nil)
 	wantErr(t, put(t, s, newKey(), content(3, 3*mib)), nil)
 	wantErr(t, s.Err(), nil)
+}
+
+// TestStalledSendersGiveWay has one caller take nearly all the room with bodies
+// that stall just before their end: the large bodies of another are stored, and
+// of those that stalled only as many are lost as had to be.
+func TestStalledSendersGiveWay(t *testing.T) {
+	const senders, limit = 68, 72
+	for _, caller := range []string{"other", "stalls"} {
+		t.Run(caller, func(t *testing.T) {
+			s, aside, _ := onWire(t, s3.Options{StagingLimit: limit * mib, StagingMemory: 20 * mib, StagingStall: time.Millisecond})
+			var stalled, ended sync.WaitGroup
+			var given atomic.Int64
+			goOn := make(chan bool)
+			stalled.Add(senders)
+			for i := range senders {
+				data := content(byte(i), mib)
+				src := io.MultiReader(bytes.NewReader(data[:mib/16*15]), calls(func() error {
+					stalled.Done()
+					<-goOn
+					return io.EOF
+				}), bytes.NewReader(data[mib/16*15:]))
+				ended.Go(func() {
+					key := newKey()
+					err := s.Put(bytestore.WithCaller(t.Context(), "stalls"), key, src, mib)
+					switch {
+					case errors.Is(err, bytestore.ErrOverloaded):
+						given.Add(1)
+					case err != nil:
+						t.Error(err)
+					}
+				})
+			}
+			stalled.Wait()
+			ctx := bytestore.WithCaller(t.Context(), caller)
+			for i := range 3 {
+				key, data := newKey(), content(byte(i), 16*mib)
+				wantErr(t, s.Put(ctx, key, bytes.NewReader(data), 16*mib), nil)
+				wantObject(t, aside, key, data)
+			}
+			close(goOn)
+			ended.Wait()
+			if n := given.Load(); n < 12 || n > 16 {
+				t.Errorf("%d of %d bodies gave way to one of 16 MiB, of which 4 had room", n, senders)
+			}
+			// All is given back.
+			wantErr(t, s.Put(ctx, newKey(), bytes.NewReader(content(1, limit*mib)), limit*mib), nil)
+		})
+	}
 }
 
 // TestTricklingBodiesKeepNobodyOut: what was announced and has not come takes no
@@ -155,8 +210,6 @@ func TestManyPutsAtOnce(t *testing.T) {
 		src := io.MultiReader(bytes.NewReader(data[:size-1]), &rendezvous{met: &begun}, bytes.NewReader(data[size-1:]))
 		done.Go(func() { errs[i] = s.Put(t.Context(), keys[i], src, size) })
 	}
-	begun.Wait()
-	wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 1), bytestore.ErrOverloaded)
 	done.Wait()
 	runtime.ReadMemStats(&after)
 	if err := errors.Join(errs[:]...); err != nil {

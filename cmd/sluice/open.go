@@ -35,6 +35,8 @@ type places struct {
 	Bytes     string `placeholder:"DSN" help:"Where the bytes are, such as s3://BUCKET/PREFIX?endpoint=https://HOST; by default the data folder."`
 	Cache     string `placeholder:"DIR" help:"A folder to keep bytes in that were read from an object store; by default there is no cache."`
 	CacheSize size   `default:"10GiB" placeholder:"SIZE" help:"How much the cache may hold."`
+
+	StagingSize size `default:"1GiB" placeholder:"SIZE" help:"How much of bodies on their way to an object store may be staged in the data folder, and in memory."`
 }
 
 // The kinds of places that are named by a DSN.
@@ -43,6 +45,10 @@ const (
 	postgresScheme2 = "postgresql://"
 	s3Scheme        = "s3://"
 )
+
+// minStaging is the least room for bodies on their way to an object store: two
+// extents, so that one is sent while the next comes.
+const minStaging = 32 << 20
 
 // shared reports whether several nodes may be at work on the metadata.
 func (p metaPlace) shared() bool {
@@ -65,6 +71,9 @@ func (p places) check() error {
 	}
 	if p.CacheSize < cached.MinSize {
 		errs = append(errs, fmt.Errorf("--cache-size: must be at least %s", size(2<<20)))
+	}
+	if p.StagingSize < minStaging {
+		errs = append(errs, fmt.Errorf("--staging-size: must be at least %s", size(minStaging)))
 	}
 	return errors.Join(errs...)
 }
@@ -161,7 +170,7 @@ func (s *stores) openBytes(ctx context.Context, p places) (func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := s3.Open(ctx, config, s3.Options{Staging: filepath.Join(p.Data, stagingDir)})
+	objects, err := s3.Open(ctx, config, s3.Options{Staging: filepath.Join(p.Data, stagingDir), StagingLimit: int64(p.StagingSize)})
 	if err != nil {
 		return nil, fmt.Errorf("opening the bytes: %w", err)
 	}

@@ -1,0 +1,178 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/bytestore"
+)
+
+// sender is a body in a room of the tests, which comes a unit at a time.
+type sender struct {
+	caller    string
+	begins    time.Duration
+	size      int64
+	every     time.Duration // a unit comes
+	stallsAt  int64         // units, after which nothing comes for an hour; 0: never
+	takes     time.Duration // to be sent
+	unknown   bool
+	gaveUp    atomic.Bool // free was called
+	completed time.Duration
+}
+
+func (s *sender) run(ctx context.Context, r *room) error {
+	size := s.size
+	if s.unknown {
+		size = bytestore.UnknownSize
+	}
+	time.Sleep(s.begins)
+	c := r.enter(bytestore.WithCaller(ctx, s.caller), size, func() { s.gaveUp.Store(true) })
+	defer r.leave(c)
+	for n := int64(1); n <= s.size; n++ {
+		if n-1 == s.stallsAt && n > 1 {
+			time.Sleep(time.Hour)
+		}
+		time.Sleep(s.every)
+		r.came(c)
+		if err := r.take(ctx, c, n); err != nil {
+			return err
+		}
+	}
+	if err := r.complete(c); err != nil {
+		return err
+	}
+	time.Sleep(s.takes)
+	s.completed = r.now()
+	return nil
+}
+
+// all runs senders at once, and returns what became of each.
+func all(t *testing.T, r *room, senders []*sender) []error {
+	errs := make([]error, len(senders))
+	var running sync.WaitGroup
+	for i, s := range senders {
+		running.Go(func() { errs[i] = s.run(t.Context(), r) })
+	}
+	running.Wait()
+	if r.used != 0 || len(r.bodies) != 0 {
+		t.Errorf("%d bytes of %d bodies are left", r.used, len(r.bodies))
+	}
+	return errs
+}
+
+// TestBodiesThatComeAllComplete: many times more than there is room for come at
+// once, and wait for each other. None fails.
+func TestBodiesThatComeAllComplete(t *testing.T) {
+	for _, unknown := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRoom(64, 5*time.Second, time.Hour)
+			var senders []*sender
+			for i := range 100 {
+				senders = append(senders, &sender{
+					caller: fmt.Sprint(i % 3), size: int64(i%16) + 1, every: time.Duration(i%7) * 10 * time.Millisecond,
+					takes: time.Duration(i%5) * 100 * time.Millisecond, unknown: unknown,
+				})
+			}
+			for i, err := range all(t, r, senders) {
+				if err != nil || senders[i].gaveUp.Load() {
+					t.Errorf("body %d: %v, gave way %t", i, err, senders[i].gaveUp.Load())
+				}
+			}
+		})
+	}
+}
+
+// TestOnlyWhatIsNeededGivesWay: bodies that stall keep their room until others
+// need it, then as many lose it as it takes.
+func TestOnlyWhatIsNeededGivesWay(t *testing.T) {
+	for need, want := range map[int64]int{4: 0, 5: 1, 16: 1, 19: 1, 20: 2, 64: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRoom(64, 5*time.Second, time.Minute)
+			var senders []*sender
+			for range 4 {
+				senders = append(senders, &sender{caller: "stalls", size: 16, stallsAt: 15})
+			}
+			late := &sender{caller: "late", begins: time.Second, size: need}
+			senders = append(senders, late)
+			lost := 0
+			for i, err := range all(t, r, senders) {
+				if (err != nil) != senders[i].gaveUp.Load() || err != nil && !errors.Is(err, bytestore.ErrOverloaded) {
+					t.Errorf("body %d: %v, gave way %t", i, err, senders[i].gaveUp.Load())
+				}
+				if err != nil {
+					lost++
+				}
+			}
+			// The others were not slower than it takes to see that bodies stall.
+			if lost != want || late.completed > 10*time.Second {
+				t.Errorf("for a body of %d, %d gave way, want %d; it took %v", need, lost, want, late.completed)
+			}
+		})
+	}
+}
+
+// TestSharesOfCallers: a caller whose bodies take all the room, and come so slowly
+// that it will not be free for long, gives way to one that takes less than its
+// share, and to no more than that.
+func TestSharesOfCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoom(64, 5*time.Second, time.Hour)
+		var senders []*sender
+		for range 10 { // each a unit every 4 s, once the room is full
+			senders = append(senders, &sender{caller: "greedy", size: 16, every: 4 * time.Second})
+		}
+		errs := make(chan []error)
+		go func() { errs <- all(t, r, senders) }()
+		time.Sleep(26 * time.Second) // most of the room is taken
+		small := &sender{caller: "small", size: 16}
+		if err := small.run(t.Context(), r); err != nil || small.completed > time.Minute {
+			t.Errorf("the one body of a caller: %v, after %v", err, small.completed)
+		}
+		completed := 0
+		for _, err := range <-errs {
+			if err == nil {
+				completed++
+			}
+		}
+		if completed < 5 || completed == len(senders) {
+			t.Errorf("%d of %d bodies of the greedy caller were completed", completed, len(senders))
+		}
+		// Alone again, it has all the room.
+		for i, err := range all(t, r, []*sender{{caller: "greedy", size: 64}, {caller: "greedy", size: 64}}) {
+			if err != nil {
+				t.Errorf("body %d of a caller alone: %v", i, err)
+			}
+		}
+	})
+}
+
+// TestWaitForRoomEnds: with its limit, and with its context.
+func TestWaitForRoomEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoom(16, 5*time.Second, 30*time.Second)
+		sent := make(chan error)
+		go func() { sent <- (&sender{size: 16, takes: time.Hour}).run(t.Context(), r) }()
+		synctest.Wait()
+		begun := time.Now()
+		if err := (&sender{size: 1}).run(t.Context(), r); !errors.Is(err, bytestore.ErrOverloaded) {
+			t.Errorf("a body for which no room came: %v", err)
+		}
+		if took := time.Since(begun); took < 30*time.Second || took > 40*time.Second {
+			t.Errorf("it waited %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := (&sender{size: 1}).run(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a body whose context ended: %v", err)
+		}
+		if err := <-sent; err != nil {
+			t.Errorf("the body that was being sent: %v", err)
+		}
+	})
+}
