@@ -113,16 +113,28 @@ func TestStartOnFullDisk(t *testing.T) {
 	s.must(204, "PUT", blobTarget("0x1", "again"), content(2, 10<<20))
 }
 
-// TestDeletesOnADiskWithoutRoom has another program use up the very last byte:
-// deletes must work all the same.
-func TestDeletesOnADiskWithoutRoom(t *testing.T) {
+// TestStartWithoutRoomForTheLog cuts the power of a server on a disk that another
+// program then fills to the very last byte: the start, which must read the log
+// and needs room for its index, gives up what was set aside for deletes, and
+// deletes work.
+func TestStartWithoutRoomForTheLog(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})
-	const blobs = 20
-	for i := range blobs {
-		s.must(204, "PUT", blobTarget("0x1", fmt.Sprint(i)), content(uint64(i), 1000))
+	s.must(204, "PUT", blobTarget("0x1", "blob"), content(1, 1000))
+	s.kill()
+	if err := os.Remove(filepath.Join(s.data, "meta.db-shm")); err != nil {
+		t.Fatal(err)
 	}
-	filler, err := os.Create(filepath.Join(filepath.Dir(s.data), "filler"))
+	fillDisk(t, filepath.Dir(s.data))
+	s.restart()
+	s.must(200, "GET", blobTarget("0x1", "blob"), nil)
+	s.must(204, "DELETE", blobTarget("0x1", "blob"), nil)
+}
+
+// fillDisk writes a file until there is no room left.
+func fillDisk(t *testing.T, dir string) {
+	t.Helper()
+	filler, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +147,18 @@ func TestDeletesOnADiskWithoutRoom(t *testing.T) {
 	if err := filler.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestDeletesOnADiskWithoutRoom has another program use up the very last byte:
+// deletes must work all the same.
+func TestDeletesOnADiskWithoutRoom(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})
+	const blobs = 20
+	for i := range blobs {
+		s.must(204, "PUT", blobTarget("0x1", fmt.Sprint(i)), content(uint64(i), 1000))
+	}
+	fillDisk(t, filepath.Dir(s.data))
 	checkProblem(t, s.do("POST", "/v1/sessions", nil), 507, "storage_full")
 	for i := range blobs {
 		s.must(204, "DELETE", blobTarget("0x1", fmt.Sprint(i)), nil)

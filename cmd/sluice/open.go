@@ -125,6 +125,10 @@ func openStores(ctx context.Context, p places) (_ *stores, err error) {
 		return nil, err
 	}
 	metaErr, err := s.openMeta(ctx, p.metaPlace, sqlstore.Options{})
+	if errors.Is(err, metastore.ErrNoSpace) && os.Remove(filepath.Join(p.Data, ballastFile)) == nil {
+		// Deletes, for which that room was set aside, need the start first.
+		metaErr, err = s.openMeta(ctx, p.metaPlace, sqlstore.Options{})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"sluice/metastore"
 )
 
 const (
@@ -29,7 +31,8 @@ const (
 
 // OpenSQLite opens the database at path, creates it when there is none, and
 // brings its schema up to date. metastore.ErrNewer when a newer program wrote
-// it. The folder must exist. With opt.Existing the database must be there
+// it; metastore.ErrNoSpace when the disk has no room for what an open writes,
+// such as the index of the log. The folder must exist. With opt.Existing the database must be there
 // (fs.ErrNotExist) and be up to date (metastore.ErrOlder).
 //
 // Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
@@ -45,6 +48,9 @@ const (
 func OpenSQLite(path string, opt Options) (*Store, error) {
 	eng, err := openSQLite(path, opt)
 	if err != nil {
+		if sqliteFault(err) == faultFull && !errors.Is(err, metastore.ErrNoSpace) {
+			err = fmt.Errorf("%w: %w", metastore.ErrNoSpace, err)
+		}
 		return nil, fmt.Errorf("sqlstore: open %s: %w", path, err)
 	}
 	return newStore(eng.engine(), opt), nil
