@@ -12,6 +12,12 @@
 // A context that ends before a call's mutation has begun makes the call fail
 // with the context's error; once it has begun, the call runs to its end.
 //
+// A call waits for its engine for a bounded time: what the patience of its
+// context (WithPatience) has left, or Patience. A call that has waited for others
+// for so long fails with ErrBusy and never begins, and one whose commit was not
+// answered in that time is ErrUnknownOutcome. A read that serves no request may
+// take longer.
+//
 // Times are kept to the microsecond, in UTC. Every rule below that speaks of now
 // means the time of Clock, read inside the transaction.
 package metastore
@@ -64,6 +70,9 @@ var (
 	ErrNoSpace = errors.New("metastore: no space left")
 	// ErrUnavailable: the engine cannot be reached. The call had no effect.
 	ErrUnavailable = errors.New("metastore: database unavailable")
+	// ErrBusy: the call waited for others for longer than its patience, or would
+	// have had to. It had no effect.
+	ErrBusy = errors.New("metastore: waited too long for the database")
 	// ErrUnknownOutcome: the engine did not say whether the transaction was
 	// committed. The caller looks, or repeats what is safe to repeat.
 	ErrUnknownOutcome = errors.New("metastore: outcome unknown")

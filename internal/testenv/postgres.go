@@ -75,7 +75,24 @@ func version(path string) int {
 func StartPostgres(tb testing.TB) *PostgresServer {
 	tb.Helper()
 	Require(tb, PostgreSQL)
-	s, err := newPostgres()
+	return startedFor(tb, newPostgres)
+}
+
+// StartStandby makes a copy of a running primary and starts a server for it that
+// follows the primary, until Promote. It is stopped and removed with the test.
+func StartStandby(tb testing.TB, primary *PostgresServer) *PostgresServer {
+	tb.Helper()
+	return startedFor(tb, func() (*PostgresServer, error) {
+		return newServer(func(s *PostgresServer) *exec.Cmd {
+			return s.command("pg_basebackup", "--host="+primary.dir, "--username="+postgresUser, "--pgdata="+s.data(),
+				"--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync")
+		})
+	})
+}
+
+func startedFor(tb testing.TB, start func() (*PostgresServer, error)) *PostgresServer {
+	tb.Helper()
+	s, err := start()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -87,7 +104,17 @@ func StartPostgres(tb testing.TB) *PostgresServer {
 	return s
 }
 
-func newPostgres() (_ *PostgresServer, err error) {
+func newPostgres() (*PostgresServer, error) {
+	return newServer(func(s *PostgresServer) *exec.Cmd {
+		// The bytes of names need no locale. That the files of the empty database
+		// are not synced matters to nobody: it goes with the test.
+		return s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
+			"--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions")
+	})
+}
+
+// newServer starts a server on data that a command makes.
+func newServer(fill func(*PostgresServer) *exec.Cmd) (_ *PostgresServer, err error) {
 	s := &PostgresServer{}
 	if s.bin, err = PostgresBin(); err != nil {
 		return nil, err
@@ -108,12 +135,8 @@ func newPostgres() (_ *PostgresServer, err error) {
 			return nil, err
 		}
 	}
-	// The bytes of names need no locale. That the files of the empty database
-	// are not synced matters to nobody: it goes with the test.
-	initdb := s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
-		"--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("testenv: initdb: %w\n%s", err, out)
+	if out, err := fill(s).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("testenv: making a database: %w\n%s", err, out)
 	}
 	return s, s.Start()
 }
@@ -202,7 +225,7 @@ func awaitReady(log io.Reader, started chan<- error) {
 			continue
 		}
 		said = append(said, lines.Text())
-		if strings.Contains(lines.Text(), "database system is ready to accept connections") {
+		if strings.Contains(lines.Text(), "database system is ready to accept") {
 			started <- nil
 			started = nil
 		}
@@ -214,21 +237,33 @@ func awaitReady(log io.Reader, started chan<- error) {
 
 // Stop stops the server at once, as a crash would: transactions at work are cut
 // and recovered from the log by the next Start.
-func (s *PostgresServer) Stop() error {
+func (s *PostgresServer) Stop() error { return s.stop(syscall.SIGQUIT) }
+
+// StopFast stops the server in order: what waits is interrupted, and what is at
+// work is undone.
+func (s *PostgresServer) StopFast() error { return s.stop(syscall.SIGINT) }
+
+func (s *PostgresServer) stop(signal syscall.Signal) error {
 	if s.process == nil {
 		return errors.New("testenv: the server does not run")
 	}
-	if err := s.process.Signal(syscall.SIGQUIT); err != nil {
+	if err := s.process.Signal(signal); err != nil {
 		return err
 	}
 	err := <-s.ended
 	s.process = nil
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if errors.As(err, &exit) && signal == syscall.SIGQUIT {
 		err = nil // an immediate shutdown says so by its exit code
 	}
 	return err
 }
+
+// Exec runs a statement.
+func (s *PostgresServer) Exec(statement string) error { return execute(s, statement) }
+
+// Promote makes a primary of a standby.
+func (s *PostgresServer) Promote() error { return s.Exec("SELECT pg_promote()") }
 
 func (s *PostgresServer) remove() error {
 	var err error

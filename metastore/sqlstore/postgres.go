@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"sluice/metastore"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 	connectLimit = 5 * time.Second
 	// minPostgres is the oldest version that works, as server_version_num.
 	minPostgres = 130000
+	// closeLimit is for how long a store that is closed waits for its COMMITs.
+	closeLimit = 5 * time.Second
 	// migrationLock is the advisory lock around the migrations of a database.
 	migrationLock = 0x736c75696365 // "sluice"
 )
@@ -54,11 +58,14 @@ var postgresSettings = map[string]string{
 // its own setting when the server's is weakened later. A connection pooler must
 // give each connection a session of its own.
 //
-// pool_max_conns in dsn is the greatest number of connections (16); a quarter
-// of them stays free for reads. While the server cannot be reached, calls are
-// tried again for half a minute and are then metastore.ErrUnavailable. A COMMIT
-// whose answer was lost is settled by asking the server, for up to a minute; it
-// is metastore.ErrUnknownOutcome only if that does not answer either.
+// pool_max_conns in dsn is the greatest number of connections, at least 2 (16).
+// Half of them are for writes, so that reads go on whatever writes wait for.
+// While the server cannot be reached, calls are tried again for as long as their
+// patience lasts and are then metastore.ErrUnavailable. A COMMIT is never
+// cancelled: when it is not answered in that time, as while a synchronous standby
+// is away, the call is metastore.ErrUnknownOutcome, and the connection and its
+// place among the writers stay taken until it is. When the answer was lost, the
+// outcome is settled by asking the server.
 func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
 	p, err := openPostgres(ctx, dsn, opt)
 	if err != nil {
@@ -67,16 +74,20 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 	return newStore(p.engine(), opt), nil
 }
 
-// postgres is a pool of connections, of which writers may hold only a part: they
-// wait for each other's locks, reads for nobody.
+// postgres is a pool of connections, of which writers may hold only a half: they
+// wait for locks and for standbys, reads for neither.
 type postgres struct {
-	pool               *pgxpool.Pool
-	unreachable, doubt time.Duration         // unreachableLimit, doubtLimit
-	writers            chan struct{}         // holds a token for each transaction at work
-	down               atomic.Pointer[error] // why the server could not be reached when it was tried last
-	clock              *serverClock
-	quit               chan struct{} // closed when the store is
-	done               chan struct{} // closed when the loop has ended
+	pool     *pgxpool.Pool
+	patience time.Duration         // of a call whose context has none of its own
+	closing  time.Duration         // for how long close waits for the COMMITs at work
+	writers  chan struct{}         // holds a token for each write transaction, until its COMMIT is answered
+	standing atomic.Int64          // how many of these have a COMMIT that its caller no longer waits for
+	down     atomic.Pointer[error] // why the server could not be reached when it was tried last
+	commits  context.Context       // of every COMMIT; no deadline, and abandon alone cancels it
+	abandon  context.CancelFunc
+	clock    *serverClock
+	quit     chan struct{} // closed when the store is
+	done     chan struct{} // closed when the loop has ended
 }
 
 func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, error) {
@@ -86,6 +97,9 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 	}
 	if !strings.Contains(dsn, "pool_max_conns") {
 		config.MaxConns = postgresConns
+	}
+	if config.MaxConns < 2 {
+		return nil, errors.New("pool_max_conns must be at least 2: one connection for writes and one for reads")
 	}
 	for name, value := range postgresSettings {
 		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
@@ -98,19 +112,23 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 	if !strings.Contains(dsn, "pool_ping_timeout") {
 		config.PingTimeout = connectLimit // a connection that went silent must not be waited for
 	}
+	config.ConnConfig.BuildContextWatcherHandler = interrupt
+	config.BeforeConnect = newSession
 	config.AfterConnect = checkPostgres
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	p := &postgres{
-		pool:        pool,
-		clock:       &serverClock{passed: passedOr(opt.passed)},
-		unreachable: unreachableLimit, doubt: doubtLimit,
-		writers: make(chan struct{}, max(1, config.MaxConns*3/4)),
-		quit:    make(chan struct{}),
-		done:    make(chan struct{}),
+		pool:     pool,
+		clock:    &serverClock{passed: passedOr(opt.passed)},
+		patience: metastore.Patience,
+		closing:  closeLimit,
+		writers:  make(chan struct{}, config.MaxConns/2),
+		quit:     make(chan struct{}),
+		done:     make(chan struct{}),
 	}
+	p.commits, p.abandon = context.WithCancel(context.Background())
 	if err := p.measure(ctx); err != nil {
 		pool.Close()
 		return nil, err
@@ -159,7 +177,10 @@ func (p *postgres) isClosed() bool {
 func (p *postgres) close() error {
 	close(p.quit)
 	<-p.done
+	timer := time.AfterFunc(p.closing, p.abandon)
+	defer timer.Stop()
 	p.pool.Close() // waits for the transactions at work
+	p.abandon()
 	return nil
 }
 
@@ -208,8 +229,10 @@ func (p *postgres) prepare(ctx context.Context, existing bool) error {
 	if err := migrate(c); err != nil {
 		return err
 	}
-	_, err = c.send("COMMIT")
-	return err
+	committing, cancel := context.WithCancel(p.commits)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	return c.commit(committing)
 }
 
 var (

@@ -126,7 +126,7 @@ func TestPostgresMustBeDurable(t *testing.T) {
 	refused(server.DSN()+"&synchronous_commit=off", "synchronous_commit is off")
 	refused(server.DSN()+"&synchronous_commit=local", "synchronous_commit is local")
 
-	s, _ := openNode(t, server.DSN()+"&pool_max_conns=1")
+	s, _ := openNode(t, server.DSN()+"&pool_max_conns=2")
 	for _, statement := range []string{"ALTER ROLE sluice SET synchronous_commit = off", "ALTER SYSTEM SET synchronous_commit = off", "SELECT 1 FROM pg_reload_conf()"} {
 		err := s.read(t.Context(), func(t *tx) error {
 			_, err := t.exec(statement)
@@ -181,11 +181,11 @@ func TestPostgresForgetsTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.forget(t.Context(), time.Now().Add(-time.Hour))
+	p.forget(t.Context(), time.Hour)
 	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 2 {
 		t.Fatalf("%d ids are kept, want 2", n)
 	}
-	p.forget(t.Context(), time.Now().Add(time.Hour))
+	p.forget(t.Context(), -time.Hour)
 	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 0 {
 		t.Errorf("%d ids are kept, want none", n)
 	}
@@ -221,29 +221,23 @@ func TestPostgresPanic(t *testing.T) {
 	}
 }
 
+// TestRetriesEnd: a call is tried again until its patience ends, or for half a
+// minute where it may last longer.
 func TestRetriesEnd(t *testing.T) {
-	tests := map[string]struct {
-		doubt bool
-		want  time.Duration
-	}{
-		"unreachable": {false, unreachableLimit},
-		"in doubt":    {true, doubtLimit},
+	tests := map[string]struct{ until, want time.Duration }{
+		"patience":  {20 * time.Second, 20 * time.Second},
+		"long read": {snapshotLimit, metastore.Patience},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := retries{postgres: &postgres{unreachable: unreachableLimit, doubt: doubtLimit}}
-				ctx, cancel := context.WithCancel(t.Context())
+				r := retries{postgres: &postgres{patience: metastore.Patience}}
 				begin := time.Now()
 				var err error
 				for err == nil {
-					err = r.wait(ctx, faultLost, test.doubt)
-					if test.doubt {
-						cancel() // counts no more
-					}
+					err = r.wait(t.Context(), faultLost, begin.Add(test.until))
 				}
-				cancel()
-				if took := time.Since(begin); !errors.Is(err, errPatience) || took < test.want || took > test.want+time.Second {
+				if took := time.Since(begin); !errors.Is(err, errPatience) || took < test.want-time.Second || took > test.want+time.Second {
 					t.Errorf("ended after %v with %v, want %v", took, err, test.want)
 				}
 			})

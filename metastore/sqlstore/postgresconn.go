@@ -47,20 +47,16 @@ func (c *postgresConn) script(text string) error {
 // is closed on its way back to the pool, which ends it too.
 func (c *postgresConn) leave() { _, _ = c.send("ROLLBACK") }
 
-// faultOf knows a lost connection by its being closed. What took too long and
-// was closed for that has most likely waited for others.
+// faultOf knows a lost connection by its being closed: also that to a server that
+// did not answer when it was told to cancel a statement.
 func (c *postgresConn) faultOf(err error) fault {
 	if f := postgresFault(err); f != faultOther {
 		return f
 	}
-	switch {
-	case !c.conn.IsClosed():
-		return faultOther
-	case c.ctx.Err() != nil:
-		return faultBusy
-	default:
+	if c.conn.IsClosed() {
 		return faultLost
 	}
+	return faultOther
 }
 
 // postgresRows is an open result.
@@ -112,7 +108,8 @@ func postgresFault(err error) fault {
 		return faultOther
 	}
 	switch e.Code {
-	case "40001", "40P01": // serialization failure, deadlock
+	case "40001", "40P01", // serialization failure, deadlock
+		"57014", "55P03": // cancelled, by us for having waited too long or by an operator; a lock timeout
 		return faultBusy
 	case "23505": // unique violation
 		return faultUnique

@@ -190,7 +190,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 		return cutAfter
 	})
 	s, node := openNode(t, p.dsn)
-	node.doubt, node.unreachable = 100*time.Millisecond, 100*time.Millisecond
+	node.patience = 300 * time.Millisecond
 	err := s.SetFact(t.Context(), "name", "value")
 	if !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Errorf("a COMMIT without an answer, and nobody to ask: %v", err)
@@ -228,7 +228,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 func TestPostgresLooksForItsServer(t *testing.T) {
 	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
 	s, node := openNode(t, p.dsn)
-	node.unreachable = 0
+	node.patience = time.Millisecond
 	p.refuse.Store(true)
 	p.cutAll()
 	for s.Err() == nil {

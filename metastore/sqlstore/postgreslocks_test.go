@@ -121,7 +121,7 @@ func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
+	for range 2 {
 		<-at
 	}
 	if _, err := s.Blob(t.Context(), "a", "name"); !errors.Is(err, metastore.ErrNotFound) {

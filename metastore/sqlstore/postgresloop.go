@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -13,17 +11,13 @@ import (
 )
 
 const (
-	// unreachableLimit is for how long a call is begun anew after its first
-	// failure.
-	unreachableLimit = 30 * time.Second
-	// doubtLimit is the same for a call whose COMMIT was not answered.
-	doubtLimit = time.Minute
-	// transactionMemory is how long the id of a transaction is kept: longer than
-	// any call may ask for it, by clocks that differ.
+	// transactionMemory is how long the id of a transaction is kept.
 	transactionMemory = 10 * time.Minute
 	// forgetEvery is how often ids are forgotten, forgetBatch how many at once.
 	forgetEvery = time.Minute
 	forgetBatch = 10_000
+	// forgetLimit bounds one such statement.
+	forgetLimit = 30 * time.Second
 	// lookEvery is how often a server that could not be reached is looked for.
 	lookEvery = time.Second
 )
@@ -39,27 +33,24 @@ type retries struct {
 }
 
 // wait lets some time pass before the next attempt, more each time. It is an
-// error when there is to be none: ctx has ended, which does not count in doubt,
-// the store is closed, or it has taken too long.
-func (r *retries) wait(ctx context.Context, f fault, doubt bool) error {
+// error when there is to be none: ctx has ended, the store is closed, or the
+// attempts have lasted too long or would last beyond until.
+func (r *retries) wait(ctx context.Context, f fault, until time.Time) error {
 	if r.since.IsZero() {
 		r.since = time.Now()
-	}
-	limit := r.unreachable
-	if doubt {
-		limit, ctx = r.doubt, context.WithoutCancel(ctx)
-	}
-	if time.Since(r.since) > limit {
-		return errPatience
 	}
 	least, most := time.Millisecond, 128*time.Millisecond
 	if f == faultLost {
 		least, most = 8*time.Millisecond, 512*time.Millisecond
 	}
 	pause := min(least<<min(r.n, 10), most)
-	r.n++
 	// Those that were in each other's way do not meet again at once.
-	timer := time.NewTimer(pause/2 + mathrand.N(pause))
+	pause = pause/2 + mathrand.N(pause)
+	if time.Since(r.since) > r.patience || time.Until(until) < pause {
+		return errPatience
+	}
+	r.n++
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -71,25 +62,22 @@ func (r *retries) wait(ctx context.Context, f fault, doubt bool) error {
 	}
 }
 
-// gaveUp is the error of a call that had no effect and is not tried again.
-func gaveUp(why, err error) error {
-	if errors.Is(why, errPatience) {
+// gaveUp is the error of a call that had no effect and is not tried again after
+// an attempt that met f.
+func gaveUp(why error, f fault, err error) error {
+	switch {
+	case !errors.Is(why, errPatience):
+	case f == faultLost:
 		why = metastore.ErrUnavailable
+	default:
+		why = metastore.ErrBusy
 	}
 	return fmt.Errorf("sqlstore: %w: %w", why, err)
 }
 
-// transactionID makes a fresh id: 64 bits of microseconds, then 64 random bits.
-func transactionID(now time.Time) []byte {
-	id := make([]byte, 16)
-	binary.BigEndian.PutUint64(id, uint64(now.UnixMicro()))
-	rand.Read(id[8:])
-	return id
-}
-
-// loop measures the server's clock, forgets the ids of old transactions, and looks for a server that could
-// not be reached, of which the calls may not tell: nobody sends them where
-// nothing can be written.
+// loop measures the server's clock, forgets the ids of old transactions, and looks
+// for a server that could not be reached, of which the calls may not tell: nobody
+// sends them where nothing can be written.
 func (p *postgres) loop() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,10 +97,7 @@ func (p *postgres) loop() {
 		case <-measure.C:
 			_ = p.measure(ctx) // DeletionErr and ClockErr say so when it fails for long
 		case <-forget.C:
-			// By a clock that was wrong, ids would go that are in doubt.
-			if p.measure(ctx) == nil {
-				p.forget(ctx, p.serverTime().Add(-transactionMemory))
-			}
+			p.forget(ctx, transactionMemory)
 		}
 	}
 }
@@ -130,10 +115,6 @@ func (p *postgres) measure(ctx context.Context) error {
 	return err
 }
 
-// serverTime is the time of the server, by which the ids of transactions are
-// made and forgotten on all nodes.
-func (p *postgres) serverTime() time.Time { return p.clock.now() }
-
 // look notes whether the server can be reached.
 func (p *postgres) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
@@ -143,18 +124,31 @@ func (p *postgres) look(ctx context.Context) {
 	}
 }
 
-// forget deletes the ids that were made before a time. What fails is left to
-// the next time.
-func (p *postgres) forget(ctx context.Context, before time.Time) {
-	bound := make([]byte, 8)
-	binary.BigEndian.PutUint64(bound, uint64(before.UnixMicro()))
-	for {
-		ctx, cancel := context.WithTimeout(ctx, attemptLimit)
-		tag, err := p.pool.Exec(ctx, `DELETE FROM transactions WHERE id IN
-			(SELECT t.id FROM transactions t WHERE t.id < $1 ORDER BY t.id LIMIT $2)`, bound, int64(forgetBatch))
-		cancel()
-		if err != nil || tag.RowsAffected() < forgetBatch || p.isClosed() {
+// forget deletes the ids that are older than memory by the server's clock. What
+// fails is left to the next time. An id that comes back after a crash does no
+// harm, so that nothing waits for the disk or a standby.
+func (p *postgres) forget(ctx context.Context, memory time.Duration) {
+	for !p.isClosed() {
+		n, err := p.forgetSome(ctx, memory)
+		if err != nil || n < forgetBatch {
 			return
 		}
 	}
+}
+
+func (p *postgres) forgetSome(ctx context.Context, memory time.Duration) (int64, error) {
+	c, err := p.acquire(ctx, time.Now().Add(forgetLimit))
+	if err != nil {
+		return 0, err
+	}
+	defer c.release()
+	// The time of the statement, unlike that of the clock, can be looked up in an index.
+	results, err := c.send(fmt.Sprintf(`BEGIN; SET LOCAL synchronous_commit = off;
+		DELETE FROM transactions WHERE id IN (SELECT t.id FROM transactions t
+			WHERE t.id < int8send(CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT) - CAST(%d AS BIGINT)) ORDER BY t.id LIMIT %d);
+		COMMIT`, memory.Microseconds(), forgetBatch))
+	if err != nil {
+		return 0, err
+	}
+	return results[2].CommandTag.RowsAffected(), nil
 }

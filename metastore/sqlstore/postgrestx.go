@@ -2,8 +2,11 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,12 +25,9 @@ const (
 // postgresLock takes a lock that goes with the transaction, as tx.lock does.
 const postgresLock = `SELECT 1 FROM pg_advisory_xact_lock($1)`
 
-const (
-	// attemptLimit bounds one transaction, the waiting for locks included.
-	attemptLimit = 30 * time.Second
-	// snapshotLimit bounds one that only reads, perhaps a whole table.
-	snapshotLimit = 5 * time.Minute
-)
+// snapshotLimit bounds a transaction that only reads, perhaps a whole table, and
+// serves no request.
+const snapshotLimit = 5 * time.Minute
 
 func (p *postgres) write(ctx context.Context, fn func(*tx) error) error {
 	return p.transact(ctx, beginIsolated, fn)
@@ -45,80 +45,115 @@ func (p *postgres) writeLocked(ctx context.Context, fn func(*tx) error) error {
 // is over, be it that its COMMIT still arrives, and fails if it was committed.
 // fn is then not run again, so that what it gave to its caller still holds.
 func (p *postgres) transact(ctx context.Context, begin string, fn func(*tx) error) error {
-	if err := p.enter(ctx); err != nil {
+	until, end := metastore.Await(ctx, p.patience)
+	defer end()
+	w := &postgresWrite{
+		postgres: p,
+		begin:    begin,
+		random:   rand.Uint64(),
+		fn:       fn,
+		until:    until,
+		ready:    until.Add(-time.Until(until) / 6),
+	}
+	if err := p.enter(ctx, w.ready); err != nil {
 		return err
 	}
-	defer func() { <-p.writers }()
-	w := &postgresWrite{postgres: p, begin: begin, id: transactionID(p.serverTime()), fn: fn}
+	defer func() {
+		if !w.stands {
+			<-p.writers
+		}
+	}()
 	for r := (retries{postgres: p}); ; {
 		f, err := w.attempt(ctx)
-		if err == nil || (!w.inDoubt && f != faultBusy && f != faultLost) {
+		if err == nil || errors.Is(err, metastore.ErrUnknownOutcome) {
 			return err
 		}
-		if rerr := r.wait(ctx, f, w.inDoubt); rerr != nil {
-			if w.inDoubt {
+		if w.inDoubt {
+			if r.wait(context.WithoutCancel(ctx), f, until) != nil {
 				return fmt.Errorf("sqlstore: commit: %w: %w", metastore.ErrUnknownOutcome, err)
 			}
-			return gaveUp(rerr, err)
+			continue
+		}
+		if f != faultBusy && f != faultLost {
+			return err
+		}
+		if rerr := r.wait(ctx, f, w.ready); rerr != nil {
+			return gaveUp(rerr, f, err)
 		}
 	}
 }
 
-// enter waits for a place among the writers.
-func (p *postgres) enter(ctx context.Context) error {
+// enter waits for a place among the writers, until then at most.
+func (p *postgres) enter(ctx context.Context, until time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if p.isClosed() {
 		return ErrClosed
 	}
-	select {
-	case p.writers <- struct{}{}:
-		return nil
-	case <-p.quit:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	if p.standing.Load() >= int64(cap(p.writers)) {
+		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes wait for an answer, as while a synchronous standby is away", metastore.ErrBusy)
 	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	if time.Now().Before(until) {
+		select {
+		case p.writers <- struct{}{}:
+			return nil
+		case <-p.quit:
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+	if down := p.down.Load(); down != nil {
+		return fmt.Errorf("sqlstore: %w", *down)
+	}
+	return fmt.Errorf("sqlstore: %w: no connection for writes was free", metastore.ErrBusy)
 }
 
 // postgresWrite is a write transaction, tried until it is done.
 type postgresWrite struct {
 	*postgres
 	begin   string
-	id      []byte
+	random  uint64 // makes the id unique
+	id      []byte // what the last attempt inserted
 	fn      func(*tx) error
-	inDoubt bool // a COMMIT was sent and not answered
+	until   time.Time // until when the caller waits
+	ready   time.Time // when the COMMIT must be sent, so that there is time for its answer
+	inDoubt bool      // a COMMIT was sent, and it is not known whether all that must have it have it
+	stands  bool      // a COMMIT goes on by itself, with the connection and the place
 }
 
 // attempt runs the transaction once, and tells what kind of error it met. ctx
 // counts until fn starts, but not while there is a doubt to be settled.
 func (w *postgresWrite) attempt(ctx context.Context) (fault, error) {
+	deadline := w.ready
 	if w.inDoubt {
-		ctx = context.WithoutCancel(ctx)
+		ctx, deadline = context.WithoutCancel(ctx), w.until
 	}
-	c, err := w.acquire(ctx, attemptLimit)
+	c, err := w.acquire(ctx, deadline)
 	if err != nil {
-		return w.unreached(ctx, err)
+		return w.unreached(ctx, deadline, err)
 	}
-	defer c.release()
-	sent := w.clock.passed()
-	begun, err := c.send(fmt.Sprintf(`%s; INSERT INTO transactions (id) VALUES ('\x%x') RETURNING %s`, w.begin, w.id, postgresMicros))
+	defer func() {
+		if !w.stands {
+			c.release()
+		}
+	}()
+	now, err := w.insertID(c)
 	if err != nil {
 		f := w.note(c.faultOf(err), err)
 		c.leave()
 		if f == faultUnique && w.inDoubt {
-			return faultOther, nil
+			return w.confirm(c)
 		}
 		return f, translate(f, err)
 	}
 	w.inDoubt = false
 	w.note(faultOther, nil)
-	t := &tx{conn: c, locking: " FOR UPDATE"}
-	if t.now, err = w.clock.toldBy(begun, sent); err != nil {
-		c.leave()
-		return faultOther, err
-	}
+	t := &tx{conn: c, now: now, locking: " FOR UPDATE"}
 	err = w.fn(t)
 	switch {
 	case t.failed != nil:
@@ -132,31 +167,52 @@ func (w *postgresWrite) attempt(ctx context.Context) (fault, error) {
 		// What such a transaction found is committed, whatever becomes of it.
 		c.leave()
 		return faultOther, err
+	case c.ctx.Err() != nil:
+		// A request to cancel may be on its way.
+		c.leave()
+		return faultBusy, c.ctx.Err()
 	}
 	return w.commit(c)
 }
 
-// commit makes the transaction durable. Only an error of the server that leaves
-// the connection as it was says that it did not become so.
-func (w *postgresWrite) commit(c *pooledConn) (fault, error) {
-	results, err := c.send("COMMIT")
-	if err == nil {
-		if tag := results[0].CommandTag.String(); tag != "COMMIT" {
-			return faultOther, fmt.Errorf("sqlstore: the server ended a transaction with %s", tag)
-		}
-		return faultOther, nil
+// insertID begins the transaction and inserts its id, a fresh one unless there is
+// a doubt to be settled. It returns the server's time.
+func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
+	id := w.freshID()
+	if w.inDoubt {
+		id = fmt.Sprintf(`'\x%x'`, w.id)
 	}
-	var e *pgconn.PgError
-	if errors.As(err, &e) && e.SeverityUnlocalized == "ERROR" {
-		f := c.faultOf(err)
+	sent := w.clock.passed()
+	results, err := c.send(w.begin + `; INSERT INTO transactions (id) VALUES (` + id + `) RETURNING ` + postgresMicros + `, id`)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if w.id, err = hex.DecodeString(strings.TrimPrefix(string(results[1].Rows[0][1]), `\x`)); err != nil {
+		return time.Time{}, err
+	}
+	return w.clock.toldBy(results, sent)
+}
+
+// freshID is an expression for a new id: 64 bits of microseconds, by the server's
+// clock, then 64 random bits.
+func (w *postgresWrite) freshID() string {
+	return fmt.Sprintf(`int8send(%s) || '\x%016x'`, postgresMicros, w.random)
+}
+
+// confirm ends the doubt about a transaction whose id was found: it was committed
+// here, but perhaps only here. The COMMIT of a later transaction is acknowledged
+// when a standby that must have it has everything before it, too.
+func (w *postgresWrite) confirm(c *pooledConn) (fault, error) {
+	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
+		f := w.note(c.faultOf(err), err)
+		c.leave()
 		return f, translate(f, err)
 	}
-	w.inDoubt = true
-	return w.note(faultLost, err), err
+	return w.commit(c)
 }
 
 func (p *postgres) read(ctx context.Context, fn func(*tx) error) error {
-	return p.query(ctx, attemptLimit, fn)
+	return p.query(ctx, p.patience, fn)
 }
 
 // snapshot runs fn in a read transaction.
@@ -170,27 +226,30 @@ func (p *postgres) snapshot(ctx context.Context, fn func(*tx) error) error {
 	})
 }
 
-// query runs fn on a connection, for so long at most. ctx counts until fn starts,
-// and between attempts: to interrupt a query would cost the connection.
+// query runs fn on a connection, for the patience of ctx, or else for limit. ctx
+// counts until fn starts, and between attempts: to interrupt a query would cost
+// the connection.
 func (p *postgres) query(ctx context.Context, limit time.Duration, fn func(*tx) error) error {
+	until, end := metastore.Await(ctx, limit)
+	defer end()
 	for r := (retries{postgres: p}); ; {
 		if p.isClosed() {
 			return ErrClosed
 		}
-		f, err := p.queryOnce(ctx, limit, fn)
+		f, err := p.queryOnce(ctx, until, fn)
 		if f != faultBusy && f != faultLost {
 			return err
 		}
-		if rerr := r.wait(ctx, f, false); rerr != nil {
-			return gaveUp(rerr, err)
+		if rerr := r.wait(ctx, f, until); rerr != nil {
+			return gaveUp(rerr, f, err)
 		}
 	}
 }
 
-func (p *postgres) queryOnce(ctx context.Context, limit time.Duration, fn func(*tx) error) (fault, error) {
-	c, err := p.acquire(ctx, limit)
+func (p *postgres) queryOnce(ctx context.Context, until time.Time, fn func(*tx) error) (fault, error) {
+	c, err := p.acquire(ctx, until)
 	if err != nil {
-		return p.unreached(ctx, err)
+		return p.unreached(ctx, until, err)
 	}
 	defer c.release()
 	t := &tx{conn: c}
@@ -208,14 +267,14 @@ type pooledConn struct {
 	cancel context.CancelFunc
 }
 
-func (p *postgres) acquire(ctx context.Context, limit time.Duration) (*pooledConn, error) {
-	taking, stop := context.WithTimeout(ctx, limit)
+func (p *postgres) acquire(ctx context.Context, until time.Time) (*pooledConn, error) {
+	taking, stop := context.WithDeadline(ctx, until)
 	defer stop()
 	conn, err := p.pool.Acquire(taking)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	return &pooledConn{postgresConn{ctx, conn.Conn()}, conn, cancel}, nil
 }
 
@@ -226,9 +285,9 @@ func (c *pooledConn) release() {
 	c.cancel()
 }
 
-// unreached tells what it means that there is no connection. Everything but a
-// plain refusal may be over soon.
-func (p *postgres) unreached(ctx context.Context, err error) (fault, error) {
+// unreached tells what it means that no connection was acquired until then.
+// Everything but a plain refusal may be over soon.
+func (p *postgres) unreached(ctx context.Context, until time.Time, err error) (fault, error) {
 	var e *pgconn.PgError
 	switch {
 	case ctx.Err() != nil:
@@ -239,6 +298,11 @@ func (p *postgres) unreached(ctx context.Context, err error) (fault, error) {
 		return faultOther, err
 	case errors.As(err, &e):
 		return p.note(postgresFault(err), err), err
+	case !time.Now().Before(until): // in itself that says nothing about the server
+		if p.down.Load() != nil {
+			return faultLost, err
+		}
+		return faultBusy, err
 	default:
 		return p.note(faultLost, err), err
 	}

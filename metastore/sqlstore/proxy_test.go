@@ -180,7 +180,8 @@ func (l *link) statement(text string, message []byte) error {
 		return err
 	}
 	if _, id, ok := strings.Cut(text, "INSERT INTO transactions"); ok {
-		l.begins(id)
+		id, _, _ = strings.Cut(id[strings.LastIndex(id, `\x`):], "'")
+		l.begins(id[max(0, len(id)-16):]) // the random half
 	}
 	if text != "COMMIT" || l.id == "" {
 		return forward()

@@ -1,0 +1,226 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// replicated is a primary that acknowledges only what its standby has.
+type replicated struct {
+	*testing.T
+	primary, standby *testenv.PostgresServer
+}
+
+func newReplicated(t *testing.T) replicated {
+	t.Helper()
+	r := replicated{T: t, primary: testenv.StartPostgres(t)}
+	r.standby = testenv.StartStandby(t, r.primary)
+	r.do(r.primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'"), r.primary.StopFast(), r.primary.Start())
+	return r
+}
+
+func (r replicated) do(errs ...error) {
+	r.Helper()
+	if err := errors.Join(errs...); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// sessions makes n sessions.
+func (r replicated) sessions(s *Store, kind string, n int) []string {
+	r.Helper()
+	var ids []string
+	for i := range n {
+		id := fmt.Sprint(kind, i)
+		_, err := s.CreateSession(r.Context(), metastore.Session{ID: id, Total: 10, Left: 10, Expires: time.Now().Add(time.Hour)}, nil)
+		r.do(err)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// use uses a session in another goroutine.
+func (r replicated) use(s *Store, id string) <-chan error {
+	used := make(chan error, 1)
+	go func() {
+		_, err := s.UseSession(context.Background(), id, 1, nil)
+		used <- err
+	}()
+	return used
+}
+
+// used is how many chunksets of a session were used.
+func (r replicated) used(s *Store, id string) int64 {
+	r.Helper()
+	session, err := s.Session(r.Context(), id)
+	r.do(err)
+	return session.Used
+}
+
+// awaitCommits waits until so many COMMITs wait for the standby. Before that, no
+// call that is at work is answered.
+func (r replicated) awaitCommits(want int, calls ...<-chan error) {
+	r.Helper()
+	r.awaitEvents("SyncRep", want, func() {
+		for _, call := range calls {
+			select {
+			case err := <-call:
+				r.Fatalf("a call was answered with %v while no standby has it", err)
+			default:
+			}
+		}
+	})
+}
+
+// awaitEvents waits until so many sessions wait for a kind of event, and checks
+// something meanwhile.
+func (r replicated) awaitEvents(event string, want int, check func()) {
+	r.Helper()
+	conn, err := pgx.Connect(r.Context(), r.primary.DSN())
+	r.do(err)
+	for n := -1; n != want; {
+		check()
+		r.do(conn.QueryRow(r.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = $1`, event).Scan(&n))
+	}
+	r.do(conn.Close(r.Context()))
+}
+
+// settled waits until no COMMIT of a node stands any more.
+func (r replicated) settled(node *postgres) {
+	r.awaitCommits(0)
+	for range cap(node.writers) {
+		node.writers <- struct{}{}
+	}
+	for range cap(node.writers) {
+		<-node.writers
+	}
+}
+
+// TestPostgresStandbyAway: while the standby is away nothing is acknowledged,
+// reads go on, and only half of the connections wait for it. When it is back,
+// everything has happened once.
+func TestPostgresStandbyAway(t *testing.T) {
+	r := newReplicated(t)
+	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=8")
+	other, otherNode := openNode(t, r.primary.DSN()+"&pool_max_conns=2")
+	ids := r.sessions(s, "session", cap(node.writers))
+	node.patience, otherNode.patience = time.Second, time.Second
+	r.do(r.standby.Stop())
+	var wg sync.WaitGroup
+	for _, id := range ids {
+		wg.Go(func() {
+			if _, err := s.UseSession(t.Context(), id, 1, nil); !errors.Is(err, metastore.ErrUnknownOutcome) {
+				t.Errorf("a use that no standby has: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	r.awaitCommits(len(ids))
+	node.patience = time.Hour // to be refused without waiting
+	if err := s.SetFact(t.Context(), "name", "value"); !errors.Is(err, metastore.ErrBusy) {
+		t.Errorf("a write beyond half of the connections: %v", err)
+	}
+	if _, err := other.UseSession(t.Context(), ids[0], 1, nil); !errors.Is(err, metastore.ErrBusy) {
+		t.Errorf("a use that waits for the lock of one that is not acknowledged: %v", err)
+	}
+	for _, id := range ids {
+		if n := r.used(s, id); n != 0 {
+			t.Errorf("%d chunksets are seen to be used while no standby has that", n)
+		}
+	}
+	r.awaitCommits(len(ids))
+	r.do(r.standby.Start())
+	r.settled(node)
+	for _, id := range ids {
+		if n := r.used(s, id); n != 1 {
+			t.Errorf("%d chunksets were used, want 1", n)
+		}
+	}
+	r.do(s.SetFact(t.Context(), "name", "value"))
+}
+
+// TestPostgresCommitIsNotCancelled: whatever interrupts the waiting for a COMMIT,
+// it is acknowledged only when the standby has it.
+func TestPostgresCommitIsNotCancelled(t *testing.T) {
+	r := newReplicated(t)
+	proxied := newProxy(t, r.primary.DSN()+"&search_path=public", func() cut { return cutNot })
+	s, node := openNode(t, proxied.dsn)
+	node.patience = time.Hour
+	ids := r.sessions(s, "session", 3)
+
+	r.do(r.standby.Stop())
+	used := r.use(s, ids[0])
+	r.awaitCommits(1)
+	proxied.cutAll()
+	unseen := func() {
+		if n := r.used(s, ids[0]); n != 0 {
+			t.Fatalf("connection lost: %d chunksets are seen to be used while no standby has that", n)
+		}
+	}
+	r.awaitEvents("transactionid", 1, unseen) // the same transaction begins again, and waits for the first one to end
+	r.awaitCommits(1, used)
+	unseen()
+	r.do(r.standby.Start(), <-used)
+	if n := r.used(s, ids[0]); n != 1 {
+		t.Errorf("connection lost: %d chunksets were used, want 1", n)
+	}
+
+	r.do(r.standby.Stop())
+	used = r.use(s, ids[1])
+	r.awaitCommits(1)
+	r.do(r.primary.Exec(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`))
+	for n := int64(0); n == 0; { // until PostgreSQL has committed it, here alone
+		n = r.used(s, ids[1])
+	}
+	r.awaitCommits(1, used)
+	r.do(r.standby.Start(), <-used)
+	if n := r.used(s, ids[1]); n != 1 {
+		t.Errorf("cancelled by an operator: %d chunksets were used, want 1", n)
+	}
+
+	r.do(r.standby.Stop())
+	used = r.use(s, ids[2])
+	r.awaitCommits(1)
+	node.closing = 0
+	r.do(s.Close())
+	if err := <-used; !errors.Is(err, metastore.ErrUnknownOutcome) {
+		t.Errorf("store closed: %v", err)
+	}
+	r.awaitCommits(1)
+	r.do(r.standby.Start())
+}
+
+// TestPostgresFastShutdown: a shutdown of the primary ends the waiting for the
+// standby; what it ended is made again on the standby that takes its place.
+func TestPostgresFastShutdown(t *testing.T) {
+	r := newReplicated(t)
+	s, node := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",
+		filepath.Dir(r.primary.Socket()), filepath.Dir(r.standby.Socket())))
+	node.patience = time.Hour
+	ids := r.sessions(s, "session", 3)
+	r.do(r.standby.Stop())
+	var all []<-chan error
+	for _, id := range ids {
+		all = append(all, r.use(s, id))
+	}
+	r.awaitCommits(len(ids))
+	r.do(r.primary.StopFast(), r.standby.Start(), r.standby.Promote())
+	for _, used := range all {
+		r.do(<-used)
+	}
+	for _, id := range ids {
+		if n := r.used(s, id); n != 1 {
+			t.Errorf("%d chunksets of an acknowledged one were used at the new primary", n)
+		}
+	}
+}
