@@ -149,7 +149,7 @@ func TestSecretsStayIn(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			last := s.must(200, "GET", "/livez", nil).header.Get("X-Request-Id")
+			last := s.must(200, "GET", "/v1/info", nil).header.Get("X-Request-Id")
 			s.stop()
 			if !strings.Contains(s.log.String(), last) {
 				t.Fatalf("the log does not hold the last request:\n%s", tail(s.log.String()))

@@ -220,7 +220,7 @@ func TestLogsKeepSecrets(t *testing.T) {
 	channel := text(t, s.must(201, "POST", "/v1/sessions/micropaymentchannels", nil).object(t), "channelId")
 	s.must(200, "GET", "/v1/sessions/micropaymentchannels/"+channel, nil)
 	s.must(204, "PUT", blobTarget("0x1", "secret-name"), []byte("x"))
-	last := s.must(200, "GET", "/livez", nil).header.Get("X-Request-Id")
+	last := s.must(200, "GET", "/v1/info", nil).header.Get("X-Request-Id")
 	s.stop()
 	log := s.log.String()
 	for what, secret := range map[string]string{"session id": session, "upload id": upload, "channel id": channel, "blob name": "secret-name"} {

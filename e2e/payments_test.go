@@ -420,7 +420,7 @@ func TestPaymentLogs(t *testing.T) {
 	s.must(200, "POST", channels+"/"+c.id+"/deposit", []byte(`{"amount":"5"}`))
 	s.must(200, "GET", channels+"/"+c.id, nil)
 	s.must(200, "POST", channels+"/"+c.id+"/close", nil)
-	last := s.must(200, "GET", "/livez", nil).header.Get("X-Request-Id")
+	last := s.must(200, "GET", "/v1/info", nil).header.Get("X-Request-Id")
 	s.stop()
 
 	log := s.log.String()

@@ -31,6 +31,7 @@ type exchange struct {
 	status    int   // given by the handler; 0: not yet
 	started   bool  // the status line is out
 	err       error // what went wrong
+	probe     bool  // a probe or a preflight, of which there are many
 
 	client        netip.Addr        // where the request comes from, behind trusted proxies; invalid: not asked
 	caller        *access.Caller    // whose key was sent; nil: nobody's
@@ -163,7 +164,11 @@ func (x *exchange) end() {
 
 // log writes one line about the exchange.
 func (x *exchange) log() {
-	level := slog.LevelInfo
+	level := x.level()
+	ctx := context.WithoutCancel(x.r.Context())
+	if !x.s.Log.Enabled(ctx, level) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("id", x.requestID),
 		slog.String("method", x.r.Method),
@@ -181,10 +186,20 @@ func (x *exchange) log() {
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.String("error", x.err.Error()))
-		gone := x.r.Context().Err() != nil
-		if errors.Is(x.err, blob.ErrCorrupt) || x.status >= http.StatusInternalServerError && !gone {
-			level = slog.LevelError
-		}
 	}
-	x.s.Log.LogAttrs(context.WithoutCancel(x.r.Context()), level, "request", attrs...)
+	x.s.Log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// level returns how much the log wants to know of the exchange. Why a node is not
+// ready is logged once (see readiness), and not for each probe.
+func (x *exchange) level() slog.Level {
+	gone := x.r.Context().Err() != nil
+	switch {
+	case x.probe && x.status != http.StatusInternalServerError:
+		return slog.LevelDebug
+	case x.err != nil && (errors.Is(x.err, blob.ErrCorrupt) || x.status >= http.StatusInternalServerError && !gone):
+		return slog.LevelError
+	default:
+		return slog.LevelInfo
+	}
 }

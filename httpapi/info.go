@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -57,7 +56,7 @@ func rateJSON(l metastore.Limits) wire.Rate {
 
 // livez says that the process runs.
 func (s *Server) livez(x *exchange, _ *http.Request, _ params) error {
-	return writeText(x, "text/plain; charset=utf-8", "live\n")
+	return writeText(x, "text/plain; charset=utf-8", []byte("live\n"))
 }
 
 // readyz says that requests can be served now.
@@ -65,20 +64,20 @@ func (s *Server) readyz(x *exchange, r *http.Request, _ params) error {
 	if err := s.ready(r.Context()); err != nil {
 		return err
 	}
-	return writeText(x, "text/plain; charset=utf-8", "ready\n")
+	return writeText(x, "text/plain; charset=utf-8", []byte("ready\n"))
 }
 
 func (s *Server) openAPI(x *exchange, _ *http.Request, _ params) error {
 	return writeText(x, "application/yaml", s.openAPIText)
 }
 
-func writeText(w http.ResponseWriter, contentType, text string) error {
+func writeText(w http.ResponseWriter, contentType string, text []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
-	_, err := io.WriteString(w, text)
+	_, err := w.Write(text)
 	return err
 }
 

@@ -55,6 +55,30 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 	}, nil
 }
 
+// probeLimits bound the probes and preflights of one address. They are far above
+// what balancers and browsers need, and keep one client from taking the node's
+// processors for nothing.
+var probeLimits = metastore.Limits{RequestsPerSecond: 200, ConcurrentRequests: 64}
+
+// admitProbe lets a probe or a preflight in. Nothing but probeLimits bounds them,
+// so that no body is waited for, and a refusal ends the connection.
+func (s *Server) admitProbe(x *exchange) (leave func(), err error) {
+	x.probe = true
+	if x.r.ContentLength != 0 && x.r.ProtoMajor == 1 {
+		x.Header().Set("Connection", "close")
+		x.body.abandon()
+	}
+	if s.probes == nil {
+		return func() {}, nil
+	}
+	x.client = s.clientAddress(x.r)
+	leave, err = s.probes.OfAddress(x.client).Enter(x.r.Context())
+	if err != nil {
+		x.Header().Set("Connection", "close")
+	}
+	return leave, err
+}
+
 // clientAddress gives the address that a request comes from: that of the
 // connection, or, behind proxies that are trusted, the last one in
 // X-Forwarded-For that is not a trusted proxy itself.

@@ -4,6 +4,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -77,7 +78,10 @@ type Server struct {
 	pace    pace
 	metrics *metrics
 
-	openAPIText string // with the address of this instance
+	readiness *readiness
+	probes    *access.Limiter // of requests that no other limit bounds; nil: no limits
+
+	openAPIText []byte // with the address of this instance; shared by all replies
 
 	active   atomic.Int64 // requests at work, probes not counted
 	draining atomic.Bool
@@ -99,7 +103,11 @@ func New(c Config) (*Server, error) {
 	if s.MaxRequests == 0 {
 		s.MaxRequests = DefaultMaxRequests
 	}
-	s.openAPIText = strings.Replace(string(wire.OpenAPI), wire.OpenAPIServer, strconv.Quote(cmp.Or(c.URL, c.BasePath, "/")), 1)
+	s.readiness = &readiness{ask: s.Ready, log: s.Log}
+	if s.Keys != nil {
+		s.probes = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
+	}
+	s.openAPIText = bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1)
 	routes := s.routes()
 	for _, r := range routes {
 		if err := r.rule.check(); err != nil {
@@ -168,7 +176,7 @@ func (s *Server) routes() []route {
 		{method: "GET", pattern: "/v1/info", rule: openRule, handle: s.getInfo},
 		{method: "GET", pattern: "/livez", rule: probeRule, handle: s.livez, bare: true},
 		{method: "GET", pattern: "/readyz", rule: probeRule, handle: s.readyz, bare: true},
-		{method: "GET", pattern: "/openapi.yaml", rule: probeRule, handle: s.openAPI, bare: true},
+		{method: "GET", pattern: "/openapi.yaml", rule: openRule, handle: s.openAPI, bare: true},
 	}
 }
 
@@ -225,18 +233,15 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	}
 	m := s.router.match(r.Method, escapedPath(r.URL))
 	x.pattern = m.pattern
-	if m.counts() {
-		leave, err := s.admit(x)
-		if err != nil {
-			return err
-		}
-		defer leave()
+	admit := s.admit
+	if !m.counts() {
+		admit = s.admitProbe
 	}
-	if !m.counts() && r.ContentLength != 0 && r.ProtoMajor == 1 {
-		// Nobody's limits bound these, so that no body is waited for.
-		h.Set("Connection", "close")
-		x.body.abandon()
+	leave, err := admit(x)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	switch m.outcome {
 	case routeFound:
 		if err := s.authorize(x, m.route.rule, m.params); err != nil {
@@ -262,19 +267,19 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	}
 }
 
-// counts reports whether a request is served within limits. Preflights and
-// probes are not: they must be answered when nothing else is.
+// counts reports whether a request is served within the limits of its caller.
+// Preflights and probes are not: they must be answered when nothing else is.
 func (m match) counts() bool {
 	return m.outcome != optionsAsked && (m.route == nil || m.route.rule.who != probes)
 }
 
-// ready tells why the service cannot serve now.
+// ready returns why the service cannot serve now.
 func (s *Server) ready(ctx context.Context) error {
 	if s.draining.Load() {
 		return errDraining
 	}
-	if err := s.Ready(ctx); err != nil {
+	if err := s.readiness.check(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %s", errNotReady, err.Error()) // the cause is for the log
 	}
-	return nil
+	return ctx.Err()
 }

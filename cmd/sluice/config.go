@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -47,6 +48,8 @@ type config struct {
 	AllowLargeSweep    bool           `help:"Let the orphan sweep delete more than its brake allows."`
 	DrainWait          *time.Duration `placeholder:"DURATION" help:"How long to go on as before after SIGTERM, but for /readyz; by default 0s, and 5s when hosted."`
 	DrainDeadline      time.Duration  `default:"30s" help:"How long requests may go on after that."`
+
+	LogLevel slog.Level `default:"info" placeholder:"LEVEL" help:"What to log: debug (probes and preflights, too), info, warn or error."`
 
 	Places places `embed:""`
 

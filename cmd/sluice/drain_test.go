@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"sluice/httpapi"
+	"sluice/metastore"
+	"sluice/session"
 )
 
 // pipes is a listener in memory: its connections live in a synctest bubble.
@@ -56,16 +58,23 @@ const (
 	testDeadline = 30 * time.Second
 )
 
+// hangingSessions find no session until the request is cut.
+type hangingSessions struct{ session.Store }
+
+// Session waits for the end of ctx.
+func (hangingSessions) Session(ctx context.Context, _ string) (metastore.Session, error) {
+	<-ctx.Done()
+	return metastore.Session{}, ctx.Err()
+}
+
 // inDrain begins to drain a server, at which one request is at work if busy: it
 // ends only when it is cut.
 func inDrain(t *testing.T, busy bool, fn func(d *drained)) {
 	synctest.Test(t, func(t *testing.T) {
 		api, err := httpapi.New(httpapi.Config{
-			Ready: func(ctx context.Context) error {
-				<-ctx.Done()
-				return ctx.Err()
-			},
-			Log: slog.New(slog.DiscardHandler),
+			Ready:    func(context.Context) error { return nil },
+			Sessions: session.New(hangingSessions{}, session.Options{}),
+			Log:      slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +88,7 @@ func inDrain(t *testing.T, busy bool, fn func(d *drained)) {
 		server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api, slog.New(slog.DiscardHandler))}
 		server.start([]net.Listener{d.pipes})
 		if busy {
-			d.send(d.dial(), "/readyz")
+			d.send(d.dial(), "/v1/sessions/x")
 			synctest.Wait()
 		}
 		d.began = time.Now()

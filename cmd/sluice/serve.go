@@ -21,7 +21,7 @@ type serveCommand struct {
 // also drains when a store must be opened anew to take writes, and returns the
 // reason, so that the process ends with 1 and a supervisor starts it again.
 func (c *serveCommand) Run(console *console) error {
-	log := slog.New(slog.NewTextHandler(console.err, nil))
+	log := slog.New(slog.NewTextHandler(console.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	// A reader of our log that goes away must not take the service with it.
 	signal.Ignore(syscall.SIGPIPE)
 	// A file that may not grow is an error of its write.
