@@ -2,6 +2,7 @@ package blob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -125,7 +126,7 @@ const (
 // needs no grace period is freed all the same.
 func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
 	do := func(task string, work func(context.Context) error) {
-		if err := work(ctx); err != nil && ctx.Err() == nil {
+		if err := work(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrFenceWaits) {
 			report(task, err)
 		}
 	}

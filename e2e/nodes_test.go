@@ -272,13 +272,19 @@ func TestForeignStoresStopTheStart(t *testing.T) {
 // refused starts a node that must not start, and gives what it says.
 func (c *cluster) refused(places []string) string {
 	c.t.Helper()
-	line := slices.Concat(c.options.wrapper, []string{sluice, "serve", "--addr", "127.0.0.1:0", "--data", filepath.Join(c.t.TempDir(), "data")}, places)
-	command := exec.CommandContext(c.t.Context(), line[0], line[1:]...)
+	return refusedStart(c.t, options{wrapper: c.options.wrapper, data: filepath.Join(c.t.TempDir(), "data"), flags: places})
+}
+
+// refusedStart starts a server that must not start, and returns what it says.
+func refusedStart(t testing.TB, o options) string {
+	t.Helper()
+	line := slices.Concat(o.wrapper, []string{sluice, "serve", "--addr", "127.0.0.1:0", "--data", o.data}, o.flags)
+	command := exec.CommandContext(t.Context(), line[0], line[1:]...)
 	var stdout, stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
 	if err := command.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 || stdout.String() != "" {
-		c.t.Fatalf("a node starts that must not: %v, %q", err, stdout.String())
+		t.Fatalf("a node starts that must not: %v, %q", err, stdout.String())
 	}
 	return stderr.String()
 }

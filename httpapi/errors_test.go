@@ -23,7 +23,7 @@ import (
 // their own: they stop a start, concern a background task, or are told as 500
 // because the client can do nothing about them.
 var notForClients = []string{
-	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
+	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrFenced", "blob.ErrFenceWaits", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
 	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrClock",
 	"metastore.ErrGroupLimits", "access.ErrInvalidKey", // of the key command

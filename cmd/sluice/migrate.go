@@ -318,7 +318,7 @@ func (m *migration) copyMeta(ctx context.Context) (int64, error) {
 
 // factsOfPlace are the facts that belong to a database or its bytes, and not to
 // the instance. "migration" was left by copies of earlier versions.
-var factsOfPlace = []string{blob.InstanceFact, "migration"}
+var factsOfPlace = []string{blob.InstanceFact, blob.EpochFact, "migration"}
 
 // setFact stores a fact that may be there already, with the same value.
 func setFact(ctx context.Context, facts metastore.Facts, name, value string) error {

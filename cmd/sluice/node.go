@@ -97,10 +97,25 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}
 	tasks.Go(func() { watchClock(ctx, n.stores.meta, time.Now, n.log) })
+	if n.stores.fence != nil {
+		tasks.Go(func() { n.stores.fence.Watch(ctx, n.fenceChanged) })
+	}
 	if n.cert != nil {
 		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })
 	}
 	tasks.Wait()
+}
+
+// fenceChanged logs what the fence has found, and deletes what waited for it.
+func (n *node) fenceChanged(err error) {
+	switch {
+	case err == nil:
+		n.log.Info("no other database works on these bytes: deletions go on")
+		n.blobs.FreeSoon()
+	case errors.Is(err, blob.ErrFenceWaits):
+	default:
+		n.log.Error("deletions have stopped", "error", err)
+	}
 }
 
 // server gives the HTTP server, and puts the listeners under the cap of

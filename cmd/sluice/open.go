@@ -103,7 +103,8 @@ type stores struct {
 	// that never happens.
 	metaStopped, bytesStopped <-chan struct{}
 
-	ballast *ballast // nil where deletes need no room on a disk of ours
+	fence   *blob.Fence // nil where a copy of the metadata takes its bytes along
+	ballast *ballast    // nil where deletes need no room on a disk of ours
 	cache   *cached.Store
 	close   []func() error
 }
@@ -142,6 +143,13 @@ func openStores(ctx context.Context, p places) (_ *stores, err error) {
 	if _, err := blob.Bind(ctx, s.meta, s.bytes); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
+	if !p.remote() && !p.shared() {
+		return s, nil
+	}
+	if s.fence, err = blob.OpenFence(ctx, s.meta, s.bytes); err != nil {
+		return nil, fmt.Errorf("opening the instance: %w", err)
+	}
+	s.ready = func(ctx context.Context) error { return errors.Join(metaErr(), bytesErr(ctx), s.fence.Err()) }
 	return s, nil
 }
 
@@ -328,6 +336,9 @@ func (s *stores) options(p places, grace time.Duration) blob.Options {
 	opt := blob.Options{Space: s.space, GarbageGrace: grace}
 	if s.ballast != nil {
 		opt.Relieve, opt.Restore = s.ballast.drop, s.ballast.restore
+	}
+	if s.fence != nil {
+		opt.MayDelete = s.fence.MayDelete
 	}
 	if p.remote() {
 		opt.ExtentSize = remoteExtentSize

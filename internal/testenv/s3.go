@@ -89,6 +89,9 @@ func S3(t testing.TB, opt S3Options) *S3Server {
 	return s
 }
 
+// Folder is where the server keeps the objects of the bucket, by their names.
+func (s *S3Server) Folder() string { return filepath.Join(s.dir, s.Bucket) }
+
 // freeAddr is a loopback address whose port was free a moment ago.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,0 +1,463 @@
+package blob_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+)
+
+// fenceLimit is how long a restart may keep deletions waiting.
+const fenceLimit = 30 * time.Second
+
+// guarded is a node of which only the fence runs.
+type guarded struct {
+	*blob.Fence
+	stop func()
+}
+
+// guard starts a node; the end of the test stops it.
+func guard(t *testing.T, meta metastore.Facts, bytes bytestore.Store) (guarded, error) {
+	t.Helper()
+	f, err := blob.OpenFence(t.Context(), meta, bytes)
+	if err != nil {
+		return guarded{}, err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { f.Watch(ctx, func(error) {}) })
+	stop := func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return guarded{f, stop}, nil
+}
+
+func mustGuard(t *testing.T, meta metastore.Facts, bytes bytestore.Store) guarded {
+	t.Helper()
+	g, err := guard(t, meta, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// owns reports whether the node may delete.
+func (g guarded) owns(t *testing.T) bool {
+	t.Helper()
+	err := g.MayDelete(t.Context())
+	if err != nil && !errors.Is(err, blob.ErrFenceWaits) && !errors.Is(err, blob.ErrFenced) {
+		t.Fatal(err)
+	}
+	if err == nil && g.Err() != nil {
+		t.Fatalf("a node may delete and is fenced: %v", g.Err())
+	}
+	return err == nil
+}
+
+// database opens an empty database in a bubble.
+func database(t *testing.T) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// copyOf copies what the fence knows of a database.
+func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
+	t.Helper()
+	c := database(t)
+	facts, err := meta.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range facts {
+		if err := c.SetFact(t.Context(), name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// TestCopyBesideTheRunningOriginal: a copy that is started while its original
+// runs is fenced before it may delete anything, and the original goes on.
+func TestCopyBesideTheRunningOriginal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, original := memory.New(), database(t)
+		first := mustGuard(t, original, bytes)
+		if !first.owns(t) {
+			t.Fatal("the first start of an instance waits")
+		}
+		for round := range 3 {
+			duplicate := mustGuard(t, copyOf(t, original), bytes)
+			for began := time.Now(); duplicate.Err() == nil; time.Sleep(100 * time.Millisecond) {
+				if duplicate.owns(t) || !first.owns(t) {
+					t.Fatalf("round %d, after %s: the copy may delete: %t, the original %t", round, time.Since(began), duplicate.owns(t), first.owns(t))
+				}
+				if time.Since(began) > 18*time.Second { // the original answers at its next look, and the copy finds that at its own
+					t.Fatal("the copy is not fenced")
+				}
+			}
+			if err := duplicate.Err(); !errors.Is(err, blob.ErrFenced) || !strings.Contains(err.Error(), "delete the objects sluice-epoch-*") {
+				t.Errorf("the copy is fenced by %v", err)
+			}
+			time.Sleep(time.Hour)
+			if duplicate.owns(t) || !first.owns(t) {
+				t.Errorf("an hour later the copy may delete: %t, the original: %t", duplicate.owns(t), first.owns(t))
+			}
+		}
+	})
+}
+
+// TestCopyAndOriginalStartedTogether: of a stopped instance and its copies that
+// start one after the other, one gets the bytes, and no two may ever delete.
+func TestCopyAndOriginalStartedTogether(t *testing.T) {
+	for _, apart := range []time.Duration{0, time.Second, 19 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			bytes, original := memory.New(), database(t)
+			mustGuard(t, original, bytes).stop()
+			var nodes []guarded
+			fenced, owners := 0, 0
+			for _, meta := range []*sqlstore.Store{original, copyOf(t, original), copyOf(t, original)} {
+				switch g, err := guard(t, meta, bytes); {
+				case err == nil:
+					nodes = append(nodes, g)
+				case errors.Is(err, blob.ErrFenced):
+					fenced++ // the first had been an owner for a while
+				default:
+					t.Fatal(err)
+				}
+				time.Sleep(apart)
+			}
+			for range fenceLimit / (50 * time.Millisecond) {
+				owners = 0
+				for _, n := range nodes {
+					if n.owns(t) {
+						owners++
+					}
+				}
+				if owners > 1 {
+					t.Fatalf("%d databases may delete", owners)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			for _, n := range nodes {
+				if n.Err() != nil {
+					fenced++
+				}
+			}
+			if owners != 1 || fenced != 2 {
+				t.Errorf("started %s apart: %d own the bytes, %d are fenced", apart, owners, fenced)
+			}
+		})
+	}
+}
+
+// TestOldCopyDoesNotStart: a database that is behind the bytes, by one epoch or by
+// more than are kept, or that has none at all, is refused at its start; and of old
+// epochs only so many are kept.
+func TestOldCopyDoesNotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, original := memory.New(), database(t)
+		without := copyOf(t, original)
+		mustGuard(t, original, bytes).stop()
+		old := copyOf(t, original)
+		for restart := range 40 {
+			g := mustGuard(t, original, bytes)
+			time.Sleep(fenceLimit)
+			if !g.owns(t) {
+				t.Fatalf("restart %d: %v", restart, g.MayDelete(t.Context()))
+			}
+			g.stop()
+			for name, meta := range map[string]*sqlstore.Store{"an old copy": old, "a copy from before there were epochs": without} {
+				if _, err := guard(t, copyOf(t, meta), bytes); !errors.Is(err, blob.ErrFenced) {
+					t.Fatalf("restart %d: %s: %v, want %v", restart, name, err, blob.ErrFenced)
+				}
+			}
+		}
+		objects := 0
+		if err := bytes.List(t.Context(), "", func(bytestore.Object) error { objects++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if objects > 40 {
+			t.Errorf("%d objects after 40 restarts", objects)
+		}
+		// What the message says brings the old copy back.
+		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Key) }); err != nil {
+			t.Fatal(err)
+		}
+		g := mustGuard(t, old, bytes)
+		time.Sleep(fenceLimit)
+		if !g.owns(t) {
+			t.Errorf("the database that was chosen: %v", g.MayDelete(t.Context()))
+		}
+	})
+}
+
+// TestNodesOfOneDatabase: nodes of one database never fence each other, whether
+// they start at once, one after the other, or anew after all were killed; beside
+// one that runs, a new one may soon delete.
+func TestNodesOfOneDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes = 3
+		bytes, meta := memory.New(), database(t)
+		var running [nodes]guarded
+		start := func(i int) {
+			g, err := guard(t, meta, bytes)
+			if err != nil {
+				t.Errorf("node %d: %v", i, err)
+				return
+			}
+			running[i] = g
+		}
+		check := func(what string, within time.Duration) {
+			t.Helper()
+			for range within / time.Second {
+				for i, g := range running {
+					if g.Err() != nil {
+						t.Fatalf("%s: node %d: %v", what, i, g.Err())
+					}
+				}
+				time.Sleep(time.Second)
+			}
+			for i, g := range running {
+				if !g.owns(t) {
+					t.Fatalf("%s: node %d: %v", what, i, g.MayDelete(t.Context()))
+				}
+			}
+		}
+		atOnce := func() {
+			var starts sync.WaitGroup
+			for i := range nodes {
+				starts.Go(func() { start(i) })
+			}
+			starts.Wait()
+		}
+		atOnce()
+		check("first starts", 17*time.Second)
+		for range 3 {
+			for i := range running {
+				running[i].stop()
+				time.Sleep(time.Duration(i) * time.Second)
+				start(i)
+				check(fmt.Sprint("restart of node ", i), 17*time.Second)
+			}
+		}
+		for _, g := range running {
+			g.stop()
+		}
+		atOnce()
+		check("restart of all", fenceLimit)
+	})
+}
+
+// TestFenceOfAnOwnerThatHangs: an owner that did not look for a while, because it
+// was stopped, finds before it deletes that a copy has taken the bytes.
+func TestFenceOfAnOwnerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, original := memory.New(), database(t)
+		owner, err := blob.OpenFence(t.Context(), original, bytes) // nobody runs its Watch
+		if err != nil {
+			t.Fatal(err)
+		}
+		hangs := guarded{Fence: owner}
+		copied := copyOf(t, original)
+		duplicate := mustGuard(t, copied, bytes)
+		time.Sleep(fenceLimit)
+		if !duplicate.owns(t) {
+			t.Fatalf("the copy of one that hangs: %v", duplicate.MayDelete(t.Context()))
+		}
+		duplicate.stop()
+		hangs.hangsOn(t, "a copy has taken the bytes")
+		// Epochs that are old are removed, that of the database among them.
+		hung, err := blob.OpenFence(t.Context(), copied, bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(fenceLimit)
+		if err := hung.MayDelete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		other := copyOf(t, copied)
+		for range 20 {
+			g := mustGuard(t, other, bytes)
+			time.Sleep(fenceLimit)
+			g.stop()
+		}
+		guarded{Fence: hung}.hangsOn(t, "a copy has removed its epoch")
+	})
+}
+
+// hangsOn ends the test unless the node, when it goes on, finds itself fenced.
+func (g guarded) hangsOn(t *testing.T, what string) {
+	t.Helper()
+	if err := g.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
+		t.Errorf("one that hung while %s: %v", what, err)
+	}
+}
+
+// TestFenceCutAtEachStep: wherever a node is killed, the next start of its
+// database is an owner soon; and of it and of a copy of what was there at the kill
+// one is.
+func TestFenceCutAtEachStep(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		for _, after := range []bool{false, true} {
+			for step, cut := 1, true; cut; step++ {
+				synctest.Test(t, func(t *testing.T) {
+					bytes, meta := memory.New(), database(t)
+					if !fresh {
+						mustGuard(t, meta, bytes).stop()
+					}
+					k := &killer{step: step, after: after}
+					ctx, cancel := context.WithCancel(t.Context())
+					if f, err := blob.OpenFence(ctx, cutFacts{meta, k}, cutBytes{bytes, k}); err == nil {
+						go f.Watch(ctx, func(error) {})
+						time.Sleep(fenceLimit)
+					} else if !errors.Is(err, errKilled) {
+						t.Fatal(err)
+					}
+					cancel()
+					synctest.Wait()
+					if cut = k.seen >= step; !cut {
+						return
+					}
+					duplicate := copyOf(t, meta)
+					next := mustGuard(t, meta, bytes)
+					other, err := guard(t, duplicate, bytes)
+					if err != nil && !errors.Is(err, blob.ErrFenced) {
+						t.Fatal(err)
+					}
+					time.Sleep(fenceLimit)
+					owners := 0
+					for _, g := range []guarded{next, other} {
+						if g.Fence != nil && g.owns(t) {
+							owners++
+						}
+					}
+					if owners != 1 {
+						t.Errorf("fresh %t, step %d, after %t: %d own the bytes", fresh, step, after, owners)
+					}
+				})
+			}
+		}
+	}
+}
+
+type cutFacts struct {
+	metastore.Facts
+	*killer
+}
+
+func (m cutFacts) SetFact(ctx context.Context, name, value string) error {
+	return m.do(func() error { return m.Facts.SetFact(ctx, name, value) })
+}
+
+func (m cutFacts) ReplaceFact(ctx context.Context, name, old, value string) error {
+	return m.do(func() error { return m.Facts.ReplaceFact(ctx, name, old, value) })
+}
+
+type cutBytes struct {
+	bytestore.Store
+	*killer
+}
+
+func (b cutBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+	return b.do(func() error { return b.Store.Put(ctx, key, src, size) })
+}
+
+func (b cutBytes) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	return b.do(func() error { return b.Store.Delete(ctx, keys...) })
+}
+
+// TestFenceOverHistories: over random histories of databases that are copied and
+// of nodes that start, stop and hang, no two databases may delete at one time, and
+// nodes that are left alone come to an end of waiting.
+func TestFenceOverHistories(t *testing.T) {
+	for seed := range uint64(12) {
+		synctest.Test(t, func(t *testing.T) { fenceHistory(t, rand.New(rand.NewPCG(seed, 1))) })
+	}
+}
+
+func fenceHistory(t *testing.T, random *rand.Rand) {
+	bytes := memory.New()
+	databases := []*sqlstore.Store{database(t)}
+	type node struct {
+		guarded
+		database int
+	}
+	var nodes []node
+	for range 60 {
+		switch random.IntN(6) {
+		case 0:
+			if len(databases) < 4 {
+				databases = append(databases, copyOf(t, databases[random.IntN(len(databases))]))
+			}
+		case 1, 2:
+			d := random.IntN(len(databases))
+			g, err := guard(t, databases[d], bytes)
+			if err == nil {
+				nodes = append(nodes, node{g, d})
+			} else if !errors.Is(err, blob.ErrFenced) {
+				t.Fatal(err)
+			}
+		case 3:
+			if len(nodes) > 0 {
+				i := random.IntN(len(nodes))
+				nodes[i].stop()
+				if random.IntN(3) > 0 { // else it hangs, and may be asked later
+					nodes = append(nodes[:i], nodes[i+1:]...)
+				}
+			}
+		}
+		for range random.IntN(200) {
+			owner := -1
+			for _, n := range nodes {
+				if random.IntN(4) > 0 || !n.owns(t) {
+					continue
+				}
+				if owner >= 0 && owner != n.database {
+					t.Fatalf("the databases %d and %d may delete", owner, n.database)
+				}
+				owner = n.database
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	for _, n := range nodes {
+		n.stop()
+	}
+	owners := 0
+	for _, meta := range databases {
+		g, err := guard(t, meta, bytes)
+		if errors.Is(err, blob.ErrFenced) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(fenceLimit)
+		if g.owns(t) {
+			owners++
+		}
+	}
+	if owners != 1 {
+		t.Errorf("%d databases own the bytes in the end", owners)
+	}
+}
