@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestCutReads cuts paid responses of five chunksets: the chunksets of which
@@ -162,5 +166,39 @@ func TestCutByShutdown(t *testing.T) {
 	}
 	if got := c.state().money(); got != "deposit 1000 accepted 105 credit 4 sequence 2 open" {
 		t.Errorf("the channel is %q after one of five was sent", got)
+	}
+}
+
+// TestReturnsAreReplayedAtTheStart: what a process that ended could not give back
+// is back before the next one serves, once.
+func TestReturnsAreReplayedAtTheStart(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--reads", "paid"}})
+	c := s.open(s.payer(1), 1000)
+	id := c.buy(10).SessionID
+	s.must(200, "POST", "/v1/sessions/"+id+"/use", nil)
+	s.must(200, "POST", "/v1/sessions/"+id+"/use", nil)
+	s.stop()
+	folder := filepath.Join(s.data, "returns")
+	left := asJSON(t, []any{map[string]any{"since": time.Now(), "name": "NAME", "count": 2, "session": id}})
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "ONE.json"), left, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.restart()
+	if got := s.left(id); got != "10" {
+		t.Errorf("%s chunksets are left after the start, want 10", got)
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("in the folder is still %v, %v", entries, err)
+	}
+	s.stop()
+	// As after a power cut at the wrong moment.
+	if err := os.WriteFile(filepath.Join(folder, "ONE.json"), left, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.restart()
+	if got := s.left(id); got != "10" {
+		t.Errorf("%s chunksets are left after the second replay, want 10", got)
 	}
 }

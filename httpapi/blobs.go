@@ -214,9 +214,9 @@ func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
 	x.out.until = c.Until()
 	served, err := sendBlob(x, r, c, outcome, ranges)
 	if err != nil {
-		return errors.Join(err, bill.settle(r.Context(), served))
+		bill.settle(served)
 	}
-	return nil
+	return err
 }
 
 // smallSecret is the size up to which a blob can be found from its checksums.

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"time"
 
 	"sluice/metastore"
 	"sluice/micropay"
@@ -137,6 +136,9 @@ func (b *bill) charge(ctx context.Context, h http.Header, ranges []byteRange) er
 	if n == 0 {
 		return nil
 	}
+	if b.s.Returns.waiting() >= maxReturns {
+		return fmt.Errorf("%w: too much is still to be given back", errTooBusy)
+	}
 	left, err := b.take(ctx, n)
 	if err != nil {
 		h.Del(wire.HeaderChunksetsCharged)
@@ -147,51 +149,46 @@ func (b *bill) charge(ctx context.Context, h http.Header, ranges []byteRange) er
 	return nil
 }
 
-// take charges n chunksets and tells how many are left.
+// take charges n chunksets and tells how many are left. Where it is not known
+// whether that took effect nothing is served, so that they go back if it did.
 func (b *bill) take(ctx context.Context, n int64) (left int64, err error) {
+	name := rand.Text()
 	if b.payment != nil {
-		c, err := b.s.Channels.PayRead(ctx, *b.payment, n)
+		c, err := b.s.Channels.PayRead(ctx, *b.payment, n, name)
+		if errors.Is(err, metastore.ErrUnknownOutcome) {
+			p := b.payment
+			b.s.Returns.give(giveBack{Name: name, InDoubt: true, Count: n, Payment: &payment{
+				Sender: p.Sender, Receiver: p.Receiver, Asset: p.Asset, PaymentChannelID: p.PaymentChannelID, Sequence: p.Sequence,
+			}})
+		}
 		b.channel = c.ID
 		return c.Credit / b.s.Channels.Price(), payerError(err)
 	}
-	used, err := b.s.Sessions.Use(ctx, b.session, n, nil)
-	if errors.Is(err, metastore.ErrExhausted) {
+	used, err := b.s.Sessions.Charge(ctx, b.session, n, name)
+	switch {
+	case errors.Is(err, metastore.ErrExhausted):
 		return 0, &shortError{is: metastore.ErrExhausted, required: n, available: used.Left}
+	case errors.Is(err, metastore.ErrUnknownOutcome):
+		b.s.Returns.give(giveBack{Name: name, InDoubt: true, Count: n, Session: b.session})
 	}
 	return used.Left, payerError(err)
 }
 
-// How long giving chunksets back is tried.
-const (
-	returnTries = 3
-	returnTime  = 10 * time.Second
-)
-
 // settle gives the chunksets back of which no byte was handed to the
 // connection. served are the runs that were.
-func (b *bill) settle(ctx context.Context, served []byteRange) error {
-	if b == nil || b.charged == 0 {
-		return nil
+func (b *bill) settle(served []byteRange) {
+	if b == nil {
+		return
 	}
 	untouched := b.charged - countChunksets(served)
-	if untouched == 0 {
-		return nil
+	if untouched <= 0 {
+		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTime)
-	defer cancel()
-	request := rand.Text() // names this return, so that a repetition is none
-	var err error
-	for range returnTries {
-		if b.payment != nil {
-			_, err = b.s.Channels.Return(ctx, b.channel, untouched, request)
-		} else {
-			_, err = b.s.Sessions.Return(ctx, b.session, untouched, request)
-		}
-		if err == nil {
-			return nil
-		}
+	g := giveBack{Name: rand.Text(), Count: untouched, Session: b.session}
+	if b.payment != nil {
+		g.Channel, g.Price = b.channel, b.s.Channels.Price()
 	}
-	return fmt.Errorf("giving back %d chunksets: %w", untouched, err)
+	b.s.Returns.give(g)
 }
 
 // shortError is a refusal with what would have been enough.

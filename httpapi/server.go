@@ -36,6 +36,7 @@ type Config struct {
 	Blobs    *blob.Service
 	Sessions *session.Service
 	Channels *paychan.Service
+	Returns  *Returns                    // gives back what was charged and not served
 	Reads    Reads                       // who may read
 	Payment  wire.Payment                // whom to pay, in what, and how much
 	Ready    func(context.Context) error // why the service cannot serve now

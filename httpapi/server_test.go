@@ -91,11 +91,20 @@ func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys 
 	if err != nil {
 		t.Fatal(err)
 	}
+	sessions := session.New(meta, session.Options{Grant: session.DefaultGrant})
+	returns, err := NewReturns(sessions, channels, filepath.Join(dir, "returns"), log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	giving, stop := context.WithCancel(context.Background())
+	var background sync.WaitGroup
+	background.Go(func() { returns.Run(giving) })
 	c := Config{
 		Version:  "test",
 		Blobs:    blob.New(meta, files, blob.Options{VerifyTTL: time.Minute, ExtentSize: 4 << 20}),
-		Sessions: session.New(meta, session.Options{Grant: session.DefaultGrant}),
+		Sessions: sessions,
 		Channels: channels,
+		Returns:  returns,
 		Reads:    ReadsPublic,
 		Ready:    func(context.Context) error { return nil },
 		Log:      log,
@@ -119,7 +128,9 @@ func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys 
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()
-		if err := errors.Join(database.Close(), files.Close()); err != nil {
+		stop()
+		background.Wait()
+		if err := errors.Join(returns.Close(), database.Close(), files.Close()); err != nil {
 			t.Error(err)
 		}
 	})

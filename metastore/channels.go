@@ -81,6 +81,9 @@ type Read struct {
 	Payment Payment
 	Price   int64 // of a chunkset, at least 1
 	Count   int64 // chunksets, at least 1
+	// Charge is a fresh, unguessable name by which ReturnRead finds what was
+	// sold; empty: none.
+	Charge string
 }
 
 // Settlement is the newest accepted micropayment of a channel that has not been
@@ -141,6 +144,14 @@ type Channels interface {
 	// credit, whatever its state, and returns the channel as it then is.
 	// request names this return: repeated, it has no effect. ErrNotFound.
 	ReturnCredit(ctx context.Context, id string, count, price int64, request string) (Channel, error)
+
+	// ReturnRead gives all chunksets back to the channel's credit that PayRead
+	// sold for the payment (of which the parties and the Sequence count) under
+	// the name charge, if it did, and returns the channel as it then is, whatever
+	// its state. Once it has returned nil, such a PayRead has sold nothing and
+	// never will: it is for one whose outcome was ErrUnknownOutcome. Repeated, it
+	// has no effect. ErrNoChannel.
+	ReturnRead(ctx context.Context, p Payment, charge string) (Channel, error)
 
 	// AddDeposit adds to the deposit of an open channel and returns it as it
 	// then is, or, when idem was seen before, as it was first returned.

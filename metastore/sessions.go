@@ -46,6 +46,18 @@ type Sessions interface {
 	// it is comes beside the error. idem may be nil.
 	UseSession(ctx context.Context, id string, n int64, idem *Idempotency) (Session, error)
 
+	// ChargeSession is UseSession for a read. charge is a fresh, unguessable name
+	// by which ReturnCharge finds it, should its outcome be ErrUnknownOutcome.
+	ChargeSession(ctx context.Context, id string, n int64, charge string) (Session, error)
+
+	// ReturnCharge gives all chunksets back that ChargeSession took under this
+	// name, if it did, and returns the session as it then is, also when it has
+	// expired. Once it has returned nil, such a ChargeSession does not count and
+	// never will. Repeated, it has no effect. It is for a charge whose outcome
+	// was ErrUnknownOutcome, on any handle, until IdempotencyMemory after the
+	// charge; of other charges it may have no effect. ErrNotFound of the session.
+	ReturnCharge(ctx context.Context, id string, charge string) (Session, error)
+
 	// ReturnChunksets gives n chunksets back that were used and of which nothing
 	// was served, and returns the session as it then is; also when the session
 	// has expired. request names this return: repeated, it has no effect.

@@ -248,7 +248,7 @@ func (h *history) readWith(t *rapid.T, s sent) {
 		return
 	}
 	count := rapid.Int64Range(1, 8).Draw(t, "count")
-	got, err := h.PayRead(t.Context(), p, count)
+	got, err := h.PayRead(t.Context(), p, count, "")
 	want, refusal := h.model.payRead(p, count)
 	h.agree(t, got, err, want, refusal)
 }
@@ -317,7 +317,7 @@ func (h *history) cutRead(t *rapid.T) {
 		c.sold -= r.n * h.model.price
 		c.Credit += r.n * h.model.price
 	}
-	got, err := h.Return(t.Context(), r.channel, r.n, r.request)
+	got, err := h.Return(t.Context(), r.channel, r.n, h.Price(), r.request)
 	h.agree(t, got, err, c.Channel, nil)
 }
 

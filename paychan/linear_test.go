@@ -148,7 +148,7 @@ func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelAnswer {
 		}
 		return channelAnswer{bought: bought.Total}
 	case "read":
-		return c.answer(s.PayRead(t.Context(), c.payments[op.sequence-1], op.count))
+		return c.answer(s.PayRead(t.Context(), c.payments[op.sequence-1], op.count, ""))
 	case "deposit":
 		return c.answer(s.Deposit(t.Context(), c.id, op.amount, nil))
 	case "close":

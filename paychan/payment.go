@@ -87,20 +87,28 @@ func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (
 
 // PayRead accepts a payment and sells count chunksets, to be read at once; what
 // is over stays as credit. A refusal changes nothing; see metastore.Channels.
-func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64) (metastore.Channel, error) {
+// charge is a fresh, unguessable name by which ReturnRead finds the sale, should
+// its outcome be metastore.ErrUnknownOutcome.
+func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64, charge string) (metastore.Channel, error) {
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Channel{}, err
 	}
-	c, err := s.meta.PayRead(ctx, metastore.Read{Payment: p, Price: s.opt.Price, Count: count})
+	c, err := s.meta.PayRead(ctx, metastore.Read{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
 	if err == nil {
 		s.wake()
 	}
 	return c, err
 }
 
+// ReturnRead gives back what PayRead sold under this name, if it did; see
+// metastore.Channels.
+func (s *Service) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
+	return s.meta.ReturnRead(ctx, p, charge)
+}
+
 // Return gives chunksets back to the channel's credit that were sold by PayRead
-// and of which nothing was served. request names this return: repeated, it has
-// no effect.
-func (s *Service) Return(ctx context.Context, channelID string, count int64, request string) (metastore.Channel, error) {
-	return s.meta.ReturnCredit(ctx, channelID, count, s.opt.Price, request)
+// at this price and of which nothing was served. request names this return:
+// repeated, it has no effect.
+func (s *Service) Return(ctx context.Context, channelID string, count, price int64, request string) (metastore.Channel, error) {
+	return s.meta.ReturnCredit(ctx, channelID, count, price, request)
 }

@@ -106,7 +106,7 @@ func (s *shop) spend() map[string]func(metastore.Payment) error {
 			return err
 		},
 		"read": func(p metastore.Payment) error {
-			_, err := s.PayRead(s.t.Context(), p, 1)
+			_, err := s.PayRead(s.t.Context(), p, 1, "")
 			return err
 		},
 	}
@@ -160,7 +160,7 @@ func TestNotCovered(t *testing.T) {
 		})
 	}
 	s.unchanged(c.ID, &metastore.FundsError{Required: 12, Available: 11}, func() error {
-		_, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 14), 4)
+		_, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 14), 4, "")
 		return err
 	})
 	// More deposit makes the same micropayment good, to the last unit.
@@ -205,17 +205,17 @@ func TestNoNumberOverflows(t *testing.T) {
 		c := s.open(payer.address(), 1)
 		for _, count := range []int64{2, 4, 5, math.MaxInt64} { // 4 times the price is 0, modulo 2^64
 			s.unchanged(c.ID, &metastore.FundsError{Required: math.MaxInt64, Available: math.MaxInt64}, func() error {
-				_, err := s.PayRead(ctx, s.paid(payer, 1, 1, math.MaxInt64), count)
+				_, err := s.PayRead(ctx, s.paid(payer, 1, 1, math.MaxInt64), count, "")
 				return err
 			})
 		}
-		got, err := s.PayRead(ctx, s.paid(payer, 1, 1, math.MaxInt64), 1)
+		got, err := s.PayRead(ctx, s.paid(payer, 1, 1, math.MaxInt64), 1, "")
 		if err != nil || got.Credit != math.MaxInt64-1<<62 {
 			t.Errorf("%+v, %v", got, err)
 		}
 		before := s.channel(c.ID)
 		for _, count := range []int64{2, 4, math.MaxInt64} {
-			if _, err := s.Return(ctx, c.ID, count, "r"); err == nil {
+			if _, err := s.Return(ctx, c.ID, count, s.Price(), "r"); err == nil {
 				t.Errorf("%d chunksets are taken back, of one", count)
 			}
 		}
@@ -233,10 +233,10 @@ func TestNoCountBelow1(t *testing.T) {
 	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 300)})
 	before := s.channel(c.ID)
 	for _, count := range []int64{0, -1, math.MinInt64} {
-		if _, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 301), count); err == nil {
+		if _, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 301), count, ""); err == nil {
 			t.Errorf("%d chunksets are read", count)
 		}
-		if _, err := s.Return(t.Context(), c.ID, count, "r"); err == nil {
+		if _, err := s.Return(t.Context(), c.ID, count, s.Price(), "r"); err == nil {
 			t.Errorf("%d chunksets are taken back", count)
 		}
 	}
@@ -346,7 +346,7 @@ func TestClosedAndExpiredChannels(t *testing.T) {
 			s := newShop(t)
 			payer := newPayer(t, 1)
 			channel := s.open(payer.address(), 1)
-			if _, err := s.PayRead(ctx, s.paid(payer, 1, 1, 10), 2); err != nil {
+			if _, err := s.PayRead(ctx, s.paid(payer, 1, 1, 10), 2, ""); err != nil {
 				t.Fatal(err)
 			}
 			c.end(t, s, channel.ID)
@@ -360,7 +360,7 @@ func TestClosedAndExpiredChannels(t *testing.T) {
 				return err
 			})
 			// What was not served comes back nevertheless.
-			if got, err := s.Return(ctx, channel.ID, 2, "r"); err != nil || got.Credit != 10 {
+			if got, err := s.Return(ctx, channel.ID, 2, s.Price(), "r"); err != nil || got.Credit != 10 {
 				t.Errorf("%+v, %v", got, err)
 			}
 			s.audit()
@@ -374,7 +374,7 @@ func TestPayReadKeepsTheSurplus(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
 	p := s.paid(payer, 1, 0, 10)
-	got, err := s.PayRead(ctx, p, 2)
+	got, err := s.PayRead(ctx, p, 2, "")
 	want := c
 	want.Accepted, want.Sequence, want.Proof, want.Credit = 10, 0, p.Proof, 4
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -391,7 +391,7 @@ func TestPayReadKeepsTheSurplus(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 2, 17)})
-	if got, err := s.PayRead(ctx, s.paid(payer, 1, 3, 18), 1); err != nil || got.Credit != 0 {
+	if got, err := s.PayRead(ctx, s.paid(payer, 1, 3, 18), 1, ""); err != nil || got.Credit != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	s.audit()
@@ -402,7 +402,7 @@ func TestReturnCountsOnce(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
-	if _, err := s.PayRead(ctx, s.paid(payer, 1, 1, 100), 33); err != nil {
+	if _, err := s.PayRead(ctx, s.paid(payer, 1, 1, 100), 33, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -410,19 +410,19 @@ func TestReturnCountsOnce(t *testing.T) {
 		count   int64
 		credit  int64
 	}{{"a", 10, 31}, {"a", 10, 31}, {"b", 10, 61}, {"a", 10, 61}, {"b", 10, 61}, {"c", 13, 100}} {
-		got, err := s.Return(ctx, c.ID, step.count, step.request)
+		got, err := s.Return(ctx, c.ID, step.count, s.Price(), step.request)
 		if err != nil || got.Credit != step.credit || got.Accepted != 100 {
 			t.Errorf("%+v: %+v, %v", step, got, err)
 		}
 	}
 	before := s.channel(c.ID)
-	if _, err := s.Return(ctx, c.ID, 1, "d"); err == nil {
+	if _, err := s.Return(ctx, c.ID, 1, s.Price(), "d"); err == nil {
 		t.Error("more came back than was sold")
 	}
 	if after := s.channel(c.ID); !reflect.DeepEqual(after, before) {
 		t.Errorf("%+v, want %+v", after, before)
 	}
-	if _, err := s.Return(ctx, "unknown", 1, "a"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Return(ctx, "unknown", 1, s.Price(), "a"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("to an unknown channel: %v", err)
 	}
 	// What came back buys again.
@@ -491,7 +491,7 @@ func TestAFinishedContextBuysNothing(t *testing.T) {
 		return err
 	})
 	s.unchanged(c.ID, context.Canceled, func() error {
-		_, err := s.PayRead(ctx, p, 1)
+		_, err := s.PayRead(ctx, p, 1, "")
 		return err
 	})
 }

@@ -34,7 +34,7 @@ func TestReplaysAtOnce(t *testing.T) {
 			case i/2%2 == 0:
 				bought[i], errs[i] = s.Buy(t.Context(), paychan.Buy{Payment: p}, nil)
 			default:
-				read[i], errs[i] = s.PayRead(t.Context(), p, 4)
+				read[i], errs[i] = s.PayRead(t.Context(), p, 4, "")
 			}
 		})
 	}
@@ -109,13 +109,13 @@ func TestReturnsAtOnce(t *testing.T) {
 	handles := []*shop{first, first.another(t)}
 	payer := newPayer(t, 1)
 	c := first.open(payer.address(), 1)
-	if _, err := first.PayRead(t.Context(), first.paid(payer, 1, 1, 300), 100); err != nil {
+	if _, err := first.PayRead(t.Context(), first.paid(payer, 1, 1, 300), 100, ""); err != nil {
 		t.Fatal(err)
 	}
 	errs := make([]error, 100)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() { _, errs[i] = handles[i%2].Return(t.Context(), c.ID, 7, "r") })
+		wg.Go(func() { _, errs[i] = handles[i%2].Return(t.Context(), c.ID, 7, handles[i%2].Price(), "r") })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -154,7 +154,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 		if pending := s.pending(); len(pending) > 0 {
 			t.Errorf("still pending: %+v", pending)
 		}
-		if _, err := s.PayRead(t.Context(), s.paid(s.payer, 1, 5, 13), 1); err != nil {
+		if _, err := s.PayRead(t.Context(), s.paid(s.payer, 1, 5, 13), 1, ""); err != nil {
 			t.Fatal(err)
 		}
 		s.wait(1500 * time.Millisecond)
@@ -332,7 +332,7 @@ func TestSettleGoesPastFailures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.PayRead(t.Context(), p, 1); err != nil {
+		if _, err := s.PayRead(t.Context(), p, 1, ""); err != nil {
 			t.Fatal(err)
 		}
 		good[c.ID] = i == 50 || i >= 201
@@ -367,7 +367,7 @@ func TestSettleCollectsMoreThanABatch(t *testing.T) {
 	payer := newPayer(t, 1)
 	for i := range 205 {
 		s.open(payer.address(), int64(i))
-		if _, err := s.PayRead(t.Context(), s.paid(payer, uint64(i), 1, 3), 1); err != nil {
+		if _, err := s.PayRead(t.Context(), s.paid(payer, uint64(i), 1, 3), 1, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

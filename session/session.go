@@ -117,6 +117,18 @@ func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.I
 	return s.meta.UseSession(ctx, id, n, idem)
 }
 
+// Charge is Use for a read. charge is a fresh, unguessable name by which
+// ReturnCharge finds it, should its outcome be metastore.ErrUnknownOutcome.
+func (s *Service) Charge(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+	return s.meta.ChargeSession(ctx, id, n, charge)
+}
+
+// ReturnCharge gives back what Charge took under this name, if it did; see
+// metastore.Sessions.
+func (s *Service) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
+	return s.meta.ReturnCharge(ctx, id, charge)
+}
+
 // Return gives n chunksets back that were used and of which nothing was served.
 // request names this return: repeated, it has no effect. metastore.ErrNotFound.
 func (s *Service) Return(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {

@@ -19,6 +19,7 @@ const (
 
 	ballastFile = "ballast" // given up so that deletes work on a full disk
 	stagingDir  = "staging" // bodies on their way to an object store
+	returnsDir  = "returns" // what was charged, not served, and could not be given back yet
 )
 
 // prepareFolder creates the data folder, or checks that the one there is ours or
@@ -40,7 +41,7 @@ func prepareFolder(dir string) error {
 		switch e.Name() {
 		case metaFile:
 			return nil
-		case lockFile, bytesDir, ballastFile, stagingDir, "lost+found": // of a first start that was cut
+		case lockFile, bytesDir, ballastFile, stagingDir, returnsDir, "lost+found": // of a first start that was cut
 		default:
 			foreign = e.Name()
 		}

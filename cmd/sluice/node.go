@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type node struct {
 	stores      *stores
 	blobs       *blob.Service
 	channels    *paychan.Service
+	returns     *httpapi.Returns
 	keys        *access.Keys // nil on a local instance
 	api         *httpapi.Server
 	connections *httpapi.Connections
@@ -74,8 +76,11 @@ func (n *node) openServices(ctx context.Context) error {
 	if n.channels, payment, err = c.newChannels(ctx, n.stores); err != nil {
 		return err
 	}
-	n.api, err = n.newAPI(payment)
-	return err
+	if n.api, err = n.newAPI(payment); err != nil {
+		return err
+	}
+	n.returns.Replay(ctx)
+	return nil
 }
 
 // work does what is done beside the requests, until ctx ends.
@@ -93,6 +98,7 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 	} else {
 		tasks.Go(func() { forAll(ctx) })
 	}
+	tasks.Go(func() { n.returns.Run(ctx) })
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}
@@ -148,13 +154,18 @@ func (n *node) newAPI(payment wire.Payment) (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	sessions := session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.space})
+	if n.returns, err = httpapi.NewReturns(sessions, n.channels, filepath.Join(c.Places.Data, returnsDir), n.log, n.metrics); err != nil {
+		return nil, err
+	}
 	return httpapi.New(httpapi.Config{
 		Version:  version(),
 		BasePath: c.BasePath,
 		URL:      c.ExternalURL,
 		Blobs:    n.blobs,
-		Sessions: session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.space}),
+		Sessions: sessions,
 		Channels: n.channels,
+		Returns:  n.returns,
 		Reads:    httpapi.Reads(c.Reads),
 		Payment:  payment,
 		Keys:     n.keys,

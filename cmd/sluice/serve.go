@@ -72,7 +72,7 @@ func (c *serveCommand) Run(console *console) error {
 		err = server.drain(*c.DrainWait, c.DrainDeadline, signals)
 	}
 	stop()
-	if err = errors.Join(err, stopAdmin()); err != nil {
+	if err = errors.Join(err, stopAdmin(), n.returns.Close()); err != nil {
 		// Requests still run: closing what they work with would only add noise,
 		// and everything acknowledged is durable already.
 		return errors.Join(stopped, err)

@@ -113,7 +113,7 @@ func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
-		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(),
+		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), chargeChecks(),
 		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), factChecks(), leaseChecks(), clockChecks(), modelChecks(),
 	} {
 		all = append(all, group...)

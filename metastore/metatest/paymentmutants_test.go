@@ -21,6 +21,10 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{"sells beyond the deposit", func(h metatest.Handle, path string) metatest.Handle { return sellsBeyond{h, path} }, []string{"payments/deposit"}},
 		{"takes payments for a closed channel", func(h metatest.Handle, path string) metatest.Handle { return staysOpen{h, path} }, []string{"payments/order", "payments/racing-close"}},
 		{"forgets the settlement", func(h metatest.Handle, path string) metatest.Handle { return forgetsSettlement{h, path} }, []string{"settlements/list", "payments/read"}},
+		{"returns a charge twice", func(h metatest.Handle, path string) metatest.Handle { return returnsChargeTwice{h, path} }, []string{"sessions/charge", "sessions/racing-charge-returns"}},
+		{"returns a charge that was not made", func(h metatest.Handle, _ string) metatest.Handle { return returnsAnyCharge{h} }, []string{"sessions/charge"}},
+		{"forgets the charges of others", func(h metatest.Handle, path string) metatest.Handle { return forgetsCharges{h, path} }, []string{"sessions/charge"}},
+		{"returns a read twice", func(h metatest.Handle, path string) metatest.Handle { return returnsReadTwice{h, path} }, []string{"payments/return-read"}},
 		{"finds nothing in an audit", func(h metatest.Handle, _ string) metatest.Handle { return blind{h} }, []string{"audit/payout"}},
 	})
 }
@@ -172,6 +176,64 @@ type forgetsSettlement struct {
 func (s forgetsSettlement) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
 	return out, errors.Join(err, query(ctx, s.path, `DELETE FROM settlements`))
+}
+
+// returnsChargeTwice leaves a charge that it gave back where it was.
+type returnsChargeTwice struct {
+	metatest.Handle
+	path string
+}
+
+func (s returnsChargeTwice) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
+	if err := query(ctx, s.path, `CREATE TABLE IF NOT EXISTS kept AS SELECT id, charges FROM sessions WHERE charges <> x''`); err != nil {
+		return metastore.Session{}, err
+	}
+	out, err := s.Handle.ReturnCharge(ctx, id, charge)
+	return out, errors.Join(err,
+		query(ctx, s.path, `UPDATE sessions SET charges = (SELECT k.charges FROM kept k WHERE k.id = sessions.id) WHERE id IN (SELECT id FROM kept)`),
+		query(ctx, s.path, `DROP TABLE IF EXISTS kept`))
+}
+
+// returnsAnyCharge believes whoever asks.
+type returnsAnyCharge struct{ metatest.Handle }
+
+func (s returnsAnyCharge) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
+	before, err := s.Session(ctx, id)
+	if err != nil {
+		return before, err
+	}
+	out, err := s.Handle.ReturnCharge(ctx, id, charge)
+	if err == nil && out.Left == before.Left && out.Used > 0 {
+		return s.ReturnChunksets(ctx, id, 1, charge)
+	}
+	return out, err
+}
+
+// forgetsCharges remembers the last charge alone.
+type forgetsCharges struct {
+	metatest.Handle
+	path string
+}
+
+func (s forgetsCharges) ChargeSession(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+	if err := query(ctx, s.path, `UPDATE sessions SET charges = NULL`); err != nil {
+		return metastore.Session{}, err
+	}
+	return s.Handle.ChargeSession(ctx, id, n, charge)
+}
+
+// returnsReadTwice does not note what it gave back.
+type returnsReadTwice struct {
+	metatest.Handle
+	path string
+}
+
+func (s returnsReadTwice) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
+	if err := query(ctx, s.path, `CREATE TRIGGER IF NOT EXISTS keeps AFTER UPDATE OF charge ON sales WHEN NEW.charge IS NULL
+		BEGIN UPDATE sales SET charge = OLD.charge WHERE rowid = NEW.rowid; END`); err != nil {
+		return metastore.Channel{}, err
+	}
+	return s.Handle.ReturnRead(ctx, p, charge)
 }
 
 type blind struct{ metatest.Handle }

@@ -67,7 +67,7 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"credit", `UPDATE channels SET credit = credit + 1`, "sales of"},
 		{"accepted lowered", `UPDATE channels SET accepted = accepted - 1`, "sales of"},
 		{"sale lost", `DELETE FROM sales WHERE session IS NULL AND count > 0`, "sales of"},
-		{"sale twice", `INSERT INTO sales SELECT channel, NULL, session, count, price, at FROM sales WHERE session IS NOT NULL`, "were sold to it"},
+		{"sale twice", `INSERT INTO sales SELECT channel, NULL, session, count, price, at, NULL FROM sales WHERE session IS NOT NULL`, "were sold to it"},
 		{"return lost", `DELETE FROM sales WHERE count < 0`, "sales of"},
 		{"sums that overflow", `INSERT INTO sales (channel, count, price, at) VALUES (CAST('unguessable-channel' AS BLOB), 4611686018427387904, 4611686018427387904, 0)`, "sales of"},
 		{"deposit", `UPDATE channels SET deposit = 59`, "do not go together"},
@@ -116,7 +116,7 @@ func TestAuditFindsDamage(t *testing.T) {
 func TestOnePaymentSellsOnce(t *testing.T) {
 	s := openAudited(t)
 	err := s.write(t.Context(), func(t *tx) error {
-		_, err := t.exec(`INSERT INTO sales SELECT channel, sequence, session, count, price, at FROM sales WHERE sequence = 1`)
+		_, err := t.exec(`INSERT INTO sales SELECT channel, sequence, session, count, price, at, NULL FROM sales WHERE sequence = 1`)
 		return err
 	})
 	if err == nil {

@@ -61,7 +61,12 @@ func (s *Store) PayRead(ctx context.Context, r metastore.Read) (metastore.Channe
 		if r.Count > spendable/r.Price {
 			return c, &metastore.FundsError{Required: product(r.Count, r.Price), Available: spendable}
 		}
-		return t.accept(c, r.Payment, spendable, sale{count: r.Count, price: r.Price})
+		sold := sale{count: r.Count, price: r.Price}
+		if r.Charge != "" {
+			name := chargeID(r.Charge)
+			sold.charge = name[:]
+		}
+		return t.accept(c, r.Payment, spendable, sold)
 	})
 }
 
@@ -105,6 +110,7 @@ type sale struct {
 	session any // its id, or nil when the chunksets are read at once
 	count   int64
 	price   int64
+	charge  any // its name, or nil
 }
 
 // accept records a payment that was examined, with what it buys: the channel
@@ -118,8 +124,8 @@ func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s
 		id, []byte(c.Sender), c.Sequence, c.Accepted, c.Proof, c.Credit); err != nil {
 		return c, err
 	}
-	if _, err := t.exec(`INSERT INTO sales (channel, sequence, session, count, price, at) VALUES ($1, $2, $3, $4, $5, $6)`,
-		id, c.Sequence, s.session, s.count, s.price, micros(t.now)); err != nil {
+	if _, err := t.exec(`INSERT INTO sales (channel, sequence, session, count, price, at, charge) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		id, c.Sequence, s.session, s.count, s.price, micros(t.now), s.charge); err != nil {
 		return c, err
 	}
 	_, err := t.exec(`INSERT INTO settlements (channel, sequence, amount, proof, expires) VALUES ($1, $2, $3, $4, $5)
@@ -151,14 +157,20 @@ func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64,
 		if count > (c.Accepted-c.Credit)/price {
 			return c, fmt.Errorf("channel: %w", errNotSold)
 		}
-		c.Credit += count * price
-		if _, err := t.exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(id), c.Credit); err != nil {
-			return c, err
-		}
-		if _, err := t.exec(`INSERT INTO sales (channel, count, price, at) VALUES ($1, $2, $3, $4)`,
-			[]byte(id), -count, price, micros(t.now)); err != nil {
+		if c, err = t.giveBack(c, count, price); err != nil {
 			return c, err
 		}
 		return c, t.mark(key)
 	})
+}
+
+// giveBack turns chunksets that were sold into credit.
+func (t *tx) giveBack(c metastore.Channel, count, price int64) (metastore.Channel, error) {
+	c.Credit += count * price
+	if _, err := t.exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(c.ID), c.Credit); err != nil {
+		return c, err
+	}
+	_, err := t.exec(`INSERT INTO sales (channel, count, price, at) VALUES ($1, $2, $3, $4)`,
+		[]byte(c.ID), -count, price, micros(t.now))
+	return c, err
 }

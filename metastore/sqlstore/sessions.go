@@ -97,22 +97,38 @@ func (s *Store) Session(ctx context.Context, id string) (metastore.Session, erro
 func (t *tx) session(id string) (metastore.Session, error) {
 	var s metastore.Session
 	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.locking, args{[]byte(id)}, sessionFields(&s)...)
+	if err == nil {
+		err = t.remembered(s, found)
+	}
 	if err != nil {
 		return metastore.Session{}, err
 	}
-	if !found || !t.now.Before(s.Expires.Add(metastore.SessionMemory)) {
-		return metastore.Session{}, fmt.Errorf("session: %w", metastore.ErrNotFound)
-	}
 	return s, nil
+}
+
+// remembered is nil when a session was found and is not forgotten.
+func (t *tx) remembered(s metastore.Session, found bool) error {
+	if !found || !t.now.Before(s.Expires.Add(metastore.SessionMemory)) {
+		return fmt.Errorf("session: %w", metastore.ErrNotFound)
+	}
+	return nil
 }
 
 // liveSession finds a session whose time is not over.
 func (t *tx) liveSession(id string) (metastore.Session, error) {
 	s, err := t.session(id)
-	if err == nil && !t.now.Before(s.Expires) {
-		err = fmt.Errorf("session: %w", metastore.ErrExpired)
+	if err == nil {
+		err = t.live(s)
 	}
 	return s, err
+}
+
+// live is nil when the time of a session is not over.
+func (t *tx) live(s metastore.Session) error {
+	if !t.now.Before(s.Expires) {
+		return fmt.Errorf("session: %w", metastore.ErrExpired)
+	}
+	return nil
 }
 
 // UseSession implements metastore.Sessions.
@@ -121,7 +137,7 @@ func (s *Store) UseSession(ctx context.Context, id string, n int64, idem *metast
 		return metastore.Session{}, errNegative
 	}
 	if idem == nil {
-		return s.uses.use(ctx, id, n)
+		return s.uses.use(ctx, id, n, "")
 	}
 	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
 		var as metastore.Session // once drops it beside an error

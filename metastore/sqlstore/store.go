@@ -37,6 +37,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -126,6 +127,7 @@ func newStore(eng engine, opt Options) *Store {
 	}
 	s := &Store{eng: eng}
 	s.uses.store = s
+	rand.Read(s.uses.name[:])
 	return s
 }
 

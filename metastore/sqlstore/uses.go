@@ -14,30 +14,34 @@ import (
 // of many writers they do not wait for each other's row.
 type uses struct {
 	store *Store
+	name  [8]byte // random, of the store
 
 	mu struct {
 		sync.Mutex
 		// waiting holds the uses of the next transaction of each session that
 		// has one at work.
 		waiting map[string][]*use
+		pinned  map[string]pinned // by session
 	}
 }
 
 // use is one caller's use of a session.
 type use struct {
-	n        int64 // chunksets, all or none of them
+	n        int64  // chunksets, all or none of them
+	charge   string // names it; empty: it has no name
 	session  metastore.Session
 	err      error
 	panicked any // what the transaction panicked with
 	done     chan struct{}
 }
 
-// use takes n chunksets. ctx counts until the transaction has begun.
-func (u *uses) use(ctx context.Context, id string, n int64) (metastore.Session, error) {
+// use takes n chunksets, under the name of a charge unless that is empty. ctx
+// counts until the transaction has begun.
+func (u *uses) use(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return metastore.Session{}, err
 	}
-	one := &use{n: n, done: make(chan struct{})}
+	one := &use{n: n, charge: charge, done: make(chan struct{})}
 	u.join(id, one)
 	select {
 	case <-one.done:
@@ -111,8 +115,11 @@ func (u *uses) transact(id string) {
 		if members == nil { // else the transaction is run again
 			members = u.take(id)
 		}
-		return t.takeAll(id, members)
+		return u.takeAll(t, id, members)
 	})
+	if inDoubt(err) {
+		u.pin(id, members)
+	}
 	if err != nil && members == nil {
 		members = u.take(id)
 	}
@@ -137,22 +144,33 @@ func (u *uses) write(fn func(*tx) error) (panicked any, err error) {
 }
 
 // takeAll gives each use, in the order of their arrival, all that it asks for
-// or nothing, and writes the sum.
-func (t *tx) takeAll(id string, members []*use) error {
+// or nothing, and writes the sum, with the charges among them.
+func (u *uses) takeAll(t *tx, id string, members []*use) error {
 	if len(members) == 0 {
 		return nil
 	}
-	session, err := t.liveSession(id)
+	session, charges, err := t.chargedSession(id)
 	if err != nil {
 		return err
 	}
+	if err := t.live(session); err != nil {
+		return err
+	}
 	before := session.Left
+	var charged []chargeRecord
 	for _, m := range members {
 		m.err = take(&session, m.n)
 		m.session = session
+		if m.err == nil && m.charge != "" {
+			charged = append(charged, chargeRecord{id: chargeID(m.charge), store: u.name, at: t.now.UnixMicro(), count: m.n})
+		}
 	}
-	if session.Left == before {
+	switch {
+	case session.Left == before:
 		return nil
+	case len(charged) == 0:
+		return t.recordUse(id, before-session.Left)
+	default:
+		return t.recordCharge(id, before-session.Left, append(u.keep(id, charges, t.now), charged...))
 	}
-	return t.recordUse(id, before-session.Left)
 }
