@@ -218,13 +218,8 @@ func (s *Service) discard(ctx context.Context, extents []metastore.Extent, cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
-	for _, e := range extents {
-		if e.Key == "" {
-			continue
-		}
-		if err := s.bytes.Delete(ctx, bytestore.Key(e.Key)); err != nil {
-			return fmt.Errorf("%w\nthe orphan sweep has to free its bytes: %s", cause, err.Error())
-		}
+	if left := s.deleteObjects(ctx, objectsOf(extents)); len(left) > 0 {
+		return errors.Join(cause, fmt.Errorf("the orphan sweep has to free its bytes: %w", left))
 	}
 	return cause
 }

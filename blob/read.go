@@ -15,29 +15,42 @@ import (
 )
 
 // Content is a blob's content, pinned: its bytes stay until Close, whatever
-// happens to the blob. Its methods may be called from several goroutines.
+// happens to the blob, or until it is cut (ErrCut). Its methods may be called
+// from several goroutines.
 type Content struct {
 	metastore.Blob
 	s     *Service
 	until time.Time // by the monotonic clock of this process
 	close sync.Once
+
+	prev, next *Content // other readers of the same content; pins guards them
+
+	cutting struct {
+		sync.Mutex
+		cut  bool
+		then func()
+	}
 }
 
 // Open finds a blob and pins its content. metastore.ErrNotFound,
 // metastore.ErrExpired. The caller closes it.
 func (s *Service) Open(ctx context.Context, account, name string) (*Content, error) {
-	s.pins.resolving.RLock()
-	defer s.pins.resolving.RUnlock()
-	b, err := s.meta.Blob(ctx, account, name)
-	if err != nil {
-		return nil, err
+	for {
+		l := s.pins.look()
+		b, err := s.meta.Blob(ctx, account, name)
+		if err != nil {
+			s.pins.giveUp(l)
+			return nil, err
+		}
+		c := &Content{Blob: b, s: s}
+		if s.opt.GarbageGrace > 0 {
+			c.until = time.Now().Add(s.opt.GarbageGrace - graceMargin)
+		}
+		if s.pins.pin(l, c) {
+			return c, nil
+		}
+		// It was deleted or replaced while the database answered.
 	}
-	s.pins.add(b.Content)
-	c := &Content{Blob: b, s: s}
-	if s.opt.GarbageGrace > 0 {
-		c.until = time.Now().Add(s.opt.GarbageGrace - graceMargin)
-	}
-	return c, nil
 }
 
 // graceMargin is kept of the grace period for what the nodes' measurements of the
@@ -47,16 +60,51 @@ const graceMargin = time.Minute
 // Close lets the content go. Further calls do nothing.
 func (c *Content) Close() {
 	c.close.Do(func() {
-		if c.s.pins.remove(c.Content) {
+		c.OnCut(nil)
+		if c.s.pins.remove(c) {
 			c.s.gather()
 		}
 	})
 }
 
 // Until is how long the content stays readable for sure, whatever happens to the
-// blob; the zero time: for as long as it is open. It is a time of the process's own
-// clock (time.Now), as deadlines are, and holds whatever the wall clock says.
+// blob; the zero time: for as long as it is open and is not cut. It is a time of
+// the process's own clock (time.Now), as deadlines are, and holds whatever the
+// wall clock says.
 func (c *Content) Until() time.Time { return c.until }
+
+// OnCut has then called when the content is cut, at once if it is already: then
+// ends what keeps the reader from noticing. A content is cut when its blob was
+// deleted or replaced 24 hours ago, or at all while there is no room for others.
+// then is quick and calls no method of c; once Close has returned it does not
+// run. nil: nothing is called.
+func (c *Content) OnCut(then func()) {
+	c.cutting.Lock()
+	defer c.cutting.Unlock()
+	c.cutting.then = then
+	if c.cutting.cut && then != nil {
+		then()
+	}
+}
+
+// cut makes reading fail.
+func (c *Content) cut() {
+	c.cutting.Lock()
+	defer c.cutting.Unlock()
+	if c.cutting.cut {
+		return
+	}
+	c.cutting.cut = true
+	if c.cutting.then != nil {
+		c.cutting.then()
+	}
+}
+
+func (c *Content) isCut() bool {
+	c.cutting.Lock()
+	defer c.cutting.Unlock()
+	return c.cutting.cut
+}
 
 // extentPage is how many extents a read looks up at once.
 const extentPage = 64
@@ -66,7 +114,8 @@ const extentPage = 64
 // checksum, now or within Options.VerifyTTL. Where w is an io.ReaderFrom and
 // the store's readers allow it, bytes that need no check go out without being
 // copied; each call of w covers at most 1 MiB. ErrCorrupt when stored bytes are
-// damaged or missing: none of a damaged block's bytes have been written.
+// damaged or missing: none of a damaged block's bytes have been written. ErrCut
+// when the content was cut, which is noticed between extents.
 //
 // While w takes its time the read holds 32 KiB, or one of the buffers that
 // Options.ReadBuffers bounds, and keeps no other read waiting.
@@ -81,6 +130,9 @@ func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (in
 			return written, fmt.Errorf("%w: content %s has no extent at byte %d", ErrCorrupt, c.Content, off+written)
 		}
 		for i := range extents {
+			if c.isCut() {
+				return written, ErrCut
+			}
 			e := &extents[i]
 			from := off + written - c.start(e)
 			if from < 0 || from >= e.Size {

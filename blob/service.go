@@ -48,6 +48,9 @@ var (
 	// ErrCorrupt: stored bytes do not match their checksum, are gone, or cannot
 	// be read off their medium (EIO). A store that cannot be reached is not that.
 	ErrCorrupt = errors.New("stored bytes are damaged")
+	// ErrCut: a content cannot be read to its end, because it was deleted or
+	// replaced and its bytes have to be freed.
+	ErrCut = errors.New("the blob was deleted or replaced while it was read, and its bytes are needed no longer")
 	// ErrForeignStore: metadata and bytes belong to different instances.
 	ErrForeignStore = errors.New("metadata and bytes do not belong together")
 	// ErrUnfinishedCopy: the stores are the target of a copy that has not ended.
@@ -97,7 +100,7 @@ type Options struct {
 	// readers and frees a content when the last of them ends.
 	GarbageGrace time.Duration
 	// MayDelete is asked before each round of deletions of what others may refer
-	// to: a page of garbage, an object of a sweep. Its error stops the round, and
+	// to: a page of garbage, a page of a sweep. Its error stops the round, and
 	// what was to be deleted stays for a later one. It must be quick and may be
 	// called at once. nil: nothing speaks against them.
 	MayDelete func(ctx context.Context) error
@@ -121,6 +124,9 @@ type Service struct {
 	reads    *readLimits
 	pins     *pins
 	kick     chan struct{}
+	deletes  chan struct{} // one for each request for deletes that is at work
+
+	unfreeable *unfreeable
 
 	largeSweep atomic.Bool // the brake lets one sweep pass
 }
@@ -156,6 +162,9 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
 		kick:     make(chan struct{}, 1),
+		deletes:  make(chan struct{}, deleters),
+
+		unfreeable: newUnfreeable(),
 	}
 	s.largeSweep.Store(opt.AllowLargeSweep)
 	return s
@@ -230,7 +239,17 @@ func (s *Service) admit(ctx context.Context, p Put, size int64) error {
 			return err
 		}
 	}
-	return s.opt.Space(max(size, 0))
+	return s.room(max(size, 0))
+}
+
+// room asks for room for n bytes. Where there is none Run looks for garbage that
+// only readers keep.
+func (s *Service) room(n int64) error {
+	err := s.opt.Space(n)
+	if err != nil && s.pins.waited() {
+		s.wake()
+	}
+	return err
 }
 
 func (s *Service) checkExpiry(t time.Time) error {
@@ -284,6 +303,11 @@ func (s *Service) Delete(ctx context.Context, account, name string, guard metast
 	}
 	s.freeSoon(ctx, content)
 	return nil
+}
+
+// GarbageBacklog reports how much garbage could be freed and is still there.
+func (s *Service) GarbageBacklog(ctx context.Context) (metastore.Backlog, error) {
+	return s.meta.GarbageBacklog(ctx, s.opt.GarbageGrace)
 }
 
 // List gives a page of an account's blobs.

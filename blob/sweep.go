@@ -33,35 +33,51 @@ type Sweep struct {
 // SweepOrphans deletes the objects that nothing refers to and that are older
 // than OrphanAge: what crashes and failed clean-ups leave behind. It first
 // counts, and stops with ErrLargeSweep when so much would go that the metadata
-// is more likely to be wrong than the objects.
+// is more likely to be wrong than the objects. Then it deletes at most as many as
+// it counted, and stops likewise when it finds too many more. It goes on past
+// objects that cannot be deleted, and returns these errors counted and sampled.
 func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	var found Sweep
-	err := s.eachOrphan(ctx, &found.Listed, func(bytestore.Key) error {
-		found.Orphans++
+	err := s.eachOrphan(ctx, &found.Listed, func(keys []bytestore.Key) error {
+		found.Orphans += len(keys)
 		return nil
 	})
 	if err != nil || found.Orphans == 0 {
 		return found, err
 	}
-	if found.Orphans > brakeCount && found.Orphans > found.Listed/brakeShare && !s.largeSweep.CompareAndSwap(true, false) {
+	if tooMany(found.Orphans, found.Listed) && !s.largeSweep.CompareAndSwap(true, false) {
 		return found, fmt.Errorf("%w: %d of %d objects", ErrLargeSweep, found.Orphans, found.Listed)
 	}
-	var listed int
-	err = s.eachOrphan(ctx, &listed, func(key bytestore.Key) error {
+	var failed failures
+	listed, seen, tried := 0, 0, 0
+	err = s.eachOrphan(ctx, &listed, func(keys []bytestore.Key) error {
+		seen += len(keys)
+		if seen > found.Orphans && tooMany(seen, found.Listed) {
+			return fmt.Errorf("%w: %d of %d objects, where %d were counted just before", ErrLargeSweep, seen, found.Listed, found.Orphans)
+		}
 		if err := s.opt.MayDelete(ctx); err != nil {
 			return err
 		}
-		if err := s.bytes.Delete(ctx, key); err != nil {
-			return err
+		keys = keys[:min(len(keys), found.Orphans-tried)]
+		tried += len(keys)
+		left := s.deleteObjects(ctx, keys)
+		found.Deleted += len(keys) - len(left)
+		for _, err := range left {
+			failed.add(err)
 		}
-		found.Deleted++
-		return nil
+		return ctx.Err()
 	})
-	return found, err
+	return found, errors.Join(err, failed.err())
 }
 
-// eachOrphan lists all objects and calls fn for each orphan.
-func (s *Service) eachOrphan(ctx context.Context, listed *int, fn func(bytestore.Key) error) error {
+// tooMany is the brake: it reports whether so many orphans are more than may be
+// deleted unasked.
+func tooMany(orphans, listed int) bool {
+	return orphans > brakeCount && orphans > listed/brakeShare
+}
+
+// eachOrphan lists all objects and calls fn for the orphans, a page at a time.
+func (s *Service) eachOrphan(ctx context.Context, listed *int, fn func([]bytestore.Key) error) error {
 	const page = 1_000
 	if err := s.meta.DeletionErr(); err != nil {
 		return err
@@ -73,13 +89,15 @@ func (s *Service) eachOrphan(ctx context.Context, listed *int, fn func(bytestore
 		if err != nil {
 			return err
 		}
-		for _, key := range orphans {
-			if err := fn(bytestore.Key(key)); err != nil {
-				return err
-			}
+		keys := make([]bytestore.Key, len(orphans))
+		for i, key := range orphans {
+			keys[i] = bytestore.Key(key)
 		}
 		old = old[:0]
-		return nil
+		if len(keys) == 0 {
+			return nil
+		}
+		return fn(keys)
 	}
 	err := s.bytes.List(ctx, "", func(o bytestore.Object) error {
 		*listed++

@@ -32,7 +32,7 @@ func (s *Service) Begin(ctx context.Context, b Begin) (metastore.Upload, error) 
 	if b.PartSize < 1 || b.PartSize > MaxPartSize {
 		return metastore.Upload{}, fmt.Errorf("%w: parts have 1 to %d bytes", ErrPartSize, MaxPartSize)
 	}
-	if err := s.opt.Space(0); err != nil {
+	if err := s.room(0); err != nil {
 		return metastore.Upload{}, err
 	}
 	id := rand.Text()
@@ -65,7 +65,7 @@ func (s *Service) PutPart(ctx context.Context, uploadID string, index int, sha25
 	if err := admitPart(u, index, size); err != nil {
 		return err
 	}
-	if err := s.opt.Space(max(size, 0)); err != nil {
+	if err := s.room(max(size, 0)); err != nil {
 		return err
 	}
 	in := s.newIntake(body, size, sha256 != nil)

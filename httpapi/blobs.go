@@ -212,6 +212,7 @@ func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
 		return err
 	}
 	x.out.until = c.Until()
+	c.OnCut(x.out.cut)
 	served, err := sendBlob(x, r, c, outcome, ranges)
 	if err != nil {
 		bill.settle(served)

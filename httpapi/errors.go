@@ -81,6 +81,7 @@ var errorTable = []errorRow{
 	{is: blob.ErrCorrupt, status: http.StatusInternalServerError, code: wire.CodeInternal, detail: internalError.detail},
 	{is: metastore.ErrUnavailable, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the database cannot be reached or takes no writes now; nothing was changed", retryAfter: 1},
 	{is: metastore.ErrBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "this waited too long for others in the database; nothing was changed", retryAfter: 1},
+	{is: blob.ErrCut, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: blob.ErrCut.Error(), retryAfter: 1},
 	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the storage is busy or cannot be reached now", retryAfter: 1},
 	{is: bytestore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
 	{is: metastore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},

@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"sluice/access"
+	"sluice/blob"
 )
 
 // errSlowReader: the client took the reply below the minimum rate. What was
@@ -38,6 +40,7 @@ type progressWriter struct {
 	strict    bool              // a deadline ends the reply also when it passes between two writes (HTTP/2)
 	until     time.Time         // when the reply must have ended; zero: any time
 	written   int64             // bytes of the body so far
+	isCut     atomic.Bool       // the reply must end now
 }
 
 // newProgressWriter guards the reply that goes to w. The caller calls done when
@@ -147,6 +150,17 @@ func (w *progressWriter) next(n int64) error {
 	return w.arm(n)
 }
 
+// cut makes the write that is under way fail, and every later one. It may be
+// called while another goroutine writes, until the request's handler returns.
+func (w *progressWriter) cut() {
+	w.isCut.Store(true)
+	// Who cannot be given a deadline notices at the next write.
+	_ = w.control.SetWriteDeadline(longAgo)
+}
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
 // rest takes the deadline away until the next write, where it would count.
 func (w *progressWriter) rest() error {
 	if !w.strict {
@@ -155,7 +169,7 @@ func (w *progressWriter) rest() error {
 	if err := w.control.SetWriteDeadline(w.until); err != nil {
 		return fmt.Errorf("clearing the write deadline: %w", err)
 	}
-	return nil
+	return w.checkCut()
 }
 
 // arm gives the next n bytes their time.
@@ -168,10 +182,23 @@ func (w *progressWriter) arm(n int64) error {
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("arming the write deadline: %w", err)
 	}
-	return nil
+	return w.checkCut()
+}
+
+// checkCut follows each change of the deadline: one that came between cut's mark
+// and its deadline has undone that.
+func (w *progressWriter) checkCut() error {
+	if !w.isCut.Load() {
+		return nil
+	}
+	_ = w.control.SetWriteDeadline(longAgo)
+	return blob.ErrCut
 }
 
 func (w *progressWriter) explain(err error) error {
+	if w.isCut.Load() {
+		return fmt.Errorf("%w: %w", blob.ErrCut, err)
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("%w: at least %d bytes in %v are required: %w", errSlowReader, w.pace.bytes, w.pace.window, err)
 	}

@@ -1,0 +1,230 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// pausing is a writer that stops once it has n bytes, until it is told to go on.
+type pausing struct {
+	bytes.Buffer
+	n      int
+	paused chan struct{}
+	goOn   chan struct{}
+}
+
+func newPausing(n int) *pausing {
+	return &pausing{n: n, paused: make(chan struct{}), goOn: make(chan struct{})}
+}
+
+func (w *pausing) Write(p []byte) (int, error) {
+	if w.n > 0 && w.Len()+len(p) > w.n {
+		w.n = 0
+		close(w.paused)
+		<-w.goOn
+	}
+	return w.Buffer.Write(p)
+}
+
+// TestDeletedBlobOfManyExtentsIsReadToItsEnd: a slow reader of a blob whose
+// extents are more than a lookup returns, and more than are freed at once as
+// small, gets all of it, whichever way the blob goes meanwhile.
+func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
+	ctx := context.Background()
+	body := randomBytes(1, 66<<20+1)
+	for name, gone := range map[string]func(f *fixture) error{
+		"deleted": func(f *fixture) error { return f.Delete(ctx, "a", "n", nil) },
+		"replaced": func(f *fixture) error {
+			_, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, bytes.NewReader(nil), 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, blob.Options{ExtentSize: 1 << 20})
+			f.put(t, "n", body)
+			c, err := f.Open(ctx, "a", "n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newPausing(3 << 20)
+			read := make(chan error, 1)
+			go func() {
+				_, err := c.WriteRange(ctx, w, 0, c.Size)
+				read <- err
+			}()
+			<-w.paused
+			if err := errors.Join(gone(f), f.FreeGarbage(ctx)); err != nil {
+				t.Fatal(err)
+			}
+			close(w.goOn)
+			if err := <-read; err != nil || !bytes.Equal(w.Bytes(), body) {
+				t.Errorf("%d of %d bytes, %v", w.Len(), len(body), err)
+			}
+			c.Close()
+			if err := f.FreeGarbage(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if n := f.objects(t); n != 0 {
+				t.Errorf("%d objects stay behind", n)
+			}
+		})
+	}
+}
+
+// TestReadersOfGarbageAreCut: a reader keeps what was deleted for 24 hours, or
+// until there is no room, and not longer.
+func TestReadersOfGarbageAreCut(t *testing.T) {
+	ctx := context.Background()
+	full := false
+	space := func(int64) error {
+		if full {
+			return bytestore.ErrNoSpace
+		}
+		return nil
+	}
+	for _, tc := range []struct {
+		name string
+		end  func(f *fixture)
+	}{
+		{"a day later", func(f *fixture) { f.clock.Advance(time.Second) }},
+		{"without room", func(*fixture) { full = true }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			full = false
+			f := newFixture(t, blob.Options{InlineSize: -1, Space: space})
+			body := randomBytes(1, 5<<20)
+			f.put(t, "n", body)
+			f.put(t, "live", body)
+			reads := map[string][]*blob.Content{}
+			cuts := map[*blob.Content]int{}
+			for _, name := range []string{"n", "n", "n", "live"} {
+				c, err := f.Open(ctx, "a", name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.OnCut(func() { cuts[c]++ })
+				reads[name] = append(reads[name], c)
+			}
+			reads["n"][1].Close()
+			f.clock.Advance(24 * time.Hour) // before anything is deleted: no matter
+			if err := errors.Join(f.Delete(ctx, "a", "n", nil), f.FreeGarbage(ctx)); err != nil {
+				t.Fatal(err)
+			}
+			f.clock.Advance(24*time.Hour - time.Second)
+			if err := f.FreeGarbage(ctx); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if _, err := reads["n"][0].WriteRange(ctx, &out, 0, int64(len(body))); err != nil || !bytes.Equal(out.Bytes(), body) || len(cuts) > 0 {
+				t.Fatalf("too early: %d bytes, %v, %d cuts", out.Len(), err, len(cuts))
+			}
+			tc.end(f)
+			for range 2 {
+				if err := f.FreeGarbage(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, want := range []int{1, 0, 1} {
+				c := reads["n"][i]
+				if cuts[c] != want {
+					t.Errorf("reader %d was cut %d times, want %d", i, cuts[c], want)
+				}
+				if n, err := c.WriteRange(ctx, &out, 0, int64(len(body))); want > 0 && (n != 0 || !errors.Is(err, blob.ErrCut)) {
+					t.Errorf("reader %d reads %d bytes, %v, want %v", i, n, err, blob.ErrCut)
+				}
+				late := 0
+				if c.OnCut(func() { late++ }); late != want {
+					t.Errorf("reader %d is told %d times when it asks late, want %d", i, late, want)
+				}
+				c.Close()
+			}
+			if err := f.FreeGarbage(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if n := f.objects(t); n != 3 {
+				t.Errorf("%d objects, want the 3 of the live blob", n)
+			}
+			if _, err := reads["live"][0].WriteRange(ctx, &out, 0, int64(len(body))); err != nil {
+				t.Errorf("the reader of a live blob: %v", err)
+			}
+			reads["live"][0].Close()
+		})
+	}
+}
+
+// slowLookup is a store whose next lookup stops when the database has answered.
+type slowLookup struct {
+	metastore.Store
+	asked       atomic.Bool
+	found, goOn chan struct{}
+}
+
+func (s *slowLookup) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+	b, err := s.Store.Blob(ctx, account, name)
+	if s.asked.CompareAndSwap(false, true) {
+		close(s.found)
+		<-s.goOn
+	}
+	return b, err
+}
+
+// TestStalledLookupHoldsNothingUp: while a lookup waits for the database, what
+// it has found is replaced and freed, and others open blobs. The lookup then
+// finds what is there, never what was freed.
+func TestStalledLookupHoldsNothingUp(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t, blob.Options{InlineSize: -1})
+	f.put(t, "n", []byte("old"))
+	f.put(t, "other", []byte("other"))
+	slow := &slowLookup{Store: f.meta, found: make(chan struct{}), goOn: make(chan struct{})}
+	f.Service = blob.New(slow, f.bytes, blob.Options{InlineSize: -1})
+	opened := make(chan string, 1)
+	go func() {
+		c, err := f.Open(ctx, "a", "n")
+		if err != nil {
+			opened <- err.Error()
+			return
+		}
+		defer c.Close()
+		var out bytes.Buffer
+		if _, err := c.WriteRange(ctx, &out, 0, c.Size); err != nil {
+			opened <- err.Error()
+			return
+		}
+		opened <- out.String()
+	}()
+	<-slow.found
+	meanwhile := make(chan error, 1)
+	go func() {
+		_, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, bytes.NewReader([]byte("new")), 3)
+		err = errors.Join(err, f.FreeGarbage(ctx), f.Delete(ctx, "a", "other", nil))
+		c, openErr := f.Open(ctx, "a", "n")
+		if openErr == nil {
+			c.Close()
+		}
+		meanwhile <- errors.Join(err, openErr)
+	}()
+	select {
+	case err := <-meanwhile:
+		if err != nil {
+			t.Error(err)
+		}
+		if n := f.objects(t); n != 1 {
+			t.Errorf("%d objects, want that of the new blob", n)
+		}
+	case <-time.After(time.Minute): // only where something waits for the lookup
+		t.Error("frees and reads wait for a lookup that is under way")
+	}
+	close(slow.goOn)
+	if got := <-opened; got != "new" {
+		t.Errorf("the stalled reader got %q", got)
+	}
+}

@@ -1,0 +1,349 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+)
+
+// watchedStore asks before each object is deleted.
+type watchedStore struct {
+	*memory.Store
+	on func(key bytestore.Key) error
+}
+
+func (s *watchedStore) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	return bytestore.DeleteEach(keys, func(key bytestore.Key) error {
+		if err := s.on(key); err != nil {
+			return err
+		}
+		return s.Store.Delete(ctx, key)
+	})
+}
+
+// onWatched is a fixture whose deletes are watched. What is deleted is due an
+// hour later.
+func onWatched(t *testing.T, on func(key bytestore.Key) error) *fixture {
+	t.Helper()
+	f := newFixture(t, blob.Options{})
+	f.Service = blob.New(f.meta, &watchedStore{f.bytes, on}, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
+	return f
+}
+
+// garbage deletes n blobs of one object each, and returns their keys.
+func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Key]bool {
+	t.Helper()
+	keys := map[bytestore.Key]bool{}
+	for i := range n {
+		name := fmt.Sprint(prefix, i)
+		f.put(t, name, []byte("x"))
+		b, err := f.Stat(t.Context(), "a", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		extents, err := f.meta.Extents(t.Context(), b.Content, metastore.Position{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[bytestore.Key(extents[0].Key)] = true
+		if err := f.Delete(t.Context(), "a", name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys
+}
+
+// largeGarbage aborts an upload of n parts of one object each, and returns their
+// keys in order.
+func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Key {
+	t.Helper()
+	u := f.begin(t, "large", 1)
+	for i := range n {
+		f.part(t, u.ID, i, []byte("x"))
+	}
+	extents, err := f.meta.Extents(t.Context(), u.Content, metastore.Position{}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []bytestore.Key
+	for _, e := range extents {
+		keys = append(keys, bytestore.Key(e.Key))
+	}
+	if err := f.Abort(t.Context(), u.ID); err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// TestOverwritesLeaveABoundedBacklog: a blob is replaced a thousand times a
+// second, which is about what 32 deletes at once of 30 ms each can do.
+func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := &watchedStore{memory.New(), func(bytestore.Key) error { time.Sleep(30 * time.Millisecond); return nil }}
+		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store.Store}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.Run(ctx, func(task string, err error) { t.Errorf("%s: %v", task, err) })
+		}()
+		most := 0
+		for i := range 3_000 {
+			f.put(t, "n", []byte("x"))
+			time.Sleep(time.Millisecond)
+			if i%100 == 0 {
+				backlog, err := f.GarbageBacklog(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				most = max(most, backlog.Contents)
+			}
+		}
+		if most > 1_000 {
+			t.Errorf("up to %d contents wait to be freed", most)
+		}
+		t.Logf("up to %d contents waited", most)
+		time.Sleep(2 * time.Second)
+		if backlog, err := f.GarbageBacklog(ctx); err != nil || backlog != (metastore.Backlog{}) {
+			t.Errorf("two seconds later %+v wait, %v", backlog, err)
+		}
+		stop()
+		<-done
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestLargeGarbageStallsNobody: what became garbage after a large content is
+// freed before all of that is.
+func TestLargeGarbageStallsNobody(t *testing.T) {
+	var mu sync.Mutex
+	var order []bytestore.Key
+	f := onWatched(t, func(key bytestore.Key) error {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, key)
+		return nil
+	})
+	large := f.largeGarbage(t, 3_000)
+	f.clock.Advance(time.Second)
+	small := f.garbage(t, "small", 300)
+	f.clock.Advance(time.Hour)
+	if err := f.FreeGarbage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.objects(t); n != 0 || len(order) != len(large)+len(small) {
+		t.Fatalf("%d objects stay behind after %d deletes", n, len(order))
+	}
+	lastSmall := 0
+	for i, key := range order {
+		if small[key] {
+			lastSmall = i
+		}
+	}
+	if before := lastSmall + 1 - len(small); before > len(large)/2 {
+		t.Errorf("%d of the %d objects of the large content went first", before, len(large))
+	}
+	if backlog, err := f.GarbageBacklog(t.Context()); err != nil || backlog.Contents != 0 {
+		t.Errorf("%+v, %v", backlog, err)
+	}
+}
+
+// TestUndeletableObjectsKeepNothingWaiting: what the store does not delete is
+// tried again later, not at once, and all behind it is freed, the rest of its
+// own content included. The errors are counted, and few are kept.
+func TestUndeletableObjectsKeepNothingWaiting(t *testing.T) {
+	var (
+		mu          sync.Mutex
+		undeletable = map[bytestore.Key]bool{}
+		tries       int
+	)
+	f := onWatched(t, func(key bytestore.Key) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if undeletable[key] {
+			tries++
+			return fmt.Errorf("delete %s: the object is locked", key)
+		}
+		return nil
+	})
+	large := f.largeGarbage(t, 2_500)
+	held := f.garbage(t, "held", 600)
+	f.clock.Advance(time.Second)
+	f.garbage(t, "free", 10)
+	for key := range held {
+		undeletable[key] = true
+	}
+	for _, key := range large[:1_100] {
+		undeletable[key] = true
+	}
+	f.clock.Advance(time.Hour)
+	const want = 600 + 1_100
+	round := func(tried int) {
+		t.Helper()
+		tries = 0
+		err := f.FreeGarbage(t.Context())
+		if n := f.objects(t); n != want || tries != tried {
+			t.Fatalf("%d objects are left, want the %d that are locked; %d were tried, want %d", n, want, tries, tried)
+		}
+		if tried == 0 {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if text := fmt.Sprint(err); !strings.Contains(text, fmt.Sprint(tried, " failures")) || len(text) > 1_000 {
+			t.Errorf("the error has %d bytes and does not say that %d failed: %.200s", len(text), tried, text)
+		}
+	}
+	round(want)
+	round(0)
+	f.clock.Advance(time.Minute)
+	round(want)
+	f.clock.Advance(time.Minute)
+	round(0) // the pause has grown
+	f.clock.Advance(time.Minute)
+	round(want)
+	f.clock.Advance(16 * time.Minute)
+	clear(undeletable)
+	if err := f.FreeGarbage(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := f.objects(t); n != 0 {
+		t.Errorf("%d objects stay behind once they can be deleted", n)
+	}
+}
+
+// TestOutageStopsTheRound: a store that deletes nothing is not asked for all of
+// the garbage.
+func TestOutageStopsTheRound(t *testing.T) {
+	var tries atomic.Int64
+	var down atomic.Bool
+	down.Store(true)
+	f := onWatched(t, func(bytestore.Key) error {
+		if tries.Add(1); down.Load() {
+			return bytestore.ErrOverloaded
+		}
+		return nil
+	})
+	f.garbage(t, "n", 600)
+	f.clock.Advance(time.Hour)
+	if err := f.FreeGarbage(t.Context()); !errors.Is(err, bytestore.ErrOverloaded) || tries.Load() > 256 {
+		t.Errorf("%d objects were tried, %v", tries.Load(), err)
+	}
+	down.Store(false)
+	f.clock.Advance(time.Minute)
+	if err := f.FreeGarbage(t.Context()); err != nil || f.objects(t) != 0 {
+		t.Errorf("%d objects stay behind, %v", f.objects(t), err)
+	}
+}
+
+// lateOrphans is a store that takes few objects for orphans, and then all.
+type lateOrphans struct {
+	metastore.Store
+	calls atomic.Int64
+}
+
+func (s *lateOrphans) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
+	free, err := s.Store.Unreferenced(ctx, keys)
+	if s.calls.Add(1) <= 2 { // the first pass
+		free = free[:min(2, len(free))]
+	}
+	return free, err
+}
+
+// TestBrakeHoldsInTheSecondPass: a sweep deletes no more than it counted, and
+// stops when it finds much more than that.
+func TestBrakeHoldsInTheSecondPass(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	for range 1_500 {
+		f.orphan(t)
+	}
+	f.clock.Advance(48 * time.Hour)
+	s := blob.New(&lateOrphans{Store: f.meta}, f.bytes, blob.Options{})
+	found, err := s.SweepOrphans(t.Context())
+	if !errors.Is(err, blob.ErrLargeSweep) || found.Deleted > 4 || found.Orphans != 4 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if n := f.objects(t); n < 1_496 {
+		t.Errorf("%d of 1,500 objects are left", n)
+	}
+}
+
+// TestSweepGoesPastUndeletableOrphans: an orphan that cannot be deleted keeps no
+// other, and thousands of them make a short error.
+func TestSweepGoesPastUndeletableOrphans(t *testing.T) {
+	var n atomic.Int64
+	f := newFixture(t, blob.Options{})
+	for range 900 {
+		f.orphan(t)
+	}
+	f.clock.Advance(48 * time.Hour)
+	s := blob.New(f.meta, &watchedStore{f.bytes, func(bytestore.Key) error {
+		if n.Add(1)%3 == 0 {
+			return errors.New("the object is locked")
+		}
+		return nil
+	}}, blob.Options{})
+	found, err := s.SweepOrphans(t.Context())
+	if found.Deleted != 600 || f.objects(t) != 300 {
+		t.Errorf("%+v, %d objects are left", found, f.objects(t))
+	}
+	if text := fmt.Sprint(err); !strings.Contains(text, "300 failures") || len(text) > 1_000 {
+		t.Errorf("an error of %d bytes: %.200s", len(text), text)
+	}
+}
+
+// TestOrphanAge holds the age of orphans to the time that a body may take: an
+// object is swept no sooner than 48 hours after it was made, four times as long
+// as the 12 hours within which a commit may refer to it.
+func TestOrphanAge(t *testing.T) {
+	if metastore.MaxExtentAge != 12*time.Hour || blob.OrphanAge != 48*time.Hour {
+		t.Errorf("an extent is accepted for %s, an orphan swept after %s", metastore.MaxExtentAge, blob.OrphanAge)
+	}
+	f := newFixture(t, blob.Options{})
+	f.orphan(t)
+	f.clock.Advance(48*time.Hour - time.Millisecond)
+	if found, err := f.SweepOrphans(t.Context()); err != nil || found.Orphans != 0 {
+		t.Errorf("just before 48 hours: %+v, %v", found, err)
+	}
+	f.clock.Advance(time.Millisecond)
+	if found, err := f.SweepOrphans(t.Context()); err != nil || found.Deleted != 1 {
+		t.Errorf("after 48 hours: %+v, %v", found, err)
+	}
+}
+
+// TestDeleteFreesBeforeItAnswers: an empty content, a small one, and one of
+// many objects.
+func TestDeleteFreesBeforeItAnswers(t *testing.T) {
+	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
+	for name, size := range map[string]int{"empty": 0, "small": 1, "many": 40<<20 + 1} {
+		f.put(t, name, bytes.Repeat([]byte("x"), size))
+		if err := f.Delete(t.Context(), "a", name, nil); err != nil {
+			t.Fatal(err)
+		}
+		backlog, err := f.GarbageBacklog(t.Context())
+		if n := f.objects(t); n != 0 || err != nil || backlog.Contents != 0 {
+			t.Errorf("%s: %d objects, %+v, %v after the delete", name, n, backlog, err)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/localfs"
+	"sluice/bytestore/memory"
+	"sluice/metastore"
+)
+
+// TestDeletedContentCutsItsReply: a client that does not take its reply keeps
+// the bytes of a deleted blob only while there is room. Then its connection is
+// cut, whatever it waits in, and the bytes are freed.
+func TestDeletedContentCutsItsReply(t *testing.T) {
+	const size = 32 << 20 // more than the buffers of a connection hold
+	files, err := localfs.Open(filepath.Join(t.TempDir(), "bytes"), localfs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeOrFail(t, files)
+	for name, store := range map[string]bytestore.Store{"copied": memory.New(), "sendfile": files} {
+		t.Run(name, func(t *testing.T) {
+			var full atomic.Bool
+			space := func(int64) error {
+				if full.Load() {
+					return bytestore.ErrNoSpace
+				}
+				return nil
+			}
+			var meta metastore.Store
+			around := func(m metastore.Store) metastore.Store { meta = m; return m }
+			s := startOver(t, around, nil, func(c *Config, s *Server) {
+				if s == nil {
+					c.Blobs = blob.New(meta, store, blob.Options{Space: space, VerifyTTL: time.Minute})
+				}
+			})
+			const path = "/v1/blobs/0x1/n"
+			if res, body := s.do(t, "PUT", path, string(make([]byte, size))); res.StatusCode != http.StatusNoContent {
+				t.Fatalf("%d %s", res.StatusCode, body)
+			}
+			conn, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeOrFail(t, conn)
+			send(t, conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			begun := make([]byte, 1<<20)
+			if _, err := io.ReadFull(conn, begun); err != nil {
+				t.Fatal(err)
+			}
+			if res, body := s.do(t, "DELETE", path, ""); res.StatusCode != http.StatusNoContent {
+				t.Fatalf("%d %s", res.StatusCode, body)
+			}
+			ctx := t.Context()
+			if err := s.Blobs.FreeGarbage(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if n := objectsIn(ctx, t, store); n == 0 {
+				t.Fatal("the bytes were freed under their reader")
+			}
+			full.Store(true)
+			if err := s.Blobs.FreeGarbage(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := io.Copy(io.Discard, conn); n+int64(len(begun)) >= size {
+				t.Errorf("the client got all of %d bytes, %v", n, err)
+			}
+			// The reply has ended, and its reader with it.
+			for objectsIn(ctx, t, store) > 0 {
+				if err := errors.Join(ctx.Err(), s.Blobs.FreeGarbage(ctx)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func objectsIn(ctx context.Context, t *testing.T, store bytestore.Store) (n int) {
+	t.Helper()
+	if err := store.List(ctx, "", func(bytestore.Object) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestCutOverHTTP2 cuts a reply that waits for a window, and one whose handler
+// is between two writes.
+func TestCutOverHTTP2(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			served := make(chan error, 1)
+			overPipe(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(64<<20))
+				out := newProgressWriter(w, defaultPace)
+				out.ctx, out.strict = r.Context(), true
+				defer time.AfterFunc(time.Second, out.cut).Stop()
+				_, err := out.Write(make([]byte, 1024))
+				time.Sleep(pause)
+				if err == nil {
+					_, err = out.Write(make([]byte, 64<<20-1024))
+				}
+				served <- err
+				panic(http.ErrAbortHandler)
+			}, func(client *http.Client) {
+				res, err := client.Get("http://pipe/")
+				if err == nil {
+					err = <-served
+					served <- err
+					n, readErr := io.Copy(io.Discard, res.Body)
+					if readErr == nil || n == 64<<20 {
+						t.Errorf("the client got %d bytes, %v", n, readErr)
+					}
+					closeOrFail(t, res.Body)
+				}
+				if err := <-served; !errors.Is(err, blob.ErrCut) {
+					t.Errorf("after a pause of %s: %v, want %v", pause, err, blob.ErrCut)
+				}
+			})
+		})
+	}
+}
