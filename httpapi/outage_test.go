@@ -182,3 +182,54 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 		t.Errorf("%d reads are logged as damage; one object is short", damaged)
 	}
 }
+
+// TestEndedContextsAreNotInternal has writes and reads fail because a context
+// ended, that of the caller or the store's own, wherever it was looked at: that
+// is the client's leaving, or an overload, and never an internal error.
+func TestEndedContextsAreNotInternal(t *testing.T) {
+	meta, files := &failingMeta{}, &failingBytes{Store: memory.New()}
+	s := newService(t, func(c *Config, s *Server) {
+		if s != nil {
+			return
+		}
+		var err error
+		if meta.Store, err = sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		c.Blobs = blob.New(meta, files, blob.Options{})
+		c.Sessions = session.New(meta, session.Options{Grant: session.DefaultGrant})
+	})
+	t.Cleanup(func() {
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, left := meta.Fact(ended, "fact")
+	left = errors.Join(left, meta.SetFact(ended, "fact", "v"))
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, slow := meta.Fact(late, "fact")
+	slow = errors.Join(slow, meta.SetFact(late, "fact", "v"))
+	for _, c := range []struct {
+		err    error
+		status int
+	}{{left, statusClientGone}, {slow, http.StatusServiceUnavailable}} {
+		if c.err == nil {
+			t.Fatal("a call whose context had ended succeeded")
+		}
+		meta.err.Store(&c.err)
+		files.put.Store(nil)
+		for _, body := range []string{"small", strings.Repeat("large", 40_000)} {
+			if res, got := s.do(t, "PUT", "/v1/blobs/0x1/n", body); res.StatusCode != c.status {
+				t.Errorf("PUT of %d bytes with %v: %d %s, want %d", len(body), c.err, res.StatusCode, got, c.status)
+			}
+		}
+		meta.err.Store(nil)
+		files.put.Store(&c.err)
+		if res, got := s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("large", 40_000)); res.StatusCode != c.status {
+			t.Errorf("PUT of bytes with %v: %d %s, want %d", c.err, res.StatusCode, got, c.status)
+		}
+	}
+}
