@@ -170,6 +170,9 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 	return s
 }
 
+// Now returns the time by which blobs are dated and expire.
+func (s *Service) Now() time.Time { return s.meta.Now() }
+
 // ETag is the strong entity tag of a content, quotes included. It depends on
 // nothing but the bytes: their number and their CRC-64/NVME.
 func ETag(size int64, crc64 uint64) string {

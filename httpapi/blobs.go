@@ -52,7 +52,7 @@ func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 	if put.SHA256, err = checkContent(r); err != nil {
 		return err
 	}
-	if put.Guard, err = guardOf(r.Header); err != nil {
+	if put.Guard, err = s.guardOf(r.Header); err != nil {
 		return err
 	}
 	if put.ContentType, err = contentType(r.Header.Values("Content-Type")); err != nil {
@@ -70,22 +70,23 @@ func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 	if err = body.settle(err); err != nil {
 		return err
 	}
-	setValidators(x.Header(), validatorsOf(b))
+	setValidators(x.Header(), s.validatorsOf(b))
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // guardOf gives the preconditions of a write as a Guard, nil when there are
 // none.
-func guardOf(h http.Header) (metastore.Guard, error) {
+func (s *Server) guardOf(h http.Header) (metastore.Guard, error) {
 	c := parseConditions(h)
 	if err := c.malformed(); err != nil || !c.any() {
 		return nil, err
 	}
+	now := s.Blobs.Now() // a guard is pure
 	return func(current *metastore.Blob) error {
 		var v *validators
 		if current != nil {
-			is := validatorsOf(*current)
+			is := newValidators(blob.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
 			v = &is
 		}
 		if c.forWrite(v) == conditionFailed {
@@ -125,13 +126,14 @@ func expiresHeader(h http.Header) (time.Time, error) {
 	return t, nil
 }
 
-func validatorsOf(b metastore.Blob) validators {
-	return validators{etag: blob.ETag(b.Size, b.CRC64), modified: b.Modified}
+func (s *Server) validatorsOf(b metastore.Blob) validators {
+	return newValidators(blob.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, s.Blobs.Now())
 }
 
 func setValidators(h http.Header, v validators) {
 	h.Set("ETag", v.etag)
-	h.Set("Last-Modified", v.modified.UTC().Format(http.TimeFormat))
+	h.Set("Date", v.date.Format(http.TimeFormat)) // else it is by the wall clock of this node
+	h.Set("Last-Modified", v.modified.Format(http.TimeFormat))
 }
 
 func (s *Server) deleteBlob(x *exchange, r *http.Request, p params) error {
@@ -139,7 +141,7 @@ func (s *Server) deleteBlob(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return err
 	}
-	guard, err := guardOf(r.Header)
+	guard, err := s.guardOf(r.Header)
 	if err != nil {
 		return err
 	}
@@ -171,7 +173,7 @@ func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
 	if err := bill.require(c.Size); err != nil {
 		return err
 	}
-	v := validatorsOf(c.Blob)
+	v := s.validatorsOf(c.Blob)
 	s.setBlobHeaders(x.Header(), c.Blob, v)
 	conditions := parseConditions(r.Header)
 	if s.withholds(x, c.Size) {

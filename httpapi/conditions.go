@@ -23,8 +23,23 @@ const (
 
 // validators identify the current version of a blob.
 type validators struct {
-	etag     string    // strong, with its quotes, as in the ETag header
-	modified time.Time // counted in whole seconds, as in the Last-Modified header
+	etag string // strong, with its quotes, as in the ETag header
+	// date is that of the reply, and modified never a later one (RFC 9110, section
+	// 8.8.2.1): both as they are sent, in whole seconds.
+	date, modified time.Time
+	// exact says that the server knows that no other version of the blob was ever sent
+	// with this modified (section 8.8.2.2), so that it identifies this one.
+	exact bool
+}
+
+// newValidators returns those of a version with this ETag that was stored at this
+// time. shared says that an earlier one may have been stored in the same second.
+func newValidators(etag string, stored time.Time, shared bool, now time.Time) validators {
+	v := validators{etag: etag, date: now.UTC().Truncate(time.Second), modified: stored.UTC().Truncate(time.Second), exact: !shared}
+	if v.modified.After(v.date) {
+		v.modified, v.exact = v.date, false
+	}
+	return v
 }
 
 // conditions are the parsed conditional headers of a request. The zero value
@@ -128,8 +143,9 @@ func (c conditions) unchanged(current *validators) bool {
 
 // rangeApplies evaluates If-Range: true when there is none, or when it names
 // the current version; false means that the whole blob is to be sent. A date
-// must be exactly that of the blob. (A blob may change twice within a second,
-// but a client must not use a date that it saw within that second.)
+// must be exactly that of the blob, and be a strong validator (RFC 9110, sections
+// 13.1.5 and 8.8.2.2): where the blob may have changed twice within that second,
+// parts of two versions would be put together.
 func (c conditions) rangeApplies(current *validators) bool {
 	if c.ifRange == "" {
 		return true
@@ -138,12 +154,12 @@ func (c conditions) rangeApplies(current *validators) bool {
 		return rest == "" && !tag.weak && tag.opaque == current.etag
 	}
 	date, err := http.ParseTime(c.ifRange)
-	return err == nil && date.Equal(current.modified.Truncate(time.Second))
+	return err == nil && current.exact && date.Equal(current.modified)
 }
 
-// modifiedAfter compares in whole seconds.
+// modifiedAfter compares what is sent, which is in whole seconds.
 func (v *validators) modifiedAfter(date time.Time) bool {
-	return v.modified.Truncate(time.Second).After(date)
+	return v.modified.After(date)
 }
 
 // parseDateHeader reads an HTTP-date; zero when there is not exactly one.

@@ -75,12 +75,18 @@ func startService(t testing.TB, keys func(metastore.Store) *access.Keys, change 
 // startOver starts a service over what around makes of its metadata store.
 func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
 	t.Helper()
+	return startAt(t, nil, around, keys, change)
+}
+
+// startAt starts a service whose time is now, unless that is nil.
+func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
+	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
+	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (s *Server) completeUpload(x *exchange, r *http.Request, p params) error {
 	if _, err := readJSON(r, &in); err != nil {
 		return err
 	}
-	guard, err := guardOf(r.Header)
+	guard, err := s.guardOf(r.Header)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Server) completeUpload(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return uploadError(err)
 	}
-	setValidators(x.Header(), validators{etag: blob.ETag(u.Size, u.CRC64), modified: u.Modified})
+	setValidators(x.Header(), newValidators(blob.ETag(u.Size, u.CRC64), u.Modified, true, s.Blobs.Now()))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 

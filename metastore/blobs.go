@@ -29,14 +29,19 @@ type Blob struct {
 	Account     string
 	Name        string
 	Content     ContentID
-	Size        int64     // bytes
-	CRC64       uint64    // CRC-64/NVME of the content; with Size, the ETag
-	PartSize    int64     // size of every part of the content but the last; 0: one part, number 0
-	SHA256      []byte    // of the content; nil when not known
-	ContentType string    // as the writer gave it, or empty
-	Owner       string    // whose usage it counts towards; empty: nobody's
-	Modified    time.Time // set by the store at the commit
-	Expires     time.Time // zero: never
+	Size        int64  // bytes
+	CRC64       uint64 // CRC-64/NVME of the content; with Size, the ETag
+	PartSize    int64  // size of every part of the content but the last; 0: one part, number 0
+	SHA256      []byte // of the content; nil when not known
+	ContentType string // as the writer gave it, or empty
+	Owner       string // whose usage it counts towards; empty: nobody's
+	// Modified is set by the store at the commit: now, but never before that of the
+	// version that it takes the place of, nor of one that was deleted shortly before.
+	Modified time.Time
+	// SharedSecond says that an earlier version of this name may have been modified in
+	// the same second as this one, or later. It is set by the store at the commit.
+	SharedSecond bool
+	Expires      time.Time // zero: never
 }
 
 // Extent is a run of a content's bytes that is stored as one object, or, when
@@ -92,7 +97,7 @@ type Blobs interface {
 	// CommitBlob makes b visible with these extents as its content, in place
 	// of the blob of that name, whose content becomes garbage. The extents are
 	// those of part 0, in order; none for an empty blob. b.Content is fresh,
-	// b.PartSize is 0, b.Modified is ignored. It returns the blob as stored.
+	// b.PartSize is 0, b.Modified and b.SharedSecond are ignored. It returns the blob as stored.
 	// guard may be nil. ErrStaleExtent when an extent is too old; ErrExpired
 	// when the blob's own expiry has passed by then: guard is not asked.
 	//

@@ -21,6 +21,7 @@ func blobChecks() []Check {
 		check("blobs/acknowledged", blobAcknowledged),
 		check("blobs/delete", blobDelete),
 		check("blobs/guard", blobGuard),
+		check("blobs/dates", blobDates),
 		check("blobs/racing-creators", blobRacingCreators),
 		check("blobs/expiry", blobExpiry),
 		check("blobs/expired-commit", blobExpiredCommit),
@@ -100,6 +101,65 @@ func blobOverwrite(p *probe) {
 	p.equal(p.garbage(), []metastore.ContentID{old.Content}, "garbage after the overwrite")
 	p.equal(p.allExtents(old.Content), stored(oldExtent), "extents of the content that is garbage")
 	p.equal(b.Modified, old.Modified.Add(time.Second), "modified")
+}
+
+// blobDates: a version is never older than the one before it, be that replaced or
+// deleted, also when the clock is set back, and says whether it may share its second.
+func blobDates(p *probe) {
+	var last time.Time
+	put := func(what, name string, shared bool) {
+		b, _ := p.put("a", name)
+		p.must(!b.Modified.Before(last), "%s: modified at %v, the version before at %v", what, b.Modified, last)
+		p.must(b.SharedSecond == shared, "%s: shares its second: %v, want %v", what, b.SharedSecond, shared)
+		got, err := p.store.Blob(p.ctx, "a", name)
+		p.ok(err, "blob")
+		p.equal(got, b, "%s", what)
+		last = b.Modified
+	}
+	remove := func(name string) {
+		_, had, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
+		p.ok(err, "delete")
+		p.must(had, "there was nothing to delete")
+	}
+	for _, name := range []string{"n", strings.Repeat("n", 3000)} {
+		p.clock.Advance(time.Second - time.Duration(p.clock.Now().Nanosecond())) // a second begins
+		last = time.Time{}
+		put("a first version", name, false)
+		p.clock.Advance(time.Second - time.Microsecond)
+		put("a second one within the second", name, true)
+		p.clock.Advance(time.Microsecond)
+		put("one of the next second", name, false)
+		p.clock.Advance(-time.Minute / 2)
+		put("one with the clock set back", name, true)
+		remove(name)
+		put("one after a deletion, with the clock set back", name, true)
+		p.clock.Advance(time.Minute)
+		put("one when the clock has caught up", name, false)
+		remove(name)
+		put("one in the second of a deletion", name, true)
+		remove(name)
+		p.clock.Advance(time.Second)
+		put("one in the second after a deletion", name, false)
+		p.clock.Advance(time.Hour)
+		remove(name)
+		put("one after a deletion of what was old", name, false)
+		_, err := p.store.Purge(p.ctx, 1000)
+		p.ok(err, "purge")
+	}
+	u := p.begin("upload", "a", "n")
+	done, err := p.store.CompleteUpload(p.ctx, "upload", u.Revision, 0, 0, nil)
+	p.ok(err, "complete")
+	b, err := p.store.Blob(p.ctx, "a", "n")
+	p.ok(err, "blob")
+	p.must(done.Modified.Equal(b.Modified) && !b.SharedSecond, "completed at %v as %+v", done.Modified, b)
+	p.clock.Advance(-time.Second)
+	u = p.begin("another", "a", "n")
+	done, err = p.store.CompleteUpload(p.ctx, "another", u.Revision, 0, 0, nil)
+	p.ok(err, "complete")
+	got, err := p.store.Blob(p.ctx, "a", "n")
+	p.ok(err, "blob")
+	p.must(done.Modified.Equal(b.Modified) && got.Modified.Equal(b.Modified) && got.SharedSecond, "completed with the clock set back, at %v after %v: %+v", done.Modified, b.Modified, got)
+	p.equal(p.upload("another").Modified, done.Modified, "what is remembered of the upload")
 }
 
 // blobAcknowledged looks for what was acknowledged from another handle, and

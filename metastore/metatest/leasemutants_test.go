@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/metastore"
 	"sluice/metastore/metatest"
 )
 
@@ -50,3 +51,17 @@ func (s takesNoLeaseBack) Lease(ctx context.Context, name, holder string, ttl ti
 type ownTime struct{ metatest.Handle }
 
 func (s ownTime) Now() time.Time { return s.Handle.Now().Add(time.Second) }
+
+type ownSecond struct{ metatest.Handle }
+
+func (s ownSecond) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	b, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	b.SharedSecond = false
+	return b, err
+}
+
+func (s ownSecond) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
+	b, err := s.Handle.Blob(ctx, account, name)
+	b.SharedSecond = false
+	return b, err
+}

@@ -79,6 +79,7 @@ func (r *recorder) FailNow()                     { r.failed = true; runtime.Goex
 type model struct {
 	account  string
 	blobs    map[string]metastore.Blob
+	deleted  map[string]time.Time // when the last version that was deleted was modified
 	uploads  map[string]*modelUpload
 	sessions map[string]metastore.Session
 	once     map[string]modelOnce
@@ -100,7 +101,7 @@ type modelOnce struct {
 func newModel(account string) *model {
 	return &model{
 		account: account,
-		blobs:   map[string]metastore.Blob{}, uploads: map[string]*modelUpload{}, sessions: map[string]metastore.Session{},
+		blobs:   map[string]metastore.Blob{}, deleted: map[string]time.Time{}, uploads: map[string]*modelUpload{}, sessions: map[string]metastore.Session{},
 		once: map[string]modelOnce{}, extents: map[metastore.ContentID][]metastore.Extent{}, garbage: map[metastore.ContentID]bool{},
 	}
 }
@@ -114,11 +115,15 @@ func (m *model) current(name string, now time.Time) *metastore.Blob {
 	return &b
 }
 
-func (m *model) replace(b metastore.Blob) {
+func (m *model) replace(b metastore.Blob) metastore.Blob {
+	last := m.deleted[b.Name]
 	if old, ok := m.blobs[b.Name]; ok {
 		m.garbage[old.Content] = true
+		last = old.Modified
 	}
+	b.SharedSecond = last.Truncate(time.Second).Equal(b.Modified.Truncate(time.Second))
 	m.blobs[b.Name] = b
+	return b
 }
 
 // history is a model and the store that it is compared with.
@@ -215,7 +220,7 @@ func (h *history) commit(ctx context.Context, s metastore.Store, name, owner str
 	got, err := s.CommitBlob(ctx, b, extents, guard)
 	b.Modified = now
 	if wantErr == nil {
-		m.replace(b)
+		b = m.replace(b)
 		m.extents[b.Content] = stored(extents...)
 	}
 	return differ("commit", got, b, err, wantErr)
@@ -226,6 +231,7 @@ func (h *history) remove(ctx context.Context, s metastore.Store, name string) er
 	id, got, err := s.DeleteBlob(ctx, h.model.account, name, nil)
 	if had {
 		h.model.garbage[old.Content] = true
+		h.model.deleted[name] = old.Modified
 		delete(h.model.blobs, name)
 	}
 	return differ("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)

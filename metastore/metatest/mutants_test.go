@@ -107,6 +107,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"renews no lease", func(h metatest.Handle, _ string) metatest.Handle { return &renewsNoLease{Handle: h} }, []string{"leases/life"}},
 		{"takes no lease back", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/give-back"}},
 		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"facts/replace", "facts/racing-replaces"}},
+		{"calls every date unique", func(h metatest.Handle, _ string) metatest.Handle { return ownSecond{h} }, []string{"blobs/dates"}},
 		{"has a time of its own", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
 	})

@@ -28,13 +28,13 @@ func splitName(s string) name {
 }
 
 // blobColumns are scanned by blobFields.
-const blobColumns = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner`
+const blobColumns = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
 
 func blobFields(b *metastore.Blob) args {
 	return args{
 		(*contentID)(&b.Content), (*integer)(&b.Size), (*crc)(&b.CRC64), (*integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*instant)(&b.Modified), (*instant)(&b.Expires),
-		(*optionalText)(&b.Owner),
+		(*optionalText)(&b.Owner), (*truth)(&b.SharedSecond),
 	}
 }
 
@@ -113,8 +113,7 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 		if err := checkAge(extents, t.now); err != nil {
 			return err
 		}
-		b.Modified = t.now
-		old, err := t.replaceBlob(b, guard, false)
+		old, err := t.replaceBlob(&b, guard, false)
 		if err != nil {
 			return err
 		}
@@ -130,8 +129,9 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 }
 
 // replaceBlob writes b's row in place of the one of that name, whose content
-// becomes garbage, and gives that one: no size and no owner when there was none.
-func (t *tx) replaceBlob(b metastore.Blob, guard metastore.Guard, createOnly bool) (metastore.Blob, error) {
+// becomes garbage, and returns that one: no size and no owner when there was none.
+// It sets b.Modified and b.SharedSecond.
+func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Guard, createOnly bool) (metastore.Blob, error) {
 	if expired(b.Expires, t.now) {
 		return metastore.Blob{}, fmt.Errorf("blob to be committed: %w", metastore.ErrExpired)
 	}
@@ -146,15 +146,31 @@ func (t *tx) replaceBlob(b metastore.Blob, guard metastore.Guard, createOnly boo
 	if createOnly && live {
 		return metastore.Blob{}, fmt.Errorf("blob: %w", metastore.ErrExists)
 	}
+	b.Modified = latest(t.now, old.Modified)
+	second := b.Modified.Truncate(time.Second)
+	shared := int64(0)
+	if found && !old.Modified.Before(second) {
+		shared = 1
+	}
 	n := splitName(b.Name)
-	_, err = t.exec(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+	t.changed = true // by a query
+	_, err = t.row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+			(SELECT MAX(m) FROM (SELECT CAST($11 AS BIGINT) AS m UNION ALL
+				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
+			$12, $13,
+			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $14)
+				THEN 1 ELSE CAST($15 AS BIGINT) END)
 		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET content = excluded.content,
 			size = excluded.size, crc64 = excluded.crc64, part_size = excluded.part_size,
 			sha256 = excluded.sha256, content_type = excluded.content_type,
-			modified = excluded.modified, expires = excluded.expires, owner = excluded.owner`,
-		[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
-		bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner))
+			modified = excluded.modified, expires = excluded.expires, owner = excluded.owner,
+			shared_second = excluded.shared_second
+		RETURNING modified, shared_second`,
+		args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
+			bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner),
+			second.UnixMicro(), shared},
+		(*instant)(&b.Modified), (*truth)(&b.SharedSecond))
 	if err != nil || !found {
 		return old, err
 	}
@@ -186,12 +202,33 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard meta
 		if err := t.count(delta{owner: old.Owner, bytes: -old.Size}); err != nil {
 			return err
 		}
-		return t.removeBlob(account, splitName(name), old.Content)
+		if err := t.removeBlob(account, splitName(name), old.Content); err != nil {
+			return err
+		}
+		return t.rememberDeleted(old)
 	})
 	if err != nil || !found {
 		return metastore.ContentID{}, false, err
 	}
 	return old.Content, true, nil
+}
+
+// deletedMemory is how long before its deletion a blob must have been modified for
+// the next one of its name to be younger for sure. It is longer than a transaction
+// may wait for its lock after it has read the time.
+const deletedMemory = time.Minute
+
+// rememberDeleted keeps the time of a blob that was deleted soon after it was
+// modified. That time is what the next blob of the name must not fall behind.
+func (t *tx) rememberDeleted(b metastore.Blob) error {
+	if t.now.Sub(b.Modified) > deletedMemory {
+		return nil
+	}
+	n := splitName(b.Name)
+	_, err := t.exec(`INSERT INTO deleted_blobs (account, name_head, name_hash, modified) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET modified = excluded.modified`,
+		[]byte(b.Account), n.head, n.hash, micros(b.Modified))
+	return err
 }
 
 // removeBlob deletes a row; its content becomes garbage.

@@ -16,6 +16,14 @@ func truncate(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // micros is the column of a time; the zero time is NULL.
 func micros(t time.Time) any {
 	if t.IsZero() {
@@ -52,6 +60,18 @@ func (i *integer) Scan(src any) error {
 		return fmt.Errorf("%T is not an integer", src)
 	}
 	*i = integer(v)
+	return nil
+}
+
+// truth scans 0 and 1.
+type truth bool
+
+func (b *truth) Scan(src any) error {
+	v, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("%T is not 0 or 1", src)
+	}
+	*b = v != 0
 	return nil
 }
 

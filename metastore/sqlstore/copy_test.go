@@ -78,6 +78,13 @@ type filler struct {
 	errs []error
 }
 
+// deleted is a blob that was deleted soon after it was stored.
+func (f *filler) deleted(account, name string) {
+	f.blob(account, name)
+	_, _, err := f.DeleteBlob(f.ctx, account, name, nil)
+	f.note(nil, err)
+}
+
 func (f *filler) note(_ any, err error) { f.errs = append(f.errs, err) }
 
 func (f *filler) blob(account, name string, extents ...metastore.Extent) {
@@ -134,6 +141,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.blob("b", "object", objectExtent("00-first", 1<<20+5))
 	f.blob("b", "replaced", objectExtent("00-second", 3))
 	f.blob("b", "replaced", objectExtent("ff-third", 4), metastore.Extent{Offset: 4, Size: 1, Blocks: []uint32{3}, Key: "ff-fourth", Created: time.Now()})
+	f.deleted("account", "deleted")
 	f.upload("committed", parts)
 	f.note(f.CompleteUpload(f.ctx, "committed", int64(parts), 2*int64(parts), 1<<63, nil))
 	f.upload("open", 3)

@@ -18,7 +18,8 @@ type table struct {
 // are copied.
 var copied = []table{
 	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
-		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner"}},
+		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second"}},
+	{name: "deleted_blobs", key: []string{"account", "name_head", "name_hash"}, rest: []string{"modified"}},
 	{name: "extents", key: []string{"content", "part", "off"}, rest: []string{"size", "blocks", "object"}},
 	{name: "bodies", key: []string{"content", "part", "off"}, rest: []string{"body"}},
 	{name: "uploads", key: []string{"id"},

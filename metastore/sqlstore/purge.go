@@ -16,7 +16,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	err = s.eng.write(ctx, s.toDelete(func(t *tx) error {
 		total = 0
 		for _, purge := range []func(*tx, int) (int, error){
-			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeSessions, (*tx).purgeIdempotency,
+			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeSessions, (*tx).purgeIdempotency,
 		} {
 			n, err := purge(t, limit)
 			if err != nil {
@@ -133,6 +133,14 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 		deltas = append(deltas, delta{owner: r.owner, bytes: -r.size})
 	}
 	return len(list), t.count(deltas...)
+}
+
+// purgeDeleted forgets the deleted blobs that no commit under way can fall behind.
+func (t *tx) purgeDeleted(limit int) (int, error) {
+	n, err := t.exec(`DELETE FROM deleted_blobs WHERE (account, name_head, name_hash) IN
+		(SELECT d.account, d.name_head, d.name_hash FROM deleted_blobs d WHERE d.modified <= $1 ORDER BY d.modified LIMIT $2)`,
+		t.now.Add(-5*deletedMemory).UnixMicro(), int64(limit))
+	return int(n), err
 }
 
 // purgeSessions forgets the sessions whose time of memory is over.

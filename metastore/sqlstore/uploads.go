@@ -201,23 +201,24 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		case u.Revision != revision:
 			return fmt.Errorf("upload at revision %d, not %d: %w", u.Revision, revision, metastore.ErrRevision)
 		}
-		u.State, u.Ended, u.Modified = metastore.UploadCommitted, t.now, t.now
+		u.State, u.Ended = metastore.UploadCommitted, t.now
 		u.Size, u.CRC64 = size, crc64
-		old, err := t.replaceBlob(metastore.Blob{
+		b := metastore.Blob{
 			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
-			PartSize: u.PartSize, ContentType: u.ContentType, Owner: u.Owner,
-			Modified: t.now, Expires: u.Expires,
-		}, guard, u.CreateOnly)
+			PartSize: u.PartSize, ContentType: u.ContentType, Owner: u.Owner, Expires: u.Expires,
+		}
+		old, err := t.replaceBlob(&b, guard, u.CreateOnly)
 		if err != nil {
 			return err
 		}
+		u.Modified = b.Modified
 		// The parts were counted as they came.
 		err = t.count(delta{owner: u.Owner, bytes: size - u.Bytes, uploads: -1}, delta{owner: old.Owner, bytes: -old.Size})
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(`UPDATE uploads SET state = $2, ended = $3, modified = $3, size = $4, crc64 = $5 WHERE id = $1`,
-			[]byte(id), int64(stateCommitted), micros(t.now), size, int64(crc64))
+		_, err = t.exec(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5 WHERE id = $1`,
+			[]byte(id), int64(stateCommitted), micros(t.now), size, int64(crc64), micros(u.Modified))
 		return err
 	})
 	if err != nil {

@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+)
+
+// TestDatesOfVersions walks through what a client sees of dates while a blob is
+// written, replaced and deleted within a second and with the clock set back.
+func TestDatesOfVersions(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
+	s := startAt(t, func() time.Time { return time.Unix(0, clock.Load()) },
+		func(m metastore.Store) metastore.Store { return m }, nil, nil)
+	const path = "/v1/blobs/0x1/name"
+	put := func(body string, headers ...string) (status int, modified string) {
+		t.Helper()
+		res, _ := s.do(t, "PUT", path, body, headers...)
+		return res.StatusCode, res.Header.Get("Last-Modified")
+	}
+	// part asks for one byte of the version with this date.
+	part := func(what, date string, want int) {
+		t.Helper()
+		res, body := s.do(t, "GET", path, "", "Range", "bytes=0-0", "If-Range", date)
+		if res.StatusCode != want {
+			t.Errorf("%s: If-Range %s: %d %q, want %d", what, date, res.StatusCode, body, want)
+		}
+		if got := res.Header.Get("Date"); got != time.Unix(0, clock.Load()).UTC().Format(http.TimeFormat) {
+			t.Errorf("%s: Date is %s", what, got)
+		}
+	}
+
+	_, first := put("first")
+	part("a first version", first, 206)
+	clock.Add(int64(time.Second / 2))
+	_, second := put("second")
+	if second != first {
+		t.Fatalf("versions of one second have the dates %s and %s", first, second)
+	}
+	part("a second version of the second", second, 200)
+	clock.Add(int64(time.Second))
+	_, third := put("third")
+	part("one of the next second", third, 206)
+	part("the date of the one before", second, 200)
+	if res, _ := s.do(t, "DELETE", path, ""); res.StatusCode != 204 {
+		t.Fatal(res.Status)
+	}
+	_, fourth := put("fourth")
+	part("one made anew within the second", fourth, 200)
+
+	// The clock goes back by an hour: dates do not.
+	clock.Add(int64(2 * time.Second))
+	_, before := put("before")
+	part("one before the clock is set back", before, 206)
+	clock.Add(-int64(time.Hour))
+	_, after := put("after")
+	at, err := http.ParseTime(after)
+	if err != nil || at.After(time.Unix(0, clock.Load())) {
+		t.Errorf("Last-Modified %s lies behind Date", after)
+	}
+	part("one that lies in the future", after, 200)
+	clock.Add(int64(time.Second))
+	if status, _ := put("lost", "If-Unmodified-Since", after); status != 412 {
+		t.Errorf("with a date that was sent when it was cut to Date: %d", status)
+	}
+	clock.Add(int64(time.Hour))
+	res, _ := s.do(t, "GET", path, "")
+	if got := res.Header.Get("Last-Modified"); got != before {
+		t.Errorf("Last-Modified is %s when the clock has caught up, want that of the version before, %s", got, before)
+	}
+	part("one that shares its second with the one before", before, 200)
+}
