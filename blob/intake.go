@@ -219,7 +219,7 @@ func (s *Service) discard(ctx context.Context, extents []metastore.Extent, cause
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
 	if left := s.deleteObjects(ctx, objectsOf(extents)); len(left) > 0 {
-		return errors.Join(cause, fmt.Errorf("the orphan sweep has to free its bytes: %w", left))
+		return fmt.Errorf("%w\nthe orphan sweep has to free its bytes: %s", cause, left.Error())
 	}
 	return cause
 }

@@ -68,6 +68,7 @@ func (n *node) openServices(ctx context.Context) error {
 	opt := n.stores.options(c.Places, c.grace())
 	opt.VerifyTTL, opt.AllowLargeSweep = c.VerifyTTL, c.AllowLargeSweep
 	n.blobs = blob.New(n.stores.meta, n.stores.bytes, opt)
+	n.metrics.MustRegister(backlogMetrics{n.blobs.GarbageBacklog})
 	if c.Profile == hosted {
 		n.keys = access.NewKeys(n.stores.meta, access.KeysOptions{})
 	}
