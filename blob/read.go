@@ -109,45 +109,6 @@ func (c *Content) isCut() bool {
 // extentPage is how many extents a read looks up at once.
 const extentPage = 64
 
-// WriteRange writes the n bytes from off to w and returns how many it wrote.
-// The range lies within the blob. Every byte was checked against its block's
-// checksum, now or within Options.VerifyTTL. Where w is an io.ReaderFrom and
-// the store's readers allow it, bytes that need no check go out without being
-// copied; each call of w covers at most 1 MiB. ErrCorrupt when stored bytes are
-// damaged or missing: none of a damaged block's bytes have been written. ErrCut
-// when the content was cut, which is noticed between extents.
-//
-// While w takes its time the read holds 32 KiB, or one of the buffers that
-// Options.ReadBuffers bounds, and keeps no other read waiting.
-func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (int64, error) {
-	var written int64
-	for written < n {
-		extents, err := c.s.meta.Extents(ctx, c.Content, c.position(off+written), extentPage)
-		if err != nil {
-			return written, err
-		}
-		if len(extents) == 0 {
-			return written, fmt.Errorf("%w: content %s has no extent at byte %d", ErrCorrupt, c.Content, off+written)
-		}
-		for i := range extents {
-			if c.isCut() {
-				return written, ErrCut
-			}
-			e := &extents[i]
-			from := off + written - c.start(e)
-			if from < 0 || from >= e.Size {
-				return written, fmt.Errorf("%w: content %s has a gap at byte %d", ErrCorrupt, c.Content, off+written)
-			}
-			m, err := c.s.writeExtent(ctx, w, e, from, min(e.Size, from+n-written))
-			written += m
-			if err != nil || written == n {
-				return written, err
-			}
-		}
-	}
-	return written, nil
-}
-
 // position is where byte off of the content lies.
 func (c *Content) position(off int64) metastore.Position {
 	if c.PartSize == 0 {
@@ -162,7 +123,7 @@ func (c *Content) start(e *metastore.Extent) int64 {
 }
 
 // writeExtent writes bytes [from, to) of an extent.
-func (s *Service) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
+func (r *Reading) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
 	blocks := (e.Size + blockSize - 1) / blockSize
 	if int64(len(e.Blocks)) != blocks || blocks > maxBlocks {
 		return 0, fmt.Errorf("%w: extent %s of %d bytes has %d checksums", ErrCorrupt, e.Key, e.Size, len(e.Blocks))
@@ -170,7 +131,8 @@ func (s *Service) writeExtent(ctx context.Context, w io.Writer, e *metastore.Ext
 	if e.Key == "" {
 		return writeInline(w, e, from, to)
 	}
-	x := extentWriter{s: s, e: e, w: w, times: s.verified.of(e.Key)}
+	s := r.c.s
+	x := extentWriter{s: s, reading: r, e: e, w: w, times: s.verified.of(e.Key)}
 	return x.write(ctx, from, to)
 }
 
@@ -184,12 +146,14 @@ func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error
 
 // extentWriter writes a run of one stored extent, block by block.
 type extentWriter struct {
-	s     *Service
-	e     *metastore.Extent
-	w     io.Writer
-	times *blockTimes
-	skip  [maxBlocks]bool // blocks that need no check
-	r     io.ReadCloser
+	s       *Service
+	reading *Reading
+	e       *metastore.Extent
+	w       io.Writer
+	times   *blockTimes
+	skip    [maxBlocks]bool // blocks that need no check
+	wants   []want          // what is kept for later ranges
+	r       io.ReadCloser
 }
 
 // write opens the extent so that blocks to be checked are read whole, even
@@ -204,9 +168,20 @@ func (x *extentWriter) write(ctx context.Context, from, to int64) (written int64
 	openFrom, openTo := from, to
 	if !x.skip[first] {
 		openFrom = first * blockSize
+		x.reserve(first)
 	}
 	if !x.skip[last] {
 		openTo = min((last+1)*blockSize, x.e.Size)
+		if last != first {
+			x.reserve(last)
+		}
+	}
+	unsent := (openTo - openFrom) - (to - from)
+	for _, w := range x.wants {
+		unsent -= int64(len(w.dst))
+	}
+	if err := x.reading.charge(ctx, unsent); err != nil {
+		return 0, err
 	}
 	if x.r, err = x.open(ctx, openFrom, openTo-openFrom); err != nil {
 		return 0, err
@@ -225,6 +200,25 @@ func (x *extentWriter) write(ctx context.Context, from, to int64) (written int64
 		written += n
 	}
 	return written, err
+}
+
+// reserve makes room for what later ranges need of a block.
+func (x *extentWriter) reserve(block int64) {
+	start := x.reading.c.start(x.e) + block*blockSize
+	size := min(blockSize, x.e.Size-block*blockSize)
+	x.wants = append(x.wants, x.reading.reserve(block, start, start+size)...)
+}
+
+// keep keeps what later ranges need of a block, of which b holds the bytes from
+// at on. That they are not what was stored may still turn out: then the reading
+// is over.
+func (x *extentWriter) keep(block, at int64, b []byte) {
+	for _, w := range x.wants {
+		lo, hi := max(at, w.at), min(at+int64(len(b)), w.at+int64(len(w.dst)))
+		if w.block == block && lo < hi {
+			copy(w.dst[lo-w.at:], b[lo-at:hi-at])
+		}
+	}
 }
 
 func (x *extentWriter) open(ctx context.Context, off, n int64) (io.ReadCloser, error) {
@@ -290,6 +284,7 @@ func (x *extentWriter) writeHeld(ctx context.Context, b []byte, block, lo, hi in
 	if err != nil {
 		return 0, err
 	}
+	x.keep(block, 0, b)
 	n, err := x.w.Write(b[lo:hi])
 	return int64(n), err
 }
@@ -307,6 +302,9 @@ func (x *extentWriter) writeTwiceRead(ctx context.Context, block, size, lo, hi i
 			return 0, err
 		}
 		return x.writePieces(ctx, x.r, sums, size, lo, hi)
+	}
+	if err := x.reading.charge(ctx, to-from); err != nil {
+		return 0, err
 	}
 	r, err := x.open(ctx, block*blockSize+from, to-from)
 	if err != nil {
@@ -341,6 +339,7 @@ func (x *extentWriter) check(ctx context.Context, block, size int64) (*pieceSums
 		}
 		sums[off/pieceSize] = crc32.Checksum(b, castagnoli)
 		sum = crc32.Update(sum, castagnoli, b)
+		x.keep(block, off, b)
 	}
 	if err := x.compare(block, sum); err != nil {
 		return nil, err

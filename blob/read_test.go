@@ -24,6 +24,7 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
+	"sluice/metastore"
 )
 
 // heldPiece is the most that a read may hold for a client, beside the buffers
@@ -549,5 +550,63 @@ func TestOnlyTheStoreSaysThatBytesAreDamaged(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// damagedRows is a metadata store that gives inline bodies otherwise than they
+// were stored.
+type damagedRows struct {
+	metastore.Store
+	damage func(body []byte) []byte
+}
+
+func (m *damagedRows) Extents(ctx context.Context, id metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
+	extents, err := m.Store.Extents(ctx, id, from, limit)
+	for i := range extents {
+		if extents[i].Key == "" {
+			extents[i].Body = m.damage(slices.Clone(extents[i].Body))
+		}
+	}
+	return extents, err
+}
+
+// TestDamagedInlineBodyIsNotServed: what is kept beside the metadata is compared
+// with its checksum like what is in objects, whatever part of it is asked for.
+func TestDamagedInlineBodyIsNotServed(t *testing.T) {
+	f := newFixture(t, blob.Options{VerifyTTL: time.Hour})
+	rows := &damagedRows{Store: f.meta}
+	f.Service = blob.New(rows, f.bytes, blob.Options{VerifyTTL: time.Hour})
+	body := randomBytes(1, 4<<10)
+	for name, damage := range map[string]func([]byte) []byte{
+		"as stored":   func(b []byte) []byte { return b },
+		"first bit":   func(b []byte) []byte { b[0] ^= 1; return b },
+		"last bit":    func(b []byte) []byte { b[len(b)-1] ^= 0x80; return b },
+		"shorter":     func(b []byte) []byte { return b[:len(b)-1] },
+		"longer":      func(b []byte) []byte { return append(b, 0) },
+		"nothing":     func([]byte) []byte { return nil },
+		"another one": func(b []byte) []byte { return randomBytes(2, len(b)) },
+	} {
+		rows.damage = func(b []byte) []byte { return b }
+		f.put(t, "n", body)
+		if n := f.objects(t); n != 0 {
+			t.Fatalf("%d objects: the body is not inline", n)
+		}
+		c, err := f.Open(t.Context(), "a", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows.damage = damage
+		for _, r := range [][2]int64{{0, int64(len(body))}, {100, 50}} { // the second holds no damage
+			var out bytes.Buffer
+			n, err := c.WriteRange(t.Context(), &out, r[0], r[1])
+			if name == "as stored" {
+				if err != nil || !bytes.Equal(out.Bytes(), body[r[0]:r[0]+r[1]]) {
+					t.Errorf("%s: %d bytes, %v", name, n, err)
+				}
+			} else if n != 0 || out.Len() != 0 || !errors.Is(err, blob.ErrCorrupt) {
+				t.Errorf("%s, %v: %d bytes, %v", name, r, n, err)
+			}
+		}
+		c.Close()
 	}
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -270,8 +271,8 @@ func mediaType(b metastore.Blob) string {
 // sendBlob sends the whole blob, one range of it, or several as
 // multipart/byteranges, whose framing is laid out first so that the length is
 // known. It returns the runs of which bytes were sent, also beside an error.
-func sendBlob(w http.ResponseWriter, r *http.Request, c *blob.Content, outcome rangeOutcome, ranges []byteRange) (served []byteRange, err error) {
-	h := w.Header()
+func sendBlob(x *exchange, r *http.Request, c *blob.Content, outcome rangeOutcome, ranges []byteRange) (served []byteRange, err error) {
+	h := x.Header()
 	frame := multipartRanges{length: c.Size, parts: make([]rangePart, len(ranges))}
 	status := http.StatusOK
 	if outcome == partialBlob {
@@ -286,12 +287,18 @@ func sendBlob(w http.ResponseWriter, r *http.Request, c *blob.Content, outcome r
 		h.Set("Content-Range", ranges[0].contentRange(c.Size))
 	}
 	h.Set("Content-Length", strconv.FormatInt(frame.length, 10))
-	w.WriteHeader(status)
+	x.WriteHeader(status)
+	asked := make([]blob.Range, len(ranges))
 	for i, one := range ranges {
-		if err := writeFraming(w, frame.parts[i].header); err != nil {
+		asked[i] = blob.Range{Off: one.off, N: one.n}
+	}
+	reading := c.Read(asked, x.paceRead)
+	defer reading.Close()
+	for i, one := range ranges {
+		if err := writeFraming(x, frame.parts[i].header); err != nil {
 			return served, err
 		}
-		n, err := c.WriteRange(r.Context(), sendfileOnly(w, r), one.off, one.n)
+		n, err := reading.WriteNext(r.Context(), sendfileOnly(x, r))
 		if n > 0 {
 			served = append(served, byteRange{one.off, n})
 		}
@@ -299,7 +306,20 @@ func sendBlob(w http.ResponseWriter, r *http.Request, c *blob.Content, outcome r
 			return served, err
 		}
 	}
-	return served, writeFraming(w, frame.trailer)
+	return served, writeFraming(x, frame.trailer)
+}
+
+// paceRead waits until n more bytes may go out to the caller. They are read for
+// him and not sent: a range costs the store the blocks that it lies in.
+func (x *exchange) paceRead(ctx context.Context, n int64) error {
+	for n > 0 {
+		chunk := min(n, x.allowance.ChunkOut())
+		if err := x.allowance.PaceOut(ctx, int(chunk)); err != nil {
+			return err
+		}
+		n -= chunk
+	}
+	return nil
 }
 
 // writeFraming writes what stands around ranges. Around a single one stands

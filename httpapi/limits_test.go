@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/access"
 	"sluice/blob"
@@ -300,5 +301,29 @@ func TestWhatIsStoredNamesItsCaller(t *testing.T) {
 	}
 	if len(seen) != 2 {
 		t.Errorf("two groups are %v", seen)
+	}
+}
+
+// TestRangesArePacedByWhatIsRead: a range of a byte costs the store a block, and
+// as much of the pace, once for all ranges of the block.
+func TestRangesArePacedByWhatIsRead(t *testing.T) {
+	const rate = 4 << 20 // bytes/s, a tenth of which goes at once
+	s := newService(t, func(c *Config, s *Server) {
+		if s == nil {
+			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesOutPerSecond: rate}})
+		}
+	})
+	if res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 4<<20)); res.StatusCode != 204 {
+		t.Fatalf("PUT: %d %s", res.StatusCode, body)
+	}
+	begun := time.Now()
+	ranges := "bytes=0-0,1048576-1048576,5-5,2097152-2097152,1048580-1048580,9-9,3145727-3145727"
+	res, body := s.do(t, "GET", "/v1/blobs/0x1/n", "", "Range", ranges)
+	if parts := strings.Count(body, "Content-Range"); res.StatusCode != 206 || parts != 7 {
+		t.Errorf("%d with %d parts", res.StatusCode, parts)
+	}
+	blocks := float64(3 << 20) // and not 7
+	if took, least := time.Since(begun).Seconds(), (blocks-rate/10)/rate; took < least {
+		t.Errorf("7 bytes of 3 blocks took %.3f s, which is less than the %.3f s that the blocks take", took, least)
 	}
 }
