@@ -114,7 +114,7 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	q.mu.Unlock()
 
 	// Others wait for the answer too, so it must not depend on this context.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTime)
+	ctx, cancel := context.WithTimeout(metastore.WithPatience(context.WithoutCancel(ctx), usageTime), usageTime)
 	defer cancel()
 	used, err := q.usage.Usage(ctx, q.owner)
 

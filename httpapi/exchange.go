@@ -14,6 +14,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/metastore"
 	"sluice/wire"
 )
 
@@ -45,7 +46,7 @@ var _ io.ReaderFrom = (*exchange)(nil)
 func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	// A copy: the server knows its own body by what the request holds, and
 	// answers before it reads what was left of it.
-	own := *r
+	own := r.WithContext(metastore.WithPatience(r.Context(), metastore.Patience))
 	body := newProgressReader(w, r.Body, s.pace)
 	own.Body = body
 	body.ctx, body.strict = r.Context(), r.ProtoMajor == 2
@@ -55,7 +56,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		out:       out,
 		body:      body,
 		s:         s,
-		r:         &own,
+		r:         own,
 		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
 		began:     time.Now(),
 	}

@@ -109,8 +109,16 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"facts/replace", "facts/racing-replaces"}},
 		{"calls every date unique", func(h metatest.Handle, _ string) metatest.Handle { return ownSecond{h} }, []string{"blobs/dates"}},
 		{"has a time of its own", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
+		{"waits for ever", func(h metatest.Handle, _ string) metatest.Handle { return waitsForEver{h} }, []string{"patience/over"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
 	})
+}
+
+// waitsForEver uses sessions whatever the patience of the caller.
+type waitsForEver struct{ metatest.Handle }
+
+func (s waitsForEver) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	return s.Handle.UseSession(metastore.WithPatience(ctx, time.Hour), id, n, idem)
 }
 
 // replacesAny replaces a fact whatever its value is.

@@ -12,8 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"sluice/metastore"
 )
 
 const (
@@ -78,7 +76,6 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 // wait for locks and for standbys, reads for neither.
 type postgres struct {
 	pool     *pgxpool.Pool
-	patience time.Duration         // of a call whose context has none of its own
 	closing  time.Duration         // for how long close waits for the COMMITs at work
 	writers  chan struct{}         // holds a token for each write transaction, until its COMMIT is answered
 	standing atomic.Int64          // how many of these have a COMMIT that its caller no longer waits for
@@ -120,13 +117,12 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 		return nil, err
 	}
 	p := &postgres{
-		pool:     pool,
-		clock:    &serverClock{passed: passedOr(opt.passed)},
-		patience: metastore.Patience,
-		closing:  closeLimit,
-		writers:  make(chan struct{}, config.MaxConns/2),
-		quit:     make(chan struct{}),
-		done:     make(chan struct{}),
+		pool:    pool,
+		clock:   &serverClock{passed: passedOr(opt.passed)},
+		closing: closeLimit,
+		writers: make(chan struct{}, config.MaxConns/2),
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
 	}
 	p.commits, p.abandon = context.WithCancel(context.Background())
 	if err := p.measure(ctx); err != nil {

@@ -189,9 +189,9 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 		p.refuse.Store(true)
 		return cutAfter
 	})
-	s, node := openNode(t, p.dsn)
-	node.patience = 300 * time.Millisecond
-	err := s.SetFact(t.Context(), "name", "value")
+	s, _ := openNode(t, p.dsn)
+	short := func() context.Context { return metastore.WithPatience(t.Context(), 300*time.Millisecond) }
+	err := s.SetFact(short(), "name", "value")
 	if !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Errorf("a COMMIT without an answer, and nobody to ask: %v", err)
 	}
@@ -200,10 +200,10 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a connection that was closed in order: %v", err)
 	}
-	if err := s.SetFact(t.Context(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
+	if err := s.SetFact(short(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a write without a server: %v", err)
 	}
-	if _, err := s.Fact(t.Context(), "name"); !errors.Is(err, metastore.ErrUnavailable) {
+	if _, err := s.Fact(short(), "name"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a read without a server: %v", err)
 	}
 	if err := s.Err(); !errors.Is(err, metastore.ErrUnavailable) {
@@ -228,11 +228,10 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 func TestPostgresLooksForItsServer(t *testing.T) {
 	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
 	s, node := openNode(t, p.dsn)
-	node.patience = time.Millisecond
 	p.refuse.Store(true)
 	p.cutAll()
 	for s.Err() == nil {
-		if _, err := s.Fact(t.Context(), "name"); err == nil {
+		if _, err := s.Fact(metastore.WithPatience(t.Context(), 10*time.Millisecond), "name"); err == nil {
 			t.Fatal("a read without a server succeeded")
 		}
 	}

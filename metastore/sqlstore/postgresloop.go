@@ -28,17 +28,13 @@ var errPatience = errors.New("sqlstore: tried for too long")
 // retries are the attempts of one call.
 type retries struct {
 	*postgres
-	since time.Time // of the first failure
-	n     int
+	n int
 }
 
 // wait lets some time pass before the next attempt, more each time. It is an
-// error when there is to be none: ctx has ended, the store is closed, or the
-// attempts have lasted too long or would last beyond until.
+// error when there is to be none: ctx has ended, the store is closed, or it would
+// begin after until.
 func (r *retries) wait(ctx context.Context, f fault, until time.Time) error {
-	if r.since.IsZero() {
-		r.since = time.Now()
-	}
 	least, most := time.Millisecond, 128*time.Millisecond
 	if f == faultLost {
 		least, most = 8*time.Millisecond, 512*time.Millisecond
@@ -46,7 +42,7 @@ func (r *retries) wait(ctx context.Context, f fault, until time.Time) error {
 	pause := min(least<<min(r.n, 10), most)
 	// Those that were in each other's way do not meet again at once.
 	pause = pause/2 + mathrand.N(pause)
-	if time.Since(r.since) > r.patience || time.Until(until) < pause {
+	if time.Until(until) < pause {
 		return errPatience
 	}
 	r.n++

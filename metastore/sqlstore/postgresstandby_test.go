@@ -53,7 +53,7 @@ func (r replicated) sessions(s *Store, kind string, n int) []string {
 func (r replicated) use(s *Store, id string) <-chan error {
 	used := make(chan error, 1)
 	go func() {
-		_, err := s.UseSession(context.Background(), id, 1, nil)
+		_, err := s.UseSession(metastore.WithPatience(context.Background(), time.Hour), id, 1, nil)
 		used <- err
 	}()
 	return used
@@ -112,25 +112,25 @@ func (r replicated) settled(node *postgres) {
 func TestPostgresStandbyAway(t *testing.T) {
 	r := newReplicated(t)
 	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=8")
-	other, otherNode := openNode(t, r.primary.DSN()+"&pool_max_conns=2")
+	other, _ := openNode(t, r.primary.DSN()+"&pool_max_conns=2")
 	ids := r.sessions(s, "session", cap(node.writers))
-	node.patience, otherNode.patience = time.Second, time.Second
+	short := func() context.Context { return metastore.WithPatience(t.Context(), time.Second) }
 	r.do(r.standby.Stop())
 	var wg sync.WaitGroup
 	for _, id := range ids {
 		wg.Go(func() {
-			if _, err := s.UseSession(t.Context(), id, 1, nil); !errors.Is(err, metastore.ErrUnknownOutcome) {
+			if _, err := s.UseSession(short(), id, 1, nil); !errors.Is(err, metastore.ErrUnknownOutcome) {
 				t.Errorf("a use that no standby has: %v", err)
 			}
 		})
 	}
 	wg.Wait()
 	r.awaitCommits(len(ids))
-	node.patience = time.Hour // to be refused without waiting
-	if err := s.SetFact(t.Context(), "name", "value"); !errors.Is(err, metastore.ErrBusy) {
+	long := metastore.WithPatience(t.Context(), time.Hour) // it is refused without waiting
+	if err := s.SetFact(long, "name", "value"); !errors.Is(err, metastore.ErrBusy) {
 		t.Errorf("a write beyond half of the connections: %v", err)
 	}
-	if _, err := other.UseSession(t.Context(), ids[0], 1, nil); !errors.Is(err, metastore.ErrBusy) {
+	if _, err := other.UseSession(short(), ids[0], 1, nil); !errors.Is(err, metastore.ErrBusy) {
 		t.Errorf("a use that waits for the lock of one that is not acknowledged: %v", err)
 	}
 	for _, id := range ids {
@@ -155,7 +155,6 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	r := newReplicated(t)
 	proxied := newProxy(t, r.primary.DSN()+"&search_path=public", func() cut { return cutNot })
 	s, node := openNode(t, proxied.dsn)
-	node.patience = time.Hour
 	ids := r.sessions(s, "session", 3)
 
 	r.do(r.standby.Stop())
@@ -204,9 +203,8 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 // standby; what it ended is made again on the standby that takes its place.
 func TestPostgresFastShutdown(t *testing.T) {
 	r := newReplicated(t)
-	s, node := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",
+	s, _ := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",
 		filepath.Dir(r.primary.Socket()), filepath.Dir(r.standby.Socket())))
-	node.patience = time.Hour
 	ids := r.sessions(s, "session", 3)
 	r.do(r.standby.Stop())
 	var all []<-chan error

@@ -45,7 +45,7 @@ func (p *postgres) writeLocked(ctx context.Context, fn func(*tx) error) error {
 // is over, be it that its COMMIT still arrives, and fails if it was committed.
 // fn is then not run again, so that what it gave to its caller still holds.
 func (p *postgres) transact(ctx context.Context, begin string, fn func(*tx) error) error {
-	until, end := metastore.Await(ctx, p.patience)
+	until, end := metastore.Await(ctx, metastore.Patience)
 	defer end()
 	w := &postgresWrite{
 		postgres: p,
@@ -212,7 +212,7 @@ func (w *postgresWrite) confirm(c *pooledConn) (fault, error) {
 }
 
 func (p *postgres) read(ctx context.Context, fn func(*tx) error) error {
-	return p.query(ctx, p.patience, fn)
+	return p.query(ctx, metastore.Patience, fn)
 }
 
 // snapshot runs fn in a read transaction.

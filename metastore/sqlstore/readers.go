@@ -3,6 +3,9 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"time"
+
+	"sluice/metastore"
 )
 
 // readers is a pool of connections for reads.
@@ -41,8 +44,10 @@ func (r *readers) close() error {
 // attempts when the database is busy: a read is short, and to interrupt it
 // would cost every read a goroutine.
 func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
+	until, end := metastore.Await(ctx, metastore.Patience)
+	defer end()
 	for {
-		c, err := r.take(ctx)
+		c, err := r.take(ctx, until)
 		if err != nil {
 			return err
 		}
@@ -73,7 +78,7 @@ func (r *readers) run(c *conn, t *tx, fn func(*tx) error) error {
 	return fn(t)
 }
 
-func (r *readers) take(ctx context.Context) (*conn, error) {
+func (r *readers) take(ctx context.Context, until time.Time) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -82,6 +87,16 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 		return nil, ErrClosed
 	default:
 	}
+	if !time.Now().Before(until) {
+		return nil, errQueued
+	}
+	select {
+	case c := <-r.free:
+		return c, nil
+	default:
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
 	select {
 	case c := <-r.free:
 		return c, nil
@@ -89,6 +104,8 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 		return nil, ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, errQueued
 	}
 }
 

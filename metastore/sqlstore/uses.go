@@ -3,13 +3,16 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"sluice/metastore"
 )
 
 // uses coalesces the uses of each session: those that arrive while a
 // transaction for it is waiting or in flight become one pair of statements.
+// A transaction lasts no longer than the first of its callers waits.
 // There is at most one transaction a session at a time, so that on an engine
 // of many writers they do not wait for each other's row.
 type uses struct {
@@ -27,27 +30,37 @@ type uses struct {
 
 // use is one caller's use of a session.
 type use struct {
-	n        int64  // chunksets, all or none of them
-	charge   string // names it; empty: it has no name
+	n        int64     // chunksets, all or none of them
+	charge   string    // names it; empty: it has no name
+	until    time.Time // until when its caller waits
 	session  metastore.Session
 	err      error
 	panicked any // what the transaction panicked with
 	done     chan struct{}
 }
 
-// use takes n chunksets, under the name of a charge unless that is empty. ctx
-// counts until the transaction has begun.
+// use takes n chunksets, under the name of a charge unless that is empty. ctx and
+// its patience count until the transaction has begun.
 func (u *uses) use(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return metastore.Session{}, err
 	}
-	one := &use{n: n, charge: charge, done: make(chan struct{})}
+	until, end := metastore.Await(ctx, metastore.Patience)
+	defer end()
+	one := &use{n: n, charge: charge, until: until, done: make(chan struct{})}
 	u.join(id, one)
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
 	select {
 	case <-one.done:
 	case <-ctx.Done():
 		if u.leave(id, one) {
 			return metastore.Session{}, ctx.Err()
+		}
+		<-one.done
+	case <-timer.C:
+		if u.leave(id, one) {
+			return metastore.Session{}, fmt.Errorf("sqlstore: %w: other uses of the session are at work", metastore.ErrBusy)
 		}
 		<-one.done
 	}
@@ -84,13 +97,34 @@ func (u *uses) leave(id string, one *use) bool {
 	return false
 }
 
-// take gives the uses that wait, which can then no longer be taken back.
-func (u *uses) take(id string) []*use {
+// earliest returns when the first of the callers that wait gives up.
+func (u *uses) earliest(id string) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	list := u.mu.waiting[id]
-	u.mu.waiting[id] = nil
-	return list
+	until := time.Now().Add(metastore.Patience)
+	for _, one := range u.mu.waiting[id] {
+		if one.until.Before(until) {
+			until = one.until
+		}
+	}
+	return until
+}
+
+// take gives the uses that wait for a transaction that lasts until then, which can
+// then no longer be taken back. Callers that give up earlier wait for the next one.
+func (u *uses) take(id string, until time.Time) []*use {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var taken, left []*use
+	for _, one := range u.mu.waiting[id] {
+		if one.until.Before(until) {
+			left = append(left, one)
+		} else {
+			taken = append(taken, one)
+		}
+	}
+	u.mu.waiting[id] = left
+	return taken
 }
 
 // run makes transactions for a session for as long as uses of it arrive.
@@ -111,9 +145,10 @@ func (u *uses) run(id string) {
 // them when it is durable.
 func (u *uses) transact(id string) {
 	var members []*use
-	panicked, err := u.write(func(t *tx) error {
+	until := u.earliest(id)
+	panicked, err := u.write(until, func(t *tx) error {
 		if members == nil { // else the transaction is run again
-			members = u.take(id)
+			members = u.take(id, until)
 		}
 		return u.takeAll(t, id, members)
 	})
@@ -121,7 +156,7 @@ func (u *uses) transact(id string) {
 		u.pin(id, members)
 	}
 	if err != nil && members == nil {
-		members = u.take(id)
+		members = u.take(id, until)
 	}
 	for _, m := range members {
 		if err != nil {
@@ -133,14 +168,15 @@ func (u *uses) transact(id string) {
 
 // write runs a transaction, and gives a panic of it back beside the error: it
 // belongs to the callers' goroutines.
-func (u *uses) write(fn func(*tx) error) (panicked any, err error) {
+func (u *uses) write(until time.Time, fn func(*tx) error) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			err = errors.New("sqlstore: panic in a use of a session")
 		}
 	}()
-	// Each caller minds his own context.
-	return nil, u.store.writeLocked(context.Background(), fn)
+	// Each caller minds his own context, but for how long it waits.
+	ctx := metastore.WithPatience(context.Background(), time.Until(until))
+	return nil, u.store.writeLocked(ctx, fn)
 }
 
 // takeAll gives each use, in the order of their arrival, all that it asks for

@@ -73,15 +73,27 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	until, end := metastore.Await(ctx, metastore.Patience)
+	defer end()
+	if !time.Now().Before(until) {
+		return errQueued
+	}
 	c := &call{fn: fn, done: make(chan struct{})}
 	if err := w.enqueue(c); err != nil {
 		return err
 	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
 	select {
 	case <-c.done:
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(callWaiting, callLeft) {
 			return ctx.Err()
+		}
+		<-c.done
+	case <-timer.C:
+		if c.state.CompareAndSwap(callWaiting, callLeft) {
+			return errQueued
 		}
 		<-c.done
 	}
@@ -90,6 +102,9 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	}
 	return c.err
 }
+
+// errQueued is the error of a call that others, or another process, kept waiting.
+var errQueued = fmt.Errorf("sqlstore: %w: other transactions are at work", metastore.ErrBusy)
 
 func (w *writer) enqueue(c *call) error {
 	if err := w.health.err(); err != nil {

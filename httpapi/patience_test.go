@@ -1,0 +1,49 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// patienceStore notes for how long each use of a session may wait.
+type patienceStore struct {
+	metastore.Store
+	waited atomic.Int64
+}
+
+func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+	until, end := metastore.Await(ctx, 0)
+	defer end()
+	s.waited.Store(int64(time.Until(until)))
+	return s.Store.UseSession(ctx, id, n, idem)
+}
+
+// TestRequestsHavePatience: each request may wait for the database for so long.
+func TestRequestsHavePatience(t *testing.T) {
+	var waits *patienceStore
+	s := startOver(t, func(m metastore.Store) metastore.Store {
+		waits = &patienceStore{Store: m}
+		return waits
+	}, nil, nil)
+	_, body := s.do(t, "POST", "/v1/sessions", `{}`)
+	var session wire.Session
+	if err := json.Unmarshal([]byte(body), &session); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if res, body := s.do(t, "POST", "/v1/sessions/"+session.SessionID+"/use", ""); res.StatusCode != http.StatusOK {
+			t.Errorf("use: %d %s", res.StatusCode, body)
+		}
+		if left := time.Duration(waits.waited.Swap(0)); left <= 0 || left > metastore.Patience {
+			t.Errorf("the request may wait for %v", left)
+		}
+	}
+}

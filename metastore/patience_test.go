@@ -1,0 +1,40 @@
+package metastore_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/metastore"
+)
+
+// TestPatience: only the time within calls counts, and once for those that wait
+// at the same time.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := metastore.WithPatience(t.Context(), 10*time.Second)
+		left := func(want time.Duration) func() {
+			t.Helper()
+			until, end := metastore.Await(ctx, time.Hour)
+			if got := time.Until(until); got != want {
+				t.Errorf("%v are left, want %v", got, want)
+			}
+			return end
+		}
+		first := left(10 * time.Second)
+		time.Sleep(time.Second)
+		second := left(9 * time.Second)
+		time.Sleep(time.Second)
+		first()
+		time.Sleep(time.Second)
+		second()
+		time.Sleep(time.Hour) // a body is sent
+		last := left(7 * time.Second)
+		time.Sleep(8 * time.Second)
+		last()
+		left(-time.Second)()
+		if until, _ := metastore.Await(t.Context(), time.Hour); time.Until(until) != time.Hour {
+			t.Errorf("a context without patience waits until %v", until)
+		}
+	})
+}
