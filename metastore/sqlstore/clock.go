@@ -200,6 +200,13 @@ func (c *serverClock) learn(shown time.Time, sent time.Duration) {
 	} else if next.within > within {
 		next = last
 	}
+	// The server showed the time not before it was asked, nor after it answered: so
+	// now is never before what it said.
+	if behind := shown.Sub(next.carriedTo(got)); behind > 0 {
+		next = &clockReading{shown: shown, at: got, within: got - sent}
+	} else if ahead := next.carriedTo(sent).Sub(shown); ahead > 0 {
+		next = &clockReading{shown: shown, at: sent, within: got - sent}
+	}
 	c.reading.Store(next)
 	c.seen.Store(int64(got))
 }
