@@ -102,9 +102,9 @@ type Blobs interface {
 	// when the blob's own expiry has passed by then: guard is not asked.
 	//
 	// Of a long list extents may be written ahead, in transactions of their own.
-	// Until the commit their content is garbage that is not due: for a crash in
-	// between, after four times MaxExtentAge; after an error of this call, at
-	// once. So the objects of a call that failed may be freed both by its caller
+	// Until the commit their content is neither live nor garbage. It becomes
+	// garbage at an error of this call, or, when a crash comes in between, by a
+	// Purge four times MaxExtentAge later. So the objects of a call that failed may be freed both by its caller
 	// and as garbage.
 	CommitBlob(ctx context.Context, b Blob, extents []Extent, guard Guard) (Blob, error)
 

@@ -67,7 +67,8 @@ type Garbage interface {
 
 	// Purge ends what has run out: idle uploads are aborted; expired blobs,
 	// ended uploads, expired sessions and idempotency keys past their memory
-	// are removed. It handles at most about limit rows of each kind and returns
+	// are removed; extents that were written ahead of a commit that never came
+	// become garbage. It handles at most about limit rows of each kind and returns
 	// how many it did; 0 means there is no more to do now. It also makes the
 	// records behind Usage few again, which counts only if the limit cut it short.
 	// ErrClock, without any effect, while DeletionErr is not nil.

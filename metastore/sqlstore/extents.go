@@ -126,8 +126,8 @@ const (
 )
 
 // stage inserts the extents of a content ahead of its commit, in transactions of
-// their own. Until claim the content is garbage that becomes due after stageTime,
-// so that a crash leaves nothing that is not found.
+// their own. Until claim the content is staged, and Purge makes it garbage after
+// stageTime, so that a crash leaves nothing that is not found.
 func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents []metastore.Extent) error {
 	for first := true; len(extents) > 0; first = false {
 		some := extents[:min(stageExtents, len(extents))]
@@ -136,7 +136,7 @@ func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents 
 				return err
 			}
 			if first {
-				if err := t.addGarbageSince(content, t.now.Add(stageTime)); err != nil {
+				if err := t.addGarbageSince(content, stagedFrom+t.now.Add(stageTime).UnixMicro()); err != nil {
 					return err
 				}
 			}
@@ -156,14 +156,14 @@ func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents 
 
 // claim makes a staged content live.
 func (t *tx) claim(content metastore.ContentID) error {
-	n, err := t.exec(`DELETE FROM garbage WHERE content = $1`, content[:])
+	n, err := t.exec(`DELETE FROM garbage WHERE content = $1 AND since >= $2`, content[:], int64(stagedFrom))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("staged extents: %w", metastore.ErrStaleExtent)
 	}
 	return err
 }
 
-// unstage makes what was staged due garbage, since its commit was refused for
+// unstage makes what was staged garbage, since its commit was refused for
 // cause, and returns cause. What it fails to do, time does.
 func (s *Store) unstage(ctx context.Context, content metastore.ContentID, cause error) error {
 	if errors.Is(cause, metastore.ErrUnknownOutcome) {

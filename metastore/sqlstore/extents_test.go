@@ -83,6 +83,9 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			}
 			check := func(when string, due bool) {
 				t.Helper()
+				if _, err := s.Purge(t.Context(), 100); err != nil {
+					t.Error(err)
+				}
 				got, err := s.GarbageContents(t.Context(), 0, metastore.GarbageContent{}, 10)
 				if err != nil || (len(got) == 1) != due {
 					t.Errorf("%s: garbage %v, %v", when, got, err)

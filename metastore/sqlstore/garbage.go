@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +14,27 @@ import (
 
 // addGarbage makes a content garbage.
 func (t *tx) addGarbage(content metastore.ContentID) error {
-	return t.addGarbageSince(content, t.now)
+	return t.addGarbageSince(content, t.now.UnixMicro())
 }
 
-// addGarbageSince makes a content garbage whose grace begins at a time.
-func (t *tx) addGarbageSince(content metastore.ContentID, since time.Time) error {
-	_, err := t.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], since.UnixMicro())
+// addGarbageSince makes a content garbage whose grace begins at a time, in the
+// form of the column since.
+func (t *tx) addGarbageSince(content metastore.ContentID, since int64) error {
+	_, err := t.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], since)
 	return err
+}
+
+// stagedFrom divides the column since. From it on a content is staged for a
+// commit and no garbage, at whatever time, until purgeStaged makes it that: the
+// column is stagedFrom plus the time for this, in microseconds. Times are far
+// below it.
+const stagedFrom = 1 << 62
+
+// purgeStaged makes garbage of what was staged for a commit that never came.
+func (t *tx) purgeStaged(int) (int, error) {
+	now := t.now.UnixMicro()
+	n, err := t.exec(`UPDATE garbage SET since = $1 WHERE since >= $2 AND since <= $3`, now, int64(stagedFrom), stagedFrom+now)
+	return int(n), err
 }
 
 func (t *tx) isGarbage(content metastore.ContentID) (bool, error) {
@@ -43,7 +56,7 @@ func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after 
 		at = s.atNow
 	}
 	err := s.eng.read(ctx, at(func(t *tx) error {
-		due := int64(math.MaxInt64) // whatever the time is
+		due := int64(stagedFrom - 1) // whatever the time is
 		if grace > 0 {
 			due = t.now.Add(-grace).UnixMicro()
 		}

@@ -16,7 +16,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	err = s.eng.write(ctx, s.toDelete(func(t *tx) error {
 		total = 0
 		for _, purge := range []func(*tx, int) (int, error){
-			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeSessions, (*tx).purgeIdempotency,
+			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeSessions, (*tx).purgeIdempotency, (*tx).purgeStaged,
 		} {
 			n, err := purge(t, limit)
 			if err != nil {

@@ -20,9 +20,10 @@
 //   - an object key stands in at most one extent (a unique index);
 //   - a content is referenced by one blob or one open upload, or it is in
 //     garbage, never both: the transaction that takes the reference away adds
-//     it to garbage; what is written ahead of a commit with many extents is
-//     garbage from the start, due long after the commit would be refused, and
-//     the commit takes it out of garbage;
+//     it to garbage; what is written ahead of a commit with many extents stands
+//     in the table garbage as staged (stagedFrom), which is due at no time, and
+//     the commit takes it out of there, or Purge makes it garbage long after the
+//     commit would be refused;
 //   - an upload's content becomes the blob's at its completion, so completing
 //     moves no rows; the old extents of a part that is sent again move to a
 //     fresh content that is garbage from the start;
