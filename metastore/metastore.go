@@ -147,5 +147,6 @@ type Store interface {
 	Garbage
 	Facts
 	Leases
+	Nodes
 	Clock
 }

@@ -36,6 +36,7 @@ type node struct {
 	keys        *access.Keys // nil on a local instance
 	api         *httpapi.Server
 	connections *httpapi.Connections
+	members     *membership // nil where no other node can run
 }
 
 // openNode opens the stores and puts the services on them. The caller closes
@@ -67,6 +68,10 @@ func (n *node) openServices(ctx context.Context) error {
 	c := n.config
 	opt := n.stores.options(c.Places, c.grace())
 	opt.VerifyTTL, opt.AllowLargeSweep = c.VerifyTTL, c.AllowLargeSweep
+	if fenced := opt.MayDelete; c.Places.shared() {
+		// A node with a longer grace may still send what this one would free.
+		opt.MayDelete = func(ctx context.Context) error { return errors.Join(n.members.err(), fenced(ctx)) }
+	}
 	n.blobs = blob.New(n.stores.meta, n.stores.bytes, opt)
 	n.metrics.MustRegister(backlogMetrics{n.blobs.GarbageBacklog})
 	if c.Profile == hosted {
@@ -76,6 +81,13 @@ func (n *node) openServices(ctx context.Context) error {
 	var err error
 	if n.channels, payment, err = c.newChannels(ctx, n.stores); err != nil {
 		return err
+	}
+	if c.Places.shared() {
+		n.members = newMembership(n.stores.meta, c.settings(n.channels), n.log)
+		if err := n.members.start(ctx); err != nil {
+			return err
+		}
+		n.stores.close = append(n.stores.close, n.members.leave)
 	}
 	if n.api, err = n.newAPI(payment); err != nil {
 		return err
@@ -106,6 +118,9 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 	tasks.Go(func() { watchClock(ctx, n.stores.meta, time.Now, n.log) })
 	if n.stores.fence != nil {
 		tasks.Go(func() { n.stores.fence.Watch(ctx, n.fenceChanged) })
+	}
+	if n.members != nil {
+		tasks.Go(func() { n.members.watch(ctx) })
 	}
 	if n.cert != nil {
 		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })
@@ -141,7 +156,11 @@ func (n *node) server(listeners []net.Listener) *drainingServer {
 
 // ready tells why nothing can be written now.
 func (n *node) ready(ctx context.Context) error {
-	return errors.Join(n.stores.ready(ctx), n.stores.meta.ClockErr())
+	err := errors.Join(n.stores.ready(ctx), n.stores.meta.ClockErr())
+	if n.members != nil {
+		err = errors.Join(err, n.members.err())
+	}
+	return err
 }
 
 // newAPI puts the services behind the HTTP interface.

@@ -110,6 +110,9 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"calls every date unique", func(h metatest.Handle, _ string) metatest.Handle { return ownSecond{h} }, []string{"blobs/dates"}},
 		{"has a time of its own", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
 		{"waits for ever", func(h metatest.Handle, _ string) metatest.Handle { return waitsForEver{h} }, []string{"patience/over"}},
+		{"forgets no node", func(h metatest.Handle, _ string) metatest.Handle { return joinsForEver{h} }, []string{"nodes/life", "nodes/racing"}},
+		{"lets a node join that disagrees", func(h metatest.Handle, _ string) metatest.Handle { return asksLater{h} }, []string{"nodes/life"}},
+		{"lets no node leave", func(h metatest.Handle, _ string) metatest.Handle { return neverLeaves{h} }, []string{"nodes/life"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
 	})
 }
@@ -125,11 +128,15 @@ func (s waitsForEver) UseSession(ctx context.Context, id string, n int64, idem *
 type replacesAny struct{ metatest.Handle }
 
 func (s replacesAny) ReplaceFact(ctx context.Context, name, _, value string) error {
-	old, err := s.Fact(ctx, name)
-	if err != nil {
-		return err
+	for {
+		old, err := s.Fact(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := s.Handle.ReplaceFact(ctx, name, old, value); !errors.Is(err, metastore.ErrNotFound) {
+			return err
+		}
 	}
-	return s.Handle.ReplaceFact(ctx, name, old, value)
 }
 
 type chargesTwice struct{ metatest.Handle }

@@ -46,7 +46,7 @@ var copied = []table{
 
 // notCopied are the tables that belong to a database, and the facts, of which
 // some do.
-var notCopied = []string{"facts", "leases", "transactions", "schema_version"}
+var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version"}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 

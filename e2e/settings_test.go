@@ -1,0 +1,34 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNodesThatDiffer: a node does not start with other settings than one that
+// runs, but for the price, which is warned of; and once all have ended in order,
+// one starts with others at once.
+func TestNodesThatDiffer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{})
+	c.start(1)
+	for _, differs := range [][2]string{
+		{"--garbage-grace", "30m0s"}, {"--receiver", "0x7a"}, {"--asset", "0x7b"}, {"--micropayment-module", "0x7c"}, {"--chain-id", "5"}, {"--reads", "paid"},
+	} {
+		flags := append(c.places(c.database), differs[0], differs[1])
+		if said := c.refused(flags); !strings.Contains(said, differs[0]+" is ") || !strings.Contains(said, " at a node that runs") {
+			t.Errorf("%s: %s", differs[0], said)
+		}
+	}
+	o := c.options
+	o.flags = append(slices.Clone(o.flags), "--chunkset-price", "7")
+	second := start(t, o)
+	if !strings.Contains(second.log.String(), "another node has another price") || !strings.Contains(second.log.String(), "here=7 there=1") {
+		t.Errorf("a node with another price logs %s", second.log)
+	}
+	second.stop()
+	c.nodes[0].stop()
+	o.flags = append(c.places(c.database), "--garbage-grace", "30m")
+	start(t, o).must(200, "GET", "/readyz", nil)
+}

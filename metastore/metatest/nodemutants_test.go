@@ -1,0 +1,31 @@
+package metatest_test
+
+import (
+	"context"
+	"time"
+
+	"sluice/metastore/metatest"
+)
+
+// joinsForEver forgets no node.
+type joinsForEver struct{ metatest.Handle }
+
+func (s joinsForEver) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func([]string) error) error {
+	return s.Handle.Join(ctx, node, settings, 1000*ttl, agrees)
+}
+
+// asksLater lets a node join before it asks it.
+type asksLater struct{ metatest.Handle }
+
+func (s asksLater) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func([]string) error) error {
+	var seen []string
+	err := s.Handle.Join(ctx, node, settings, ttl, func(others []string) error { seen = others; return nil })
+	if err != nil {
+		return err
+	}
+	return agrees(seen)
+}
+
+type neverLeaves struct{ metatest.Handle }
+
+func (neverLeaves) Leave(context.Context, string) error { return nil }

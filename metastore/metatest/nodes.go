@@ -1,0 +1,79 @@
+package metatest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/metastore"
+)
+
+func nodeChecks() []Check {
+	return []Check{
+		check("nodes/life", nodeLife),
+		check("nodes/racing", nodeRacing),
+	}
+}
+
+// errDisagree is what a node says of the settings of others.
+var errDisagree = errors.New("other settings")
+
+// joins lets a node join, and ends the check unless it sees these settings of
+// others.
+func (p *probe) joins(s metastore.Store, node, settings string, ttl time.Duration, want ...string) {
+	var seen []string
+	err := s.Join(p.ctx, node, settings, ttl, func(others []string) error {
+		seen = slices.Sorted(slices.Values(others))
+		return nil
+	})
+	p.ok(err, "join of %s", node)
+	p.must(slices.Equal(seen, want), "%s sees the settings %q of others, want %q", node, seen, want)
+}
+
+func nodeLife(p *probe) {
+	other := p.open()
+	p.joins(p.store, "a", "1", time.Minute)
+	p.joins(other, "b", "2\x00", time.Minute, "1")
+	p.advanceEngine(30 * time.Second)
+	p.joins(other, "b", "3", time.Minute, "1") // renewed, with others
+	p.is(p.store.Join(p.ctx, "c", "4", time.Minute, func([]string) error { return errDisagree }), errDisagree, "join of one that disagrees")
+	p.is(p.store.Join(p.ctx, "b", "4", time.Hour, func([]string) error { return errDisagree }), errDisagree, "renewal of one that disagrees")
+	p.joins(p.store, "a", "1", 30*time.Second, "3")
+	p.reopen()
+	p.advanceEngine(30*time.Second - time.Microsecond)
+	p.joins(p.store, "d", "", time.Second, "1", "3")
+	p.advanceEngine(time.Microsecond)
+	p.joins(p.store, "d", "", time.Minute, "3") // a is over
+	p.ok(p.store.Leave(p.ctx, "d"), "leave")
+	p.ok(p.store.Leave(p.ctx, "d"), "leave once more")
+	p.advanceEngine(30*time.Second - time.Microsecond)
+	p.joins(p.store, "e", "5", time.Minute, "3")
+	p.advanceEngine(time.Microsecond)
+	p.joins(p.store, "f", "6", time.Minute, "5") // b is over
+}
+
+// nodeRacing lets nodes that disagree with all others join at once: one does.
+func nodeRacing(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	for round := range 5 {
+		errs := race(8, func(i int) error {
+			return handles[i%2].Join(p.ctx, fmt.Sprint(round, "-", i), "", time.Minute, func(others []string) error {
+				if len(others) > 0 {
+					return errDisagree
+				}
+				return nil
+			})
+		})
+		joined := 0
+		for _, err := range errs {
+			if err == nil {
+				joined++
+			} else {
+				p.is(err, errDisagree, "join that lost")
+			}
+		}
+		p.must(joined == 1, "round %d: %d of 8 that disagree have joined", round, joined)
+		p.advanceEngine(time.Minute)
+	}
+}
