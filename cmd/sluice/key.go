@@ -31,7 +31,7 @@ type keyFlags struct {
 }
 
 // on runs fn on the metadata of the data folder.
-func (f *keyFlags) on(create bool, fn func(ctx context.Context, keys metastore.Keys) error) error {
+func (f *keyFlags) on(create bool, fn func(ctx context.Context, keys access.KeyStore) error) error {
 	ctx := context.Background()
 	stores, err := openMeta(ctx, f.Place, create)
 	if err != nil {
@@ -84,7 +84,6 @@ func (c *keyCreate) key() (access.NewKey, error) {
 		Scopes:   scopes,
 		Accounts: accounts,
 		Group:    c.Group,
-		Expires:  c.Expires.Time,
 		Limits:   c.Limits.limits(),
 	}, errors.Join(errs...)
 }
@@ -96,7 +95,10 @@ func (c *keyCreate) Run(console *console) error {
 	if err != nil {
 		return err
 	}
-	return c.on(true, func(ctx context.Context, keys metastore.Keys) error {
+	return c.on(true, func(ctx context.Context, keys access.KeyStore) error {
+		if wanted.Expires, err = c.Expires.from(keys.Now()); err != nil { // by the time that the nodes go by
+			return err
+		}
 		key, secret, err := access.Create(ctx, keys, wanted)
 		if errors.Is(err, metastore.ErrGroupLimits) {
 			return fmt.Errorf("the group %s has other limits: give the same, or none", printable(c.Group))
@@ -123,7 +125,7 @@ const keyPage = 1000
 
 // Run prints all keys, by id.
 func (c *keyList) Run(console *console) error {
-	return c.on(false, func(ctx context.Context, keys metastore.Keys) error {
+	return c.on(false, func(ctx context.Context, keys access.KeyStore) error {
 		table := newKeyTable(console.out)
 		for after := ""; ; {
 			page, err := keys.ListKeys(ctx, after, keyPage)
@@ -156,8 +158,8 @@ type oneKey struct {
 
 // print runs fn and prints the key that it gives. Whoever has the whole
 // credential at hand may give that; what was given is in no message.
-func (c *oneKey) print(console *console, fn func(ctx context.Context, keys metastore.Keys, id string) (metastore.Key, error)) error {
-	return c.on(false, func(ctx context.Context, keys metastore.Keys) error {
+func (c *oneKey) print(console *console, fn func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error)) error {
+	return c.on(false, func(ctx context.Context, keys access.KeyStore) error {
 		key, err := fn(ctx, keys, idOf(c.ID))
 		switch {
 		case errors.Is(err, metastore.ErrNotFound):
@@ -186,7 +188,7 @@ type keyShow struct{ oneKey }
 
 // Run prints a key.
 func (c *keyShow) Run(console *console) error {
-	return c.print(console, func(ctx context.Context, keys metastore.Keys, id string) (metastore.Key, error) {
+	return c.print(console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
 		return keys.Key(ctx, id)
 	})
 }
@@ -195,27 +197,42 @@ type keyRevoke struct{ oneKey }
 
 // Run ends a key and prints it.
 func (c *keyRevoke) Run(console *console) error {
-	return c.print(console, func(ctx context.Context, keys metastore.Keys, id string) (metastore.Key, error) {
+	return c.print(console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
 		return keys.RevokeKey(ctx, id)
 	})
 }
 
-// expiry is when a key ends; the zero time is never.
-type expiry struct{ time.Time }
+// expiry is when a key ends: at a time, or a while from now. The zero value is never.
+type expiry struct {
+	at    time.Time
+	after time.Duration
+}
 
 // UnmarshalText reads a duration from now on, or a time.
 func (e *expiry) UnmarshalText(text []byte) error {
-	now := time.Now()
-	when, err := time.Parse(time.RFC3339, string(text))
-	if d, e := time.ParseDuration(string(text)); e == nil {
-		when, err = now.Add(d), nil
+	*e = expiry{}
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err == nil {
+		e.at = at
+		return nil
 	}
-	if err != nil {
+	if e.after, err = time.ParseDuration(string(text)); err != nil {
 		return fmt.Errorf("want a time from now, such as 720h, or one such as 2030-01-31T00:00:00Z, not %q", text)
 	}
-	if !when.After(now) {
+	if e.after <= 0 {
 		return fmt.Errorf("%s is over already", text)
 	}
-	e.Time = when
 	return nil
+}
+
+// from returns the time that is meant when it is now; the zero time is never.
+func (e *expiry) from(now time.Time) (time.Time, error) {
+	switch {
+	case e.after != 0:
+		return now.Add(e.after), nil
+	case !e.at.IsZero() && !e.at.After(now):
+		return time.Time{}, fmt.Errorf("--expires: %s is over already", e.at.Format(time.RFC3339))
+	default:
+		return e.at, nil
+	}
 }

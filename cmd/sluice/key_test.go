@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -248,6 +249,22 @@ func TestKeyRefusals(t *testing.T) {
 	const secret = "sluice_aaaaaaaaaaaaaaaa_bbbbbbbbbbbbbbbb"
 	if r := sluice(keyCommandOn(data, "revoke", secret)...); r.code != 1 || strings.Contains(r.stderr, "bbbb") || !strings.Contains(r.stderr, "no such key") {
 		t.Errorf("an unknown key: exit code %d, %s", r.code, r.stderr)
+	}
+}
+
+// TestKeyExpiresByTheDatabasesClock: the clock of the machine on which the command
+// runs is wrong by three days.
+func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
+	const ahead = 72 * time.Hour
+	dsn, _ := testenv.MovedPostgres(t, ahead)
+	valid := []string{"--meta", dsn, "--scopes", "read", "--all-accounts", "--expires"}
+	made := shown(t, must(t, keyCommandOn(t.TempDir(), "create", append(valid, "1h", "--json")...)...))
+	if want := time.Now().Add(ahead + time.Hour); len(made) != 1 || made[0].Expires.Sub(want).Abs() > time.Minute {
+		t.Errorf("%+v, want a key that expires at about %v", made, want)
+	}
+	r := sluice(keyCommandOn(t.TempDir(), "create", append(valid, time.Now().Add(ahead/2).Format(time.RFC3339))...)...)
+	if r.code != 1 || !strings.Contains(r.stderr, "is over already") {
+		t.Errorf("a key that has expired by the database's clock: %+v", r)
 	}
 }
 
