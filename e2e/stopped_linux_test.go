@@ -56,7 +56,7 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 	s.stop()
 	damageTable(t, filepath.Join(s.data, "meta.db"), "sessions")
 	s.restart()
-	s.must(200, "GET", "/readyz", nil)
+	// Nobody has asked for /readyz yet, whose answer holds for a second.
 	if r := s.do("POST", "/v1/sessions", nil); r.status < 500 {
 		t.Fatalf("a write to a damaged table: %v", r)
 	}
