@@ -27,6 +27,7 @@ var notForClients = []string{
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
 	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrClock",
 	"metastore.ErrGroupLimits", "access.ErrInvalidKey", // of the key command
+	"paychan.ErrUncollected",
 }
 
 func TestEverySentinelHasAStatus(t *testing.T) {

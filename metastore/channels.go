@@ -179,6 +179,17 @@ type Channels interface {
 	// whatever order they come.
 	Collect(ctx context.Context, s Settlement) error
 
+	// PayOut is Collect and Settle of all of these, each of another channel, in
+	// one transaction: the embedded ledger notes each as paid out, once, and none
+	// is pending any more. Repeated, it has no effect. As Settle does, it refuses
+	// what was not accepted, then with no effect on any.
+	PayOut(ctx context.Context, list []Settlement) error
+
+	// Uncollected returns how many channels have a settlement that is pending and
+	// has expired, and the sum of what these channels have accepted and not
+	// settled, at most 2^63-1.
+	Uncollected(ctx context.Context) (channels, amount int64, err error)
+
 	// Audit checks the ledgers of all channels and sessions, and tells what
 	// does not add up; nothing when all is well.
 	Audit(ctx context.Context) ([]string, error)

@@ -89,6 +89,8 @@ type Service struct {
 	opt    Options
 	policy micropay.Policy
 	kick   chan struct{}
+
+	uncollected uncollected
 }
 
 // New gives a Service over a store. It fails when an address is none, and when

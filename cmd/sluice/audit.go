@@ -23,8 +23,14 @@ func (c *auditCommand) Run(console *console) error {
 		return err
 	}
 	faults, err := stores.meta.Audit(ctx)
-	if err := errors.Join(err, stores.Close()); err != nil {
+	channels, amount, err2 := stores.meta.Uncollected(ctx)
+	if err := errors.Join(err, err2, stores.Close()); err != nil {
 		return err
+	}
+	if channels > 0 { // a loss, but no fault of the books
+		if err := printLine(console.out, fmt.Sprintf("Expired before they were collected: payments over %d channels, %d units in all.", channels, amount)); err != nil {
+			return err
+		}
 	}
 	for _, fault := range faults {
 		if err := printLine(console.out, fault); err != nil {

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"sluice/metastore"
 	"sluice/session"
 )
 
@@ -28,6 +30,21 @@ func TestAudit(t *testing.T) {
 	}
 	if r := must(t, "audit", "--data", data); r.stdout != "The books are in order.\n" {
 		t.Errorf("in order: %+v", r)
+	}
+	_, err = s.meta.OpenChannel(t.Context(), metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
+	if err == nil {
+		pay := metastore.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(-time.Second), UnsettledLimit: 9}
+		_, err = s.meta.PayRead(t.Context(), metastore.Read{Payment: pay, Price: 1, Count: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const expired = "Expired before they were collected: payments over 1 channels, 5 units in all.\n"
+	if r := must(t, "audit", "--data", data); r.stdout != expired+"The books are in order.\n" {
+		t.Errorf("with a payment that expired: %+v", r)
+	}
+	if err := s.meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}); err != nil {
+		t.Fatal(err)
 	}
 	change(t, data, `UPDATE sessions SET used = used + 1`)
 	r := sluice("audit", "--data", data)

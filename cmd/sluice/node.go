@@ -92,6 +92,14 @@ func (n *node) openServices(ctx context.Context) error {
 	if n.api, err = n.newAPI(payment); err != nil {
 		return err
 	}
+	n.metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "sluice_settlements_expired", Help: "Channels with a payment that expired before it was collected, on the node that settles.",
+		}, func() float64 { channels, _ := n.channels.Uncollected(); return float64(channels) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "sluice_settlements_expired_units", Help: "What these channels have accepted and not settled, in units of the asset.",
+		}, func() float64 { _, amount := n.channels.Uncollected(); return float64(amount) }),
+	)
 	n.returns.Replay(ctx)
 	return nil
 }
@@ -102,7 +110,7 @@ func (n *node) work(ctx context.Context, reload <-chan os.Signal) {
 	forAll := func(ctx context.Context) {
 		var tasks sync.WaitGroup
 		tasks.Go(func() { n.blobs.Run(ctx, report) })
-		tasks.Go(func() { n.channels.Run(ctx, n.channels.Ledger(), report) })
+		tasks.Go(func() { n.channels.Run(ctx, nil, report) })
 		tasks.Wait()
 	}
 	var tasks sync.WaitGroup

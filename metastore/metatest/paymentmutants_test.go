@@ -25,6 +25,10 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{"returns a charge that was not made", func(h metatest.Handle, _ string) metatest.Handle { return returnsAnyCharge{h} }, []string{"sessions/charge"}},
 		{"forgets the charges of others", func(h metatest.Handle, path string) metatest.Handle { return forgetsCharges{h, path} }, []string{"sessions/charge"}},
 		{"returns a read twice", func(h metatest.Handle, path string) metatest.Handle { return returnsReadTwice{h, path} }, []string{"payments/return-read"}},
+		{"pays out half of a list", func(h metatest.Handle, _ string) metatest.Handle { return paysOutHalf{h} }, []string{"settlements/pay-out", "settlements/racing-pay-outs"}},
+		{"pays out what it can", func(h metatest.Handle, _ string) metatest.Handle { return paysOutEach{h} }, []string{"settlements/pay-out"}},
+		{"pays out and forgets the newer", func(h metatest.Handle, path string) metatest.Handle { return forgetsNewer{h, path} }, []string{"settlements/pay-out"}},
+		{"finds nothing uncollected", func(h metatest.Handle, _ string) metatest.Handle { return allCollected{h} }, []string{"settlements/uncollected"}},
 		{"finds nothing in an audit", func(h metatest.Handle, _ string) metatest.Handle { return blind{h} }, []string{"audit/payout"}},
 	})
 }
@@ -235,6 +239,41 @@ func (s returnsReadTwice) ReturnRead(ctx context.Context, p metastore.Payment, c
 	}
 	return s.Handle.ReturnRead(ctx, p, charge)
 }
+
+type paysOutHalf struct{ metatest.Handle }
+
+func (s paysOutHalf) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	return s.Handle.PayOut(ctx, list[:len(list)/2])
+}
+
+// paysOutEach has a transaction for each.
+type paysOutEach struct{ metatest.Handle }
+
+func (s paysOutEach) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	var errs []error
+	for _, one := range list {
+		errs = append(errs, s.Handle.PayOut(ctx, []metastore.Settlement{one}))
+	}
+	return errors.Join(errs...)
+}
+
+// forgetsNewer takes whatever is pending away.
+type forgetsNewer struct {
+	metatest.Handle
+	path string
+}
+
+func (s forgetsNewer) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	err := s.Handle.PayOut(ctx, list)
+	for _, one := range list {
+		err = errors.Join(err, query(ctx, s.path, `DELETE FROM settlements WHERE channel = $1`, []byte(one.Channel)))
+	}
+	return err
+}
+
+type allCollected struct{ metatest.Handle }
+
+func (allCollected) Uncollected(context.Context) (int64, int64, error) { return 0, 0, nil }
 
 type blind struct{ metatest.Handle }
 

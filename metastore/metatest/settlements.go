@@ -1,6 +1,8 @@
 package metatest
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -13,6 +15,9 @@ func settlementChecks() []Check {
 		check("settlements/settle", settlementSettle),
 		check("settlements/racing", settlementRacing),
 		check("settlements/collect", settlementCollect),
+		check("settlements/pay-out", settlementPayOut),
+		check("settlements/racing-pay-outs", racingPayOuts),
+		check("settlements/uncollected", settlementUncollected),
 		check("audit/payout", auditPayout),
 	}
 }
@@ -161,6 +166,109 @@ func settlementCollect(p *probe) {
 	p.must(p.getChannel("channel").Settled == 0, "collecting alone settled the channel")
 	p.reopen()
 	p.audited()
+}
+
+// settlementPayOut pays many out at once, all of them or none.
+func settlementPayOut(p *probe) {
+	const n = 105 // more than one statement takes
+	var all []metastore.Settlement
+	for i := range n {
+		c := p.channel(fmt.Sprintf("channel %03d", i), "s", 100)
+		p.reads(c, 1, 10, 1, 1)
+		p.reads(c, 3, int64(20+i%5), 1, 1)
+		all = append(all, settlement(p.pay(c, 3, int64(20+i%5)), c.ID))
+	}
+	pending := func() []metastore.Settlement {
+		list, err := p.store.Settlements(p.ctx, metastore.Settlement{}, n)
+		p.ok(err, "settlements")
+		return list
+	}
+	p.ok(p.store.PayOut(p.ctx, nil), "pay out nothing")
+	for what, wrong := range map[string]metastore.Settlement{
+		"an amount that was not accepted":    {Channel: all[9].Channel, Sequence: 3, Amount: 99},
+		"a sequence that was not accepted":   {Channel: all[9].Channel, Sequence: 4, Amount: all[9].Amount},
+		"another amount of the newest":       {Channel: all[9].Channel, Sequence: 3, Amount: 15},
+		"a settlement of an unknown channel": {Channel: "unknown", Sequence: 1, Amount: 1},
+	} {
+		list := append(append([]metastore.Settlement{}, all[:9]...), wrong)
+		p.must(p.store.PayOut(p.ctx, append(list, all[10:]...)) != nil, "pay out with %s: it is accepted", what)
+		p.must(len(pending()) == n, "pay out with %s: %d are still pending, want all %d", what, len(pending()), n)
+		p.audited()
+	}
+	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{{Channel: all[0].Channel, Sequence: 1, Amount: 10}}), "pay out an older one")
+	p.must(p.getChannel(all[0].Channel).Settled == 10 && len(pending()) == n, "an older one: the newer must stay pending")
+	for range 2 {
+		p.ok(p.store.PayOut(p.ctx, all[:n-1]), "pay out")
+		p.equal(pending(), all[n-1:], "what is pending then")
+		for _, s := range all[:n-1] {
+			if c := p.getChannel(s.Channel); c.Settled != s.Amount {
+				p.must(false, "%+v, want all settled", c)
+			}
+		}
+		p.audited()
+		p.reopen()
+	}
+}
+
+// racingPayOuts pays out from several handles while payments arrive.
+func racingPayOuts(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	const n = 15
+	channels := []metastore.Channel{p.channel("a", "s", 1000), p.channel("b", "s", 1000), p.channel("c", "s", 1000)}
+	for _, err := range race(4, func(i int) error {
+		for k := int64(1); k <= n; k++ {
+			if i < 2 {
+				for _, c := range channels {
+					_, err := handles[i].PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2*k+int64(i), 20*k+10*int64(i)), Price: 1, Count: 1})
+					if err != nil && !errors.Is(err, metastore.ErrStalePayment) {
+						return err
+					}
+				}
+				continue
+			}
+			list, err := handles[i%2].Settlements(p.ctx, metastore.Settlement{}, 10)
+			if err == nil {
+				err = handles[i%2].PayOut(p.ctx, list)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		p.ok(err, "payments and pay outs at once")
+	}
+	list, err := p.store.Settlements(p.ctx, metastore.Settlement{}, 10)
+	p.ok(err, "settlements")
+	p.ok(p.store.PayOut(p.ctx, list), "pay out")
+	for _, c := range channels {
+		got := p.getChannel(c.ID)
+		p.must(got.Settled == got.Accepted && got.Accepted == 20*n+10, "%+v, want all of %d settled", got, 20*n+10)
+	}
+	p.audited()
+}
+
+func settlementUncollected(p *probe) {
+	want := func(channels, amount int64) {
+		n, sum, err := p.store.Uncollected(p.ctx)
+		p.ok(err, "uncollected")
+		p.must(n == channels && sum == amount, "%d channels with %d units are uncollected, want %d with %d", n, sum, channels, amount)
+	}
+	want(0, 0)
+	a, b := p.channel("a", "s", 100), p.channel("b", "s", 100)
+	p.reads(a, 1, 10, 1, 1)
+	p.reads(b, 1, 20, 1, 1)
+	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{settlement(p.pay(b, 1, 20), "b")}), "pay out")
+	p.reads(b, 2, 27, 1, 1)
+	want(0, 0)
+	p.clock.Advance(paymentLife)
+	want(2, 17)
+	p.reads(a, 2, 30, 1, 1) // in its place
+	want(1, 7)
+	p.clock.Advance(paymentLife)
+	want(2, 37)
+	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{settlement(p.pay(a, 2, 30), "a")}), "pay out late")
+	want(1, 7)
 }
 
 // auditPayout pays out what was never accepted: that is found, and told

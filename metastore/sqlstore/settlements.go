@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -46,8 +45,7 @@ func (s *Store) Settle(ctx context.Context, channel string, sequence, amount int
 		if err != nil {
 			return err
 		}
-		order := cmp.Compare(amount, c.Accepted)
-		if order > 0 || order != cmp.Compare(sequence, c.Sequence) {
+		if !accepted(c, sequence, amount) {
 			return errNotAccepted
 		}
 		if _, err := t.exec(`UPDATE channels SET settled = $2 WHERE id = $1 AND settled < $2`, []byte(channel), amount); err != nil {

@@ -1,0 +1,103 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/metastore"
+)
+
+// payOutRows is how many settlements one statement handles.
+const payOutRows = 100
+
+// PayOut implements metastore.Channels.
+func (s *Store) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	// In one order, so that two that lock the same channels do not wait for each
+	// other.
+	list = slices.SortedFunc(slices.Values(list), func(a, b metastore.Settlement) int { return cmp.Compare(a.Channel, b.Channel) })
+	return s.writeLocked(ctx, func(t *tx) error {
+		for some := range slices.Chunk(list, payOutRows) {
+			if err := t.payOut(some); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// payOut pays some settlements out, in a few statements for all of them.
+func (t *tx) payOut(list []metastore.Settlement) error {
+	channels := make(args, len(list))
+	for i, s := range list {
+		channels[i] = []byte(s.Channel)
+	}
+	in := "(" + parameters(1, len(list)) + ")"
+	if err := t.acceptedAll(list, channels, in); err != nil {
+		return err
+	}
+	var rows []string
+	var values args
+	for _, s := range list {
+		rows = append(rows, "("+parameters(len(values)+1, 4)+")")
+		values = append(values, []byte(s.Channel), s.Sequence, s.Amount, micros(t.now))
+	}
+	if _, err := t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES `+strings.Join(rows, ", ")+`
+		ON CONFLICT (channel, sequence) DO NOTHING`, values...); err != nil {
+		return err
+	}
+	// What is in the ledger is paid out; what is not accepted is none of these.
+	const paid = `(SELECT MAX(l.amount) FROM ledger l WHERE l.channel = channels.id AND l.amount <= channels.accepted)`
+	if _, err := t.exec(`UPDATE channels SET settled = `+paid+` WHERE id IN `+in+` AND settled < `+paid, channels...); err != nil {
+		return err
+	}
+	_, err := t.exec(`DELETE FROM settlements WHERE channel IN `+in+`
+		AND amount <= (SELECT c.settled FROM channels c WHERE c.id = settlements.channel)`, channels...)
+	return err
+}
+
+// acceptedAll locks the channels of settlements, and is errNotAccepted or
+// metastore.ErrNotFound unless each was accepted.
+func (t *tx) acceptedAll(list []metastore.Settlement, channels args, in string) error {
+	var c metastore.Channel
+	found := map[string]metastore.Channel{}
+	err := t.each(`SELECT id, accepted, sequence FROM channels WHERE id IN `+in+` ORDER BY id`+t.locking, channels,
+		args{&c.ID, (*integer)(&c.Accepted), (*integer)(&c.Sequence)},
+		func() (bool, error) {
+			found[c.ID] = c
+			return true, nil
+		})
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		c, ok := found[s.Channel]
+		if !ok {
+			return fmt.Errorf("channel: %w", metastore.ErrNotFound)
+		}
+		if !accepted(c, s.Sequence, s.Amount) {
+			return errNotAccepted
+		}
+	}
+	return nil
+}
+
+// accepted reports whether a channel can have accepted a payment. Sequence and
+// amount of a channel grow together.
+func accepted(c metastore.Channel, sequence, amount int64) bool {
+	order := cmp.Compare(amount, c.Accepted)
+	return order <= 0 && order == cmp.Compare(sequence, c.Sequence)
+}
+
+// Uncollected implements metastore.Channels.
+func (s *Store) Uncollected(ctx context.Context) (channels, amount int64, err error) {
+	err = s.read(ctx, func(t *tx) error {
+		_, err := t.row(`SELECT COUNT(*), CAST(COALESCE(SUM(c.accepted - c.settled), 0) AS BIGINT) FROM settlements s
+			JOIN channels c ON c.id = s.channel WHERE s.expires <= $1`, args{t.now.UnixMicro()},
+			(*integer)(&channels), (*integer)(&amount))
+		return err
+	})
+	return channels, amount, err
+}
