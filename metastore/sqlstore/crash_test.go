@@ -24,6 +24,9 @@ func runChild(job, path string) error {
 	if job == "quota" {
 		return writeBeyondQuota(path)
 	}
+	if job == "lease" {
+		return holdLease(path)
+	}
 	s, err := OpenSQLite(path, Options{})
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func TestSQLitePatience(t *testing.T) {
 }
 
 func TestPostgresPatience(t *testing.T) {
-	s, node := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4")
+	s, node := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)
 	neverBegins(t, s, func() func() {
 		at, open, results := make(chan struct{}), make(chan struct{}), make(chan error)
 		for range cap(node.writers) {
@@ -88,7 +88,7 @@ func TestPostgresPatience(t *testing.T) {
 func TestPostgresLockPatience(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
-	other, _ := openNode(t, dsn)
+	other, _ := openNode(t, dsn+patientDSN)
 	_, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 3, Left: 3, Expires: time.Now().Add(time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)

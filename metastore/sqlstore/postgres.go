@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -37,12 +38,13 @@ var postgresSettings = map[string]string{
 	// planner then makes of the costs would start its compiler.
 	"enable_seqscan": "off",
 	"jit":            "off",
-	// A node that was cut off must not hold its locks for long.
-	"idle_in_transaction_session_timeout": "60000",
+	// A node that hangs or was cut off must not hold its locks for more than five
+	// seconds. Our transactions never wait for anything but the server.
+	"idle_in_transaction_session_timeout": "4000",
 	"tcp_keepalives_idle":                 "15",
 	"tcp_keepalives_interval":             "5",
 	"tcp_keepalives_count":                "3",
-	"tcp_user_timeout":                    "30000",
+	"tcp_user_timeout":                    "4000",
 }
 
 // OpenPostgres opens the database that dsn names, a URL or a list of
@@ -57,7 +59,10 @@ var postgresSettings = map[string]string{
 // give each connection a session of its own.
 //
 // pool_max_conns in dsn is the greatest number of connections, at least 2 (16).
-// Half of them are for writes, so that reads go on whatever writes wait for.
+// dsn may name several servers (host=A,B): the one that takes writes is used. A
+// server that takes none is refused, also when a connection is made anew.
+//
+// Half of the connections are for writes, so that reads go on whatever writes wait for.
 // While the server cannot be reached, calls are tried again for as long as their
 // patience lasts and are then metastore.ErrUnavailable. A COMMIT is never
 // cancelled: when it is not answered in that time, as while a synchronous standby
@@ -109,6 +114,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 	if !strings.Contains(dsn, "pool_ping_timeout") {
 		config.PingTimeout = connectLimit // a connection that went silent must not be waited for
 	}
+	config.ConnConfig.ValidateConnect = checkWritable
 	config.ConnConfig.BuildContextWatcherHandler = interrupt
 	config.BeforeConnect = newSession
 	config.AfterConnect = checkPostgres
@@ -197,6 +203,23 @@ func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 		return fmt.Errorf("%w: fsync is %s: a crash would lose what was acknowledged; set it to on", errUnfit, fsync)
 	case commit != "on" && commit != "remote_apply":
 		return fmt.Errorf("%w: synchronous_commit is %s: a crash could lose what was acknowledged; set it to on or remote_apply", errUnfit, commit)
+	}
+	return nil
+}
+
+// checkWritable refuses a server that takes no writes, so that the next host of the
+// DSN is tried. What such a server shows may be old, so that reads do not go there.
+func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
+	results, err := c.Exec(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')`).ReadAll()
+	if err != nil {
+		return err
+	}
+	row := results[0].Rows[0]
+	switch {
+	case string(row[0]) == "t":
+		return errors.New("the PostgreSQL server is a standby: name the primary, or all servers, in the DSN")
+	case string(row[1]) == "on":
+		return errors.New("the PostgreSQL server is read-only for this user: set default_transaction_read_only to off")
 	}
 	return nil
 }

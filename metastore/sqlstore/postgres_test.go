@@ -13,6 +13,9 @@ import (
 	"sluice/metastore"
 )
 
+// patientDSN is added to a DSN where the test itself holds a transaction.
+const patientDSN = "&idle_in_transaction_session_timeout=0"
+
 // openNode opens a store for a test, and gives its engine beside it.
 func openNode(tb testing.TB, dsn string) (*Store, *postgres) {
 	tb.Helper()

@@ -109,6 +109,7 @@ func postgresFault(err error) fault {
 	}
 	switch e.Code {
 	case "40001", "40P01", // serialization failure, deadlock
+		"57P05", "25P03", // the session, or its transaction, was idle for too long
 		"57014", "55P03": // cancelled, by us for having waited too long or by an operator; a lock timeout
 		return faultBusy
 	case "23505": // unique violation
@@ -116,7 +117,6 @@ func postgresFault(err error) fault {
 	case "53100": // disk full
 		return faultFull
 	case "57P01", "57P02", "57P03", // the server stops, crashed, or starts
-		"57P05", "25P03", // the session, or its transaction, was idle for too long
 		"53300", // too many connections
 		"25006": // it became a replica
 		return faultLost

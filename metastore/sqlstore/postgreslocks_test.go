@@ -16,7 +16,7 @@ import (
 // TestPostgresWriteSkew: of two transactions that each read what the other
 // changes, the engine undoes one, and it is run again.
 func TestPostgresWriteSkew(t *testing.T) {
-	s, _ := openNode(t, testenv.Postgres(t))
+	s, _ := openNode(t, testenv.Postgres(t)+patientDSN)
 	var runs atomic.Int64
 	both := make(chan struct{}) // closed when both have read
 	var wg sync.WaitGroup
@@ -105,7 +105,7 @@ func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 // TestPostgresReadsDoNotQueueBehindWrites: transactions that wait take only a
 // part of the connections.
 func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
-	s, _ := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4")
+	s, _ := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)
 	at, release := make(chan struct{}, 10), make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range cap(at) {

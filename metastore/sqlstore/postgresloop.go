@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// transactionMemory is how long the id of a transaction is kept.
+	// transactionMemory is how long the id of a transaction is kept. One that is
+	// older than half of it, or whose time is as far ahead, is in doubt for ever.
 	transactionMemory = 10 * time.Minute
 	// forgetEvery is how often ids are forgotten, forgetBatch how many at once.
 	forgetEvery = time.Minute

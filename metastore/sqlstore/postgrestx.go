@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -43,7 +44,9 @@ func (p *postgres) writeLocked(ctx context.Context, fn func(*tx) error) error {
 // The transaction first inserts an id. When the answer to its COMMIT was lost,
 // the same is begun again: inserting the id waits until the first transaction
 // is over, be it that its COMMIT still arrives, and fails if it was committed.
-// fn is then not run again, so that what it gave to its caller still holds.
+// fn is then not run again, so that what it gave to its caller still holds. Nor is
+// it where the id could have been forgotten by the server's clock: a process can
+// stand still for longer than ids are kept.
 func (p *postgres) transact(ctx context.Context, begin string, fn func(*tx) error) error {
 	until, end := metastore.Await(ctx, metastore.Patience)
 	defer end()
@@ -151,6 +154,11 @@ func (w *postgresWrite) attempt(ctx context.Context) (fault, error) {
 		}
 		return f, translate(f, err)
 	}
+	if age := now.Sub(w.begun()); w.inDoubt && age.Abs() > transactionMemory/2 {
+		c.leave()
+		return faultOther, fmt.Errorf("sqlstore: commit: %w: it is %s by the server's clock since the transaction began, and its id may have been forgotten",
+			metastore.ErrUnknownOutcome, age.Round(time.Second))
+	}
 	w.inDoubt = false
 	w.note(faultOther, nil)
 	t := &tx{conn: c, now: now, locking: " FOR UPDATE"}
@@ -197,6 +205,11 @@ func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
 // clock, then 64 random bits.
 func (w *postgresWrite) freshID() string {
 	return fmt.Sprintf(`int8send(%s) || '\x%016x'`, postgresMicros, w.random)
+}
+
+// begun is the server's time in the id.
+func (w *postgresWrite) begun() time.Time {
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(w.id)))
 }
 
 // confirm ends the doubt about a transaction whose id was found: it was committed

@@ -29,11 +29,13 @@ const (
 // proxy stands between pgx and a PostgreSQL server.
 type proxy struct {
 	listener net.Listener
-	socket   string // of the server
-	dsn      string // of the server's database, through the proxy
+	socket   atomic.Pointer[string] // of the server
+	dsn      string                 // of the server's database, through the proxy
 	// onCommit decides what happens to a COMMIT.
 	onCommit func() cut
-	refuse   atomic.Bool // no connection gets through
+	// onBegin, unless it is nil, is called before each write transaction.
+	onBegin func()
+	refuse  atomic.Bool // no connection gets through
 
 	mu struct {
 		sync.Mutex
@@ -54,7 +56,8 @@ func newProxy(t *testing.T, dsn string, onCommit func() cut) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, onCommit: onCommit, socket: fmt.Sprintf("%s/.s.PGSQL.%d", config.Host, config.Port)}
+	p := &proxy{listener: listener, onCommit: onCommit}
+	p.serveFrom(fmt.Sprintf("%s/.s.PGSQL.%d", config.Host, config.Port))
 	p.dsn = fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&search_path=%s",
 		config.User, listener.Addr(), config.Database, config.RuntimeParams["search_path"])
 	p.mu.conns = map[net.Conn]bool{}
@@ -69,6 +72,9 @@ func newProxy(t *testing.T, dsn string, onCommit func() cut) *proxy {
 	})
 	return p
 }
+
+// serveFrom makes new connections lead to the server with that socket.
+func (p *proxy) serveFrom(socket string) { p.socket.Store(&socket) }
 
 func (p *proxy) accept() {
 	for {
@@ -110,7 +116,7 @@ func (p *proxy) serve(client net.Conn) {
 		_, _ = client.Read(make([]byte, 4<<10))
 		return
 	}
-	server, err := net.Dial("unix", p.socket)
+	server, err := net.Dial("unix", *p.socket.Load())
 	if err != nil {
 		return
 	}
@@ -182,6 +188,9 @@ func (l *link) statement(text string, message []byte) error {
 	if _, id, ok := strings.Cut(text, "INSERT INTO transactions"); ok {
 		id, _, _ = strings.Cut(id[strings.LastIndex(id, `\x`):], "'")
 		l.begins(id[max(0, len(id)-16):]) // the random half
+		if l.onBegin != nil {
+			l.onBegin()
+		}
 	}
 	if text != "COMMIT" || l.id == "" {
 		return forward()

@@ -1,0 +1,189 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// TestPostgresForgottenIsNotRunAgain: a process that stood still between a COMMIT
+// and the question for its outcome finds its id forgotten, and must not take that
+// for the transaction's not having happened.
+func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
+	dsn, set := testenv.MovedPostgres(t, 0)
+	var cutting atomic.Bool
+	p := newProxy(t, dsn, func() cut {
+		if cutting.Load() {
+			return cutAfter
+		}
+		return cutNot
+	})
+	direct, _ := openNode(t, dsn)
+	var begins atomic.Int64
+	p.onBegin = func() {
+		if n := begins.Add(1); n < 3 || !cutting.Load() {
+			return
+		}
+		cutting.Store(false) // the COMMIT of the use was cut: minutes pass
+		set(transactionMemory + time.Minute)
+		err := direct.read(context.Background(), func(t *tx) error {
+			_, err := t.exec(`DELETE FROM transactions`)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	s, _ := openNode(t, p.dsn)
+	_, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 3, Left: 3, Expires: time.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cutting.Store(true)
+	if _, err := s.UseSession(t.Context(), "session", 1, nil); !errors.Is(err, metastore.ErrUnknownOutcome) {
+		t.Errorf("a use whose id was forgotten: %v", err)
+	}
+	if got, err := direct.Session(t.Context(), "session"); err != nil || got.Used != 1 {
+		t.Errorf("%d chunksets were used (%v), want 1", got.Used, err)
+	}
+}
+
+// holdLease is what a child does: it takes a lease, says so, and never commits.
+func holdLease(dsn string) error {
+	ctx := context.Background()
+	s, err := OpenPostgres(ctx, dsn, Options{})
+	if err != nil {
+		return err
+	}
+	return s.writeLocked(ctx, func(t *tx) error {
+		if err := t.lock("lease", "work"); err != nil {
+			return err
+		}
+		if _, err := s.lease(t, "work", "child", time.Hour); err != nil {
+			return err
+		}
+		fmt.Println("held")
+		select {}
+	})
+}
+
+// TestPostgresHungNode stops a node in the middle of a transaction: its locks are
+// free within five seconds.
+func TestPostgresHungNode(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn)
+	child := exec.Command(os.Args[0], dsn)
+	child.Env = append(os.Environ(), childEnv+"=lease")
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := child.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = child.Wait() // it was killed
+	}()
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatalf("the child said %q, %v", line, err)
+	}
+	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	held, err := s.Lease(metastore.WithPatience(t.Context(), 25*time.Second), "work", "other", time.Minute)
+	if err != nil || !held {
+		t.Errorf("the lease behind a node that hangs: %v, %v", held, err)
+	}
+	t.Logf("the locks were free after %v", time.Since(stopped))
+}
+
+// TestPostgresTakesNoStandby: a server that takes no writes is refused at the start,
+// and by the connections that are made later, also for reads.
+func TestPostgresTakesNoStandby(t *testing.T) {
+	primary := testenv.StartPostgres(t)
+	standby := testenv.StartStandby(t, primary)
+	for _, dsn := range []string{standby.DSN(), primary.DSN() + "&default_transaction_read_only=on"} {
+		if s, err := OpenPostgres(t.Context(), dsn, Options{Existing: true}); err == nil {
+			t.Errorf("opened %s (closing: %v)", dsn, s.Close())
+		} else {
+			t.Log(err)
+		}
+	}
+	p := newProxy(t, primary.DSN()+"&search_path=public", func() cut { return cutNot })
+	s, _ := openNode(t, p.dsn)
+	if err := s.SetFact(t.Context(), "name", "value"); err != nil {
+		t.Fatal(err)
+	}
+	p.serveFrom(standby.Socket())
+	p.cutAll()
+	if _, err := s.Fact(metastore.WithPatience(t.Context(), time.Second), "name"); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Errorf("a read beside a standby: %v", err)
+	}
+	if err := s.SetFact(metastore.WithPatience(t.Context(), time.Second), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Errorf("a write beside a standby: %v", err)
+	}
+	p.serveFrom(primary.Socket())
+	if err := s.SetFact(t.Context(), "other", "value"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostgresCancelledIsRetried: an operator cancels a statement that waits, and
+// then its session. Neither shows.
+func TestPostgresCancelledIsRetried(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	s, _ := openNode(t, dsn+"&application_name=waiting")
+	other, _ := openNode(t, dsn+patientDSN)
+	_, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 3, Left: 3, Expires: time.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupt := func(how string) error {
+		for n := 0; n == 0; { // until it waits
+			err := conn.QueryRow(t.Context(), `SELECT COUNT(`+how+`(pid)) FROM pg_stat_activity
+				WHERE application_name = 'waiting' AND wait_event_type = 'Lock'`).Scan(&n)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	used := make(chan error, 1)
+	err = other.writeLocked(t.Context(), func(t *tx) error {
+		if _, err := t.liveSession("session"); err != nil {
+			return err
+		}
+		go func() {
+			_, err := s.UseSession(context.Background(), "session", 1, nil)
+			used <- err
+		}()
+		return errors.Join(interrupt("pg_cancel_backend"), interrupt("pg_terminate_backend"))
+	})
+	if err := errors.Join(err, <-used, conn.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Session(t.Context(), "session"); err != nil || got.Used != 1 {
+		t.Errorf("%d chunksets were used (%v), want 1", got.Used, err)
+	}
+}
