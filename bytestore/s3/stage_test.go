@@ -67,6 +67,8 @@ func TestStalledSendersGiveWay(t *testing.T) {
 			var stalled, ended sync.WaitGroup
 			var given atomic.Int64
 			goOn := make(chan bool)
+			release := sync.OnceFunc(func() { close(goOn) })
+			defer release() // or a failure would wait for them for ever
 			stalled.Add(senders)
 			for i := range senders {
 				data := content(byte(i), mib)
@@ -93,7 +95,7 @@ func TestStalledSendersGiveWay(t *testing.T) {
 				wantErr(t, s.Put(ctx, key, bytes.NewReader(data), 16*mib), nil)
 				wantObject(t, aside, key, data)
 			}
-			close(goOn)
+			release()
 			ended.Wait()
 			if n := given.Load(); n < 12 || n > 16 {
 				t.Errorf("%d of %d bodies gave way to one of 16 MiB, of which 4 had room", n, senders)
