@@ -154,6 +154,53 @@ func TestDrainDeadline(t *testing.T) {
 	}
 }
 
+// TestUploadsCutByTheDrain: an upload that has not come to its end when the drain
+// does is answered with 503 draining, stores nothing, and is logged as that, over
+// every framing of a body.
+func TestUploadsCutByTheDrain(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{dirty: true, flags: []string{"--drain-wait", longWait, "--drain-deadline", longWait}})
+	var uploads []*bufio.Reader
+	for i, head := range []string{"Content-Length: 10000000", "Content-Length: 100", "Transfer-Encoding: chunked"} {
+		connection := s.dial()
+		s.write(connection, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n%s\r\n\r\n", blobTarget("0x1", fmt.Sprint(i)), head))
+		answers := bufio.NewReader(connection)
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") { // it is at work
+			t.Fatalf("%s: %q, %v", head, line, err)
+		}
+		uploads = append(uploads, answers)
+	}
+	s.signal(syscall.SIGTERM)
+	s.awaitDrain()
+	s.signal(syscall.SIGTERM) // ends the wait
+	s.eventually("new connections are still taken", func() bool {
+		connection, err := net.Dial("tcp", s.host)
+		return err != nil || connection.Close() != nil
+	})
+	s.signal(syscall.SIGTERM) // ends the drain
+	for _, answers := range uploads {
+		if _, err := answers.Discard(2); err != nil { // the end of the 100
+			t.Fatal(err)
+		}
+		r, err := readAnswer(answers, "PUT")
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkProblem(t, r, 503, "draining")
+	}
+	if code := s.wait(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if log := s.log.String(); strings.Contains(log, "status=400") || strings.Count(log, "status=503") < 3 {
+		t.Errorf("the log is\n%s", log)
+	}
+	s.options.flags = nil
+	s.restart()
+	for i := range uploads {
+		s.must(404, "GET", blobTarget("0x1", fmt.Sprint(i)), nil)
+	}
+}
+
 // TestIdleStop: without work SIGTERM and SIGINT end the server at once, and the
 // data can be taken over.
 func TestIdleStop(t *testing.T) {

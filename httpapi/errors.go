@@ -166,7 +166,7 @@ var errorTable = []errorRow{
 	{is: metastore.ErrStaleExtent, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: errTooBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too many requests are at work", retryAfter: 1},
 	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
-	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, retryAfter: 1},
+	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, detail: errDraining.Error(), retryAfter: 1},
 	{is: context.Canceled, status: statusClientGone, code: wire.CodeClientGone, detail: "the client is gone"},
 	{is: context.DeadlineExceeded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "this took too long", retryAfter: 1},
 }

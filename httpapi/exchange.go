@@ -49,7 +49,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	own := r.WithContext(metastore.WithPatience(r.Context(), metastore.Patience))
 	body := newProgressReader(w, r.Body, s.pace)
 	own.Body = body
-	body.ctx, body.strict = r.Context(), r.ProtoMajor == 2
+	body.ctx, body.strict, body.cut = r.Context(), r.ProtoMajor == 2, s.cut
 	out := newProgressWriter(w, s.pace)
 	out.ctx, out.strict = r.Context(), r.ProtoMajor == 2
 	return &exchange{

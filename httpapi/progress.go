@@ -55,6 +55,8 @@ type progressReader struct {
 	ctx       context.Context   // of the request
 	allowance *access.Allowance // of whoever sends it; nil: no limits
 	strict    bool              // a deadline ends the body also when it passes between two reads (HTTP/2)
+	cut       context.Context   // ends when the service cuts what is still being sent; nil: never
+	keep      func() bool       // ends the watch over cut; nil: it has not begun
 	left      time.Duration     // of the present window
 	moved     int64             // bytes in the present window
 	total     int64             // bytes so far
@@ -74,9 +76,10 @@ func newProgressReader(w http.ResponseWriter, body io.ReadCloser, p pace) *progr
 	return r
 }
 
-// Read reads from the body. errSlowBody when it falls behind its pace,
-// blob.ErrIncompleteBody when the client is gone before the end, errBrokenBody
-// when its framing cannot be read. Every error is final.
+// Read reads from the body. It returns errSlowBody when the body falls behind its
+// pace, blob.ErrIncompleteBody when the client is gone before the end,
+// errBrokenBody when its framing cannot be read, and errDraining when the service
+// cut it. Every error is final.
 func (r *progressReader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -87,6 +90,10 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	start := time.Now()
 	if err := r.setDeadline(start.Add(r.left)); err != nil {
 		r.err = fmt.Errorf("%w: %w", blob.ErrIncompleteBody, err)
+		return 0, r.err
+	}
+	if r.isCut() {
+		r.err = errDraining
 		return 0, r.err
 	}
 	n, err := r.body.Read(p)
@@ -103,6 +110,19 @@ func (r *progressReader) Read(p []byte) (int, error) {
 		}
 	}
 	return n, r.wait(n)
+}
+
+// isCut reports whether the service has cut the body, and sees to it that a Read
+// which waits then ends. It is called behind setDeadline, whose effect must not
+// come after that of the cut.
+func (r *progressReader) isCut() bool {
+	if r.cut == nil {
+		return false
+	}
+	if r.keep == nil {
+		r.keep = context.AfterFunc(r.cut, func() { _ = r.setDeadline(time.Now()) }) // no deadline can be set on a closed connection
+	}
+	return r.cut.Err() != nil
 }
 
 // wait holds the body back that comes faster than its sender may send.
@@ -124,10 +144,12 @@ func (r *progressReader) wait(n int) error {
 func (r *progressReader) explain(err error) error {
 	var lost *net.OpError
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%w: at least %d bytes in %v are required", errSlowBody, r.pace.bytes, r.pace.window)
 	case errors.Is(err, io.EOF):
 		return err
+	case r.cut != nil && r.cut.Err() != nil:
+		return errDraining
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: at least %d bytes in %v are required", errSlowBody, r.pace.bytes, r.pace.window)
 	case errors.As(err, &lost), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: %w", blob.ErrIncompleteBody, err)
 	default:
@@ -139,6 +161,9 @@ func (r *progressReader) explain(err error) error {
 // read, the server reads off by itself, up to a limit, before it sends the
 // reply or takes the next request; done gives it one window for that.
 func (r *progressReader) done() {
+	if r.keep != nil {
+		r.keep()
+	}
 	var deadline time.Time
 	switch {
 	case errors.Is(r.err, io.EOF):

@@ -81,12 +81,17 @@ type Server struct {
 
 	readiness *readiness
 	probes    *access.Limiter // of requests that no other limit bounds; nil: no limits
+	lookups   *access.Limiter // of keys that must be looked up; nil: there are no keys
 
 	openAPIText []byte // with the address of this instance; shared by all replies
 
-	active   atomic.Int64 // requests at work, probes not counted
-	draining atomic.Bool
-	serving  sync.RWMutex // held shared by each exchange
+	active    atomic.Int64 // requests at work, probes not counted
+	anonymous atomic.Int64 // of them, those without a key that is known
+	looking   atomic.Int64 // of them, those whose key is being looked up
+	draining  atomic.Bool
+	cut       context.Context // ends when bodies that still come are cut
+	cutNow    context.CancelFunc
+	serving   sync.RWMutex // held shared by each exchange
 }
 
 // New gives a Server. It fails when the base path is malformed.
@@ -104,9 +109,11 @@ func New(c Config) (*Server, error) {
 	if s.MaxRequests == 0 {
 		s.MaxRequests = DefaultMaxRequests
 	}
+	s.cut, s.cutNow = context.WithCancel(context.Background())
 	s.readiness = &readiness{ask: s.Ready, log: s.Log}
 	if s.Keys != nil {
 		s.probes = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
+		s.lookups = access.NewLimiter(access.LimiterOptions{Address: s.Limiter.AddressLimits()})
 	}
 	s.openAPIText = bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1)
 	routes := s.routes()
@@ -183,6 +190,10 @@ func (s *Server) routes() []route {
 
 // Drain makes readyz fail and every connection close after its reply.
 func (s *Server) Drain() { s.draining.Store(true) }
+
+// Cut ends the bodies that clients still send: what they were for is answered
+// with 503 draining and has no effect.
+func (s *Server) Cut() { s.cutNow() }
 
 // Wait waits until no exchange is going on, and lets no further one begin. When
 // ctx ends first it returns the context's error.

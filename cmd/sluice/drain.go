@@ -76,9 +76,19 @@ func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.S
 	case <-signals:
 		cause = errStopped
 	}
+	s.cutUploads()
 	cut, cancel := context.WithTimeout(context.Background(), cutTime)
 	defer cancel()
 	return errors.Join(cause, s.http.Close(), s.api.Wait(cut))
+}
+
+// cutUploads ends what clients still send, and lets them have the reply that says
+// so. What the service still sends is cut with the connections.
+func (s *drainingServer) cutUploads() {
+	s.api.Cut()
+	ctx, cancel := context.WithTimeout(context.Background(), lastReplies)
+	defer cancel()
+	_ = s.http.Shutdown(ctx) // what does not end in time is cut
 }
 
 // lastReplies is how long the process waits, after the last reply, for clients
