@@ -192,32 +192,46 @@ func accountOfChannel(s *Server, x *exchange, p params) (string, error) {
 	return blob.ParseAccount(c.Sender)
 }
 
-// identify finds out who sends a request. A credential that is none is kept for
-// authorize: what is malformed in the request is told first. A key that is not
-// remembered is looked up within the limits of the address that it comes from,
-// so that nobody can have the store asked without end.
-func (s *Server) identify(ctx context.Context, x *exchange) error {
+// identify finds out who sends a request. A credential that no key has is kept
+// for authorize: what is malformed in the request is reported first. A key that
+// is not remembered is looked up within limits of the address that it comes
+// from, which are apart from those of its requests without a key: neither use
+// takes from the other, and nobody can have the store asked without end.
+func (s *Server) identify(ctx context.Context, x *exchange, place *place) error {
 	if s.Keys == nil {
 		return nil // a client that is set up for the hosted network works unchanged
 	}
 	credential, err := credentialOf(x.r.Header)
 	if err == nil && credential != "" {
-		if !s.Keys.Remembers(credential) {
-			address := s.Limiter.OfAddress(x.client)
-			leave, err := address.Enter(ctx)
-			if err != nil {
-				tellLimits(x.Header(), address)
-				return err
-			}
-			defer leave()
-		}
-		x.caller, err = s.Keys.Authenticate(ctx, credential)
+		x.caller, err = s.authenticate(ctx, x, credential)
 	}
 	if isBadCredential(err) {
-		x.badCredential = err
-		return nil
+		x.badCredential, err = err, nil
 	}
-	return err
+	if err != nil || x.caller != nil {
+		return err
+	}
+	return place.asAnonymous()
+}
+
+// authenticate returns the caller whose key this is.
+func (s *Server) authenticate(ctx context.Context, x *exchange, credential string) (*access.Caller, error) {
+	if !s.Keys.Remembers(credential) {
+		lookups := s.lookups.OfAddress(x.client)
+		leave, err := lookups.Enter(ctx)
+		if err != nil {
+			tellLimits(x.Header(), lookups)
+			return nil, err
+		}
+		defer leave()
+		// What is looked up may be no key: it must not hold the places of those
+		// that are.
+		defer s.looking.Add(-1)
+		if most := max(1, s.MaxRequests/8); s.looking.Add(1) > most {
+			return nil, fmt.Errorf("%w: %d keys are being looked up", errTooBusy, most)
+		}
+	}
+	return s.Keys.Authenticate(ctx, credential)
 }
 
 // credentialOf gives the credential of a request (RFC 6750, section 2.1, or our

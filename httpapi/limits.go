@@ -19,20 +19,20 @@ import (
 )
 
 // admit lets a request in under the limits of the service, and then under those
-// of whoever sends it. leave must be called when it has ended.
+// of its caller. leave must be called when it has ended.
 func (s *Server) admit(x *exchange) (leave func(), err error) {
-	if s.active.Add(1) > s.MaxRequests {
-		s.active.Add(-1)
-		return nil, fmt.Errorf("%w: %d requests are at work", errTooBusy, s.MaxRequests)
+	place, err := s.enter()
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			s.active.Add(-1)
+			place.leave()
 		}
 	}()
 	ctx := x.r.Context()
 	x.client = s.clientAddress(x.r)
-	if err := s.identify(ctx, x); err != nil {
+	if err := s.identify(ctx, x, place); err != nil {
 		return nil, err
 	}
 	var allowance *access.Allowance
@@ -51,8 +51,42 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 	x.allowance, x.body.allowance, x.out.allowance = allowance, allowance, allowance
 	return func() {
 		left()
-		s.active.Add(-1)
+		place.leave()
 	}, nil
+}
+
+// place is one of the MaxRequests places of requests at work.
+type place struct {
+	s         *Server
+	anonymous bool // it is one of those that callers without a key may hold
+}
+
+// enter takes a place, if one is free.
+func (s *Server) enter() (*place, error) {
+	if s.active.Add(1) > s.MaxRequests {
+		s.active.Add(-1)
+		return nil, fmt.Errorf("%w: %d requests are at work", errTooBusy, s.MaxRequests)
+	}
+	return &place{s: s}, nil
+}
+
+// asAnonymous makes the place one of a caller without a key. A quarter of all
+// places stays free of them, so that many addresses together cannot keep the
+// holders of keys out.
+func (p *place) asAnonymous() error {
+	if p.s.anonymous.Add(1) > p.s.MaxRequests-p.s.MaxRequests/4 {
+		p.s.anonymous.Add(-1)
+		return fmt.Errorf("%w: %d of them have no key", errTooBusy, p.s.MaxRequests-p.s.MaxRequests/4)
+	}
+	p.anonymous = true
+	return nil
+}
+
+func (p *place) leave() {
+	if p.anonymous {
+		p.s.anonymous.Add(-1)
+	}
+	p.s.active.Add(-1)
 }
 
 // probeLimits bound the probes and preflights of one address. They are far above

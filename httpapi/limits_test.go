@@ -196,6 +196,80 @@ func TestRequestRate(t *testing.T) {
 	}
 }
 
+// TestKeysKeepAShareOfThePlaces holds all places that callers without a key may
+// have: a further one is refused, also with a key that nobody knows, and the
+// holder of a key is served.
+func TestKeysKeepAShareOfThePlaces(t *testing.T) {
+	h := newHosted(t, ReadsPublic, access.ScopeRead)
+	h.MaxRequests = 8
+	const most = 6
+	var bodies []*io.PipeWriter
+	var replies sync.WaitGroup
+	for range most {
+		r, w := io.Pipe()
+		bodies = append(bodies, w)
+		replies.Go(func() {
+			res, err := http.Post(h.url+"/v1/sessions", "application/json", r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := res.Body.Close(); err != nil || res.StatusCode != 201 {
+				t.Errorf("%d, %v", res.StatusCode, err)
+			}
+		})
+		if _, err := w.Write([]byte("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for h.active.Load() < most { // until all are at work
+		runtime.Gosched()
+	}
+	for name, headers := range map[string][]string{"no key": nil, "an unknown key": h.wrong[9].headers, "a revoked key": h.wrong[10].headers} {
+		if res, body := h.do(t, "GET", "/v1/info", "", headers...); res.StatusCode != 503 || !strings.Contains(body, `"overloaded"`) {
+			t.Errorf("%s: %d %s", name, res.StatusCode, body)
+		}
+	}
+	for range 2 { // the key must be looked up first, and is remembered then
+		if res, body := h.do(t, "GET", "/v1/info", "", h.right.headers...); res.StatusCode != 200 {
+			t.Errorf("a key: %d %s", res.StatusCode, body)
+		}
+	}
+	for _, w := range bodies {
+		if _, err := w.Write([]byte("}")); err != nil {
+			t.Error(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	replies.Wait()
+	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 || h.anonymous.Load() != 0 {
+		t.Errorf("after they have ended: %d %s, and %d places held", res.StatusCode, body, h.anonymous.Load())
+	}
+}
+
+// TestLookupsDoNotTakeFromAnAddress: who shares an address with callers that have
+// used up its rate still has a new key looked up.
+func TestLookupsDoNotTakeFromAnAddress(t *testing.T) {
+	h := newHosted(t, ReadsPublic, access.ScopeRead)
+	limits := metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
+	h.Limiter = access.NewLimiter(access.LimiterOptions{Address: limits})
+	h.lookups = access.NewLimiter(access.LimiterOptions{Address: limits})
+	address := h.Limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
+	leave, err := address.Enter(t.Context()) // holds the only place, and the rate
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 429 {
+		t.Errorf("without a key: %d %s", res.StatusCode, body)
+	}
+	if res, body := h.do(t, "GET", "/v1/info", "", h.right.headers...); res.StatusCode != 200 {
+		t.Errorf("with a key: %d %s", res.StatusCode, body)
+	}
+}
+
 // Nobody can have the key store asked beyond the limits of his address.
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	store := &countingKeys{}
