@@ -9,9 +9,12 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/blob"
+	"sluice/bytestore"
 	"sluice/bytestore/localfs"
+	"sluice/bytestore/memory"
 	"sluice/metastore/sqlstore"
 )
 
@@ -176,6 +179,71 @@ func BenchmarkOverwrite(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.ReportMetric(float64(left.Contents), "garbage")
+		})
+	}
+}
+
+// slowDeletes is a store that takes its time for each request for deletes: one
+// for each object, or one for as many as it is given.
+type slowDeletes struct {
+	bytestore.Store
+	each bool
+}
+
+func (s slowDeletes) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	requests := 1
+	if s.each {
+		requests = len(keys)
+	}
+	time.Sleep(time.Duration(requests) * 30 * time.Millisecond)
+	return s.Store.Delete(ctx, keys...)
+}
+
+// BenchmarkFree frees 2,000 contents of one object each, on a store that takes
+// 30 ms for a request.
+func BenchmarkFree(b *testing.B) {
+	const contents = 2_000
+	for _, each := range []bool{true, false} {
+		name := "many-a-request"
+		if each {
+			name = "one-a-request"
+		}
+		b.Run(name, func(b *testing.B) {
+			_, meta := newDurable(b, blob.Options{})
+			s := blob.New(meta, slowDeletes{memory.New(), each}, blob.Options{InlineSize: -1})
+			for b.Loop() {
+				b.StopTimer()
+				for range contents + 1 {
+					if _, err := s.Put(b.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader([]byte("x")), 1); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.StartTimer()
+				if err := s.FreeGarbage(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(contents*b.N)/b.Elapsed().Seconds(), "contents/s")
+		})
+	}
+}
+
+// BenchmarkDelete deletes blobs, and frees them before it answers.
+func BenchmarkDelete(b *testing.B) {
+	for _, size := range []int{4 << 10, 20 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			s, _ := newDurable(b, blob.Options{})
+			body := randomBytes(1, size)
+			for b.Loop() {
+				b.StopTimer()
+				if _, err := s.Put(b.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(size)); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := s.Delete(b.Context(), "a", "n", nil); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }
