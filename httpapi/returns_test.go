@@ -222,7 +222,7 @@ func TestReturnsOutliveTheProcess(t *testing.T) {
 		return r
 	}
 	first := start()
-	p.Server.Returns = first
+	p.Returns = first
 	p.store.away.Store(true)
 	p.cutReads()
 	if err := first.Close(); err != nil {
@@ -267,7 +267,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Server.Returns = own
+	p.Returns = own
 	p.store.away.Store(true)
 	p.cutReads()
 	p.Returns.now = func() time.Time { return time.Now().Add(returnLife + time.Minute) }
