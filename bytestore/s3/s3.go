@@ -118,7 +118,7 @@ var _ bytestore.Store = (*Store)(nil)
 
 // Open connects to the bucket, which must exist, and makes the staging folder.
 // It fails when there are no credentials, when with them the bucket cannot be
-// listed or written, and when the server does not know conditional writes,
+// listed, written or deleted from, and when the server does not know conditional writes,
 // which it tries on the object .sluice-probe under the prefix.
 func Open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	s, err := open(ctx, c, opt)
@@ -184,14 +184,23 @@ func (s *Store) connect(ctx context.Context, c Config, opt Options) (err error) 
 // look lists one name, which unlike a look at the bucket alone tells in words
 // what is wrong: the keys, the region, the bucket, or the right to list it.
 func (s *Store) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the object store did not answer within %s: is the endpoint right, and is it well?", answerTime))
+	defer cancel()
 	for o := range s.core.ListObjectsIter(ctx, s.bucket, s.listing(1)) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if o.Err != nil {
 			return native(o.Err)
 		}
 		break
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
+
+// answerTime is how long the first request of a start waits: a server that takes
+// connections and is silent must not keep the start waiting.
+const answerTime = 4 * time.Second
 
 var lookups = map[PathStyle]minio.BucketLookupType{
 	PathStyleOn:  minio.BucketLookupPath,
