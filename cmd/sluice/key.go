@@ -95,7 +95,13 @@ func (c *keyCreate) Run(console *console) error {
 	if err != nil {
 		return err
 	}
+	fresh := !c.Place.shared() && c.Place.holdsNothing()
 	return c.on(true, func(ctx context.Context, keys access.KeyStore) error {
+		if fresh {
+			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: a new instance was made there.", c.Place.absolute())); err != nil {
+				return err
+			}
+		}
 		if wanted.Expires, err = c.Expires.from(keys.Now()); err != nil { // by the time that the nodes go by
 			return err
 		}

@@ -315,3 +315,17 @@ func TestStates(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyCreateNamesANewInstance: where there is no data, create says that it has
+// made an instance, and where; the secret stays alone on standard output.
+func TestKeyCreateNamesANewInstance(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "mistyped")
+	args := keyCommandOn(data, "create", "--scopes", "read", "--all-accounts")
+	want := "There was no data in the folder " + data + ": a new instance was made there.\n"
+	if r := must(t, args...); !strings.Contains(r.stderr, want) || strings.Count(r.stdout, "\n") != 1 {
+		t.Errorf("the first key: %+v, want %q", r, want)
+	}
+	if r := must(t, args...); strings.Contains(r.stderr, "new instance") {
+		t.Errorf("the second key: %+v", r)
+	}
+}

@@ -55,6 +55,20 @@ func (p metaPlace) shared() bool {
 	return strings.HasPrefix(p.Meta, postgresScheme) || strings.HasPrefix(p.Meta, postgresScheme2)
 }
 
+// holdsNothing reports whether there is no database in the data folder yet.
+func (p metaPlace) holdsNothing() bool {
+	_, err := os.Stat(filepath.Join(p.Data, metaFile))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// absolute is the data folder from the root on, as far as that is known.
+func (p metaPlace) absolute() string {
+	if dir, err := filepath.Abs(p.Data); err == nil {
+		return dir
+	}
+	return p.Data
+}
+
 // remote reports whether the bytes are in an object store.
 func (p places) remote() bool { return strings.HasPrefix(p.Bytes, s3Scheme) }
 
