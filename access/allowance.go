@@ -24,6 +24,7 @@ type Allowance struct {
 	holder   holder
 	limits   atomic.Pointer[metastore.Limits]
 	working  atomic.Int64 // requests that have entered and not left
+	held     atomic.Int64 // see Hold
 	requests requests
 	in, out  *pacer
 	quota    *quota
@@ -97,6 +98,21 @@ func (a *Allowance) takeSlot() bool {
 			return true
 		}
 	}
+}
+
+// Hold counts a request whose reply is not sent to its end; release must be
+// called once, when it is. It reports false, and has counted nothing, when so many
+// are held already that their holder does not take them: twice the concurrent
+// requests, and some more for those that are just ending. Requests that are
+// refused are held, too: so it bounds what a holder who takes no reply costs.
+func (a *Allowance) Hold() (release func(), ok bool) {
+	const ending = 16
+	limit := a.Limits().ConcurrentRequests
+	if a.held.Add(1) > 2*limit+ending && limit != metastore.Unlimited {
+		a.held.Add(-1)
+		return nil, false
+	}
+	return func() { a.held.Add(-1) }, true
 }
 
 // Requests tells how many requests may enter now without waiting, if not too

@@ -45,6 +45,36 @@ func TestConcurrentRequests(t *testing.T) {
 	enter(t, a)()
 }
 
+// What is held is bounded, and each place can be taken again.
+func TestHeldRequests(t *testing.T) {
+	a := allowance(metastore.Limits{ConcurrentRequests: 2})
+	for range 2 {
+		var all []func()
+		for {
+			release, ok := a.Hold()
+			if !ok {
+				break
+			}
+			all = append(all, release)
+			if len(all) > 100 {
+				t.Fatal("there is no end to what is held")
+			}
+		}
+		if len(all) < 4 {
+			t.Errorf("%d are held, want at least twice the requests at once", len(all))
+		}
+		for _, release := range all {
+			release()
+		}
+	}
+	free := allowance(metastore.Limits{})
+	for range 1000 {
+		if _, ok := free.Hold(); !ok {
+			t.Fatal("without a limit one is refused")
+		}
+	}
+}
+
 // TestRequestRate: a second's requests at once, then one each 100 ms; those for
 // which it takes longer than 2 s are refused at once, and told when to come.
 func TestRequestRate(t *testing.T) {

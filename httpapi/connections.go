@@ -275,6 +275,7 @@ type connection struct {
 	lingers       bool // Close was called, and its end is awaited
 	active        bool // the server has begun to read a request, and not ended the reply
 	handlers      int  // at work
+	resets        int  // streams that were reset, less those that were not; at least 0
 	since         time.Time
 	place         *list.Element // among the quiet, since then; nil while it is not
 	placeInSource *list.Element // the same of its source
@@ -291,8 +292,13 @@ func (conn *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// maxResets is how many more streams of a connection may be reset by the client
+// while a handler works for them than are served, before the connection is cut.
+const maxResets = 500
+
 // begin notes that a handler begins, end that it has ended: what is left of the
-// reply then is little. A nil connection is under no cap.
+// reply then is little. reset says that the client has reset the stream
+// meanwhile. A nil connection is under no cap.
 func (conn *connection) begin() {
 	if conn == nil {
 		return
@@ -303,7 +309,7 @@ func (conn *connection) begin() {
 	conn.c.busy(conn)
 }
 
-func (conn *connection) end() {
+func (conn *connection) end(reset bool) {
 	if conn == nil {
 		return
 	}
@@ -312,6 +318,15 @@ func (conn *connection) end() {
 	conn.handlers--
 	if conn.handlers == 0 {
 		conn.c.rest(conn)
+	}
+	switch {
+	case !reset:
+		conn.resets = max(0, conn.resets-1)
+	case conn.resets < maxResets:
+		conn.resets++
+	default:
+		// The server finds it closed, and ends what is left of it.
+		_ = conn.TCPConn.Close()
 	}
 }
 

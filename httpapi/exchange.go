@@ -33,6 +33,9 @@ type exchange struct {
 	started   bool  // the status line is out
 	err       error // what went wrong
 	probe     bool  // a probe or a preflight, of which there are many
+	dropped   bool  // there is no reply, see hold
+
+	release func() // to be called when the stream has ended; nil: it holds no place
 
 	client        netip.Addr        // where the request comes from, behind trusted proxies; invalid: not asked
 	caller        *access.Caller    // whose key was sent; nil: nobody's
@@ -120,6 +123,10 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	row := rowOf(err)
+	if x.dropped {
+		x.status = row.status // for the log
+		return
+	}
 	if x.r.ProtoMajor == 1 { // over HTTP/2 a stream ends by itself
 		x.spareConnection(row.closes)
 	}
@@ -149,7 +156,7 @@ func (x *exchange) end() {
 	}
 	// The server reads off what is left of a body: not without end.
 	x.body.done()
-	broken := x.started && x.err != nil && x.status < http.StatusBadRequest
+	broken := x.dropped || x.started && x.err != nil && x.status < http.StatusBadRequest
 	if !broken {
 		x.start()
 	}
@@ -158,6 +165,9 @@ func (x *exchange) end() {
 	}
 	x.log()
 	x.s.metrics.note(x)
+	if x.release != nil {
+		context.AfterFunc(x.r.Context(), x.release) // the context of a stream ends with it
+	}
 	if broken {
 		panic(http.ErrAbortHandler)
 	}
@@ -196,7 +206,7 @@ func (x *exchange) log() {
 func (x *exchange) level() slog.Level {
 	gone := x.r.Context().Err() != nil
 	switch {
-	case x.probe && x.status != http.StatusInternalServerError:
+	case (x.probe || x.dropped) && x.status != http.StatusInternalServerError:
 		return slog.LevelDebug
 	case x.err != nil && (errors.Is(x.err, blob.ErrCorrupt) || x.status >= http.StatusInternalServerError && !gone):
 		return slog.LevelError

@@ -41,6 +41,9 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 	} else {
 		allowance = s.Limiter.OfAddress(x.client)
 	}
+	if err := x.hold(allowance); err != nil {
+		return nil, err
+	}
 	left, err := allowance.Enter(ctx)
 	if s.Keys != nil {
 		tellLimits(x.Header(), allowance)
@@ -106,11 +109,33 @@ func (s *Server) admitProbe(x *exchange) (leave func(), err error) {
 		return func() {}, nil
 	}
 	x.client = s.clientAddress(x.r)
-	leave, err = s.probes.OfAddress(x.client).Enter(x.r.Context())
+	allowance := s.probes.OfAddress(x.client)
+	if err := x.hold(allowance); err != nil {
+		return nil, err
+	}
+	leave, err = allowance.Enter(x.r.Context())
 	if err != nil {
 		x.Header().Set("Connection", "close")
 	}
 	return leave, err
+}
+
+// hold keeps a place of the caller until the reply is sent to its end. Over
+// HTTP/1.1 a connection has one reply at a time, and the caps of connections bound
+// them. Over HTTP/2 any number of streams could wait for a client that lets
+// nothing be sent: when it holds too many, the stream is reset without a reply,
+// since that would wait, too.
+func (x *exchange) hold(a *access.Allowance) error {
+	if x.r.ProtoMajor != 2 {
+		return nil
+	}
+	release, ok := a.Hold()
+	if !ok {
+		x.dropped = true
+		return fmt.Errorf("%w: too many replies wait to be taken", access.ErrConcurrent)
+	}
+	x.release = release
+	return nil
 }
 
 // clientAddress gives the address that a request comes from: that of the

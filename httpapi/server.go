@@ -141,6 +141,9 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
+// maxStreams is how many requests one connection over HTTP/2 may have at once.
+const maxStreams = 64
+
 // NewHTTPServer gives an HTTP server for s. Bodies have no absolute time limit:
 // each handler guards the progress of what it reads and writes.
 func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
@@ -150,6 +153,9 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		// net/http adds 4 KiB of its own to what is set here.
 		MaxHeaderBytes: wire.MaxHeaderBytes - 4<<10,
+		// Each stream costs memory for as long as its client lets nothing be sent,
+		// and four times as many may be opened and reset before they are looked at.
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		// OPTIONS * is a request like any other.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -219,7 +225,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.serving.RUnlock()
 	conn := connectionOf(r.Context())
 	conn.begin()
-	defer conn.end()
+	defer func() { conn.end(r.ProtoMajor == 2 && r.Context().Err() != nil) }()
 	x := s.newExchange(w, r)
 	defer x.end()
 	s.metrics.active.Inc()

@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// What the process may take while so many connections over HTTP/2 do their worst.
+const (
+	hostileConnections = 120
+	hostileMemory      = 256 << 20
+)
+
+// rawFrame is a frame as it goes over the wire.
+func rawFrame(kind, flags byte, stream uint32, payload []byte) []byte {
+	n := len(payload)
+	head := []byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags}
+	return append(binary.BigEndian.AppendUint32(head, stream), payload...)
+}
+
+// getBlock is the head of a GET, without any table (RFC 7541, section 6.2.2).
+func (f *frames) getBlock(target string) []byte {
+	var block []byte
+	for i, text := range []string{":method", "GET", ":scheme", "https", ":authority", "localhost", ":path", f.s.base + target} {
+		if i%2 == 0 {
+			block = append(block, 0)
+		}
+		block = append(append(block, byte(len(text))), text...)
+	}
+	return block
+}
+
+// hostileTargets have small replies, errors among them, and a larger one.
+var hostileTargets = []string{"/openapi.yaml", "/v1/info", "/livez", "/readyz", "/v1/nothing", "/v1/blobs/0x1/nothing", "/v1/blobs/0xzz/x"}
+
+// hostile opens connections, has each of them do its worst, and returns them. An
+// error of theirs is their end, which the server may choose.
+func (s *server) hostile(worst func(f *frames) error) []*frames {
+	s.t.Helper()
+	all := make([]*frames, hostileConnections)
+	for i := range all {
+		all[i] = s.dialFrames(0)
+	}
+	var work sync.WaitGroup
+	for _, f := range all {
+		work.Go(func() { _ = worst(f) })
+	}
+	work.Wait()
+	return all
+}
+
+// checkHostileMemory fails the test when the connections took too much, or when
+// nobody else is served.
+func (s *server) checkHostileMemory() {
+	s.t.Helper()
+	s.must(200, "GET", "/livez", nil)
+	peak := s.peakMemory()
+	s.t.Logf("peak memory: %d MiB", peak>>20)
+	if peak > hostileMemory && !testenv.Race {
+		s.t.Errorf("the process took %d MiB, limit %d MiB", peak>>20, hostileMemory>>20)
+	}
+}
+
+// startHostile starts the services that are attacked: a hosted one, which has
+// limits, and a local one, which has none.
+func startHostile(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Parallel()
+	for name, flags := range map[string][]string{"local": nil, "hosted": hostedChoices("public")} {
+		t.Run(name, func(t *testing.T) {
+			if flags != nil {
+				flags = append(flags, "--admin-addr", "off", "--drain-wait", "0s", "--max-connections-per-address", "1000")
+			}
+			s := start(t, options{certs: newCertificates(t), flags: flags, wrapper: []string{"env", "GOMEMLIMIT=400MiB"}})
+			test(t, s)
+		})
+	}
+}
+
+// TestMemoryOfStalledStreams: connections on which nothing of a reply may be sent
+// take a bounded piece of memory each, however many streams they open.
+func TestMemoryOfStalledStreams(t *testing.T) {
+	startHostile(t, func(t *testing.T, s *server) {
+		const streams = 250
+		s.hostile(func(f *frames) error {
+			var heads []byte
+			for i := range uint32(streams) {
+				heads = append(heads, rawFrame(frameHeaders, flagEndStream|flagEndHeaders, 2*i+1, f.getBlock(hostileTargets[int(i)%len(hostileTargets)]))...)
+			}
+			if _, err := f.connection.Write(heads); err != nil {
+				return err
+			}
+			// Until each of them was answered or refused, or the server takes no more
+			// on this connection.
+			var answered [2 * streams]bool
+			for left := streams; left > 0; {
+				got, err := f.next()
+				if err != nil {
+					return err
+				}
+				if got.kind == frameGoAway {
+					return nil
+				}
+				if got.kind != frameHeaders && got.kind != frameReset || answered[got.stream] {
+					continue
+				}
+				answered[got.stream] = true
+				left--
+			}
+			return nil
+		})
+		s.checkHostileMemory()
+	})
+}
+
+// TestMemoryOfRapidResets: streams that are opened and reset at once take no more
+// memory than those that are not (CVE-2023-44487).
+func TestMemoryOfRapidResets(t *testing.T) {
+	startHostile(t, func(t *testing.T, s *server) {
+		const rounds, streams = 20, 200
+		s.hostile(func(f *frames) error {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, f.connection)
+				ended <- err
+			}()
+			cancelled := []byte{0, 0, 0, 8}
+			var err error
+			for round := range uint32(rounds) {
+				var pairs []byte
+				for i := range uint32(streams) {
+					stream := 2*(round*streams+i) + 1
+					pairs = slices.Concat(pairs, rawFrame(frameHeaders, flagEndStream|flagEndHeaders, stream, f.getBlock(hostileTargets[int(i)%len(hostileTargets)])), rawFrame(frameReset, 0, stream, cancelled))
+				}
+				if _, err = f.connection.Write(pairs); err != nil {
+					break
+				}
+			}
+			return errors.Join(err, f.connection.Close(), <-ended)
+		})
+		s.checkHostileMemory()
+	})
+}
