@@ -281,7 +281,7 @@ func TestOrderOfPaidReads(t *testing.T) {
 func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 	t.Parallel()
 	small, large := blobTarget("bob", "small"), blobTarget("bob", "large")
-	store := func(t *testing.T, s *server) (etag string) {
+	store := func(_ *testing.T, s *server) (etag string) {
 		sent := content(1, 16)
 		sum := sha256.Sum256(sent)
 		etag = s.must(204, "PUT", small, sent, "Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":").header.Get("ETag")

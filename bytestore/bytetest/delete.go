@@ -112,7 +112,7 @@ func deleteSome(ctx context.Context, _ Harness, s bytestore.Store) error {
 		return err
 	}
 	if !errors.As(err, &left) || len(left) != 2 {
-		return fmt.Errorf("Delete with a context that has ended = %w, want an Undeleted of both", err)
+		return fmt.Errorf("deleting with a context that has ended = %w, want an Undeleted of both", err)
 	}
 	return holds(ctx, s, keys[0], content(1, 5))
 }

@@ -120,8 +120,8 @@ func (p planter) plant(ctx context.Context, f fault) (noticed bool, err error) {
 	if err != nil {
 		verdict = "noticed by " + failedTests(string(out))
 	}
-	fmt.Fprintf(p.out, "%s: %s (%s)\n", f.name, verdict, time.Since(began).Round(time.Second))
-	return err != nil, nil
+	_, perr := fmt.Fprintf(p.out, "%s: %s (%s)\n", f.name, verdict, time.Since(began).Round(time.Second))
+	return err != nil, perr
 }
 
 // overlay writes the file with the fault in it, and what go calls an overlay: a

@@ -90,9 +90,9 @@ func judge(root, dir, name string, out io.Writer) error {
 			}
 		}
 	}
-	fmt.Fprintf(out, "%d mutations were noticed, %d timed out, %d lived, %d are not covered\n",
+	_, err = fmt.Fprintf(out, "%d mutations were noticed, %d timed out, %d lived, %d are not covered\n",
 		counts["KILLED"], counts["TIMED OUT"], counts["LIVED"], counts["NOT COVERED"])
-	return errors.Join(errs...)
+	return errors.Join(append(errs, err)...)
 }
 
 // lineOf returns a line of a file, counted from 1, without the white space

@@ -80,6 +80,6 @@ func plantAll(ctx context.Context, p planter, faults []fault, wanted *regexp.Reg
 			errs = append(errs, fmt.Errorf("%s survives: no test of %s notices it", f.name, f.tests))
 		}
 	}
-	fmt.Fprintf(p.out, "%d faults were noticed, %d survive with a reason\n", noticed, excused)
-	return errors.Join(errs...)
+	_, err := fmt.Fprintf(p.out, "%d faults were noticed, %d survive with a reason\n", noticed, excused)
+	return errors.Join(append(errs, err)...)
 }
