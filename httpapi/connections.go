@@ -227,11 +227,17 @@ func (c *Connections) evict(idle *list.List) bool {
 // rest notes that a connection became quiet, busy that it is so no longer,
 // leave that it is closed. The lock is held.
 func (c *Connections) rest(conn *connection) {
-	c.busy(conn)
 	if conn.left {
 		return
 	}
 	conn.since = time.Now()
+	if conn.place != nil { // from the end of the handler
+		c.idle.MoveToBack(conn.place)
+		if conn.source != nil {
+			conn.source.idle.MoveToBack(conn.placeInSource)
+		}
+		return
+	}
 	conn.place = c.idle.PushBack(conn)
 	if conn.source != nil {
 		conn.placeInSource = conn.source.idle.PushBack(conn)
