@@ -81,7 +81,9 @@ type Store struct {
 	dir   string
 	size  int64
 	ahead int
-	lock  *os.File
+
+	folder sync.Mutex // held while the lock of the folder is looked at
+	lock   *os.File   // of the folder
 
 	slots      chan struct{} // one for each fetch that runs
 	aheadSlots chan struct{} // one for each that no reader waits for yet
@@ -102,7 +104,8 @@ type Store struct {
 var _ bytestore.Store = (*Store)(nil)
 
 // Open opens the cache in the folder dir, which it makes when it is not there,
-// in front of inner. It refuses a folder that another Store has, in this
+// in front of inner. A folder that is removed later is made anew, with the next
+// block that is kept. It refuses a folder that another Store has, in this
 // process or another, and one that holds anything but a cache. What is cached
 // there already stays, the most recently written of it when Size is smaller
 // than it was; that takes a listing of all files. The caller closes the Store,

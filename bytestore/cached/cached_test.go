@@ -246,6 +246,40 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 }
 
+// TestRemovedFolderIsLockedAnew removes the folder of an open cache. The next block that is
+// kept makes and locks it anew; until then another Store may take the place, and
+// then the first one keeps nothing there. Every read goes on.
+func TestRemovedFolderIsLockedAnew(t *testing.T) {
+	dir, inner := filepath.Join(t.TempDir(), "cache"), watch()
+	first := mustOpen(t, inner, dir, cached.Options{})
+	key, data := put(t, first, 1, 1000)
+	wantRead(t, first, key, data, 0, 1000)
+
+	wantErr(t, os.RemoveAll(dir), nil)
+	other, otherData := put(t, first, 2, 1000)
+	wantRead(t, first, other, otherData, 0, 1000)
+	wantRead(t, first, key, data, 0, 1000)
+	if names, _ := files(t, dir); len(names) != 2 || first.Stats().Blocks != 2 {
+		t.Errorf("the new folder has %d files, %+v", len(names), first.Stats())
+	}
+	if _, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib}); err == nil {
+		t.Error("the new folder is not locked")
+	}
+
+	wantErr(t, os.RemoveAll(dir), nil)
+	second := mustOpen(t, inner, dir, cached.Options{})
+	third, thirdData := put(t, first, 3, 1000)
+	wantRead(t, first, third, thirdData, 0, 1000)
+	wantRead(t, first, key, data, 0, 1000)
+	if names, _ := files(t, dir); len(names) != 0 {
+		t.Errorf("a cache keeps %d files in the folder of another", len(names))
+	}
+	wantRead(t, second, key, data, 0, 1000)
+	if names, _ := files(t, dir); len(names) != 1 || second.Stats().Blocks != 1 {
+		t.Errorf("the second cache has %d files, %+v", len(names), second.Stats())
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "thesis.txt")

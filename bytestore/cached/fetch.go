@@ -119,7 +119,7 @@ func (s *Store) fetch(ctx context.Context, f *flight) error {
 		return err
 	}
 	defer func() { <-s.slots }()
-	if !s.diskHasRoom() {
+	if !s.keepsFolder() || !s.diskHasRoom() {
 		return errNotKept
 	}
 	s.counts.fetches.Add(1)

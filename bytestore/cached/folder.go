@@ -62,24 +62,57 @@ func parseName(name string, size int64) (*entry, bool) {
 // lockFolder makes the folder when it is not there, and takes the lock that
 // keeps other Stores out. The kernel lets it go when the process ends.
 func lockFolder(fsys vfs.FS, dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+	for {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		if err := checkOurs(fsys, dir); err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errors.New("another sluice uses this cache folder: stop that one, or name another folder")
+		}
+		if err == nil && isLockOf(f, dir) {
+			return f, nil
+		}
+		if cerr := f.Close(); err != nil || cerr != nil {
+			return nil, errors.Join(err, cerr)
+		}
+		// The folder was removed in between, and its lock keeps nobody out.
 	}
-	if err := checkOurs(fsys, dir); err != nil {
-		return nil, err
+}
+
+// isLockOf reports whether f is the lock in the folder now, and not that of a
+// folder which was removed.
+func isLockOf(f *os.File, dir string) bool {
+	held, heldErr := f.Stat()
+	here, hereErr := os.Stat(filepath.Join(dir, lockName))
+	return heldErr == nil && hereErr == nil && os.SameFile(held, here)
+}
+
+// keepsFolder reports whether the folder is this Store's. One that was removed
+// while the Store is open is made and locked anew, unless another Store has
+// done so before.
+func (s *Store) keepsFolder() bool {
+	s.folder.Lock()
+	defer s.folder.Unlock()
+	if isLockOf(s.lock, s.dir) {
+		return true
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
+	lock, err := lockFolder(s.fs, s.dir)
+	if s.counts.trouble(err) {
+		return false
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errors.New("another sluice uses this cache folder: stop that one, or name another folder")
+	s.counts.trouble(s.lock.Close())
+	s.lock = lock
+	for s.evict() { // what the index knows of has gone with the folder
 	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return true
 }
 
 // checkOurs refuses a folder that is neither empty nor a cache: files that are
