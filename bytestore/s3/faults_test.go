@@ -67,7 +67,7 @@ func TestLastingFailuresAreClean(t *testing.T) {
 		{"refused", refused, bytestore.ErrOverloaded},
 		{"damaged", damage, nil},
 		{"denied", answers(403, "AccessDenied"), nil},
-		{"conflict", answers(409, "ConditionalRequestConflict"), nil},
+		{"conflict", answers(409, "ConditionalRequestConflict"), bytestore.ErrOverloaded},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			key := newKey()
@@ -139,6 +139,29 @@ func TestUnknownOutcome(t *testing.T) {
 	wantErr(t, err, bytestore.ErrOverloaded)
 	if !strings.Contains(err.Error(), "not known") {
 		t.Errorf("the error does not say that the outcome is not known: %v", err)
+	}
+	wantObject(t, aside, key, data)
+}
+
+// TestPutInDoubtIsNotTaken: the reply to the first PUT is lost, the second is
+// answered 412 for the object of the first, and nobody answers the question whose
+// object it is. That says nothing of the key being taken by another.
+func TestPutInDoubtIsNotTaken(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	key, data := newKey(), content(1, 1000)
+	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if r.Method == http.MethodPut {
+				return next.RoundTrip(r)
+			}
+			return refused(r, next)
+		})
+		return loseReply(r, next)
+	}))
+	err := put(t, s, key, data)
+	wantErr(t, err, bytestore.ErrOverloaded)
+	if errors.Is(err, bytestore.ErrExists) {
+		t.Errorf("the key is taken: %v", err)
 	}
 	wantObject(t, aside, key, data)
 }

@@ -95,11 +95,12 @@ func (p *putting) try(ctx context.Context) (again bool, err error) {
 	case err == nil:
 		return false, nil
 	case reply.StatusCode == http.StatusPreconditionFailed:
-		return false, p.settle(ctx, native(err))
+		// The object may be our own, of a request whose reply was lost.
+		return false, p.settle(ctx, inDoubt(err))
 	case reply.StatusCode == http.StatusConflict:
 		// Another request for this name was under way. It may have been an
 		// earlier one of ours, or may have failed.
-		err = p.settle(ctx, native(err))
+		err = p.settle(ctx, inDoubt(err))
 		return err != nil && !errors.Is(err, bytestore.ErrExists) && ctx.Err() == nil, err
 	case reply.Code == minio.XAmzContentSHA256Mismatch, reply.Code == minio.BadDigest:
 		return true, native(err) // damaged on the way
@@ -108,6 +109,10 @@ func (p *putting) try(ctx context.Context) (again bool, err error) {
 	}
 	return false, p.settle(ctx, native(err))
 }
+
+// inDoubt is the error of a Put when the server's reply does not say whether it
+// was this Put that stored the object. It says nothing of the key being taken.
+func inDoubt(err error) error { return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, native(err)) }
 
 // settleTime bounds the questions after a Put whose outcome is not known.
 const settleTime = 10 * time.Second
@@ -125,7 +130,7 @@ func (p *putting) settle(ctx context.Context, cause error) error {
 	case err != nil:
 		return fmt.Errorf("%w; whether the object is there is not known: %w", cause, err)
 	case found.UserMetadata[putMetadata] != p.id:
-		return fmt.Errorf("%w: %w", bytestore.ErrExists, cause)
+		return fmt.Errorf("%w: %s", bytestore.ErrExists, cause)
 	case ctx.Err() == nil:
 		return nil
 	}
