@@ -152,6 +152,38 @@ func TestKeysAreRemembered(t *testing.T) {
 	})
 }
 
+// TestRemembers: Remembers says true exactly where Authenticate asks the store for
+// nothing.
+func TestRemembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		key, good := makeKey(t, command, access.NewKey{})
+		check := func(when, credential string, want bool) {
+			t.Helper()
+			before := served.lookups.Load()
+			remembers := keys.Remembers(credential)
+			_, _ = keys.Authenticate(t.Context(), credential)
+			if asked := served.lookups.Load() > before; remembers != want || asked == want {
+				t.Errorf("%s: remembers %t, asks %t", when, remembers, asked)
+			}
+		}
+		check("malformed", "sluice_x", true)
+		check("before the first poll", good, false)
+		check("before the first poll, again", good, false)
+		run(t, keys, noReport(t))
+		check("seen for the first time", good, false)
+		check("seen before", good, true)
+		check("its id with another secret", flip(good), true)
+		check("an unknown id", "sluice_"+strings.Repeat("a", 16)+"_"+good[len(good)-56:], false)
+		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		check("after a change", good, false)
+	})
+}
+
 func TestRevokedKeyEndsAfterPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, _, command := newKeys(t)

@@ -85,6 +85,29 @@ func TestWhichLimitHolds(t *testing.T) {
 	}
 }
 
+// TestHoldersAreApart: what the requests of an Allowance are shared out by has a
+// name that no other Allowance has.
+func TestHoldersAreApart(t *testing.T) {
+	store := openStores(t, 1)[0]
+	l := access.NewLimiter(access.LimiterOptions{})
+	seen := map[string]string{}
+	for name, a := range map[string]*access.Allowance{
+		"an address":           l.OfAddress(netip.MustParseAddr("192.0.2.1")),
+		"a network":            l.OfAddress(netip.MustParseAddr("2001:db8::1")),
+		"a group":              l.OfKey(callerOf(t, store, access.NewKey{Group: "g"})),
+		"a group of that name": l.OfKey(callerOf(t, store, access.NewKey{Group: "network"})),
+	} {
+		if other, taken := seen[a.Holder()]; taken {
+			t.Errorf("%s and %s are both %q", name, other, a.Holder())
+		}
+		seen[a.Holder()] = name
+	}
+	again := l.OfAddress(netip.MustParseAddr("2001:db8::2")) // of the same /64
+	if seen[again.Holder()] != "a network" {
+		t.Errorf("another address of a network is %q", again.Holder())
+	}
+}
+
 // TestLimitsThatChange hold for an Allowance that is in use, as soon as a key is
 // seen with them.
 func TestLimitsThatChange(t *testing.T) {

@@ -267,6 +267,31 @@ func TestOneAsksForAll(t *testing.T) {
 	}
 }
 
+// TestReserveEndsWithItsContext, also while another waits for the answer.
+func TestReserveEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
+		goOn := make(chan struct{})
+		hold := func(metastore.Used) { <-goOn }
+		s.line.usage.Store(&hold)
+		asks := make(chan error)
+		go func() { _, err := s.Reserve(t.Context(), 1); asks <- err }()
+		synctest.Wait()
+		gone, leave := context.WithCancel(t.Context())
+		waits := make(chan error)
+		go func() { _, err := s.Reserve(gone, 1); waits <- err }()
+		synctest.Wait()
+		leave()
+		if err := <-waits; !errors.Is(err, context.Canceled) {
+			t.Errorf("one who left: %v", err)
+		}
+		close(goOn)
+		if err := <-asks; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestWithoutAQuotaNothingIsAsked, of keys and of addresses.
 func TestWithoutAQuotaNothingIsAsked(t *testing.T) {
 	s := newShelf(t, metastore.Limits{})

@@ -305,6 +305,31 @@ func TestFenceOfAnOwnerThatHangs(t *testing.T) {
 	})
 }
 
+// TestFenceWhoseEpochWasReplaced: the object of an epoch that names another
+// database, as after an operator removed the objects of the fence while this one
+// ran and a copy of it put its own, fences the node that had put it.
+func TestFenceWhoseEpochWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, meta := memory.New(), database(t)
+		owner := mustGuard(t, meta, bytes)
+		if !owner.owns(t) {
+			t.Fatal("the first start of an instance waits")
+		}
+		key := bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
+		if err := bytes.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		const other = "0123456789abcdef0123456789abcdef"
+		if err := bytes.Put(t.Context(), key, strings.NewReader(other), int64(len(other))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(fenceLimit)
+		if err := owner.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
+			t.Errorf("one whose epoch is another's: %v", err)
+		}
+	})
+}
+
 // hangsOn ends the test unless the node, when it goes on, finds itself fenced.
 func (g guarded) hangsOn(t *testing.T, what string) {
 	t.Helper()

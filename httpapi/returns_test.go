@@ -22,6 +22,7 @@ import (
 type payStore struct {
 	metastore.Store
 	losesCharges, refusesCharges, losesReturns, away atomic.Bool
+	awayForPayments                                  atomic.Bool
 }
 
 func lose(err error, loses bool) error {
@@ -73,6 +74,9 @@ func (s *payStore) ReturnRead(ctx context.Context, p metastore.Payment, charge s
 }
 
 func (s *payStore) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
+	if s.awayForPayments.Load() {
+		return metastore.Channel{}, metastore.ErrUnavailable
+	}
 	return back(s, func() (metastore.Channel, error) { return s.Store.ReturnCredit(ctx, id, count, price, request) })
 }
 
@@ -270,10 +274,65 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	p.Returns = own
 	p.store.away.Store(true)
 	p.cutReads()
-	p.Returns.now = func() time.Time { return time.Now().Add(returnLife + time.Minute) }
+	// Clocks differ by less than the half of that memory that is left.
+	p.Returns.now = func() time.Time { return time.Now().Add(metastore.IdempotencyMemory/2 + time.Minute) }
 	p.settled()
 	p.store.away.Store(false)
 	p.funds(97, 7)
+}
+
+// TestReturnsStayOnDiskUntilAllAreDone lets an earlier process leave two reads,
+// of which one is given back, and a save fail: the other one is found all the
+// same after a power cut.
+func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
+	p := newPaidService(t)
+	disk := vfs.NewCrash()
+	start := func() *Returns {
+		r, err := NewReturns(p.Sessions, p.Channels, filepath.Join(t.TempDir(), "none"), slog.New(slog.NewTextHandler(p.log, nil)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.fs, r.dir = disk, "/returns"
+		if err := r.load(); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first := start()
+	p.Returns = first
+	p.store.away.Store(true)
+	p.cutReads()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := start()
+	full := errors.New("the disk is full")
+	second.fs = vfs.Intercept(disk, func(op *vfs.Op, do func() error) error {
+		if op.Kind == vfs.KindWrite {
+			return full
+		}
+		return do()
+	})
+	if err := second.Close(); !errors.Is(err, full) {
+		t.Fatalf("a save to a full disk: %v", err)
+	}
+	disk = disk.Crash()
+
+	third := start()
+	if third.waiting() != 2 {
+		t.Fatalf("%d wait after a save that failed, want 2", third.waiting())
+	}
+	p.store.awayForPayments.Store(true)
+	p.store.away.Store(false)
+	if left := third.pass(t.Context()); left != 1 {
+		t.Fatalf("%d are left, want 1", left)
+	}
+	p.funds(100, 7)
+	disk = disk.Crash()
+	p.store.awayForPayments.Store(false)
+	start().Replay(t.Context())
+	p.funds(100, 10)
 }
 
 // While too much is to be given back nothing more is charged.
