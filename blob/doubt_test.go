@@ -1,0 +1,102 @@
+package blob_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore/memory"
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+)
+
+// unanswered is a metadata store that commits and whose answers are lost.
+type unanswered struct{ metastore.Store }
+
+func (u unanswered) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	_, err := u.Store.CommitBlob(ctx, b, extents, guard)
+	return metastore.Blob{}, errors.Join(err, fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
+}
+
+func (u unanswered) PutPart(ctx context.Context, id string, p metastore.Part, extents []metastore.Extent) error {
+	return errors.Join(u.Store.PutPart(ctx, id, p, extents), fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
+}
+
+// TestWritesInDoubtKeepTheirBytes: a blob and a part whose commit was not answered
+// may be there, and so must what they are made of.
+func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
+	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
+	doubtful := blob.New(unanswered{f.meta}, f.bytes, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
+	body := randomBytes(1, 2<<20+1)
+	_, err := doubtful.Put(t.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body)))
+	if !errors.Is(err, metastore.ErrUnknownOutcome) {
+		t.Fatal(err)
+	}
+	if got := f.read(t, "n", 0, int64(len(body))); !bytes.Equal(got, body) {
+		t.Error("the blob has other bytes")
+	}
+	u := f.begin(t, "upload", int64(len(body)))
+	err = doubtful.PutPart(t.Context(), u.ID, 0, nil, bytes.NewReader(body), int64(len(body)))
+	if !errors.Is(err, metastore.ErrUnknownOutcome) {
+		t.Fatal(err)
+	}
+	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.read(t, "upload", 0, int64(len(body))); !bytes.Equal(got, body) {
+		t.Error("the upload has other bytes")
+	}
+}
+
+// TestRunFreesWhenTheLastReaderEnds: what was deleted under readers is freed a
+// moment after the last of them has ended, not at the next look at all garbage.
+func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := memory.New()
+		f := &fixture{Service: blob.New(meta, store, blob.Options{InlineSize: -1}), meta: meta, bytes: store}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.Run(ctx, func(task string, err error) { t.Errorf("%s: %v", task, err) })
+		}()
+		f.put(t, "n", []byte("body"))
+		var readers []*blob.Content
+		for range 2 {
+			c, err := f.Open(ctx, "a", "n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			readers = append(readers, c)
+		}
+		if err := f.Delete(ctx, "a", "n", nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range readers {
+			time.Sleep(time.Second)
+			if n := f.objects(t); n != 1 {
+				t.Errorf("%d objects while %d readers are left, want that of the blob", n, len(readers)-i)
+			}
+			c.Close()
+		}
+		time.Sleep(time.Second)
+		if n := f.objects(t); n != 0 {
+			t.Errorf("%d objects a second after the last reader", n)
+		}
+		stop()
+		<-done
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

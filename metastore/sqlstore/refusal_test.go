@@ -1,0 +1,54 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"testing"
+
+	"sluice/metastore"
+)
+
+// failingStmt is a statement that fails and has no effect.
+type failingStmt struct {
+	driver.Stmt
+	err error
+}
+
+func (s failingStmt) ExecContext(context.Context, []driver.NamedValue) (driver.Result, error) {
+	return nil, s.err
+}
+
+func (s failingStmt) Close() error { return nil }
+
+// TestRefusalGoesWithItsBatch: what a call was refused for may have been changed by
+// another call of the same batch. When the outcome of their COMMIT is not known,
+// that of the refusal is not, either.
+func TestRefusalGoesWithItsBatch(t *testing.T) {
+	s, w := openWithWriter(t, databasePath(t), Options{})
+	g := holdWriter(t, s)
+	w.conn.stmts["COMMIT"] = failingStmt{err: errors.New("the disk does not answer")}
+	changes, refused := make(chan error), make(chan error)
+	go func() { changes <- s.write(context.Background(), setFact("a")) }()
+	queued(w, 1)
+	go func() {
+		refused <- s.write(context.Background(), func(t *tx) error {
+			var one integer
+			found, err := t.row(`SELECT 1 FROM facts WHERE name = $1`, args{[]byte("a")}, &one)
+			if err == nil && found {
+				err = metastore.ErrExists
+			}
+			return err
+		})
+	}()
+	queued(w, 2)
+	close(g.open)
+	for name, result := range map[string]chan error{"the change": changes, "the refusal": refused, "the first": g.result} {
+		if err := <-result; !errors.Is(err, metastore.ErrUnknownOutcome) || errors.Is(err, metastore.ErrExists) {
+			t.Errorf("%s: %v, want an unknown outcome alone", name, err)
+		}
+	}
+	if _, err := s.Fact(t.Context(), "a"); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("the fact: %v", err)
+	}
+}
