@@ -96,7 +96,10 @@ type Settlement struct {
 	Expires  time.Time // it must be collected before
 }
 
-// Channels are the payment channels. They are remembered for ever.
+// Channels are the payment channels. They are remembered for ever. Their sales are
+// not: Purge adds those that were not made to a session to a sum of the channel
+// once they are older than SaleMemory, and those to a session once that is
+// forgotten. Of what PayOut and Collect note, the last of each channel is kept.
 //
 // A payment is accepted by Buy and PayRead, in the transaction that sells: the
 // channel is found (an unbound one is bound to the sender), it must be open,
@@ -150,7 +153,8 @@ type Channels interface {
 	// the name charge, if it did, and returns the channel as it then is, whatever
 	// its state. Once it has returned nil, such a PayRead has sold nothing and
 	// never will: it is for one whose outcome was ErrUnknownOutcome. Repeated, it
-	// has no effect. ErrNoChannel.
+	// has no effect. ErrNoChannel. A sale is found for SaleMemory: later, nil says
+	// only that nothing was returned.
 	ReturnRead(ctx context.Context, p Payment, charge string) (Channel, error)
 
 	// AddDeposit adds to the deposit of an open channel and returns it as it
@@ -190,7 +194,10 @@ type Channels interface {
 	// settled, at most 2^63-1.
 	Uncollected(ctx context.Context) (channels, amount int64, err error)
 
-	// Audit checks the ledgers of all channels and sessions, and tells what
-	// does not add up; nothing when all is well.
+	// Audit checks the ledgers of all channels and sessions, and returns a sentence
+	// for each thing that does not add up, but at most MaxFindings, the last of
+	// which says how many there were in all; nothing when all is well. Its memory
+	// is bounded, whatever the number of channels, sales and sessions. What Purge
+	// does changes nothing that it finds.
 	Audit(ctx context.Context) ([]string, error)
 }

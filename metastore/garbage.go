@@ -69,8 +69,9 @@ type Garbage interface {
 	// ended uploads, expired sessions and idempotency keys past their memory
 	// are removed; extents that were written ahead of a commit that never came
 	// become garbage. It handles at most about limit rows of each kind and returns
-	// how many it did; 0 means there is no more to do now. It also makes the
-	// records behind Usage few again, which counts only if the limit cut it short.
+	// how many it did; 0 means there is no more to do now. It also sums up old sales
+	// (see Channels) and the records behind Usage, which counts only if the limit cut
+	// it short. It reads what there is to do, and not what there is.
 	// ErrClock, without any effect, while DeletionErr is not nil.
 	Purge(ctx context.Context, limit int) (int, error)
 }

@@ -123,6 +123,9 @@ const (
 	UploadMemory = 7 * 24 * time.Hour
 	// SessionMemory is how long a session is remembered after its expiry.
 	SessionMemory = 30 * 24 * time.Hour
+	// SaleMemory is how long a sale is remembered that was not made to a session;
+	// afterwards it counts in a sum of its channel. It is beyond every return.
+	SaleMemory = 30 * 24 * time.Hour
 	// IdempotencyMemory is how long an idempotency key is remembered.
 	IdempotencyMemory = 24 * time.Hour
 )
@@ -132,6 +135,8 @@ const (
 const (
 	// MaxSmallExtents is the greatest number of extents of a small content.
 	MaxSmallExtents = 16
+	// MaxFindings is the greatest number of sentences of an audit.
+	MaxFindings = 1000
 	// MaxContents is the greatest number of contents in a call.
 	MaxContents = 1000
 )

@@ -114,7 +114,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
 		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), chargeChecks(),
-		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), factChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
+		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), foldChecks(), factChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
 	} {
 		all = append(all, group...)
 	}

@@ -234,7 +234,7 @@ type returnsReadTwice struct {
 
 func (s returnsReadTwice) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
 	if err := query(ctx, s.path, `CREATE TRIGGER IF NOT EXISTS keeps AFTER UPDATE OF charge ON sales WHEN NEW.charge IS NULL
-		BEGIN UPDATE sales SET charge = OLD.charge WHERE rowid = NEW.rowid; END`); err != nil {
+		BEGIN UPDATE sales SET charge = OLD.charge WHERE id = NEW.id; END`); err != nil {
 		return metastore.Channel{}, err
 	}
 	return s.Handle.ReturnRead(ctx, p, charge)

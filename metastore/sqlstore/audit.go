@@ -8,22 +8,27 @@ import (
 	"sluice/metastore"
 )
 
-// Audit implements metastore.Channels, on one state of the database. It reads
-// every channel, sale and session. Its sentences name them by the first
+// auditPage is how many channels, or sessions, an audit holds at a time.
+const auditPage = 500
+
+// Audit implements metastore.Channels, on one state of the database. It walks the
+// channels and then the sessions in the order of their ids, a page at a time, and
+// reads beside each page what belongs to it. Its sentences name them by the first
 // characters of their ids, which are secret. It checks that
 //
-//   - of each channel: count times price over its sales and returns, plus the
-//     credit, is what was accepted; settled <= accepted <= deposit, and nothing
-//     is negative; whatever was accepted and not settled waits to be collected
-//     as it was accepted; nothing was paid out that was not accepted, and what
-//     was paid out grows with the sequence;
+//   - of each channel: count times price over its sales and returns, plus what of
+//     them was folded, plus the credit, is what was accepted; settled <= accepted <=
+//     deposit, and nothing is negative; whatever was accepted and not settled waits
+//     to be collected as it was accepted; nothing was paid out that was not accepted,
+//     and what was paid out grows with the sequence;
 //   - of each session: used + left = total, and none of them is negative; a
-//     bought one holds exactly what was sold to it, a granted one at least that;
+//     bought one holds exactly what was sold to it, a granted one at least that,
+//     until it is forgotten;
 //   - no sale, settlement or payout belongs to a channel that is not there.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	var found []string
 	err := s.snapshot(ctx, func(t *tx) (err error) {
-		found, err = t.audit()
+		found, err = t.audit(auditPage)
 		return err
 	})
 	if err != nil {
@@ -32,27 +37,32 @@ func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-func (t *tx) audit() ([]string, error) {
-	a := audit{tx: t, channels: map[string]*channelAccount{}, sold: map[string]int64{}}
-	for _, read := range []func() error{a.readChannels, a.readSales, a.readSettlements, a.readLedger, a.readSessions} {
-		if err := read(); err != nil {
+func (t *tx) audit(page int) ([]string, error) {
+	a := audit{tx: t, page: int64(page)}
+	for _, walk := range []func() error{a.walkChannels, a.walkSessions} {
+		if err := walk(); err != nil {
 			return nil, err
 		}
 	}
-	a.checkChannels()
+	if a.total > len(a.findings) {
+		a.findings[len(a.findings)-1] = fmt.Sprintf("in all %d things do not add up; these are the first %d", a.total, len(a.findings)-1)
+	}
 	return a.findings, nil
 }
 
 // audit is an audit at work.
 type audit struct {
 	*tx
+	page     int64
+	findings []string // the first of them
+	total    int
+
+	// Of the page at work.
 	channels map[string]*channelAccount
-	order    []string // of the channels
-	sold     map[string]int64
-	findings []string
+	order    []string
 }
 
-// channelAccount is what the tables tell of a channel.
+// channelAccount is what the tables say of a channel.
 type channelAccount struct {
 	metastore.Channel
 	sales   big.Int // sum of count times price; a damaged table may hold anything
@@ -61,16 +71,74 @@ type channelAccount struct {
 }
 
 func (a *audit) find(format string, args ...any) {
-	a.findings = append(a.findings, fmt.Sprintf(format, args...))
+	if a.total++; a.total <= metastore.MaxFindings {
+		a.findings = append(a.findings, fmt.Sprintf(format, args...))
+	}
 }
 
-func (a *audit) readChannels() error {
-	var c metastore.Channel
-	return a.each(`SELECT `+channelColumns+` FROM channels ORDER BY id`, nil, channelFields(&c), func() (bool, error) {
-		a.channels[c.ID] = &channelAccount{Channel: c}
-		a.order = append(a.order, c.ID)
-		return true, nil
+// span is a range of ids: those above after, up to last, or all above where it is
+// the final one. The spans of a walk leave no gap, so that what belongs to nothing
+// is found too.
+type span struct {
+	after, last string
+	final       bool
+}
+
+// within is the condition for a column to be in a span.
+func (s span) within(column string) (string, args) {
+	condition, in := column+" > $1", args{[]byte(s.after)}
+	if s.after == "" {
+		condition = column + " >= $1" // an empty id is one too
+	}
+	if !s.final {
+		condition, in = condition+" AND "+column+" <= $2", append(in, []byte(s.last))
+	}
+	return condition, in
+}
+
+// walk calls fn for the spans of a table whose pages read reads: it returns the last
+// id of the page and the number of rows.
+func (a *audit) walk(read func(span) (last string, rows int64, err error), check func(span) error) error {
+	for at := (span{}); ; at.after = at.last {
+		last, rows, err := read(span{after: at.after, final: true})
+		if err != nil {
+			return err
+		}
+		at.last, at.final = last, rows < a.page
+		if err := check(at); err != nil || at.final {
+			return err
+		}
+	}
+}
+
+func (a *audit) walkChannels() error {
+	return a.walk(a.readChannels, func(at span) error {
+		for _, read := range []func(span) error{a.readSales, a.readSettlements, a.readLedger} {
+			if err := read(at); err != nil {
+				return err
+			}
+		}
+		a.checkChannels()
+		return nil
 	})
+}
+
+func (a *audit) readChannels(at span) (last string, rows int64, err error) {
+	a.channels, a.order = map[string]*channelAccount{}, nil
+	var c metastore.Channel
+	var folded int64
+	condition, in := at.within("id")
+	err = a.each(`SELECT `+channelColumns+`, folded FROM channels WHERE `+condition+fmt.Sprintf(` ORDER BY id LIMIT ($%d + 0)`, len(in)+1),
+		append(in, a.page), append(channelFields(&c), (*integer)(&folded)), func() (bool, error) {
+			account := &channelAccount{Channel: c}
+			account.sales.SetInt64(folded)
+			a.channels[c.ID] = account
+			a.order = append(a.order, c.ID)
+			last = c.ID
+			rows++
+			return true, nil
+		})
+	return last, rows, err
 }
 
 // account finds the channel that a row speaks of.
@@ -82,27 +150,25 @@ func (a *audit) account(id, what string) (*channelAccount, bool) {
 	return c, ok
 }
 
-func (a *audit) readSales() error {
-	var channel, session string
+func (a *audit) readSales(at span) error {
+	var channel string
 	var price, count int64
-	return a.each(`SELECT channel, session, price, CAST(SUM(count) AS BIGINT) FROM sales
-		GROUP BY channel, session, price ORDER BY channel, session, price`, nil,
-		args{&channel, (*optionalText)(&session), (*integer)(&price), (*integer)(&count)},
+	condition, in := at.within("channel")
+	return a.each(`SELECT channel, price, CAST(SUM(count) AS BIGINT) FROM sales WHERE `+condition+`
+		GROUP BY channel, price ORDER BY channel, price`, in,
+		args{&channel, (*integer)(&price), (*integer)(&count)},
 		func() (bool, error) {
-			if session != "" {
-				a.sold[session] += count
-			}
 			if c, ok := a.account(channel, "a sale"); ok {
-				sum := new(big.Int).Mul(big.NewInt(count), big.NewInt(price))
-				c.sales.Add(&c.sales, sum)
+				c.sales.Add(&c.sales, new(big.Int).Mul(big.NewInt(count), big.NewInt(price)))
 			}
 			return true, nil
 		})
 }
 
-func (a *audit) readSettlements() error {
+func (a *audit) readSettlements(at span) error {
 	var one metastore.Settlement
-	return a.each(`SELECT channel, sequence, amount, proof FROM settlements ORDER BY channel`, nil,
+	condition, in := at.within("channel")
+	return a.each(`SELECT channel, sequence, amount, proof FROM settlements WHERE `+condition+` ORDER BY channel`, in,
 		args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof},
 		func() (bool, error) {
 			c, ok := a.account(one.Channel, "a settlement")
@@ -118,10 +184,11 @@ func (a *audit) readSettlements() error {
 		})
 }
 
-func (a *audit) readLedger() error {
+func (a *audit) readLedger(at span) error {
 	var channel string
 	var sequence, amount int64
-	return a.each(`SELECT channel, sequence, amount FROM ledger ORDER BY channel, sequence`, nil,
+	condition, in := at.within("channel")
+	return a.each(`SELECT channel, sequence, amount FROM ledger WHERE `+condition+` ORDER BY channel, sequence`, in,
 		args{&channel, (*integer)(&sequence), (*integer)(&amount)},
 		func() (bool, error) {
 			c, ok := a.account(channel, "a payout")
@@ -159,19 +226,61 @@ func (a *audit) checkChannels() {
 	}
 }
 
-func (a *audit) readSessions() error {
-	var s metastore.Session
-	return a.each(`SELECT `+sessionColumns+` FROM sessions ORDER BY id`, nil, sessionFields(&s), func() (bool, error) {
-		if s.Used < 0 || s.Left < 0 || s.Total < s.Left || s.Total-s.Left != s.Used {
-			a.find("session %.6s: used %d and left %d are not the total of %d", s.ID, s.Used, s.Left, s.Total)
+func (a *audit) walkSessions() error {
+	var page []metastore.Session
+	read := func(at span) (last string, rows int64, err error) {
+		page = nil
+		var s metastore.Session
+		condition, in := at.within("id")
+		err = a.each(`SELECT `+sessionColumns+` FROM sessions WHERE `+condition+fmt.Sprintf(` ORDER BY id LIMIT ($%d + 0)`, len(in)+1),
+			append(in, a.page), sessionFields(&s), func() (bool, error) {
+				page = append(page, s)
+				last = s.ID
+				return true, nil
+			})
+		return last, int64(len(page)), err
+	}
+	return a.walk(read, func(at span) error {
+		sold, err := a.sold(at, page)
+		if err != nil {
+			return err
 		}
-		sold := a.sold[s.ID]
-		switch {
-		case s.Channel == "" && sold > s.Total:
-			a.find("session %.6s: %d chunksets were sold to it, its total is %d", s.ID, sold, s.Total)
-		case s.Channel != "" && sold != s.Total:
-			a.find("session %.6s: %d chunksets were sold to it, but its total is %d", s.ID, sold, s.Total)
+		for i := range page {
+			a.checkSession(&page[i], sold[page[i].ID])
 		}
-		return true, nil
+		return nil
 	})
+}
+
+// sold sums up what was sold to each session of a page.
+func (a *audit) sold(at span, page []metastore.Session) (map[string]int64, error) {
+	sold := make(map[string]int64, len(page))
+	for i := range page {
+		sold[page[i].ID] = 0
+	}
+	var session string
+	var count int64
+	condition, in := at.within("session")
+	err := a.each(`SELECT session, CAST(SUM(count) AS BIGINT) FROM sales WHERE session IS NOT NULL AND `+condition+`
+		GROUP BY session ORDER BY session`, in,
+		args{&session, (*integer)(&count)}, func() (bool, error) {
+			if _, ok := sold[session]; ok { // else it is forgotten, and not folded yet
+				sold[session] = count
+			}
+			return true, nil
+		})
+	return sold, err
+}
+
+func (a *audit) checkSession(s *metastore.Session, sold int64) {
+	if s.Used < 0 || s.Left < 0 || s.Total < s.Left || s.Total-s.Left != s.Used {
+		a.find("session %.6s: used %d and left %d are not the total of %d", s.ID, s.Used, s.Left, s.Total)
+	}
+	switch {
+	case a.remembered(*s, true) != nil: // what was sold to it may be folded, in part
+	case s.Channel == "" && sold > s.Total:
+		a.find("session %.6s: %d chunksets were sold to it, its total is %d", s.ID, sold, s.Total)
+	case s.Channel != "" && sold != s.Total:
+		a.find("session %.6s: %d chunksets were sold to it, but its total is %d", s.ID, sold, s.Total)
+	}
 }

@@ -67,9 +67,10 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"credit", `UPDATE channels SET credit = credit + 1`, "sales of"},
 		{"accepted lowered", `UPDATE channels SET accepted = accepted - 1`, "sales of"},
 		{"sale lost", `DELETE FROM sales WHERE session IS NULL AND count > 0`, "sales of"},
-		{"sale twice", `INSERT INTO sales SELECT channel, NULL, session, count, price, at, NULL FROM sales WHERE session IS NOT NULL`, "were sold to it"},
+		{"sale twice", `INSERT INTO sales SELECT randomblob(16), channel, NULL, session, count, price, at, NULL FROM sales WHERE session IS NOT NULL`, "were sold to it"},
 		{"return lost", `DELETE FROM sales WHERE count < 0`, "sales of"},
-		{"sums that overflow", `INSERT INTO sales (channel, count, price, at) VALUES (CAST('unguessable-channel' AS BLOB), 4611686018427387904, 4611686018427387904, 0)`, "sales of"},
+		{"folded", `UPDATE channels SET folded = folded + 1`, "sales of"},
+		{"sums that overflow", `INSERT INTO sales (id, channel, count, price, at) VALUES (x'00', CAST('unguessable-channel' AS BLOB), 4611686018427387904, 4611686018427387904, 0)`, "sales of"},
 		{"deposit", `UPDATE channels SET deposit = 59`, "do not go together"},
 		{"settled too much", `UPDATE channels SET settled = 61`, "do not go together"},
 		{"settled below zero", `UPDATE channels SET settled = -1`, "do not go together"},
@@ -92,7 +93,7 @@ func TestAuditFindsDamage(t *testing.T) {
 			var found []string
 			err := s.write(t.Context(), func(t *tx) (err error) {
 				if _, err = t.exec(c.damage); err == nil {
-					found, err = t.audit()
+					found, err = t.audit(1)
 				}
 				return errors.Join(err, undo)
 			})
@@ -116,7 +117,7 @@ func TestAuditFindsDamage(t *testing.T) {
 func TestOnePaymentSellsOnce(t *testing.T) {
 	s := openAudited(t)
 	err := s.write(t.Context(), func(t *tx) error {
-		_, err := t.exec(`INSERT INTO sales SELECT channel, sequence, session, count, price, at, NULL FROM sales WHERE sequence = 1`)
+		_, err := t.exec(`INSERT INTO sales SELECT randomblob(16), channel, sequence, session, count, price, at, NULL FROM sales WHERE sequence = 1`)
 		return err
 	})
 	if err == nil {

@@ -119,21 +119,20 @@ type copier struct {
 
 // table makes a table of the target that of the source.
 func (c *copier) table(ctx context.Context, tb *table) error {
-	if len(tb.key) > 0 {
-		// What the source has moved since may stand in the way; then the table is
-		// copied anew.
-		if err := c.resume(ctx, tb); err != nil && !errors.Is(err, metastore.ErrExists) {
-			return err
-		}
+	// What the source has moved since may stand in the way; then the table is
+	// copied anew.
+	if err := c.resume(ctx, tb); err != nil && !errors.Is(err, metastore.ErrExists) {
+		return err
 	}
 	same, err := c.same(ctx, tb)
 	if err != nil || same {
 		return err
 	}
-	// Rows without a key come here each time, and so does what a migration has
-	// put into an empty database.
-	err = c.copy(ctx, tb, nil, func() error { return c.clear(ctx, tb) })
-	if err != nil {
+	// As is what a migration has put into an empty database.
+	if err := c.clear(ctx, tb); err != nil {
+		return err
+	}
+	if err := c.copy(ctx, tb, nil); err != nil {
 		return err
 	}
 	if same, err = c.same(ctx, tb); err == nil && !same {
@@ -161,12 +160,12 @@ func (c *copier) resume(ctx context.Context, tb *table) error {
 	if err != nil {
 		return err
 	}
-	return c.copy(ctx, tb, last, func() error { return nil })
+	return c.copy(ctx, tb, last)
 }
 
 // copy copies the rows behind a key, or all of them.
-func (c *copier) copy(ctx context.Context, tb *table, after []any, begin func() error) error {
-	return c.scan(ctx, c.from, tb, after, begin, func(rows [][]any) error {
+func (c *copier) copy(ctx context.Context, tb *table, after []any) error {
+	return c.scan(ctx, c.from, tb, after, func(rows [][]any) error {
 		if err := c.insert(ctx, tb, rows); err != nil {
 			return err
 		}
@@ -209,20 +208,8 @@ func (c *copier) clear(ctx context.Context, tb *table) error {
 	}
 }
 
-// scan gives the rows behind a key, or all of them, to fn, a page at a time. It
-// calls begin first, and again when it has to start over.
-func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, begin func() error, fn func(rows [][]any) error) error {
-	if len(tb.key) == 0 {
-		return s.snapshot(ctx, func(t *tx) error {
-			if err := begin(); err != nil {
-				return err
-			}
-			return c.stream(ctx, t, tb, fn)
-		})
-	}
-	if err := begin(); err != nil {
-		return err
-	}
+// scan gives the rows behind a key, or all of them, to fn, a page at a time.
+func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, fn func(rows [][]any) error) error {
 	for {
 		var page [][]any
 		err := s.read(ctx, func(t *tx) error {
@@ -246,26 +233,6 @@ func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, beg
 	}
 }
 
-// stream gives the rows of one query to fn, a page at a time.
-func (c *copier) stream(ctx context.Context, t *tx, tb *table, fn func(rows [][]any) error) error {
-	var page [][]any
-	row := newRow(len(tb.columns()))
-	err := t.each(tb.selectAll(), nil, row.places(), func() (bool, error) {
-		if page = append(page, row.values()); len(page) < c.page {
-			return true, nil
-		}
-		if err := errors.Join(ctx.Err(), fn(page)); err != nil {
-			return false, err
-		}
-		page = nil
-		return true, nil
-	})
-	if err != nil || len(page) == 0 {
-		return err
-	}
-	return fn(page)
-}
-
 // same reads a table on both sides and tells whether it is the same.
 func (c *copier) same(ctx context.Context, tb *table) (bool, error) {
 	var sums [2]tableSum
@@ -281,10 +248,7 @@ func (c *copier) same(ctx context.Context, tb *table) (bool, error) {
 func (c *copier) sum(ctx context.Context, s *Store, tb *table) (tableSum, error) {
 	var sum tableSum
 	var buf []byte
-	err := c.scan(ctx, s, tb, nil, func() error {
-		sum = tableSum{}
-		return nil
-	}, func(rows [][]any) error {
+	err := c.scan(ctx, s, tb, nil, func(rows [][]any) error {
 		for _, row := range rows {
 			buf = appendRow(buf[:0], row)
 			sum.add(sha256.Sum256(buf))

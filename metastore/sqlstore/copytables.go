@@ -5,13 +5,11 @@ import (
 	"strings"
 )
 
-// table is what a copy knows of a table: which of its rows it is about, and how
-// to go through them.
+// table is what a copy knows of a table, and how to go through its rows.
 type table struct {
-	name  string
-	key   []string // the columns that tell the rows apart and order them, in an index; none: nothing does
-	rest  []string // the other columns
-	where string   // a condition for the rows; empty: all
+	name string
+	key  []string // the columns that tell the rows apart and order them, in an index
+	rest []string // the other columns
 }
 
 // copied are the tables that belong to an instance, in the order in which they
@@ -29,10 +27,8 @@ var copied = []table{
 	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used", "charges"}},
 	{name: "channels", key: []string{"id"},
 		rest: []string{"payment_channel_id", "sender", "receiver", "asset", "deposit", "created", "expires",
-			"accepted", "sequence", "proof", "credit", "settled", "closed"}},
-	{name: "sales", key: []string{"channel", "sequence"}, rest: []string{"session", "count", "price", "at", "charge"}, where: "sequence IS NOT NULL"},
-	// Returns may be equal to each other in every column.
-	{name: "sales", rest: []string{"channel", "sequence", "session", "count", "price", "at", "charge"}, where: "sequence IS NULL"},
+			"accepted", "sequence", "proof", "credit", "settled", "closed", "folded"}},
+	{name: "sales", key: []string{"id"}, rest: []string{"channel", "sequence", "session", "count", "price", "at", "charge"}},
 	{name: "settlements", key: []string{"channel"}, rest: []string{"sequence", "amount", "proof", "expires"}},
 	{name: "ledger", key: []string{"channel", "sequence"}, rest: []string{"amount", "at"}},
 	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created"}},
@@ -42,6 +38,7 @@ var copied = []table{
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked"}},
 	{name: "keys_version", key: []string{"version"}},
 	{name: "usage", key: []string{"owner", "id"}, rest: []string{"bytes", "uploads"}},
+	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads"}},
 }
 
 // notCopied are the tables that belong to a database, and the facts, of which
@@ -50,22 +47,10 @@ var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_ver
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 
-// rows begins a query for columns of the rows, with a further condition.
-func (tb *table) rows(columns, condition string) string {
-	query := "SELECT " + columns + " FROM " + tb.name
-	var conditions []string
-	for _, c := range []string{tb.where, condition} {
-		if c != "" {
-			conditions = append(conditions, c)
-		}
-	}
-	if len(conditions) > 0 {
-		query += " WHERE " + strings.Join(conditions, " AND ")
-	}
-	return query
-}
+// rows begins a query for columns of the rows.
+func (tb *table) rows(columns string) string { return "SELECT " + columns + " FROM " + tb.name }
 
-func (tb *table) selectAll() string { return tb.rows(strings.Join(tb.columns(), ", "), "") }
+func (tb *table) selectAll() string { return tb.rows(strings.Join(tb.columns(), ", ")) }
 
 // selectPage is the query for the rows behind a key, or from the first one on.
 // Its parameters are the key and the number of rows.
@@ -73,17 +58,17 @@ func (tb *table) selectPage(first bool) string {
 	condition, limit := "", 1
 	key := strings.Join(tb.key, ", ")
 	if !first {
-		condition = fmt.Sprintf("(%s) > (%s)", key, parameters(1, len(tb.key)))
+		condition = fmt.Sprintf(" WHERE (%s) > (%s)", key, parameters(1, len(tb.key)))
 		limit += len(tb.key)
 	}
-	return tb.rows(strings.Join(tb.columns(), ", "), condition) + fmt.Sprintf(" ORDER BY %s LIMIT ($%d + 0)", key, limit)
+	return tb.rows(strings.Join(tb.columns(), ", ")) + condition + fmt.Sprintf(" ORDER BY %s LIMIT ($%d + 0)", key, limit)
 }
 
 func (tb *table) selectLastKey() string {
-	return tb.rows(strings.Join(tb.key, ", "), "") + " ORDER BY " + strings.Join(tb.key, " DESC, ") + " DESC LIMIT 1"
+	return tb.rows(strings.Join(tb.key, ", ")) + " ORDER BY " + strings.Join(tb.key, " DESC, ") + " DESC LIMIT 1"
 }
 
-func (tb *table) selectCount() string { return tb.rows("COUNT(*)", "") }
+func (tb *table) selectCount() string { return tb.rows("COUNT(*)") }
 
 // insert is the statement that adds n rows, whose columns are its parameters.
 func (tb *table) insert(n int) string {
@@ -97,11 +82,8 @@ func (tb *table) insert(n int) string {
 
 // remove is the statement that removes some of the rows; repeated, all of them.
 func (tb *table) remove(limit int) string {
-	if len(tb.key) == 0 {
-		return "DELETE FROM " + tb.name + " WHERE " + tb.where
-	}
 	key := strings.Join(tb.key, ", ")
-	return fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (%s ORDER BY %s LIMIT %d)", tb.name, key, tb.rows(key, ""), key, limit)
+	return fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (%s ORDER BY %s LIMIT %d)", tb.name, key, tb.rows(key), key, limit)
 }
 
 // parameters lists n parameters, "$5, $6".

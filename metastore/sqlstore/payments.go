@@ -124,8 +124,8 @@ func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s
 		id, []byte(c.Sender), c.Sequence, c.Accepted, c.Proof, c.Credit); err != nil {
 		return c, err
 	}
-	if _, err := t.exec(`INSERT INTO sales (channel, sequence, session, count, price, at, charge) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		id, c.Sequence, s.session, s.count, s.price, micros(t.now), s.charge); err != nil {
+	if _, err := t.exec(`INSERT INTO sales (id, channel, sequence, session, count, price, at, charge) VALUES ($8, $1, $2, $3, $4, $5, $6, $7)`,
+		id, c.Sequence, s.session, s.count, s.price, micros(t.now), s.charge, t.saleID()); err != nil {
 		return c, err
 	}
 	_, err := t.exec(`INSERT INTO settlements (channel, sequence, amount, proof, expires) VALUES ($1, $2, $3, $4, $5)
@@ -170,7 +170,14 @@ func (t *tx) giveBack(c metastore.Channel, count, price int64) (metastore.Channe
 	if _, err := t.exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(c.ID), c.Credit); err != nil {
 		return c, err
 	}
-	_, err := t.exec(`INSERT INTO sales (channel, count, price, at) VALUES ($1, $2, $3, $4)`,
-		[]byte(c.ID), -count, price, micros(t.now))
+	_, err := t.exec(`INSERT INTO sales (id, channel, count, price, at) VALUES ($1, $2, $3, $4, $5)`,
+		t.saleID(), []byte(c.ID), -count, price, micros(t.now))
 	return c, err
+}
+
+// saleID makes the id of a sale. It begins with the time, so that rows are added
+// at the end.
+func (t *tx) saleID() []byte {
+	id := metastore.NewContentID(t.now)
+	return id[:]
 }

@@ -48,6 +48,9 @@ func (t *tx) payOut(list []metastore.Settlement) error {
 		ON CONFLICT (channel, sequence) DO NOTHING`, values...); err != nil {
 		return err
 	}
+	if err := t.foldLedger(channels, in); err != nil {
+		return err
+	}
 	// What is in the ledger is paid out; what is not accepted is none of these.
 	const paid = `(SELECT MAX(l.amount) FROM ledger l WHERE l.channel = channels.id AND l.amount <= channels.accepted)`
 	if _, err := t.exec(`UPDATE channels SET settled = `+paid+` WHERE id IN `+in+` AND settled < `+paid, channels...); err != nil {
@@ -55,6 +58,14 @@ func (t *tx) payOut(list []metastore.Settlement) error {
 	}
 	_, err := t.exec(`DELETE FROM settlements WHERE channel IN `+in+`
 		AND amount <= (SELECT c.settled FROM channels c WHERE c.id = settlements.channel)`, channels...)
+	return err
+}
+
+// foldLedger removes what the last payouts of channels include: amounts are
+// cumulative. What contradicts the last payout stays, and the audit finds it.
+func (t *tx) foldLedger(channels args, in string) error {
+	_, err := t.exec(`DELETE FROM ledger WHERE channel IN `+in+` AND EXISTS
+		(SELECT 1 FROM ledger n WHERE n.channel = ledger.channel AND n.sequence > ledger.sequence AND n.amount > ledger.amount)`, channels...)
 	return err
 }
 

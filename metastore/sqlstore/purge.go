@@ -8,30 +8,42 @@ import (
 
 // Purge implements metastore.Garbage.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	crowded, err := s.crowdedOwners(ctx, limit)
+	n, err := s.purge(ctx, s.eng.write, limit,
+		(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeIdempotency, (*tx).purgeStaged)
 	if err != nil {
 		return 0, err
 	}
+	// What these find they lock.
+	folded, err := s.purge(ctx, s.eng.writeLocked, limit, (*tx).purgeSessions, (*tx).foldOldSales)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := s.purge(ctx, s.eng.writeLocked, limit, (*tx).foldUsage)
+	if err != nil {
+		return 0, err
+	}
+	if rows < limit {
+		rows = 0 // a busy owner has some more at once, and they can wait
+	}
+	return n + folded + rows, nil
+}
+
+// purge runs some steps in one transaction, and returns how many rows they handled.
+func (s *Store) purge(ctx context.Context, write func(context.Context, func(*tx) error) error, limit int,
+	steps ...func(*tx, int) (int, error)) (int, error) {
 	var total int
-	err = s.eng.write(ctx, s.toDelete(func(t *tx) error {
+	err := write(ctx, s.toDelete(func(t *tx) error {
 		total = 0
-		for _, purge := range []func(*tx, int) (int, error){
-			(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeSessions, (*tx).purgeIdempotency, (*tx).purgeStaged,
-		} {
-			n, err := purge(t, limit)
+		for _, step := range steps {
+			n, err := step(t, limit)
 			if err != nil {
 				return err
 			}
 			total += n
 		}
-		n, err := t.compactUsage(crowded, limit)
-		total += n
-		return err
+		return nil
 	}))
-	if err != nil {
-		return 0, err
-	}
-	return total, nil
+	return total, err
 }
 
 // purgeIdleUploads aborts the open uploads that had no part for too long.
@@ -140,14 +152,6 @@ func (t *tx) purgeDeleted(limit int) (int, error) {
 	n, err := t.exec(`DELETE FROM deleted_blobs WHERE (account, name_head, name_hash) IN
 		(SELECT d.account, d.name_head, d.name_hash FROM deleted_blobs d WHERE d.modified <= $1 ORDER BY d.modified LIMIT $2)`,
 		t.now.Add(-5*deletedMemory).UnixMicro(), int64(limit))
-	return int(n), err
-}
-
-// purgeSessions forgets the sessions whose time of memory is over.
-func (t *tx) purgeSessions(limit int) (int, error) {
-	n, err := t.exec(`DELETE FROM sessions WHERE id IN
-		(SELECT s.id FROM sessions s WHERE s.expires <= $1 ORDER BY s.expires LIMIT $2)`,
-		t.now.Add(-metastore.SessionMemory).UnixMicro(), int64(limit))
 	return int(n), err
 }
 

@@ -59,9 +59,12 @@ func (s *Store) Settle(ctx context.Context, channel string, sequence, amount int
 // Collect implements metastore.Channels.
 func (s *Store) Collect(ctx context.Context, settlement metastore.Settlement) error {
 	return s.write(ctx, func(t *tx) error {
-		_, err := t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)
+		channel := []byte(settlement.Channel)
+		if _, err := t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (channel, sequence) DO NOTHING`,
-			[]byte(settlement.Channel), settlement.Sequence, settlement.Amount, micros(t.now))
-		return err
+			channel, settlement.Sequence, settlement.Amount, micros(t.now)); err != nil {
+			return err
+		}
+		return t.foldLedger(args{channel}, "($1)")
 	})
 }

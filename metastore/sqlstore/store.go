@@ -27,11 +27,11 @@
 //   - an upload's content becomes the blob's at its completion, so completing
 //     moves no rows; the old extents of a part that is sent again move to a
 //     fresh content that is garbage from the start;
-//   - an accepted payment has one sale (a unique index), written with it, and
-//     what it does not sell is the channel's credit;
+//   - an accepted payment has one sale (a unique index), written with it, until it
+//     is folded, and what it does not sell is the channel's credit;
 //   - what is accepted and not settled stands in the channel's one settlement,
 //     be it expired or not, until it is collected or a newer one replaces it;
-//   - the rows of usage of an owner add up to the sizes of his blobs and of the
+//   - the rows of usage of an owner and his row of usage_sums add up to the sizes of his blobs and of the
 //     parts of his open uploads, and to the number of these: who changes one
 //     adds a row in the same transaction.
 package sqlstore

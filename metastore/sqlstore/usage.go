@@ -8,10 +8,6 @@ import (
 	"sluice/metastore"
 )
 
-// fewRows is how many rows of usage an owner may have before Purge makes them
-// one.
-const fewRows = 16
-
 // delta is a difference in what an owner takes up.
 type delta struct {
 	owner          string // empty: nobody, who is not counted
@@ -20,19 +16,27 @@ type delta struct {
 
 // count adds one row for each owner of whom something changes.
 func (t *tx) count(deltas ...delta) error {
-	slices.SortFunc(deltas, func(a, b delta) int { return cmp.Compare(a.owner, b.owner) })
-	for len(deltas) > 0 {
-		sum := delta{owner: deltas[0].owner}
-		for len(deltas) > 0 && deltas[0].owner == sum.owner {
-			sum.bytes += deltas[0].bytes
-			sum.uploads += deltas[0].uploads
-			deltas = deltas[1:]
-		}
-		if err := t.addUsage(sum); err != nil {
+	for _, d := range sums(deltas) {
+		if err := t.addUsage(d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sums returns one delta for each owner, in the order of the owners.
+func sums(deltas []delta) []delta {
+	slices.SortFunc(deltas, func(a, b delta) int { return cmp.Compare(a.owner, b.owner) })
+	var list []delta
+	for _, d := range deltas {
+		if len(list) == 0 || list[len(list)-1].owner != d.owner {
+			list = append(list, delta{owner: d.owner})
+		}
+		sum := &list[len(list)-1]
+		sum.bytes += d.bytes
+		sum.uploads += d.uploads
+	}
+	return list
 }
 
 func (t *tx) addUsage(d delta) error {
@@ -53,69 +57,53 @@ func ownerColumn(owner string) any {
 	return []byte(owner)
 }
 
+// ownRows are the rows that an owner's usage is the sum of.
+const ownRows = `(SELECT bytes, uploads FROM usage WHERE owner = $1
+	UNION ALL SELECT bytes, uploads FROM usage_sums WHERE owner = $1) u`
+
 // Usage implements metastore.Usage. Its cost grows with the rows that were
 // added since the last Purge.
 func (s *Store) Usage(ctx context.Context, owner string) (metastore.Used, error) {
 	var used metastore.Used
 	err := s.read(ctx, func(t *tx) error {
-		_, err := t.row(`SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT), CAST(COALESCE(SUM(uploads), 0) AS BIGINT)
-			FROM usage WHERE owner = $1`, args{[]byte(owner)}, (*integer)(&used.Bytes), (*integer)(&used.Uploads))
+		_, err := t.row(`SELECT CAST(COALESCE(SUM(u.bytes), 0) AS BIGINT), CAST(COALESCE(SUM(u.uploads), 0) AS BIGINT)
+			FROM `+ownRows, args{[]byte(owner)}, (*integer)(&used.Bytes), (*integer)(&used.Uploads))
 		return err
 	})
 	return used, err
 }
 
-// crowdedOwners gives up to limit owners with more than a few rows. It reads
-// all rows, and so is not for a write transaction.
-func (s *Store) crowdedOwners(ctx context.Context, limit int) ([]string, error) {
-	var owners []string
-	err := s.read(ctx, func(t *tx) error {
-		owners = nil
-		var owner string
-		return t.each(`SELECT owner FROM usage GROUP BY owner HAVING COUNT(*) > $1 ORDER BY owner LIMIT ($2 + 0)`,
-			args{int64(fewRows), int64(limit)}, args{&owner},
-			func() (bool, error) {
-				owners = append(owners, owner)
-				return true, nil
-			})
-	})
-	return owners, err
-}
-
-// compactUsage makes the rows of each owner one, as far as about limit rows go.
-// It returns 0 when it has come to the end of them: a busy owner has some more
-// at once, and they can wait.
-func (t *tx) compactUsage(owners []string, limit int) (int, error) {
-	left := limit
-	for _, owner := range owners {
-		n, err := t.compactOwner(owner, max(left, 2)) // one row alone is no progress
-		if err != nil {
-			return 0, err
-		}
-		if left -= n; left <= 0 {
-			return limit - left, nil
-		}
+// foldUsage adds up to limit rows of usage to the sums of their owners, and
+// returns how many. It reads no others: what was folded is not in the table any
+// more. What it adds is what it deletes, whoever adds rows meanwhile.
+func (t *tx) foldUsage(limit int) (rows int, err error) {
+	// Two that fold at once would wait for each other's rows.
+	if err := t.lock("usage"); err != nil {
+		return 0, err
 	}
-	return 0, nil
-}
-
-// compactOwner makes the first rows of an owner, up to limit of them, one. What
-// it adds up is what it deletes, whoever else adds or compacts meanwhile.
-func (t *tx) compactOwner(owner string, limit int) (rows int, err error) {
-	sum := delta{owner: owner}
-	var bytes, uploads int64
-	t.changed = true // by a query
-	err = t.each(`DELETE FROM usage WHERE owner = $1 AND id IN
-		(SELECT u.id FROM usage u WHERE u.owner = $1 ORDER BY u.id LIMIT ($2 + 0)) RETURNING bytes, uploads`,
-		args{[]byte(owner), int64(limit)}, args{(*integer)(&bytes), (*integer)(&uploads)},
+	var deltas []delta
+	var one delta
+	err = t.each(`DELETE FROM usage WHERE (owner, id) IN
+		(SELECT u.owner, u.id FROM usage u ORDER BY u.owner, u.id LIMIT ($1 + 0)) RETURNING owner, bytes, uploads`,
+		args{int64(limit)}, args{&one.owner, (*integer)(&one.bytes), (*integer)(&one.uploads)},
 		func() (bool, error) {
-			rows++
-			sum.bytes += bytes
-			sum.uploads += uploads
+			t.changed = true // by a query
+			deltas = append(deltas, one)
 			return true, nil
 		})
 	if err != nil {
 		return 0, err
 	}
-	return rows, t.addUsage(sum)
+	rows = len(deltas)
+	for _, d := range sums(deltas) {
+		if _, err := t.exec(`INSERT INTO usage_sums (owner, bytes, uploads) VALUES ($1, $2, $3)
+			ON CONFLICT (owner) DO UPDATE SET bytes = usage_sums.bytes + excluded.bytes, uploads = usage_sums.uploads + excluded.uploads`,
+			[]byte(d.owner), d.bytes, d.uploads); err != nil {
+			return 0, err
+		}
+		if _, err := t.exec(`DELETE FROM usage_sums WHERE owner = $1 AND bytes = 0 AND uploads = 0`, []byte(d.owner)); err != nil {
+			return 0, err
+		}
+	}
+	return rows, nil
 }

@@ -1,0 +1,108 @@
+package metatest
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+func foldChecks() []Check {
+	return []Check{
+		check("payments/fold", foldedSales),
+		check("payments/fold-in-batches", foldedInBatches),
+	}
+}
+
+// lasting opens a channel that outlives what is sold over it.
+func (p *probe) lasting(id string) metastore.Channel {
+	p.keys++
+	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+		ID: id, PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset",
+		Deposit: 1_000_000, Expires: p.clock.Now().Add(10 * channelLife),
+	}, nil)
+	p.ok(err, "open channel")
+	return c
+}
+
+// foldedSales shows that what Purge does to sales changes no answer: the books are
+// in order, no payment can be replayed, and a read is returned until the end of its
+// memory.
+func foldedSales(p *probe) {
+	c := p.lasting("c")
+	p.buys(c, 1, 100, 7, "bought")
+	p.reads(c, 2, 130, 3, 4)
+	_, err := p.store.ReturnCredit(p.ctx, "c", 2, 3, "r")
+	p.ok(err, "return")
+	charged := metastore.Read{Payment: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
+	_, err = p.store.PayRead(p.ctx, charged)
+	p.ok(err, "read")
+	p.session("granted", 5)
+	p.buysMore(c, 4, 180, 2, "granted")
+
+	p.clock.Advance(metastore.SaleMemory - time.Microsecond)
+	p.purge()
+	p.audited()
+	before := p.getChannel("c")
+	after, err := p.store.ReturnRead(p.ctx, charged.Payment, "charge")
+	p.ok(err, "return of a read at the end of its memory")
+	p.must(after.Credit == before.Credit+10, "the return of 2 chunksets for 5 made a credit of %d from %d", after.Credit, before.Credit)
+	p.audited()
+
+	p.clock.Advance(time.Microsecond)
+	p.must(p.purge() > 0, "nothing was purged at the end of the memory of sales")
+	p.audited()
+	p.equal(p.getChannel("c"), after, "channel after a purge")
+	for sequence, amount := range map[int64]int64{1: 100, 2: 130, 3: 150, 4: 180} {
+		stale := &metastore.StaleError{Stored: after.Proof}
+		p.refusedPayment("c", p.pay(c, sequence, amount), stale, fmt.Sprint("replay of ", sequence))
+	}
+	p.clock.Advance(sessionLife + metastore.SessionMemory)
+	p.purge()
+	for _, id := range []string{"bought", "granted"} {
+		_, err := p.store.Session(p.ctx, id)
+		p.is(err, metastore.ErrNotFound, "session past its memory")
+	}
+	p.audited()
+	p.reads(c, 5, 200, 1, after.Credit+20)
+	p.must(p.getChannel("c").Credit == 0, "the credit was not spent")
+	p.audited()
+	p.reopen()
+	p.audited()
+}
+
+// foldedInBatches purges a little at a time: the books are in order after each
+// call, and it ends.
+func foldedInBatches(p *probe) {
+	for _, id := range []string{"c", "d"} {
+		c := p.lasting(id)
+		p.buys(c, 1, 10, 1, "session "+id)
+		for i := range int64(20) {
+			if i%2 == 0 {
+				p.reads(c, 2+i, 20+10*i, 1+i%3, 2)
+			} else {
+				p.buysMore(c, 2+i, 20+10*i, 1+i%3, "session "+id)
+			}
+			_, err := p.store.ReturnCredit(p.ctx, id, 1, 1, fmt.Sprint(i))
+			p.ok(err, "return")
+		}
+	}
+	channels := []books{p.books("c"), p.books("d")}
+	for _, step := range []time.Duration{metastore.SaleMemory, 10 * metastore.SessionMemory} {
+		p.clock.Advance(step)
+		for calls := 0; ; calls++ {
+			p.must(calls < 100, "the purge comes to no end")
+			n, err := p.store.Purge(p.ctx, 3)
+			p.ok(err, "purge")
+			p.must(n <= 5*3, "a purge by 3 handled %d rows", n)
+			p.audited()
+			if n == 0 {
+				p.must(calls > 3, "%d calls purged all by 3", calls)
+				break
+			}
+		}
+		for _, b := range channels {
+			p.equal(p.getChannel(b.channel.ID), b.channel, "channel after purges")
+		}
+	}
+}

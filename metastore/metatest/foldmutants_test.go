@@ -1,0 +1,49 @@
+package metatest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"sluice/metastore/metatest"
+)
+
+func TestBrokenFoldsAreCaught(t *testing.T) {
+	catch(t, []mutant{
+		{"folds sales into nothing", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `SELECT 1`, `UPDATE channels SET folded = 0`}
+		}, []string{"payments/fold", "payments/fold-in-batches"}},
+		{"folds sales twice", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `SELECT 1`, `UPDATE channels SET folded = 2 * folded`}
+		}, []string{"payments/fold", "payments/fold-in-batches"}},
+		{"loses returns", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `DELETE FROM sales WHERE count < 0`, `SELECT 1`}
+		}, []string{"payments/fold", "payments/fold-in-batches"}},
+		{"folds sales too early", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `UPDATE sales SET at = 0 WHERE session IS NULL`, `SELECT 1`}
+		}, []string{"payments/fold"}},
+		{"folds what was sold to sessions that live", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `UPDATE sales SET session = NULL, at = 0`, `SELECT 1`}
+		}, []string{"payments/fold"}},
+		{"adds up usage twice", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `SELECT 1`, `UPDATE usage_sums SET bytes = 2 * bytes`}
+		}, []string{"usage/many-rows"}},
+		{"forgets what was added up", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `DELETE FROM usage_sums`, `SELECT 1`}
+		}, []string{"usage/many-rows"}},
+	})
+}
+
+// purges changes the database before and after each purge.
+type purges struct {
+	metatest.Handle
+	path, before, after string
+}
+
+func (s purges) Purge(ctx context.Context, limit int) (int, error) {
+	if err := query(ctx, s.path, s.before); err != nil {
+		return 0, err
+	}
+	n, err := s.Handle.Purge(ctx, limit)
+	return n, errors.Join(err, query(ctx, s.path, s.after))
+}

@@ -1,0 +1,100 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+
+	"sluice/metastore"
+)
+
+// Sales are folded: the rows of old ones become a sum in their channel, of count
+// times price. Nothing asks for such a row any more. A payment cannot sell again
+// though its row is gone, because the channel accepts no sequence up to its own.
+// What was sold to a session is kept for as long as the session is: its total is
+// proved by it.
+
+// foldOldSales folds up to limit sales that were not made to a session, and
+// returns that they are older than metastore.SaleMemory.
+func (t *tx) foldOldSales(limit int) (int, error) {
+	return t.foldSales(`session IS NULL AND at <= $1 ORDER BY at LIMIT ($2 + 0)`,
+		t.now.Add(-metastore.SaleMemory).UnixMicro(), int64(limit))
+}
+
+// forgotten finds the first sessions whose time of memory is over.
+const forgotten = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f.expires LIMIT ($2 + 0))`
+
+// purgeSessions forgets the sessions whose time of memory is over, and folds what
+// was sold to them first: a session with more sales than the limit takes several
+// calls.
+func (t *tx) purgeSessions(limit int) (int, error) {
+	over, most := t.now.Add(-metastore.SessionMemory).UnixMicro(), int64(limit)
+	folded, err := t.foldSales(`session IN `+forgotten+` LIMIT ($2 + 0)`, over, most)
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.exec(`DELETE FROM sessions WHERE id IN `+forgotten+`
+		AND NOT EXISTS (SELECT 1 FROM sales s WHERE s.session = sessions.id)`, over, most)
+	return folded + int(n), err
+}
+
+// errFold stops a fold that would lose or invent a sale.
+var errFold = errors.New("sqlstore: sales cannot be folded")
+
+// foldSales folds the sales that a condition finds. Others who fold wait, and
+// nobody else changes what counts of a sale. The channels come first, as they do
+// wherever a sale is written.
+func (t *tx) foldSales(condition string, in ...any) (int, error) {
+	if err := t.lock("fold sales"); err != nil {
+		return 0, err
+	}
+	var ids args
+	var id []byte
+	var channel string
+	var count, price int64
+	folded := map[string]*big.Int{}
+	err := t.each(`SELECT id, channel, count, price FROM sales WHERE `+condition, in,
+		args{&id, &channel, (*integer)(&count), (*integer)(&price)},
+		func() (bool, error) {
+			ids = append(ids, slices.Clone(id))
+			if folded[channel] == nil {
+				folded[channel] = new(big.Int)
+			}
+			folded[channel].Add(folded[channel], new(big.Int).Mul(big.NewInt(count), big.NewInt(price)))
+			return true, nil
+		})
+	if err != nil {
+		return 0, err
+	}
+	for _, channel := range slices.Sorted(maps.Keys(folded)) {
+		if err := t.addFolded(channel, folded[channel]); err != nil {
+			return 0, err
+		}
+	}
+	for some := range slices.Chunk(ids, copyRows) {
+		n, err := t.exec(`DELETE FROM sales WHERE id IN (`+parameters(1, len(some))+`)`, some...)
+		if err == nil && int(n) != len(some) {
+			err = errFold
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}
+
+func (t *tx) addFolded(channel string, sum *big.Int) error {
+	var have int64
+	found, err := t.row(`SELECT folded FROM channels WHERE id = $1`+t.locking, args{[]byte(channel)}, (*integer)(&have))
+	if err != nil {
+		return err
+	}
+	sum = new(big.Int).Add(sum, big.NewInt(have))
+	if !found || !sum.IsInt64() {
+		return fmt.Errorf("%w: of channel %.6s: run sluice audit", errFold, channel)
+	}
+	_, err = t.exec(`UPDATE channels SET folded = $2 WHERE id = $1`, []byte(channel), sum.Int64())
+	return err
+}

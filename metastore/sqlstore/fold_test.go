@@ -1,0 +1,367 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+	"sluice/metastore/metatest"
+)
+
+// TestFoldedSalesTakeNoRows counts the rows behind a channel that sells and pays out
+// for long: they do not grow with what it sold.
+func TestFoldedSalesTakeNoRows(t *testing.T) {
+	clock := metatest.NewClock()
+	s := openAt(t, databasePath(t), Options{Now: clock.Now})
+	ctx := t.Context()
+	expires := clock.Now().Add(1000 * 24 * time.Hour)
+	if _, err := s.OpenChannel(ctx, metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: expires}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var sequence int64
+	for month := range 4 {
+		var payments []metastore.Settlement
+		for i := range 20 {
+			sequence++
+			pay := metastore.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: 10 * sequence,
+				Proof: []byte("p"), Expires: expires, UnsettledLimit: 1 << 40}
+			var err error
+			if i%3 == 0 {
+				session := metastore.Session{ID: fmt.Sprint(sequence), Expires: clock.Now().Add(time.Hour)}
+				_, err = s.Buy(ctx, metastore.Purchase{Payment: pay, Price: 3, Session: session}, nil)
+			} else {
+				_, err = s.PayRead(ctx, metastore.Read{Payment: pay, Price: 2, Count: 5})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			payments = append(payments, metastore.Settlement{Channel: "c", Sequence: sequence, Amount: 10 * sequence})
+		}
+		for i, p := range payments { // by both ways, and late ones again
+			var err error
+			if i%2 == 0 {
+				err = s.PayOut(ctx, []metastore.Settlement{p})
+			} else {
+				err = errors.Join(s.Collect(ctx, p), s.Collect(ctx, payments[i/2]))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		clock.Advance(metastore.SessionMemory + time.Hour)
+		for n := 1; n > 0; {
+			var err error
+			if n, err = s.Purge(ctx, 7); err != nil {
+				t.Fatal(err)
+			}
+			if found, err := s.Audit(ctx); err != nil || len(found) > 0 {
+				t.Fatalf("the audit found %q, %v", found, err)
+			}
+		}
+		for table, want := range map[string]int64{"sales": 0, "sessions": 0, "ledger": 1, "channels": 1} {
+			if n := number(t, s, `SELECT COUNT(*) FROM `+table); n != want {
+				t.Fatalf("month %d: %d rows of %s, want %d", month, n, table, want)
+			}
+		}
+	}
+	if folded := number(t, s, `SELECT folded + credit - accepted FROM channels`); folded != 0 {
+		t.Errorf("what was folded differs from what was accepted by %d", folded)
+	}
+}
+
+// TestAuditIsBounded: an audit of damaged books has a greatest length, and says how
+// much it found.
+func TestAuditIsBounded(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	err := s.write(t.Context(), func(tx *tx) error {
+		_, err := tx.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+			INSERT INTO sessions (id, user_identity, total, remaining, created, expires, used)
+			SELECT CAST(i AS BLOB), x'', 5, 5, 0, 0, 1 FROM n`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Audit(t.Context())
+	if err != nil || len(found) != metastore.MaxFindings || !strings.HasPrefix(found[0], "session ") {
+		t.Fatalf("%d findings, %v", len(found), err)
+	}
+	if last := found[len(found)-1]; !strings.Contains(last, "2500") {
+		t.Errorf("the last sentence is %q", last)
+	}
+}
+
+// recorder keeps the statements of a connection.
+type recorder struct {
+	runner
+	statements *[]statement
+}
+
+type statement struct {
+	text string
+	in   args
+}
+
+func (r recorder) exec(query string, in args) (int64, error) {
+	*r.statements = append(*r.statements, statement{query, in})
+	return r.runner.exec(query, in)
+}
+
+func (r recorder) query(query string, in args) (cursor, error) {
+	*r.statements = append(*r.statements, statement{query, in})
+	return r.runner.query(query, in)
+}
+
+// recorded is an engine that keeps the statements of its write transactions.
+func recorded(e engine, statements *[]statement) engine {
+	type writes = func(context.Context, func(*tx) error) error
+	record := func(write writes) writes {
+		return func(ctx context.Context, fn func(*tx) error) error {
+			return write(ctx, func(t *tx) error {
+				conn := t.conn
+				defer func() { t.conn = conn }()
+				t.conn = recorder{conn, statements}
+				return fn(t)
+			})
+		}
+	}
+	e.write, e.writeLocked = record(e.write), record(e.writeLocked)
+	return e
+}
+
+// large fills the tables that a purge looks at with rows with which it has nothing to
+// do; few of many owners, or of few.
+const large = `
+	INSERT INTO usage_sums SELECT CAST(%[1]s AS BLOB), 1, 1 FROM n;
+	INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
+		SELECT CAST(%[1]s AS BLOB), i, CAST('s' AS BLOB), CAST('r' AS BLOB), CAST('a' AS BLOB), 1, 1, 1 FROM n;
+	INSERT INTO sessions (id, user_identity, total, remaining, created, expires) SELECT CAST(%[1]s AS BLOB), CAST('' AS BLOB), 1, 1, 1, 4000000000000000 FROM n;
+	INSERT INTO sales (id, channel, sequence, session, count, price, at) SELECT CAST(%[1]s AS BLOB), CAST(%[1]s AS BLOB), 1, CAST(%[1]s AS BLOB), 1, 1, 1 FROM n;
+	INSERT INTO sales (id, channel, sequence, session, count, price, at) SELECT CAST('r' || %[1]s AS BLOB), CAST(%[1]s AS BLOB), 2, NULL, 1, 1, 4000000000000000 FROM n;
+	INSERT INTO ledger SELECT CAST(%[1]s AS BLOB), 1, 1, 1 FROM n;`
+
+const largeRows = 50_000
+
+// TestPurgeReadsByIndex asks the engines how they run the statements of a purge over
+// large tables in which there is nothing to purge: none reads a table from end to
+// end.
+func TestPurgeReadsByIndex(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		path := databasePath(t)
+		e, err := openSQLite(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var statements []statement
+		s := newStore(recorded(e.engine(), &statements), Options{})
+		defer closing(t, s)
+		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		for _, insert := range inserts(`printf('%08x', i)`) {
+			into, from, _ := strings.Cut(insert, "SELECT ")
+			const numbers = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT `
+			if _, err := db.ExecContext(t.Context(), into+" "+fmt.Sprintf(numbers, largeRows)+from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plan := func(text string, in args) string {
+			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, in...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list []string
+			for rows.Next() {
+				var id, parent, unused int
+				var detail string
+				if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, detail)
+			}
+			if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(list, "\n")
+		}
+		purgesByIndex(t, s, &statements, plan, func(line string) bool {
+			return strings.HasPrefix(line, "SCAN ") && line != "SCAN u" // the rows of usage are there to be purged
+		})
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		p, err := openPostgres(t.Context(), testenv.Postgres(t), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var statements []statement
+		s := newStore(recorded(p.engine(), &statements), Options{})
+		defer closing(t, s)
+		run := func(text string) {
+			if _, err := p.pool.Exec(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, insert := range inserts(`lpad(to_hex(i), 8, '0')`) {
+			run(strings.ReplaceAll(postgresSchema(insert), "FROM n", fmt.Sprintf("FROM generate_series(1, %d) n(i)", largeRows)))
+		}
+		run("ANALYZE")
+		plan := func(text string, in args) string {
+			rows, err := p.pool.Query(t.Context(), "EXPLAIN "+text, in...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(list, "\n")
+		}
+		purgesByIndex(t, s, &statements, plan, func(line string) bool {
+			for _, table := range []string{"usage_sums", "channels", "sessions", "sales", "ledger"} {
+				if strings.Contains(line, "Seq Scan on "+table+" ") {
+					return true
+				}
+			}
+			return false
+		})
+	})
+}
+
+func inserts(id string) []string {
+	var list []string
+	for _, one := range strings.Split(fmt.Sprintf(large, id), ";") {
+		if one = strings.TrimSpace(one); one != "" {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+func closing(t *testing.T, s *Store) {
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// purgesByIndex purges a store until there is no more to do, and looks at the plans
+// of all statements.
+func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(string, args) string, scans func(line string) bool) {
+	t.Helper()
+	for i := range 40 {
+		putFor(t, s, fmt.Sprint("owner", i%3), fmt.Sprint(i), "abc")
+	}
+	*statements = nil
+	for n := 1; n > 0; {
+		var err error
+		if n, err = s.Purge(t.Context(), 30); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := number(t, s, `SELECT COUNT(*) FROM usage`); n >= 30 {
+		t.Errorf("%d rows of usage are left", n)
+	}
+	if len(*statements) < 10 {
+		t.Fatalf("a purge ran %d statements", len(*statements))
+	}
+	for _, one := range *statements {
+		if strings.HasPrefix(one.text, "INSERT") || strings.Contains(one.text, "pg_") || strings.Contains(one.text, "clock_timestamp") {
+			continue
+		}
+		text := plan(one.text, one.in)
+		if lines := strings.Split(text, "\n"); slices.ContainsFunc(lines, scans) {
+			t.Errorf("this reads a whole table:\n%s\n%s", one.text, text)
+		}
+	}
+}
+
+// TestMigratesSales opens databases of the version before sales had ids, on both
+// engines: what there was is kept, but for payouts that newer ones include, and sales
+// to forgotten sessions can be folded.
+func TestMigratesSales(t *testing.T) {
+	const before = 8
+	list, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
+	rows := `
+		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, accepted, sequence, proof, credit, settled)
+			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000, 60, 4, ` + b("p") + `, 2, 60);
+		INSERT INTO sessions (id, user_identity, total, remaining, created, expires, channel, used)
+			VALUES (` + b("bought") + `, ` + b("") + `, 10, 10, 1, 4000000000000000, ` + b("c") + `, 0);
+		INSERT INTO sales (channel, sequence, session, count, price, at, charge) VALUES
+			(` + b("c") + `, 1, ` + b("bought") + `, 10, 2, 1, NULL), (` + b("c") + `, 2, ` + b("forgotten") + `, 10, 2, 1, NULL),
+			(` + b("c") + `, 4, NULL, 10, 2, 1, ` + b("charge") + `), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL);
+		INSERT INTO ledger (channel, sequence, amount, at) VALUES (` + b("c") + `, 1, 20, 1), (` + b("c") + `, 2, 40, 1), (` + b("c") + `, 4, 60, 1);`
+	open := map[string]func(t *testing.T) *Store{
+		"SQLite": func(t *testing.T) *Store {
+			path := databasePath(t)
+			c, err := openSQLiteConn(path, 0, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(migrateTo(c, list[:before]), c.script(rows)); err != nil {
+				t.Fatal(err)
+			}
+			closeConn(t, c)
+			return openAt(t, path, Options{})
+		},
+		"PostgreSQL": func(t *testing.T) *Store {
+			dsn := testenv.Postgres(t)
+			c, err := pgx.Connect(t.Context(), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := `CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);`
+			for _, m := range list[:before] {
+				text += m.text + fmt.Sprintf("\nINSERT INTO schema_version VALUES (%d);\n", m.version)
+			}
+			_, err = c.PgConn().Exec(t.Context(), postgresSchema(text+rows)).ReadAll()
+			if err := errors.Join(err, c.Close(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			s, _ := openNode(t, dsn)
+			return s
+		},
+	}
+	for name, open := range open {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			look := func(sales, folded int64) {
+				t.Helper()
+				if n := number(t, s, `SELECT COUNT(*) FROM sales`); n != sales {
+					t.Errorf("%d sales, want %d", n, sales)
+				}
+				if n := number(t, s, `SELECT folded FROM channels`); n != folded {
+					t.Errorf("%d is folded, want %d", n, folded)
+				}
+				if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+					t.Errorf("the audit found %q, %v", found, err)
+				}
+			}
+			look(5, 0)
+			if n := number(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
+				t.Errorf("the payouts add up to %d", n)
+			}
+			if _, err := s.Purge(t.Context(), 100); err != nil {
+				t.Fatal(err)
+			}
+			look(1, 38)
+		})
+	}
+}
