@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -114,6 +115,34 @@ func TestMemoryOfStalledStreams(t *testing.T) {
 			}
 			return nil
 		})
+		s.checkHostileMemory()
+	})
+}
+
+// TestMemoryOfRefusedBodies: what was sent of bodies that are refused takes no
+// memory while the client lets nothing of the replies be sent.
+func TestMemoryOfRefusedBodies(t *testing.T) {
+	startHostile(t, func(t *testing.T, s *server) {
+		const connections, streams, size = 6, 60, 1 << 20
+		body := content(1, size)
+		for range connections {
+			u := uploadsTo(s, 0)
+			for i := range uint32(streams) {
+				stream := 2*i + 1
+				u.request(stream, 0, "PUT", "/v1/nothing", "content-length", fmt.Sprint(10*size))
+				u.some(stream, body[:size-1])
+			}
+			answered := map[uint32]bool{}
+			for len(answered) < streams {
+				got, err := u.next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.kind == frameHeaders || got.kind == frameReset {
+					answered[got.stream] = true
+				}
+			}
+		}
 		s.checkHostileMemory()
 	})
 }

@@ -154,8 +154,14 @@ func (x *exchange) end() {
 	if p := recover(); p != nil {
 		x.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 	}
-	// The server reads off what is left of a body: not without end.
-	x.body.done()
+	if x.r.ProtoMajor == 2 {
+		// What has come of a body goes now, and not when the reply was taken. For an
+		// error there is nothing to do: the stream ends by itself.
+		_ = x.body.Close()
+	} else {
+		// The server reads off what is left of a body: not without end.
+		x.body.done()
+	}
 	broken := x.dropped || x.started && x.err != nil && x.status < http.StatusBadRequest
 	if !broken {
 		x.start()

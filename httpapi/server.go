@@ -141,8 +141,20 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// maxStreams is how many requests one connection over HTTP/2 may have at once.
-const maxStreams = 64
+// What one connection over HTTP/2 may have at once: so many requests, and of each
+// so many bytes of its body that its handler has not read.
+//
+// The library gives a connection's window back as handlers read, so that one which
+// waits, for its caller's rate or for the store, holds what has come of its body. The
+// window of the connection has room for all of them, and for the 4 KiB that the
+// library may keep back: no stream ever waits for what another one holds. Memory is
+// taken as bytes come, and the requests at once of a caller bound it. A shorter window
+// of a stream would make each upload from far away slower: it is what may be under
+// way.
+const (
+	maxStreams   = 64
+	streamWindow = 1 << 20
+)
 
 // NewHTTPServer gives an HTTP server for s. Bodies have no absolute time limit:
 // each handler guards the progress of what it reads and writes.
@@ -155,7 +167,11 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 		MaxHeaderBytes: wire.MaxHeaderBytes - 4<<10,
 		// Each stream costs memory for as long as its client lets nothing be sent,
 		// and four times as many may be opened and reset before they are looked at.
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxStreams,
+			MaxReceiveBufferPerStream:     streamWindow,
+			MaxReceiveBufferPerConnection: maxStreams*streamWindow + 4<<10,
+		},
 		// OPTIONS * is a request like any other.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -1,0 +1,227 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"testing"
+)
+
+// uploads sends bodies on an HTTP/2 connection as the server's flow control
+// allows (RFC 9113, section 5.2).
+type uploads struct {
+	*frames
+	connection int64            // what the server takes now on the connection, in bytes
+	initial    int64            // what it takes on a new stream
+	more       map[uint32]int64 // what it takes beyond initial, by stream: less than 0 once something was sent
+	heads      map[uint32]byte  // how the reply's head begins
+	bodies     map[uint32]*bytes.Buffer
+	ended      map[uint32]bool // the reply came to its end
+	check      func()          // after each frame that came
+}
+
+// replyWindow is how much of a reply the server may send on each stream.
+const replyWindow = 2 << 20
+
+// uploadsTo opens a connection on which the server may send so many bytes of each
+// reply, and learns what it takes.
+func uploadsTo(s *server, window uint32) *uploads {
+	s.t.Helper()
+	const initial = 1<<16 - 1 // RFC 9113, section 6.9.2
+	u := &uploads{
+		frames: s.dialFrames(window), connection: initial, initial: initial,
+		more: map[uint32]int64{}, heads: map[uint32]byte{}, bodies: map[uint32]*bytes.Buffer{}, ended: map[uint32]bool{}, check: func() {},
+	}
+	u.send(frameWindowUpdate, 0, 0, binary.BigEndian.AppendUint32(nil, 1<<30))
+	for u.connection == initial { // the settings come before
+		u.step()
+	}
+	return u
+}
+
+// received is how many bytes of a reply have come.
+func (u *uploads) received(stream uint32) int {
+	if u.bodies[stream] == nil {
+		return 0
+	}
+	return u.bodies[stream].Len()
+}
+
+// window is how many bytes the server takes now on a stream.
+func (u *uploads) window(stream uint32) int64 {
+	return min(u.connection, u.initial+u.more[stream])
+}
+
+// step reads a frame, and notes what it says.
+func (u *uploads) step() {
+	u.s.t.Helper()
+	got, err := u.next()
+	if err != nil {
+		u.s.t.Fatalf("the connection ends: %v\n%s", err, tail(u.s.log.String()))
+	}
+	switch got.kind {
+	case frameSettings:
+		for p := got.payload; len(p) >= 6; p = p[6:] {
+			if id := binary.BigEndian.Uint16(p); id == 4 { // SETTINGS_INITIAL_WINDOW_SIZE
+				u.initial = int64(binary.BigEndian.Uint32(p[2:]))
+			}
+		}
+	case frameWindowUpdate:
+		n := int64(binary.BigEndian.Uint32(got.payload))
+		if got.stream == 0 {
+			u.connection += n
+		} else {
+			u.more[got.stream] += n
+		}
+	case frameHeaders:
+		u.heads[got.stream] = got.payload[0]
+	case frameData:
+		if u.bodies[got.stream] == nil {
+			u.bodies[got.stream] = new(bytes.Buffer)
+		}
+		u.bodies[got.stream].Write(got.payload)
+	case frameReset, frameGoAway:
+		u.s.t.Fatalf("the server sends %v\n%s", got, tail(u.s.log.String()))
+	}
+	if (got.kind == frameData || got.kind == frameHeaders) && got.flags&flagEndStream != 0 {
+		u.ended[got.stream] = true
+	}
+	u.check()
+}
+
+// finish waits for the end of a reply, and returns how its head begins.
+func (u *uploads) finish(stream uint32) byte {
+	u.s.t.Helper()
+	for !u.ended[stream] {
+		u.step()
+	}
+	return u.heads[stream]
+}
+
+// some sends as much of data as the server takes now, and returns the rest.
+func (u *uploads) some(stream uint32, data []byte) []byte {
+	u.s.t.Helper()
+	const maxFrame = 16 << 10
+	for len(data) > 0 && u.window(stream) > 0 {
+		n := min(int64(len(data)), u.window(stream), maxFrame)
+		var flags byte
+		if n == int64(len(data)) {
+			flags = flagEndStream
+		}
+		u.send(frameData, flags, stream, data[:n])
+		u.connection -= n
+		u.more[stream] -= n
+		data = data[n:]
+	}
+	return data
+}
+
+// put stores data, which is sent as the server takes it. Nothing but the window
+// of its own stream may hold it up.
+func (u *uploads) put(stream uint32, target, key string, data []byte) {
+	u.s.t.Helper()
+	u.begin(stream, target, key, len(data))
+	for data = u.some(stream, data); len(data) > 0; data = u.some(stream, data) {
+		if u.connection <= 0 && u.initial+u.more[stream] > 0 {
+			u.s.t.Fatalf("PUT %s: the other streams hold the window of the connection; %d bytes are still to be sent", target, len(data))
+		}
+		u.step()
+	}
+	const statusNoContent = 0x89 // RFC 7541, appendix A
+	if got := u.finish(stream); got != statusNoContent {
+		u.s.t.Fatalf("PUT %s: the head begins with %#x", target, got)
+	}
+}
+
+func (u *uploads) begin(stream uint32, target, key string, size int) {
+	u.s.t.Helper()
+	u.request(stream, 0, "PUT", target, "x-api-key", key, "content-length", strconv.Itoa(size))
+}
+
+// get reads a blob.
+func (u *uploads) get(stream uint32, target string) []byte {
+	u.s.t.Helper()
+	u.request(stream, flagEndStream, "GET", target)
+	if got := u.finish(stream); got != statusOK {
+		u.s.t.Fatalf("GET %s: the head begins with %#x", target, got)
+	}
+	return u.bodies[stream].Bytes()
+}
+
+// TestPacedUploadsHoldNoNeighbour: on a connection whose streams but one send all
+// that the server takes, and are held to the rate of their key, the last one never
+// waits for the window of the connection. What one connection can have waiting in
+// the server is bounded.
+func TestPacedUploadsHoldNoNeighbour(t *testing.T) {
+	t.Parallel()
+	const (
+		streams = 64       // of one connection
+		size    = 4 << 20  // of each paced body: no test waits until it is through
+		bound   = 64 << 20 // what may wait in the server
+	)
+	s := start(t, options{certs: newCertificates(t), flags: append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", "0s")})
+	paced := s.newKey("--scopes", "write", "--all-accounts", "--group", "paced", "--bytes-in-per-second", "2KiB")
+	other := s.newKey("--scopes", "write", "--all-accounts", "--group", "other")
+
+	u := uploadsTo(s, replyWindow)
+	unsent := map[uint32][]byte{}
+	waiting := 0
+	stream := uint32(3)
+	for range streams - 1 {
+		u.begin(stream, blobTarget("bob", strconv.Itoa(int(stream))), paced, size)
+		unsent[stream] = u.some(stream, content(1, size))
+		waiting += size - len(unsent[stream])
+		stream += 2
+	}
+	if waiting > bound {
+		t.Errorf("the server takes %d bytes that it lets wait, want at most %d", waiting, bound)
+	}
+	u.check = func() {
+		for paced, data := range unsent {
+			if u.ended[paced] {
+				t.Fatalf("paced stream %d was answered, and its body is not sent", paced)
+			}
+			unsent[paced] = u.some(paced, data)
+		}
+	}
+	neighbour := content(2, 1<<20+1)
+	for _, name := range []string{"one", "two"} {
+		u.put(stream, blobTarget("alice", name), other, neighbour)
+		stream += 2
+		if got := u.get(stream, blobTarget("alice", name)); digest(got) != digest(neighbour) {
+			t.Errorf("%d bytes of %s came, or others than were stored", len(got), name)
+		}
+		stream += 2
+	}
+}
+
+// TestHeldDownloadsHoldNoNeighbour: a reply that is paced and one whose client
+// lets nothing of it be sent hold nobody else on their connection.
+func TestHeldDownloadsHoldNoNeighbour(t *testing.T) {
+	t.Parallel()
+	const size = 2 * replyWindow
+	s := start(t, options{certs: newCertificates(t), flags: append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", "0s")})
+	paced := s.newKey("--scopes", "read", "--all-accounts", "--group", "paced", "--bytes-out-per-second", "2KiB")
+	other := s.newKey("--scopes", "write", "--all-accounts", "--group", "other")
+	data := content(2, replyWindow)
+	target := blobTarget("bob", "name")
+
+	u := uploadsTo(s, replyWindow)
+	u.put(3, target, other, content(1, size))
+	small := blobTarget("bob", "small")
+	u.put(5, small, other, data)
+	u.request(7, flagEndStream, "GET", target, "x-api-key", paced)
+	u.request(9, flagEndStream, "GET", target, "x-api-key", other)
+	for u.received(7) == 0 || u.received(9) < replyWindow {
+		u.step()
+	}
+	for stream := uint32(11); stream < 19; stream += 4 {
+		u.put(stream, blobTarget("alice", strconv.Itoa(int(stream))), other, data)
+		if got := u.get(stream+2, small); digest(got) != digest(data) {
+			t.Errorf("%d bytes came, or others than were stored", len(got))
+		}
+	}
+	if u.ended[7] || u.ended[9] {
+		t.Error("a reply that was held came whole")
+	}
+}
