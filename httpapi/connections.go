@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,8 @@ type Connections struct {
 	// PerAddress is the greatest number of connections from one address; those
 	// of a /64 of IPv6 count as one address. 0: no such cap.
 	PerAddress int
-	// Exempt are the networks to which PerAddress does not apply: proxies, each
-	// of which brings many clients.
+	// Exempt are the networks of proxies, each of which brings many clients: to
+	// them PerAddress does not apply, and no number of resets cuts their connections.
 	Exempt []netip.Prefix
 
 	limit     int
@@ -163,7 +164,7 @@ func (c *Connections) connState(nc net.Conn, state http.ConnState) {
 // is quiet it returns the row of the refusal, and the source at whose cap that
 // was.
 func (c *Connections) admit(tcp *net.TCPConn) (*connection, *source, *errorRow) {
-	conn := &connection{TCPConn: tcp, c: c}
+	conn := &connection{TCPConn: tcp, c: c, shared: c.isProxy(tcp.RemoteAddr())}
 	network, counts := c.networkOf(tcp.RemoteAddr())
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,21 +193,30 @@ func (c *Connections) admit(tcp *net.TCPConn) (*connection, *source, *errorRow) 
 // networkOf returns the network that one client has the addresses of, and
 // whether its connections are capped.
 func (c *Connections) networkOf(peer net.Addr) (network netip.Prefix, counts bool) {
-	tcp, ok := peer.(*net.TCPAddr)
-	if c.PerAddress <= 0 || !ok {
+	address := addressOf(peer)
+	if c.PerAddress <= 0 || !address.IsValid() || c.isProxy(peer) {
 		return netip.Prefix{}, false
-	}
-	address := tcp.AddrPort().Addr().Unmap().WithZone("")
-	for _, exempt := range c.Exempt {
-		if exempt.Contains(address) {
-			return netip.Prefix{}, false
-		}
 	}
 	bits := address.BitLen()
 	if address.Is6() {
 		bits = 64
 	}
 	return netip.PrefixFrom(address, bits).Masked(), true
+}
+
+// isProxy reports whether peer is one of the proxies.
+func (c *Connections) isProxy(peer net.Addr) bool {
+	address := addressOf(peer)
+	return slices.ContainsFunc(c.Exempt, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// addressOf returns the address of a peer; an invalid one when TCP is not spoken.
+func addressOf(peer net.Addr) netip.Addr {
+	tcp, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
 // evict closes the connection of a list that has been quiet for longest, and
@@ -277,6 +287,7 @@ type connection struct {
 	*net.TCPConn
 	c             *Connections
 	source        *source // nil: the cap of each address does not apply
+	shared        bool    // it is a proxy's: its streams are of many clients
 	left          bool
 	lingers       bool // Close was called, and its end is awaited
 	active        bool // the server has begun to read a request, and not ended the reply
@@ -299,7 +310,8 @@ func (conn *connection) Read(p []byte) (int, error) {
 }
 
 // maxResets is how many more streams of a connection may be reset by the client
-// while a handler works for them than are served, before the connection is cut.
+// while a handler works for them than are served, before the connection is cut. A
+// proxy's is never cut: one of its clients would end the requests of the others.
 const maxResets = 500
 
 // begin notes that a handler begins, end that it has ended: what is left of the
@@ -326,6 +338,7 @@ func (conn *connection) end(reset bool) {
 		conn.c.rest(conn)
 	}
 	switch {
+	case conn.shared:
 	case !reset:
 		conn.resets = max(0, conn.resets-1)
 	case conn.resets < maxResets:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
 	"testing"
 	"time"
@@ -78,10 +79,19 @@ func TestRepliesThatAreNotTakenAreBounded(t *testing.T) {
 	}
 }
 
-// Who resets streams for which handlers work loses his connection, and who has
-// now and then reset one does not.
+// A client that resets streams for which handlers work loses its connection, and
+// one that has now and then reset one does not. A proxy does not lose its
+// connection, on which there are streams of others.
 func TestResetsEndTheConnection(t *testing.T) {
+	t.Run("client", func(t *testing.T) { testResets(t, false) })
+	t.Run("proxy", func(t *testing.T) { testResets(t, true) })
+}
+
+func testResets(t *testing.T, proxy bool) {
 	conns := NewConnections(10)
+	if proxy {
+		conns.Exempt = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}
 	s := newCapped(t, conns, false, nil)
 	nc := s.rests()
 	conns.mu.Lock()
@@ -105,6 +115,17 @@ func TestResetsEndTheConnection(t *testing.T) {
 	for range maxResets + 1 {
 		conn.begin()
 		conn.end(true)
+	}
+	if proxy {
+		if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("after many resets by a proxy: %v", err)
+		}
+		closeOrFail(t, res.Body)
+		return
 	}
 	if n, err := r.Read(make([]byte, 1)); err == nil {
 		t.Errorf("after too many resets the connection reads %d bytes, %v; want its end", n, err)
