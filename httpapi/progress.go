@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"sluice/access"
@@ -44,6 +45,18 @@ func (p pace) timeFor(n int64) time.Duration {
 	return max(p.window, time.Duration(min(t, math.MaxInt64/2)))
 }
 
+// cut ends the bodies that still come when the service is about to end.
+type cut struct {
+	ctx    context.Context
+	now    context.CancelFunc
+	bodies atomic.Int64 // that are being read
+}
+
+func newCut() *cut {
+	ctx, now := context.WithCancel(context.Background())
+	return &cut{ctx: ctx, now: now}
+}
+
 // progressReader is a request's body that must keep a pace. Only the time spent
 // inside Read counts, so a handler may take as long as it likes between two
 // reads. The guard works by the read deadline of the connection; a
@@ -55,8 +68,9 @@ type progressReader struct {
 	ctx       context.Context   // of the request
 	allowance *access.Allowance // of whoever sends it; nil: no limits
 	strict    bool              // a deadline ends the body also when it passes between two reads (HTTP/2)
-	cut       context.Context   // ends when the service cuts what is still being sent; nil: never
+	cut       *cut              // ends bodies that still come; nil: nothing does
 	keep      func() bool       // ends the watch over cut; nil: it has not begun
+	kept      bool              // the watch over cut has ended
 	left      time.Duration     // of the present window
 	moved     int64             // bytes in the present window
 	total     int64             // bytes so far
@@ -120,9 +134,10 @@ func (r *progressReader) isCut() bool {
 		return false
 	}
 	if r.keep == nil {
-		r.keep = context.AfterFunc(r.cut, func() { _ = r.setDeadline(time.Now()) }) // no deadline can be set on a closed connection
+		r.cut.bodies.Add(1)
+		r.keep = context.AfterFunc(r.cut.ctx, func() { _ = r.setDeadline(time.Now()) }) // no deadline can be set on a closed connection
 	}
-	return r.cut.Err() != nil
+	return r.cut.ctx.Err() != nil
 }
 
 // wait holds the body back that comes faster than its sender may send.
@@ -146,7 +161,7 @@ func (r *progressReader) explain(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return err
-	case r.cut != nil && r.cut.Err() != nil:
+	case r.cut != nil && r.cut.ctx.Err() != nil:
 		return errDraining
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: at least %d bytes in %v are required", errSlowBody, r.pace.bytes, r.pace.window)
@@ -161,8 +176,10 @@ func (r *progressReader) explain(err error) error {
 // read, the server reads off by itself, up to a limit, before it sends the
 // reply or takes the next request; done gives it one window for that.
 func (r *progressReader) done() {
-	if r.keep != nil {
+	if r.keep != nil && !r.kept {
 		r.keep()
+		r.kept = true
+		r.cut.bodies.Add(-1)
 	}
 	var deadline time.Time
 	switch {

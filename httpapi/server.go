@@ -89,8 +89,7 @@ type Server struct {
 	anonymous atomic.Int64 // of them, those without a key that is known
 	looking   atomic.Int64 // of them, those whose key is being looked up
 	draining  atomic.Bool
-	cut       context.Context // ends when bodies that still come are cut
-	cutNow    context.CancelFunc
+	cut       *cut
 	serving   sync.RWMutex // held shared by each exchange
 }
 
@@ -109,7 +108,7 @@ func New(c Config) (*Server, error) {
 	if s.MaxRequests == 0 {
 		s.MaxRequests = DefaultMaxRequests
 	}
-	s.cut, s.cutNow = context.WithCancel(context.Background())
+	s.cut = newCut()
 	s.readiness = &readiness{ask: s.Ready, log: s.Log}
 	if s.Keys != nil {
 		s.probes = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
@@ -214,8 +213,12 @@ func (s *Server) routes() []route {
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Cut ends the bodies that clients still send: what they were for is answered
-// with 503 draining and has no effect.
-func (s *Server) Cut() { s.cutNow() }
+// with 503 draining and has no effect. It reports whether there were any.
+func (s *Server) Cut() bool {
+	bodies := s.cut.bodies.Load() > 0
+	s.cut.now()
+	return bodies
+}
 
 // Wait waits until no exchange is going on, and lets no further one begin. When
 // ctx ends first it returns the context's error.

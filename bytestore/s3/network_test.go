@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -29,10 +31,29 @@ func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Con
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Stop)
+	awaitProxy(t, proxy.Listen)
 	c = freshPrefix(t, server)
 	aside = mustOpen(t, c, s3.Options{})
 	c.Endpoint = "http://" + proxy.Listen
 	return mustOpen(t, c, s3.Options{Stall: stall}), aside, c, proxy
+}
+
+// awaitProxy waits until the proxy takes connections, which on a busy machine may
+// be later than the end of its Start.
+func awaitProxy(t *testing.T, addr string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; runtime.Gosched() {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			err = conn.Close()
+		}
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // toxic adds a toxic, as toxiproxy describes them in JSON, until the returned

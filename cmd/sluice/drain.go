@@ -85,7 +85,9 @@ func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.S
 // cutUploads ends what clients still send, and lets them have the reply that says
 // so. What the service still sends is cut with the connections.
 func (s *drainingServer) cutUploads() {
-	s.api.Cut()
+	if !s.api.Cut() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastReplies)
 	defer cancel()
 	_ = s.http.Shutdown(ctx) // what does not end in time is cut
