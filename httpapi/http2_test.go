@@ -1,14 +1,20 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/access"
+	"sluice/metastore"
 )
 
 // Over HTTP/2 a deadline that passes ends a stream also when nothing waits for
@@ -65,6 +71,58 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 	})
 }
 
+// A body that is held to the rate of its caller, while the store is slow as well,
+// comes whole: neither counts against the client, which sends as the window of the
+// stream allows.
+func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			size   = streamWindow + streamWindow/4
+			rate   = 512 // below the pace that a client must keep
+			piece  = size / 8
+			store  = 2 * time.Minute // several windows, for each piece
+			atMost = 2 * (size/rate*time.Second + size/piece*store)
+		)
+		limiter := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesInPerSecond: rate}})
+		served := make(chan error, 1)
+		overPipe(t, func(w http.ResponseWriter, r *http.Request) {
+			body := newProgressReader(w, r.Body, defaultPace)
+			body.strict, body.ctx, body.allowance = true, r.Context(), limiter.OfAddress(netip.MustParseAddr("192.0.2.1"))
+			var got int64
+			for {
+				n, err := io.CopyN(io.Discard, body, piece)
+				got += n
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					served <- fmt.Errorf("after %d bytes: %w", got, err)
+					return
+				}
+				time.Sleep(store)
+			}
+			if got != size {
+				served <- fmt.Errorf("%d bytes came, want %d", got, size)
+				return
+			}
+			served <- nil
+		}, func(client *http.Client) {
+			began := time.Now()
+			res, err := client.Post("http://pipe/", "", bytes.NewReader(make([]byte, size)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(res.Body.Close(), <-served); err != nil {
+				t.Error(err)
+			}
+			// A tenth of a second's worth is free.
+			if took := time.Since(began); took < (size-rate/10)/rate*time.Second || took > atMost {
+				t.Errorf("the body took %v", took)
+			}
+		})
+	})
+}
+
 // overPipe lets a client ask a server over HTTP/2, on a pipe in the bubble.
 func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 	t.Helper()
@@ -72,7 +130,7 @@ func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 	h2.SetUnencryptedHTTP2(true)
 	l := &pipeListener{conns: make(chan net.Conn)}
 	l.ended, l.end = context.WithCancel(context.Background())
-	server := &http.Server{Handler: handle, Protocols: &h2}
+	server := &http.Server{Handler: handle, Protocols: &h2, HTTP2: http2Config()}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	transport := &http.Transport{Protocols: &h2, DialContext: func(context.Context, string, string) (net.Conn, error) {

@@ -155,6 +155,17 @@ const (
 	streamWindow = 1 << 20
 )
 
+// http2Config returns the bounds of each connection over HTTP/2.
+func http2Config() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		// Each stream costs memory for as long as its client lets nothing be sent,
+		// and four times as many may be opened and reset before they are looked at.
+		MaxConcurrentStreams:          maxStreams,
+		MaxReceiveBufferPerStream:     streamWindow,
+		MaxReceiveBufferPerConnection: maxStreams*streamWindow + 4<<10,
+	}
+}
+
 // NewHTTPServer gives an HTTP server for s. Bodies have no absolute time limit:
 // each handler guards the progress of what it reads and writes.
 func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
@@ -164,13 +175,7 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		// net/http adds 4 KiB of its own to what is set here.
 		MaxHeaderBytes: wire.MaxHeaderBytes - 4<<10,
-		// Each stream costs memory for as long as its client lets nothing be sent,
-		// and four times as many may be opened and reset before they are looked at.
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxStreams,
-			MaxReceiveBufferPerStream:     streamWindow,
-			MaxReceiveBufferPerConnection: maxStreams*streamWindow + 4<<10,
-		},
+		HTTP2:          http2Config(),
 		// OPTIONS * is a request like any other.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
