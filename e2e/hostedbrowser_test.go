@@ -59,7 +59,7 @@ func (v pageView) check(t *testing.T, name string, status int, code string, h ..
 func TestForeignPage(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
-	s := startHosted(t, "paid")
+	s := startHosted(t, "paid", "--log-level", "debug") // which logs preflights
 	key := s.newKey("--scopes", "read,write", "--accounts", "0x1")
 	browser := openForeign(t, servePage(t, bundle(t, "hostedpage.js")))
 	got, err := chromedp.Run(browser, chromedp.Evaluate[struct {

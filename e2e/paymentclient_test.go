@@ -101,14 +101,35 @@ func TestPublicClientPays(t *testing.T) {
 // clientPrice is the price of a chunkset in the tests of the public client.
 const clientPrice = "7"
 
+// clientAccount is the account for which the public client signs in its tests.
+func clientAccount(t *testing.T, scheme string) string {
+	t.Helper()
+	kind, form := micropay.KeyEd25519, micropay.SchemeEd25519
+	if scheme == "secp256k1" {
+		kind, form = micropay.KeySecp256k1, micropay.SchemeSingleKey
+	}
+	key, err := micropay.NewPrivateKey(kind, bytes.Repeat([]byte{0x3c}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := micropay.NewSigner(form, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer.Address().String()
+}
+
 // publicClientPays opens a channel, and has the public client read over it with
 // keys of this scheme.
 func (s *server) publicClientPays(t *testing.T, scheme string) {
 	const chunksets, deposit = 3, 1000
 	data := content(1, 2*chunksetSize+12345)
 	s.must(204, "PUT", blobTarget("0x1", "dir/paid blob"), data)
-	// It will be bound to the client's account by the first payment.
-	c := s.opened(nil, s.must(201, "POST", channels, []byte(fmt.Sprintf(`{"deposit":"%d"}`, deposit))))
+	open := map[string]any{"deposit": strconv.Itoa(deposit)}
+	if s.key != "" { // else the first payment binds the channel to the client's account
+		open["userIdentity"] = clientAccount(t, scheme)
+	}
+	c := s.opened(nil, s.must(201, "POST", channels, asJSON(t, open)))
 	lines := script[paidLine](t, "paidread.mjs", string(asJSON(t, map[string]any{
 		"baseUrl": s.url, "account": "0x1", "blobName": "dir/paid blob", "scheme": scheme, "secret": long("3c"),
 		"price": number(t, clientPrice), "chunksets": chunksets, "deposit": deposit, "paymentChannelId": c.number, "terms": s.clientTerms(),
