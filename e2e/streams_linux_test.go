@@ -86,7 +86,7 @@ func startHostile(t *testing.T, test func(t *testing.T, s *server)) {
 // TestMemoryOfStalledStreams: connections on which nothing of a reply may be sent
 // take a bounded piece of memory each, however many streams they open.
 func TestMemoryOfStalledStreams(t *testing.T) {
-	startHostile(t, func(t *testing.T, s *server) {
+	startHostile(t, func(_ *testing.T, s *server) {
 		const streams = 250
 		s.hostile(func(f *frames) error {
 			var heads []byte
@@ -150,7 +150,7 @@ func TestMemoryOfRefusedBodies(t *testing.T) {
 // TestMemoryOfRapidResets: streams that are opened and reset at once take no more
 // memory than those that are not (CVE-2023-44487).
 func TestMemoryOfRapidResets(t *testing.T) {
-	startHostile(t, func(t *testing.T, s *server) {
+	startHostile(t, func(_ *testing.T, s *server) {
 		const rounds, streams = 20, 200
 		s.hostile(func(f *frames) error {
 			ended := make(chan error, 1)
