@@ -112,7 +112,9 @@ func (p *putting) try(ctx context.Context) (again bool, err error) {
 
 // inDoubt is the error of a Put when the server's reply does not say whether it
 // was this Put that stored the object. It says nothing of the key being taken.
-func inDoubt(err error) error { return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, native(err)) }
+func inDoubt(err error) error {
+	return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, native(err).Error())
+}
 
 // settleTime bounds the questions after a Put whose outcome is not known.
 const settleTime = 10 * time.Second
@@ -130,7 +132,7 @@ func (p *putting) settle(ctx context.Context, cause error) error {
 	case err != nil:
 		return fmt.Errorf("%w; whether the object is there is not known: %w", cause, err)
 	case found.UserMetadata[putMetadata] != p.id:
-		return fmt.Errorf("%w: %s", bytestore.ErrExists, cause)
+		return fmt.Errorf("%w: %s", bytestore.ErrExists, cause.Error())
 	case ctx.Err() == nil:
 		return nil
 	}

@@ -39,7 +39,7 @@ func TestOpenOfASilentServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }() // nothing of it is used
 	c := freshPrefix(t, testenv.S3(t, testenv.S3Options{}))
 	c.Endpoint = "http://" + l.Addr().String()
 	if _, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "did not answer within 4s") {
