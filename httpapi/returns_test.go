@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -276,8 +277,11 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	p.cutReads()
 	// Clocks differ by less than the half of that memory that is left.
 	p.Returns.now = func() time.Time { return time.Now().Add(metastore.IdempotencyMemory/2 + time.Minute) }
-	p.settled()
+	if left := p.Returns.pass(t.Context()); left != 0 {
+		t.Errorf("%d are still tried", left)
+	}
 	p.store.away.Store(false)
+	p.settled()
 	p.funds(97, 7)
 }
 
@@ -347,4 +351,36 @@ func TestReturnsAreBounded(t *testing.T) {
 	p.funds(100, 0)
 	p.store.away.Store(false)
 	p.settled()
+}
+
+// A read that pays and finds its bytes damaged keeps what it was charged for the
+// chunksets of which it has sent some, and gives back all when it has sent nothing.
+func TestDamagedPaidReadComesBack(t *testing.T) {
+	p := newPaidService(t)
+	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
+	p.loseExtent(t, "0x1", "n", 1)
+	req, err := http.NewRequest("GET", p.url+"/v1/blobs/0x1/n", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(wire.HeaderSessionID, p.session)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	closeOrFail(t, res.Body)
+	if err == nil {
+		t.Fatal("a body looks complete that is not")
+	}
+	http.DefaultClient.CloseIdleConnections()
+	p.settled()
+	p.funds(99, 0)
+
+	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("y", 1<<20))
+	p.loseExtent(t, "0x1", "n", 0)
+	answer, body := p.do(t, "GET", "/v1/blobs/0x1/n", "", wire.HeaderSessionID, p.session)
+	wantProblem(t, answer, body, http.StatusInternalServerError, wire.CodeInternal)
+	p.settled()
+	p.funds(99, 0)
 }

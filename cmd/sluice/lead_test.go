@@ -17,6 +17,7 @@ type clockLeases struct {
 	expires time.Time
 	away    atomic.Bool
 	slow    atomic.Int64 // how long a call takes, whatever its context says
+	late    atomic.Int64 // how long its answer takes
 }
 
 func (l *clockLeases) Lease(_ context.Context, _, holder string, ttl time.Duration) (bool, error) {
@@ -24,6 +25,7 @@ func (l *clockLeases) Lease(_ context.Context, _, holder string, ttl time.Durati
 		return false, errors.New("the engine is away")
 	}
 	time.Sleep(time.Duration(l.slow.Load()))
+	defer func() { time.Sleep(time.Duration(l.late.Load())) }()
 	l.mu <- struct{}{}
 	defer func() { <-l.mu }()
 	if l.holder != holder && time.Now().Before(l.expires) {
@@ -116,6 +118,39 @@ func TestLeaderThatSlept(t *testing.T) {
 		time.Sleep(leadPoll)
 		if works.Load() {
 			t.Error("a node that slept believes that it leads")
+		}
+	})
+}
+
+// TestLeaseCountsFromTheQuestion: the engine may have granted a lease as soon as it
+// was asked, however late the answer comes. Work ends before that lease does.
+func TestLeaseCountsFromTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := &clockLeases{mu: make(chan struct{}, 1)}
+		leases.late.Store(int64(leaseTime/3 - time.Millisecond))
+		var works atomic.Bool
+		work := func(ctx context.Context) {
+			works.Store(true)
+			<-ctx.Done()
+			works.Store(false)
+		}
+		go lead(t.Context(), sinceNow(), leases, "background", func(string, error) {}, work)
+		time.Sleep(4 * leaseTime)
+		if !works.Load() {
+			t.Fatal("the node does not lead")
+		}
+		leases.away.Store(true)
+		for range 2 * leaseTime / (100 * time.Millisecond) {
+			time.Sleep(100 * time.Millisecond)
+			leases.mu <- struct{}{}
+			over := !time.Now().Before(leases.expires)
+			<-leases.mu
+			if over && works.Load() {
+				t.Fatal("a node works whose lease another one can have")
+			}
+		}
+		if works.Load() {
+			t.Error("a node works without a lease")
 		}
 	})
 }

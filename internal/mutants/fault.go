@@ -110,7 +110,7 @@ func (p planter) plant(ctx context.Context, f fault) (noticed bool, err error) {
 		return false, fmt.Errorf("the fault does not compile: %w\n%s", err, out)
 	}
 	began := time.Now()
-	args := append([]string{"test", "-count=1", "-failfast", "-overlay=" + overlay, "-timeout=" + p.limit.String()}, f.tests...)
+	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-overlay=" + overlay, "-timeout=" + p.limit.String()}, f.tests...)
 	out, err := p.goCommand(ctx, args...).CombinedOutput()
 	var failed *exec.ExitError
 	if err != nil && (!errors.As(err, &failed) || ctx.Err() != nil || strings.Contains(string(out), "[build failed]")) {
