@@ -111,6 +111,38 @@ func TestTooManyRequestsAtWork(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
+// TestQuotaOfWritesInDoubt: what may have been stored counts until the store is
+// asked again.
+func TestQuotaOfWritesInDoubt(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100}})
+	caller, err := h.Keys.Authenticate(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &exchange{allowance: h.Limiter.OfKey(caller)}
+	put := func() (*stored, error) {
+		return x.store(httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60))))
+	}
+	first, err := put()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, 60)
+	_, err = h.meta.CommitBlob(t.Context(), metastore.Blob{
+		Account: "ours", Name: "in doubt", Content: metastore.NewContentID(time.Now()), Size: 60, Owner: caller.Group(),
+	}, []metastore.Extent{{Size: 60, Blocks: []uint32{0}, Body: body}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.settle(metastore.ErrUnknownOutcome); !errors.Is(err, metastore.ErrUnknownOutcome) {
+		t.Error(err)
+	}
+	if second, err := put(); !errors.Is(err, access.ErrQuota) {
+		t.Errorf("60 bytes more: %+v, %v; want them refused", second, err)
+	}
+}
+
 // A quota counts parts and blobs, refuses before it reads, and what is deleted
 // does not count.
 func TestQuota(t *testing.T) {

@@ -70,6 +70,19 @@ func TestServerWithoutManyDeletes(t *testing.T) {
 	}
 }
 
+// TestDeleteWithoutTheBucket: that the bucket is missing does not mean that the
+// object is gone, as it does that the object is missing.
+func TestDeleteWithoutTheBucket(t *testing.T) {
+	s, aside, w := onWire(t, s3.Options{})
+	key := mustPut(t, aside, content(1, 10))
+	w.handle(times(always, http.MethodDelete, answers(404, "NoSuchBucket")))
+	if err := s.Delete(t.Context(), key); err == nil || !strings.Contains(err.Error(), "as the test wants") {
+		t.Errorf("the bucket is missing: %v", err)
+	}
+	w.handle(times(always, http.MethodDelete, answers(404, "NoSuchKey")))
+	wantErr(t, s.Delete(t.Context(), key), nil)
+}
+
 // TestRepliesToManyDeletes: an object is gone where the reply says so, and each
 // other one is named with its reason.
 func TestRepliesToManyDeletes(t *testing.T) {

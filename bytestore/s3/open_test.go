@@ -76,6 +76,10 @@ func TestBrokenRepliesAreResumed(t *testing.T) {
 			wantObject(t, s, key, data)
 		})
 	}
+	w.handle(times(5, http.MethodGet, cutReply(0))) // as often as a reply is resumed
+	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
+		t.Errorf("after five replies that broke off: %v", err)
+	}
 	w.handle(times(1, http.MethodGet, cutReply(100)))
 	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
 		t.Fatal(err)

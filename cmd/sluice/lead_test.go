@@ -116,6 +116,7 @@ func TestLeaderThatSlept(t *testing.T) {
 		leases.holder, leases.expires = "another", time.Now().Add(time.Hour)
 		<-leases.mu
 		time.Sleep(leadPoll)
+		synctest.Wait()
 		if works.Load() {
 			t.Error("a node that slept believes that it leads")
 		}

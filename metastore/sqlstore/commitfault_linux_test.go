@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -276,5 +277,32 @@ func TestRefusedCommitStaysAway(t *testing.T) {
 	}
 	if _, err := afterPowerCut(t, path).Fact(t.Context(), "after"); err != nil {
 		t.Errorf("a write over what was refused: %v", err)
+	}
+}
+
+// TestFullDiskRefusesOnlyWhatDoesNotFit: of the calls that share a COMMIT for which
+// the disk has no room, those succeed for which it has.
+func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
+	disk := newSmallDisk(t, "8m")
+	s, w := openWithWriter(t, filepath.Join(disk.dir, "meta.db"), Options{})
+	if err := s.SetFact(t.Context(), "before", "v"); err != nil {
+		t.Fatal(err)
+	}
+	g := holdWriter(t, s)
+	disk.leave(20 * tmpfsPage)
+	large, small := make(chan error), make(chan error)
+	go func() { large <- s.SetFact(context.Background(), "large", string(make([]byte, 400_000))) }()
+	queued(w, 1)
+	go func() { small <- s.SetFact(context.Background(), "small", "v") }()
+	queued(w, 2)
+	close(g.open)
+	if err := <-large; !errors.Is(err, metastore.ErrNoSpace) {
+		t.Errorf("what does not fit: %v", err)
+	}
+	if err := errors.Join(<-small, <-g.result); err != nil {
+		t.Errorf("what fits beside it: %v", err)
+	}
+	if _, err := s.Fact(t.Context(), "small"); err != nil {
+		t.Error(err)
 	}
 }

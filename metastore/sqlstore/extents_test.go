@@ -155,3 +155,22 @@ func TestContextEndsWhileStaging(t *testing.T) {
 		t.Errorf("%d extents were written, %v; want those of two transactions", len(written), err)
 	}
 }
+
+// TestStagedExtentsThatBecameGarbage: a commit does not claim what time has made
+// garbage meanwhile, of which objects may be gone, nor what was never staged.
+func TestStagedExtentsThatBecameGarbage(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	content := metastore.NewContentID(time.Now())
+	claims := func() error {
+		return s.write(t.Context(), func(t *tx) error { return t.claim(content) })
+	}
+	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
+		t.Errorf("never staged: %v", err)
+	}
+	if err := s.write(t.Context(), func(t *tx) error { return t.addGarbage(content) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
+		t.Errorf("garbage: %v", err)
+	}
+}

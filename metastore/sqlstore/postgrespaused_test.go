@@ -22,6 +22,11 @@ import (
 // and the question for its outcome finds its id forgotten, and must not take that
 // for the transaction's not having happened.
 func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
+	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionMemory+time.Minute) })
+	t.Run("the clock is set back", func(t *testing.T) { testForgotten(t, -transactionMemory-time.Minute) })
+}
+
+func testForgotten(t *testing.T, passed time.Duration) {
 	dsn, set := testenv.MovedPostgres(t, 0)
 	var cutting atomic.Bool
 	p := newProxy(t, dsn, func() cut {
@@ -36,8 +41,8 @@ func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
 		if n := begins.Add(1); n < 3 || !cutting.Load() {
 			return
 		}
-		cutting.Store(false) // the COMMIT of the use was cut: minutes pass
-		set(transactionMemory + time.Minute)
+		cutting.Store(false) // the COMMIT of the use was cut
+		set(passed)
 		err := direct.read(context.Background(), func(t *tx) error {
 			_, err := t.exec(`DELETE FROM transactions`)
 			return err

@@ -19,7 +19,30 @@ func (s failingStmt) ExecContext(context.Context, []driver.NamedValue) (driver.R
 	return nil, s.err
 }
 
+func (s failingStmt) QueryContext(context.Context, []driver.NamedValue) (driver.Rows, error) {
+	return nil, s.err
+}
+
 func (s failingStmt) Close() error { return nil }
+
+// TestFailedCheckpointStopsTheWriter: after a sync that failed in a checkpoint it is
+// not known what the disk holds.
+func TestFailedCheckpointStopsTheWriter(t *testing.T) {
+	c, err := openSQLiteConn(databasePath(t), busyTimeout, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(t, c)
+	c.stmts["PRAGMA wal_checkpoint(PASSIVE)"] = failingStmt{err: errors.New("the disk does not answer")}
+	c.classify = func(error) fault { return faultIO }
+	h := newHealth()
+	h.settle()
+	k := &checkpointer{conn: c, health: h, limit: maxLog}
+	k.checkpoint()
+	if err := h.err(); !errors.Is(err, ErrStopped) {
+		t.Errorf("after a checkpoint that failed to sync: %v", err)
+	}
+}
 
 // TestRefusalGoesWithItsBatch: what a call was refused for may have been changed by
 // another call of the same batch. When the outcome of their COMMIT is not known,
