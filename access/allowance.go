@@ -136,20 +136,23 @@ func (a *Allowance) ChunkIn() int64 { return a.in.chunk() }
 // ChunkOut is ChunkIn for PaceOut.
 func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 
-// Reserve sets bytes of the group's quota aside for a body of that length, 0
-// when it is not known. A *QuotaError when they do not fit beside what is stored
+// Reserve sets a part of the group's quota aside for a blob of that name and size, 0
+// when it is not known; the name of a part is empty. It is an object, and takes
+// metastore.Charge of bytes beside its own. A *QuotaError when it does not fit beside what is stored
 // and what else is set aside; any other error is the store's. A refusal knows of
 // all that was deleted before the call. It may count twice what was stored just
 // now and is not kept yet, so that of several at once one is refused that would
 // just fit. The quota is never exceeded through one node. Of other nodes it does
 // not see what they stored within the last second or have set aside.
-func (a *Allowance) Reserve(ctx context.Context, bytes int64) (*Reservation, error) {
-	return a.quota.reserve(ctx, storedBytes, a.Limits().StoredBytes, bytes)
+func (a *Allowance) Reserve(ctx context.Context, name string, size int64) (*Reservation, error) {
+	charge := metastore.Charge(name)
+	return a.quota.reserve(ctx, a.Limits(), amounts{storedBytes: charge + min(size, math.MaxInt64-charge), storedObjects: 1})
 }
 
-// ReserveUpload sets an open upload of the group's quota aside, like Reserve.
-func (a *Allowance) ReserveUpload(ctx context.Context) (*Reservation, error) {
-	return a.quota.reserve(ctx, openUploads, a.Limits().OpenUploads, 1)
+// ReserveUpload sets a part of the group's quota aside for an upload that begins, of
+// a blob of that name, like Reserve.
+func (a *Allowance) ReserveUpload(ctx context.Context, name string) (*Reservation, error) {
+	return a.quota.reserve(ctx, a.Limits(), amounts{storedBytes: metastore.Charge(name), openUploads: 1})
 }
 
 // RateError is ErrRate with the time after which the request would have been

@@ -47,7 +47,7 @@ type holder struct {
 // NewLimiter gives a Limiter that knows nobody yet.
 func NewLimiter(opt LimiterOptions) *Limiter {
 	opt.Key = withDefaults(opt.Key, metastore.Limits{})
-	opt.Address.StoredBytes, opt.Address.OpenUploads = metastore.Unlimited, metastore.Unlimited
+	opt.Address.StoredBytes, opt.Address.StoredObjects, opt.Address.OpenUploads = metastore.Unlimited, metastore.Unlimited, metastore.Unlimited
 	opt.Address = withDefaults(opt.Address, metastore.Limits{})
 	if opt.Recent == 0 {
 		opt.Recent = 16 << 10
@@ -76,6 +76,7 @@ func withDefaults(l, defaults metastore.Limits) metastore.Limits {
 		BytesOutPerSecond:  pick(l.BytesOutPerSecond, defaults.BytesOutPerSecond),
 		ConcurrentRequests: pick(l.ConcurrentRequests, defaults.ConcurrentRequests),
 		StoredBytes:        pick(l.StoredBytes, defaults.StoredBytes),
+		StoredObjects:      pick(l.StoredObjects, defaults.StoredObjects),
 		OpenUploads:        pick(l.OpenUploads, defaults.OpenUploads),
 	}
 }

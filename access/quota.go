@@ -21,18 +21,22 @@ type resource int
 
 const (
 	storedBytes resource = iota
+	storedObjects
 	openUploads
 	resources int = iota
 )
 
+// amounts are amounts of the resources.
+type amounts [resources]int64
+
 // String gives what it is counted in.
 func (r resource) String() string {
-	return [resources]string{"stored bytes", "open uploads"}[r]
+	return [resources]string{"stored bytes", "stored objects", "open uploads"}[r]
 }
 
-// QuotaError is ErrQuota with the amounts, in bytes or uploads.
+// QuotaError is ErrQuota with the amounts of a resource.
 type QuotaError struct {
-	Of     string // "stored bytes" or "open uploads"
+	Of     string // "stored bytes", "stored objects" or "open uploads"
 	Limit  int64
 	Used   int64 // what is stored, or on its way
 	Wanted int64 // beside that
@@ -54,13 +58,13 @@ type quota struct {
 	turn  chan struct{} // full while somebody asks the store
 	mu    struct {
 		sync.Mutex
-		used     [resources]int64 // as the store said
-		open     [resources]int64 // reserved
-		kept     [resources]int64 // stored, and perhaps not in used yet
-		asked    time.Time        // when the question began to which used is the answer; zero: none was
-		began    uint64           // counts the questions
-		answered uint64           // the last question that ended
-		err      error            // of that
+		used     amounts   // as the store said
+		open     amounts   // reserved
+		kept     amounts   // stored, and perhaps not in used yet
+		asked    time.Time // when the question began to which used is the answer; zero: none was
+		began    uint64    // counts the questions
+		answered uint64    // the last question that ended
+		err      error     // of that
 	}
 }
 
@@ -68,30 +72,36 @@ func newQuota(usage metastore.Usage, owner string) *quota {
 	return &quota{usage: usage, owner: owner, turn: make(chan struct{}, 1)}
 }
 
-// reserve sets n aside if that keeps within the limit. It refuses only by an
+// reserve sets amounts aside if that keeps within the limits. It refuses only by an
 // answer to a question that began after the call.
-func (q *quota) reserve(ctx context.Context, of resource, limit, n int64) (*Reservation, error) {
-	if limit == metastore.Unlimited {
-		return &Reservation{}, nil
-	}
-	r := &Reservation{quota: q, ctx: ctx, of: of, limit: limit}
-	if err := r.Grow(n); err != nil {
+func (q *quota) reserve(ctx context.Context, limits metastore.Limits, n amounts) (*Reservation, error) {
+	r := &Reservation{quota: q, ctx: ctx, limits: amounts{
+		storedBytes: limits.StoredBytes, storedObjects: limits.StoredObjects, openUploads: limits.OpenUploads,
+	}}
+	if err := r.grow(n); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// take counts n as reserved if it fits, by an answer to a question that began
+// take counts n as reserved if all of it fits, by an answer to a question that began
 // at that time or later. Otherwise it gives the refusal and the number of the
 // last question that may not know of all that came before now.
-func (q *quota) take(of resource, limit, n int64, since time.Time) (refused *QuotaError, seen uint64) {
+func (q *quota) take(limits, n amounts, since time.Time) (refused *QuotaError, seen uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	total := q.mu.used[of] + q.mu.open[of] + q.mu.kept[of]
-	if n > limit-total || q.mu.asked.Before(since) {
-		return &QuotaError{Of: of.String(), Limit: limit, Used: total, Wanted: n}, q.mu.began
+	for of := range resource(resources) {
+		if n[of] == 0 {
+			continue
+		}
+		total := q.mu.used[of] + q.mu.open[of] + q.mu.kept[of]
+		if n[of] > limits[of]-total || q.mu.asked.Before(since) {
+			return &QuotaError{Of: of.String(), Limit: limits[of], Used: total, Wanted: n[of]}, q.mu.began
+		}
 	}
-	q.mu.open[of] += n
+	for of := range n {
+		q.mu.open[of] += n[of]
+	}
 	return nil, 0
 }
 
@@ -125,7 +135,7 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 		q.mu.err = fmt.Errorf("asking for the usage of %q: %w", q.owner, err)
 		return q.mu.err
 	}
-	q.mu.asked, q.mu.used = asked, [resources]int64{storedBytes: used.Bytes, openUploads: used.Uploads}
+	q.mu.asked, q.mu.used = asked, amounts{storedBytes: used.Stored(), storedObjects: used.Objects, openUploads: used.Uploads}
 	for i, n := range kept {
 		q.mu.kept[i] -= n // what was stored before the question is in the answer
 	}
@@ -135,31 +145,39 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 // Reservation is a part of a quota that is set aside for something that is
 // being stored. It ends with one Keep or Release. It is for one goroutine.
 type Reservation struct {
-	quota *quota // nil: nothing is counted
-	ctx   context.Context
-	of    resource
-	limit int64
-	n     int64
+	quota  *quota
+	ctx    context.Context
+	limits amounts
+	n      amounts // of what has a limit
 }
 
-// Grow sets n more aside. A *QuotaError when they do not fit; any other error is
+// Grow sets n more bytes aside. A *QuotaError when they do not fit; any other error is
 // the store's, which is asked under the context of Reserve. On an error what
 // was set aside before stays so.
-func (r *Reservation) Grow(n int64) error {
-	if r.quota == nil {
+func (r *Reservation) Grow(n int64) error { return r.grow(amounts{storedBytes: n}) }
+
+func (r *Reservation) grow(n amounts) error {
+	for of, limit := range r.limits {
+		if limit == metastore.Unlimited {
+			n[of] = 0
+		}
+	}
+	if n == (amounts{}) {
 		return nil
 	}
-	refused, seen := r.quota.take(r.of, r.limit, n, time.Now().Add(-usageAge))
+	refused, seen := r.quota.take(r.limits, n, time.Now().Add(-usageAge))
 	if refused != nil {
 		if err := r.quota.refresh(r.ctx, seen); err != nil {
 			return err
 		}
 		// However long the answer took, it is the newest there is.
-		if refused, _ = r.quota.take(r.of, r.limit, n, time.Time{}); refused != nil {
+		if refused, _ = r.quota.take(r.limits, n, time.Time{}); refused != nil {
 			return refused
 		}
 	}
-	r.n += n
+	for of := range n {
+		r.n[of] += n[of]
+	}
 	return nil
 }
 
@@ -168,14 +186,13 @@ func (r *Reservation) Grow(n int64) error {
 func (r *Reservation) Keep() { r.end(r.n) }
 
 // Release says that nothing of it was stored.
-func (r *Reservation) Release() { r.end(0) }
+func (r *Reservation) Release() { r.end(amounts{}) }
 
-func (r *Reservation) end(kept int64) {
-	if r.quota == nil {
-		return
-	}
+func (r *Reservation) end(kept amounts) {
 	r.quota.mu.Lock()
 	defer r.quota.mu.Unlock()
-	r.quota.mu.open[r.of] -= r.n
-	r.quota.mu.kept[r.of] += kept
+	for of := range r.n {
+		r.quota.mu.open[of] -= r.n[of]
+		r.quota.mu.kept[of] += kept[of]
+	}
 }

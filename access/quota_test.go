@@ -43,7 +43,7 @@ func newShelf(t *testing.T, limits metastore.Limits) *shelf {
 // put stores a blob of that size, unless the quota forbids it.
 func (s *shelf) put(t *testing.T, name string, size int64) error {
 	t.Helper()
-	r, err := s.Reserve(context.Background(), size)
+	r, err := s.Reserve(context.Background(), name, size)
 	if err != nil {
 		return err
 	}
@@ -83,21 +83,24 @@ func refused(t *testing.T, err error, want access.QuotaError) {
 	}
 }
 
+// TestQuota: bytes count, and so does what an empty blob takes.
 func TestQuota(t *testing.T) {
+	full := 100 + metastore.Charge("a") + metastore.Charge("b") + metastore.Charge("empty")
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, metastore.Limits{StoredBytes: 100})
+		s := newShelf(t, metastore.Limits{StoredBytes: full})
 		if err := errors.Join(s.put(t, "a", 60), s.put(t, "b", 40), s.put(t, "empty", 0)); err != nil {
 			t.Error(err)
 		}
-		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: 1})
-		refused(t, s.put(t, "c", math.MaxInt64), access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: math.MaxInt64})
+		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("c")})
+		refused(t, s.put(t, "c", 0), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: metastore.Charge("c")})
+		refused(t, s.put(t, "c", math.MaxInt64), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: math.MaxInt64})
 		s.remove(t, "b") // what is deleted can be used at once
 		if err := s.put(t, "c", 40); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
-		refused(t, s.put(t, "d", 1), access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: 1})
-		if got := s.used(t); got.Bytes != 100 {
+		refused(t, s.put(t, "d", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("d")})
+		if got := s.used(t); got.Bytes != 100 || got.Stored() != full {
 			t.Errorf("%+v are stored", got)
 		}
 	})
@@ -106,37 +109,39 @@ func TestQuota(t *testing.T) {
 func TestReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		s := newShelf(t, metastore.Limits{StoredBytes: 100, OpenUploads: 2})
-		grown, err := s.Reserve(ctx, 0)
+		const limit = 100 + metastore.RowCharge
+		s := newShelf(t, metastore.Limits{StoredBytes: limit, OpenUploads: 2})
+		grown, err := s.Reserve(ctx, "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(grown.Grow(50), grown.Grow(50)); err != nil {
 			t.Error(err)
 		}
-		full := access.QuotaError{Of: "stored bytes", Limit: 100, Used: 100, Wanted: 1}
-		refused(t, grown.Grow(1), full)
-		_, err = s.Reserve(ctx, 1)
+		refused(t, grown.Grow(1), access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1})
+		full := access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1 + metastore.RowCharge}
+		_, err = s.Reserve(ctx, "", 1)
 		refused(t, err, full)
 		time.Sleep(time.Minute) // however long the body takes
-		_, err = s.Reserve(ctx, 1)
+		_, err = s.Reserve(ctx, "", 1)
 		refused(t, err, full)
 		grown.Release()
-		whole, err := s.Reserve(ctx, 100)
+		whole, err := s.Reserve(ctx, "", 100)
 		if err != nil {
 			t.Error(err)
 		}
 		whole.Release()
 
+		s = newShelf(t, metastore.Limits{OpenUploads: 2})
 		var uploads []*access.Reservation
-		for range 2 { // which have nothing to do with bytes
-			r, err := s.ReserveUpload(ctx)
+		for range 2 {
+			r, err := s.ReserveUpload(ctx, "u")
 			if err != nil {
 				t.Fatal(err)
 			}
 			uploads = append(uploads, r)
 		}
-		_, err = s.ReserveUpload(ctx)
+		_, err = s.ReserveUpload(ctx, "u")
 		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		uploads[0].Release()
 		begun, err := s.blobs.Begin(ctx, blob.Begin{Account: "a", Name: "u", PartSize: 1, Owner: s.owner})
@@ -144,18 +149,18 @@ func TestReservations(t *testing.T) {
 			t.Fatal(err)
 		}
 		uploads[1].Keep()
-		last, err := s.ReserveUpload(ctx)
+		last, err := s.ReserveUpload(ctx, "u")
 		if err != nil {
 			t.Error(err)
 		}
-		_, err = s.ReserveUpload(ctx)
+		_, err = s.ReserveUpload(ctx, "u")
 		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		last.Release()
 		if err := s.blobs.Abort(ctx, begun.ID); err != nil {
 			t.Error(err)
 		}
 		for range 2 {
-			if _, err := s.ReserveUpload(ctx); err != nil {
+			if _, err := s.ReserveUpload(ctx, "u"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -165,7 +170,7 @@ func TestReservations(t *testing.T) {
 // TestUsageIsRemembered for a second, while things fit.
 func TestUsageIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, metastore.Limits{StoredBytes: 1000})
+		s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
 		for i := range 100 {
 			if err := s.put(t, fmt.Sprint(i), 1); err != nil {
 				t.Error(err)
@@ -189,7 +194,9 @@ func TestUsageIsRemembered(t *testing.T) {
 // looked, and before it answered, counts.
 func TestStoredWhileTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, metastore.Limits{StoredBytes: 100})
+		taken := metastore.Charge("a") + metastore.Charge("b")
+		limit := 100 + taken + metastore.RowCharge
+		s := newShelf(t, metastore.Limits{StoredBytes: limit})
 		if err := s.put(t, "a", 10); err != nil {
 			t.Error(err)
 		}
@@ -197,11 +204,11 @@ func TestStoredWhileTheStoreAnswers(t *testing.T) {
 		hold := func(used metastore.Used) { looked <- used; <-goOn }
 		s.line.usage.Store(&hold)
 		late := make(chan error)
-		r, err := s.Reserve(t.Context(), 50)
+		r, err := s.Reserve(t.Context(), "b", 50)
 		if err != nil {
 			t.Fatal(err)
 		}
-		go func() { _, err := s.Reserve(t.Context(), 41); late <- err }()
+		go func() { _, err := s.Reserve(t.Context(), "", 41); late <- err }()
 		if used := <-looked; used.Bytes != 10 {
 			t.Errorf("%+v are stored", used)
 		}
@@ -212,8 +219,8 @@ func TestStoredWhileTheStoreAnswers(t *testing.T) {
 		r.Keep()
 		s.line.usage.Store(nil)
 		close(goOn)
-		refused(t, <-late, access.QuotaError{Of: "stored bytes", Limit: 100, Used: 60, Wanted: 41})
-		if _, err := s.Reserve(t.Context(), 40); err != nil {
+		refused(t, <-late, access.QuotaError{Of: "stored bytes", Limit: limit, Used: 60 + taken, Wanted: 41 + metastore.RowCharge})
+		if _, err := s.Reserve(t.Context(), "", 40); err != nil {
 			t.Error(err)
 		}
 	})
@@ -231,13 +238,13 @@ func TestOneAsksForAll(t *testing.T) {
 				s.line.usage.Store(&hold)
 				gone, leave := context.WithCancel(t.Context())
 				first := make(chan error)
-				go func() { _, err := s.Reserve(gone, 1); first <- err }()
+				go func() { _, err := s.Reserve(gone, "", 1); first <- err }()
 				synctest.Wait()
 				var wg sync.WaitGroup
 				var failures atomic.Int64
 				for range 50 {
 					wg.Go(func() {
-						if _, err := s.Reserve(t.Context(), 1); errors.Is(err, errDown) {
+						if _, err := s.Reserve(t.Context(), "", 1); errors.Is(err, errDown) {
 							failures.Add(1)
 						} else if err != nil {
 							t.Error(err)
@@ -259,7 +266,7 @@ func TestOneAsksForAll(t *testing.T) {
 					t.Errorf("%d questions, %d failures", n, failures.Load())
 				}
 				s.line.up()
-				if _, err := s.Reserve(t.Context(), 1); err != nil {
+				if _, err := s.Reserve(t.Context(), "", 1); err != nil {
 					t.Errorf("up again: %v", err)
 				}
 			})
@@ -275,11 +282,11 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 		hold := func(metastore.Used) { <-goOn }
 		s.line.usage.Store(&hold)
 		asks := make(chan error)
-		go func() { _, err := s.Reserve(t.Context(), 1); asks <- err }()
+		go func() { _, err := s.Reserve(t.Context(), "", 1); asks <- err }()
 		synctest.Wait()
 		gone, leave := context.WithCancel(t.Context())
 		waits := make(chan error)
-		go func() { _, err := s.Reserve(gone, 1); waits <- err }()
+		go func() { _, err := s.Reserve(gone, "", 1); waits <- err }()
 		synctest.Wait()
 		leave()
 		if err := <-waits; !errors.Is(err, context.Canceled) {
@@ -296,12 +303,12 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 func TestWithoutAQuotaNothingIsAsked(t *testing.T) {
 	s := newShelf(t, metastore.Limits{})
 	s.line.down(errDown)
-	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, OpenUploads: 1})} {
-		bytes, err := a.Reserve(t.Context(), math.MaxInt64)
+	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1})} {
+		bytes, err := a.Reserve(t.Context(), "", math.MaxInt64)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		upload, err := a.ReserveUpload(t.Context())
+		upload, err := a.ReserveUpload(t.Context(), "")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -319,16 +326,25 @@ func TestWithoutAQuotaNothingIsAsked(t *testing.T) {
 // TestQuotaRace: whatever many writers do at once, no more than the quota is
 // ever stored, and hardly less when they are done.
 func TestQuotaRace(t *testing.T) {
-	const limit, biggest = 40_000, 500
-	s := newShelf(t, metastore.Limits{StoredBytes: limit})
+	for name, limits := range map[string]metastore.Limits{"bytes": {StoredBytes: 150_000}, "objects": {StoredObjects: 100}} {
+		t.Run(name, func(t *testing.T) { raceForQuota(t, limits) })
+	}
+}
+
+func raceForQuota(t *testing.T, limits metastore.Limits) {
+	const biggest = 500
+	within := func(used metastore.Used) bool {
+		return (limits.StoredBytes == 0 || used.Stored() <= limits.StoredBytes) && (limits.StoredObjects == 0 || used.Objects <= limits.StoredObjects)
+	}
+	s := newShelf(t, limits)
 	var stored, refusals atomic.Int64
 	done := make(chan struct{})
 	watched := make(chan int)
 	go func() { // what is stored, at any time
 		looks := 0
 		for {
-			if used := s.used(t); used.Bytes > limit {
-				t.Errorf("%d bytes are stored", used.Bytes)
+			if used := s.used(t); !within(used) {
+				t.Errorf("%+v is stored", used)
 			}
 			looks++
 			select {
@@ -349,7 +365,7 @@ func TestQuotaRace(t *testing.T) {
 					s.remove(t, name)
 					continue
 				}
-				r, err := s.Reserve(t.Context(), 1)
+				r, err := s.Reserve(t.Context(), name, 1)
 				if err == nil { // a body that breaks off
 					err = r.Grow(random.Int64N(biggest))
 					r.Release()
@@ -371,12 +387,15 @@ func TestQuotaRace(t *testing.T) {
 	wg.Wait()
 	close(done)
 	t.Logf("%d stored, %d refused, looked %d times", stored.Load(), refusals.Load(), <-watched)
-	for size := int64(biggest); size > 0; { // alone, the rest can be filled to the last byte
-		if err := s.put(t, fmt.Sprint("rest ", rand.Int()), size); errors.Is(err, access.ErrQuota) {
+	const rest = "rest %019d"
+	for size := int64(biggest); size > 0; { // alone, the rest can be filled until a byte does not fit
+		if err := s.put(t, fmt.Sprintf(rest, rand.Int()), size); errors.Is(err, access.ErrQuota) {
 			size /= 2
 		}
 	}
-	if used := s.used(t); used.Bytes != limit || refusals.Load() == 0 {
-		t.Errorf("%d bytes of %d are stored, after %d refusals", used.Bytes, limit, refusals.Load())
+	more := s.used(t)
+	more.Bytes, more.Objects, more.Names = more.Bytes+1, more.Objects+1, more.Names+int64(len(fmt.Sprintf(rest, 0)))
+	if !within(s.used(t)) || within(more) || refusals.Load() == 0 {
+		t.Errorf("%+v is stored of %+v, after %d refusals", s.used(t), limits, refusals.Load())
 	}
 }

@@ -62,7 +62,7 @@ func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 	if put.Expires, err = expiresHeader(r.Header); err != nil {
 		return err
 	}
-	body, err := x.store(r)
+	body, err := x.store(r, put.Name)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ func rateJSON(l metastore.Limits) wire.Rate {
 		BytesOutPerSecond:  max(0, l.BytesOutPerSecond),
 		ConcurrentRequests: max(0, l.ConcurrentRequests),
 		StoredBytes:        max(0, l.StoredBytes),
+		StoredObjects:      max(0, l.StoredObjects),
 		OpenUploads:        max(0, l.OpenUploads),
 	}
 }

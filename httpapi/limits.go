@@ -234,11 +234,11 @@ type stored struct {
 // reservationStep is how much is reserved at once of a body of unknown length.
 const reservationStep = 1 << 20
 
-// store reserves room in the sender's quota for the body of a request, before
-// any of it is read. The caller calls settle with the outcome.
-func (x *exchange) store(r *http.Request) (*stored, error) {
+// store reserves room in the sender's quota for the body of a request, which becomes
+// a blob of that name, or a part, whose name is empty, before any of it is read. The caller calls settle with the outcome.
+func (x *exchange) store(r *http.Request, name string) (*stored, error) {
 	size := r.ContentLength
-	reservation, err := x.allowance.Reserve(r.Context(), max(size, 0))
+	reservation, err := x.allowance.Reserve(r.Context(), name, max(size, 0))
 	if err != nil {
 		return nil, err
 	}

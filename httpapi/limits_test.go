@@ -115,14 +115,14 @@ func TestTooManyRequestsAtWork(t *testing.T) {
 // asked again.
 func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100}})
+	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt")}})
 	caller, err := h.Keys.Authenticate(t.Context(), secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := &exchange{allowance: h.Limiter.OfKey(caller)}
 	put := func() (*stored, error) {
-		return x.store(httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60))))
+		return x.store(httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60))), "in doubt")
 	}
 	first, err := put()
 	if err != nil {
@@ -146,9 +146,11 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 // A quota counts parts and blobs, refuses before it reads, and what is deleted
 // does not count.
 func TestQuota(t *testing.T) {
+	const unit = 20_000 // large beside what each object is charged
+	const limit = 100*unit + 10_000
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	_, secret := h.key(t, access.NewKey{
-		Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100, OpenUploads: 1},
+		Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: limit, OpenUploads: 1},
 	})
 	auth := []string{"X-Api-Key", secret}
 	ask := func(method, path, body string, want int) string {
@@ -159,24 +161,24 @@ func TestQuota(t *testing.T) {
 		}
 		return got
 	}
-	ask("PUT", "/v1/blobs/ours/a", strings.Repeat("a", 60), 204)
-	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 41), 403)
+	ask("PUT", "/v1/blobs/ours/a", strings.Repeat("a", 60*unit), 204)
+	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 41*unit), 403)
 	began := ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 200)
 	ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 403)
 	upload := "/v1/multipart-uploads/" + strings.Split(began, `"`)[3]
-	ask("PUT", upload+"/parts/0", strings.Repeat("p", 30), 200)
-	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 11), 403)
+	ask("PUT", upload+"/parts/0", strings.Repeat("p", 30*unit), 200)
+	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 11*unit), 403)
 	ask("DELETE", "/v1/blobs/ours/a", "", 204)
-	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 70), 204)
+	ask("PUT", "/v1/blobs/ours/b", strings.Repeat("b", 70*unit), 204)
 	ask("DELETE", upload, "", 204)
 	ask("POST", "/v1/multipart-uploads", `{"rawAccount":"ours","rawBlobName":"u"}`, 200)
-	ask("PUT", "/v1/blobs/ours/c", strings.Repeat("c", 30), 204)
-	ask("PUT", "/v1/blobs/ours/d", "d", 403)
+	ask("PUT", "/v1/blobs/ours/c", strings.Repeat("c", 30*unit), 204)
+	ask("PUT", "/v1/blobs/ours/d", strings.Repeat("d", unit), 403)
 
 	// A body that does not tell its length is counted as it comes.
 	ask("DELETE", "/v1/blobs/ours/c", "", 204)
 	for size, want := range map[int]int{31: 403, 30: 204} {
-		req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", size))))
+		req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", size*unit))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,11 +189,60 @@ func TestQuota(t *testing.T) {
 			t.Fatalf("%d bytes without a length: %v, %v, want %d", size, res, err, want)
 		}
 		told, err := io.ReadAll(res.Body)
-		if err := errors.Join(err, res.Body.Close()); err != nil || want == 403 && !strings.Contains(string(told), `"detail":"The quota is exceeded: of 100 stored bytes`) {
+		if err := errors.Join(err, res.Body.Close()); err != nil || want == 403 && !strings.Contains(string(told), `"detail":"The quota is exceeded: of 2010000 stored bytes`) {
 			t.Errorf("%v: %s", err, told)
 		}
 		if want == 204 {
 			ask("DELETE", "/v1/blobs/ours/e", "", 204)
+		}
+	}
+}
+
+// Blobs without a byte, parts and uploads count with their names, so that a quota
+// bounds what is stored whatever it is.
+func TestQuotaOfEmptyBlobs(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	long := strings.Repeat("n", 900)
+	for _, c := range []struct {
+		limits metastore.Limits
+		fits   int
+		says   string
+	}{
+		{metastore.Limits{StoredBytes: 1 << 10}, 0, "of 1024 stored bytes 0 are in use, 1925 more are wanted"},
+		{metastore.Limits{StoredBytes: 10 << 10}, 5, "of 10240 stored bytes 9625 are in use, 1925 more are wanted"},
+		{metastore.Limits{StoredObjects: 3}, 3, "of 3 stored objects 3 are in use, 1 more are wanted"},
+	} {
+		_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: c.limits})
+		auth := []string{"X-Api-Key", secret}
+		for i := range c.fits {
+			if res, got := h.do(t, "PUT", fmt.Sprint("/v1/blobs/ours/", i, long), "", auth...); res.StatusCode != 204 {
+				t.Fatalf("%+v: blob %d: %d %s", c.limits, i, res.StatusCode, got)
+			}
+		}
+		if res, got := h.do(t, "PUT", fmt.Sprint("/v1/blobs/ours/", c.fits, long), "", auth...); res.StatusCode != 403 || !strings.Contains(got, c.says) {
+			t.Errorf("%+v: %d %s", c.limits, res.StatusCode, got)
+		}
+		upload := fmt.Sprintf(`{"rawAccount":"ours","rawBlobName":"%d%s"}`, c.fits, long)
+		res, got := h.do(t, "POST", "/v1/multipart-uploads", upload, auth...)
+		if c.limits.StoredBytes > 0 {
+			if res.StatusCode != 403 || !strings.Contains(got, c.says) {
+				t.Errorf("%+v: upload: %d %s", c.limits, res.StatusCode, got)
+			}
+		} else { // an upload is no object, but its parts are
+			part := "/v1/multipart-uploads/" + strings.Split(got, `"`)[3] + "/parts/0"
+			if res, got := h.do(t, "PUT", part, "p", auth...); res.StatusCode != 403 || !strings.Contains(got, c.says) {
+				t.Errorf("%+v: part: %d %s", c.limits, res.StatusCode, got)
+			}
+		}
+		for i := range c.fits {
+			if res, got := h.do(t, "DELETE", fmt.Sprint("/v1/blobs/ours/", i, long), "", auth...); res.StatusCode != 204 {
+				t.Fatalf("%+v: delete: %d %s", c.limits, res.StatusCode, got)
+			}
+		}
+		if c.fits > 0 {
+			if res, got := h.do(t, "PUT", "/v1/blobs/ours/fits", "", auth...); res.StatusCode != 204 {
+				t.Errorf("%+v: after deletes: %d %s", c.limits, res.StatusCode, got)
+			}
 		}
 	}
 }

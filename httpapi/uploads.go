@@ -62,7 +62,7 @@ func (s *Server) beginUpload(x *exchange, r *http.Request, _ params) error {
 	if err := x.allows(access.ScopeWrite, begin.Account); err != nil {
 		return err
 	}
-	reservation, err := x.allowance.ReserveUpload(r.Context())
+	reservation, err := x.allowance.ReserveUpload(r.Context(), begin.Name)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *Server) putPart(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return err
 	}
-	body, err := x.store(r)
+	body, err := x.store(r, "")
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type Upload struct {
 	// Set by the store.
 	State    UploadState
 	Bytes    int64     // sum of the parts present
+	Parts    int64     // how many there are
 	Revision int64     // grows with every change of the parts
 	Created  time.Time //
 	Touched  time.Time // when it began or its last part was put

@@ -201,6 +201,7 @@ type Rate struct {
 	BytesOutPerSecond  int64 `json:"bytesOutPerSecond,omitzero"`
 	ConcurrentRequests int64 `json:"concurrentRequests,omitzero"`
 	StoredBytes        int64 `json:"storedBytes,omitzero"`
+	StoredObjects      int64 `json:"storedObjects,omitzero"`
 	OpenUploads        int64 `json:"openUploads,omitzero"`
 }
 

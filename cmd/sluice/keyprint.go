@@ -37,6 +37,7 @@ type printedLimits struct {
 	BytesOutPerSecond  int64 `json:"bytesOutPerSecond,omitempty"`
 	ConcurrentRequests int64 `json:"concurrentRequests,omitempty"`
 	StoredBytes        int64 `json:"storedBytes,omitempty"`
+	StoredObjects      int64 `json:"storedObjects,omitempty"`
 	OpenUploads        int64 `json:"openUploads,omitempty"`
 }
 
@@ -142,6 +143,7 @@ func limitsText(l metastore.Limits) string {
 		{"bytes-out-per-second", size(l.BytesOutPerSecond)},
 		{"concurrent-requests", count(l.ConcurrentRequests)},
 		{"stored-bytes", size(l.StoredBytes)},
+		{"stored-objects", count(l.StoredObjects)},
 		{"open-uploads", count(l.OpenUploads)},
 	} {
 		if text := limit.value.String(); text != "" {

@@ -27,8 +27,9 @@ type rates struct {
 type keyLimits struct {
 	rates
 
-	StoredBytes size  `placeholder:"SIZE" help:"Bytes that ${whose} may have stored, parts of open uploads included; or unlimited."`
-	OpenUploads count `placeholder:"N" help:"Uploads that ${whose} may have open; or unlimited."`
+	StoredBytes   size  `placeholder:"SIZE" help:"Bytes that ${whose} may have stored, with 1 KiB and its name for each object, parts of open uploads included; or unlimited."`
+	StoredObjects count `placeholder:"N" help:"Blobs and parts of open uploads that ${whose} may have stored; or unlimited."`
+	OpenUploads   count `placeholder:"N" help:"Uploads that ${whose} may have open; or unlimited."`
 }
 
 // or gives the limits with those of d where none were chosen.
@@ -43,15 +44,16 @@ func (r rates) or(d rates) rates {
 
 func (l keyLimits) or(d keyLimits) keyLimits {
 	return keyLimits{
-		rates:       l.rates.or(d.rates),
-		StoredBytes: cmp.Or(l.StoredBytes, d.StoredBytes),
-		OpenUploads: cmp.Or(l.OpenUploads, d.OpenUploads),
+		rates:         l.rates.or(d.rates),
+		StoredBytes:   cmp.Or(l.StoredBytes, d.StoredBytes),
+		StoredObjects: cmp.Or(l.StoredObjects, d.StoredObjects),
+		OpenUploads:   cmp.Or(l.OpenUploads, d.OpenUploads),
 	}
 }
 
 // limits gives r as the limits of an address, which stores nothing of its own.
 func (r rates) limits() metastore.Limits {
-	return keyLimits{rates: r, StoredBytes: unlimited, OpenUploads: unlimited}.limits()
+	return keyLimits{rates: r, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited}.limits()
 }
 
 func (l keyLimits) limits() metastore.Limits {
@@ -61,6 +63,7 @@ func (l keyLimits) limits() metastore.Limits {
 		BytesOutPerSecond:  int64(l.BytesOutPerSecond),
 		ConcurrentRequests: int64(l.ConcurrentRequests),
 		StoredBytes:        int64(l.StoredBytes),
+		StoredObjects:      int64(l.StoredObjects),
 		OpenUploads:        int64(l.OpenUploads),
 	}
 }

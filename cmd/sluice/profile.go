@@ -103,7 +103,7 @@ type defaults struct {
 var (
 	localDefaults = defaults{
 		adminAddr: adminOff,
-		key:       keyLimits{rates: noRates, StoredBytes: unlimited, OpenUploads: unlimited},
+		key:       keyLimits{rates: noRates, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited},
 		address:   noRates,
 	}
 	hostedDefaults = defaults{
@@ -111,7 +111,7 @@ var (
 		drainWait: 5 * time.Second, // what a load balancer needs to look at /readyz
 		key: keyLimits{
 			rates:       rates{RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024},
-			StoredBytes: unlimited,
+			StoredBytes: unlimited, StoredObjects: unlimited,
 			OpenUploads: unlimited,
 		},
 		address: rates{RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64},

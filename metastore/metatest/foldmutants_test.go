@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/metastore"
 	"sluice/metastore/metatest"
 )
 
@@ -28,6 +29,15 @@ func TestBrokenFoldsAreCaught(t *testing.T) {
 		{"adds up usage twice", func(h metatest.Handle, path string) metatest.Handle {
 			return purges{h, path, `SELECT 1`, `UPDATE usage_sums SET bytes = 2 * bytes`}
 		}, []string{"usage/many-rows"}},
+		{"forgets the names", func(h metatest.Handle, path string) metatest.Handle {
+			return counts{h, path, `UPDATE usage SET names = 0`}
+		}, []string{"usage/objects"}},
+		{"forgets the objects", func(h metatest.Handle, path string) metatest.Handle {
+			return counts{h, path, `UPDATE usage SET objects = 0`}
+		}, []string{"usage/objects"}},
+		{"counts an overwritten blob twice", func(h metatest.Handle, path string) metatest.Handle {
+			return counts{h, path, `UPDATE usage SET objects = 1 WHERE objects = 0 AND bytes > 0`}
+		}, []string{"usage/objects"}},
 		{"forgets what was added up", func(h metatest.Handle, path string) metatest.Handle {
 			return purges{h, path, `DELETE FROM usage_sums`, `SELECT 1`}
 		}, []string{"usage/many-rows"}},
@@ -46,4 +56,15 @@ func (s purges) Purge(ctx context.Context, limit int) (int, error) {
 	}
 	n, err := s.Handle.Purge(ctx, limit)
 	return n, errors.Join(err, query(ctx, s.path, s.after))
+}
+
+// counts changes the rows of usage after each commit.
+type counts struct {
+	metatest.Handle
+	path, after string
+}
+
+func (s counts) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	return out, errors.Join(err, query(ctx, s.path, s.after))
 }

@@ -325,6 +325,7 @@ func (h *history) part(ctx context.Context, s metastore.Store, id string, index 
 	}
 	u.parts[index] = e
 	u.Bytes += e.Size
+	u.Parts = int64(len(u.parts))
 	u.Touched = h.p.clock.Now()
 	got, err := s.Upload(ctx, id)
 	if err == nil && got.Revision <= u.Revision {

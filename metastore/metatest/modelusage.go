@@ -18,6 +18,8 @@ func (m *model) used(owner string) (sum metastore.Used) {
 	for _, b := range m.blobs {
 		if b.Owner == owner {
 			sum.Bytes += b.Size
+			sum.Objects++
+			sum.Names += int64(len(b.Name))
 		}
 	}
 	for _, u := range m.uploads {
@@ -25,6 +27,8 @@ func (m *model) used(owner string) (sum metastore.Used) {
 			continue
 		}
 		sum.Uploads++
+		sum.Objects += int64(len(u.parts))
+		sum.Names += int64(len(u.Name))
 		for _, e := range u.parts {
 			sum.Bytes += e.Size
 		}

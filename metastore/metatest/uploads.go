@@ -30,11 +30,11 @@ func uploadLife(p *probe) {
 		ID: "upload", Account: "a\xff", Name: "n\x00", Content: p.content(), PartSize: 1 << 30, ContentType: "x/y",
 		Expires: now.Add(48*time.Hour + time.Nanosecond), CreateOnly: true,
 		// What the store sets is ignored.
-		State: metastore.UploadAborted, Bytes: 1, Revision: 2, Size: 3, CRC64: 4, Created: now.Add(time.Hour), Ended: now,
+		State: metastore.UploadAborted, Bytes: 1, Parts: 9, Revision: 2, Size: 3, CRC64: 4, Created: now.Add(time.Hour), Ended: now,
 	}
 	want := in
 	want.Expires = now.Add(48 * time.Hour)
-	want.State, want.Bytes, want.Revision, want.Size, want.CRC64 = metastore.UploadOpen, 0, 0, 0, 0
+	want.State, want.Bytes, want.Parts, want.Revision, want.Size, want.CRC64 = metastore.UploadOpen, 0, 0, 0, 0, 0
 	want.Created, want.Touched, want.Ended = now, now, time.Time{}
 	got, err := p.store.BeginUpload(p.ctx, in)
 	p.ok(err, "begin")
@@ -51,7 +51,7 @@ func uploadLife(p *probe) {
 	p.ok(p.store.PutPart(p.ctx, "upload", metastore.Part{Size: 1 << 30, CRC64: 1}, e0), "part 0")
 	open := p.upload("upload")
 	p.must(open.Revision > want.Revision, "the revision did not grow")
-	want.Revision, want.Bytes, want.Touched = open.Revision, 1<<30+7, p.clock.Now()
+	want.Revision, want.Bytes, want.Parts, want.Touched = open.Revision, 1<<30+7, 2, p.clock.Now()
 	p.equal(open, want, "upload with parts")
 
 	p.clock.Advance(time.Minute)

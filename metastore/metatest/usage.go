@@ -3,6 +3,7 @@ package metatest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/metastore"
@@ -17,6 +18,7 @@ func usageChecks() []Check {
 		check("usage/refused", usageRefused),
 		check("usage/purge", usagePurge),
 		check("usage/many-rows", usageManyRows),
+		check("usage/objects", usageObjects),
 	}
 }
 
@@ -24,6 +26,7 @@ func usageChecks() []Check {
 func (p *probe) uses(owner string, bytes, uploads int64, format string, a ...any) {
 	got, err := p.store.Usage(p.ctx, owner)
 	p.ok(err, "usage of %q", owner)
+	got.Objects, got.Names = 0, 0 // see usageObjects and counted
 	p.equal(got, metastore.Used{Bytes: bytes, Uploads: uploads}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
 }
 
@@ -312,4 +315,60 @@ func usageManyRows(p *probe) {
 	p.putFor("z", "last", 6)
 	p.purge()
 	p.uses("z", 6, 0, "a commit after that")
+}
+
+// usageObjects counts blobs and parts, and the bytes of names, which may be longer
+// than any index takes.
+func usageObjects(p *probe) {
+	uses := func(objects, names int64, format string, a ...any) {
+		got, err := p.store.Usage(p.ctx, "x")
+		p.ok(err, "usage")
+		p.must(got.Objects == objects && got.Names == names, "%d objects with %d bytes of names after %s; want %d and %d",
+			got.Objects, got.Names, fmt.Sprintf(format, a...), objects, names)
+		p.must(got.Stored() == got.Bytes+names+metastore.RowCharge*(objects+got.Uploads), "%+v are %d", got, got.Stored())
+	}
+	long := strings.Repeat("n", 3000)
+	p.putFor("x", "empty", 0)
+	uses(1, 5, "an empty blob")
+	p.putFor("x", long, 0)
+	p.putFor("", long+"1", 0)
+	uses(2, 3005, "one with a long name")
+	p.putFor("x", long, 7)
+	uses(2, 3005, "an overwrite")
+	p.putFor("y", "empty", 0)
+	uses(1, 3000, "an overwrite by another owner")
+	p.beginFor("x", "u", "upload")
+	uses(1, 3006, "begin")
+	p.part("u", 0, 5)
+	p.part("u", 1, 5)
+	p.part("u", 1, 6)
+	uses(3, 3006, "two parts, one of them again")
+	p.must(p.upload("u").Parts == 2, "the upload has %d parts", p.upload("u").Parts)
+	p.complete("u")
+	uses(2, 3006, "complete")
+	p.beginFor("x", "over", "upload")
+	p.part("over", 0, 1)
+	uses(3, 3012, "an upload over one's own blob")
+	p.complete("over")
+	uses(2, 3006, "its complete")
+	p.beginFor("x", "gone", "gone")
+	p.part("gone", 0, 5)
+	_, err := p.store.AbortUpload(p.ctx, "gone")
+	p.ok(err, "abort")
+	uses(2, 3006, "an abort")
+	p.beginFor("x", "idle", "idle")
+	p.part("idle", 0, 5)
+	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{
+		Account: "a", Name: long + "2", Content: p.content(), Owner: "x", Expires: p.clock.Now().Add(time.Minute),
+	}, nil, nil)
+	p.ok(err, "commit")
+	uses(4, 6011, "an upload and a blob that expires")
+	p.clock.Advance(metastore.ExpiredBlobGrace + time.Hour)
+	p.purge()
+	uses(2, 3006, "a purge")
+	for _, name := range []string{long, "upload"} {
+		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
+		p.ok(err, "delete")
+	}
+	uses(0, 0, "deleting all")
 }

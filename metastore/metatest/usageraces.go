@@ -23,6 +23,8 @@ func (p *probe) counted(owner string) {
 	for _, b := range page.Blobs {
 		if b.Owner == owner {
 			want.Bytes += b.Size
+			want.Objects++
+			want.Names += int64(len(b.Name))
 		}
 	}
 	uploads, err := p.store.ListUploads(p.ctx, "a", "", 100_000)
@@ -31,6 +33,8 @@ func (p *probe) counted(owner string) {
 		if u.Owner == owner {
 			want.Bytes += u.Bytes
 			want.Uploads++
+			want.Objects += u.Parts
+			want.Names += int64(len(u.Name))
 		}
 	}
 	got, err := p.store.Usage(p.ctx, owner)

@@ -117,7 +117,7 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 		if err != nil {
 			return err
 		}
-		if err := t.count(delta{owner: b.Owner, bytes: b.Size}, delta{owner: old.Owner, bytes: -old.Size}); err != nil {
+		if err := t.count(ofBlob(b), ofBlob(old).less()); err != nil {
 			return err
 		}
 		return place(t)
@@ -199,7 +199,7 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard meta
 		if err := ask(guard, old, found && !expired(old.Expires, t.now)); err != nil || !found {
 			return err
 		}
-		if err := t.count(delta{owner: old.Owner, bytes: -old.Size}); err != nil {
+		if err := t.count(ofBlob(old).less()); err != nil {
 			return err
 		}
 		if err := t.removeBlob(account, splitName(name), old.Content); err != nil {

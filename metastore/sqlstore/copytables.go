@@ -22,7 +22,7 @@ var copied = []table{
 	{name: "bodies", key: []string{"content", "part", "off"}, rest: []string{"body"}},
 	{name: "uploads", key: []string{"id"},
 		rest: []string{"account", "name", "content", "part_size", "content_type", "expires", "create_only", "state", "bytes", "revision",
-			"created", "touched", "ended", "size", "crc64", "modified", "owner"}},
+			"created", "touched", "ended", "size", "crc64", "modified", "owner", "parts"}},
 	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64"}},
 	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used", "charges"}},
 	{name: "channels", key: []string{"id"},
@@ -34,11 +34,11 @@ var copied = []table{
 	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created"}},
 	{name: "garbage", key: []string{"content"}, rest: []string{"since"}},
 	{name: "key_groups", key: []string{"name"},
-		rest: []string{"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "open_uploads"}},
+		rest: []string{"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "stored_objects", "open_uploads"}},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked"}},
 	{name: "keys_version", key: []string{"version"}},
-	{name: "usage", key: []string{"owner", "id"}, rest: []string{"bytes", "uploads"}},
-	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads"}},
+	{name: "usage", key: []string{"owner", "id"}, rest: []string{"bytes", "uploads", "objects", "names"}},
+	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads", "objects", "names"}},
 }
 
 // notCopied are the tables that belong to a database, and the facts, of which

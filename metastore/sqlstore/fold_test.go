@@ -141,7 +141,7 @@ func recorded(e engine, statements *[]statement) engine {
 // large fills the tables that a purge looks at with rows with which it has nothing to
 // do; few of many owners, or of few.
 const large = `
-	INSERT INTO usage_sums SELECT CAST(%[1]s AS BLOB), 1, 1 FROM n;
+	INSERT INTO usage_sums (owner, bytes, uploads) SELECT CAST(%[1]s AS BLOB), 1, 1 FROM n;
 	INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
 		SELECT CAST(%[1]s AS BLOB), i, CAST('s' AS BLOB), CAST('r' AS BLOB), CAST('a' AS BLOB), 1, 1, 1 FROM n;
 	INSERT INTO sessions (id, user_identity, total, remaining, created, expires) SELECT CAST(%[1]s AS BLOB), CAST('' AS BLOB), 1, 1, 1, 4000000000000000 FROM n;
@@ -289,25 +289,14 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 	}
 }
 
-// TestMigratesSales opens databases of the version before sales had ids, on both
-// engines: what there was is kept, but for payouts that newer ones include, and sales
-// to forgotten sessions can be folded.
-func TestMigratesSales(t *testing.T) {
-	const before = 8
+// onOlder runs a test on stores of both engines that were databases of an older
+// version, with these rows.
+func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
+	t.Helper()
 	list, err := migrations()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
-	rows := `
-		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, accepted, sequence, proof, credit, settled)
-			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000, 60, 4, ` + b("p") + `, 2, 60);
-		INSERT INTO sessions (id, user_identity, total, remaining, created, expires, channel, used)
-			VALUES (` + b("bought") + `, ` + b("") + `, 10, 10, 1, 4000000000000000, ` + b("c") + `, 0);
-		INSERT INTO sales (channel, sequence, session, count, price, at, charge) VALUES
-			(` + b("c") + `, 1, ` + b("bought") + `, 10, 2, 1, NULL), (` + b("c") + `, 2, ` + b("forgotten") + `, 10, 2, 1, NULL),
-			(` + b("c") + `, 4, NULL, 10, 2, 1, ` + b("charge") + `), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL);
-		INSERT INTO ledger (channel, sequence, amount, at) VALUES (` + b("c") + `, 1, 20, 1), (` + b("c") + `, 2, 40, 1), (` + b("c") + `, 4, 60, 1);`
 	open := map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store {
 			path := databasePath(t)
@@ -315,7 +304,7 @@ func TestMigratesSales(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(migrateTo(c, list[:before]), c.script(rows)); err != nil {
+			if err := errors.Join(migrateTo(c, list[:version]), c.script(rows)); err != nil {
 				t.Fatal(err)
 			}
 			closeConn(t, c)
@@ -328,7 +317,7 @@ func TestMigratesSales(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := `CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);`
-			for _, m := range list[:before] {
+			for _, m := range list[:version] {
 				text += m.text + fmt.Sprintf("\nINSERT INTO schema_version VALUES (%d);\n", m.version)
 			}
 			_, err = c.PgConn().Exec(t.Context(), postgresSchema(text+rows)).ReadAll()
@@ -340,28 +329,84 @@ func TestMigratesSales(t *testing.T) {
 		},
 	}
 	for name, open := range open {
-		t.Run(name, func(t *testing.T) {
-			s := open(t)
-			look := func(sales, folded int64) {
-				t.Helper()
-				if n := number(t, s, `SELECT COUNT(*) FROM sales`); n != sales {
-					t.Errorf("%d sales, want %d", n, sales)
-				}
-				if n := number(t, s, `SELECT folded FROM channels`); n != folded {
-					t.Errorf("%d is folded, want %d", n, folded)
-				}
-				if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-					t.Errorf("the audit found %q, %v", found, err)
-				}
-			}
-			look(5, 0)
-			if n := number(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
-				t.Errorf("the payouts add up to %d", n)
-			}
-			if _, err := s.Purge(t.Context(), 100); err != nil {
-				t.Fatal(err)
-			}
-			look(1, 38)
-		})
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
+}
+
+// TestMigratesSales opens databases of the version before sales had ids, on both
+// engines: what there was is kept, but for payouts that newer ones include, and sales
+// to forgotten sessions can be folded.
+func TestMigratesSales(t *testing.T) {
+	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
+	rows := `
+		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, accepted, sequence, proof, credit, settled)
+			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000, 60, 4, ` + b("p") + `, 2, 60);
+		INSERT INTO sessions (id, user_identity, total, remaining, created, expires, channel, used)
+			VALUES (` + b("bought") + `, ` + b("") + `, 10, 10, 1, 4000000000000000, ` + b("c") + `, 0);
+		INSERT INTO sales (channel, sequence, session, count, price, at, charge) VALUES
+			(` + b("c") + `, 1, ` + b("bought") + `, 10, 2, 1, NULL), (` + b("c") + `, 2, ` + b("forgotten") + `, 10, 2, 1, NULL),
+			(` + b("c") + `, 4, NULL, 10, 2, 1, ` + b("charge") + `), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL);
+		INSERT INTO ledger (channel, sequence, amount, at) VALUES (` + b("c") + `, 1, 20, 1), (` + b("c") + `, 2, 40, 1), (` + b("c") + `, 4, 60, 1);`
+	onOlder(t, 8, rows, func(t *testing.T, s *Store) {
+		look := func(sales, folded int64) {
+			t.Helper()
+			if n := number(t, s, `SELECT COUNT(*) FROM sales`); n != sales {
+				t.Errorf("%d sales, want %d", n, sales)
+			}
+			if n := number(t, s, `SELECT folded FROM channels`); n != folded {
+				t.Errorf("%d is folded, want %d", n, folded)
+			}
+			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+				t.Errorf("the audit found %q, %v", found, err)
+			}
+		}
+		look(5, 0)
+		if n := number(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
+			t.Errorf("the payouts add up to %d", n)
+		}
+		if _, err := s.Purge(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		look(1, 38)
+	})
+}
+
+// TestMigratesUsage: after the migration usage counts what is there, whatever it
+// counted before.
+func TestMigratesUsage(t *testing.T) {
+	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
+	blob := func(head, tail, owner string, size int) string {
+		return fmt.Sprintf(`
+			INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified, owner)
+			VALUES (%s, %s, %s, %s, %s, %d, 0, 0, %s, 1, %s);`, b("a"), b(head), b(tail), b(tail), b("c"+head), size, b(""), owner)
+	}
+	upload := func(id, owner string, state, bytes int) string {
+		content := b(fmt.Sprintf("%-16s", id))
+		return fmt.Sprintf(`
+			INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64, owner)
+			VALUES (%s, %s, %s, %s, 5, %s, 0, %d, %d, 0, 4000000000000000, 4000000000000000, 0, 0, %s);
+			INSERT INTO parts (content, idx, size, crc64) VALUES (%s, 0, %d, 0), (%s, 1, 1, 0);`,
+			b(id), b("a"), b("name of "+id), content, b(""), state, bytes, owner, content, bytes-1, content)
+	}
+	rows := blob("one", "", b("x"), 10) + blob(strings.Repeat("n", 2000), "tail", b("x"), 0) + blob("other", "", b("y"), 7) + blob("nobody", "", "NULL", 9) +
+		upload("open", b("x"), 0, 6) + upload("committed", b("x"), 1, 50) + upload("of nobody", "NULL", 0, 3) + `
+		INSERT INTO usage (owner, id, bytes, uploads) VALUES (` + b("x") + `, ` + b("1") + `, 500, 5), (` + b("gone") + `, ` + b("1") + `, 0, 0);
+		INSERT INTO usage_sums (owner, bytes, uploads) VALUES (` + b("x") + `, 7, 7);`
+	onOlder(t, 9, rows, func(t *testing.T, s *Store) {
+		want := metastore.Used{Bytes: 16, Uploads: 1, Objects: 4, Names: 3 + 2004 + 12}
+		if got := usageIsExact(t, s, "x"); got != want {
+			t.Errorf("x uses %+v, want %+v", got, want)
+		}
+		usageIsExact(t, s, "y")
+		if n := number(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 2 {
+			t.Errorf("%d sums", n)
+		}
+		if u, err := s.Upload(t.Context(), "open"); err != nil || u.Parts != 2 {
+			t.Errorf("the upload is %+v, %v", u, err)
+		}
+		if _, err := s.AbortUpload(t.Context(), "open"); err != nil {
+			t.Error(err)
+		}
+		usageIsExact(t, s, "x")
+	})
 }

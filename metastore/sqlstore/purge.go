@@ -51,15 +51,16 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	type idle struct {
 		id      []byte
 		content metastore.ContentID
-		owner   string
-		bytes   int64
+		used    delta
 	}
 	var list []idle
 	var u idle
-	err := t.each(`SELECT id, content, owner, bytes FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
+	var names, parts, bytes int64
+	err := t.each(`SELECT id, content, owner, bytes, parts, length(name) FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
 		args{t.now.Add(-metastore.UploadIdleLimit).UnixMicro(), int64(limit)},
-		args{&u.id, (*contentID)(&u.content), (*optionalText)(&u.owner), (*integer)(&u.bytes)},
+		args{&u.id, (*contentID)(&u.content), (*optionalText)(&u.used.owner), (*integer)(&bytes), (*integer)(&parts), (*integer)(&names)},
 		func() (bool, error) {
+			u.used.Used = metastore.Used{Bytes: bytes, Uploads: 1, Objects: parts, Names: names}
 			list = append(list, u)
 			return true, nil
 		})
@@ -71,7 +72,7 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 		if err := t.abort(u.id, u.content); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, delta{owner: u.owner, bytes: -u.bytes, uploads: -1})
+		deltas = append(deltas, u.used.less())
 	}
 	return len(list), t.count(deltas...)
 }
@@ -119,16 +120,17 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 		account string
 		name    name
 		content metastore.ContentID
-		owner   string
-		size    int64
+		used    delta
 	}
 	var list []row
 	var r row
-	err := t.each(`SELECT account, name_head, name_hash, content, owner, size FROM blobs
+	var names, size int64
+	err := t.each(`SELECT account, name_head, name_hash, content, owner, size, length(name_head) + length(name_tail) FROM blobs
 		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
 		args{t.now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
-		args{&r.account, &r.name.head, &r.name.hash, (*contentID)(&r.content), (*optionalText)(&r.owner), (*integer)(&r.size)},
+		args{&r.account, &r.name.head, &r.name.hash, (*contentID)(&r.content), (*optionalText)(&r.used.owner), (*integer)(&size), (*integer)(&names)},
 		func() (bool, error) {
+			r.used.Used = metastore.Used{Bytes: size, Objects: 1, Names: names}
 			list = append(list, r)
 			return true, nil
 		})
@@ -142,7 +144,7 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 		if err := t.removeBlob(r.account, n, r.content); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, delta{owner: r.owner, bytes: -r.size})
+		deltas = append(deltas, r.used.less())
 	}
 	return len(list), t.count(deltas...)
 }

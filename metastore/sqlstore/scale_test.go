@@ -158,7 +158,7 @@ func (s *scaleStore) grow(ctx context.Context, have, n int) error {
 	}
 	err := s.write(ctx, func(t *tx) error {
 		for i := range scaleOwners {
-			if err := t.count(delta{owner: scaleOwner(i), bytes: int64(n-have) / scaleOwners * scaleSize}); err != nil {
+			if err := t.count(delta{scaleOwner(i), metastore.Used{Bytes: int64(n-have) / scaleOwners * scaleSize}}); err != nil {
 				return err
 			}
 		}

@@ -22,7 +22,7 @@ var uploadStates = [...]metastore.UploadState{
 
 // uploadColumns are scanned by uploadRow.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
-	bytes, revision, created, touched, ended, size, crc64, modified, owner`
+	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts`
 
 // uploadRow is an upload as its row is scanned.
 type uploadRow struct {
@@ -36,7 +36,7 @@ func (r *uploadRow) fields() args {
 		&u.ID, &u.Account, &u.Name, (*contentID)(&u.Content), (*integer)(&u.PartSize), &u.ContentType,
 		(*instant)(&u.Expires), &r.createOnly, &r.state, (*integer)(&u.Bytes), (*integer)(&u.Revision),
 		(*instant)(&u.Created), (*instant)(&u.Touched), (*instant)(&u.Ended),
-		(*integer)(&u.Size), (*crc)(&u.CRC64), (*instant)(&u.Modified), (*optionalText)(&u.Owner),
+		(*integer)(&u.Size), (*crc)(&u.CRC64), (*instant)(&u.Modified), (*optionalText)(&u.Owner), (*integer)(&u.Parts),
 	}
 }
 
@@ -60,7 +60,7 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 			createOnly = 1
 		}
 		n, err := t.exec(`INSERT INTO uploads (`+uploadColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12, $10)
 			ON CONFLICT (id) DO NOTHING`,
 			[]byte(u.ID), []byte(u.Account), []byte(u.Name), u.Content[:], u.PartSize, []byte(u.ContentType),
 			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now), ownerColumn(u.Owner))
@@ -70,7 +70,7 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 		if err != nil {
 			return err
 		}
-		return t.count(delta{owner: u.Owner, uploads: 1})
+		return t.count(ofUpload(u))
 	})
 	if err != nil {
 		return metastore.Upload{}, err
@@ -130,7 +130,9 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	if err != nil {
 		return err
 	}
+	fresh := int64(1)
 	if again {
+		fresh = 0
 		if err := t.discardPart(u.Content, p.Index); err != nil {
 			return err
 		}
@@ -141,12 +143,12 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`UPDATE uploads SET bytes = bytes + $2, revision = revision + 1, touched = $3 WHERE id = $1`,
-		[]byte(u.ID), p.Size-old, micros(t.now))
+	_, err = t.exec(`UPDATE uploads SET bytes = bytes + $2, parts = parts + $4, revision = revision + 1, touched = $3 WHERE id = $1`,
+		[]byte(u.ID), p.Size-old, micros(t.now), fresh)
 	if err != nil {
 		return err
 	}
-	if err := t.count(delta{owner: u.Owner, bytes: p.Size - old}); err != nil {
+	if err := t.count(delta{u.Owner, metastore.Used{Bytes: p.Size - old, Objects: fresh}}); err != nil {
 		return err
 	}
 	return t.addExtents(u.Content, extents)
@@ -212,8 +214,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 			return err
 		}
 		u.Modified = b.Modified
-		// The parts were counted as they came.
-		err = t.count(delta{owner: u.Owner, bytes: size - u.Bytes, uploads: -1}, delta{owner: old.Owner, bytes: -old.Size})
+		err = t.count(ofUpload(u).less(), ofBlob(b), ofBlob(old).less())
 		if err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 		case metastore.UploadCommitted:
 			return metastore.ErrCommitted
 		}
-		if err := t.count(delta{owner: u.Owner, bytes: -u.Bytes, uploads: -1}); err != nil {
+		if err := t.count(ofUpload(u).less()); err != nil {
 			return err
 		}
 		return t.abort([]byte(id), u.Content)

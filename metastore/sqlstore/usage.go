@@ -10,9 +10,42 @@ import (
 
 // delta is a difference in what an owner takes up.
 type delta struct {
-	owner          string // empty: nobody, who is not counted
-	bytes, uploads int64
+	owner string // empty: nobody, who is not counted
+	metastore.Used
 }
+
+// ofBlob is what a blob adds to the usage of its owner.
+func ofBlob(b metastore.Blob) delta {
+	return delta{b.Owner, metastore.Used{Bytes: b.Size, Objects: 1, Names: int64(len(b.Name))}}
+}
+
+// ofUpload is what an open upload adds to the usage of its owner.
+func ofUpload(u metastore.Upload) delta {
+	return delta{u.Owner, metastore.Used{Bytes: u.Bytes, Uploads: 1, Objects: u.Parts, Names: int64(len(u.Name))}}
+}
+
+// less is the delta of what is gone.
+func (d delta) less() delta {
+	return delta{d.owner, metastore.Used{Bytes: -d.Bytes, Uploads: -d.Uploads, Objects: -d.Objects, Names: -d.Names}}
+}
+
+func (d *delta) add(u metastore.Used) {
+	d.Bytes += u.Bytes
+	d.Uploads += u.Uploads
+	d.Objects += u.Objects
+	d.Names += u.Names
+}
+
+// usedColumns are the columns of metastore.Used, in the order of usedFields.
+const usedColumns = `bytes, uploads, objects, names`
+
+// usedFields are the places for usedColumns.
+func usedFields(u *metastore.Used) args {
+	return args{(*integer)(&u.Bytes), (*integer)(&u.Uploads), (*integer)(&u.Objects), (*integer)(&u.Names)}
+}
+
+// usedValues are the values of usedColumns.
+func usedValues(u metastore.Used) args { return args{u.Bytes, u.Uploads, u.Objects, u.Names} }
 
 // count adds one row for each owner of whom something changes.
 func (t *tx) count(deltas ...delta) error {
@@ -32,20 +65,18 @@ func sums(deltas []delta) []delta {
 		if len(list) == 0 || list[len(list)-1].owner != d.owner {
 			list = append(list, delta{owner: d.owner})
 		}
-		sum := &list[len(list)-1]
-		sum.bytes += d.bytes
-		sum.uploads += d.uploads
+		list[len(list)-1].add(d.Used)
 	}
 	return list
 }
 
 func (t *tx) addUsage(d delta) error {
-	if d.owner == "" || (d.bytes == 0 && d.uploads == 0) {
+	if d.owner == "" || d.Used == (metastore.Used{}) {
 		return nil
 	}
 	id := metastore.NewContentID(t.now) // as good an id for a row
-	_, err := t.exec(`INSERT INTO usage (owner, id, bytes, uploads) VALUES ($1, $2, $3, $4)`,
-		[]byte(d.owner), id[:], d.bytes, d.uploads)
+	_, err := t.exec(`INSERT INTO usage (owner, id, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6)`,
+		append(args{[]byte(d.owner), id[:]}, usedValues(d.Used)...)...)
 	return err
 }
 
@@ -58,16 +89,17 @@ func ownerColumn(owner string) any {
 }
 
 // ownRows are the rows that an owner's usage is the sum of.
-const ownRows = `(SELECT bytes, uploads FROM usage WHERE owner = $1
-	UNION ALL SELECT bytes, uploads FROM usage_sums WHERE owner = $1) u`
+const ownRows = `(SELECT ` + usedColumns + ` FROM usage WHERE owner = $1
+	UNION ALL SELECT ` + usedColumns + ` FROM usage_sums WHERE owner = $1) u`
 
 // Usage implements metastore.Usage. Its cost grows with the rows that were
 // added since the last Purge.
 func (s *Store) Usage(ctx context.Context, owner string) (metastore.Used, error) {
 	var used metastore.Used
 	err := s.read(ctx, func(t *tx) error {
-		_, err := t.row(`SELECT CAST(COALESCE(SUM(u.bytes), 0) AS BIGINT), CAST(COALESCE(SUM(u.uploads), 0) AS BIGINT)
-			FROM `+ownRows, args{[]byte(owner)}, (*integer)(&used.Bytes), (*integer)(&used.Uploads))
+		_, err := t.row(`SELECT CAST(COALESCE(SUM(u.bytes), 0) AS BIGINT), CAST(COALESCE(SUM(u.uploads), 0) AS BIGINT),
+			CAST(COALESCE(SUM(u.objects), 0) AS BIGINT), CAST(COALESCE(SUM(u.names), 0) AS BIGINT)
+			FROM `+ownRows, args{[]byte(owner)}, usedFields(&used)...)
 		return err
 	})
 	return used, err
@@ -84,8 +116,8 @@ func (t *tx) foldUsage(limit int) (rows int, err error) {
 	var deltas []delta
 	var one delta
 	err = t.each(`DELETE FROM usage WHERE (owner, id) IN
-		(SELECT u.owner, u.id FROM usage u ORDER BY u.owner, u.id LIMIT ($1 + 0)) RETURNING owner, bytes, uploads`,
-		args{int64(limit)}, args{&one.owner, (*integer)(&one.bytes), (*integer)(&one.uploads)},
+		(SELECT u.owner, u.id FROM usage u ORDER BY u.owner, u.id LIMIT ($1 + 0)) RETURNING owner, `+usedColumns,
+		args{int64(limit)}, append(args{&one.owner}, usedFields(&one.Used)...),
 		func() (bool, error) {
 			t.changed = true // by a query
 			deltas = append(deltas, one)
@@ -96,12 +128,13 @@ func (t *tx) foldUsage(limit int) (rows int, err error) {
 	}
 	rows = len(deltas)
 	for _, d := range sums(deltas) {
-		if _, err := t.exec(`INSERT INTO usage_sums (owner, bytes, uploads) VALUES ($1, $2, $3)
-			ON CONFLICT (owner) DO UPDATE SET bytes = usage_sums.bytes + excluded.bytes, uploads = usage_sums.uploads + excluded.uploads`,
-			[]byte(d.owner), d.bytes, d.uploads); err != nil {
+		if _, err := t.exec(`INSERT INTO usage_sums (owner, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (owner) DO UPDATE SET bytes = usage_sums.bytes + excluded.bytes, uploads = usage_sums.uploads + excluded.uploads,
+			objects = usage_sums.objects + excluded.objects, names = usage_sums.names + excluded.names`,
+			append(args{[]byte(d.owner)}, usedValues(d.Used)...)...); err != nil {
 			return 0, err
 		}
-		if _, err := t.exec(`DELETE FROM usage_sums WHERE owner = $1 AND bytes = 0 AND uploads = 0`, []byte(d.owner)); err != nil {
+		if _, err := t.exec(`DELETE FROM usage_sums WHERE owner = $1 AND bytes = 0 AND uploads = 0 AND objects = 0 AND names = 0`, []byte(d.owner)); err != nil {
 			return 0, err
 		}
 	}

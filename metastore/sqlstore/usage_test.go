@@ -30,9 +30,13 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 		t.Fatal(err)
 	}
 	want := metastore.Used{
-		Bytes: number(t, s, `SELECT (SELECT COALESCE(SUM(size), 0) FROM blobs WHERE owner = $1)
-			+ (SELECT COALESCE(SUM(p.size), 0) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
+		Bytes: number(t, s, `SELECT CAST((SELECT COALESCE(SUM(size), 0) FROM blobs WHERE owner = $1)
+			+ (SELECT COALESCE(SUM(p.size), 0) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1) AS BIGINT)`, []byte(owner)),
 		Uploads: number(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0 AND owner = $1`, []byte(owner)),
+		Objects: number(t, s, `SELECT (SELECT COUNT(*) FROM blobs WHERE owner = $1)
+			+ (SELECT COUNT(*) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
+		Names: number(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail)), 0) FROM blobs WHERE owner = $1)
+			+ (SELECT COALESCE(SUM(length(name)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
 	}
 	if got != want {
 		t.Fatalf("usage of %s is %+v, but there is %+v", owner, got, want)
@@ -74,14 +78,14 @@ func TestUsageRows(t *testing.T) {
 	rows("x", 2)
 	putFor(t, s, "x", "one", "efgh") // no difference, no row
 	putFor(t, s, "x", "empty", "")
-	rows("x", 2)
-	putFor(t, s, "y", "one", "abcd")
 	rows("x", 3)
+	putFor(t, s, "y", "one", "abcd")
+	rows("x", 4)
 	rows("y", 1)
 	putFor(t, s, "", "one", "abcd")
 	putFor(t, s, "", "two", "abcd")
 	rows("", 0)
-	if n := number(t, s, `SELECT COUNT(*) FROM usage`); n != 5 {
+	if n := number(t, s, `SELECT COUNT(*) FROM usage`); n != 6 {
 		t.Fatalf("%d rows in all", n)
 	}
 
@@ -144,7 +148,7 @@ func TestOwnersOfAnOlderDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	putFor(t, s, "x", "b", "abcde")
-	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5}) {
+	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5, Objects: 1, Names: 1}) {
 		t.Fatalf("%+v is used", used)
 	}
 	if n := usageRows(t, s, ""); n != 0 {
