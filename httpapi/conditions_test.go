@@ -218,3 +218,16 @@ func FuzzEntityTags(f *testing.F) {
 		}
 	})
 }
+
+// TestIfRangeOfALaterDate: a version that was stored later than this node's clock
+// shows is sent with the date of the reply, which other versions may have had.
+func TestIfRangeOfALaterDate(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
+	for ahead, want := range map[time.Duration]bool{0: true, 2 * time.Second: false} {
+		v := newValidators(`"e"`, now.Add(ahead), false, now)
+		c := parseConditions(http.Header{"If-Range": {now.Format(http.TimeFormat)}})
+		if !v.modified.Equal(now.Truncate(time.Second)) || c.rangeApplies(&v) != want {
+			t.Errorf("%v ahead: Last-Modified %v, a range of that date applies: %t", ahead, v.modified, !want)
+		}
+	}
+}

@@ -300,3 +300,27 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 		t.Errorf("after it was set: %v, %v", err, c.err())
 	}
 }
+
+// TestWallClockThatIsSetTwice: the pause begins anew when the clock is set once more.
+func TestWallClockThatIsSetTwice(t *testing.T) {
+	m := newMachine()
+	c := newWallClock(m.wall, m.passed)
+	wants := func(when string, pauses bool) {
+		t.Helper()
+		if err := c.deletions(nil); errors.Is(err, metastore.ErrClock) != pauses {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	m.set(25 * time.Hour)
+	wants("set", true)
+	m.run(jumpPause - time.Minute)
+	m.set(time.Hour)
+	wants("set once more", true)
+	m.run(jumpPause - time.Minute)
+	wants("almost a pause later", true)
+	m.run(time.Minute)
+	wants("a pause later", false)
+	if got := c.now(); !got.Equal(m.wall()) {
+		t.Errorf("it shows %v, the wall clock %v", got, m.wall())
+	}
+}

@@ -174,3 +174,21 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 		t.Errorf("garbage: %v", err)
 	}
 }
+
+// TestStagedExtentsOfACommitInDoubt stay as they are, for the commit that may still
+// claim them; those of one that was refused are garbage at once.
+func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
+	s := openAt(t, databasePath(t), Options{})
+	for cause, want := range map[error]error{metastore.ErrUnknownOutcome: nil, metastore.ErrExpired: metastore.ErrStaleExtent} {
+		content := metastore.NewContentID(time.Now())
+		if err := s.stage(t.Context(), content, []metastore.Extent{{Size: 1, Key: content.String(), Created: time.Now()}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.unstage(t.Context(), content, cause); !errors.Is(err, cause) {
+			t.Errorf("%v: %v", cause, err)
+		}
+		if err := s.write(t.Context(), func(t *tx) error { return t.claim(content) }); !errors.Is(err, want) {
+			t.Errorf("claimed after %v: %v, want %v", cause, err, want)
+		}
+	}
+}
