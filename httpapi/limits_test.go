@@ -377,6 +377,54 @@ func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	}
 }
 
+// hangingKeys is a store that answers a look-up when the test lets it.
+type hangingKeys struct {
+	access.KeyStore
+	asked, answer chan struct{}
+}
+
+func (k *hangingKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
+	k.asked <- struct{}{}
+	<-k.answer
+	return k.KeyStore.Key(ctx, id)
+}
+
+// TestLookupsHoldFewPlaces: keys that are looked up hold an eighth of all places at
+// most, however long the store takes for each.
+func TestLookupsHoldFewPlaces(t *testing.T) {
+	store := &hangingKeys{asked: make(chan struct{}), answer: make(chan struct{})}
+	s := startService(t, func(meta metastore.Store) *access.Keys {
+		store.KeyStore = meta
+		return access.NewKeys(store, access.KeysOptions{})
+	}, func(c *Config, _ *Server) { c.MaxRequests = 16 })
+	const key = "sluice_aaaaaaaaaaaaaaaa_" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	look := func() *http.Response {
+		res, _ := s.do(t, "GET", "/v1/info", "", "X-Api-Key", key)
+		return res
+	}
+	var held sync.WaitGroup
+	for range 2 {
+		held.Go(func() {
+			if res := look(); res.StatusCode != 401 {
+				t.Errorf("a key that was looked up: %d", res.StatusCode)
+			}
+		})
+		<-store.asked
+	}
+	further := make(chan int, 1)
+	go func() { further <- look().StatusCode }()
+	select {
+	case status := <-further:
+		if status != 503 {
+			t.Errorf("a further key: %d, want 503", status)
+		}
+	case <-store.asked:
+		t.Error("a third of 16 places is held by a look-up")
+	}
+	close(store.answer)
+	held.Wait()
+}
+
 type countingKeys struct {
 	access.KeyStore
 	asked atomic.Int64
