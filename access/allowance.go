@@ -155,6 +155,12 @@ func (a *Allowance) ReserveUpload(ctx context.Context, name string) (*Reservatio
 	return a.quota.reserve(ctx, a.Limits(), amounts{storedBytes: metastore.Charge(name), openUploads: 1})
 }
 
+// ReserveChannel sets a part of the group's quota aside for a channel that is opened,
+// like Reserve.
+func (a *Allowance) ReserveChannel(ctx context.Context) (*Reservation, error) {
+	return a.quota.reserve(ctx, a.Limits(), amounts{openedChannels: 1})
+}
+
 // RateError is ErrRate with the time after which the request would have been
 // let in.
 type RateError struct{ RetryAfter time.Duration }

@@ -47,7 +47,8 @@ type holder struct {
 // NewLimiter gives a Limiter that knows nobody yet.
 func NewLimiter(opt LimiterOptions) *Limiter {
 	opt.Key = withDefaults(opt.Key, metastore.Limits{})
-	opt.Address.StoredBytes, opt.Address.StoredObjects, opt.Address.OpenUploads = metastore.Unlimited, metastore.Unlimited, metastore.Unlimited
+	opt.Address.StoredBytes, opt.Address.StoredObjects = metastore.Unlimited, metastore.Unlimited
+	opt.Address.OpenUploads, opt.Address.Channels = metastore.Unlimited, metastore.Unlimited
 	opt.Address = withDefaults(opt.Address, metastore.Limits{})
 	if opt.Recent == 0 {
 		opt.Recent = 16 << 10
@@ -78,6 +79,7 @@ func withDefaults(l, defaults metastore.Limits) metastore.Limits {
 		StoredBytes:        pick(l.StoredBytes, defaults.StoredBytes),
 		StoredObjects:      pick(l.StoredObjects, defaults.StoredObjects),
 		OpenUploads:        pick(l.OpenUploads, defaults.OpenUploads),
+		Channels:           pick(l.Channels, defaults.Channels),
 	}
 }
 

@@ -62,22 +62,22 @@ func TestWhichLimitHolds(t *testing.T) {
 	store := openStores(t, 1)[0]
 	l := access.NewLimiter(access.LimiterOptions{
 		Key:     metastore.Limits{RequestsPerSecond: 10, BytesInPerSecond: 20, BytesOutPerSecond: metastore.Unlimited, StoredBytes: 40},
-		Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2, StoredBytes: 3, OpenUploads: 4},
+		Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2, StoredBytes: 3, OpenUploads: 4, Channels: 5},
 	})
 	const none = metastore.Unlimited
-	own := metastore.Limits{RequestsPerSecond: 11, BytesInPerSecond: none, BytesOutPerSecond: 31, OpenUploads: 61}
+	own := metastore.Limits{RequestsPerSecond: 11, BytesInPerSecond: none, BytesOutPerSecond: 31, OpenUploads: 61, Channels: 71}
 	for name, c := range map[string]struct {
 		got  metastore.Limits
-		want [6]int64 // in the order of the fields
+		want [7]int64 // in the order of the fields
 	}{
-		"keys by default":       {l.KeyLimits(), [6]int64{10, 20, none, none, 40, none}},
-		"addresses":             {l.AddressLimits(), [6]int64{1, none, none, 2, none, none}},
-		"an address":            {l.OfAddress(netip.IPv6Loopback()).Limits(), [6]int64{1, none, none, 2, none, none}},
-		"a key without its own": {l.OfKey(callerOf(t, store, access.NewKey{})).Limits(), [6]int64{10, 20, none, none, 40, none}},
-		"a key with its own":    {l.OfKey(callerOf(t, store, access.NewKey{Limits: own})).Limits(), [6]int64{11, none, 31, none, 40, 61}},
+		"keys by default":       {l.KeyLimits(), [7]int64{10, 20, none, none, 40, none, none}},
+		"addresses":             {l.AddressLimits(), [7]int64{1, none, none, 2, none, none, none}},
+		"an address":            {l.OfAddress(netip.IPv6Loopback()).Limits(), [7]int64{1, none, none, 2, none, none, none}},
+		"a key without its own": {l.OfKey(callerOf(t, store, access.NewKey{})).Limits(), [7]int64{10, 20, none, none, 40, none, none}},
+		"a key with its own":    {l.OfKey(callerOf(t, store, access.NewKey{Limits: own})).Limits(), [7]int64{11, none, 31, none, 40, 61, 71}},
 	} {
-		got := [6]int64{
-			c.got.RequestsPerSecond, c.got.BytesInPerSecond, c.got.BytesOutPerSecond, c.got.ConcurrentRequests, c.got.StoredBytes, c.got.OpenUploads,
+		got := [7]int64{
+			c.got.RequestsPerSecond, c.got.BytesInPerSecond, c.got.BytesOutPerSecond, c.got.ConcurrentRequests, c.got.StoredBytes, c.got.OpenUploads, c.got.Channels,
 		}
 		if got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)

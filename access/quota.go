@@ -23,6 +23,7 @@ const (
 	storedBytes resource = iota
 	storedObjects
 	openUploads
+	openedChannels
 	resources int = iota
 )
 
@@ -31,12 +32,12 @@ type amounts [resources]int64
 
 // String gives what it is counted in.
 func (r resource) String() string {
-	return [resources]string{"stored bytes", "stored objects", "open uploads"}[r]
+	return [resources]string{"stored bytes", "stored objects", "open uploads", "channels"}[r]
 }
 
 // QuotaError is ErrQuota with the amounts of a resource.
 type QuotaError struct {
-	Of     string // "stored bytes", "stored objects" or "open uploads"
+	Of     string // "stored bytes", "stored objects", "open uploads" or "channels"
 	Limit  int64
 	Used   int64 // what is stored, or on its way
 	Wanted int64 // beside that
@@ -77,6 +78,7 @@ func newQuota(usage metastore.Usage, owner string) *quota {
 func (q *quota) reserve(ctx context.Context, limits metastore.Limits, n amounts) (*Reservation, error) {
 	r := &Reservation{quota: q, ctx: ctx, limits: amounts{
 		storedBytes: limits.StoredBytes, storedObjects: limits.StoredObjects, openUploads: limits.OpenUploads,
+		openedChannels: limits.Channels,
 	}}
 	if err := r.grow(n); err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 		q.mu.err = fmt.Errorf("asking for the usage of %q: %w", q.owner, err)
 		return q.mu.err
 	}
-	q.mu.asked, q.mu.used = asked, amounts{storedBytes: used.Stored(), storedObjects: used.Objects, openUploads: used.Uploads}
+	q.mu.asked, q.mu.used = asked, amounts{storedBytes: used.Stored(), storedObjects: used.Objects, openUploads: used.Uploads, openedChannels: used.Channels}
 	for i, n := range kept {
 		q.mu.kept[i] -= n // what was stored before the question is in the answer
 	}

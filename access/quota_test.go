@@ -167,6 +167,47 @@ func TestReservations(t *testing.T) {
 	})
 }
 
+// TestQuotaOfChannels: what was ever opened counts, and what is being opened.
+func TestQuotaOfChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		s := newShelf(t, metastore.Limits{Channels: 2, StoredObjects: 1})
+		full := access.QuotaError{Of: "channels", Limit: 2, Used: 2, Wanted: 1}
+		reserve := func() *access.Reservation {
+			t.Helper()
+			r, err := s.ReserveChannel(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		open := func(id string, r *access.Reservation) {
+			t.Helper()
+			if _, err := s.line.OpenChannel(ctx, metastore.Channel{ID: id, Receiver: id, Owner: s.owner, Expires: s.line.Now().Add(time.Hour)}, nil); err != nil {
+				t.Fatal(err)
+			}
+			r.Keep()
+		}
+		first, second := reserve(), reserve()
+		_, err := s.ReserveChannel(ctx)
+		refused(t, err, full)
+		open("first", first)
+		_, err = s.ReserveChannel(ctx)
+		refused(t, err, full)
+		second.Release()
+		open("second", reserve())
+		if _, err := s.line.CloseChannel(ctx, "first"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		_, err = s.ReserveChannel(ctx)
+		refused(t, err, full)
+		if err := s.put(t, "a", 1); err != nil { // of objects there is room
+			t.Error(err)
+		}
+	})
+}
+
 // TestUsageIsRemembered for a second, while things fit.
 func TestUsageIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -303,7 +344,7 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 func TestWithoutAQuotaNothingIsAsked(t *testing.T) {
 	s := newShelf(t, metastore.Limits{})
 	s.line.down(errDown)
-	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1})} {
+	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1, Channels: 1})} {
 		bytes, err := a.Reserve(t.Context(), "", math.MaxInt64)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -315,8 +356,13 @@ func TestWithoutAQuotaNothingIsAsked(t *testing.T) {
 		if err := bytes.Grow(math.MaxInt64); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		channel, err := a.ReserveChannel(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
 		bytes.Keep()
 		upload.Release()
+		channel.Keep()
 	}
 	if n := s.line.asked.Load(); n != 0 {
 		t.Errorf("%d questions", n)

@@ -221,14 +221,14 @@ func (s *server) chunkedOverQuota(at *server, size int) {
 func TestRatesAreTold(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "public", "--key-requests-per-second", "unlimited", "--key-bytes-in-per-second", "3MiB", "--key-bytes-out-per-second", "4MB",
-		"--key-concurrent-requests", "7", "--key-stored-bytes", "1GiB", "--key-open-uploads", "9",
+		"--key-concurrent-requests", "7", "--key-stored-bytes", "1GiB", "--key-open-uploads", "9", "--key-stored-objects", "1000", "--key-channels", "5",
 		"--address-requests-per-second", "11", "--address-bytes-in-per-second", "unlimited", "--address-concurrent-requests", "13")
 	var facts struct {
 		Rates struct{ Key, Address map[string]int64 }
 	}
 	r := s.must(200, "GET", "/v1/info", nil)
 	r.decode(t, &facts)
-	want := "map[bytesInPerSecond:3145728 bytesOutPerSecond:4000000 concurrentRequests:7 openUploads:9 storedBytes:1073741824] " +
+	want := "map[bytesInPerSecond:3145728 bytesOutPerSecond:4000000 channels:5 concurrentRequests:7 openUploads:9 storedBytes:1073741824 storedObjects:1000] " +
 		"map[bytesOutPerSecond:33554432 concurrentRequests:13 requestsPerSecond:11]"
 	if got := fmt.Sprint(facts.Rates.Key, facts.Rates.Address); got != want {
 		t.Errorf("the facts tell %s, want %s", got, want)

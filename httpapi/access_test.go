@@ -40,7 +40,13 @@ type hosted struct {
 // newHosted starts a hosted service whose keys have these scopes.
 func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
-	h := &hosted{service: startService(t, keysOf, func(c *Config, _ *Server) { c.Reads = reads })}
+	return newHostedOver(t, func(m metastore.Store) metastore.Store { return m }, reads, scope)
+}
+
+// newHostedOver is newHosted over what around makes of the metadata store.
+func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, reads Reads, scope access.Scope) *hosted {
+	t.Helper()
+	h := &hosted{service: startOver(t, around, keysOf, func(c *Config, _ *Server) { c.Reads = reads })}
 	every := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}
 	rest := slices.DeleteFunc(slices.Clone(every), func(s access.Scope) bool { return s == scope })
 	secret := func(n access.NewKey) string { _, secret := h.key(t, n); return secret }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/access"
 	"sluice/metastore"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -57,11 +58,34 @@ func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
 	if err != nil {
 		return err
 	}
-	made, err := s.Channels.Open(r.Context(), open, idem)
+	open.Owner = x.owner()
+	made, err := s.openWithinQuota(x, r, open, idem)
 	if err != nil {
 		return inDoubt(err, doubtError{channelID: made.ID, again: idem != nil})
 	}
 	return s.writeChanged(x, r, http.StatusCreated, made)
+}
+
+// openWithinQuota opens a channel if the quota of its owner has room for it. A repeat
+// of a request that opened one needs no room.
+func (s *Server) openWithinQuota(x *exchange, r *http.Request, open paychan.Open, idem *metastore.Idempotency) (metastore.Channel, error) {
+	reservation, refused := x.allowance.ReserveChannel(r.Context())
+	if errors.Is(refused, access.ErrQuota) && idem != nil {
+		made, err := s.Channels.Opened(r.Context(), *idem)
+		if !errors.Is(err, metastore.ErrNotFound) {
+			return made, err
+		}
+	}
+	if refused != nil {
+		return metastore.Channel{}, refused
+	}
+	made, err := s.Channels.Open(r.Context(), open, idem)
+	if err == nil || errors.Is(err, metastore.ErrUnknownOutcome) {
+		reservation.Keep()
+	} else {
+		reservation.Release()
+	}
+	return made, err
 }
 
 // address reads an optional address of a JSON body; empty when it is not there.

@@ -52,6 +52,7 @@ func rateJSON(l metastore.Limits) wire.Rate {
 		StoredBytes:        max(0, l.StoredBytes),
 		StoredObjects:      max(0, l.StoredObjects),
 		OpenUploads:        max(0, l.OpenUploads),
+		Channels:           max(0, l.Channels),
 	}
 }
 

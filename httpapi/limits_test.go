@@ -23,6 +23,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/metastore"
+	"sluice/wire"
 )
 
 func TestClientAddress(t *testing.T) {
@@ -245,6 +246,90 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A quota of channels refuses the next one before anything is stored, and never what
+// was opened already.
+func TestQuotaOfChannels(t *testing.T) {
+	const path = "/v1/sessions/micropaymentchannels"
+	loses := &losesOpens{}
+	h := newHostedOver(t, func(m metastore.Store) metastore.Store { loses.Store = m; return loses }, ReadsKey, access.ScopeChannels)
+	k, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: metastore.Limits{Channels: 3}})
+	body := func(number int) string {
+		return fmt.Sprintf(`{"userIdentity":%q,"paymentChannelId":"%d"}`, payer, number)
+	}
+	open := func(number int, idem string) (*http.Response, string) {
+		t.Helper()
+		return h.do(t, "POST", path, body(number), "X-Api-Key", secret, wire.HeaderIdempotencyKey, idem)
+	}
+	counted := func(want int64) {
+		t.Helper()
+		if used, err := h.meta.Usage(t.Context(), k.Group); err != nil || used != (metastore.Used{Channels: want}) {
+			t.Errorf("%+v is used, %v; want %d channels", used, err, want)
+		}
+	}
+	first, made := open(1, "first")
+	if first.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", first.StatusCode, made)
+	}
+	for range 3 { // neither a repeat nor a refusal takes room
+		if res, got := open(1, "first"); res.StatusCode != http.StatusCreated || got != made {
+			t.Errorf("repeated: %d %s, want %s", res.StatusCode, got, made)
+		}
+		res, got := open(1, "another")
+		wantProblem(t, res, got, http.StatusConflict, wire.CodeChannelExists)
+	}
+	counted(1)
+	if res, got := open(2, "second"); res.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", res.StatusCode, got)
+	}
+	loses.next.Store(true)
+	res, got := open(3, "third")
+	wantProblem(t, res, got, http.StatusServiceUnavailable, wire.CodeOutcomeUnknown)
+	counted(3)
+
+	for _, idem := range []string{"fourth", "fourth", "fifth"} {
+		res, got = open(4, idem)
+		wantProblem(t, res, got, http.StatusForbidden, wire.CodeQuotaExceeded)
+		if !strings.Contains(got, "of 3 channels 3 are in use, 1 more are wanted") {
+			t.Errorf("the refusal says %s", got)
+		}
+	}
+	res, got = h.do(t, "POST", path, body(4), "X-Api-Key", secret)
+	wantProblem(t, res, got, http.StatusForbidden, wire.CodeQuotaExceeded)
+	counted(3)
+	if c, err := h.meta.FindChannel(t.Context(), payer, "0x1", "0x2", 4); !errors.Is(err, metastore.ErrNoChannel) {
+		t.Errorf("there is %+v, %v", c, err)
+	}
+
+	// What was opened is told of a repeat, also where the answer was lost.
+	if res, got := open(1, "first"); res.StatusCode != http.StatusCreated || got != made {
+		t.Errorf("repeated: %d %s, want %s", res.StatusCode, got, made)
+	}
+	if res, got := open(3, "third"); res.StatusCode != http.StatusCreated || !strings.Contains(got, `"3"`) {
+		t.Errorf("the third, repeated: %d %s", res.StatusCode, got)
+	}
+	res, got = open(2, "first")
+	wantProblem(t, res, got, http.StatusUnprocessableEntity, wire.CodeIdempotencyReuse)
+	counted(3)
+	_, another := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}, Limits: metastore.Limits{Channels: 1}})
+	if res, got := h.do(t, "POST", path, body(4), "X-Api-Key", another); res.StatusCode != http.StatusCreated {
+		t.Errorf("another group: %d %s", res.StatusCode, got)
+	}
+}
+
+// losesOpens is a store that loses the answer to the next channel that is opened.
+type losesOpens struct {
+	metastore.Store
+	next atomic.Bool
+}
+
+func (s *losesOpens) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+	c, err := s.Store.OpenChannel(ctx, c, idem)
+	if err = lose(err, s.next.Swap(false)); err != nil {
+		return metastore.Channel{}, err
+	}
+	return c, nil
 }
 
 // The rates are announced, and too many requests told when to come again.

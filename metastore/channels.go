@@ -25,6 +25,7 @@ type Channel struct {
 	Receiver         string `json:"receiver"`
 	Asset            string `json:"asset"`
 	Deposit          int64  `json:"deposit"`
+	Owner            string `json:"owner,omitempty"` // whom it counts for in Usage, for ever; empty: nobody
 
 	// Kept by the store.
 	Accepted int64     `json:"accepted"`        // the highest accepted cumulative amount
@@ -116,6 +117,11 @@ type Channels interface {
 	// was ever opened, and when either that one or this one has no sender and
 	// the other three are the same. idem may be nil.
 	OpenChannel(ctx context.Context, c Channel, idem *Idempotency) (Channel, error)
+
+	// OpenedChannel returns the channel that an OpenChannel with this idem opened,
+	// as it was first returned, and opens none. It waits for one that is at work.
+	// ErrNotFound when none did, ErrIdempotencyReuse.
+	OpenedChannel(ctx context.Context, idem Idempotency) (Channel, error)
 
 	// Channel gives a channel.
 	Channel(ctx context.Context, id string) (Channel, error)

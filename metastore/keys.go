@@ -21,8 +21,8 @@ type Key struct {
 }
 
 // Limits are what the keys of a group, or an address, may use together: of
-// StoredBytes, StoredObjects and OpenUploads in all, of the others on each node. 0: what the
-// service has for a default; Unlimited: any amount.
+// StoredBytes, StoredObjects, OpenUploads and Channels in all, of the others on each node.
+// 0: what the service has for a default; Unlimited: any amount.
 type Limits struct {
 	RequestsPerSecond  int64
 	BytesInPerSecond   int64 // of bodies of requests
@@ -31,6 +31,7 @@ type Limits struct {
 	StoredBytes        int64 // of blobs and of the parts of open uploads; see Used.Stored
 	StoredObjects      int64 // blobs and the parts of open uploads
 	OpenUploads        int64
+	Channels           int64 // that were ever opened
 }
 
 // Unlimited is the limit that nothing reaches.
@@ -69,6 +70,8 @@ type Used struct {
 	Uploads int64 // open ones
 	Objects int64 // the same blobs and parts, counted
 	Names   int64 // the bytes of the names of the same blobs and of the open uploads
+
+	Channels int64 // all that he ever opened: they are remembered for ever
 }
 
 // RowCharge is what each blob, each open upload and each part of one is charged
@@ -86,9 +89,9 @@ func (u Used) Stored() int64 { return u.Bytes + u.Names + RowCharge*(u.Objects+u
 
 // Usage counts what each owner takes up. A blob or upload belongs to the Owner
 // that it was written with; its bytes are given back to that one when it is
-// replaced, deleted, aborted or purged, whoever does it. Garbage is nobody's.
-// Every verb that writes or removes a blob, an upload or a part counts the
-// difference in its own transaction, so that the sum is exact; no two writers of
+// replaced, deleted, aborted or purged, whoever does it. Garbage is nobody's. A
+// channel counts from its opening on, for ever. Every verb that writes or removes
+// a blob, an upload, a part or a channel counts the difference in its own transaction, so that the sum is exact; no two writers of
 // one owner wait for each other.
 type Usage interface {
 	// Usage gives what an owner takes up: of an unknown one, nothing.

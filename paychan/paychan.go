@@ -148,6 +148,7 @@ type Open struct {
 	Asset            string // canonical address
 	Deposit          *int64
 	PaymentChannelID *int64 // nil: assigned at random, below 2^53
+	Owner            string // whom it counts for; empty: nobody
 	Expires          time.Time
 }
 
@@ -166,6 +167,7 @@ func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency)
 		Deposit:          s.opt.Deposit,
 		PaymentChannelID: randomChannelID(),
 		Expires:          o.Expires,
+		Owner:            o.Owner,
 	}
 	if c.Asset == "" {
 		c.Asset = s.opt.Asset
@@ -195,6 +197,12 @@ func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency)
 		opened = metastore.Channel{ID: c.ID}
 	}
 	return opened, err
+}
+
+// Opened returns the channel that an Open with this idem opened, as it was first
+// returned. metastore.ErrNotFound when none did, metastore.ErrIdempotencyReuse.
+func (s *Service) Opened(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+	return s.meta.OpenedChannel(ctx, idem)
 }
 
 // Get gives a channel, in whatever state it is. metastore.ErrNotFound.

@@ -203,6 +203,7 @@ type Rate struct {
 	StoredBytes        int64 `json:"storedBytes,omitzero"`
 	StoredObjects      int64 `json:"storedObjects,omitzero"`
 	OpenUploads        int64 `json:"openUploads,omitzero"`
+	Channels           int64 `json:"channels,omitzero"`
 }
 
 // Payment tells whom to pay, in what, and how much.

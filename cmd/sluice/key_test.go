@@ -93,11 +93,11 @@ func TestKeyIsWhatWasAskedFor(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	before := time.Now()
 	credential, id := makeKey(t, data, "--scopes", "write,read", "--accounts", "0xAB,bob,ab", "--group", "team", "--label", `the "first" one`, "--expires", "720h",
-		"--requests-per-second", "7", "--bytes-in-per-second", "unlimited", "--stored-bytes", "5GiB")
+		"--requests-per-second", "7", "--bytes-in-per-second", "unlimited", "--stored-bytes", "5GiB", "--stored-objects", "8", "--channels", "9")
 	want := printedKey{
 		ID: id, State: "active", Scopes: []string{"read", "write"}, Group: "team", Label: `the "first" one`,
 		Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"},
-		Limits:   printedLimits{RequestsPerSecond: 7, BytesInPerSecond: -1, StoredBytes: 5 << 30},
+		Limits:   printedLimits{RequestsPerSecond: 7, BytesInPerSecond: -1, StoredBytes: 5 << 30, StoredObjects: 8, Channels: 9},
 	}
 	show := func(command, id string) printedKey {
 		t.Helper()

@@ -39,6 +39,7 @@ type printedLimits struct {
 	StoredBytes        int64 `json:"storedBytes,omitempty"`
 	StoredObjects      int64 `json:"storedObjects,omitempty"`
 	OpenUploads        int64 `json:"openUploads,omitempty"`
+	Channels           int64 `json:"channels,omitempty"`
 }
 
 // writeKeyJSON writes a key as a line of JSON.
@@ -145,6 +146,7 @@ func limitsText(l metastore.Limits) string {
 		{"stored-bytes", size(l.StoredBytes)},
 		{"stored-objects", count(l.StoredObjects)},
 		{"open-uploads", count(l.OpenUploads)},
+		{"channels", count(l.Channels)},
 	} {
 		if text := limit.value.String(); text != "" {
 			parts = append(parts, "--"+limit.flag+" "+text)

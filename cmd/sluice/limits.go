@@ -30,6 +30,7 @@ type keyLimits struct {
 	StoredBytes   size  `placeholder:"SIZE" help:"Bytes that ${whose} may have stored, with 1 KiB and its name for each object, parts of open uploads included; or unlimited."`
 	StoredObjects count `placeholder:"N" help:"Blobs and parts of open uploads that ${whose} may have stored; or unlimited."`
 	OpenUploads   count `placeholder:"N" help:"Uploads that ${whose} may have open; or unlimited."`
+	Channels      count `placeholder:"N" help:"Payment channels that ${whose} may open in all; or unlimited."`
 }
 
 // or gives the limits with those of d where none were chosen.
@@ -48,12 +49,13 @@ func (l keyLimits) or(d keyLimits) keyLimits {
 		StoredBytes:   cmp.Or(l.StoredBytes, d.StoredBytes),
 		StoredObjects: cmp.Or(l.StoredObjects, d.StoredObjects),
 		OpenUploads:   cmp.Or(l.OpenUploads, d.OpenUploads),
+		Channels:      cmp.Or(l.Channels, d.Channels),
 	}
 }
 
 // limits gives r as the limits of an address, which stores nothing of its own.
 func (r rates) limits() metastore.Limits {
-	return keyLimits{rates: r, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited}.limits()
+	return keyLimits{rates: r, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited, Channels: unlimited}.limits()
 }
 
 func (l keyLimits) limits() metastore.Limits {
@@ -65,6 +67,7 @@ func (l keyLimits) limits() metastore.Limits {
 		StoredBytes:        int64(l.StoredBytes),
 		StoredObjects:      int64(l.StoredObjects),
 		OpenUploads:        int64(l.OpenUploads),
+		Channels:           int64(l.Channels),
 	}
 }
 

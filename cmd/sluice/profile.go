@@ -103,7 +103,7 @@ type defaults struct {
 var (
 	localDefaults = defaults{
 		adminAddr: adminOff,
-		key:       keyLimits{rates: noRates, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited},
+		key:       keyLimits{rates: noRates, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited, Channels: unlimited},
 		address:   noRates,
 	}
 	hostedDefaults = defaults{
@@ -112,7 +112,7 @@ var (
 		key: keyLimits{
 			rates:       rates{RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024},
 			StoredBytes: unlimited, StoredObjects: unlimited,
-			OpenUploads: unlimited,
+			OpenUploads: unlimited, Channels: unlimited,
 		},
 		address: rates{RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64},
 	}

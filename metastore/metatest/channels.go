@@ -23,7 +23,7 @@ func channelChecks() []Check {
 
 func channelOpen(p *probe) {
 	in := metastore.Channel{
-		ID: "channel", PaymentChannelID: 1<<63 - 1, Sender: "s\x00", Receiver: "r", Asset: "a\xff", Deposit: 1<<63 - 1,
+		ID: "channel", PaymentChannelID: 1<<63 - 1, Sender: "s\x00", Receiver: "r", Asset: "a\xff", Deposit: 1<<63 - 1, Owner: "o\x00",
 		Created: p.clock.Now().Add(time.Hour), Expires: p.clock.Now().Add(time.Hour + time.Nanosecond),
 	}
 	want := in
@@ -81,7 +81,7 @@ func channelRacing(p *probe) {
 				sender = "s"
 			}
 			_, err := handles[i/4].OpenChannel(p.ctx, metastore.Channel{
-				ID: fmt.Sprint(round, "-", i), PaymentChannelID: int64(round), Sender: sender, Receiver: "r", Asset: "a",
+				ID: fmt.Sprint(round, "-", i), PaymentChannelID: int64(round), Sender: sender, Receiver: "r", Asset: "a", Owner: "x",
 			}, nil)
 			return err
 		})
@@ -94,6 +94,9 @@ func channelRacing(p *probe) {
 			}
 		}
 		p.must(won == 1, "%d of 8 racing opens of one channel succeeded", won)
+		used, err := p.store.Usage(p.ctx, "x")
+		p.ok(err, "usage")
+		p.must(used.Channels == int64(round)+1, "%d channels count after %d were opened", used.Channels, round+1)
 	}
 }
 

@@ -38,6 +38,15 @@ func TestBrokenFoldsAreCaught(t *testing.T) {
 		{"counts an overwritten blob twice", func(h metatest.Handle, path string) metatest.Handle {
 			return counts{h, path, `UPDATE usage SET objects = 1 WHERE objects = 0 AND bytes > 0`}
 		}, []string{"usage/objects"}},
+		{"forgets the channels", func(h metatest.Handle, path string) metatest.Handle {
+			return countsChannels{h, path, `UPDATE usage SET channels = 0`}
+		}, []string{"usage/channels", "channels/racing"}},
+		{"counts a repeated open", func(h metatest.Handle, path string) metatest.Handle {
+			return countsRepeats{h, path}
+		}, []string{"usage/channels"}},
+		{"takes a channel of another request for the one that was opened", func(h metatest.Handle, _ string) metatest.Handle {
+			return opensAny{h}
+		}, []string{"idempotency/channel"}},
 		{"forgets what was added up", func(h metatest.Handle, path string) metatest.Handle {
 			return purges{h, path, `DELETE FROM usage_sums`, `SELECT 1`}
 		}, []string{"usage/many-rows"}},
@@ -67,4 +76,40 @@ type counts struct {
 func (s counts) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
 	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	return out, errors.Join(err, query(ctx, s.path, s.after))
+}
+
+// countsChannels changes the rows of usage after each channel that is opened.
+type countsChannels struct {
+	metatest.Handle
+	path, after string
+}
+
+func (s countsChannels) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+	out, err := s.Handle.OpenChannel(ctx, c, idem)
+	return out, errors.Join(err, query(ctx, s.path, s.after))
+}
+
+// countsRepeats counts a channel again that was opened before.
+type countsRepeats struct {
+	metatest.Handle
+	path string
+}
+
+func (s countsRepeats) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+	out, err := s.Handle.OpenChannel(ctx, c, idem)
+	if err == nil && out.ID != c.ID {
+		err = query(ctx, s.path, `UPDATE usage SET channels = channels + 1 WHERE owner = $1`, []byte(out.Owner))
+	}
+	return out, err
+}
+
+// opensAny ignores of which request a channel was opened by.
+type opensAny struct{ metatest.Handle }
+
+func (s opensAny) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+	c, err := s.Handle.OpenedChannel(ctx, idem)
+	if errors.Is(err, metastore.ErrIdempotencyReuse) {
+		err = nil
+	}
+	return c, err
 }

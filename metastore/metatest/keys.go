@@ -25,7 +25,7 @@ func keyChecks() []Check {
 
 var someLimits = metastore.Limits{
 	RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 1<<63 - 1, ConcurrentRequests: metastore.Unlimited,
-	StoredBytes: 5, StoredObjects: 7, OpenUploads: 6,
+	StoredBytes: 5, StoredObjects: 7, OpenUploads: 6, Channels: 8,
 }
 
 // newKey creates a key of a group of its own.

@@ -19,6 +19,7 @@ func usageChecks() []Check {
 		check("usage/purge", usagePurge),
 		check("usage/many-rows", usageManyRows),
 		check("usage/objects", usageObjects),
+		check("usage/channels", usageChannels),
 	}
 }
 
@@ -371,4 +372,52 @@ func usageObjects(p *probe) {
 		p.ok(err, "delete")
 	}
 	uses(0, 0, "deleting all")
+}
+
+// usageChannels counts what was opened, once and for ever.
+func usageChannels(p *probe) {
+	const owner = "x\x00\xff"
+	uses := func(owner string, channels int64, format string, a ...any) {
+		got, err := p.store.Usage(p.ctx, owner)
+		p.ok(err, "usage of %q", owner)
+		p.equal(got, metastore.Used{Channels: channels}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
+	}
+	open := func(id, owner string, number int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+		return p.store.OpenChannel(p.ctx, metastore.Channel{
+			ID: id, PaymentChannelID: number, Sender: "s", Receiver: "r", Asset: "a", Deposit: 10, Owner: owner, Expires: p.clock.Now().Add(time.Hour),
+		}, idem)
+	}
+	uses(owner, 0, "nothing")
+	first, err := open("first", owner, 1, nil)
+	p.ok(err, "open")
+	p.must(first.Owner == owner, "the channel belongs to %q", first.Owner)
+	uses(owner, 1, "an open")
+	_, err = open("same parties", owner, 1, nil)
+	p.is(err, metastore.ErrExists, "a second channel of the same parties")
+	_, err = open("first", owner, 2, nil)
+	p.is(err, metastore.ErrExists, "a second channel of that id")
+	uses(owner, 1, "refusals")
+	second, err := open("second", "y", 2, idem("s", "k"))
+	p.ok(err, "open")
+	again, err := open("again", "y", 3, idem("s", "k"))
+	p.ok(err, "replay")
+	p.equal(again, second, "replay")
+	uses("y", 1, "an open and its replay")
+	_, err = open("nobody's", "", 4, nil)
+	p.ok(err, "open")
+	uses("", 0, "an open by nobody")
+	_, err = p.store.CloseChannel(p.ctx, "first")
+	p.ok(err, "close")
+	p.purge()
+	_, err = open("third", owner, 5, nil)
+	p.ok(err, "open")
+	uses(owner, 2, "an open after a purge")
+	p.clock.Advance(100_000 * time.Hour) // for ever
+	p.purge()
+	p.reopen()
+	uses(owner, 2, "everything")
+	uses("y", 1, "everything")
+	for id, want := range map[string]string{"first": owner, "second": "y", "nobody's": ""} {
+		p.must(p.getChannel(id).Owner == want, "the channel %s belongs to %q, want %q", id, p.getChannel(id).Owner, want)
+	}
 }

@@ -12,14 +12,14 @@ import (
 
 // channelColumns are the columns of a channel, in the order of channelFields.
 const channelColumns = `id, payment_channel_id, sender, receiver, asset, deposit,
-	accepted, sequence, proof, credit, settled, closed, created, expires`
+	accepted, sequence, proof, credit, settled, closed, created, expires, owner`
 
 // channelFields are the places for channelColumns.
 func channelFields(c *metastore.Channel) args {
 	return args{
 		&c.ID, (*integer)(&c.PaymentChannelID), &c.Sender, &c.Receiver, &c.Asset, (*integer)(&c.Deposit),
 		(*integer)(&c.Accepted), (*integer)(&c.Sequence), &c.Proof, (*integer)(&c.Credit), (*integer)(&c.Settled),
-		(*instant)(&c.Closed), (*instant)(&c.Created), (*instant)(&c.Expires),
+		(*instant)(&c.Closed), (*instant)(&c.Created), (*instant)(&c.Expires), (*optionalText)(&c.Owner),
 	}
 }
 
@@ -28,6 +28,15 @@ func channelFields(c *metastore.Channel) args {
 func (s *Store) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
 		return once(t, idem, func() (metastore.Channel, error) { return t.addChannel(c) })
+	})
+}
+
+// OpenedChannel implements metastore.Channels.
+func (s *Store) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		return once(t, &idem, func() (metastore.Channel, error) {
+			return metastore.Channel{}, fmt.Errorf("channel: %w", metastore.ErrNotFound)
+		})
 	})
 }
 
@@ -58,16 +67,19 @@ func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
 	}
 	c = metastore.Channel{
 		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset,
-		Deposit: c.Deposit, Created: t.now, Expires: truncate(c.Expires),
+		Deposit: c.Deposit, Owner: c.Owner, Created: t.now, Expires: truncate(c.Expires),
 	}
-	n, err := t.exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING`,
+	n, err := t.exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, owner)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING`,
 		[]byte(c.ID), c.PaymentChannelID, []byte(c.Sender), []byte(c.Receiver), []byte(c.Asset), c.Deposit,
-		micros(c.Created), c.Expires.UnixMicro())
-	if err == nil && n == 0 {
-		err = fmt.Errorf("channel: %w", metastore.ErrExists)
+		micros(c.Created), c.Expires.UnixMicro(), ownerColumn(c.Owner))
+	if err != nil {
+		return c, err
 	}
-	return c, err
+	if n == 0 {
+		return c, fmt.Errorf("channel: %w", metastore.ErrExists)
+	}
+	return c, t.count(delta{c.Owner, metastore.Used{Channels: 1}})
 }
 
 // channelTaken reports whether a channel exists that c may not stand beside. A

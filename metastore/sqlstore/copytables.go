@@ -27,18 +27,18 @@ var copied = []table{
 	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used", "charges"}},
 	{name: "channels", key: []string{"id"},
 		rest: []string{"payment_channel_id", "sender", "receiver", "asset", "deposit", "created", "expires",
-			"accepted", "sequence", "proof", "credit", "settled", "closed", "folded"}},
+			"accepted", "sequence", "proof", "credit", "settled", "closed", "folded", "owner"}},
 	{name: "sales", key: []string{"id"}, rest: []string{"channel", "sequence", "session", "count", "price", "at", "charge"}},
 	{name: "settlements", key: []string{"channel"}, rest: []string{"sequence", "amount", "proof", "expires"}},
 	{name: "ledger", key: []string{"channel", "sequence"}, rest: []string{"amount", "at"}},
 	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created"}},
 	{name: "garbage", key: []string{"content"}, rest: []string{"since"}},
 	{name: "key_groups", key: []string{"name"},
-		rest: []string{"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "stored_objects", "open_uploads"}},
+		rest: []string{"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "stored_objects", "open_uploads", "channels"}},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked"}},
 	{name: "keys_version", key: []string{"version"}},
-	{name: "usage", key: []string{"owner", "id"}, rest: []string{"bytes", "uploads", "objects", "names"}},
-	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads", "objects", "names"}},
+	{name: "usage", key: []string{"owner", "id"}, rest: []string{"bytes", "uploads", "objects", "names", "channels"}},
+	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads", "objects", "names", "channels"}},
 }
 
 // notCopied are the tables that belong to a database, and the facts, of which

@@ -410,3 +410,42 @@ func TestMigratesUsage(t *testing.T) {
 		usageIsExact(t, s, "x")
 	})
 }
+
+// TestMigratesChannels: channels of an older database count for nobody, what its
+// owners took up stays, and what is opened from then on counts.
+func TestMigratesChannels(t *testing.T) {
+	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
+	rows := `
+		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
+			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000);
+		INSERT INTO key_groups (name, requests_per_second, bytes_in_per_second, bytes_out_per_second, concurrent_requests, stored_bytes, stored_objects, open_uploads)
+			VALUES (` + b("x") + `, 1, 2, 3, 4, 5, 6, 7);
+		INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (` + b("x") + `, ` + b("1") + `, 1, 2, 3, 4);
+		INSERT INTO usage_sums (owner, bytes, uploads, objects, names) VALUES (` + b("x") + `, 10, 20, 30, 40);`
+	onOlder(t, 10, rows, func(t *testing.T, s *Store) {
+		c, err := s.Channel(t.Context(), "c")
+		if err != nil || c.Owner != "" || c.Deposit != 100 {
+			t.Errorf("the channel is %+v, %v", c, err)
+		}
+		uses := func(channels int64) {
+			t.Helper()
+			used, err := s.Usage(t.Context(), "x")
+			if want := (metastore.Used{Bytes: 11, Uploads: 22, Objects: 33, Names: 44, Channels: channels}); err != nil || used != want {
+				t.Errorf("x uses %+v, %v; want %+v", used, err, want)
+			}
+		}
+		uses(0)
+		k, err := s.CreateKey(t.Context(), metastore.Key{ID: "k", Group: "x"})
+		if want := (metastore.Limits{RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 3, ConcurrentRequests: 4, StoredBytes: 5, StoredObjects: 6, OpenUploads: 7}); err != nil || k.Limits != want {
+			t.Errorf("the limits are %+v, %v; want %+v", k.Limits, err, want)
+		}
+		if _, err := s.OpenChannel(t.Context(), metastore.Channel{ID: "d", PaymentChannelID: 2, Owner: "x", Expires: s.Now().Add(time.Hour)}, nil); err != nil {
+			t.Error(err)
+		}
+		uses(1)
+		if _, err := s.Purge(t.Context(), 100); err != nil {
+			t.Error(err)
+		}
+		uses(1)
+	})
+}

@@ -24,12 +24,12 @@ func keyFields(k *metastore.Key) args {
 
 // limitColumns are scanned by limitFields.
 const limitColumns = `g.requests_per_second, g.bytes_in_per_second, g.bytes_out_per_second,
-	g.concurrent_requests, g.stored_bytes, g.stored_objects, g.open_uploads`
+	g.concurrent_requests, g.stored_bytes, g.stored_objects, g.open_uploads, g.channels`
 
 func limitFields(l *metastore.Limits) args {
 	return args{
 		(*integer)(&l.RequestsPerSecond), (*integer)(&l.BytesInPerSecond), (*integer)(&l.BytesOutPerSecond),
-		(*integer)(&l.ConcurrentRequests), (*integer)(&l.StoredBytes), (*integer)(&l.StoredObjects), (*integer)(&l.OpenUploads),
+		(*integer)(&l.ConcurrentRequests), (*integer)(&l.StoredBytes), (*integer)(&l.StoredObjects), (*integer)(&l.OpenUploads), (*integer)(&l.Channels),
 	}
 }
 
@@ -125,10 +125,10 @@ func (t *tx) addKey(k metastore.Key) error {
 // joinGroup gives the limits of a group, which are these when it is new.
 func (t *tx) joinGroup(name string, limits metastore.Limits) (metastore.Limits, error) {
 	n, err := t.exec(`INSERT INTO key_groups (name, requests_per_second, bytes_in_per_second, bytes_out_per_second,
-			concurrent_requests, stored_bytes, stored_objects, open_uploads)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (name) DO NOTHING`,
+			concurrent_requests, stored_bytes, stored_objects, open_uploads, channels)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (name) DO NOTHING`,
 		[]byte(name), limits.RequestsPerSecond, limits.BytesInPerSecond, limits.BytesOutPerSecond,
-		limits.ConcurrentRequests, limits.StoredBytes, limits.StoredObjects, limits.OpenUploads)
+		limits.ConcurrentRequests, limits.StoredBytes, limits.StoredObjects, limits.OpenUploads, limits.Channels)
 	if err != nil || n > 0 {
 		return limits, err
 	}

@@ -32,8 +32,8 @@
 //   - what is accepted and not settled stands in the channel's one settlement,
 //     be it expired or not, until it is collected or a newer one replaces it;
 //   - the rows of usage of an owner and his row of usage_sums add up to the sizes of his blobs and of the
-//     parts of his open uploads, to their numbers, and to the bytes of the names:
-//     who changes one adds a row in the same transaction.
+//     parts of his open uploads, to their numbers, to the bytes of the names, and to
+//     the number of his channels: who changes one adds a row in the same transaction.
 package sqlstore
 
 import (

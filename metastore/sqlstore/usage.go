@@ -26,7 +26,7 @@ func ofUpload(u metastore.Upload) delta {
 
 // less is the delta of what is gone.
 func (d delta) less() delta {
-	return delta{d.owner, metastore.Used{Bytes: -d.Bytes, Uploads: -d.Uploads, Objects: -d.Objects, Names: -d.Names}}
+	return delta{d.owner, metastore.Used{Bytes: -d.Bytes, Uploads: -d.Uploads, Objects: -d.Objects, Names: -d.Names, Channels: -d.Channels}}
 }
 
 func (d *delta) add(u metastore.Used) {
@@ -34,18 +34,21 @@ func (d *delta) add(u metastore.Used) {
 	d.Uploads += u.Uploads
 	d.Objects += u.Objects
 	d.Names += u.Names
+	d.Channels += u.Channels
 }
 
 // usedColumns are the columns of metastore.Used, in the order of usedFields.
-const usedColumns = `bytes, uploads, objects, names`
+const usedColumns = `bytes, uploads, objects, names, channels`
 
 // usedFields are the places for usedColumns.
 func usedFields(u *metastore.Used) args {
-	return args{(*integer)(&u.Bytes), (*integer)(&u.Uploads), (*integer)(&u.Objects), (*integer)(&u.Names)}
+	return args{(*integer)(&u.Bytes), (*integer)(&u.Uploads), (*integer)(&u.Objects), (*integer)(&u.Names), (*integer)(&u.Channels)}
 }
 
 // usedValues are the values of usedColumns.
-func usedValues(u metastore.Used) args { return args{u.Bytes, u.Uploads, u.Objects, u.Names} }
+func usedValues(u metastore.Used) args {
+	return args{u.Bytes, u.Uploads, u.Objects, u.Names, u.Channels}
+}
 
 // count adds one row for each owner of whom something changes.
 func (t *tx) count(deltas ...delta) error {
@@ -75,7 +78,7 @@ func (t *tx) addUsage(d delta) error {
 		return nil
 	}
 	id := metastore.NewContentID(t.now) // as good an id for a row
-	_, err := t.exec(`INSERT INTO usage (owner, id, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6)`,
+	_, err := t.exec(`INSERT INTO usage (owner, id, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		append(args{[]byte(d.owner), id[:]}, usedValues(d.Used)...)...)
 	return err
 }
@@ -98,7 +101,7 @@ func (s *Store) Usage(ctx context.Context, owner string) (metastore.Used, error)
 	var used metastore.Used
 	err := s.read(ctx, func(t *tx) error {
 		_, err := t.row(`SELECT CAST(COALESCE(SUM(u.bytes), 0) AS BIGINT), CAST(COALESCE(SUM(u.uploads), 0) AS BIGINT),
-			CAST(COALESCE(SUM(u.objects), 0) AS BIGINT), CAST(COALESCE(SUM(u.names), 0) AS BIGINT)
+			CAST(COALESCE(SUM(u.objects), 0) AS BIGINT), CAST(COALESCE(SUM(u.names), 0) AS BIGINT), CAST(COALESCE(SUM(u.channels), 0) AS BIGINT)
 			FROM `+ownRows, args{[]byte(owner)}, usedFields(&used)...)
 		return err
 	})
@@ -128,13 +131,13 @@ func (t *tx) foldUsage(limit int) (rows int, err error) {
 	}
 	rows = len(deltas)
 	for _, d := range sums(deltas) {
-		if _, err := t.exec(`INSERT INTO usage_sums (owner, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5)
+		if _, err := t.exec(`INSERT INTO usage_sums (owner, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (owner) DO UPDATE SET bytes = usage_sums.bytes + excluded.bytes, uploads = usage_sums.uploads + excluded.uploads,
-			objects = usage_sums.objects + excluded.objects, names = usage_sums.names + excluded.names`,
+			objects = usage_sums.objects + excluded.objects, names = usage_sums.names + excluded.names, channels = usage_sums.channels + excluded.channels`,
 			append(args{[]byte(d.owner)}, usedValues(d.Used)...)...); err != nil {
 			return 0, err
 		}
-		if _, err := t.exec(`DELETE FROM usage_sums WHERE owner = $1 AND bytes = 0 AND uploads = 0 AND objects = 0 AND names = 0`, []byte(d.owner)); err != nil {
+		if _, err := t.exec(`DELETE FROM usage_sums WHERE owner = $1 AND bytes = 0 AND uploads = 0 AND objects = 0 AND names = 0 AND channels = 0`, []byte(d.owner)); err != nil {
 			return 0, err
 		}
 	}

@@ -37,6 +37,7 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 			+ (SELECT COUNT(*) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
 		Names: number(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail)), 0) FROM blobs WHERE owner = $1)
 			+ (SELECT COALESCE(SUM(length(name)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
+		Channels: number(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
 	}
 	if got != want {
 		t.Fatalf("usage of %s is %+v, but there is %+v", owner, got, want)
