@@ -22,6 +22,7 @@ const patience = 2 * time.Second
 // goroutines, by requests that have entered.
 type Allowance struct {
 	holder   holder
+	name     string // of the holder, made once since each upload asks for it
 	limits   atomic.Pointer[metastore.Limits]
 	working  atomic.Int64 // requests that have entered and not left
 	held     atomic.Int64 // see Hold
@@ -32,7 +33,11 @@ type Allowance struct {
 }
 
 func newAllowance(h holder, usage metastore.Usage) *Allowance {
-	return &Allowance{holder: h, in: newPacer(), out: newPacer(), quota: newQuota(usage, h.group)}
+	name := "group " + h.group
+	if h.group == "" {
+		name = "network " + h.network.String()
+	}
+	return &Allowance{holder: h, name: name, in: newPacer(), out: newPacer(), quota: newQuota(usage, h.group)}
 }
 
 // keep makes these the limits. A bucket whose rate changes begins anew, full:
@@ -58,13 +63,8 @@ func (a *Allowance) keep(limits metastore.Limits) {
 	a.limits.Store(&limits)
 }
 
-// Holder names whose the Allowance is, as no other's is named.
-func (a *Allowance) Holder() string {
-	if a.holder.group != "" {
-		return "group " + a.holder.group
-	}
-	return "network " + a.holder.network.String()
-}
+// Holder returns the name of whose the Allowance is, which no other has.
+func (a *Allowance) Holder() string { return a.name }
 
 // Limits are those in force: each is above 0 or metastore.Unlimited.
 func (a *Allowance) Limits() metastore.Limits { return *a.limits.Load() }
