@@ -13,7 +13,7 @@ import (
 	"sluice/metastore"
 )
 
-// pausing is a writer that stops once it has n bytes, until it is told to go on.
+// pausing is a writer that blocks once it has n bytes, until the test lets it go on.
 type pausing struct {
 	bytes.Buffer
 	n      int

@@ -16,7 +16,7 @@ import (
 )
 
 // EpochFact is the fact that holds the epoch of a database: its number, and a
-// nonce that tells it from an epoch of the same number of another database.
+// nonce that another database's epoch of the same number does not have.
 const EpochFact = "epoch"
 
 // Errors of a Fence. They arrive wrapped; compare with errors.Is.

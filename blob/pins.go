@@ -11,7 +11,7 @@ import (
 // pins know the readers of each content, so that bytes are freed only when
 // nobody reads them. Nothing is locked while a reader waits for the database: a
 // lookup that may still find what was claimed for freeing in the meantime is
-// told so when it pins what it found, and looks again.
+// refused when it pins what it found, and must look again.
 type pins struct {
 	mu      sync.Mutex
 	readers map[metastore.ContentID]*Content  // the first of a list

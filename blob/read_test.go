@@ -252,8 +252,8 @@ func damageFile(t *testing.T, dir string, off int64) {
 	}
 }
 
-// stallingStore is a store whose readers of one object give nothing until they
-// are let go. They are files if isFile is set.
+// stallingStore is a store whose readers of one object block until they are
+// let go. They are files if isFile is set.
 type stallingStore struct {
 	*memory.Store
 	stalls          bytestore.Key // its readers stall
@@ -553,8 +553,8 @@ func TestOnlyTheStoreSaysThatBytesAreDamaged(t *testing.T) {
 	}
 }
 
-// damagedRows is a metadata store that gives inline bodies otherwise than they
-// were stored.
+// damagedRows is a metadata store that returns inline bodies which differ from
+// those that were stored.
 type damagedRows struct {
 	metastore.Store
 	damage func(body []byte) []byte

@@ -47,7 +47,7 @@ func (c *Content) Read(ranges []Range, pay func(ctx context.Context, n int64) er
 	return r
 }
 
-// Close gives back what is kept. A second Close does nothing.
+// Close releases what is kept. A second Close does nothing.
 func (r *Reading) Close() {
 	if r.giveBuf != nil {
 		r.giveBuf()
@@ -178,7 +178,7 @@ func (r *Reading) reserve(block, start, end int64) (wants []want) {
 	return wants
 }
 
-// room gives n bytes to keep something in, nil where there are none.
+// room returns n bytes to keep something in, or nil when there is no room.
 func (r *Reading) room(n int64) []byte {
 	if r.buf == nil {
 		r.takeBuf()

@@ -77,7 +77,8 @@ func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got []
 	}
 }
 
-// disjoint gives up to n ranges of a blob in random order, of at most longest bytes.
+// disjoint returns up to n ranges of a blob in random order, each of at most
+// longest bytes.
 func disjoint(rng *rand.Rand, n int, size, longest int64) []blob.Range {
 	var cuts []int64
 	for range 2 * n {

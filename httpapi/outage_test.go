@@ -96,10 +96,9 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// TestOutagesAreNotTheClientsFault has the stores fail as they do when the other
-// end closes the connection in order, which package io calls the same as a body
-// that was cut.
-func TestOutagesAreNotTheClientsFault(t *testing.T) {
+// newFailing starts a service over stores that can be made to fail.
+func newFailing(t *testing.T) (*service, *failingMeta, *failingBytes) {
+	t.Helper()
 	meta, files := &failingMeta{}, &failingBytes{Store: memory.New()}
 	s := newService(t, func(c *Config, s *Server) {
 		if s != nil {
@@ -117,6 +116,14 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return s, meta, files
+}
+
+// TestOutagesAreNotTheClientsFault has the stores fail as they do when the other
+// end closes the connection in order, which package io calls the same as a body
+// that was cut.
+func TestOutagesAreNotTheClientsFault(t *testing.T) {
+	s, meta, files := newFailing(t)
 	const path = "/v1/blobs/0x1/n"
 	small, large := "small", strings.Repeat("large", 40_000)
 	for _, body := range []string{small, large} {
@@ -187,23 +194,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 // ended, that of the caller or the store's own, wherever it was looked at: that
 // is the client's leaving, or an overload, and never an internal error.
 func TestEndedContextsAreNotInternal(t *testing.T) {
-	meta, files := &failingMeta{}, &failingBytes{Store: memory.New()}
-	s := newService(t, func(c *Config, s *Server) {
-		if s != nil {
-			return
-		}
-		var err error
-		if meta.Store, err = sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		c.Blobs = blob.New(meta, files, blob.Options{})
-		c.Sessions = session.New(meta, session.Options{Grant: session.DefaultGrant})
-	})
-	t.Cleanup(func() {
-		if err := meta.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s, meta, files := newFailing(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, left := meta.Fact(ended, "fact")
