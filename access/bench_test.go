@@ -16,7 +16,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	store := openStores(b, 1)[0]
 	served := &line{Store: store}
 	_, credential := makeKey(b, store, access.NewKey{Accounts: []string{"a"}})
-	keys := access.NewKeys(served, access.KeysOptions{})
+	keys := access.NewKeys(served, access.AuthenticatorOptions{})
 	ctx, cancel := context.WithCancel(b.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { keys.Run(ctx, func(err error) { b.Error(err) }) })

@@ -113,7 +113,7 @@ func TestSecretIsNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, credential := makeKey(t, store, access.NewKey{})
-	if _, err := access.NewKeys(store, access.KeysOptions{}).Authenticate(t.Context(), credential); err != nil {
+	if _, err := access.NewKeys(store, access.AuthenticatorOptions{}).Authenticate(t.Context(), credential); err != nil {
 		t.Error(err)
 	}
 	if err := store.Close(); err != nil {

@@ -14,8 +14,8 @@ import (
 	"sluice/metastore"
 )
 
-// KeysOptions are the settings of Keys. The zero value works.
-type KeysOptions struct {
+// AuthenticatorOptions are the settings of Keys. The zero value works.
+type AuthenticatorOptions struct {
 	// Poll is how often Run asks whether keys changed. Default 1 s.
 	Poll time.Duration
 	// Size is the number of keys that are remembered. Default 10,000.
@@ -40,9 +40,9 @@ type KeyStore interface {
 // after Poll, usually. When the store cannot be asked, remembered keys are good
 // for 10 s more; after that the errors of the store pass through. Without Run
 // the store is asked each time.
-type Keys struct {
+type Authenticator struct {
 	store KeyStore
-	opt   KeysOptions
+	opt   AuthenticatorOptions
 	found *otter.Cache[string, entry]
 	view  atomic.Pointer[view]
 }
@@ -63,14 +63,14 @@ type entry struct {
 }
 
 // NewKeys gives the Keys of a store.
-func NewKeys(store KeyStore, opt KeysOptions) *Keys {
+func NewKeys(store KeyStore, opt AuthenticatorOptions) *Authenticator {
 	if opt.Poll == 0 {
 		opt.Poll = time.Second
 	}
 	if opt.Size == 0 {
 		opt.Size = 10_000
 	}
-	k := &Keys{
+	k := &Authenticator{
 		store: store,
 		opt:   opt,
 		found: otter.Must(&otter.Options[string, entry]{MaximumSize: opt.Size}),
@@ -82,7 +82,7 @@ func NewKeys(store KeyStore, opt KeysOptions) *Keys {
 // Authenticate gives the holder of the key that a credential is for.
 // ErrUnknownKey when there is none; any other error says that it is not known
 // whether there is one.
-func (k *Keys) Authenticate(ctx context.Context, credential string) (*Caller, error) {
+func (k *Authenticator) Authenticate(ctx context.Context, credential string) (*Caller, error) {
 	id, secret, ok := parseCredential(credential)
 	if !ok {
 		return nil, ErrUnknownKey
@@ -105,7 +105,7 @@ func (k *Keys) Authenticate(ctx context.Context, credential string) (*Caller, er
 
 // Remembers reports whether Authenticate would answer without asking the store:
 // it knows the key, or the credential cannot be one.
-func (k *Keys) Remembers(credential string) bool {
+func (k *Authenticator) Remembers(credential string) bool {
 	id, _, ok := parseCredential(credential)
 	if !ok {
 		return true
@@ -114,7 +114,7 @@ func (k *Keys) Remembers(credential string) bool {
 }
 
 // remembered gives the holder of a key that needs no asking, else nil.
-func (k *Keys) remembered(id string, seen *view) *Caller {
+func (k *Authenticator) remembered(id string, seen *view) *Caller {
 	if e, ok := k.found.GetIfPresent(id); ok && e.generation == seen.generation && k.trusts(seen) {
 		return e.caller
 	}
@@ -123,7 +123,7 @@ func (k *Keys) remembered(id string, seen *view) *Caller {
 
 // find gives the holder of the key with this id, valid or not, nil when there
 // is none.
-func (k *Keys) find(ctx context.Context, id string) (*Caller, error) {
+func (k *Authenticator) find(ctx context.Context, id string) (*Caller, error) {
 	seen := k.view.Load()
 	if caller := k.remembered(id, seen); caller != nil {
 		return caller, nil
@@ -141,14 +141,14 @@ func (k *Keys) find(ctx context.Context, id string) (*Caller, error) {
 	return caller, nil
 }
 
-func (k *Keys) trusts(v *view) bool {
+func (k *Authenticator) trusts(v *view) bool {
 	return !v.polled.IsZero() && time.Since(v.polled) <= maxTrust
 }
 
 // Run asks the store every Poll whether keys changed, and forgets what is
 // remembered when they did, until ctx ends. Failures go to report. It runs once
 // at a time.
-func (k *Keys) Run(ctx context.Context, report func(error)) {
+func (k *Authenticator) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(k.opt.Poll)
 	defer tick.Stop()
 	for {
@@ -165,7 +165,7 @@ func (k *Keys) Run(ctx context.Context, report func(error)) {
 
 // poll asks once. It does not wait longer for an answer than the last one is
 // good for.
-func (k *Keys) poll(ctx context.Context) error {
+func (k *Authenticator) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxTrust)
 	defer cancel()
 	began := time.Now()

@@ -13,14 +13,14 @@ import (
 
 // newKeys gives Keys over one handle of a store, the line to it, and another
 // handle, over which a key command works.
-func newKeys(t *testing.T) (*access.Keys, *line, *line) {
+func newKeys(t *testing.T) (*access.Authenticator, *line, *line) {
 	stores := openStores(t, 2)
 	served, command := &line{Store: stores[0]}, &line{Store: stores[1]}
-	return access.NewKeys(served, access.KeysOptions{}), served, command
+	return access.NewKeys(served, access.AuthenticatorOptions{}), served, command
 }
 
 // run polls in the background until the test ends.
-func run(t *testing.T, k *access.Keys, report func(error)) {
+func run(t *testing.T, k *access.Authenticator, report func(error)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); k.Run(ctx, report) }()
@@ -32,7 +32,7 @@ func run(t *testing.T, k *access.Keys, report func(error)) {
 func noReport(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
 
 // authenticate fails the test unless the credential is good, or not, as said.
-func authenticate(t *testing.T, when string, k *access.Keys, credential string, want error) {
+func authenticate(t *testing.T, when string, k *access.Authenticator, credential string, want error) {
 	t.Helper()
 	caller, err := k.Authenticate(t.Context(), credential)
 	if !errors.Is(err, want) || (caller == nil) != (want != nil) {

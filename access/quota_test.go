@@ -47,7 +47,7 @@ func (s *shelf) put(t *testing.T, name string, size int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.blobs.Put(context.Background(), blob.Put{Account: "a", Name: name, Owner: s.owner}, bytes.NewReader(make([]byte, size)), size)
+	_, err = s.blobs.Put(context.Background(), blob.PutOptions{Account: "a", Name: name, Owner: s.owner}, bytes.NewReader(make([]byte, size)), size)
 	if err != nil {
 		r.Release()
 		t.Error(err)
@@ -144,7 +144,7 @@ func TestReservations(t *testing.T) {
 		_, err = s.ReserveUpload(ctx, "u")
 		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		uploads[0].Release()
-		begun, err := s.blobs.Begin(ctx, blob.Begin{Account: "a", Name: "u", PartSize: 1, Owner: s.owner})
+		begun, err := s.blobs.Begin(ctx, blob.BeginOptions{Account: "a", Name: "u", PartSize: 1, Owner: s.owner})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestStoredWhileTheStoreAnswers(t *testing.T) {
 		if used := <-looked; used.Bytes != 10 {
 			t.Errorf("%+v are stored", used)
 		}
-		_, err = s.blobs.Put(t.Context(), blob.Put{Account: "a", Name: "b", Owner: s.owner}, bytes.NewReader(make([]byte, 50)), 50)
+		_, err = s.blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: "b", Owner: s.owner}, bytes.NewReader(make([]byte, 50)), 50)
 		if err != nil {
 			t.Error(err)
 		}

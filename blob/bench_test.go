@@ -61,7 +61,7 @@ func BenchmarkPut(b *testing.B) {
 					b.RunParallel(func(pb *testing.PB) {
 						for pb.Next() {
 							name := strconv.FormatInt(n.Add(1), 10)
-							_, err := s.Put(context.Background(), blob.Put{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body)))
+							_, err := s.Put(context.Background(), blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body)))
 							if err != nil {
 								b.Error(err)
 							}
@@ -81,7 +81,7 @@ func BenchmarkComplete(b *testing.B) {
 	const parts = 10_000
 	for b.Loop() {
 		b.StopTimer()
-		u, err := s.Begin(ctx, blob.Begin{Account: "a", Name: "n", PartSize: 16})
+		u, err := s.Begin(ctx, blob.BeginOptions{Account: "a", Name: "n", PartSize: 16})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
 			s, _ := newDurable(b, blob.Options{})
 			body := randomBytes(1, kib<<10)
-			if _, err := s.Put(ctx, blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
+			if _, err := s.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
 				b.Fatal(err)
 			}
 			b.SetBytes(int64(len(body)))
@@ -166,7 +166,7 @@ func BenchmarkOverwrite(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					name := strconv.FormatInt(n.Add(1)%192, 10)
-					if _, err := s.Put(ctx, blob.Put{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
+					if _, err := s.Put(ctx, blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
 						b.Error(err)
 					}
 				}
@@ -214,7 +214,7 @@ func BenchmarkFree(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				for range contents + 1 {
-					if _, err := s.Put(b.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader([]byte("x")), 1); err != nil {
+					if _, err := s.Put(b.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader([]byte("x")), 1); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -236,7 +236,7 @@ func BenchmarkDelete(b *testing.B) {
 			body := randomBytes(1, size)
 			for b.Loop() {
 				b.StopTimer()
-				if _, err := s.Put(b.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(size)); err != nil {
+				if _, err := s.Put(b.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(size)); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()

@@ -55,7 +55,7 @@ func TestNodesWithWrongClocks(t *testing.T) {
 		writer, sweeper := node(), node()
 		put := func(name string, meanwhile func()) (metastore.Blob, error) {
 			body := &midway{bytes.NewReader(randomBytes(1, 2<<20)), 3 << 19, meanwhile}
-			return writer.Put(t.Context(), blob.Put{Account: "a", Name: name}, body, 2<<20)
+			return writer.Put(t.Context(), blob.PutOptions{Account: "a", Name: name}, body, 2<<20)
 		}
 		b, err := put("swept", func() {
 			if found, err := sweeper.SweepOrphans(t.Context()); err != nil || found.Listed == 0 || found.Orphans != 0 {

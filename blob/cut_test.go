@@ -43,7 +43,7 @@ func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	for name, gone := range map[string]func(f *fixture) error{
 		"deleted": func(f *fixture) error { return f.Delete(ctx, "a", "n", nil) },
 		"replaced": func(f *fixture) error {
-			_, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, bytes.NewReader(nil), 0)
+			_, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(nil), 0)
 			return err
 		},
 	} {
@@ -204,7 +204,7 @@ func TestStalledLookupHoldsNothingUp(t *testing.T) {
 	<-slow.found
 	meanwhile := make(chan error, 1)
 	go func() {
-		_, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, bytes.NewReader([]byte("new")), 3)
+		_, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader([]byte("new")), 3)
 		err = errors.Join(err, f.FreeGarbage(ctx), f.Delete(ctx, "a", "other", nil))
 		c, openErr := f.Open(ctx, "a", "n")
 		if openErr == nil {

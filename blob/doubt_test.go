@@ -19,7 +19,7 @@ import (
 // unanswered is a metadata store that commits and whose answers are lost.
 type unanswered struct{ metastore.Store }
 
-func (u unanswered) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (u unanswered) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	_, err := u.Store.CommitBlob(ctx, b, extents, guard)
 	return metastore.Blob{}, errors.Join(err, fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
 }
@@ -34,7 +34,7 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	doubtful := blob.New(unanswered{f.meta}, f.bytes, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	body := randomBytes(1, 2<<20+1)
-	_, err := doubtful.Put(t.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body)))
+	_, err := doubtful.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body)))
 	if !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Fatal(err)
 	}

@@ -15,9 +15,9 @@ import (
 	"sluice/metastore"
 )
 
-// EpochFact is the fact that holds the epoch of a database: its number, and a
+// EpochProperty is the fact that holds the epoch of a database: its number, and a
 // nonce that another database's epoch of the same number does not have.
-const EpochFact = "epoch"
+const EpochProperty = "epoch"
 
 // Errors of a Fence. They arrive wrapped; compare with errors.Is.
 var (
@@ -60,7 +60,7 @@ const epochsKept = 16
 //
 // Its methods may be called at once.
 type Fence struct {
-	facts metastore.Facts
+	facts metastore.Properties
 	bytes bytestore.Store
 
 	looking chan struct{} // holds an element while somebody looks, who has what follows
@@ -98,7 +98,7 @@ func parseEpoch(s string) (epoch, error) {
 	number, nonce, _ := strings.Cut(s, " ")
 	n, err := strconv.ParseUint(number, 16, 64)
 	if err != nil || n == 0 || len(nonce) != instanceLen {
-		return epoch{}, fmt.Errorf("the fact %s is %q, which is no epoch", EpochFact, s)
+		return epoch{}, fmt.Errorf("the fact %s is %q, which is no epoch", EpochProperty, s)
 	}
 	return epoch{n, nonce}, nil
 }
@@ -125,7 +125,7 @@ func epochOfKey(key bytestore.Key) (number uint64, ok bool) {
 
 // OpenFence puts a claim, and reports ErrFenced when another database is known to
 // own the bytes. Metadata and bytes must have passed Bind. The caller runs Watch.
-func OpenFence(ctx context.Context, facts metastore.Facts, bytes bytestore.Store) (*Fence, error) {
+func OpenFence(ctx context.Context, facts metastore.Properties, bytes bytestore.Store) (*Fence, error) {
 	f := &Fence{facts: facts, bytes: bytes, looking: make(chan struct{}, 1)}
 	known, err := f.known(ctx)
 	if err != nil {
@@ -234,7 +234,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if known.number == 0 {
-		err := f.facts.SetFact(ctx, EpochFact, newEpoch(1).String())
+		err := f.facts.SetProperty(ctx, EpochProperty, newEpoch(1).String())
 		if errors.Is(err, metastore.ErrExists) {
 			err = nil // by another node
 		}
@@ -274,7 +274,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	if !f.owner && elapsed(f.claimed) < fenceWait {
 		return false, fmt.Errorf("%w, which takes up to %s after a start", ErrFenceWaits, fenceWait)
 	}
-	err = f.facts.ReplaceFact(ctx, EpochFact, known.String(), newEpoch(next).String())
+	err = f.facts.ReplaceProperty(ctx, EpochProperty, known.String(), newEpoch(next).String())
 	if errors.Is(err, metastore.ErrNotFound) {
 		err = nil // another node was first
 	}
@@ -375,7 +375,7 @@ func fenced(number uint64) error {
 
 // known is the epoch of the database; its number is 0 when there is none.
 func (f *Fence) known(ctx context.Context) (epoch, error) {
-	text, err := f.facts.Fact(ctx, EpochFact)
+	text, err := f.facts.Property(ctx, EpochProperty)
 	if errors.Is(err, metastore.ErrNotFound) {
 		return epoch{}, nil
 	}

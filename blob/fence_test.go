@@ -29,7 +29,7 @@ type guarded struct {
 }
 
 // guard starts a node; the end of the test stops it.
-func guard(t *testing.T, meta metastore.Facts, bytes bytestore.Store) (guarded, error) {
+func guard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (guarded, error) {
 	t.Helper()
 	f, err := blob.OpenFence(t.Context(), meta, bytes)
 	if err != nil {
@@ -43,7 +43,7 @@ func guard(t *testing.T, meta metastore.Facts, bytes bytestore.Store) (guarded, 
 	return guarded{f, stop}, nil
 }
 
-func mustGuard(t *testing.T, meta metastore.Facts, bytes bytestore.Store) guarded {
+func mustGuard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) guarded {
 	t.Helper()
 	g, err := guard(t, meta, bytes)
 	if err != nil {
@@ -84,12 +84,12 @@ func database(t *testing.T) *sqlstore.Store {
 func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	t.Helper()
 	c := database(t)
-	facts, err := meta.Facts(t.Context())
+	facts, err := meta.Properties(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range facts {
-		if err := c.SetFact(t.Context(), name, value); err != nil {
+		if err := c.SetProperty(t.Context(), name, value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -386,16 +386,16 @@ func TestFenceCutAtEachStep(t *testing.T) {
 }
 
 type cutFacts struct {
-	metastore.Facts
+	metastore.Properties
 	*killer
 }
 
-func (m cutFacts) SetFact(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Facts.SetFact(ctx, name, value) })
+func (m cutFacts) SetProperty(ctx context.Context, name, value string) error {
+	return m.do(func() error { return m.Properties.SetProperty(ctx, name, value) })
 }
 
-func (m cutFacts) ReplaceFact(ctx context.Context, name, old, value string) error {
-	return m.do(func() error { return m.Facts.ReplaceFact(ctx, name, old, value) })
+func (m cutFacts) ReplaceProperty(ctx context.Context, name, old, value string) error {
+	return m.do(func() error { return m.Properties.ReplaceProperty(ctx, name, old, value) })
 }
 
 type cutBytes struct {

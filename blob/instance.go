@@ -15,9 +15,9 @@ import (
 
 // What an instance is known by, on either side.
 const (
-	// InstanceFact is the fact that holds the id of the metadata, which its first
+	// InstanceProperty is the fact that holds the id of the metadata, which its first
 	// start made, or CopyOf an id while a copy is being made there.
-	InstanceFact = "instance"
+	InstanceProperty = "instance"
 	// InstanceObject is the object that names the metadata to which the bytes
 	// belong, by its id.
 	InstanceObject = bytestore.Key("sluice-instance")
@@ -29,7 +29,7 @@ const (
 	copyOf      = "copy of "
 )
 
-// CopyOf is the value of InstanceFact while a copy of the instance is being made.
+// CopyOf is the value of InstanceProperty while a copy of the instance is being made.
 func CopyOf(id string) string { return copyOf + id }
 
 // Bind makes sure that metadata and bytes belong together, and returns the id of
@@ -77,7 +77,7 @@ func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Sto
 	if found.copied, err = ReadID(ctx, bytes, CopyObject); err != nil {
 		return instance{}, err
 	}
-	found.meta, err = meta.Fact(ctx, InstanceFact)
+	found.meta, err = meta.Property(ctx, InstanceProperty)
 	if err != nil && !errors.Is(err, metastore.ErrNotFound) {
 		return instance{}, err
 	}
@@ -116,7 +116,7 @@ func (i instance) complete(ctx context.Context, meta metastore.Store, bytes byte
 	}
 	var b [instanceLen / 2]byte
 	rand.Read(b[:])
-	return meta.SetFact(ctx, InstanceFact, hex.EncodeToString(b[:]))
+	return meta.SetProperty(ctx, InstanceProperty, hex.EncodeToString(b[:]))
 }
 
 // ReadID reads an object that holds an id of 32 characters; the id is empty when

@@ -52,8 +52,8 @@ type killedMeta struct {
 	*killer
 }
 
-func (m killedMeta) SetFact(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Store.SetFact(ctx, name, value) })
+func (m killedMeta) SetProperty(ctx context.Context, name, value string) error {
+	return m.do(func() error { return m.Store.SetProperty(ctx, name, value) })
 }
 
 func TestFirstStartCutAtEachStep(t *testing.T) {
@@ -182,7 +182,7 @@ func TestUnfinishedCopies(t *testing.T) {
 	ctx := context.Background()
 	source := strings.Repeat("a", 32)
 	mark := func(f *fixture) error { return f.bytes.Put(ctx, blob.CopyObject, strings.NewReader(source), 32) }
-	copied := func(f *fixture) error { return f.meta.SetFact(ctx, blob.InstanceFact, blob.CopyOf(source)) }
+	copied := func(f *fixture) error { return f.meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(source)) }
 	named := func(f *fixture) error { return f.bytes.Put(ctx, blob.InstanceObject, strings.NewReader(source), 32) }
 	for name, steps := range map[string][]func(*fixture) error{
 		"bytes marked":          {mark},

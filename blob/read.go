@@ -405,8 +405,8 @@ func (x *extentWriter) unread(err error) error {
 // compare compares what was read of a block with its checksum.
 func (x *extentWriter) compare(block int64, sum uint32) error {
 	if sum != x.e.Blocks[block] {
-		if copies, ok := x.s.bytes.(bytestore.Forgetter); ok {
-			copies.Forget(bytestore.Key(x.e.Key)) // perhaps it was damaged on its way
+		if copies, ok := x.s.bytes.(bytestore.Invalidator); ok {
+			copies.Invalidate(bytestore.Key(x.e.Key)) // perhaps it was damaged on its way
 		}
 		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
 	}

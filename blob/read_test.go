@@ -398,7 +398,7 @@ func BenchmarkReadTLS(b *testing.B) {
 func benchmarkReadTLS(b *testing.B, buffers int64) {
 	s, _ := newDurable(b, blob.Options{ReadBuffers: buffers})
 	body := randomBytes(1, 64<<20)
-	if _, err := s.Put(b.Context(), blob.Put{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
+	if _, err := s.Put(b.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), int64(len(body))); err != nil {
 		b.Fatal(err)
 	}
 	certificate := httptest.NewUnstartedServer(nil)

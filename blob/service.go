@@ -180,21 +180,21 @@ func ETag(size int64, crc64 uint64) string {
 }
 
 // Put is what a writer says of a blob beside its bytes.
-type Put struct {
-	Account     string // as ParseAccount gives it
-	Name        string // as CheckName accepts it
-	ContentType string
-	Owner       string          // whose usage it counts towards; may be empty
-	Expires     time.Time       // zero: never
-	SHA256      []byte          // when set, the body must have this digest, and it is kept
-	Guard       metastore.Guard // nil: write whatever is there
+type PutOptions struct {
+	Account      string // as ParseAccount gives it
+	Name         string // as CheckName accepts it
+	ContentType  string
+	Owner        string                 // whose usage it counts towards; may be empty
+	Expires      time.Time              // zero: never
+	SHA256       []byte                 // when set, the body must have this digest, and it is kept
+	Precondition metastore.Precondition // nil: write whatever is there
 }
 
 // Put stores the blob and returns it as stored. size is the exact length of
-// body, or bytestore.UnknownSize. The Guard is asked before the body is read,
+// body, or bytestore.UnknownSize. The Precondition is asked before the body is read,
 // and decides inside the commit. On an error nothing has changed, unless it is
 // metastore.ErrUnknownOutcome.
-func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metastore.Blob, error) {
+func (s *Service) Put(ctx context.Context, p PutOptions, body Body, size int64) (metastore.Blob, error) {
 	if err := s.admit(ctx, p, size); err != nil {
 		return metastore.Blob{}, err
 	}
@@ -215,7 +215,7 @@ func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metast
 	}
 	err = in.checkDigest(p.SHA256)
 	if err == nil {
-		b, err = s.meta.CommitBlob(ctx, b, extents, p.Guard)
+		b, err = s.meta.CommitBlob(ctx, b, extents, p.Precondition)
 		err = expiredMeanwhile(err)
 	}
 	if err != nil {
@@ -226,19 +226,19 @@ func (s *Service) Put(ctx context.Context, p Put, body Body, size int64) (metast
 }
 
 // admit refuses what can be refused before the body is read.
-func (s *Service) admit(ctx context.Context, p Put, size int64) error {
+func (s *Service) admit(ctx context.Context, p PutOptions, size int64) error {
 	if size > MaxSize {
 		return ErrTooLarge
 	}
 	if err := s.checkExpiry(p.Expires); err != nil {
 		return err
 	}
-	if p.Guard != nil {
+	if p.Precondition != nil {
 		current, err := s.current(ctx, p.Account, p.Name)
 		if err != nil {
 			return err
 		}
-		if err := p.Guard(current); err != nil {
+		if err := p.Precondition(current); err != nil {
 			return err
 		}
 	}
@@ -271,7 +271,7 @@ func expiredMeanwhile(err error) error {
 	return err
 }
 
-// current gives the blob that a Guard judges: nil when there is none.
+// current gives the blob that a Precondition judges: nil when there is none.
 func (s *Service) current(ctx context.Context, account, name string) (*metastore.Blob, error) {
 	b, err := s.meta.Blob(ctx, account, name)
 	switch {
@@ -292,7 +292,7 @@ func (s *Service) Stat(ctx context.Context, account, name string) (metastore.Blo
 
 // Delete removes a blob, which need not exist, and frees its bytes, at once
 // unless it is being read. guard may be nil.
-func (s *Service) Delete(ctx context.Context, account, name string, guard metastore.Guard) error {
+func (s *Service) Delete(ctx context.Context, account, name string, guard metastore.Precondition) error {
 	var (
 		content metastore.ContentID
 		existed bool

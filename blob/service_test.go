@@ -31,7 +31,7 @@ func TestPutThenReadAnyRange(t *testing.T) {
 				if !known {
 					declared = bytestore.UnknownSize
 				}
-				b, err := f.Put(context.Background(), blob.Put{Account: "a", Name: name}, iotest.HalfReader(bytes.NewReader(want)), declared)
+				b, err := f.Put(context.Background(), blob.PutOptions{Account: "a", Name: name}, iotest.HalfReader(bytes.NewReader(want)), declared)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,21 +86,21 @@ func TestPutRefusals(t *testing.T) {
 	refuse := errors.New("refused by the guard")
 	cases := []struct {
 		name string
-		put  blob.Put
+		put  blob.PutOptions
 		body io.Reader
 		size int64
 		want error
 	}{
-		{"short inline", blob.Put{}, strings.NewReader("abc"), 4, blob.ErrIncompleteBody},
-		{"short extent", blob.Put{}, bytes.NewReader(big), int64(len(big)) + 1, blob.ErrIncompleteBody},
-		{"cut extent", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(blob.ErrIncompleteBody)), int64(len(big)) + 1, blob.ErrIncompleteBody},
-		{"cut chunked", blob.Put{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(blob.ErrIncompleteBody)), bytestore.UnknownSize, blob.ErrIncompleteBody},
-		{"cut small chunked", blob.Put{}, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(blob.ErrIncompleteBody)), bytestore.UnknownSize, blob.ErrIncompleteBody},
-		{"wrong digest inline", blob.Put{SHA256: otherDigest[:]}, strings.NewReader("abc"), 3, blob.ErrDigestMismatch},
-		{"wrong digest extent", blob.Put{SHA256: otherDigest[:]}, bytes.NewReader(big), int64(len(big)), blob.ErrDigestMismatch},
-		{"past expiry", blob.Put{Expires: f.clock.Now()}, strings.NewReader("abc"), 3, blob.ErrExpiryPast},
-		{"too large", blob.Put{}, strings.NewReader("abc"), blob.MaxSize + 1, blob.ErrTooLarge},
-		{"guard", blob.Put{Guard: func(*metastore.Blob) error { return refuse }}, iotest.ErrReader(errors.New("the body was read")), 3, refuse},
+		{"short inline", blob.PutOptions{}, strings.NewReader("abc"), 4, blob.ErrIncompleteBody},
+		{"short extent", blob.PutOptions{}, bytes.NewReader(big), int64(len(big)) + 1, blob.ErrIncompleteBody},
+		{"cut extent", blob.PutOptions{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(blob.ErrIncompleteBody)), int64(len(big)) + 1, blob.ErrIncompleteBody},
+		{"cut chunked", blob.PutOptions{}, io.MultiReader(bytes.NewReader(big), iotest.ErrReader(blob.ErrIncompleteBody)), bytestore.UnknownSize, blob.ErrIncompleteBody},
+		{"cut small chunked", blob.PutOptions{}, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(blob.ErrIncompleteBody)), bytestore.UnknownSize, blob.ErrIncompleteBody},
+		{"wrong digest inline", blob.PutOptions{SHA256: otherDigest[:]}, strings.NewReader("abc"), 3, blob.ErrDigestMismatch},
+		{"wrong digest extent", blob.PutOptions{SHA256: otherDigest[:]}, bytes.NewReader(big), int64(len(big)), blob.ErrDigestMismatch},
+		{"past expiry", blob.PutOptions{Expires: f.clock.Now()}, strings.NewReader("abc"), 3, blob.ErrExpiryPast},
+		{"too large", blob.PutOptions{}, strings.NewReader("abc"), blob.MaxSize + 1, blob.ErrTooLarge},
+		{"guard", blob.PutOptions{Precondition: func(*metastore.Blob) error { return refuse }}, iotest.ErrReader(errors.New("the body was read")), 3, refuse},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestBlobThatExpiresMeanwhileReplacesNothing(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.put(t, "n", []byte("precious"))
 	soon := f.clock.Now().Add(time.Minute)
-	u, err := f.Begin(ctx, blob.Begin{Account: "a", Name: "n", PartSize: 4, Expires: soon})
+	u, err := f.Begin(ctx, blob.BeginOptions{Account: "a", Name: "n", PartSize: 4, Expires: soon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestBlobThatExpiresMeanwhileReplacesNothing(t *testing.T) {
 		f.clock.Advance(time.Minute)
 		return len(p), nil
 	})
-	if _, err := f.Put(ctx, blob.Put{Account: "a", Name: "n", Expires: soon}, body, 10); !errors.Is(err, blob.ErrExpiryPast) {
+	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n", Expires: soon}, body, 10); !errors.Is(err, blob.ErrExpiryPast) {
 		t.Errorf("Put: %v", err)
 	}
 	if _, err := f.Complete(ctx, u.ID, blob.Totals{}, nil); !errors.Is(err, blob.ErrExpiryPast) {
@@ -148,7 +148,7 @@ func TestPutThatTakesTooLongIsCut(t *testing.T) {
 		f.clock.Advance(metastore.MaxExtentAge + time.Second)
 		return len(p), nil
 	}))
-	_, err := f.Put(context.Background(), blob.Put{Account: "a", Name: "slow"}, body, 10<<20)
+	_, err := f.Put(context.Background(), blob.PutOptions{Account: "a", Name: "slow"}, body, 10<<20)
 	if !errors.Is(err, blob.ErrPutTooLong) {
 		t.Fatalf("error %v, want %v", err, blob.ErrPutTooLong)
 	}
@@ -173,7 +173,7 @@ func TestFullStoreTakesNothingInButDeletes(t *testing.T) {
 	f.put(t, "there", randomBytes(1, 1<<20))
 	u := f.begin(t, "upload", 1<<20)
 	full = true
-	if _, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
+	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
 		t.Errorf("Put: %v", err)
 	}
 	if err := f.PutPart(ctx, u.ID, 0, nil, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
@@ -181,7 +181,7 @@ func TestFullStoreTakesNothingInButDeletes(t *testing.T) {
 	}
 	full = false
 	unread := iotest.ErrReader(errors.New("the body was read"))
-	if _, err := f.Put(ctx, blob.Put{Account: "a", Name: "n"}, unread, 1<<40+1); !errors.Is(err, bytestore.ErrNoSpace) {
+	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, unread, 1<<40+1); !errors.Is(err, bytestore.ErrNoSpace) {
 		t.Errorf("Put of more than there is room for: %v", err)
 	}
 	full = true

@@ -143,7 +143,7 @@ type fullOnce struct {
 	calls int
 }
 
-func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, guard metastore.Guard) (metastore.ContentID, bool, error) {
+func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, guard metastore.Precondition) (metastore.ContentID, bool, error) {
 	if s.calls++; s.calls == 1 {
 		return metastore.ContentID{}, false, metastore.ErrNoSpace
 	}
@@ -153,7 +153,7 @@ func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, guard m
 func TestExpiredBlobsAreFreed(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})
-	_, err := f.Put(ctx, blob.Put{Account: "a", Name: "n", Expires: f.clock.Now().Add(time.Hour)}, strings.NewReader("x"), 1)
+	_, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n", Expires: f.clock.Now().Add(time.Hour)}, strings.NewReader("x"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func rewrite(ctx context.Context, services []*fixture, name string, random *rand
 	writes, reads := services[at], services[1-at]
 	body := randomBytes(random.Uint64(), 1+random.IntN(3<<19))
 	if random.IntN(2) == 0 {
-		if _, err := writes.Put(ctx, blob.Put{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
+		if _, err := writes.Put(ctx, blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
 			return err
 		}
 	} else if err := rewriteByParts(ctx, services, name, body); err != nil {
@@ -103,7 +103,7 @@ func rewrite(ctx context.Context, services []*fixture, name string, random *rand
 // rewriteByParts sends the parts of an upload to one service after the other.
 func rewriteByParts(ctx context.Context, services []*fixture, name string, body []byte) error {
 	const partSize = 1 << 20
-	u, err := services[0].Begin(ctx, blob.Begin{Account: "a", Name: name, PartSize: partSize})
+	u, err := services[0].Begin(ctx, blob.BeginOptions{Account: "a", Name: name, PartSize: partSize})
 	if err != nil {
 		return err
 	}

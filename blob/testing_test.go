@@ -60,7 +60,7 @@ func newFixture(t testing.TB, opt blob.Options) *fixture {
 
 func (f *fixture) put(t testing.TB, name string, body []byte) {
 	t.Helper()
-	if _, err := f.Put(context.Background(), blob.Put{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
+	if _, err := f.Put(context.Background(), blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(body), int64(len(body))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Begin is what a writer says of a multipart upload.
-type Begin struct {
+type BeginOptions struct {
 	Account     string // as ParseAccount gives it
 	Name        string // as CheckName accepts it
 	PartSize    int64  // 1 to MaxPartSize
@@ -25,7 +25,7 @@ type Begin struct {
 // Begin opens an upload. Its id is unguessable. Beside
 // metastore.ErrUnknownOutcome the upload has the ID that it has if it was begun,
 // or will be, and nothing else.
-func (s *Service) Begin(ctx context.Context, b Begin) (metastore.Upload, error) {
+func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, error) {
 	if err := s.checkExpiry(b.Expires); err != nil {
 		return metastore.Upload{}, err
 	}
@@ -137,7 +137,7 @@ const completeTries = 10
 // moves no data. Repeated after a success it returns the recorded outcome,
 // before it looks at anything else. A refusal leaves an open upload open and
 // unchanged. guard may be nil.
-func (s *Service) Complete(ctx context.Context, id string, want Totals, guard metastore.Guard) (metastore.Upload, error) {
+func (s *Service) Complete(ctx context.Context, id string, want Totals, guard metastore.Precondition) (metastore.Upload, error) {
 	for range completeTries {
 		u, err := s.openUpload(ctx, id)
 		if errors.Is(err, metastore.ErrCommitted) {
@@ -158,7 +158,7 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, guard me
 			s.gather()
 			return u, nil
 		}
-		if !errors.Is(err, metastore.ErrRevision) {
+		if !errors.Is(err, metastore.ErrRevisionMismatch) {
 			return u, expiredMeanwhile(err)
 		}
 	}
@@ -206,8 +206,8 @@ func (t Totals) check(size int64, crc64 uint64) error {
 	return nil
 }
 
-// createOnly is the Guard of an upload that was begun with CreateOnly.
-func createOnly(u metastore.Upload) metastore.Guard {
+// createOnly is the Precondition of an upload that was begun with CreateOnly.
+func createOnly(u metastore.Upload) metastore.Precondition {
 	if !u.CreateOnly {
 		return nil
 	}
@@ -219,8 +219,8 @@ func createOnly(u metastore.Upload) metastore.Guard {
 	}
 }
 
-// both is the Guard that asks a, then b; each may be nil.
-func both(a, b metastore.Guard) metastore.Guard {
+// both is the Precondition that asks a, then b; each may be nil.
+func both(a, b metastore.Precondition) metastore.Precondition {
 	if a == nil {
 		return b
 	}

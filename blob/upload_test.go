@@ -17,7 +17,7 @@ import (
 
 func (f *fixture) begin(t testing.TB, name string, partSize int64) metastore.Upload {
 	t.Helper()
-	u, err := f.Begin(context.Background(), blob.Begin{Account: "a", Name: name, PartSize: partSize})
+	u, err := f.Begin(context.Background(), blob.BeginOptions{Account: "a", Name: name, PartSize: partSize})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 		blob  string
 		parts map[int]string
 		want  blob.Totals
-		guard metastore.Guard
+		guard metastore.Precondition
 		err   error
 	}{
 		{"gap at the start", "n", map[int]string{1: "abcd"}, blob.Totals{}, nil, blob.ErrPartsMissing},
@@ -134,7 +134,7 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			u, err := f.Begin(ctx, blob.Begin{Account: "a", Name: c.blob, PartSize: 4, CreateOnly: true})
+			u, err := f.Begin(ctx, blob.BeginOptions{Account: "a", Name: c.blob, PartSize: 4, CreateOnly: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -151,9 +151,9 @@ func isHex(s Key) bool {
 	return true
 }
 
-// Forgetter is a Store that keeps copies of what it reads in another one.
-type Forgetter interface {
+// Invalidator is a Store that keeps copies of what it reads in another one.
+type Invalidator interface {
 	// Forget drops the copies of an object, which was found damaged: the next
 	// Open gets it anew.
-	Forget(key Key)
+	Invalidate(key Key)
 }

@@ -79,7 +79,9 @@ func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, r
 }
 
 // keysOf makes a service a hosted one.
-func keysOf(meta metastore.Store) *access.Keys { return access.NewKeys(meta, access.KeysOptions{}) }
+func keysOf(meta metastore.Store) *access.Authenticator {
+	return access.NewKeys(meta, access.AuthenticatorOptions{})
+}
 
 func bearer(name, key string) credential {
 	return credential{name, []string{"Authorization", "Bearer " + key}}
@@ -177,7 +179,7 @@ func static(method, path, body string, want int) func(*testing.T, *hosted) targe
 
 func onBlob(method string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
-		_, err := h.Blobs.Put(t.Context(), blob.Put{Account: ours, Name: "a/b"}, strings.NewReader("hello"), 5)
+		_, err := h.Blobs.Put(t.Context(), blob.PutOptions{Account: ours, Name: "a/b"}, strings.NewReader("hello"), 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +199,7 @@ func onSession(method, rest string, want int) func(*testing.T, *hosted) target {
 
 func onChannel(method, rest, body string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
-		c, err := h.Channels.Open(t.Context(), paychan.Open{Sender: payer}, nil)
+		c, err := h.Channels.Open(t.Context(), paychan.OpenOptions{Sender: payer}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +209,7 @@ func onChannel(method, rest, body string, want int) func(*testing.T, *hosted) ta
 
 func onUpload(method, rest, body string, want int) func(*testing.T, *hosted) target {
 	return func(t *testing.T, h *hosted) target {
-		u, err := h.Blobs.Begin(t.Context(), blob.Begin{Account: ours, Name: "n", PartSize: 10})
+		u, err := h.Blobs.Begin(t.Context(), blob.BeginOptions{Account: ours, Name: "n", PartSize: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

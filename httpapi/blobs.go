@@ -49,11 +49,11 @@ func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return err
 	}
-	put := blob.Put{Account: account, Name: name}
+	put := blob.PutOptions{Account: account, Name: name}
 	if put.SHA256, err = checkContent(r); err != nil {
 		return err
 	}
-	if put.Guard, err = s.guardOf(r.Header); err != nil {
+	if put.Precondition, err = s.guardOf(r.Header); err != nil {
 		return err
 	}
 	if put.ContentType, err = contentType(r.Header.Values("Content-Type")); err != nil {
@@ -76,9 +76,9 @@ func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 	return nil
 }
 
-// guardOf gives the preconditions of a write as a Guard, nil when there are
+// guardOf gives the preconditions of a write as a Precondition, nil when there are
 // none.
-func (s *Server) guardOf(h http.Header) (metastore.Guard, error) {
+func (s *Server) guardOf(h http.Header) (metastore.Precondition, error) {
 	c := parseConditions(h)
 	if err := c.malformed(); err != nil || !c.any() {
 		return nil, err

@@ -35,7 +35,7 @@ func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
 	if err != nil {
 		return err
 	}
-	open := paychan.Open{
+	open := paychan.OpenOptions{
 		Deposit:          (*int64)(in.Deposit),
 		PaymentChannelID: (*int64)(in.PaymentChannelID),
 	}
@@ -68,7 +68,7 @@ func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
 
 // openWithinQuota opens a channel if the quota of its owner has room for it. A repeat
 // of a request that opened one needs no room.
-func (s *Server) openWithinQuota(x *exchange, r *http.Request, open paychan.Open, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s *Server) openWithinQuota(x *exchange, r *http.Request, open paychan.OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
 	reservation, refused := x.allowance.ReserveChannel(r.Context())
 	if errors.Is(refused, access.ErrQuota) && idem != nil {
 		made, err := s.Channels.Opened(r.Context(), *idem)

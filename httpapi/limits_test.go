@@ -441,9 +441,9 @@ func TestLookupsDoNotTakeFromAnAddress(t *testing.T) {
 // Nobody can have the key store asked beyond the limits of his address.
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	store := &countingKeys{}
-	s := startService(t, func(meta metastore.Store) *access.Keys {
+	s := startService(t, func(meta metastore.Store) *access.Authenticator {
 		store.KeyStore = meta
-		return access.NewKeys(store, access.KeysOptions{})
+		return access.NewKeys(store, access.AuthenticatorOptions{})
 	}, func(c *Config, _ *Server) {
 		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
 	})
@@ -478,9 +478,9 @@ func (k *hangingKeys) Key(ctx context.Context, id string) (metastore.Key, error)
 // most, however long the store takes for each.
 func TestLookupsHoldFewPlaces(t *testing.T) {
 	store := &hangingKeys{asked: make(chan struct{}), answer: make(chan struct{})}
-	s := startService(t, func(meta metastore.Store) *access.Keys {
+	s := startService(t, func(meta metastore.Store) *access.Authenticator {
 		store.KeyStore = meta
-		return access.NewKeys(store, access.KeysOptions{})
+		return access.NewKeys(store, access.AuthenticatorOptions{})
 	}, func(c *Config, _ *Server) { c.MaxRequests = 16 })
 	const key = "sluice_aaaaaaaaaaaaaaaa_" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	look := func() *http.Response {
@@ -564,7 +564,7 @@ func TestWhatIsStoredNamesItsCaller(t *testing.T) {
 	h.Blobs = blob.New(h.meta, stores, blob.Options{})
 	store := func(s *service, headers ...string) []string {
 		stores.callers = nil
-		upload, err := s.Blobs.Begin(t.Context(), blob.Begin{Account: ours, Name: "u", PartSize: 1 << 20})
+		upload, err := s.Blobs.Begin(t.Context(), blob.BeginOptions{Account: ours, Name: "u", PartSize: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func (s *failingMeta) answer(do func() error) error {
 	return *fails
 }
 
-func (s *failingMeta) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (out metastore.Blob, err error) {
+func (s *failingMeta) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (out metastore.Blob, err error) {
 	err = s.answer(func() error {
 		out, err = s.Store.CommitBlob(ctx, b, extents, guard)
 		return err
@@ -135,7 +135,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	upload, err := s.Blobs.Begin(t.Context(), blob.Begin{Account: "0x1", Name: "parts", PartSize: 10})
+	upload, err := s.Blobs.Begin(t.Context(), blob.BeginOptions{Account: "0x1", Name: "parts", PartSize: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,12 +197,12 @@ func TestEndedContextsAreNotInternal(t *testing.T) {
 	s, meta, files := newFailing(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, left := meta.Fact(ended, "fact")
-	left = errors.Join(left, meta.SetFact(ended, "fact", "v"))
+	_, left := meta.Property(ended, "fact")
+	left = errors.Join(left, meta.SetProperty(ended, "fact", "v"))
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	_, slow := meta.Fact(late, "fact")
-	slow = errors.Join(slow, meta.SetFact(late, "fact", "v"))
+	_, slow := meta.Property(late, "fact")
+	slow = errors.Join(slow, meta.SetProperty(late, "fact", "v"))
 	for _, c := range []struct {
 		err    error
 		status int

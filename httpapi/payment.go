@@ -207,7 +207,7 @@ func (e *shortError) Unwrap() error { return e.is }
 func (s *Server) tellPayment(p *wire.Problem, err error) {
 	var (
 		short *shortError
-		funds *metastore.FundsError
+		funds *metastore.InsufficientFundsError
 		stale *metastore.StaleError
 		bad   *micropay.Error
 	)

@@ -52,7 +52,7 @@ type payment struct {
 const (
 	// returnLife is how long a return is tried. The store remembers returns for
 	// twice that, and so gives nothing back twice, also where clocks differ.
-	returnLife = metastore.IdempotencyMemory / 2
+	returnLife = metastore.IdempotencyRetention / 2
 	// maxReturns is how many may wait while further reads are charged. Those
 	// that are at work then add at most as many as there are requests.
 	maxReturns = 10_000

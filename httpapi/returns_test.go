@@ -41,7 +41,7 @@ func (s *payStore) ChargeSession(ctx context.Context, id string, n int64, charge
 	return got, lose(err, s.losesCharges.Load())
 }
 
-func (s *payStore) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+func (s *payStore) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
 	if s.refusesCharges.Load() {
 		return metastore.Channel{}, metastore.ErrUnknownOutcome
 	}
@@ -276,7 +276,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	p.store.away.Store(true)
 	p.cutReads()
 	// Clocks differ by less than the half of that memory that is left.
-	p.Returns.now = func() time.Time { return time.Now().Add(metastore.IdempotencyMemory/2 + time.Minute) }
+	p.Returns.now = func() time.Time { return time.Now().Add(metastore.IdempotencyRetention/2 + time.Minute) }
 	if left := p.Returns.pass(t.Context()); left != 0 {
 		t.Errorf("%d are still tried", left)
 	}

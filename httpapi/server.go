@@ -44,7 +44,7 @@ type Config struct {
 
 	// Keys are asked who a caller is. nil makes a local instance: everything is
 	// open, credentials are ignored, and Local keeps foreign pages out.
-	Keys  *access.Keys
+	Keys  *access.Authenticator
 	Local Local
 
 	Limiter        *access.Limiter       // of keys and addresses; nil: no limits, which goes with a local instance only

@@ -67,19 +67,19 @@ func newService(t testing.TB, change func(*Config, *Server)) *service {
 }
 
 // startService starts a service. keys, if there is one, makes it a hosted one.
-func startService(t testing.TB, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
+func startService(t testing.TB, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	return startOver(t, func(m metastore.Store) metastore.Store { return m }, keys, change)
 }
 
 // startOver starts a service over what around makes of its metadata store.
-func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
+func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	return startAt(t, nil, around, keys, change)
 }
 
 // startAt starts a service whose time is now, unless that is nil.
-func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Keys, change func(*Config, *Server)) *service {
+func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})

@@ -68,7 +68,7 @@ func (s *Server) buySession(x *exchange, r *http.Request, in wire.CreateSession,
 	if err != nil {
 		return err
 	}
-	buy, status := paychan.Buy{Payment: payment, UserIdentity: identity}, http.StatusCreated
+	buy, status := paychan.BuyOptions{Payment: payment, UserIdentity: identity}, http.StatusCreated
 	if in.SessionID != nil {
 		if *in.SessionID == "" {
 			return errNoSession

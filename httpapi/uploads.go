@@ -26,7 +26,7 @@ func (s *Server) beginUpload(x *exchange, r *http.Request, _ params) error {
 	if _, err := readJSON(r, &in); err != nil {
 		return err
 	}
-	begin := blob.Begin{PartSize: wire.DefaultPartSize}
+	begin := blob.BeginOptions{PartSize: wire.DefaultPartSize}
 	if in.RawAccount == nil {
 		return missingMember("rawAccount")
 	}

@@ -65,11 +65,11 @@ type Position struct {
 	Offset int64 // within the part
 }
 
-// Guard decides inside a transaction whether a write may go on. It is given
+// Precondition decides inside a transaction whether a write may go on. It is given
 // the blob that the write would replace or delete, nil when there is none or it
 // has expired. Its error aborts the transaction and is returned as it is. A
-// Guard is pure and may be called more than once.
-type Guard func(current *Blob) error
+// Precondition is pure and may be called more than once.
+type Precondition func(current *Blob) error
 
 // ListQuery asks for a page of an account's blobs.
 type ListQuery struct {
@@ -88,7 +88,7 @@ type Page struct {
 }
 
 // Blobs are the named contents. Expired blobs are not listed, and count as
-// absent wherever a Guard looks.
+// absent wherever a Precondition looks.
 type Blobs interface {
 	// Blob finds a blob. ErrExpired for ExpiredBlobGrace after its expiry;
 	// ErrNotFound later, and when there is none.
@@ -106,12 +106,12 @@ type Blobs interface {
 	// garbage at an error of this call, or, when a crash comes in between, by a
 	// Purge four times MaxExtentAge later. So the objects of a call that failed may be freed both by its caller
 	// and as garbage.
-	CommitBlob(ctx context.Context, b Blob, extents []Extent, guard Guard) (Blob, error)
+	CommitBlob(ctx context.Context, b Blob, extents []Extent, guard Precondition) (Blob, error)
 
 	// DeleteBlob removes a blob and makes its content garbage. It returns the
 	// id of that content, and true when there was a blob (expired or not).
 	// guard may be nil.
-	DeleteBlob(ctx context.Context, account, name string, guard Guard) (ContentID, bool, error)
+	DeleteBlob(ctx context.Context, account, name string, guard Precondition) (ContentID, bool, error)
 
 	// ListBlobs gives one page. Its cost grows with the entries it returns,
 	// not with the names it skips. With a delimiter a group is listed only if

@@ -78,7 +78,7 @@ type Purchase struct {
 }
 
 // Read buys chunksets that are read at once.
-type Read struct {
+type ReadPurchase struct {
 	Payment Payment
 	Price   int64 // of a chunkset, at least 1
 	Count   int64 // chunksets, at least 1
@@ -99,14 +99,14 @@ type Settlement struct {
 
 // Channels are the payment channels. They are remembered for ever. Their sales are
 // not: Purge adds those that were not made to a session to a sum of the channel
-// once they are older than SaleMemory, and those to a session once that is
+// once they are older than SaleRetention, and those to a session once that is
 // forgotten. Of what PayOut and Collect note, the last of each channel is kept.
 //
 // A payment is accepted by Buy and PayRead, in the transaction that sells: the
 // channel is found (an unbound one is bound to the sender), it must be open,
 // sequence and amount must both be above the accepted ones, the amount within
 // the deposit, and Amount - Settled within the unsettled limit, in this order:
-// ErrNoChannel, ErrChannelClosed or ErrChannelExpired, *StaleError, *FundsError
+// ErrNoChannel, ErrChannelClosed or ErrChannelExpired, *StaleError, *InsufficientFundsError
 // with Required the amount and Available the deposit, ErrUnsettledLimit. Then
 // Amount - Accepted + Credit is there to be spent. The transaction also writes
 // the settlement, in place of a pending one. A refusal changes nothing.
@@ -137,17 +137,17 @@ type Channels interface {
 	// Buy accepts the payment and sells as many chunksets as it covers, with
 	// what the channel has in credit; the rest becomes the credit. It returns
 	// the session as it then is, or, when idem was seen before, as it was first
-	// returned. When not one chunkset is covered it is a *FundsError with
+	// returned. When not one chunkset is covered it is a *InsufficientFundsError with
 	// Required the price and Available what was there to be spent. With Refill:
-	// ErrNotFound and ErrExpired of the session. ErrAmount when the session
+	// ErrNotFound and ErrExpired of the session. ErrAmountOverflow when the session
 	// would hold more than 2^63-1. idem may be nil.
 	Buy(ctx context.Context, p Purchase, idem *Idempotency) (Session, error)
 
 	// PayRead accepts the payment and sells Count chunksets; what is over
 	// becomes the credit. It returns the channel as it then is. When they are
-	// not covered it is a *FundsError with Required Count times Price and
+	// not covered it is a *InsufficientFundsError with Required Count times Price and
 	// Available what was there to be spent.
-	PayRead(ctx context.Context, r Read) (Channel, error)
+	PayRead(ctx context.Context, r ReadPurchase) (Channel, error)
 
 	// ReturnCredit gives count chunksets, sold at price, back to the channel's
 	// credit, whatever its state, and returns the channel as it then is.
@@ -159,13 +159,13 @@ type Channels interface {
 	// the name charge, if it did, and returns the channel as it then is, whatever
 	// its state. Once it has returned nil, such a PayRead has sold nothing and
 	// never will: it is for one whose outcome was ErrUnknownOutcome. Repeated, it
-	// has no effect. ErrNoChannel. A sale is found for SaleMemory: later, nil says
+	// has no effect. ErrNoChannel. A sale is found for SaleRetention: later, nil says
 	// only that nothing was returned.
 	ReturnRead(ctx context.Context, p Payment, charge string) (Channel, error)
 
 	// AddDeposit adds to the deposit of an open channel and returns it as it
 	// then is, or, when idem was seen before, as it was first returned.
-	// ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmount. idem may be
+	// ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmountOverflow. idem may be
 	// nil.
 	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
 

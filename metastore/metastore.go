@@ -7,7 +7,7 @@
 // it returns an error other than ErrUnknownOutcome, it had no effect. Methods
 // may be called at once from many goroutines and, where the engine allows it,
 // from many processes. No transaction object leaves an implementation; where a
-// decision must be taken inside the transaction, the caller hands in a Guard.
+// decision must be taken inside the transaction, the caller hands in a Precondition.
 //
 // A context that ends before a call's mutation has begun makes the call fail
 // with the context's error; once it has begun, the call runs to its end.
@@ -40,8 +40,8 @@ var (
 	ErrAborted = errors.New("metastore: upload aborted")
 	// ErrCommitted: the upload was completed before.
 	ErrCommitted = errors.New("metastore: upload committed")
-	// ErrRevision: the upload changed since the revision that was given.
-	ErrRevision = errors.New("metastore: upload changed meanwhile")
+	// ErrRevisionMismatch: the upload changed since the revision that was given.
+	ErrRevisionMismatch = errors.New("metastore: upload changed meanwhile")
 	// ErrStaleExtent: an extent is older than MaxExtentAge at its commit.
 	ErrStaleExtent = errors.New("metastore: extent too old to commit")
 	// ErrExhausted: the session has no chunksets left.
@@ -55,13 +55,13 @@ var (
 	// ErrStalePayment: sequence or amount is not above the accepted one. It
 	// arrives as a *StaleError.
 	ErrStalePayment = errors.New("metastore: payment is stale")
-	// ErrFunds: the payment exceeds the deposit, or does not cover what it is
-	// to pay. It arrives as a *FundsError.
-	ErrFunds = errors.New("metastore: funds do not suffice")
+	// ErrInsufficientFunds: the payment exceeds the deposit, or does not cover what it is
+	// to pay. It arrives as a *InsufficientFundsError.
+	ErrInsufficientFunds = errors.New("metastore: funds do not suffice")
 	// ErrUnsettledLimit: too much would be accepted and not settled yet.
 	ErrUnsettledLimit = errors.New("metastore: unsettled limit reached")
-	// ErrAmount: an amount would exceed 2^63-1.
-	ErrAmount = errors.New("metastore: amount too large")
+	// ErrAmountOverflow: an amount would exceed 2^63-1.
+	ErrAmountOverflow = errors.New("metastore: amount too large")
 	// ErrIdempotencyReuse: the idempotency key was used for another request.
 	ErrIdempotencyReuse = errors.New("metastore: idempotency key reused")
 	// ErrGroupLimits: the group of the key has other limits than were given.
@@ -95,16 +95,16 @@ func (*StaleError) Error() string { return ErrStalePayment.Error() }
 // Unwrap gives ErrStalePayment.
 func (*StaleError) Unwrap() error { return ErrStalePayment }
 
-// FundsError is ErrFunds with the amounts, in units of the asset.
-type FundsError struct{ Required, Available int64 }
+// InsufficientFundsError is ErrInsufficientFunds with the amounts, in units of the asset.
+type InsufficientFundsError struct{ Required, Available int64 }
 
 // Error tells both amounts.
-func (e *FundsError) Error() string {
-	return fmt.Sprintf("%s: %d required, %d available", ErrFunds, e.Required, e.Available)
+func (e *InsufficientFundsError) Error() string {
+	return fmt.Sprintf("%s: %d required, %d available", ErrInsufficientFunds, e.Required, e.Available)
 }
 
-// Unwrap gives ErrFunds.
-func (*FundsError) Unwrap() error { return ErrFunds }
+// Unwrap gives ErrInsufficientFunds.
+func (*InsufficientFundsError) Unwrap() error { return ErrInsufficientFunds }
 
 // The size of an extent, how long things are remembered, and the age rules of DESIGN "Order of
 // writes": because a commit refuses extents older than MaxExtentAge and the
@@ -119,15 +119,15 @@ const (
 	ExpiredBlobGrace = 24 * time.Hour
 	// UploadIdleLimit is how long an open upload may go without a part.
 	UploadIdleLimit = 24 * time.Hour
-	// UploadMemory is how long the outcome of an ended upload is remembered.
-	UploadMemory = 7 * 24 * time.Hour
-	// SessionMemory is how long a session is remembered after its expiry.
-	SessionMemory = 30 * 24 * time.Hour
-	// SaleMemory is how long a sale is remembered that was not made to a session;
+	// UploadRetention is how long the outcome of an ended upload is remembered.
+	UploadRetention = 7 * 24 * time.Hour
+	// SessionRetention is how long a session is remembered after its expiry.
+	SessionRetention = 30 * 24 * time.Hour
+	// SaleRetention is how long a sale is remembered that was not made to a session;
 	// afterwards it counts in a sum of its channel. It is beyond every return.
-	SaleMemory = 30 * 24 * time.Hour
-	// IdempotencyMemory is how long an idempotency key is remembered.
-	IdempotencyMemory = 24 * time.Hour
+	SaleRetention = 30 * 24 * time.Hour
+	// IdempotencyRetention is how long an idempotency key is remembered.
+	IdempotencyRetention = 24 * time.Hour
 )
 
 // The limits of the verbs that handle many contents at once: they keep a
@@ -150,7 +150,7 @@ type Store interface {
 	Keys
 	Usage
 	Garbage
-	Facts
+	Properties
 	Leases
 	Nodes
 	Clock

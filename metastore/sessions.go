@@ -6,7 +6,7 @@ import (
 )
 
 // Idempotency asks that a success be remembered, in the transaction that has
-// the effect, for IdempotencyMemory: the same Scope and Key with the same Hash
+// the effect, for IdempotencyRetention: the same Scope and Key with the same Hash
 // then gives the first outcome again and has no effect; with another Hash it is
 // ErrIdempotencyReuse. Two at once: one has the effect, the other its outcome.
 type Idempotency struct {
@@ -29,7 +29,7 @@ type Session struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Sessions are the counters. A session is remembered for SessionMemory after
+// Sessions are the counters. A session is remembered for SessionRetention after
 // its expiry and then ErrNotFound.
 type Sessions interface {
 	// CreateSession stores a fresh session that was not paid for and returns it
@@ -54,7 +54,7 @@ type Sessions interface {
 	// name, if it did, and returns the session as it then is, also when it has
 	// expired. Once it has returned nil, such a ChargeSession does not count and
 	// never will. Repeated, it has no effect. It is for a charge whose outcome
-	// was ErrUnknownOutcome, on any handle, until IdempotencyMemory after the
+	// was ErrUnknownOutcome, on any handle, until IdempotencyRetention after the
 	// charge; of other charges it may have no effect. ErrNotFound of the session.
 	ReturnCharge(ctx context.Context, id string, charge string) (Session, error)
 

@@ -50,7 +50,7 @@ type Part struct {
 }
 
 // Uploads are the multipart uploads. An ended upload is remembered for
-// UploadMemory and then ErrNotFound.
+// UploadRetention and then ErrNotFound.
 type Uploads interface {
 	// BeginUpload stores a fresh, open upload and returns it as stored.
 	BeginUpload(ctx context.Context, u Upload) (Upload, error)
@@ -72,10 +72,10 @@ type Uploads interface {
 	// records the outcome. It moves no parts: its cost does not grow with them.
 	// Repeated on a committed upload it returns the recorded outcome, whatever
 	// revision, size and crc64 are, and guard is not asked. ErrNotFound,
-	// ErrAborted, ErrRevision; ErrExpired when the blob's expiry has passed by
+	// ErrAborted, ErrRevisionMismatch; ErrExpired when the blob's expiry has passed by
 	// then: guard is not asked. guard may be nil; a refusal leaves the upload
 	// open and unchanged.
-	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard Guard) (Upload, error)
+	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard Precondition) (Upload, error)
 
 	// AbortUpload ends an open upload and makes its parts garbage. Repeated: nil.
 	// It returns the id of the content. ErrNotFound, ErrCommitted.

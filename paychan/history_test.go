@@ -38,7 +38,7 @@ type sent struct {
 // keyed is a purchase under an idempotency key.
 type keyed struct {
 	idem    metastore.Idempotency
-	buy     paychan.Buy
+	buy     paychan.BuyOptions
 	outcome *metastore.Session // nil: refused
 	at      time.Time          // of the outcome
 }
@@ -92,7 +92,7 @@ func (h *history) open(t *rapid.T) {
 	number := rapid.Int64Range(0, 2).Draw(t, "number")
 	deposit := rapid.SampledFrom([]int64{1_000, 300, 20, 0}).Draw(t, "deposit")
 	ttl := rapid.SampledFrom([]time.Duration{90 * 24 * time.Hour, 24 * time.Hour, time.Minute}).Draw(t, "ttl")
-	got, err := h.Open(t.Context(), paychan.Open{Sender: sender, PaymentChannelID: &number, Deposit: &deposit, Expires: h.model.now.Add(ttl)}, nil)
+	got, err := h.Open(t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number, Deposit: &deposit, Expires: h.model.now.Add(ttl)}, nil)
 	want := metastore.Channel{
 		ID: got.ID, PaymentChannelID: number, Sender: sender, Receiver: h.opt.Receiver, Asset: h.opt.Asset, Deposit: deposit,
 		Created: h.model.now, Expires: h.model.now.Add(ttl),
@@ -197,7 +197,7 @@ func (h *history) buyWith(t *rapid.T, s sent, refill string) {
 	if !ok {
 		return
 	}
-	k := &keyed{buy: paychan.Buy{Payment: p, SessionID: refill, UserIdentity: rapid.SampledFrom([]string{"", "me"}).Draw(t, "user")}}
+	k := &keyed{buy: paychan.BuyOptions{Payment: p, SessionID: refill, UserIdentity: rapid.SampledFrom([]string{"", "me"}).Draw(t, "user")}}
 	if rapid.Bool().Draw(t, "with key") {
 		k.idem = metastore.Idempotency{Scope: "buy", Key: h.name()}
 		h.keyed = append(h.keyed, k)
@@ -227,7 +227,7 @@ func (h *history) repeat(t *rapid.T) {
 		t.Skip("there is no key")
 	}
 	k := rapid.SampledFrom(h.keyed).Draw(t, "which")
-	if k.outcome == nil || !h.model.now.Before(k.at.Add(metastore.IdempotencyMemory)) {
+	if k.outcome == nil || !h.model.now.Before(k.at.Add(metastore.IdempotencyRetention)) {
 		h.purchase(t, k)
 		return
 	}
@@ -297,7 +297,7 @@ func (h *history) sometimesAgain(t *rapid.T, of func(returned) bool) returned {
 		return returned{}
 	}
 	for _, r := range h.returns {
-		if of(r) && h.model.now.Before(r.at.Add(metastore.IdempotencyMemory)) {
+		if of(r) && h.model.now.Before(r.at.Add(metastore.IdempotencyRetention)) {
 			list = append(list, r)
 		}
 	}

@@ -55,11 +55,11 @@ func (a account) apply(op channelOp) (account, channelAnswer) {
 	case payment && (op.sequence <= a.sequence || op.amount <= a.accepted):
 		return refused(channelAnswer{refusal: metastore.ErrStalePayment, stored: a.sequence})
 	case payment && op.amount > a.deposit:
-		return refused(channelAnswer{refusal: metastore.ErrFunds, required: op.amount, available: a.deposit})
+		return refused(channelAnswer{refusal: metastore.ErrInsufficientFunds, required: op.amount, available: a.deposit})
 	case op.kind == "buy" && spendable < channelPrice:
-		return refused(channelAnswer{refusal: metastore.ErrFunds, required: channelPrice, available: spendable})
+		return refused(channelAnswer{refusal: metastore.ErrInsufficientFunds, required: channelPrice, available: spendable})
 	case op.kind == "read" && spendable < op.count*channelPrice:
-		return refused(channelAnswer{refusal: metastore.ErrFunds, required: op.count * channelPrice, available: spendable})
+		return refused(channelAnswer{refusal: metastore.ErrInsufficientFunds, required: op.count * channelPrice, available: spendable})
 	case op.kind == "buy":
 		a.accepted, a.sequence, a.credit = op.amount, op.sequence, spendable%channelPrice
 		return a, channelAnswer{bought: spendable / channelPrice}
@@ -124,12 +124,12 @@ type counter struct {
 // answer puts into the model's words what the service said.
 func (c *counter) answer(channel metastore.Channel, err error) channelAnswer {
 	var stale *metastore.StaleError
-	var funds *metastore.FundsError
+	var funds *metastore.InsufficientFundsError
 	switch {
 	case errors.As(err, &stale):
 		return channelAnswer{refusal: metastore.ErrStalePayment, stored: c.proofs[string(stale.Stored)]}
 	case errors.As(err, &funds):
-		return channelAnswer{refusal: metastore.ErrFunds, required: funds.Required, available: funds.Available}
+		return channelAnswer{refusal: metastore.ErrInsufficientFunds, required: funds.Required, available: funds.Available}
 	case errors.Is(err, metastore.ErrChannelClosed):
 		return channelAnswer{refusal: metastore.ErrChannelClosed}
 	case err != nil:
@@ -142,7 +142,7 @@ func (c *counter) answer(channel metastore.Channel, err error) channelAnswer {
 func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelAnswer {
 	switch op.kind {
 	case "buy":
-		bought, err := s.Buy(t.Context(), paychan.Buy{Payment: c.payments[op.sequence-1]}, nil)
+		bought, err := s.Buy(t.Context(), paychan.BuyOptions{Payment: c.payments[op.sequence-1]}, nil)
 		if err != nil {
 			return c.answer(metastore.Channel{}, err)
 		}
@@ -193,7 +193,7 @@ func TestChannelIsLinearizable(t *testing.T) {
 	for round := range rounds {
 		number := int64(round)
 		units := int64(deposit)
-		opened, err := first.Open(t.Context(), paychan.Open{PaymentChannelID: &number, Deposit: &units}, nil)
+		opened, err := first.Open(t.Context(), paychan.OpenOptions{PaymentChannelID: &number, Deposit: &units}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, 
 	case p.Amount <= c.Accepted, p.Sequence <= c.Sequence && c.Proof != nil:
 		return nil, 0, &metastore.StaleError{Stored: c.Proof}
 	case p.Amount > c.Deposit:
-		return nil, 0, &metastore.FundsError{Required: p.Amount, Available: c.Deposit}
+		return nil, 0, &metastore.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
 	case p.Amount-c.Settled > m.limit:
 		return nil, 0, metastore.ErrUnsettledLimit
 	}
@@ -98,7 +98,7 @@ func (m *model) buy(p metastore.Payment, refill string, fresh metastore.Session)
 	}
 	count := spendable / m.price
 	if count == 0 {
-		return fresh, &metastore.FundsError{Required: m.price, Available: spendable}
+		return fresh, &metastore.InsufficientFundsError{Required: m.price, Available: spendable}
 	}
 	s := &fresh
 	if refill != "" {
@@ -121,7 +121,7 @@ func (m *model) payRead(p metastore.Payment, count int64) (metastore.Channel, er
 		return metastore.Channel{}, err
 	}
 	if spendable < count*m.price {
-		return metastore.Channel{}, &metastore.FundsError{Required: count * m.price, Available: spendable}
+		return metastore.Channel{}, &metastore.InsufficientFundsError{Required: count * m.price, Available: spendable}
 	}
 	m.accept(c, p, count)
 	c.read += count
@@ -133,7 +133,7 @@ func (m *model) deposit(c *modelChannel, amount int64) error {
 	case m.ended(c) != nil:
 		return m.ended(c)
 	case amount > math.MaxInt64-c.Deposit:
-		return metastore.ErrAmount
+		return metastore.ErrAmountOverflow
 	}
 	c.Deposit += amount
 	return nil
@@ -162,7 +162,7 @@ func (m *model) due() []metastore.Settlement {
 // session finds one that is remembered.
 func (m *model) session(id string) (*metastore.Session, error) {
 	for _, s := range m.sessions {
-		if s.ID == id && m.now.Before(s.Expires.Add(metastore.SessionMemory)) {
+		if s.ID == id && m.now.Before(s.Expires.Add(metastore.SessionRetention)) {
 			return s, nil
 		}
 	}

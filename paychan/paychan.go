@@ -143,7 +143,7 @@ func (s *Service) TTL() time.Duration { return s.opt.TTL }
 func (s *Service) Price() int64 { return s.opt.Price }
 
 // Open asks for a channel. Zero values are filled with the defaults.
-type Open struct {
+type OpenOptions struct {
 	Sender           string // canonical address of the payer; empty: not bound
 	Asset            string // canonical address
 	Deposit          *int64
@@ -157,7 +157,7 @@ type Open struct {
 // metastore.ErrExists, metastore.ErrIdempotencyReuse. Beside
 // metastore.ErrUnknownOutcome without an idem the channel has the ID that it has
 // if it was opened, or will be, and nothing else.
-func (s *Service) Open(ctx context.Context, o Open, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
 	now := s.meta.Now()
 	c := metastore.Channel{
 		ID:               newID(),
@@ -226,7 +226,7 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session,
 
 // Deposit adds to the deposit of an open channel and returns the channel, or,
 // when idem was seen before, the channel as it was first returned. idem may be
-// nil. metastore.ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmount.
+// nil. metastore.ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmountOverflow.
 //
 // Where there is a chain, Options.Deposited is asked first.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {

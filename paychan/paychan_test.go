@@ -52,7 +52,7 @@ func TestDefaultsAreAddresses(t *testing.T) {
 
 func TestOpenFillsInDefaults(t *testing.T) {
 	s := newShop(t)
-	c, err := s.Open(t.Context(), paychan.Open{}, nil)
+	c, err := s.Open(t.Context(), paychan.OpenOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestOpenTakesWhatIsAsked(t *testing.T) {
 	ctx := t.Context()
 	s := newShop(t)
 	none, id := int64(0), int64(42)
-	asked := paychan.Open{Sender: "0x1", Asset: "0x2", Deposit: &none, PaymentChannelID: &id, Expires: s.clock.Now().Add(time.Hour)}
+	asked := paychan.OpenOptions{Sender: "0x1", Asset: "0x2", Deposit: &none, PaymentChannelID: &id, Expires: s.clock.Now().Add(time.Hour)}
 	c, err := s.Open(ctx, asked, nil)
 	if err != nil || c.Sender != "0x1" || c.Asset != "0x2" || c.Deposit != 0 || c.PaymentChannelID != 42 || !c.Expires.Equal(asked.Expires) {
 		t.Fatalf("%+v, %v", c, err)
@@ -101,7 +101,7 @@ func TestOpenStandsBesideNoUnboundOne(t *testing.T) {
 			s := newShop(t)
 			s.open(c.first, 7)
 			number := int64(7)
-			if _, err := s.Open(t.Context(), paychan.Open{Sender: c.second, PaymentChannelID: &number}, nil); !errors.Is(err, c.want) {
+			if _, err := s.Open(t.Context(), paychan.OpenOptions{Sender: c.second, PaymentChannelID: &number}, nil); !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 			s.open(c.second, 8)
@@ -112,18 +112,18 @@ func TestOpenStandsBesideNoUnboundOne(t *testing.T) {
 func TestRepeatedOpenIsOneChannel(t *testing.T) {
 	s := newShop(t)
 	idem := &metastore.Idempotency{Scope: "open", Key: "k"}
-	first, err := s.Open(t.Context(), paychan.Open{}, idem)
+	first, err := s.Open(t.Context(), paychan.OpenOptions{}, idem)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := s.Open(t.Context(), paychan.Open{}, idem); err != nil || !reflect.DeepEqual(again, first) {
+	if again, err := s.Open(t.Context(), paychan.OpenOptions{}, idem); err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("%+v, %v, want %+v", again, err, first)
 	}
 }
 
 func TestStateOfAChannel(t *testing.T) {
 	s := newShop(t)
-	c, err := s.Open(t.Context(), paychan.Open{Expires: s.clock.Now().Add(time.Hour)}, nil)
+	c, err := s.Open(t.Context(), paychan.OpenOptions{Expires: s.clock.Now().Add(time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestDeposit(t *testing.T) {
 		_, err := s.Deposit(ctx, c.ID, 12, &metastore.Idempotency{Scope: "deposit", Key: "k", Hash: [32]byte{1}})
 		return err
 	})
-	s.unchanged(c.ID, metastore.ErrAmount, func() error {
+	s.unchanged(c.ID, metastore.ErrAmountOverflow, func() error {
 		_, err := s.Deposit(ctx, c.ID, math.MaxInt64-1_010, nil)
 		return err
 	})
@@ -183,10 +183,10 @@ func TestTheChainIsAskedAboutDeposits(t *testing.T) {
 		}
 	})
 	few, many := int64(60), int64(101)
-	if _, err := s.Open(ctx, paychan.Open{Deposit: &many}, nil); !errors.Is(err, refuse) {
+	if _, err := s.Open(ctx, paychan.OpenOptions{Deposit: &many}, nil); !errors.Is(err, refuse) {
 		t.Errorf("open with too much: %v", err)
 	}
-	c, err := s.Open(ctx, paychan.Open{Deposit: &few}, nil)
+	c, err := s.Open(ctx, paychan.OpenOptions{Deposit: &few}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +207,11 @@ func TestCloseTellsWhatIsLeft(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
-	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 10)})
+	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
 	if err := s.Settle(ctx, s.Ledger()); err != nil {
 		t.Fatal(err)
 	}
-	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 2, 17)})
+	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 17)})
 	closed, err := s.Close(ctx, c.ID)
 	if err != nil || closed.Accepted != 17 || closed.Settled != 10 || closed.Credit != 2 || !closed.Closed.Equal(s.clock.Now()) {
 		t.Fatalf("%+v, %v", closed, err)

@@ -13,14 +13,14 @@ import (
 // Verify reads a micropayment as it stands in a header or a JSON body, in
 // base64, and checks all that needs no state: its shape, signature and signer,
 // receiver, module, chain, asset and expiry. A *micropay.Error tells what is
-// wrong; metastore.ErrAmount that a number in it is above 2^63-1.
+// wrong; metastore.ErrAmountOverflow that a number in it is above 2^63-1.
 func (s *Service) Verify(encoded string) (metastore.Payment, error) {
 	m, err := micropay.Receive(encoded, s.policy, s.meta.Now())
 	if err != nil {
 		return metastore.Payment{}, err
 	}
 	if max(m.Amount, m.PaymentChannelID, m.Sequence) > math.MaxInt64 {
-		return metastore.Payment{}, fmt.Errorf("a number in the micropayment: %w", metastore.ErrAmount)
+		return metastore.Payment{}, fmt.Errorf("a number in the micropayment: %w", metastore.ErrAmountOverflow)
 	}
 	return metastore.Payment{
 		Sender:           m.Sender.String(),
@@ -53,7 +53,7 @@ func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
 }
 
 // Buy asks for chunksets.
-type Buy struct {
+type BuyOptions struct {
 	Payment      metastore.Payment // as Verify gave it
 	UserIdentity string            // of a session that is made
 	SessionID    string            // the session to add to; empty: a fresh one
@@ -65,7 +65,7 @@ type Buy struct {
 // metastore.Channels for them. idem may be nil. Beside
 // metastore.ErrUnknownOutcome without an idem the session has the ID that it has
 // if it was sold, or will be, and nothing else.
-func (s *Service) Buy(ctx context.Context, b Buy, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempotency) (metastore.Session, error) {
 	p := metastore.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
 		p.Session = metastore.Session{ID: newID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}
@@ -93,7 +93,7 @@ func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64,
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Channel{}, err
 	}
-	c, err := s.meta.PayRead(ctx, metastore.Read{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
+	c, err := s.meta.PayRead(ctx, metastore.ReadPurchase{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
 	if err == nil {
 		s.wake()
 	}

@@ -27,7 +27,7 @@ func TestBuySellsWhatIsCovered(t *testing.T) {
 		{100, 121, 33, 1},
 	} {
 		p := s.paid(payer, 1, uint64(step.sequence), uint64(step.amount))
-		got := s.buy(paychan.Buy{Payment: p, UserIdentity: "me"})
+		got := s.buy(paychan.BuyOptions{Payment: p, UserIdentity: "me"})
 		want := metastore.Session{
 			ID: got.ID, UserIdentity: "me", Channel: c.ID, Total: step.chunksets, Left: step.chunksets,
 			Created: s.clock.Now(), Expires: s.clock.Now().Add(sessionTTL),
@@ -57,19 +57,19 @@ func TestRefill(t *testing.T) {
 	payer, other := newPayer(t, 1), newPayer(t, 2)
 	c := s.open(payer.address(), 1)
 	s.open(other.address(), 1)
-	first := s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 10), UserIdentity: "me"})
+	first := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10), UserIdentity: "me"})
 	if _, err := s.meta.UseSession(ctx, first.ID, 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.Advance(time.Minute)
-	got := s.buy(paychan.Buy{Payment: s.paid(payer, 1, 2, 20), UserIdentity: "you", SessionID: first.ID})
+	got := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 20), UserIdentity: "you", SessionID: first.ID})
 	want := first
 	want.Total, want.Left, want.Used = 6, 4, 2
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	// Over another channel too; it stays the first one's.
-	got = s.buy(paychan.Buy{Payment: s.paid(other, 1, 1, 3), SessionID: first.ID})
+	got = s.buy(paychan.BuyOptions{Payment: s.paid(other, 1, 1, 3), SessionID: first.ID})
 	want.Total, want.Left = 7, 5
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -84,17 +84,17 @@ func TestRefillOfNoLiveSession(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
-	bought := s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 3)})
+	bought := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 3)})
 	refill := func(id string) func() error {
 		return func() error {
-			_, err := s.Buy(t.Context(), paychan.Buy{Payment: s.paid(payer, 1, 2, 6), SessionID: id}, nil)
+			_, err := s.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 6), SessionID: id}, nil)
 			return err
 		}
 	}
 	s.unchanged(c.ID, metastore.ErrNotFound, refill("unknown"))
 	s.clock.Advance(sessionTTL)
 	s.unchanged(c.ID, metastore.ErrExpired, refill(bought.ID))
-	s.clock.Advance(metastore.SessionMemory)
+	s.clock.Advance(metastore.SessionRetention)
 	s.unchanged(c.ID, metastore.ErrNotFound, refill(bought.ID))
 }
 
@@ -102,7 +102,7 @@ func TestRefillOfNoLiveSession(t *testing.T) {
 func (s *shop) spend() map[string]func(metastore.Payment) error {
 	return map[string]func(metastore.Payment) error{
 		"buy": func(p metastore.Payment) error {
-			_, err := s.Buy(s.t.Context(), paychan.Buy{Payment: p}, nil)
+			_, err := s.Buy(s.t.Context(), paychan.BuyOptions{Payment: p}, nil)
 			return err
 		},
 		"read": func(p metastore.Payment) error {
@@ -116,12 +116,12 @@ func TestStalePayments(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
-	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 0, 10)})
+	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 0, 10)})
 	s.unchanged(c.ID, &metastore.StaleError{Stored: s.channel(c.ID).Proof}, func() error {
 		return s.spend()["buy"](s.paid(payer, 1, 0, 20)) // a second number 0
 	})
 	accepted := s.paid(payer, 1, 5, 20)
-	s.buy(paychan.Buy{Payment: accepted})
+	s.buy(paychan.BuyOptions{Payment: accepted})
 	stale := &metastore.StaleError{Stored: accepted.Proof}
 	for way, spend := range s.spend() {
 		for name, p := range map[string]metastore.Payment{
@@ -148,18 +148,18 @@ func TestNotCovered(t *testing.T) {
 	for name, spend := range ways {
 		t.Run(name, func(t *testing.T) { // the channel stays unbound
 			s := s.on(t)
-			s.unchanged(c.ID, &metastore.FundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 1, 2)) })
-			s.unchanged(c.ID, &metastore.FundsError{Required: 1_001, Available: 1_000}, func() error { return spend(s.paid(payer, 1, 1, 1_001)) })
+			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 1, 2)) })
+			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 1_001, Available: 1_000}, func() error { return spend(s.paid(payer, 1, 1, 1_001)) })
 		})
 	}
-	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 4)})
+	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 4)})
 	for name, spend := range ways {
 		t.Run(name+" with credit", func(t *testing.T) {
 			s := s.on(t)
-			s.unchanged(c.ID, &metastore.FundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 2, 5)) })
+			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 3, Available: 2}, func() error { return spend(s.paid(payer, 1, 2, 5)) })
 		})
 	}
-	s.unchanged(c.ID, &metastore.FundsError{Required: 12, Available: 11}, func() error {
+	s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: 12, Available: 11}, func() error {
 		_, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 14), 4, "")
 		return err
 	})
@@ -168,7 +168,7 @@ func TestNotCovered(t *testing.T) {
 	if _, err := s.Deposit(t.Context(), c.ID, 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.buy(paychan.Buy{Payment: most}); got.Total != 332 {
+	if got := s.buy(paychan.BuyOptions{Payment: most}); got.Total != 332 {
 		t.Errorf("%+v", got)
 	}
 	s.audit()
@@ -190,12 +190,12 @@ func TestNoNumberOverflows(t *testing.T) {
 		payer := newPayer(t, 1)
 		s.open(payer.address(), 1)
 		other := s.open(payer.address(), 2)
-		full := s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, math.MaxInt64)})
+		full := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, math.MaxInt64)})
 		if full.Total != math.MaxInt64 {
 			t.Errorf("%+v", full)
 		}
-		s.unchanged(other.ID, metastore.ErrAmount, func() error {
-			_, err := s.Buy(ctx, paychan.Buy{Payment: s.paid(payer, 2, 1, 1), SessionID: full.ID}, nil)
+		s.unchanged(other.ID, metastore.ErrAmountOverflow, func() error {
+			_, err := s.Buy(ctx, paychan.BuyOptions{Payment: s.paid(payer, 2, 1, 1), SessionID: full.ID}, nil)
 			return err
 		})
 	})
@@ -204,7 +204,7 @@ func TestNoNumberOverflows(t *testing.T) {
 		payer := newPayer(t, 1)
 		c := s.open(payer.address(), 1)
 		for _, count := range []int64{2, 4, 5, math.MaxInt64} { // 4 times the price is 0, modulo 2^64
-			s.unchanged(c.ID, &metastore.FundsError{Required: math.MaxInt64, Available: math.MaxInt64}, func() error {
+			s.unchanged(c.ID, &metastore.InsufficientFundsError{Required: math.MaxInt64, Available: math.MaxInt64}, func() error {
 				_, err := s.PayRead(ctx, s.paid(payer, 1, 1, math.MaxInt64), count, "")
 				return err
 			})
@@ -230,7 +230,7 @@ func TestNoCountBelow1(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
-	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 300)})
+	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 300)})
 	before := s.channel(c.ID)
 	for _, count := range []int64{0, -1, math.MinInt64} {
 		if _, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 301), count, ""); err == nil {
@@ -308,7 +308,7 @@ func TestUnsettledLimit(t *testing.T) {
 	for _, spend := range s.spend() {
 		s.unchanged(c.ID, metastore.ErrUnsettledLimit, func() error { return spend(s.paid(payer, 1, 1, 11)) })
 	}
-	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 10)})
+	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
 	next := s.paid(payer, 1, 2, 20)
 	for _, spend := range s.spend() {
 		s.unchanged(c.ID, metastore.ErrUnsettledLimit, func() error { return spend(next) })
@@ -316,7 +316,7 @@ func TestUnsettledLimit(t *testing.T) {
 	if err := s.Settle(t.Context(), s.Ledger()); err != nil {
 		t.Fatal(err)
 	}
-	s.buy(paychan.Buy{Payment: next})
+	s.buy(paychan.BuyOptions{Payment: next})
 	if got := s.channel(c.ID); got.Accepted != 20 || got.Settled != 10 {
 		t.Errorf("%+v", got)
 	}
@@ -387,10 +387,10 @@ func TestPayReadKeepsTheSurplus(t *testing.T) {
 		t.Errorf("a read makes no session: %+v", list)
 	}
 	// The credit of a read is good for a session, and the other way round.
-	if got := s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 12)}); got.Total != 2 {
+	if got := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 12)}); got.Total != 2 {
 		t.Errorf("%+v", got)
 	}
-	s.buy(paychan.Buy{Payment: s.paid(payer, 1, 2, 17)})
+	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 17)})
 	if got, err := s.PayRead(ctx, s.paid(payer, 1, 3, 18), 1, ""); err != nil || got.Credit != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -426,7 +426,7 @@ func TestReturnCountsOnce(t *testing.T) {
 		t.Errorf("to an unknown channel: %v", err)
 	}
 	// What came back buys again.
-	if got := s.buy(paychan.Buy{Payment: s.paid(payer, 1, 2, 102)}); got.Total != 34 {
+	if got := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 102)}); got.Total != 34 {
 		t.Errorf("%+v", got)
 	}
 	s.audit()
@@ -441,18 +441,18 @@ func TestALostAnswerIsFound(t *testing.T) {
 	p := s.paid(payer, 1, 1, 10)
 	poor := p
 	poor.Amount = 2
-	s.unchanged(c.ID, metastore.ErrFunds, func() error { // a refusal is not remembered
-		_, err := s.Buy(ctx, paychan.Buy{Payment: poor}, idem)
+	s.unchanged(c.ID, metastore.ErrInsufficientFunds, func() error { // a refusal is not remembered
+		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: poor}, idem)
 		return err
 	})
-	lost, err := s.Buy(ctx, paychan.Buy{Payment: p, UserIdentity: "me"}, idem)
+	lost, err := s.Buy(ctx, paychan.BuyOptions{Payment: p, UserIdentity: "me"}, idem)
 	if err != nil {
 		t.Fatal(err)
 	}
 	recovered := func() {
 		t.Helper()
 		s.unchanged(c.ID, nil, func() error {
-			got, err := s.Buy(ctx, paychan.Buy{Payment: p, UserIdentity: "me"}, idem)
+			got, err := s.Buy(ctx, paychan.BuyOptions{Payment: p, UserIdentity: "me"}, idem)
 			if err == nil && got != lost {
 				t.Errorf("by key: %+v, want %+v", got, lost)
 			}
@@ -464,11 +464,11 @@ func TestALostAnswerIsFound(t *testing.T) {
 	}
 	recovered()
 	s.unchanged(c.ID, metastore.ErrIdempotencyReuse, func() error {
-		_, err := s.Buy(ctx, paychan.Buy{Payment: p}, &metastore.Idempotency{Scope: "buy", Key: "k", Hash: [32]byte{2}})
+		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: p}, &metastore.Idempotency{Scope: "buy", Key: "k", Hash: [32]byte{2}})
 		return err
 	})
 	s.unchanged(c.ID, &metastore.StaleError{Stored: p.Proof}, func() error {
-		_, err := s.Buy(ctx, paychan.Buy{Payment: p}, nil)
+		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: p}, nil)
 		return err
 	})
 	if _, err := s.Close(ctx, c.ID); err != nil {
@@ -487,7 +487,7 @@ func TestAFinishedContextBuysNothing(t *testing.T) {
 	cancel()
 	p := s.paid(payer, 1, 1, 3)
 	s.unchanged(c.ID, context.Canceled, func() error {
-		_, err := s.Buy(ctx, paychan.Buy{Payment: p}, nil)
+		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: p}, nil)
 		return err
 	})
 	s.unchanged(c.ID, context.Canceled, func() error {

@@ -32,7 +32,7 @@ func TestReplaysAtOnce(t *testing.T) {
 			case err != nil:
 				errs[i] = err
 			case i/2%2 == 0:
-				bought[i], errs[i] = s.Buy(t.Context(), paychan.Buy{Payment: p}, nil)
+				bought[i], errs[i] = s.Buy(t.Context(), paychan.BuyOptions{Payment: p}, nil)
 			default:
 				read[i], errs[i] = s.PayRead(t.Context(), p, 4, "")
 			}
@@ -86,7 +86,7 @@ func TestRepeatsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range repeats {
 		wg.Go(func() {
-			got, err := handles[i%2].Buy(t.Context(), paychan.Buy{Payment: p}, &metastore.Idempotency{Scope: "buy", Key: "k"})
+			got, err := handles[i%2].Buy(t.Context(), paychan.BuyOptions{Payment: p}, &metastore.Idempotency{Scope: "buy", Key: "k"})
 			ids[i], errs[i] = got.ID, err
 		})
 	}

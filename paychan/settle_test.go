@@ -146,7 +146,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 			t.Fatalf("nothing was accepted, and settled was %+v", calls)
 		}
 		p := s.paid(s.payer, 1, 4, 10)
-		s.buy(paychan.Buy{Payment: p})
+		s.buy(paychan.BuyOptions{Payment: p})
 		s.wait(1500 * time.Millisecond) // half a second more than the chain takes
 		s.settled(10)
 		want := []metastore.Settlement{{Channel: s.channel.ID, Sequence: 4, Amount: 10, Proof: p.Proof, Expires: p.Expires}}
@@ -171,7 +171,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 func TestRunTriesAgain(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 3
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(20 * time.Second)
 		s.settled(10)
 		if calls := s.chain.calls(); len(calls) != 4 || s.chain.mu.late {
@@ -191,7 +191,7 @@ func TestRunTriesAgain(t *testing.T) {
 func TestRunDeliversALostAnswerAgain(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.lose = 2
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 7, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 7, 10)})
 		s.wait(20 * time.Second)
 		s.settled(10)
 		calls := s.chain.calls()
@@ -207,18 +207,18 @@ func TestRunDeliversALostAnswerAgain(t *testing.T) {
 func TestRunCollectsTheNewest(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 1
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(500 * time.Millisecond) // the first is under way, and will fail
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 2, 20)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
 		s.wait(20 * time.Second)
 		s.settled(20)
 		if want := map[string]map[int64][]int64{s.channel.ID: {2: {20}}}; !reflect.DeepEqual(s.chain.mu.paid, want) {
 			t.Errorf("paid %v, want %v", s.chain.mu.paid, want)
 		}
 		// One that is collected while a newer one comes in counts for itself.
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 3, 30)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 30)})
 		s.wait(500 * time.Millisecond)
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 4, 40)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 4, 40)})
 		s.wait(750 * time.Millisecond)
 		s.settled(30)
 		s.wait(20 * time.Second)
@@ -235,7 +235,7 @@ func TestRunSettlesChannelsAtOnce(t *testing.T) {
 			s.open(s.payer.address(), int64(10+i))
 			s.accept(10+i, 1, 3)
 		}
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 3)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 3)})
 		s.wait(500 * time.Millisecond)
 		for i := range uint64(channels) { // while the first are under way
 			s.accept(10+i, 2, 6)
@@ -253,7 +253,7 @@ func TestRunSettlesChannelsAtOnce(t *testing.T) {
 // accept has the payer pay for a read, not by Service, which wakes Run.
 func (s *settling) accept(number, sequence, amount uint64) {
 	s.t.Helper()
-	_, err := s.meta.PayRead(s.t.Context(), metastore.Read{Payment: s.paid(s.payer, number, sequence, amount), Price: 3, Count: 1})
+	_, err := s.meta.PayRead(s.t.Context(), metastore.ReadPurchase{Payment: s.paid(s.payer, number, sequence, amount), Price: 3, Count: 1})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestRunGoesPastCallsThatHang(t *testing.T) {
 		}
 		s.wait(5 * time.Second)
 		for i := range int64(3) {
-			s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, uint64(i+1), uint64(10*(i+1)))})
+			s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, uint64(i+1), uint64(10*(i+1)))})
 			s.wait(1500 * time.Millisecond)
 			s.settled(10 * (i + 1))
 		}
@@ -295,7 +295,7 @@ func TestRunGoesPastCallsThatHang(t *testing.T) {
 func TestRunTellsWhatHasExpired(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 1_000
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(5 * time.Minute)
 		if channels, amount := s.Uncollected(); channels != 1 || amount != 10 {
 			t.Errorf("%d channels with %d units, want 1 with 10", channels, amount)
@@ -310,7 +310,7 @@ func TestRunTellsWhatHasExpired(t *testing.T) {
 			t.Errorf("told %d times, want once", told)
 		}
 		s.chain.mu.refuse = 0
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 2, 20)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
 		s.wait(2 * time.Minute)
 		if channels, amount := s.Uncollected(); channels != 0 || amount != 0 {
 			t.Errorf("%d channels with %d units, want none", channels, amount)
@@ -321,7 +321,7 @@ func TestRunTellsWhatHasExpired(t *testing.T) {
 func TestRunGivesUpWhatHasExpired(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 1_000
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(10 * time.Minute)
 		calls, reports := len(s.chain.calls()), 0
 		for _, err := range s.reports {
@@ -364,10 +364,10 @@ func TestRunOffersNothingExpired(t *testing.T) {
 func TestRunAfterExpiryCollectsTheNextPayment(t *testing.T) {
 	settleIn(t, byChain, func(_ *testing.T, s *settling) {
 		s.chain.mu.refuse = 1_000
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(2 * time.Minute)
 		s.chain.mu.refuse = 0
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 2, 20)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
 		s.wait(20 * time.Second)
 		s.settled(20) // amounts are cumulative: nothing is lost
 	})
@@ -496,10 +496,10 @@ func TestLedgerTakesTheSameTwice(t *testing.T) {
 		}
 	}
 	settleIn(t, forgetful, func(t *testing.T, s *settling) {
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(10 * time.Second)
 		s.settled(10)
-		s.buy(paychan.Buy{Payment: s.paid(s.payer, 1, 2, 16)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 16)})
 		s.wait(10 * time.Second)
 		s.settled(16)
 		if len(s.reports) != 2 {
@@ -518,7 +518,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		defer s.stop()
 		payer := newPayer(t, 1)
 		c := s.open(payer.address(), 1)
-		s.buy(paychan.Buy{Payment: s.paid(payer, 1, 1, 10)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
 		run := func(settle paychan.Settler, d time.Duration) {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()

@@ -136,7 +136,7 @@ func unsettledLimit(units int64) func(*paychan.Options) {
 // open opens a channel of this number; sender may be empty.
 func (s *shop) open(sender string, number int64) metastore.Channel {
 	s.t.Helper()
-	c, err := s.Open(s.t.Context(), paychan.Open{Sender: sender, PaymentChannelID: &number}, nil)
+	c, err := s.Open(s.t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number}, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment
 	return payment
 }
 
-func (s *shop) buy(b paychan.Buy) metastore.Session {
+func (s *shop) buy(b paychan.BuyOptions) metastore.Session {
 	s.t.Helper()
 	bought, err := s.Buy(s.t.Context(), b, nil)
 	if err != nil {
@@ -221,12 +221,12 @@ func (s *shop) unchanged(channel string, want error, do func() error) {
 // sameRefusal reports whether got is the error want, what it tells included.
 func sameRefusal(got, want error) bool {
 	var wantStale, gotStale *metastore.StaleError
-	var wantFunds, gotFunds *metastore.FundsError
+	var wantFunds, gotFunds *metastore.InsufficientFundsError
 	switch {
 	case errors.As(want, &wantStale):
 		return errors.As(got, &gotStale) && errors.Is(got, metastore.ErrStalePayment) && bytes.Equal(gotStale.Stored, wantStale.Stored)
 	case errors.As(want, &wantFunds):
-		return errors.As(got, &gotFunds) && errors.Is(got, metastore.ErrFunds) && *gotFunds == *wantFunds
+		return errors.As(got, &gotFunds) && errors.Is(got, metastore.ErrInsufficientFunds) && *gotFunds == *wantFunds
 	default:
 		return errors.Is(got, want)
 	}

@@ -80,7 +80,7 @@ func TestVerifyRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := s.Verify(c.text)
 			var refusal *micropay.Error
-			if !errors.Is(err, c.kind) || errors.Is(err, metastore.ErrAmount) || !errors.As(err, &refusal) {
+			if !errors.Is(err, c.kind) || errors.Is(err, metastore.ErrAmountOverflow) || !errors.As(err, &refusal) {
 				t.Fatalf("%+v, %v, want %v", got, err, c.kind)
 			}
 			if refusal.Class != c.class || refusal.Reason != c.reason {
@@ -99,11 +99,11 @@ func TestVerifyTakesNumbersBelow2To63(t *testing.T) {
 		want                      error
 	}{
 		"all largest":     {largest, largest, largest, nil},
-		"amount":          {1, 1, largest + 1, metastore.ErrAmount},
-		"channel":         {largest + 1, 1, 1, metastore.ErrAmount},
-		"sequence":        {1, largest + 1, 1, metastore.ErrAmount},
-		"amount of 2^64":  {1, 1, 1<<64 - 1, metastore.ErrAmount},
-		"all are maximal": {1<<64 - 1, 1<<64 - 1, 1<<64 - 1, metastore.ErrAmount},
+		"amount":          {1, 1, largest + 1, metastore.ErrAmountOverflow},
+		"channel":         {largest + 1, 1, 1, metastore.ErrAmountOverflow},
+		"sequence":        {1, largest + 1, 1, metastore.ErrAmountOverflow},
+		"amount of 2^64":  {1, 1, 1<<64 - 1, metastore.ErrAmountOverflow},
+		"all are maximal": {1<<64 - 1, 1<<64 - 1, 1<<64 - 1, metastore.ErrAmountOverflow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := s.Verify(payer.sign(t, promise(s.clock.Now(), c.channel, c.sequence, c.amount)))
@@ -214,7 +214,7 @@ func (v *vector) payment(t *testing.T, file *vectors) (p metastore.Payment, kind
 			t.Fatal(err)
 		}
 		if n >= 1<<63 {
-			return p, metastore.ErrAmount
+			return p, metastore.ErrAmountOverflow
 		}
 		*into = int64(n)
 	}

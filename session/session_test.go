@@ -112,7 +112,7 @@ func TestSessionExpires(t *testing.T) {
 			// What was not served comes back nevertheless.
 			got, err = s.Return(ctx, made.ID, 1, "r")
 			check(t, got, err, 9, 1)
-			clock.Advance(metastore.SessionMemory)
+			clock.Advance(metastore.SessionRetention)
 			for what, err := range map[string]error{
 				"get":    second(s.Get(ctx, made.ID)),
 				"live":   s.Live(ctx, made.ID),
@@ -205,7 +205,7 @@ func TestRepeatedUseTakesOnce(t *testing.T) {
 	check(t, got, err, 1, 9)
 	got, err = s.Use(ctx, made.ID, 4, idem) // the first answer, not today's
 	check(t, got, err, 6, 4)
-	clock.Advance(metastore.IdempotencyMemory)
+	clock.Advance(metastore.IdempotencyRetention)
 	if _, err := s.Use(ctx, made.ID, 4, idem); !errors.Is(err, metastore.ErrExhausted) {
 		t.Errorf("a day later it is a new use: %v", err)
 	}

@@ -35,7 +35,7 @@ func BenchmarkRead(b *testing.B) {
 				b.Run(fmt.Sprintf("%dKiB/%dgoroutines/%s", size>>10, goroutines, bench.name), func(b *testing.B) {
 					bytetest.Parallel(b, goroutines, int64(size), func() error {
 						if bench.miss {
-							s.Forget(key)
+							s.Invalidate(key)
 						}
 						return drain(b, bench.store, key, size)
 					})

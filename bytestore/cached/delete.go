@@ -20,7 +20,7 @@ func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	// what was fetched before is forgotten.
 	err := s.inner.Delete(ctx, keys...)
 	for _, key := range keys {
-		s.Forget(key)
+		s.Invalidate(key)
 	}
 	return err
 }
@@ -29,7 +29,7 @@ func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
 // will not be kept. It is for a reader that found the object's bytes to be
 // wrong: the next Open asks the store beneath. A file that cannot be removed
 // may be found again by the next Store in this folder.
-func (s *Store) Forget(key bytestore.Key) {
+func (s *Store) Invalidate(key bytestore.Key) {
 	s.discard(s.forget(key)...)
 }
 

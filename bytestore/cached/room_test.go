@@ -164,8 +164,8 @@ func TestForgetAsksBeneathAgain(t *testing.T) {
 	s := mustOpen(t, inner, dir, cached.Options{})
 	key, data := put(t, s, 1, 2*mib)
 	wantRead(t, s, key, data, 0, 2*mib)
-	s.Forget(key)
-	s.Forget(newKey())
+	s.Invalidate(key)
+	s.Invalidate(newKey())
 	if names, _ := files(t, dir); len(names) != 0 {
 		t.Errorf("files in the cache: %q", names)
 	}

@@ -34,7 +34,7 @@ func TestAudit(t *testing.T) {
 	_, err = s.meta.OpenChannel(t.Context(), metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
 	if err == nil {
 		pay := metastore.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(-time.Second), UnsettledLimit: 9}
-		_, err = s.meta.PayRead(t.Context(), metastore.Read{Payment: pay, Price: 1, Count: 1})
+		_, err = s.meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -194,8 +194,8 @@ func readMarks(ctx context.Context, s *side) (marks, error) {
 	if err != nil {
 		return marks{}, err
 	}
-	facts, err := s.sql.Facts(ctx)
-	have.fact, have.facts = facts[blob.InstanceFact], len(facts)
+	facts, err := s.sql.Properties(ctx)
+	have.fact, have.facts = facts[blob.InstanceProperty], len(facts)
 	return have, err
 }
 
@@ -271,7 +271,7 @@ func (m *migration) markMeta(ctx context.Context) (there bool, err error) {
 	if err := m.checkNoMeta(ctx, have); err != nil {
 		return false, err
 	}
-	return false, m.to.meta.SetFact(ctx, blob.InstanceFact, blob.CopyOf(m.id))
+	return false, m.to.meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(m.id))
 }
 
 // checkNoMeta refuses metadata that is not empty.
@@ -301,7 +301,7 @@ func (m *migration) copyMeta(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("copying the metadata: %w", err)
 	}
 	m.progress.end()
-	facts, err := m.from.sql.Facts(ctx)
+	facts, err := m.from.sql.Properties(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("the source: %w", err)
 	}
@@ -318,15 +318,15 @@ func (m *migration) copyMeta(ctx context.Context) (int64, error) {
 
 // factsOfPlace are the facts that belong to a database or its bytes, and not to
 // the instance. "migration" was left by copies of earlier versions.
-var factsOfPlace = []string{blob.InstanceFact, blob.EpochFact, "migration"}
+var factsOfPlace = []string{blob.InstanceProperty, blob.EpochProperty, "migration"}
 
 // setFact stores a fact that may be there already, with the same value.
-func setFact(ctx context.Context, facts metastore.Facts, name, value string) error {
-	err := facts.SetFact(ctx, name, value)
+func setFact(ctx context.Context, facts metastore.Properties, name, value string) error {
+	err := facts.SetProperty(ctx, name, value)
 	if !errors.Is(err, metastore.ErrExists) {
 		return err
 	}
-	if have, err := facts.Fact(ctx, name); err != nil || have == value {
+	if have, err := facts.Property(ctx, name); err != nil || have == value {
 		return err
 	}
 	return fmt.Errorf("another value was there first: %w", err)
@@ -342,7 +342,7 @@ func (m *migration) publish(ctx context.Context) error {
 	if other, err := blob.ReadID(ctx, m.to.bytes, blob.InstanceObject); err != nil || other != m.id {
 		return errors.Join(err, fmt.Errorf("its bytes were taken by the instance %s meanwhile: copy to an empty place", other))
 	}
-	if err := m.to.meta.ReplaceFact(ctx, blob.InstanceFact, blob.CopyOf(m.id), m.id); err != nil {
+	if err := m.to.meta.ReplaceProperty(ctx, blob.InstanceProperty, blob.CopyOf(m.id), m.id); err != nil {
 		return err
 	}
 	if err := m.to.bytes.Delete(ctx, blob.CopyObject); err != nil {

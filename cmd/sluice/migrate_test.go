@@ -41,10 +41,10 @@ func newSource(t *testing.T) string {
 	blobs := blob.New(s.meta, s.bytes, blob.Options{ExtentSize: 2 << 20})
 	var errs []error
 	for i := range sourceBlobs {
-		_, err := blobs.Put(t.Context(), blob.Put{Account: "a", Name: fmt.Sprint("blob", i)}, bytes.NewReader(body(i)), int64(len(body(i))))
+		_, err := blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("blob", i)}, bytes.NewReader(body(i)), int64(len(body(i))))
 		errs = append(errs, err)
 	}
-	errs = append(errs, s.meta.SetFact(t.Context(), "receiver", "0x7a"), s.Close())
+	errs = append(errs, s.meta.SetProperty(t.Context(), "receiver", "0x7a"), s.Close())
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func checkCopy(t *testing.T, meta metastore.Store, store bytestore.Store) {
 			t.Errorf("blob %d has %d bytes that are not what was put, %v", i, got.Len(), err)
 		}
 	}
-	if receiver, err := meta.Fact(t.Context(), "receiver"); err != nil || receiver != "0x7a" {
+	if receiver, err := meta.Property(t.Context(), "receiver"); err != nil || receiver != "0x7a" {
 		t.Errorf("the receiver is %q, %v", receiver, err)
 	}
 }
@@ -127,12 +127,12 @@ type killedFacts struct {
 	killedTarget
 }
 
-func (m killedFacts) SetFact(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Store.SetFact(ctx, name, value) })
+func (m killedFacts) SetProperty(ctx context.Context, name, value string) error {
+	return m.do(func() error { return m.Store.SetProperty(ctx, name, value) })
 }
 
-func (m killedFacts) ReplaceFact(ctx context.Context, name, old, value string) error {
-	return m.do(func() error { return m.Store.ReplaceFact(ctx, name, old, value) })
+func (m killedFacts) ReplaceProperty(ctx context.Context, name, old, value string) error {
+	return m.do(func() error { return m.Store.ReplaceProperty(ctx, name, old, value) })
 }
 
 // TestMigrationCutAtEachStep: wherever a copy ends, its target is nobody's

@@ -33,7 +33,7 @@ type node struct {
 	blobs       *blob.Service
 	channels    *paychan.Service
 	returns     *httpapi.Returns
-	keys        *access.Keys // nil on a local instance
+	keys        *access.Authenticator // nil on a local instance
 	api         *httpapi.Server
 	connections *httpapi.Connections
 	members     *membership // nil where no other node can run
@@ -75,7 +75,7 @@ func (n *node) openServices(ctx context.Context) error {
 	n.blobs = blob.New(n.stores.meta, n.stores.bytes, opt)
 	n.metrics.MustRegister(backlogMetrics{n.blobs.GarbageBacklog})
 	if c.Profile == hosted {
-		n.keys = access.NewKeys(n.stores.meta, access.KeysOptions{})
+		n.keys = access.NewKeys(n.stores.meta, access.AuthenticatorOptions{})
 	}
 	var payment wire.Payment
 	var err error
@@ -244,19 +244,19 @@ func (c *config) newChannels(ctx context.Context, stores *stores) (*paychan.Serv
 
 // receiver gives the address that this instance is paid at: the one that was
 // configured, or one that was made at the first start.
-func (c *config) receiver(ctx context.Context, facts metastore.Facts) (string, error) {
+func (c *config) receiver(ctx context.Context, facts metastore.Properties) (string, error) {
 	if c.Receiver != "" {
 		return c.Receiver, nil
 	}
 	const fact = "receiver"
-	receiver, err := facts.Fact(ctx, fact)
+	receiver, err := facts.Property(ctx, fact)
 	if !errors.Is(err, metastore.ErrNotFound) {
 		return receiver, err
 	}
 	receiver = paychan.NewReceiver()
-	err = facts.SetFact(ctx, fact, receiver)
+	err = facts.SetProperty(ctx, fact, receiver)
 	if errors.Is(err, metastore.ErrExists) { // another node was first
-		return facts.Fact(ctx, fact)
+		return facts.Property(ctx, fact)
 	}
 	return receiver, err
 }

@@ -167,7 +167,7 @@ type keepsReplaced struct {
 	path string
 }
 
-func (s keepsReplaced) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s keepsReplaced) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	old, before := s.Blob(ctx, b.Account, b.Name)
 	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	if err != nil || before != nil {
@@ -181,7 +181,7 @@ type givesToWriter struct {
 	path string
 }
 
-func (s givesToWriter) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s givesToWriter) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	old, before := s.Blob(ctx, b.Account, b.Name)
 	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	if err != nil || before != nil {
@@ -195,7 +195,7 @@ type keepsDeleted struct {
 	path string
 }
 
-func (s keepsDeleted) DeleteBlob(ctx context.Context, account, name string, guard metastore.Guard) (metastore.ContentID, bool, error) {
+func (s keepsDeleted) DeleteBlob(ctx context.Context, account, name string, guard metastore.Precondition) (metastore.ContentID, bool, error) {
 	old, before := s.Blob(ctx, account, name)
 	id, had, err := s.Handle.DeleteBlob(ctx, account, name, guard)
 	if err == nil && had && before == nil {
@@ -252,7 +252,7 @@ type countsTwice struct {
 	path string
 }
 
-func (s countsTwice) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
+func (s countsTwice) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
 	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, guard)
 	if err != nil {
 		return u, err
@@ -265,7 +265,7 @@ type staysCounted struct {
 	path string
 }
 
-func (s staysCounted) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
+func (s staysCounted) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
 	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, guard)
 	if err != nil {
 		return u, err
@@ -278,7 +278,7 @@ type losesOwner struct {
 	path string
 }
 
-func (s losesOwner) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
+func (s losesOwner) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
 	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, guard)
 	if err != nil {
 		return u, err
@@ -291,7 +291,7 @@ type countsRefused struct {
 	path string
 }
 
-func (s countsRefused) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s countsRefused) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	if err != nil {
 		err = errors.Join(err, count(context.WithoutCancel(ctx), s.path, b.Owner, b.Size, 0))
@@ -343,7 +343,7 @@ type countsLater struct {
 	path string
 }
 
-func (s countsLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s countsLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	owner := b.Owner
 	b.Owner = ""
 	old, before := s.Blob(ctx, b.Account, b.Name)

@@ -161,7 +161,7 @@ func payReads(b *bench) func(int) error {
 		defer p.Unlock()
 		p.Sequence++
 		p.Amount += 4
-		_, err := b.store.PayRead(b.ctx, metastore.Read{Payment: p.Payment, Price: 2, Count: 2})
+		_, err := b.store.PayRead(b.ctx, metastore.ReadPurchase{Payment: p.Payment, Price: 2, Count: 2})
 		return err
 	}
 }

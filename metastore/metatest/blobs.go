@@ -457,7 +457,7 @@ func cancelled(p *probe) {
 		"use once": func() error { _, err := p.store.UseSession(ctx, "session", 1, idem); return err },
 		"channel":  func() error { _, err := p.store.OpenChannel(ctx, metastore.Channel{ID: "c"}, nil); return err },
 		"purge":    func() error { _, err := p.store.Purge(ctx, 1); return err },
-		"fact":     func() error { return p.store.SetFact(ctx, "fact", "value") },
+		"fact":     func() error { return p.store.SetProperty(ctx, "fact", "value") },
 	} {
 		p.is(verb(), context.Canceled, "%s with a context that has ended", name)
 	}
@@ -476,7 +476,7 @@ func cancelled(p *probe) {
 	}
 	_, err = p.store.Channel(p.ctx, "c")
 	p.is(err, metastore.ErrNotFound, "channel of a cancelled open")
-	_, err = p.store.Fact(p.ctx, "fact")
+	_, err = p.store.Property(p.ctx, "fact")
 	p.is(err, metastore.ErrNotFound, "fact of a cancelled set")
 }
 
@@ -570,7 +570,7 @@ func blobLargeRefused(p *probe) {
 	refused := errors.New("refused")
 	for _, want := range []error{refused, metastore.ErrStaleExtent} {
 		extents := p.largeExtents(n)
-		var guard metastore.Guard
+		var guard metastore.Precondition
 		if errors.Is(want, refused) {
 			guard = func(*metastore.Blob) error { return refused }
 		} else {

@@ -70,7 +70,7 @@ func (p *probe) buysMore(c metastore.Channel, sequence, amount, price int64, ses
 
 // reads pays for chunksets that are read at once.
 func (p *probe) reads(c metastore.Channel, sequence, amount, price, count int64) metastore.Channel {
-	got, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
+	got, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
 	p.ok(err, "read %d chunksets with %d at sequence %d", count, amount, sequence)
 	return got
 }
@@ -120,7 +120,7 @@ func (p *probe) refusedPayment(channel string, pay metastore.Payment, want error
 		return err
 	})
 	p.refused(channel, want, what, func() error {
-		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: pay, Price: 1, Count: 1})
+		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		return err
 	})
 }

@@ -137,7 +137,7 @@ func channelDeposit(p *probe) {
 	again, err := p.store.AddDeposit(p.ctx, "channel", 5, idem("deposit", "k"))
 	p.ok(err, "replay")
 	p.equal(again, first, "replay")
-	p.refused("channel", metastore.ErrAmount, "one unit too many", func() error {
+	p.refused("channel", metastore.ErrAmountOverflow, "one unit too many", func() error {
 		_, err := p.store.AddDeposit(p.ctx, "channel", 1, nil)
 		return err
 	})
@@ -172,7 +172,7 @@ func channelRacingDeposits(p *probe) {
 		_, err := handles[i%2].AddDeposit(p.ctx, "channel", amount, nil)
 		return err
 	})
-	p.won(errs, 2, metastore.ErrAmount)
+	p.won(errs, 2, metastore.ErrAmountOverflow)
 	p.must(p.getChannel("channel").Deposit == 1+2*amount, "the deposit is %d", p.getChannel("channel").Deposit)
 }
 
@@ -220,7 +220,7 @@ func channelSessions(p *probe) {
 	list(100, want)
 	list(5, want)
 	list(2, want[:2])
-	p.clock.Advance(sessionLife + metastore.SessionMemory - 4*time.Second) // two of them are forgotten
+	p.clock.Advance(sessionLife + metastore.SessionRetention - 4*time.Second) // two of them are forgotten
 	list(100, want[:3])
 	p.purge()
 	list(100, want[:3])

@@ -101,11 +101,11 @@ func returnRead(p *probe) {
 	}
 	first, next := p.pay(c, 1, 100), p.pay(c, 2, 110)
 	credit("a", first, 0) // before it was made
-	_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: first, Price: 10, Count: 9, Charge: "a"})
+	_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: first, Price: 10, Count: 9, Charge: "a"})
 	p.ok(err, "read")
 	credit("b", first, 10)
 	credit("a", next, 10)
-	_, err = p.store.PayRead(p.ctx, metastore.Read{Payment: next, Price: 5, Count: 4, Charge: "b"})
+	_, err = p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: next, Price: 5, Count: 4, Charge: "b"})
 	p.ok(err, "read")
 	for _, err := range race(6, func(i int) error { return second(handles[i%2].ReturnRead(p.ctx, first, "a")) }) {
 		p.ok(err, "returns at once")

@@ -19,15 +19,15 @@ func factChecks() []Check {
 }
 
 func factSet(p *probe) {
-	_, err := p.store.Fact(p.ctx, "fact")
+	_, err := p.store.Property(p.ctx, "fact")
 	p.is(err, metastore.ErrNotFound, "fact that was not set")
-	p.ok(p.store.SetFact(p.ctx, "fact", "val\x00ue"), "set")
-	p.ok(p.store.SetFact(p.ctx, "none", ""), "set to nothing")
-	p.is(p.store.SetFact(p.ctx, "fact", "other"), metastore.ErrExists, "second set")
-	p.is(p.store.SetFact(p.ctx, "none", "other"), metastore.ErrExists, "second set")
+	p.ok(p.store.SetProperty(p.ctx, "fact", "val\x00ue"), "set")
+	p.ok(p.store.SetProperty(p.ctx, "none", ""), "set to nothing")
+	p.is(p.store.SetProperty(p.ctx, "fact", "other"), metastore.ErrExists, "second set")
+	p.is(p.store.SetProperty(p.ctx, "none", "other"), metastore.ErrExists, "second set")
 	p.reopen()
 	for name, want := range map[string]string{"fact": "val\x00ue", "none": ""} {
-		got, err := p.store.Fact(p.ctx, name)
+		got, err := p.store.Property(p.ctx, name)
 		p.ok(err, "fact")
 		p.equal(got, want, "fact")
 	}
@@ -35,8 +35,8 @@ func factSet(p *probe) {
 
 func factRacing(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
-	errs := race(8, func(i int) error { return handles[i%2].SetFact(p.ctx, "fact", fmt.Sprint(i)) })
-	got, err := p.store.Fact(p.ctx, "fact")
+	errs := race(8, func(i int) error { return handles[i%2].SetProperty(p.ctx, "fact", fmt.Sprint(i)) })
+	got, err := p.store.Property(p.ctx, "fact")
 	p.ok(err, "fact")
 	for i, err := range errs {
 		if got == fmt.Sprint(i) {
@@ -49,20 +49,20 @@ func factRacing(p *probe) {
 }
 
 func factReplace(p *probe) {
-	p.is(p.store.ReplaceFact(p.ctx, "fact", "", "new"), metastore.ErrNotFound, "replacing a fact that was not set")
-	_, err := p.store.Fact(p.ctx, "fact")
+	p.is(p.store.ReplaceProperty(p.ctx, "fact", "", "new"), metastore.ErrNotFound, "replacing a fact that was not set")
+	_, err := p.store.Property(p.ctx, "fact")
 	p.is(err, metastore.ErrNotFound, "fact that was not replaced")
-	p.ok(p.store.SetFact(p.ctx, "fact", "old"), "set")
-	p.ok(p.store.SetFact(p.ctx, "other", "old"), "set")
-	p.is(p.store.ReplaceFact(p.ctx, "fact", "older", "new"), metastore.ErrNotFound, "replacing another value")
-	p.is(p.store.ReplaceFact(p.ctx, "fact", "", "new"), metastore.ErrNotFound, "replacing another value")
-	p.ok(p.store.ReplaceFact(p.ctx, "fact", "old", "new"), "replace")
-	p.ok(p.store.ReplaceFact(p.ctx, "fact", "new", "new"), "replacing a value with itself")
-	p.is(p.store.ReplaceFact(p.ctx, "fact", "old", "newer"), metastore.ErrNotFound, "replacing what was replaced")
-	p.is(p.store.SetFact(p.ctx, "fact", "newer"), metastore.ErrExists, "set of a fact that was replaced")
+	p.ok(p.store.SetProperty(p.ctx, "fact", "old"), "set")
+	p.ok(p.store.SetProperty(p.ctx, "other", "old"), "set")
+	p.is(p.store.ReplaceProperty(p.ctx, "fact", "older", "new"), metastore.ErrNotFound, "replacing another value")
+	p.is(p.store.ReplaceProperty(p.ctx, "fact", "", "new"), metastore.ErrNotFound, "replacing another value")
+	p.ok(p.store.ReplaceProperty(p.ctx, "fact", "old", "new"), "replace")
+	p.ok(p.store.ReplaceProperty(p.ctx, "fact", "new", "new"), "replacing a value with itself")
+	p.is(p.store.ReplaceProperty(p.ctx, "fact", "old", "newer"), metastore.ErrNotFound, "replacing what was replaced")
+	p.is(p.store.SetProperty(p.ctx, "fact", "newer"), metastore.ErrExists, "set of a fact that was replaced")
 	p.reopen()
 	for name, want := range map[string]string{"fact": "new", "other": "old"} {
-		got, err := p.store.Fact(p.ctx, name)
+		got, err := p.store.Property(p.ctx, name)
 		p.ok(err, "fact")
 		p.equal(got, want, "fact")
 	}
@@ -72,11 +72,11 @@ func factReplace(p *probe) {
 func factRacingReplaces(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	value := "first"
-	p.ok(p.store.SetFact(p.ctx, "fact", value), "set")
+	p.ok(p.store.SetProperty(p.ctx, "fact", value), "set")
 	for round := range 5 {
 		name := func(i int) string { return fmt.Sprint(round, "-", i) }
-		errs := race(8, func(i int) error { return handles[i%2].ReplaceFact(p.ctx, "fact", value, name(i)) })
-		got, err := p.store.Fact(p.ctx, "fact")
+		errs := race(8, func(i int) error { return handles[i%2].ReplaceProperty(p.ctx, "fact", value, name(i)) })
+		got, err := p.store.Property(p.ctx, "fact")
 		p.ok(err, "fact")
 		for i, err := range errs {
 			if got == name(i) {
@@ -97,7 +97,7 @@ func factEmpty(p *probe) {
 		p.must(got == want, "empty is %v with %s", got, what)
 	}
 	isEmpty(true, "nothing")
-	p.ok(p.store.SetFact(p.ctx, "fact", "value"), "set")
+	p.ok(p.store.SetProperty(p.ctx, "fact", "value"), "set")
 	isEmpty(true, "a fact alone")
 	p.newKey("key")
 	isEmpty(true, "a fact and a key")
@@ -113,13 +113,13 @@ func factEmpty(p *probe) {
 	isEmpty(false, "an upload")
 	id, err := p.store.AbortUpload(p.ctx, "upload")
 	p.ok(err, "abort")
-	p.clock.Advance(metastore.UploadMemory)
+	p.clock.Advance(metastore.UploadRetention)
 	p.ok(p.store.DropContent(p.ctx, id), "drop content")
 	p.purge()
 	isEmpty(true, "nothing")
 	p.session("session", 0)
 	isEmpty(false, "a session")
-	p.clock.Advance(time.Hour + metastore.SessionMemory)
+	p.clock.Advance(time.Hour + metastore.SessionRetention)
 	p.purge()
 	isEmpty(true, "nothing")
 	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{ID: "c"}, nil)

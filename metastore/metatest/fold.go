@@ -34,13 +34,13 @@ func foldedSales(p *probe) {
 	p.reads(c, 2, 130, 3, 4)
 	_, err := p.store.ReturnCredit(p.ctx, "c", 2, 3, "r")
 	p.ok(err, "return")
-	charged := metastore.Read{Payment: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
+	charged := metastore.ReadPurchase{Payment: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
 	_, err = p.store.PayRead(p.ctx, charged)
 	p.ok(err, "read")
 	p.session("granted", 5)
 	p.buysMore(c, 4, 180, 2, "granted")
 
-	p.clock.Advance(metastore.SaleMemory - time.Microsecond)
+	p.clock.Advance(metastore.SaleRetention - time.Microsecond)
 	p.purge()
 	p.audited()
 	before := p.getChannel("c")
@@ -57,7 +57,7 @@ func foldedSales(p *probe) {
 		stale := &metastore.StaleError{Stored: after.Proof}
 		p.refusedPayment("c", p.pay(c, sequence, amount), stale, fmt.Sprint("replay of ", sequence))
 	}
-	p.clock.Advance(sessionLife + metastore.SessionMemory)
+	p.clock.Advance(sessionLife + metastore.SessionRetention)
 	p.purge()
 	for _, id := range []string{"bought", "granted"} {
 		_, err := p.store.Session(p.ctx, id)
@@ -88,7 +88,7 @@ func foldedInBatches(p *probe) {
 		}
 	}
 	channels := []books{p.books("c"), p.books("d")}
-	for _, step := range []time.Duration{metastore.SaleMemory, 10 * metastore.SessionMemory} {
+	for _, step := range []time.Duration{metastore.SaleRetention, 10 * metastore.SessionRetention} {
 		p.clock.Advance(step)
 		for calls := 0; ; calls++ {
 			p.must(calls < 100, "the purge comes to no end")

@@ -73,7 +73,7 @@ type counts struct {
 	path, after string
 }
 
-func (s counts) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s counts) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	return out, errors.Join(err, query(ctx, s.path, s.after))
 }

@@ -145,7 +145,7 @@ func idempotentMemory(p *probe) {
 		s.Left--
 		s.Used++
 		p.equal(first, s, "use in round %d", round)
-		p.clock.Advance(metastore.IdempotencyMemory - time.Microsecond)
+		p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
 		again, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 		p.ok(err, "replay at the end of the memory")
 		p.equal(again, first, "replay at the end of the memory")

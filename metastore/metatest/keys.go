@@ -191,7 +191,7 @@ func keysStay(p *probe) {
 	p.newKey("revoked")
 	revoked, err := p.store.RevokeKey(p.ctx, "revoked")
 	p.ok(err, "revoke")
-	p.clock.Advance(10 * metastore.SessionMemory)
+	p.clock.Advance(10 * metastore.SessionRetention)
 	p.purge()
 	for _, want := range []metastore.Key{k, past, revoked} {
 		p.equal(p.getKey(want.ID), want, "key after its time")

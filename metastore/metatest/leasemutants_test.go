@@ -54,7 +54,7 @@ func (s ownTime) Now() time.Time { return s.Handle.Now().Add(time.Second) }
 
 type ownSecond struct{ metatest.Handle }
 
-func (s ownSecond) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s ownSecond) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	b, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	b.SharedSecond = false
 	return b, err

@@ -211,7 +211,7 @@ func (h *history) commit(ctx context.Context, s metastore.Store, name, owner str
 		b.Expires = now.Add(time.Hour)
 	}
 	extents := []metastore.Extent{h.p.extent(0, 0, b.Size-1), h.p.inline(0, b.Size-1, []byte("x"))}
-	var guard metastore.Guard
+	var guard metastore.Precondition
 	var wantErr error
 	if create {
 		guard = createOnly
@@ -300,7 +300,7 @@ func (h *history) begin(ctx context.Context, s metastore.Store, id, name, owner 
 // upload finds the model's upload, or the error that every verb gives.
 func (h *history) upload(id string) (*modelUpload, error) {
 	u, ok := h.model.uploads[id]
-	if !ok || (!u.Ended.IsZero() && !h.p.clock.Now().Before(u.Ended.Add(metastore.UploadMemory))) {
+	if !ok || (!u.Ended.IsZero() && !h.p.clock.Now().Before(u.Ended.Add(metastore.UploadRetention))) {
 		return nil, metastore.ErrNotFound
 	}
 	return u, nil
@@ -345,7 +345,7 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	if stale {
 		revision--
 	}
-	var guard metastore.Guard
+	var guard metastore.Precondition
 	if create {
 		guard = createOnly
 	}
@@ -356,7 +356,7 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	case u.State == metastore.UploadAborted:
 		return differ("complete", nil, nil, err, metastore.ErrAborted)
 	case stale:
-		return differ("complete", nil, nil, err, metastore.ErrRevision)
+		return differ("complete", nil, nil, err, metastore.ErrRevisionMismatch)
 	}
 	if wantErr := createOnly(h.model.current(u.Name, now)); create && wantErr != nil {
 		return differ("complete", nil, nil, err, wantErr)
@@ -411,12 +411,12 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 		once = idem(id, key)
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
-	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(metastore.IdempotencyMemory)) {
+	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(metastore.IdempotencyRetention)) {
 		return differ("use replayed", got, o.outcome, err, nil)
 	}
 	want, ok := m.sessions[id]
 	switch {
-	case !ok || !now.Before(want.Expires.Add(metastore.SessionMemory)):
+	case !ok || !now.Before(want.Expires.Add(metastore.SessionRetention)):
 		return differ("use", nil, nil, err, metastore.ErrNotFound)
 	case !now.Before(want.Expires):
 		return differ("use", nil, nil, err, metastore.ErrExpired)

@@ -87,7 +87,7 @@ func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error
 		}
 	}
 	for id, s := range m.sessions {
-		if !now.Before(s.Expires.Add(metastore.SessionMemory)) {
+		if !now.Before(s.Expires.Add(metastore.SessionRetention)) {
 			delete(m.sessions, id)
 		}
 	}

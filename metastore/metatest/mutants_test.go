@@ -127,13 +127,13 @@ func (s waitsForEver) UseSession(ctx context.Context, id string, n int64, idem *
 // replacesAny replaces a fact whatever its value is.
 type replacesAny struct{ metatest.Handle }
 
-func (s replacesAny) ReplaceFact(ctx context.Context, name, _, value string) error {
+func (s replacesAny) ReplaceProperty(ctx context.Context, name, _, value string) error {
 	for {
-		old, err := s.Fact(ctx, name)
+		old, err := s.Property(ctx, name)
 		if err != nil {
 			return err
 		}
-		if err := s.Handle.ReplaceFact(ctx, name, old, value); !errors.Is(err, metastore.ErrNotFound) {
+		if err := s.Handle.ReplaceProperty(ctx, name, old, value); !errors.Is(err, metastore.ErrNotFound) {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *m
 // asksBefore asks the guard outside of the transaction.
 type asksBefore struct{ metatest.Handle }
 
-func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	if guard != nil {
 		var current *metastore.Blob
 		if found, err := s.Blob(ctx, b.Account, b.Name); err == nil {
@@ -195,7 +195,7 @@ type writesLater struct {
 	extents []metastore.Extent
 }
 
-func (s *writesLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, _ metastore.Guard) (metastore.Blob, error) {
+func (s *writesLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, _ metastore.Precondition) (metastore.Blob, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pending != nil {
@@ -240,7 +240,7 @@ func (s partWins) PutPart(ctx context.Context, id string, p metastore.Part, exte
 // anyRevision completes an upload that changed meanwhile.
 type anyRevision struct{ metatest.Handle }
 
-func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
+func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
 	u, err := s.Upload(ctx, id)
 	if err != nil {
 		return u, err
@@ -270,7 +270,7 @@ func (s noHash) UseSession(ctx context.Context, id string, n int64, idem *metast
 
 type noGuard struct{ metatest.Handle }
 
-func (s noGuard) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, _ metastore.Guard) (metastore.Upload, error) {
+func (s noGuard) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, _ metastore.Precondition) (metastore.Upload, error) {
 	return s.Handle.CompleteUpload(ctx, id, revision, size, crc64, nil)
 }
 
@@ -340,7 +340,7 @@ func (s dropsLarge) DropContents(ctx context.Context, contents []metastore.Conte
 // losesGarbage forgets the content that a commit replaced.
 type losesGarbage struct{ metatest.Handle }
 
-func (s losesGarbage) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s losesGarbage) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	old, before := s.Blob(ctx, b.Account, b.Name)
 	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	if before != nil || err != nil {
@@ -363,7 +363,7 @@ type keepsStaged struct {
 	path string
 }
 
-func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
 	if err != nil {
 		err = errors.Join(err, query(ctx, s.path, `UPDATE garbage SET since = 1 << 62 WHERE content = $1`, b.Content[:]))
@@ -374,7 +374,7 @@ func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents [
 // commitsStaged asks the guard of a long list after the commit.
 type commitsStaged struct{ metatest.Handle }
 
-func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	if guard == nil || len(extents) < 1000 {
 		return s.Handle.CommitBlob(ctx, b, extents, guard)
 	}
@@ -390,7 +390,7 @@ type cutsNames struct{ metatest.Handle }
 
 func cut(name string) string { return name[:min(len(name), 2000)] }
 
-func (s cutsNames) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s cutsNames) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	b.Name = cut(b.Name)
 	return s.Handle.CommitBlob(ctx, b, extents, guard)
 }

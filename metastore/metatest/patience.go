@@ -19,7 +19,7 @@ func patienceOver(p *probe) {
 	p.is(err, metastore.ErrBusy, "use that may not wait")
 	_, err = p.store.UseSession(over, "session", 1, &metastore.Idempotency{Scope: "use", Key: "key"})
 	p.is(err, metastore.ErrBusy, "keyed use that may not wait")
-	p.is(p.store.SetFact(over, "fact", "value"), metastore.ErrBusy, "write that may not wait")
+	p.is(p.store.SetProperty(over, "fact", "value"), metastore.ErrBusy, "write that may not wait")
 	_, err = p.store.Session(over, "session")
 	p.is(err, metastore.ErrBusy, "read that may not wait")
 
@@ -27,6 +27,6 @@ func patienceOver(p *probe) {
 	session, err := p.store.UseSession(ample, "session", 1, nil)
 	p.ok(err, "use")
 	p.must(session.Left == 2, "%d chunksets are left, want 2", session.Left)
-	_, err = p.store.Fact(ample, "fact")
+	_, err = p.store.Property(ample, "fact")
 	p.is(err, metastore.ErrNotFound, "fact that was not set")
 }

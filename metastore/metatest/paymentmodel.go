@@ -220,7 +220,7 @@ func (b *bank) examine(pay metastore.Payment) (metastore.Channel, int64, error) 
 	case (!first && pay.Sequence <= c.Sequence) || pay.Amount <= c.Accepted:
 		return c, 0, &metastore.StaleError{Stored: c.Proof}
 	case pay.Amount > c.Deposit:
-		return c, 0, &metastore.FundsError{Required: pay.Amount, Available: c.Deposit}
+		return c, 0, &metastore.InsufficientFundsError{Required: pay.Amount, Available: c.Deposit}
 	case pay.Amount-c.Settled > pay.UnsettledLimit:
 		return c, 0, metastore.ErrUnsettledLimit
 	}
@@ -239,7 +239,7 @@ func (b *bank) spend(verb string, pay metastore.Payment) error {
 	price := b.number("price", 1, 4)
 	switch verb {
 	case "read":
-		return b.read(metastore.Read{Payment: pay, Price: price, Count: b.number("count", 1, 5)})
+		return b.read(metastore.ReadPurchase{Payment: pay, Price: price, Count: b.number("count", 1, 5)})
 	case "refill":
 		buy := metastore.Purchase{Payment: pay, Price: price, Refill: true}
 		buy.Session.ID = pick(b, "session", b.sessions)
@@ -251,10 +251,10 @@ func (b *bank) spend(verb string, pay metastore.Payment) error {
 	}
 }
 
-func (b *bank) read(r metastore.Read) error {
+func (b *bank) read(r metastore.ReadPurchase) error {
 	c, spendable, wantErr := b.examine(r.Payment)
 	if wantErr == nil && spendable < r.Count*r.Price {
-		wantErr = &metastore.FundsError{Required: r.Count * r.Price, Available: spendable}
+		wantErr = &metastore.InsufficientFundsError{Required: r.Count * r.Price, Available: spendable}
 	}
 	if wantErr == nil {
 		c = b.accept(c, r.Payment, spendable-r.Count*r.Price)
@@ -269,7 +269,7 @@ func (b *bank) buy(buy metastore.Purchase, key string) error {
 		once = idem(b.name, key)
 	}
 	got, err := b.store.Buy(b.p.ctx, buy, once)
-	if o, ok := b.bought[key]; ok && key != "" && b.now().Before(o.at.Add(metastore.IdempotencyMemory)) {
+	if o, ok := b.bought[key]; ok && key != "" && b.now().Before(o.at.Add(metastore.IdempotencyRetention)) {
 		return agree("buy replayed", got, o.session, err, nil)
 	}
 	want, wantErr := b.sell(buy)
@@ -286,7 +286,7 @@ func (b *bank) sell(buy metastore.Purchase) (metastore.Session, error) {
 	}
 	count := spendable / buy.Price
 	if count == 0 {
-		return metastore.Session{}, &metastore.FundsError{Required: buy.Price, Available: spendable}
+		return metastore.Session{}, &metastore.InsufficientFundsError{Required: buy.Price, Available: spendable}
 	}
 	s := buy.Session
 	if buy.Refill {
@@ -297,7 +297,7 @@ func (b *bank) sell(buy metastore.Purchase) (metastore.Session, error) {
 			return s, metastore.ErrExpired
 		}
 		if s.Total+count < 0 {
-			return s, metastore.ErrAmount
+			return s, metastore.ErrAmountOverflow
 		}
 	} else {
 		s.Channel, s.Created = c.ID, b.now()
@@ -311,7 +311,7 @@ func (b *bank) sell(buy metastore.Purchase) (metastore.Session, error) {
 
 func (b *bank) session(id string) (metastore.Session, error) {
 	s, ok := b.sessions[id]
-	if !ok || !b.now().Before(s.Expires.Add(metastore.SessionMemory)) {
+	if !ok || !b.now().Before(s.Expires.Add(metastore.SessionRetention)) {
 		return metastore.Session{}, metastore.ErrNotFound
 	}
 	return s, nil
@@ -351,7 +351,7 @@ func (b *bank) use() error {
 // again reports whether this return was made before, and within the memory.
 func (b *bank) again(kind, id, request string) bool {
 	at, ok := b.returned[kind+id+request]
-	return ok && b.now().Before(at.Add(metastore.IdempotencyMemory))
+	return ok && b.now().Before(at.Add(metastore.IdempotencyRetention))
 }
 
 func (b *bank) giveBack() error {
@@ -398,7 +398,7 @@ func (b *bank) deposit() error {
 		wantErr = metastore.ErrNotFound
 	case wantErr != nil:
 	case c.Deposit+amount < 0:
-		wantErr = metastore.ErrAmount
+		wantErr = metastore.ErrAmountOverflow
 	default:
 		c.Deposit += amount
 		b.channels[id] = c

@@ -46,7 +46,7 @@ func query(ctx context.Context, path, text string, args ...any) error {
 // appliesTwice takes a replay for another payment of the same size.
 type appliesTwice struct{ metatest.Handle }
 
-func (s appliesTwice) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+func (s appliesTwice) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
 	var stale *metastore.StaleError
 	if errors.As(err, &stale) && string(stale.Stored) == string(r.Payment.Proof) {
@@ -60,7 +60,7 @@ func (s appliesTwice) PayRead(ctx context.Context, r metastore.Read) (metastore.
 // anySequence looks at the amount alone.
 type anySequence struct{ metatest.Handle }
 
-func (s anySequence) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+func (s anySequence) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
 	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
 	if err == nil && r.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
 		r.Payment.Sequence = c.Sequence + 1
@@ -142,7 +142,7 @@ type sellsBeyond struct {
 	path string
 }
 
-func (s sellsBeyond) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+func (s sellsBeyond) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
 	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
 	if err != nil {
 		return c, err
@@ -161,7 +161,7 @@ type staysOpen struct {
 	path string
 }
 
-func (s staysOpen) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+func (s staysOpen) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
 	if !errors.Is(err, metastore.ErrChannelClosed) {
 		return out, err
@@ -177,7 +177,7 @@ type forgetsSettlement struct {
 	path string
 }
 
-func (s forgetsSettlement) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+func (s forgetsSettlement) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
 	out, err := s.Handle.PayRead(ctx, r)
 	return out, errors.Join(err, query(ctx, s.path, `DELETE FROM settlements`))
 }

@@ -58,7 +58,7 @@ func paymentBuy(p *probe) {
 func paymentRead(p *probe) {
 	c := p.channel("channel", "s", 100)
 	pay := p.pay(c, 7, 23)
-	got, err := p.store.PayRead(p.ctx, metastore.Read{Payment: pay, Price: 5, Count: 3})
+	got, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 5, Count: 3})
 	p.ok(err, "read")
 	c.Accepted, c.Sequence, c.Proof, c.Credit = 23, 7, pay.Proof, 8
 	p.equal(got, c, "channel after a read")
@@ -75,9 +75,9 @@ func paymentRead(p *probe) {
 		{100, 1 << 32, 1 << 32, math.MaxInt64, 85}, // their product is 2^64, which may look like 0
 		{100, 1<<32 + 1, 1 << 32, math.MaxInt64, 85},
 	} {
-		want := &metastore.FundsError{Required: r.required, Available: r.available}
+		want := &metastore.InsufficientFundsError{Required: r.required, Available: r.available}
 		p.refused("channel", want, fmt.Sprintf("%+v", r), func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count})
+			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 8, r.amount), Price: r.price, Count: r.count})
 			return err
 		})
 	}
@@ -100,15 +100,15 @@ func paymentOrder(p *probe) {
 	other.Sender = "t"
 	p.refusedPayment("channel", other, metastore.ErrNoChannel, "of nobody")
 	p.refusedPayment("channel", wrong(5, 1000, 0), stored, "stale, above the deposit, above the limit")
-	p.refusedPayment("channel", wrong(6, 101, 0), &metastore.FundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
+	p.refusedPayment("channel", wrong(6, 101, 0), &metastore.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
 	p.refusedPayment("channel", wrong(6, 100, 99), metastore.ErrUnsettledLimit, "above the limit")
 	p.refused("channel", metastore.ErrUnsettledLimit, "above the limit, and not covered", func() error {
-		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: wrong(6, 100, 99), Price: 1, Count: 1000})
+		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: wrong(6, 100, 99), Price: 1, Count: 1000})
 		return err
 	})
 	refill := p.purchase(wrong(6, 52, 1000), 10, "unknown")
 	refill.Refill = true
-	p.refused("channel", &metastore.FundsError{Required: 10, Available: 2}, "not covered, for an unknown session", func() error {
+	p.refused("channel", &metastore.InsufficientFundsError{Required: 10, Available: 2}, "not covered, for an unknown session", func() error {
 		_, err := p.store.Buy(p.ctx, refill, nil)
 		return err
 	})
@@ -173,16 +173,16 @@ func paymentBind(p *probe) {
 	c := p.channel("channel", "", 100)
 	p.session("taken", 1)
 	p.refusedPayment("channel", p.pay(c, 1, 0), &metastore.StaleError{}, "nothing")
-	p.refusedPayment("channel", p.pay(c, 1, 101), &metastore.FundsError{Required: 101, Available: 100}, "above the deposit")
+	p.refusedPayment("channel", p.pay(c, 1, 101), &metastore.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit")
 	limited := p.pay(c, 1, 11)
 	limited.UnsettledLimit = 10
 	p.refusedPayment("channel", limited, metastore.ErrUnsettledLimit, "above the limit")
-	p.refused("channel", &metastore.FundsError{Required: 11, Available: 10}, "not one chunkset", func() error {
+	p.refused("channel", &metastore.InsufficientFundsError{Required: 11, Available: 10}, "not one chunkset", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 11, "session"), nil)
 		return err
 	})
-	p.refused("channel", &metastore.FundsError{Required: 11, Available: 10}, "not the read", func() error {
-		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 1, 10), Price: 1, Count: 11})
+	p.refused("channel", &metastore.InsufficientFundsError{Required: 11, Available: 10}, "not the read", func() error {
+		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 1, 10), Price: 1, Count: 11})
 		return err
 	})
 	p.refused("channel", metastore.ErrExists, "a session that is there", func() error {
@@ -271,28 +271,28 @@ func paymentRefill(p *probe) {
 			return err
 		}
 	}
-	p.refused("channel", metastore.ErrAmount, "a session that gets too large", refill(p.pay(c, 3, 20), "granted"))
+	p.refused("channel", metastore.ErrAmountOverflow, "a session that gets too large", refill(p.pay(c, 3, 20), "granted"))
 	p.equal(p.buysMore(c, 3, 19, 1, "granted"), granted, "granted session refilled to the brim")
-	p.refused("channel", metastore.ErrAmount, "one more", refill(p.pay(c, 4, 20), "granted"))
+	p.refused("channel", metastore.ErrAmountOverflow, "one more", refill(p.pay(c, 4, 20), "granted"))
 	p.refused("channel", metastore.ErrNotFound, "an unknown session", refill(p.pay(c, 4, 20), "unknown"))
 	p.clock.Advance(time.Hour)
 	p.refused("channel", metastore.ErrExpired, "an expired session", refill(p.pay(c, 4, 20), "granted"))
 	p.equal(p.left("granted"), int64(math.MaxInt64), "chunksets left of the expired session")
-	p.clock.Advance(metastore.SessionMemory)
+	p.clock.Advance(metastore.SessionRetention)
 	p.refused("channel", metastore.ErrNotFound, "a forgotten session", refill(p.pay(c, 4, 20), "granted"))
 }
 
 func paymentDeposit(p *probe) {
 	c := p.channel("channel", "s", 10)
-	p.refusedPayment("channel", p.pay(c, 1, 11), &metastore.FundsError{Required: 11, Available: 10}, "one above the deposit")
-	p.refusedPayment("channel", p.pay(c, 1, math.MaxInt64), &metastore.FundsError{Required: math.MaxInt64, Available: 10}, "far above the deposit")
+	p.refusedPayment("channel", p.pay(c, 1, 11), &metastore.InsufficientFundsError{Required: 11, Available: 10}, "one above the deposit")
+	p.refusedPayment("channel", p.pay(c, 1, math.MaxInt64), &metastore.InsufficientFundsError{Required: math.MaxInt64, Available: 10}, "far above the deposit")
 	p.buys(c, 1, 10, 1, "session")
-	p.refusedPayment("channel", p.pay(c, 2, 11), &metastore.FundsError{Required: 11, Available: 10}, "one above the deposit")
+	p.refusedPayment("channel", p.pay(c, 2, 11), &metastore.InsufficientFundsError{Required: 11, Available: 10}, "one above the deposit")
 	_, err := p.store.AddDeposit(p.ctx, "channel", 1, nil)
 	p.ok(err, "deposit")
 	p.reads(c, 2, 11, 1, 1)
 	none := p.channel("none", "s", 0)
-	p.refusedPayment("none", p.pay(none, 1, 1), &metastore.FundsError{Required: 1, Available: 0}, "without a deposit")
+	p.refusedPayment("none", p.pay(none, 1, 1), &metastore.InsufficientFundsError{Required: 1, Available: 0}, "without a deposit")
 	p.audited()
 }
 
@@ -304,7 +304,7 @@ func paymentUnsettled(p *probe) {
 		return pay
 	}
 	read := func(sequence, amount int64) {
-		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: limited(sequence, amount), Price: 1, Count: 1})
+		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: limited(sequence, amount), Price: 1, Count: 1})
 		p.ok(err, "payment of %d within the limit", amount)
 	}
 	p.refusedPayment("channel", limited(1, 11), metastore.ErrUnsettledLimit, "above the limit at once")
@@ -361,15 +361,15 @@ func paymentInvalid(p *probe) {
 			return err
 		},
 		"read at price 0": func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2, 20), Price: 0, Count: 1})
+			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 0, Count: 1})
 			return err
 		},
 		"read of 0": func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2, 20), Price: 1, Count: 0})
+			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: 0})
 			return err
 		},
 		"read of -1": func() error {
-			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2, 20), Price: 1, Count: -1})
+			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: -1})
 			return err
 		},
 		"no proof": func() error {
@@ -381,7 +381,7 @@ func paymentInvalid(p *probe) {
 		"no sender": func() error {
 			pay := p.pay(c, 2, 20)
 			pay.Sender = ""
-			_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: pay, Price: 1, Count: 1})
+			_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 			return err
 		},
 		"session of which some was used before": func() error {
@@ -435,7 +435,7 @@ func paymentReturn(p *probe) {
 	_, err = p.store.CloseChannel(p.ctx, "channel")
 	p.ok(err, "close")
 	back(1, 10, "closed", 10)
-	p.clock.Advance(metastore.IdempotencyMemory - time.Microsecond)
+	p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
 	p.purge()
 	back(1, 10, "closed", 10)
 	p.clock.Advance(channelLife)
@@ -469,14 +469,14 @@ func paymentIdempotent(p *probe) {
 		return err
 	})
 	// A refusal is not remembered.
-	p.refused("channel", &metastore.FundsError{Required: 50, Available: 11}, "too dear", func() error {
+	p.refused("channel", &metastore.InsufficientFundsError{Required: 50, Available: 11}, "too dear", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 50, "two"), idem("buy", "l"))
 		return err
 	})
 	got, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 60), 50, "two"), idem("buy", "l"))
 	p.ok(err, "buy with the key of a refusal")
 	p.must(got.ID == "two" && got.Total == 1, "session %+v", got)
-	p.clock.Advance(metastore.IdempotencyMemory)
+	p.clock.Advance(metastore.IdempotencyRetention)
 	p.refused("channel", &metastore.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its memory", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 3, "three"), idem("buy", "k"))
 		return err

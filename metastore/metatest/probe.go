@@ -73,13 +73,13 @@ var errAny = errors.New("any error")
 // matches reports whether err says what want says, amounts and stored bytes
 // included.
 func matches(err, want error) bool {
-	var funds, wantFunds *metastore.FundsError
+	var funds, wantFunds *metastore.InsufficientFundsError
 	var stale, wantStale *metastore.StaleError
 	switch {
 	case want == nil || errors.Is(want, errAny):
 		return (err == nil) == (want == nil)
 	case errors.As(want, &wantFunds):
-		return errors.As(err, &funds) && *funds == *wantFunds && errors.Is(err, metastore.ErrFunds)
+		return errors.As(err, &funds) && *funds == *wantFunds && errors.Is(err, metastore.ErrInsufficientFunds)
 	case errors.As(want, &wantStale):
 		return errors.As(err, &stale) && bytes.Equal(stale.Stored, wantStale.Stored) && errors.Is(err, metastore.ErrStalePayment)
 	default:

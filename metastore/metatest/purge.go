@@ -72,7 +72,7 @@ func purgeEndedUploads(p *probe) {
 	_, err := p.store.AbortUpload(p.ctx, "aborted")
 	p.ok(err, "abort")
 	p.complete("committed")
-	p.clock.Advance(metastore.UploadMemory - time.Microsecond)
+	p.clock.Advance(metastore.UploadRetention - time.Microsecond)
 	p.must(p.purge() == 0, "something was purged before its time")
 	p.clock.Advance(time.Microsecond)
 	calls := 0
@@ -101,11 +101,11 @@ func purgeSessions(p *probe) {
 	p.session("session", 5)
 	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use")
-	p.clock.Advance(metastore.IdempotencyMemory - time.Microsecond)
+	p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
 	p.must(p.purge() == 0, "something was purged before its time")
 	p.clock.Advance(time.Microsecond)
 	p.must(p.purge() == 1, "the idempotency key was not purged alone")
-	p.clock.Advance(time.Hour + metastore.SessionMemory - metastore.IdempotencyMemory - time.Microsecond)
+	p.clock.Advance(time.Hour + metastore.SessionRetention - metastore.IdempotencyRetention - time.Microsecond)
 	p.must(p.purge() == 0, "something was purged before its time")
 	p.must(p.left("session") == 4, "session at the end of its memory")
 	p.clock.Advance(time.Microsecond)
@@ -127,7 +127,7 @@ func purgeBatches(p *probe) {
 		_, err = p.store.UseSession(p.ctx, id, 1, idem("s", id))
 		p.ok(err, "use")
 	}
-	p.clock.Advance(10 * metastore.SessionMemory)
+	p.clock.Advance(10 * metastore.SessionRetention)
 	for calls := 0; ; calls++ {
 		p.must(calls < 100, "the purge comes to no end")
 		n, err := p.store.Purge(p.ctx, 7)
@@ -139,7 +139,7 @@ func purgeBatches(p *probe) {
 		}
 	}
 	p.must(len(p.garbage()) == 60, "%d contents are garbage, want 60", len(p.garbage()))
-	p.clock.Advance(metastore.UploadMemory)
+	p.clock.Advance(metastore.UploadRetention)
 	p.purge()
 	for _, id := range p.garbage() {
 		p.ok(p.store.DropContent(p.ctx, id), "drop")

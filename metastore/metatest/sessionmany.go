@@ -109,7 +109,7 @@ func sessionReturn(p *probe) {
 	back(1, "late", 8)
 	_, err = p.store.UseSession(p.ctx, "session", 1, nil)
 	p.is(err, metastore.ErrExpired, "use after the expiry")
-	p.clock.Advance(metastore.SessionMemory)
+	p.clock.Advance(metastore.SessionRetention)
 	_, err = p.store.ReturnChunksets(p.ctx, "session", 1, "forgotten")
 	p.is(err, metastore.ErrNotFound, "return to a forgotten session")
 	_, err = p.store.ReturnChunksets(p.ctx, "unknown", 1, "r")

@@ -95,7 +95,7 @@ func sessionExpiry(p *probe) {
 		p.is(err, metastore.ErrExpired, "use of %s at the expiry, with a key", id)
 	}
 	p.must(p.left("session") == 4, "an expired session was charged")
-	p.clock.Advance(metastore.SessionMemory - time.Microsecond)
+	p.clock.Advance(metastore.SessionRetention - time.Microsecond)
 	p.left("session")
 	p.clock.Advance(time.Microsecond)
 	for range 2 {

@@ -43,7 +43,7 @@ func settlementList(p *probe) {
 	send := func(c metastore.Channel, sequence, amount int64, life time.Duration) metastore.Settlement {
 		pay := p.pay(c, sequence, amount)
 		pay.Expires = p.clock.Now().Add(life)
-		_, err := p.store.PayRead(p.ctx, metastore.Read{Payment: pay, Price: 1, Count: 1})
+		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 		p.ok(err, "read")
 		return settlement(pay, c.ID)
 	}
@@ -119,7 +119,7 @@ func settlementRacing(p *probe) {
 	errs := race(3, func(i int) error {
 		for k := int64(1); k <= n; k++ {
 			if i == 0 {
-				if _, err := handles[0].PayRead(p.ctx, metastore.Read{Payment: p.pay(c, k, 10*k), Price: 1, Count: 1}); err != nil {
+				if _, err := handles[0].PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, k, 10*k), Price: 1, Count: 1}); err != nil {
 					return err
 				}
 				continue
@@ -219,7 +219,7 @@ func racingPayOuts(p *probe) {
 		for k := int64(1); k <= n; k++ {
 			if i < 2 {
 				for _, c := range channels {
-					_, err := handles[i].PayRead(p.ctx, metastore.Read{Payment: p.pay(c, 2*k+int64(i), 20*k+10*int64(i)), Price: 1, Count: 1})
+					_, err := handles[i].PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 2*k+int64(i), 20*k+10*int64(i)), Price: 1, Count: 1})
 					if err != nil && !errors.Is(err, metastore.ErrStalePayment) {
 						return err
 					}

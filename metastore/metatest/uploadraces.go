@@ -87,7 +87,7 @@ func completeAsItStands(p *probe, s metastore.Store, id string) error {
 		return err
 	}
 	_, err = s.CompleteUpload(p.ctx, id, u.Revision, u.Bytes, 1, nil)
-	if errors.Is(err, metastore.ErrRevision) {
+	if errors.Is(err, metastore.ErrRevisionMismatch) {
 		return nil
 	}
 	return ended(err)

@@ -177,7 +177,7 @@ func usageComplete(p *probe) {
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "two", nil)
 	p.ok(err, "delete")
 	p.uses("x", 5, 1, "deleting what was completed")
-	p.clock.Advance(metastore.UploadMemory)
+	p.clock.Advance(metastore.UploadRetention)
 	p.purge() // the idle upload, and the outcomes of the others
 	p.uses("x", 0, 0, "forgetting the uploads")
 }
@@ -206,7 +206,7 @@ func usageRefused(p *probe) {
 	_, err = p.store.CompleteUpload(p.ctx, "name", u.Revision, u.Bytes, 1, refuse)
 	p.is(err, errRefused, "complete")
 	_, err = p.store.CompleteUpload(p.ctx, "name", u.Revision-1, u.Bytes, 1, nil)
-	p.is(err, metastore.ErrRevision, "complete")
+	p.is(err, metastore.ErrRevisionMismatch, "complete")
 	_, err = p.store.BeginUpload(p.ctx, metastore.Upload{ID: "name", Account: "a", Name: "other", Content: p.content(), PartSize: 1, Owner: "x"})
 	p.is(err, metastore.ErrExists, "begin")
 	p.uses("x", 110, 1, "refusals")

@@ -35,7 +35,7 @@ func openAudited(t *testing.T) *Store {
 	if _, err := s.Buy(ctx, buy, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.PayRead(ctx, metastore.Read{Payment: pay(2, 60), Price: 5, Count: 2}); err != nil {
+	if _, err := s.PayRead(ctx, metastore.ReadPurchase{Payment: pay(2, 60), Price: 5, Count: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.ReturnCredit(ctx, auditedChannel, 1, 5, "r"); err != nil {

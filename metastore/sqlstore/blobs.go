@@ -86,7 +86,7 @@ func (t *tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
 }
 
 // CommitBlob implements metastore.Blobs.
-func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard) (metastore.Blob, error) {
+func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
 	if err := checkExtents(extents, 0, b.Size); err != nil {
 		return metastore.Blob{}, err
 	}
@@ -108,7 +108,7 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 
 // commitBlob is the transaction of CommitBlob, in which place makes the extents
 // those of the content.
-func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Guard, place func(*tx) error) (metastore.Blob, error) {
+func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition, place func(*tx) error) (metastore.Blob, error) {
 	err := s.writeLocked(ctx, func(t *tx) error {
 		if err := checkAge(extents, t.now); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 // replaceBlob writes b's row in place of the one of that name, whose content
 // becomes garbage, and returns that one: no size and no owner when there was none.
 // It sets b.Modified and b.SharedSecond.
-func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Guard, createOnly bool) (metastore.Blob, error) {
+func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Precondition, createOnly bool) (metastore.Blob, error) {
 	if expired(b.Expires, t.now) {
 		return metastore.Blob{}, fmt.Errorf("blob to be committed: %w", metastore.ErrExpired)
 	}
@@ -178,7 +178,7 @@ func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Guard, createOnly bo
 }
 
 // ask puts the question to a guard.
-func ask(guard metastore.Guard, current metastore.Blob, live bool) error {
+func ask(guard metastore.Precondition, current metastore.Blob, live bool) error {
 	if guard == nil {
 		return nil
 	}
@@ -189,7 +189,7 @@ func ask(guard metastore.Guard, current metastore.Blob, live bool) error {
 }
 
 // DeleteBlob implements metastore.Blobs.
-func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard metastore.Guard) (metastore.ContentID, bool, error) {
+func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard metastore.Precondition) (metastore.ContentID, bool, error) {
 	var old metastore.Blob
 	var found bool
 	err := s.writeLocked(ctx, func(t *tx) (err error) {

@@ -178,7 +178,7 @@ func (t *tx) addDeposit(id string, amount int64) (metastore.Channel, error) {
 		return c, errNegative
 	}
 	if amount > math.MaxInt64-c.Deposit {
-		return c, fmt.Errorf("deposit: %w", metastore.ErrAmount)
+		return c, fmt.Errorf("deposit: %w", metastore.ErrAmountOverflow)
 	}
 	c.Deposit += amount
 	_, err = t.exec(`UPDATE channels SET deposit = $2 WHERE id = $1`, []byte(id), c.Deposit)
@@ -206,7 +206,7 @@ func (s *Store) ChannelSessions(ctx context.Context, id string, limit int) ([]me
 		var one metastore.Session
 		return t.each(`SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
 			ORDER BY created DESC, id DESC LIMIT $3`,
-			args{[]byte(id), t.now.Add(-metastore.SessionMemory).UnixMicro(), int64(limit)}, sessionFields(&one),
+			args{[]byte(id), t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one),
 			func() (bool, error) {
 				list = append(list, one)
 				return true, nil

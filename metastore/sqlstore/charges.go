@@ -14,7 +14,7 @@ import (
 
 // chargeMemory is how long a session keeps a charge that another store, or an
 // earlier process, has recorded in it.
-const chargeMemory = metastore.IdempotencyMemory
+const chargeMemory = metastore.IdempotencyRetention
 
 // chargeRecord is a charge of a session that took effect. The records of a
 // session are a column of its row, so that a charge costs no statement of its

@@ -120,7 +120,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	disk := newSmallDisk(t, "40m")
 	path = filepath.Join(disk.dir, "meta.db")
 	s = openAt(t, path, Options{})
-	if err := s.SetFact(t.Context(), "fact", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "fact", "v"); err != nil {
 		t.Fatal(err)
 	}
 	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -182,10 +182,10 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	if err := s.Err(); !errors.Is(err, ErrStopped) {
 		t.Errorf("Err: %v", err)
 	}
-	if err := s.SetFact(t.Context(), "later", "v"); !errors.Is(err, ErrStopped) || !errors.Is(err, metastore.ErrUnavailable) {
+	if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, ErrStopped) || !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a later write: %v", err)
 	}
-	if _, err := s.Fact(t.Context(), "fact"); err != nil {
+	if _, err := s.Property(t.Context(), "fact"); err != nil {
 		t.Errorf("a later read: %v", err)
 	}
 }
@@ -233,7 +233,7 @@ func TestPaymentThatComesBack(t *testing.T) {
 			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: int64(i) + 1, Amount: last,
 			Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 1 << 40,
 		}
-		_, err := s.PayRead(t.Context(), metastore.Read{Payment: pay, Price: 10, Count: 1})
+		_, err := s.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 10, Count: 1})
 		return err
 	})
 	stoppedInDoubt(t, s, err)
@@ -251,7 +251,7 @@ func TestRefusedCommitStaysAway(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	path := filepath.Join(disk.dir, "meta.db")
 	s := openAt(t, path, Options{})
-	if err := s.SetFact(t.Context(), "before", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
 		t.Fatal(err)
 	}
 	// The log keeps what each attempt has made of it, so that it is cut after 1,
@@ -259,23 +259,23 @@ func TestRefusedCommitStaysAway(t *testing.T) {
 	for pages := range int64(13) {
 		disk.leave(pages * tmpfsPage)
 		name := fmt.Sprint("refused", pages)
-		err := s.SetFact(t.Context(), name, string(make([]byte, 400_000)))
+		err := s.SetProperty(t.Context(), name, string(make([]byte, 400_000)))
 		if !errors.Is(err, metastore.ErrNoSpace) {
 			t.Fatalf("with %d pages free: %v", pages, err)
 		}
 		after := afterPowerCut(t, path)
-		if _, err := after.Fact(t.Context(), name); !errors.Is(err, metastore.ErrNotFound) {
+		if _, err := after.Property(t.Context(), name); !errors.Is(err, metastore.ErrNotFound) {
 			t.Errorf("with %d pages free the refused write came back: %v", pages, err)
 		}
-		if _, err := after.Fact(t.Context(), "before"); err != nil {
+		if _, err := after.Property(t.Context(), "before"); err != nil {
 			t.Error(err)
 		}
 	}
 	disk.leave(4 << 20)
-	if err := s.SetFact(t.Context(), "after", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "after", "v"); err != nil {
 		t.Errorf("a write when there is room again: %v", err)
 	}
-	if _, err := afterPowerCut(t, path).Fact(t.Context(), "after"); err != nil {
+	if _, err := afterPowerCut(t, path).Property(t.Context(), "after"); err != nil {
 		t.Errorf("a write over what was refused: %v", err)
 	}
 }
@@ -285,15 +285,15 @@ func TestRefusedCommitStaysAway(t *testing.T) {
 func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	s, w := openWithWriter(t, filepath.Join(disk.dir, "meta.db"), Options{})
-	if err := s.SetFact(t.Context(), "before", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
 		t.Fatal(err)
 	}
 	g := holdWriter(t, s)
 	disk.leave(20 * tmpfsPage)
 	large, small := make(chan error), make(chan error)
-	go func() { large <- s.SetFact(context.Background(), "large", string(make([]byte, 400_000))) }()
+	go func() { large <- s.SetProperty(context.Background(), "large", string(make([]byte, 400_000))) }()
 	queued(w, 1)
-	go func() { small <- s.SetFact(context.Background(), "small", "v") }()
+	go func() { small <- s.SetProperty(context.Background(), "small", "v") }()
 	queued(w, 2)
 	close(g.open)
 	if err := <-large; !errors.Is(err, metastore.ErrNoSpace) {
@@ -302,7 +302,7 @@ func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	if err := errors.Join(<-small, <-g.result); err != nil {
 		t.Errorf("what fits beside it: %v", err)
 	}
-	if _, err := s.Fact(t.Context(), "small"); err != nil {
+	if _, err := s.Property(t.Context(), "small"); err != nil {
 		t.Error(err)
 	}
 }

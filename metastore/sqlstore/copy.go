@@ -64,8 +64,8 @@ func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
 	return n, err
 }
 
-// Facts gives all facts by name.
-func (s *Store) Facts(ctx context.Context) (map[string]string, error) {
+// Properties gives all facts by name.
+func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	var facts map[string]string
 	err := s.read(ctx, func(t *tx) error {
 		facts = map[string]string{}

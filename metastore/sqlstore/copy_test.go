@@ -159,7 +159,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	settlements, err := f.Settlements(f.ctx, metastore.Settlement{}, 1)
 	f.note(nil, err)
 	f.note(nil, f.Collect(f.ctx, settlements[0]))
-	f.note(f.PayRead(f.ctx, metastore.Read{Payment: pay(2, 30), Price: 1, Count: 19}))
+	f.note(f.PayRead(f.ctx, metastore.ReadPurchase{Payment: pay(2, 30), Price: 1, Count: 19}))
 	for i := range 5 { // equal to each other, but for the time at most
 		f.note(f.ReturnCredit(f.ctx, "channel", 1, 1, fmt.Sprint(i)))
 	}
@@ -171,7 +171,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.note(f.CreateKey(f.ctx, metastore.Key{ID: "all", Group: "g", Limits: metastore.Limits{StoredBytes: -1}}))
 	f.note(f.CreateKey(f.ctx, metastore.Key{ID: "none", Group: "g", Limits: metastore.Limits{StoredBytes: -1}, Accounts: []string{}, Label: "label"}))
 	f.note(f.RevokeKey(f.ctx, "none"))
-	f.note(nil, f.SetFact(f.ctx, "receiver", "0x1"))
+	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))
 	f.note(f.Lease(f.ctx, "background", "me", time.Minute))
 	if err := errors.Join(f.errs...); err != nil {
 		tb.Fatal(err)
@@ -227,7 +227,7 @@ func TestCopyThereAndBack(t *testing.T) {
 		}
 	}
 	sameTables(t, first, third)
-	if facts, err := second.Facts(ctx); err != nil || len(facts) != 0 {
+	if facts, err := second.Properties(ctx); err != nil || len(facts) != 0 {
 		t.Errorf("the facts %v were copied, %v", facts, err)
 	}
 	parts, err := third.Parts(ctx, "committed", 9997, 10)

@@ -150,7 +150,7 @@ func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 		buy.Session.ID, buy.Refill = crashSession, true
 		_, err = s.Buy(ctx, buy, &metastore.Idempotency{Scope: "buy", Key: name})
 	default:
-		if _, err = s.PayRead(ctx, metastore.Read{Payment: pay, Price: crashPrice, Count: 3}); err == nil {
+		if _, err = s.PayRead(ctx, metastore.ReadPurchase{Payment: pay, Price: crashPrice, Count: 3}); err == nil {
 			err = s.Settle(ctx, c.ID, pay.Sequence, pay.Amount)
 		}
 	}
@@ -291,7 +291,7 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 func writeUntilStopped(s *Store, path string) error {
 	ctx := context.Background()
 	for i := range 50 {
-		if err := s.SetFact(ctx, fmt.Sprint("before", i), "v"); err != nil {
+		if err := s.SetProperty(ctx, fmt.Sprint("before", i), "v"); err != nil {
 			return err
 		}
 		fmt.Println("acknowledged", fmt.Sprint("before", i))
@@ -309,7 +309,7 @@ func writeUntilStopped(s *Store, path string) error {
 	for i := range 8 {
 		wg.Go(func() {
 			name := fmt.Sprint("after", i)
-			err := s.SetFact(ctx, name, strings.Repeat("v", int(info.Size())))
+			err := s.SetProperty(ctx, name, strings.Repeat("v", int(info.Size())))
 			switch {
 			case err == nil:
 				fmt.Println("acknowledged", name)
@@ -321,13 +321,13 @@ func writeUntilStopped(s *Store, path string) error {
 		})
 	}
 	wg.Wait()
-	if err := s.SetFact(ctx, "last", "v"); !errors.Is(err, ErrStopped) {
+	if err := s.SetProperty(ctx, "last", "v"); !errors.Is(err, ErrStopped) {
 		return fmt.Errorf("a write after an I/O error: %w", err)
 	}
 	if err := s.Err(); !errors.Is(err, ErrStopped) {
 		return fmt.Errorf("Err after an I/O error: %w", err)
 	}
-	if _, err := s.Fact(ctx, "before0"); err != nil {
+	if _, err := s.Property(ctx, "before0"); err != nil {
 		return fmt.Errorf("a read after an I/O error: %w", err)
 	}
 	fmt.Println("stopped")
@@ -347,7 +347,7 @@ func writeBeyondQuota(path string) (err error) {
 	for _, c := range []*conn{e.writer.conn, e.checkpointer.conn} {
 		c.classify = sqliteFaults(func() error { return &os.PathError{Op: "write", Path: path, Err: syscall.EDQUOT} })
 	}
-	if err := s.SetFact(ctx, "before", "v"); err != nil {
+	if err := s.SetProperty(ctx, "before", "v"); err != nil {
 		return err
 	}
 	var was syscall.Rlimit
@@ -364,7 +364,7 @@ func writeBeyondQuota(path string) (err error) {
 		return err
 	}
 	for i := range 3 {
-		err := s.SetFact(ctx, fmt.Sprint("beyond", i), strings.Repeat("v", int(info.Size())))
+		err := s.SetProperty(ctx, fmt.Sprint("beyond", i), strings.Repeat("v", int(info.Size())))
 		if !errors.Is(err, metastore.ErrNoSpace) {
 			return fmt.Errorf("a write beyond the quota: %w", err)
 		}
@@ -375,7 +375,7 @@ func writeBeyondQuota(path string) (err error) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
 		return err
 	}
-	if err := s.SetFact(ctx, "after", "v"); err != nil {
+	if err := s.SetProperty(ctx, "after", "v"); err != nil {
 		return fmt.Errorf("a write when there is room again: %w", err)
 	}
 	fmt.Println("done")
@@ -399,7 +399,7 @@ func TestQuota(t *testing.T) {
 		"before": nil, "after": nil,
 		"beyond0": metastore.ErrNotFound, "beyond1": metastore.ErrNotFound, "beyond2": metastore.ErrNotFound,
 	} {
-		if _, err := s.Fact(t.Context(), name); !errors.Is(err, want) {
+		if _, err := s.Property(t.Context(), name); !errors.Is(err, want) {
 			t.Errorf("fact %s: %v, want %v", name, err, want)
 		}
 	}
@@ -427,7 +427,7 @@ func TestStopsAfterIOError(t *testing.T) {
 	}
 	s := openAt(t, path, Options{})
 	for name, what := range facts {
-		_, err := s.Fact(t.Context(), name)
+		_, err := s.Property(t.Context(), name)
 		switch {
 		case what == "acknowledged" && err != nil:
 			t.Errorf("the acknowledged %s: %v", name, err)
@@ -435,7 +435,7 @@ func TestStopsAfterIOError(t *testing.T) {
 			t.Errorf("the refused %s: %v", name, err)
 		}
 	}
-	if err := s.SetFact(t.Context(), "anew", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "anew", "v"); err != nil {
 		t.Errorf("a write to the store opened anew: %v", err)
 	}
 }

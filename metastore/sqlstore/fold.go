@@ -17,10 +17,10 @@ import (
 // proved by it.
 
 // foldOldSales folds up to limit sales that were not made to a session, and
-// returns that they are older than metastore.SaleMemory.
+// returns that they are older than metastore.SaleRetention.
 func (t *tx) foldOldSales(limit int) (int, error) {
 	return t.foldSales(`session IS NULL AND at <= $1 ORDER BY at LIMIT ($2 + 0)`,
-		t.now.Add(-metastore.SaleMemory).UnixMicro(), int64(limit))
+		t.now.Add(-metastore.SaleRetention).UnixMicro(), int64(limit))
 }
 
 // forgotten finds the first sessions whose time of memory is over.
@@ -30,7 +30,7 @@ const forgotten = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f
 // was sold to them first: a session with more sales than the limit takes several
 // calls.
 func (t *tx) purgeSessions(limit int) (int, error) {
-	over, most := t.now.Add(-metastore.SessionMemory).UnixMicro(), int64(limit)
+	over, most := t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)
 	folded, err := t.foldSales(`session IN `+forgotten+` LIMIT ($2 + 0)`, over, most)
 	if err != nil {
 		return 0, err

@@ -39,7 +39,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 				session := metastore.Session{ID: fmt.Sprint(sequence), Expires: clock.Now().Add(time.Hour)}
 				_, err = s.Buy(ctx, metastore.Purchase{Payment: pay, Price: 3, Session: session}, nil)
 			} else {
-				_, err = s.PayRead(ctx, metastore.Read{Payment: pay, Price: 2, Count: 5})
+				_, err = s.PayRead(ctx, metastore.ReadPurchase{Payment: pay, Price: 2, Count: 5})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		clock.Advance(metastore.SessionMemory + time.Hour)
+		clock.Advance(metastore.SessionRetention + time.Hour)
 		for n := 1; n > 0; {
 			var err error
 			if n, err = s.Purge(ctx, 7); err != nil {

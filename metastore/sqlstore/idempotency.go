@@ -24,7 +24,7 @@ func once[T any](t *tx, idem *metastore.Idempotency, do func() (T, error)) (T, e
 	}
 	var request, outcome []byte
 	found, err := t.row(`SELECT request, outcome FROM idempotency WHERE id = $1 AND created > $2`,
-		args{id, t.now.Add(-metastore.IdempotencyMemory).UnixMicro()}, &request, &outcome)
+		args{id, t.now.Add(-metastore.IdempotencyRetention).UnixMicro()}, &request, &outcome)
 	if err != nil {
 		return zero, err
 	}
@@ -70,7 +70,7 @@ func (t *tx) marked(id []byte) (bool, error) {
 	}
 	var one integer
 	return t.row(`SELECT 1 FROM idempotency WHERE id = $1 AND created > $2`,
-		args{id, t.now.Add(-metastore.IdempotencyMemory).UnixMicro()}, &one)
+		args{id, t.now.Add(-metastore.IdempotencyRetention).UnixMicro()}, &one)
 }
 
 // mark remembers that something was done that has no outcome to be repeated.

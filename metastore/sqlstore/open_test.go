@@ -116,7 +116,7 @@ func TestRacingFirstOpens(t *testing.T) {
 			wg.Go(func() {
 				stores[i], errs[i] = OpenSQLite(path, Options{Readers: 1})
 				if errs[i] == nil {
-					errs[i] = stores[i].SetFact(t.Context(), fmt.Sprint(i), "value")
+					errs[i] = stores[i].SetProperty(t.Context(), fmt.Sprint(i), "value")
 				}
 			})
 		}
@@ -125,7 +125,7 @@ func TestRacingFirstOpens(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range n {
-			if _, err := stores[0].Fact(t.Context(), fmt.Sprint(n-1-i)); err != nil {
+			if _, err := stores[0].Property(t.Context(), fmt.Sprint(n-1-i)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -171,9 +171,9 @@ func TestClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, readErr := s.Fact(t.Context(), "fact")
+	_, readErr := s.Property(t.Context(), "fact")
 	_, useErr := s.UseSession(t.Context(), "session", 1, nil)
-	for _, err := range []error{readErr, useErr, s.SetFact(t.Context(), "fact", "value"), s.Err()} {
+	for _, err := range []error{readErr, useErr, s.SetProperty(t.Context(), "fact", "value"), s.Err()} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v, want ErrClosed", err)
 		}

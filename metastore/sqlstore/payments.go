@@ -28,7 +28,7 @@ func (t *tx) buy(p metastore.Purchase) (metastore.Session, error) {
 	}
 	count := spendable / p.Price
 	if count == 0 {
-		return metastore.Session{}, &metastore.FundsError{Required: p.Price, Available: spendable}
+		return metastore.Session{}, &metastore.InsufficientFundsError{Required: p.Price, Available: spendable}
 	}
 	// The session first: it is what may still be refused, before any change.
 	var session metastore.Session
@@ -47,9 +47,9 @@ func (t *tx) buy(p metastore.Purchase) (metastore.Session, error) {
 	return session, err
 }
 
-// PayRead implements metastore.Channels. The Required of its *FundsError is at
+// PayRead implements metastore.Channels. The Required of its *InsufficientFundsError is at
 // most 2^63-1, whatever Count times Price is.
-func (s *Store) PayRead(ctx context.Context, r metastore.Read) (metastore.Channel, error) {
+func (s *Store) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
 		if r.Price < 1 || r.Count < 1 {
 			return metastore.Channel{}, errNegative
@@ -59,7 +59,7 @@ func (s *Store) PayRead(ctx context.Context, r metastore.Read) (metastore.Channe
 			return c, err
 		}
 		if r.Count > spendable/r.Price {
-			return c, &metastore.FundsError{Required: product(r.Count, r.Price), Available: spendable}
+			return c, &metastore.InsufficientFundsError{Required: product(r.Count, r.Price), Available: spendable}
 		}
 		sold := sale{count: r.Count, price: r.Price}
 		if r.Charge != "" {
@@ -98,7 +98,7 @@ func (t *tx) examine(p metastore.Payment) (c metastore.Channel, spendable int64,
 	case !above || p.Amount <= c.Accepted:
 		return c, 0, &metastore.StaleError{Stored: c.Proof}
 	case p.Amount > c.Deposit:
-		return c, 0, &metastore.FundsError{Required: p.Amount, Available: c.Deposit}
+		return c, 0, &metastore.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
 	case p.Amount-c.Settled > p.UnsettledLimit:
 		return c, 0, metastore.ErrUnsettledLimit
 	}
@@ -140,7 +140,7 @@ var errNotSold = errors.New("sqlstore: more would be returned than was sold")
 
 // ReturnCredit implements metastore.Channels. It is an error when the credit
 // would exceed what was accepted. A return is remembered for
-// metastore.IdempotencyMemory.
+// metastore.IdempotencyRetention.
 func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
 	if count < 1 || price < 1 {
 		return metastore.Channel{}, errNegative

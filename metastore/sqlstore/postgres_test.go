@@ -96,14 +96,14 @@ func TestPostgresExisting(t *testing.T) {
 		t.Errorf("an empty schema: got error %v, want ErrOlder", err)
 	}
 	s, _ := openNode(t, dsn)
-	if err := s.SetFact(t.Context(), "name", "value"); err != nil {
+	if err := s.SetProperty(t.Context(), "name", "value"); err != nil {
 		t.Fatal(err)
 	}
 	other, err := OpenPostgres(t.Context(), dsn, existing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := other.Fact(t.Context(), "name"); err != nil || got != "value" {
+	if got, err := other.Property(t.Context(), "name"); err != nil || got != "value" {
 		t.Errorf("the fact is %q, %v", got, err)
 	}
 	if err := other.Close(); err != nil {
@@ -180,7 +180,7 @@ func TestPostgresUsesIndexes(t *testing.T) {
 func TestPostgresForgetsTransactions(t *testing.T) {
 	s, p := openNode(t, testenv.Postgres(t))
 	for _, name := range []string{"a", "b"} {
-		if err := s.SetFact(t.Context(), name, ""); err != nil {
+		if err := s.SetProperty(t.Context(), name, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,8 +199,8 @@ func TestPostgresClosed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Fact(t.Context(), "name")
-	if !errors.Is(err, ErrClosed) || !errors.Is(s.SetFact(t.Context(), "name", ""), ErrClosed) || !errors.Is(s.Err(), ErrClosed) {
+	_, err := s.Property(t.Context(), "name")
+	if !errors.Is(err, ErrClosed) || !errors.Is(s.SetProperty(t.Context(), "name", ""), ErrClosed) || !errors.Is(s.Err(), ErrClosed) {
 		t.Errorf("a closed store answers: %v", err)
 	}
 }

@@ -191,7 +191,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	})
 	s, _ := openNode(t, p.dsn)
 	short := func() context.Context { return metastore.WithPatience(t.Context(), 300*time.Millisecond) }
-	err := s.SetFact(short(), "name", "value")
+	err := s.SetProperty(short(), "name", "value")
 	if !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Errorf("a COMMIT without an answer, and nobody to ask: %v", err)
 	}
@@ -200,10 +200,10 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a connection that was closed in order: %v", err)
 	}
-	if err := s.SetFact(short(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
+	if err := s.SetProperty(short(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a write without a server: %v", err)
 	}
-	if _, err := s.Fact(short(), "name"); !errors.Is(err, metastore.ErrUnavailable) {
+	if _, err := s.Property(short(), "name"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a read without a server: %v", err)
 	}
 	if err := s.Err(); !errors.Is(err, metastore.ErrUnavailable) {
@@ -211,11 +211,11 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.SetFact(ctx, "other", "value"); !errors.Is(err, context.Canceled) {
+	if err := s.SetProperty(ctx, "other", "value"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled write without a server: %v", err)
 	}
 	p.refuse.Store(false)
-	if got, err := s.Fact(t.Context(), "name"); err != nil || got != "value" {
+	if got, err := s.Property(t.Context(), "name"); err != nil || got != "value" {
 		t.Errorf("the fact is %q, %v", got, err)
 	}
 	if err := s.Err(); err != nil {
@@ -231,7 +231,7 @@ func TestPostgresLooksForItsServer(t *testing.T) {
 	p.refuse.Store(true)
 	p.cutAll()
 	for s.Err() == nil {
-		if _, err := s.Fact(metastore.WithPatience(t.Context(), 10*time.Millisecond), "name"); err == nil {
+		if _, err := s.Property(metastore.WithPatience(t.Context(), 10*time.Millisecond), "name"); err == nil {
 			t.Fatal("a read without a server succeeded")
 		}
 	}

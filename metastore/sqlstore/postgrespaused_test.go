@@ -133,19 +133,19 @@ func TestPostgresTakesNoStandby(t *testing.T) {
 	}
 	p := newProxy(t, primary.DSN()+"&search_path=public", func() cut { return cutNot })
 	s, _ := openNode(t, p.dsn)
-	if err := s.SetFact(t.Context(), "name", "value"); err != nil {
+	if err := s.SetProperty(t.Context(), "name", "value"); err != nil {
 		t.Fatal(err)
 	}
 	p.serveFrom(standby.Socket())
 	p.cutAll()
-	if _, err := s.Fact(metastore.WithPatience(t.Context(), time.Second), "name"); !errors.Is(err, metastore.ErrUnavailable) {
+	if _, err := s.Property(metastore.WithPatience(t.Context(), time.Second), "name"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a read beside a standby: %v", err)
 	}
-	if err := s.SetFact(metastore.WithPatience(t.Context(), time.Second), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
+	if err := s.SetProperty(metastore.WithPatience(t.Context(), time.Second), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a write beside a standby: %v", err)
 	}
 	p.serveFrom(primary.Socket())
-	if err := s.SetFact(t.Context(), "other", "value"); err != nil {
+	if err := s.SetProperty(t.Context(), "other", "value"); err != nil {
 		t.Error(err)
 	}
 }

@@ -127,7 +127,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 	wg.Wait()
 	r.awaitCommits(len(ids))
 	long := metastore.WithPatience(t.Context(), time.Hour) // it is refused without waiting
-	if err := s.SetFact(long, "name", "value"); !errors.Is(err, metastore.ErrBusy) {
+	if err := s.SetProperty(long, "name", "value"); !errors.Is(err, metastore.ErrBusy) {
 		t.Errorf("a write beyond half of the connections: %v", err)
 	}
 	if _, err := other.UseSession(short(), ids[0], 1, nil); !errors.Is(err, metastore.ErrBusy) {
@@ -146,7 +146,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 			t.Errorf("%d chunksets were used, want 1", n)
 		}
 	}
-	r.do(s.SetFact(t.Context(), "name", "value"))
+	r.do(s.SetProperty(t.Context(), "name", "value"))
 }
 
 // TestPostgresCommitIsNotCancelled: whatever interrupts the waiting for a COMMIT,

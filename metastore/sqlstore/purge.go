@@ -86,7 +86,7 @@ func (t *tx) purgeEndedUploads(limit int) (int, error) {
 	var list []ended
 	var u ended
 	err := t.each(`SELECT id, content FROM uploads WHERE ended IS NOT NULL AND ended <= $1 ORDER BY ended LIMIT $2`,
-		args{t.now.Add(-metastore.UploadMemory).UnixMicro(), int64(limit)}, args{&u.id, &u.content},
+		args{t.now.Add(-metastore.UploadRetention).UnixMicro(), int64(limit)}, args{&u.id, &u.content},
 		func() (bool, error) {
 			list = append(list, u)
 			return true, nil
@@ -161,6 +161,6 @@ func (t *tx) purgeDeleted(limit int) (int, error) {
 func (t *tx) purgeIdempotency(limit int) (int, error) {
 	n, err := t.exec(`DELETE FROM idempotency WHERE id IN
 		(SELECT i.id FROM idempotency i WHERE i.created <= $1 ORDER BY i.created LIMIT $2)`,
-		t.now.Add(-metastore.IdempotencyMemory).UnixMicro(), int64(limit))
+		t.now.Add(-metastore.IdempotencyRetention).UnixMicro(), int64(limit))
 	return int(n), err
 }

@@ -65,12 +65,12 @@ func TestReaderLeavesTransaction(t *testing.T) {
 	if _, err := s.Unreferenced(ctx, []string{"key"}); !errors.Is(err, errRollback) {
 		t.Errorf("a read whose transaction does not end: %v", err)
 	}
-	if err := s.SetFact(ctx, "fact", "v"); err != nil {
+	if err := s.SetProperty(ctx, "fact", "v"); err != nil {
 		t.Fatal(err)
 	}
 	refused := 0
 	for {
-		got, err := s.Fact(ctx, "fact")
+		got, err := s.Property(ctx, "fact")
 		if err == nil {
 			if got != "v" {
 				t.Errorf("fact %q", got)

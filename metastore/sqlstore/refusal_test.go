@@ -71,7 +71,7 @@ func TestRefusalGoesWithItsBatch(t *testing.T) {
 			t.Errorf("%s: %v, want an unknown outcome alone", name, err)
 		}
 	}
-	if _, err := s.Fact(t.Context(), "a"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Property(t.Context(), "a"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("the fact: %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func (t *tx) refillSession(id string, count int64) (metastore.Session, error) {
 		return s, err
 	}
 	if count > math.MaxInt64-s.Total {
-		return s, fmt.Errorf("session: %w", metastore.ErrAmount)
+		return s, fmt.Errorf("session: %w", metastore.ErrAmountOverflow)
 	}
 	s.Total += count
 	s.Left += count
@@ -108,7 +108,7 @@ func (t *tx) session(id string) (metastore.Session, error) {
 
 // remembered is nil when a session was found and is not forgotten.
 func (t *tx) remembered(s metastore.Session, found bool) error {
-	if !found || !t.now.Before(s.Expires.Add(metastore.SessionMemory)) {
+	if !found || !t.now.Before(s.Expires.Add(metastore.SessionRetention)) {
 		return fmt.Errorf("session: %w", metastore.ErrNotFound)
 	}
 	return nil
@@ -184,7 +184,7 @@ func (t *tx) recordUse(id string, n int64) error {
 var errNotUsed = errors.New("sqlstore: more would be returned than was used")
 
 // ReturnChunksets implements metastore.Sessions. A return is remembered for
-// metastore.IdempotencyMemory.
+// metastore.IdempotencyRetention.
 func (s *Store) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
 	if n < 1 {
 		return metastore.Session{}, errNegative

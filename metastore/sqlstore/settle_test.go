@@ -15,7 +15,7 @@ func crashed(t *testing.T) string {
 	t.Helper()
 	path := databasePath(t)
 	s := openAt(t, path, Options{})
-	if err := s.SetFact(t.Context(), "first", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "first", "v"); err != nil {
 		t.Fatal(err)
 	}
 	left := databasePath(t)
@@ -32,7 +32,7 @@ func crashed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for i := range 20 { // the read keeps them in the log
-		if err := s.SetFact(t.Context(), fmt.Sprint("logged", i), "v"); err != nil {
+		if err := s.SetProperty(t.Context(), fmt.Sprint("logged", i), "v"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestStartEmptiesTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openAt(t, alone, Options{}).Fact(t.Context(), "logged19"); err != nil {
+		if _, err := openAt(t, alone, Options{}).Property(t.Context(), "logged19"); err != nil {
 			t.Errorf("the database without its log: %v", err)
 		}
 	}
@@ -114,10 +114,10 @@ func TestStartBesideARead(t *testing.T) {
 	if err := s.Err(); !errors.Is(err, metastore.ErrUnavailable) || !errors.Is(err, errLogInUse) {
 		t.Errorf("Err: %v", err)
 	}
-	if err := s.SetFact(t.Context(), "refused", "v"); !errors.Is(err, metastore.ErrUnavailable) {
+	if err := s.SetProperty(t.Context(), "refused", "v"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a write before the log was emptied: %v", err)
 	}
-	if _, err := s.Fact(t.Context(), "logged19"); err != nil {
+	if _, err := s.Property(t.Context(), "logged19"); err != nil {
 		t.Errorf("a read before the log was emptied: %v", err)
 	}
 	if err := other.run("ROLLBACK"); err != nil {
@@ -127,10 +127,10 @@ func TestStartBesideARead(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Errorf("Err: %v", err)
 	}
-	if err := s.SetFact(t.Context(), "accepted", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "accepted", "v"); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Fact(t.Context(), "refused"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Property(t.Context(), "refused"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("the refused write: %v", err)
 	}
 	select {
@@ -149,7 +149,7 @@ func damaged(t *testing.T, table string) string {
 		t.Fatal(err)
 	}
 	var page integer
-	err = errors.Join(s.SetFact(t.Context(), "fact", "v"), s.read(t.Context(), func(t *tx) error {
+	err = errors.Join(s.SetProperty(t.Context(), "fact", "v"), s.read(t.Context(), func(t *tx) error {
 		found, err := t.row(`SELECT rootpage FROM sqlite_master WHERE name = $1`, args{table}, &page)
 		if err == nil && !found {
 			err = errors.New("no such table")
@@ -190,7 +190,7 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := s.Err(); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.SetFact(t.Context(), "before", "v"); err != nil {
+			if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
 				t.Errorf("a write before the damage was met: %v", err)
 			}
 			if err := meet(s); err == nil {
@@ -199,10 +199,10 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := s.Err(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrStopped) {
 				t.Errorf("Err: %v", err)
 			}
-			if err := s.SetFact(t.Context(), "later", "v"); !errors.Is(err, ErrCorrupt) || !errors.Is(err, metastore.ErrUnavailable) {
+			if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, ErrCorrupt) || !errors.Is(err, metastore.ErrUnavailable) {
 				t.Errorf("a write: %v", err)
 			}
-			if v, err := s.Fact(t.Context(), "fact"); err != nil || v != "v" {
+			if v, err := s.Property(t.Context(), "fact"); err != nil || v != "v" {
 				t.Errorf("a read of what is whole: %q, %v", v, err)
 			}
 			select {

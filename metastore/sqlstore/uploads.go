@@ -95,7 +95,7 @@ func (t *tx) upload(id string) (metastore.Upload, error) {
 	if err != nil {
 		return metastore.Upload{}, err
 	}
-	if !found || (!r.Ended.IsZero() && !t.now.Before(r.Ended.Add(metastore.UploadMemory))) {
+	if !found || (!r.Ended.IsZero() && !t.now.Before(r.Ended.Add(metastore.UploadRetention))) {
 		return metastore.Upload{}, fmt.Errorf("upload: %w", metastore.ErrNotFound)
 	}
 	return r.upload(), nil
@@ -189,7 +189,7 @@ func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([
 
 // CompleteUpload implements metastore.Uploads. The commit of an upload with
 // CreateOnly that finds a blob is ErrExists, unless guard refuses it first.
-func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Guard) (metastore.Upload, error) {
+func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
 	var u metastore.Upload
 	err := s.writeLocked(ctx, func(t *tx) (err error) {
 		if u, err = t.upload(id); err != nil {
@@ -201,7 +201,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		case u.State == metastore.UploadAborted:
 			return metastore.ErrAborted
 		case u.Revision != revision:
-			return fmt.Errorf("upload at revision %d, not %d: %w", u.Revision, revision, metastore.ErrRevision)
+			return fmt.Errorf("upload at revision %d, not %d: %w", u.Revision, revision, metastore.ErrRevisionMismatch)
 		}
 		u.State, u.Ended = metastore.UploadCommitted, t.now
 		u.Size, u.CRC64 = size, crc64

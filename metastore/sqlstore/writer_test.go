@@ -156,7 +156,7 @@ func TestPoisonedBatch(t *testing.T) {
 	}
 	for range calls {
 		r := <-results
-		_, err := s.Fact(t.Context(), r.name)
+		_, err := s.Property(t.Context(), r.name)
 		good := strings.HasPrefix(r.name, "good")
 		switch {
 		case good && (r.err != nil || err != nil):
@@ -178,7 +178,7 @@ func TestPoisonedBatch(t *testing.T) {
 	if n := runs.Load(); n < 10 || n > 20 {
 		t.Errorf("10 closures ran %d times", n)
 	}
-	if err := s.SetFact(t.Context(), "later", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "later", "v"); err != nil {
 		t.Errorf("after the batch: %v", err)
 	}
 }
@@ -192,10 +192,10 @@ func TestCallerLeaves(t *testing.T) {
 	g := holdWriter(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 2)
-	go func() { left <- s.SetFact(ctx, "left", "v") }()
+	go func() { left <- s.SetProperty(ctx, "left", "v") }()
 	go func() { _, err := s.UseSession(ctx, "session", 1, nil); left <- err }()
 	stays := make(chan error, 1)
-	go func() { stays <- s.SetFact(context.Background(), "stays", "v") }()
+	go func() { stays <- s.SetProperty(context.Background(), "stays", "v") }()
 	queued(w, 3)
 	cancel()
 	for range 2 { // they return although the writer is held
@@ -207,7 +207,7 @@ func TestCallerLeaves(t *testing.T) {
 	if err := errors.Join(<-g.result, <-stays); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Fact(t.Context(), "left"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Property(t.Context(), "left"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("the fact of a caller that left: %v", err)
 	}
 	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 9 {
@@ -222,7 +222,7 @@ func TestCallerLeaves(t *testing.T) {
 	if err != nil {
 		t.Errorf("a call whose context ended after it had begun: %v", err)
 	}
-	if _, err := s.Fact(t.Context(), "begun"); err != nil {
+	if _, err := s.Property(t.Context(), "begun"); err != nil {
 		t.Error(err)
 	}
 }
@@ -361,8 +361,8 @@ func TestBusy(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	leaver, stayer := make(chan error, 1), make(chan error, 1)
-	go func() { leaver <- s.SetFact(ctx, "leaver", "v") }()
-	go func() { stayer <- s.SetFact(context.Background(), "stayer", "v") }()
+	go func() { leaver <- s.SetProperty(ctx, "leaver", "v") }()
+	go func() { stayer <- s.SetProperty(context.Background(), "stayer", "v") }()
 	queued(w, 2)
 	cancel()
 	if err := <-leaver; !errors.Is(err, context.Canceled) {
@@ -375,7 +375,7 @@ func TestBusy(t *testing.T) {
 		t.Fatalf("a write beside a held lock: %v", err)
 	case <-timer.C:
 	}
-	if _, err := s.Fact(t.Context(), "stayer"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Property(t.Context(), "stayer"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("a read beside a held lock: %v", err)
 	}
 	if err := other.run("COMMIT"); err != nil {
@@ -402,14 +402,14 @@ func TestReadCancelled(t *testing.T) {
 	}()
 	<-entered
 	cancel()
-	if _, err := s.Fact(ctx, "fact"); !errors.Is(err, context.Canceled) {
+	if _, err := s.Property(ctx, "fact"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a read that waits: %v", err)
 	}
 	close(open)
 	if err := <-result; err != nil {
 		t.Errorf("the read at work: %v", err)
 	}
-	if _, err := s.Fact(t.Context(), "fact"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Property(t.Context(), "fact"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("the next read: %v", err)
 	}
 }

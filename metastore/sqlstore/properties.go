@@ -7,8 +7,8 @@ import (
 	"sluice/metastore"
 )
 
-// Fact implements metastore.Facts.
-func (s *Store) Fact(ctx context.Context, name string) (string, error) {
+// Property implements metastore.Properties.
+func (s *Store) Property(ctx context.Context, name string) (string, error) {
 	var value string
 	err := s.read(ctx, func(t *tx) error {
 		found, err := t.row(`SELECT value FROM facts WHERE name = $1`, args{[]byte(name)}, &value)
@@ -20,8 +20,8 @@ func (s *Store) Fact(ctx context.Context, name string) (string, error) {
 	return value, err
 }
 
-// SetFact implements metastore.Facts.
-func (s *Store) SetFact(ctx context.Context, name, value string) error {
+// SetProperty implements metastore.Properties.
+func (s *Store) SetProperty(ctx context.Context, name, value string) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
 			[]byte(name), []byte(value))
@@ -32,8 +32,8 @@ func (s *Store) SetFact(ctx context.Context, name, value string) error {
 	})
 }
 
-// ReplaceFact implements metastore.Facts.
-func (s *Store) ReplaceFact(ctx context.Context, name, old, value string) error {
+// ReplaceProperty implements metastore.Properties.
+func (s *Store) ReplaceProperty(ctx context.Context, name, old, value string) error {
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.exec(`UPDATE facts SET value = $3 WHERE name = $1 AND value = $2`, []byte(name), []byte(old), []byte(value))
 		if err == nil && n == 0 {
@@ -43,7 +43,7 @@ func (s *Store) ReplaceFact(ctx context.Context, name, old, value string) error 
 	})
 }
 
-// Empty implements metastore.Facts.
+// Empty implements metastore.Properties.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
 	var rows int64
 	err := s.read(ctx, func(t *tx) error {
