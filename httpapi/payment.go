@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -111,15 +110,7 @@ func (b *bill) require(size int64) error {
 	if b == nil || b.session != "" || b.payment != nil {
 		return nil
 	}
-	return &shortError{is: errPaymentRequired, required: cost(countChunksets(wholeOf(size)), b.s.Channels.Price())}
-}
-
-// cost is what chunksets cost, at most 2^63-1.
-func cost(count, price int64) int64 {
-	if count > 0 && price > math.MaxInt64/count {
-		return math.MaxInt64
-	}
-	return count * price
+	return &shortError{is: errPaymentRequired, required: metastore.Cost(countChunksets(wholeOf(size)), b.s.Channels.Price())}
 }
 
 // charge takes the chunksets that these ranges touch, durably, and tells of it

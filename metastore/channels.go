@@ -2,6 +2,7 @@ package metastore
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -85,6 +86,15 @@ type ReadPurchase struct {
 	// Charge is a fresh, unguessable name by which ReturnRead finds what was
 	// sold; empty: none.
 	Charge string
+}
+
+// Cost returns the price of count chunksets, at most 2^63-1. The price must be at least 1
+// and the count not negative.
+func Cost(count, price int64) int64 {
+	if count > math.MaxInt64/price {
+		return math.MaxInt64
+	}
+	return count * price
 }
 
 // Settlement is the newest accepted micropayment of a channel that has not been
@@ -199,11 +209,4 @@ type Channels interface {
 	// has expired, and the sum of what these channels have accepted and not
 	// settled, at most 2^63-1.
 	Uncollected(ctx context.Context) (channels, amount int64, err error)
-
-	// Audit checks the ledgers of all channels and sessions, and returns a sentence
-	// for each thing that does not add up, but at most MaxFindings, the last of
-	// which says how many there were in all; nothing when all is well. Its memory
-	// is bounded, whatever the number of channels, sales and sessions. What Purge
-	// does changes nothing that it finds.
-	Audit(ctx context.Context) ([]string, error)
 }

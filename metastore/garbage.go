@@ -58,20 +58,4 @@ type Garbage interface {
 	// DropContent forgets a garbage content that has no extents left.
 	// ErrExists while it has some. Repeated: nil.
 	DropContent(ctx context.Context, content ContentID) error
-
-	// Unreferenced gives those of the keys that no extent has, neither of a
-	// live content nor of a garbage one. At most 1,000 keys a call. It is asked
-	// about objects that are old enough to be deleted: ErrClock while DeletionErr
-	// is not nil.
-	Unreferenced(ctx context.Context, keys []string) ([]string, error)
-
-	// Purge ends what has run out: idle uploads are aborted; expired blobs,
-	// ended uploads, expired sessions and idempotency keys past their memory
-	// are removed; extents that were written ahead of a commit that never came
-	// become garbage. It handles at most about limit rows of each kind and returns
-	// how many it did; 0 means there is no more to do now. It also sums up old sales
-	// (see Channels) and the records behind Usage, which counts only if the limit cut
-	// it short. It reads what there is to do, and not what there is.
-	// ErrClock, without any effect, while DeletionErr is not nil.
-	Purge(ctx context.Context, limit int) (int, error)
 }

@@ -150,6 +150,7 @@ type Store interface {
 	Keys
 	Usage
 	Garbage
+	Maintenance
 	Properties
 	Leases
 	Nodes

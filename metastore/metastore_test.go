@@ -3,6 +3,7 @@ package metastore_test
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"testing"
 	"time"
 
@@ -38,5 +39,17 @@ func TestContentIDs(t *testing.T) {
 			t.Fatalf("%v was made twice", id)
 		}
 		seen[id] = true
+	}
+}
+
+func TestCost(t *testing.T) {
+	const most = math.MaxInt64
+	for _, tc := range []struct{ count, price, want int64 }{
+		{0, 1, 0}, {0, most, 0}, {3, 7, 21}, {1, most, most}, {most, 1, most}, {2, most, most},
+		{most / 3, 3, most / 3 * 3}, {most/3 + 1, 3, most}, {most, most, most},
+	} {
+		if got := metastore.Cost(tc.count, tc.price); got != tc.want {
+			t.Errorf("Cost(%d, %d) = %d, want %d", tc.count, tc.price, got, tc.want)
+		}
 	}
 }

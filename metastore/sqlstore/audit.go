@@ -11,7 +11,7 @@ import (
 // auditPage is how many channels, or sessions, an audit holds at a time.
 const auditPage = 500
 
-// Audit implements metastore.Channels, on one state of the database. It walks the
+// Audit implements metastore.Maintenance, on one state of the database. It walks the
 // channels and then the sessions in the order of their ids, a page at a time, and
 // reads beside each page what belongs to it. Its sentences name them by the first
 // characters of their ids, which are secret. It checks that

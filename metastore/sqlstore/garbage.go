@@ -274,7 +274,7 @@ func (s *Store) DropContent(ctx context.Context, content metastore.ContentID) er
 // maxUnreferenced is the contract's limit of keys in a call.
 const maxUnreferenced = 1000
 
-// Unreferenced implements metastore.Garbage.
+// Unreferenced implements metastore.Maintenance.
 func (s *Store) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
 	if len(keys) > maxUnreferenced {
 		return nil, fmt.Errorf("sqlstore: %d keys in a call, at most %d", len(keys), maxUnreferenced)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"sluice/metastore"
 )
@@ -59,7 +58,7 @@ func (s *Store) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastor
 			return c, err
 		}
 		if r.Count > spendable/r.Price {
-			return c, &metastore.InsufficientFundsError{Required: product(r.Count, r.Price), Available: spendable}
+			return c, &metastore.InsufficientFundsError{Required: metastore.Cost(r.Count, r.Price), Available: spendable}
 		}
 		sold := sale{count: r.Count, price: r.Price}
 		if r.Charge != "" {
@@ -68,14 +67,6 @@ func (s *Store) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastor
 		}
 		return t.accept(c, r.Payment, spendable, sold)
 	})
-}
-
-// product multiplies two positive numbers, to 2^63-1 at most.
-func product(a, b int64) int64 {
-	if a > math.MaxInt64/b {
-		return math.MaxInt64
-	}
-	return a * b
 }
 
 // errNoProof refuses a payment that nobody could collect.

@@ -6,7 +6,7 @@ import (
 	"sluice/metastore"
 )
 
-// Purge implements metastore.Garbage.
+// Purge implements metastore.Maintenance.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	n, err := s.purge(ctx, s.eng.write, limit,
 		(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeIdempotency, (*tx).purgeStaged)
