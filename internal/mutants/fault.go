@@ -106,12 +106,12 @@ func (p planter) plant(ctx context.Context, f fault) (noticed bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if out, err := p.goCommand(ctx, "build", "-overlay="+overlay, "./"+filepath.Dir(f.file)).CombinedOutput(); err != nil {
+	if out, err := p.goCommand(ctx, overlay, "build", "./"+filepath.Dir(f.file)).CombinedOutput(); err != nil {
 		return false, fmt.Errorf("the fault does not compile: %w\n%s", err, out)
 	}
 	began := time.Now()
-	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-overlay=" + overlay, "-timeout=" + p.limit.String()}, f.tests...)
-	out, err := p.goCommand(ctx, args...).CombinedOutput()
+	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=" + p.limit.String()}, f.tests...)
+	out, err := p.goCommand(ctx, overlay, args...).CombinedOutput()
 	var failed *exec.ExitError
 	if err != nil && (!errors.As(err, &failed) || ctx.Err() != nil || strings.Contains(string(out), "[build failed]")) {
 		return false, fmt.Errorf("%w\n%s", err, out)
@@ -156,9 +156,12 @@ func (p planter) overlay(f fault) (name string, remove func() error, err error) 
 	return name, remove, nil
 }
 
-func (p planter) goCommand(ctx context.Context, args ...string) *exec.Cmd {
+// goCommand runs the go command with an overlay. The environment carries it, so that
+// it is also in the binaries that tests build.
+func (p planter) goCommand(ctx context.Context, overlay string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = p.root
+	c.Env = append(c.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	return c
 }
 

@@ -58,7 +58,8 @@ func parseSurvivors(text string) ([]survivor, error) {
 }
 
 // judge prints what became of the mutations of the package in dir. It is an error when one lived that
-// survivors.txt does not list.
+// survivors.txt does not list, and when one that it lists was noticed: then the
+// reason is wrong, or the tests fail whatever the mutation is.
 func judge(root, dir, name string, out io.Writer) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -73,23 +74,35 @@ func judge(root, dir, name string, out io.Writer) error {
 		return err
 	}
 	counts := map[string]int{}
-	var errs []error
+	lived, noticed := map[survivor]bool{}, map[survivor]bool{}
 	for _, file := range report.Files {
 		file.Name = path.Join(dir, file.Name)
 		for _, m := range file.Mutations {
 			counts[m.Status]++
-			if m.Status != "LIVED" {
-				continue
-			}
 			line, err := lineOf(root, file.Name, m.Line)
 			if err != nil {
 				return err
 			}
-			if !slices.ContainsFunc(known, func(s survivor) bool { return s.file == file.Name && s.kind == m.Type && s.line == line }) {
-				errs = append(errs, fmt.Errorf("%s|%s|%s|", file.Name, m.Type, line))
+			switch s := (survivor{file: file.Name, kind: m.Type, line: line}); m.Status {
+			case "LIVED":
+				lived[s] = true
+			case "KILLED":
+				noticed[s] = true
 			}
 		}
 	}
+	var errs []error
+	for _, s := range known {
+		s.reason = ""
+		if noticed[s] && !lived[s] {
+			errs = append(errs, fmt.Errorf("%s|%s|%s| is noticed: remove the reason why it survives", s.file, s.kind, s.line))
+		}
+		delete(lived, s)
+	}
+	for s := range lived {
+		errs = append(errs, fmt.Errorf("%s|%s|%s| survives", s.file, s.kind, s.line))
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	_, err = fmt.Fprintf(out, "%d mutations were noticed, %d timed out, %d lived, %d are not covered\n",
 		counts["KILLED"], counts["TIMED OUT"], counts["LIVED"], counts["NOT COVERED"])
 	return errors.Join(append(errs, err)...)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +55,39 @@ func TestSurvivorsAreThere(t *testing.T) {
 		}
 		if !strings.Contains(string(text), s.line) {
 			t.Errorf("%s has no line %q", s.file, s.line)
+		}
+	}
+}
+
+// TestJudge: a mutation that lived must be listed, and a listed one must live.
+func TestJudge(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"internal/mutants/survivors.txt": "p/a.go|BOUNDARY|x < 1|equal\n",
+		"p/a.go":                         "x < 1\ny < 1\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700), os.WriteFile(filepath.Join(root, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const lived, killed = `{"line":%d,"type":"BOUNDARY","status":"LIVED"}`, `{"line":%d,"type":"BOUNDARY","status":"KILLED"}`
+	for _, c := range []struct{ mutations, want string }{
+		{fmt.Sprintf(lived+","+killed, 1, 2), ""},
+		{fmt.Sprintf(lived+","+killed, 1, 1), ""}, // two of one line
+		{fmt.Sprintf(lived+","+lived, 1, 2), "p/a.go|BOUNDARY|y < 1| survives"},
+		{fmt.Sprintf(killed+","+killed, 1, 2), "p/a.go|BOUNDARY|x < 1| is noticed: remove the reason why it survives"},
+	} {
+		report := filepath.Join(root, "report")
+		if err := os.WriteFile(report, []byte(`{"files":[{"file_name":"a.go","mutations":[`+c.mutations+`]}]}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		err := judge(root, "p", report, &out)
+		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%s: %v, want %q", c.mutations, err, c.want)
+		}
+		if !strings.Contains(out.String(), "mutations were noticed") {
+			t.Errorf("%s: printed %q", c.mutations, &out)
 		}
 	}
 }
