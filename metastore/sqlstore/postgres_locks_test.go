@@ -124,10 +124,12 @@ func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
 	for range 2 {
 		<-at
 	}
-	if _, err := s.Blob(t.Context(), "a", "name"); !errors.Is(err, metastore.ErrNotFound) {
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if _, err := s.Blob(ctx, "a", "name"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("read beside writes that wait: %v", err)
 	}
-	if page, err := s.ListBlobs(t.Context(), metastore.ListQuery{Account: "a", Limit: 10}); err != nil || len(page.Blobs) > 0 {
+	if page, err := s.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 10}); err != nil || len(page.Blobs) > 0 {
 		t.Errorf("list beside writes that wait: %+v, %v", page, err)
 	}
 	close(release)

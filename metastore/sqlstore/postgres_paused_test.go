@@ -164,28 +164,35 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var useErr error
+	ended := make(chan struct{})
+	var last time.Time // when the statement began that was interrupted last
 	interrupt := func(how string) error {
-		for n := 0; n == 0; { // until it waits
-			err := conn.QueryRow(t.Context(), `SELECT COUNT(`+how+`(pid)) FROM pg_stat_activity
-				WHERE application_name = 'waiting' AND wait_event_type = 'Lock'`).Scan(&n)
-			if err != nil {
+		for { // until it waits, anew
+			err := conn.QueryRow(t.Context(), `SELECT query_start, `+how+`(pid) FROM pg_stat_activity
+				WHERE application_name = 'waiting' AND wait_event_type = 'Lock' AND query_start > $1`, last).Scan(&last, nil)
+			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
+			select {
+			case <-ended:
+				return fmt.Errorf("before %s: the use does not wait any more", how)
+			default:
+			}
 		}
-		return nil
 	}
-	used := make(chan error, 1)
 	err = other.writeLocked(t.Context(), func(t *tx) error {
 		if _, err := t.liveSession("session"); err != nil {
 			return err
 		}
 		go func() {
-			_, err := s.UseSession(context.Background(), "session", 1, nil)
-			used <- err
+			defer close(ended)
+			_, useErr = s.UseSession(context.Background(), "session", 1, nil)
 		}()
 		return errors.Join(interrupt("pg_cancel_backend"), interrupt("pg_terminate_backend"))
 	})
-	if err := errors.Join(err, <-used, conn.Close(t.Context())); err != nil {
+	<-ended
+	if err := errors.Join(err, useErr, conn.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
 	if got, err := s.Session(t.Context(), "session"); err != nil || got.Used != 1 {
