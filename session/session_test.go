@@ -85,6 +85,65 @@ func TestGrant(t *testing.T) {
 	}
 }
 
+// lostAnswers is a store that creates sessions and loses its answer.
+type lostAnswers struct{ session.Store }
+
+// CreateSession creates a session, and returns an unknown outcome.
+func (s lostAnswers) CreateSession(ctx context.Context, made metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
+	if _, err := s.Store.CreateSession(ctx, made, idem); err != nil {
+		return metastore.Session{}, err
+	}
+	return metastore.Session{}, metastore.ErrUnknownOutcome
+}
+
+// TestGrantOfUnknownOutcome: without an idempotency key the ID is what the session
+// can be found by. With one the session may be another, made before.
+func TestGrantOfUnknownOutcome(t *testing.T) {
+	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := session.New(lostAnswers{meta}, session.Options{Grant: 3})
+	got, err := s.Grant(t.Context(), "me", nil)
+	if !errors.Is(err, metastore.ErrUnknownOutcome) || got.ID == "" || got != (metastore.Session{ID: got.ID}) {
+		t.Fatalf("%+v, %v, want an ID alone and an unknown outcome", got, err)
+	}
+	if found, err := s.Get(t.Context(), got.ID); err != nil || found.Left != 3 {
+		t.Errorf("the session: %+v, %v", found, err)
+	}
+	got, err = s.Grant(t.Context(), "me", &metastore.Idempotency{Scope: "grant", Key: "k"})
+	if !errors.Is(err, metastore.ErrUnknownOutcome) || got != (metastore.Session{}) {
+		t.Errorf("with a key: %+v, %v, want no session", got, err)
+	}
+}
+
+// TestSpaceForWhatIsRemembered: without space nothing is granted and no key is
+// remembered. A use without one takes no space, and goes on.
+func TestSpaceForWhatIsRemembered(t *testing.T) {
+	full, errFull := false, errors.New("full")
+	s, _ := newService(t, session.Options{Grant: 3, Space: func(int64) error {
+		if full {
+			return errFull
+		}
+		return nil
+	}})
+	id := grant(t, s).ID
+	full = true
+	if _, err := s.Grant(t.Context(), "me", nil); !errors.Is(err, errFull) {
+		t.Errorf("a grant without space: %v", err)
+	}
+	if _, err := s.Use(t.Context(), id, 1, &metastore.Idempotency{Scope: "use", Key: "k"}); !errors.Is(err, errFull) {
+		t.Errorf("a use with a key without space: %v", err)
+	}
+	used, err := s.Use(t.Context(), id, 1, nil)
+	check(t, used, err, 2, 1)
+}
+
 func TestSessionExpires(t *testing.T) {
 	for name, c := range map[string]struct{ set, lives time.Duration }{
 		"by default": {0, 30 * 24 * time.Hour},
