@@ -195,3 +195,60 @@ func TestDrainDeadlineBeginsAfterTheWait(t *testing.T) {
 		}
 	})
 }
+
+// orderlySessions find no session until the request is cut. Then they do as a paid
+// read does, which gives back what it did not serve.
+type orderlySessions struct {
+	session.Store
+	asked   chan struct{}
+	drained <-chan struct{}
+	ordered bool
+}
+
+// Session waits for the end of ctx, and then a moment for the end of the drain,
+// which must not come.
+func (s *orderlySessions) Session(ctx context.Context, _ string) (metastore.Session, error) {
+	close(s.asked)
+	<-ctx.Done()
+	moment := time.NewTimer(200 * time.Millisecond)
+	defer moment.Stop()
+	select {
+	case <-s.drained:
+	case <-moment.C:
+		s.ordered = true
+	}
+	return metastore.Session{}, ctx.Err()
+}
+
+// TestDrainWaitsForWhatWasCut: a request that was cut puts things in order before
+// the drain returns, since the stores are closed then.
+func TestDrainWaitsForWhatWasCut(t *testing.T) {
+	drained := make(chan struct{})
+	sessions := &orderlySessions{asked: make(chan struct{}), drained: drained}
+	api, err := httpapi.New(httpapi.Config{
+		Ready:    func(context.Context) error { return nil },
+		Sessions: session.New(sessions, session.Options{}),
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
+	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api, slog.New(slog.DiscardHandler))}
+	server.start([]net.Listener{listener})
+	client, conn := net.Pipe()
+	listener.dialed <- conn
+	if _, err := io.WriteString(client, "GET /v1/sessions/x HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-sessions.asked
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	if err := server.drain(0, time.Hour, signals); !errors.Is(err, errStopped) {
+		t.Errorf("the drain ended with %v, want %v", err, errStopped)
+	}
+	close(drained)
+	if !sessions.ordered {
+		t.Error("the drain returned before the request that it cut")
+	}
+}
