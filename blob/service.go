@@ -64,6 +64,9 @@ const (
 	MaxSize     = 5 << 40 // bytes of a blob
 	MaxPartSize = 1 << 30 // bytes of a part
 	MaxParts    = 100_000 // parts of an upload; indexes are below it
+	// MaxNameLength is the greatest length of a blob name in UTF-16 code units, which
+	// the public client counts.
+	MaxNameLength = 1_024
 )
 
 // blockSize is the length of the runs of an extent that have a CRC-32C each,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"sluice/blob"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -21,11 +22,11 @@ func (s *Server) getInfo(x *exchange, _ *http.Request, _ params) error {
 		Reads:        string(s.Reads),
 		Payment:      s.Payment,
 		Limits: wire.Limits{
-			MaxBlobSize:        wire.MaxBlobSize,
-			MaxPartSize:        wire.MaxPartSize,
+			MaxBlobSize:        blob.MaxSize,
+			MaxPartSize:        blob.MaxPartSize,
 			DefaultPartSize:    wire.DefaultPartSize,
-			MaxParts:           wire.MaxParts,
-			MaxNameLength:      wire.MaxNameLength,
+			MaxParts:           blob.MaxParts,
+			MaxNameLength:      blob.MaxNameLength,
 			MaxJSONBody:        wire.MaxJSONBody,
 			MaxHeaderBytes:     wire.MaxHeaderBytes,
 			MaxPageSize:        wire.MaxPageSize,

@@ -25,13 +25,10 @@ const (
 	ChunksetSize = 10 * ChunkSize // a chunkset: the unit in which reads are metered
 )
 
-// Limits that no configuration changes.
+// Limits of the interface that no configuration changes. Those of blobs, parts and
+// names are in package blob.
 const (
-	MaxBlobSize     = 5 << 40  // bytes of a blob
-	MaxPartSize     = 1 << 30  // bytes of a part
-	DefaultPartSize = 1 << 20  // bytes of a part when begin names none
-	MaxParts        = 100_000  // parts of an upload
-	MaxNameLength   = 1_024    // UTF-16 code units of a blob name
+	DefaultPartSize = 1 << 20  // bytes of a part if the request that begins an upload states none
 	MaxJSONBody     = 64 << 10 // bytes of a JSON body
 	MaxHeaderBytes  = 32 << 10 // bytes of a request's header section
 	MaxPageSize     = 1_000    // entries of a page
