@@ -236,21 +236,21 @@ func (s *Server) withholds(x *exchange, size int64) bool {
 // setBlobHeaders sets what every reply about a blob carries.
 func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
 	setValidators(h, v)
-	h.Set("Accept-Ranges", "bytes")
+	setFixed(h, "Accept-Ranges", inBytes)
 	switch s.Reads {
 	case ReadsPaid:
-		h.Set("Cache-Control", "private, no-store")
+		setFixed(h, "Cache-Control", noStore)
 		h.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
 	case ReadsKey:
-		h.Set("Cache-Control", "private, no-cache")
+		setFixed(h, "Cache-Control", privateNoCache)
 	default:
-		h.Set("Cache-Control", "no-cache")
+		setFixed(h, "Cache-Control", noCache)
 	}
 	if s.Keys != nil && s.Reads != ReadsPublic {
 		h.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
 	// A blob is somebody else's content: it must not run as ours.
-	h.Set("Content-Security-Policy", "sandbox")
+	setFixed(h, "Content-Security-Policy", sandbox)
 	h.Set("Content-Type", mediaType(b))
 	if !b.Expires.IsZero() {
 		h.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))

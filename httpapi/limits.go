@@ -143,6 +143,9 @@ func (x *exchange) hold(a *access.Allowance) error {
 // X-Forwarded-For that is not a trusted proxy itself.
 func (s *Server) clientAddress(r *http.Request) netip.Addr {
 	address := peerAddress(r.RemoteAddr)
+	if !s.trusts(address) {
+		return address
+	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(hops) - 1; i >= 0 && s.trusts(address); i-- {
 		hop := peerAddress(strings.TrimSpace(hops[i]))

@@ -31,9 +31,9 @@ func newLocalGuard(local Local) localGuard {
 // admit refuses a request of a foreign host or origin. The page of an allowed
 // origin may read every reply, refusals included.
 func (g localGuard) admit(r *http.Request, reply http.Header) error {
-	reply.Add("Vary", "Origin")
+	setFixed(reply, "Vary", varyOrigin) // the first of them
 	// What is open to this machine is not for any page to embed.
-	reply.Set("Cross-Origin-Resource-Policy", "same-site")
+	setFixed(reply, "Cross-Origin-Resource-Policy", sameSite)
 	origins := r.Header.Values("Origin")
 	foreign := len(origins) > 1 || len(origins) == 1 && !g.allowsOrigin(origins[0])
 	if len(origins) == 1 && !foreign {

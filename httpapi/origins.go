@@ -14,8 +14,8 @@ type crossOrigin interface {
 type anyOrigin struct{}
 
 func (anyOrigin) admit(_ *http.Request, reply http.Header) error {
-	reply.Set("Access-Control-Allow-Origin", "*")
-	reply.Set("Access-Control-Expose-Headers", corsResponseHeaders)
-	reply.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	setFixed(reply, "Access-Control-Allow-Origin", everyOrigin)
+	setFixed(reply, "Access-Control-Expose-Headers", exposedHeaders)
+	setFixed(reply, "Cross-Origin-Resource-Policy", crossOriginPolicy)
 	return nil
 }

@@ -63,7 +63,7 @@ func newCut() *cut {
 // ResponseWriter without deadlines is not guarded. It is for one goroutine.
 type progressReader struct {
 	body      io.ReadCloser
-	control   *http.ResponseController
+	control   http.ResponseController
 	pace      pace
 	ctx       context.Context   // of the request
 	allowance *access.Allowance // of whoever sends it; nil: no limits
@@ -81,7 +81,7 @@ type progressReader struct {
 // same request. The caller calls done when it needs the body no more, before it
 // writes an error reply.
 func newProgressReader(w http.ResponseWriter, body io.ReadCloser, p pace) *progressReader {
-	r := &progressReader{body: body, control: http.NewResponseController(w), pace: p, left: p.window}
+	r := &progressReader{body: body, control: *http.NewResponseController(w), pace: p, left: p.window}
 	if body == http.NoBody {
 		// The server watches the connection by reading from it already; a
 		// deadline now would look to it like the end of the client.

@@ -262,8 +262,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(x *exchange, r *http.Request) error {
 	h := x.Header()
 	h.Set(wire.HeaderRequestID, x.requestID)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
+	setFixed(h, "Referrer-Policy", noReferrer)
+	setFixed(h, "X-Content-Type-Options", noSniff)
 	// A body in chunks may have come with a Content-Length, which net/http removes
 	// without a trace. Whoever stands before this server may have believed that
 	// length, so the connection must not be used again (RFC 9112, section 6.1).

@@ -33,7 +33,7 @@ const copyBuffer = 128 << 10
 // deadlines is not guarded. It is for one goroutine.
 type progressWriter struct {
 	http.ResponseWriter
-	control   *http.ResponseController
+	control   http.ResponseController
 	pace      pace
 	ctx       context.Context   // of the request
 	allowance *access.Allowance // of whoever asked; nil: no limits
@@ -46,7 +46,7 @@ type progressWriter struct {
 // newProgressWriter guards the reply that goes to w. The caller calls done when
 // it has written it.
 func newProgressWriter(w http.ResponseWriter, p pace) *progressWriter {
-	return &progressWriter{ResponseWriter: w, control: http.NewResponseController(w), pace: p}
+	return &progressWriter{ResponseWriter: w, control: *http.NewResponseController(w), pace: p}
 }
 
 // Unwrap gives the guarded ResponseWriter to http.ResponseController.
