@@ -20,9 +20,9 @@ type patienceStore struct {
 }
 
 func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
-	until, end := metastore.Await(ctx, 0)
-	defer end()
-	s.waited.Store(int64(time.Until(until)))
+	call := metastore.Await(ctx, 0)
+	defer call.End()
+	s.waited.Store(int64(time.Until(call.Until)))
 	return s.Store.UseSession(ctx, id, n, idem)
 }
 

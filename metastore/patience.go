@@ -23,24 +23,50 @@ type patience struct {
 
 type patienceKey struct{}
 
+// patient is a context with a patience, in one piece of memory.
+type patient struct {
+	context.Context
+	patience
+}
+
+// Value implements context.Context.
+func (p *patient) Value(key any) any {
+	if key == (patienceKey{}) {
+		return &p.patience
+	}
+	return p.Context.Value(key)
+}
+
 // WithPatience returns a context under which the calls of a Store wait for d in
 // all. Only the time counts that passes within calls.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
-	p := &patience{}
+	p := &patient{Context: ctx}
 	p.mu.left = d
-	return context.WithValue(ctx, patienceKey{}, p)
+	return p
 }
 
-// Await is for implementations of Store. A call begins with it: it returns the
-// time at which the patience of ctx ends if the call lasts as long, and a
-// function to be called when the call ends. Where ctx has no patience of its
-// own, the call has d.
-func Await(ctx context.Context, d time.Duration) (until time.Time, end func()) {
+// Awaited is a call that waits, see Await.
+type Awaited struct {
+	// Until is the time at which the patience ends if the call lasts as long.
+	Until time.Time
+	of    *patience // nil: the call has its own
+}
+
+// Await is for implementations of Store. A call begins with it, and calls End when
+// it ends. Where ctx has no patience of its own, the call has d.
+func Await(ctx context.Context, d time.Duration) Awaited {
 	p, ok := ctx.Value(patienceKey{}).(*patience)
 	if !ok {
-		return time.Now().Add(d), func() {}
+		return Awaited{Until: time.Now().Add(d)}
 	}
-	return p.begin(time.Now()), p.end
+	return Awaited{Until: p.begin(time.Now()), of: p}
+}
+
+// End ends the call. It must be called once.
+func (a Awaited) End() {
+	if a.of != nil {
+		a.of.end()
+	}
 }
 
 func (p *patience) begin(now time.Time) time.Time {

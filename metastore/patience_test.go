@@ -15,11 +15,11 @@ func TestPatience(t *testing.T) {
 		ctx := metastore.WithPatience(t.Context(), 10*time.Second)
 		left := func(want time.Duration) func() {
 			t.Helper()
-			until, end := metastore.Await(ctx, time.Hour)
-			if got := time.Until(until); got != want {
+			call := metastore.Await(ctx, time.Hour)
+			if got := time.Until(call.Until); got != want {
 				t.Errorf("%v are left, want %v", got, want)
 			}
-			return end
+			return call.End
 		}
 		first := left(10 * time.Second)
 		time.Sleep(time.Second)
@@ -33,8 +33,8 @@ func TestPatience(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		last()
 		left(-time.Second)()
-		if until, _ := metastore.Await(t.Context(), time.Hour); time.Until(until) != time.Hour {
-			t.Errorf("a context without patience waits until %v", until)
+		if call := metastore.Await(t.Context(), time.Hour); time.Until(call.Until) != time.Hour {
+			t.Errorf("a context without patience waits until %v", call.Until)
 		}
 	})
 }

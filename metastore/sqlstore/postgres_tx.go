@@ -48,8 +48,9 @@ func (p *postgres) writeLocked(ctx context.Context, fn func(*tx) error) error {
 // it where the id could have been forgotten by the server's clock: a process can
 // stand still for longer than ids are kept.
 func (p *postgres) transact(ctx context.Context, begin string, fn func(*tx) error) error {
-	until, end := metastore.Await(ctx, metastore.Patience)
-	defer end()
+	wait := metastore.Await(ctx, metastore.Patience)
+	defer wait.End()
+	until := wait.Until
 	w := &postgresWrite{
 		postgres: p,
 		begin:    begin,
@@ -243,17 +244,17 @@ func (p *postgres) snapshot(ctx context.Context, fn func(*tx) error) error {
 // counts until fn starts, and between attempts: to interrupt a query would cost
 // the connection.
 func (p *postgres) query(ctx context.Context, limit time.Duration, fn func(*tx) error) error {
-	until, end := metastore.Await(ctx, limit)
-	defer end()
+	wait := metastore.Await(ctx, limit)
+	defer wait.End()
 	for r := (retries{postgres: p}); ; {
 		if p.isClosed() {
 			return ErrClosed
 		}
-		f, err := p.queryOnce(ctx, until, fn)
+		f, err := p.queryOnce(ctx, wait.Until, fn)
 		if f != faultBusy && f != faultLost {
 			return err
 		}
-		if rerr := r.wait(ctx, f, until); rerr != nil {
+		if rerr := r.wait(ctx, f, wait.Until); rerr != nil {
 			return gaveUp(rerr, f, err)
 		}
 	}

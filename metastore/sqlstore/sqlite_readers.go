@@ -44,10 +44,10 @@ func (r *readers) close() error {
 // attempts when the database is busy: a read is short, and to interrupt it
 // would cost every read a goroutine.
 func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
-	until, end := metastore.Await(ctx, metastore.Patience)
-	defer end()
+	wait := metastore.Await(ctx, metastore.Patience)
+	defer wait.End()
 	for {
-		c, err := r.take(ctx, until)
+		c, err := r.take(ctx, wait.Until)
 		if err != nil {
 			return err
 		}

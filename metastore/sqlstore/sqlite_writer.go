@@ -32,9 +32,10 @@ type writer struct {
 		queue  []*call
 		closed bool
 	}
-	wake   chan struct{} // gets a token when the queue grows or closes
-	health *health
-	turn   sync.Mutex // held by the batch at work, or by who must have none at work
+	wake     chan struct{} // gets a token when the queue grows or closes
+	health   *health
+	patience pulse      // of the callers
+	turn     sync.Mutex // held by the batch at work, or by who must have none at work
 
 	members []*call // of the batch at work; kept for its memory
 }
@@ -73,27 +74,18 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	until, end := metastore.Await(ctx, metastore.Patience)
-	defer end()
-	if !time.Now().Before(until) {
+	wait := metastore.Await(ctx, metastore.Patience)
+	defer wait.End()
+	if !time.Now().Before(wait.Until) {
 		return errQueued
 	}
 	c := &call{fn: fn, done: make(chan struct{})}
 	if err := w.enqueue(c); err != nil {
 		return err
 	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-c.done:
-	case <-ctx.Done():
+	if err := w.patience.wait(ctx, c.done, wait.Until); err != nil {
 		if c.state.CompareAndSwap(callWaiting, callLeft) {
-			return ctx.Err()
-		}
-		<-c.done
-	case <-timer.C:
-		if c.state.CompareAndSwap(callWaiting, callLeft) {
-			return errQueued
+			return err
 		}
 		<-c.done
 	}

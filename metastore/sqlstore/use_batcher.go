@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -18,6 +17,8 @@ import (
 type uses struct {
 	store *Store
 	name  [8]byte // random, of the store
+
+	patience pulse // of the callers
 
 	mu struct {
 		sync.Mutex
@@ -45,22 +46,13 @@ func (u *uses) use(ctx context.Context, id string, n int64, charge string) (meta
 	if err := ctx.Err(); err != nil {
 		return metastore.Session{}, err
 	}
-	until, end := metastore.Await(ctx, metastore.Patience)
-	defer end()
-	one := &use{n: n, charge: charge, until: until, done: make(chan struct{})}
+	wait := metastore.Await(ctx, metastore.Patience)
+	defer wait.End()
+	one := &use{n: n, charge: charge, until: wait.Until, done: make(chan struct{})}
 	u.join(id, one)
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-one.done:
-	case <-ctx.Done():
+	if err := u.patience.wait(ctx, one.done, wait.Until); err != nil {
 		if u.leave(id, one) {
-			return metastore.Session{}, ctx.Err()
-		}
-		<-one.done
-	case <-timer.C:
-		if u.leave(id, one) {
-			return metastore.Session{}, fmt.Errorf("sqlstore: %w: other uses of the session are at work", metastore.ErrBusy)
+			return metastore.Session{}, err
 		}
 		<-one.done
 	}

@@ -1,0 +1,43 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/metastore"
+)
+
+// TestPulse: each of many who wait leaves at its own time, or when it is answered.
+func TestPulse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulse
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 20 {
+			limit := time.Duration(i) * 70 * time.Millisecond
+			all.Go(func() {
+				err := p.wait(t.Context(), make(chan struct{}), began.Add(limit))
+				late := time.Since(began) - limit
+				if !errors.Is(err, metastore.ErrBusy) || late < 0 || late > beat {
+					t.Errorf("who waits for %v left %v after that: %v", limit, late, err)
+				}
+			})
+		}
+		all.Wait()
+
+		done := make(chan struct{})
+		time.AfterFunc(time.Hour, func() { close(done) })
+		if err := p.wait(t.Context(), done, began.Add(2*time.Hour)); err != nil || time.Since(began) > 2*time.Hour {
+			t.Errorf("who was answered: %v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if err := p.wait(ctx, make(chan struct{}), time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
+			t.Errorf("who left: %v", err)
+		}
+	})
+}
