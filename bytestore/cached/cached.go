@@ -41,7 +41,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -83,7 +82,7 @@ type Store struct {
 	ahead int
 
 	folder sync.Mutex // held while the lock of the folder is looked at
-	lock   *os.File   // of the folder
+	lock   *vfs.Lock  // of the folder
 
 	slots      chan struct{} // one for each fetch that runs
 	aheadSlots chan struct{} // one for each that no reader waits for yet

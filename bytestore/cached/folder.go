@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"sluice/bytestore"
 	"sluice/internal/vfs"
 )
@@ -59,40 +57,19 @@ func parseName(name string, size int64) (*entry, bool) {
 	return e, made && e.name() == name // of the spellings of a number one is ours
 }
 
-// lockFolder makes the folder when it is not there, and takes the lock that
-// keeps other Stores out. The kernel lets it go when the process ends.
-func lockFolder(fsys vfs.FS, dir string) (*os.File, error) {
-	for {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-		if err := checkOurs(fsys, dir); err != nil {
-			return nil, err
-		}
-		f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = errors.New("another sluice uses this cache folder: stop that one, or name another folder")
-		}
-		if err == nil && isLockOf(f, dir) {
-			return f, nil
-		}
-		if cerr := f.Close(); err != nil || cerr != nil {
-			return nil, errors.Join(err, cerr)
-		}
-		// The folder was removed in between, and its lock keeps nobody out.
+// lockFolder creates the folder if necessary and locks it against other Stores.
+func lockFolder(fsys vfs.FS, dir string) (*vfs.Lock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
 	}
-}
-
-// isLockOf reports whether f is the lock in the folder now, and not that of a
-// folder which was removed.
-func isLockOf(f *os.File, dir string) bool {
-	held, heldErr := f.Stat()
-	here, hereErr := os.Stat(filepath.Join(dir, lockName))
-	return heldErr == nil && hereErr == nil && os.SameFile(held, here)
+	if err := checkOurs(fsys, dir); err != nil {
+		return nil, err
+	}
+	lock, err := vfs.LockFile(filepath.Join(dir, lockName))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, errors.New("another sluice uses this cache folder: stop that one, or name another folder")
+	}
+	return lock, err
 }
 
 // keepsFolder reports whether the folder is this Store's. One that was removed
@@ -101,7 +78,7 @@ func isLockOf(f *os.File, dir string) bool {
 func (s *Store) keepsFolder() bool {
 	s.folder.Lock()
 	defer s.folder.Unlock()
-	if isLockOf(s.lock, s.dir) {
+	if s.lock.Current() {
 		return true
 	}
 	lock, err := lockFolder(s.fs, s.dir)

@@ -7,9 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"syscall"
 
 	"sluice/bytestore"
+	"sluice/internal/vfs"
 )
 
 // Open implements bytestore.Store. It returns once the first and the last block
@@ -202,7 +202,7 @@ func (r *reader) open(number int64) (*blockFile, error) {
 				if err == nil {
 					return b, nil
 				}
-				if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				if vfs.IsTooManyFiles(err) {
 					r.s.counts.trouble(err) // not the fault of the file
 					return nil, errNotKept
 				}

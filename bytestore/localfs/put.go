@@ -9,9 +9,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"sluice/bytestore"
+	"sluice/internal/vfs"
 )
 
 // bufferSize is how much of a source is gathered for one write: large enough
@@ -61,7 +61,7 @@ func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	s.puts.RLock()
 	defer s.puts.RUnlock()
 	if err := s.put(ctx, key, src, size); err != nil {
-		if isFull(err) {
+		if vfs.IsFull(err) {
 			err = s.space.explain(err, size)
 		}
 		return fmt.Errorf("localfs: put %s: %w", key, err)
@@ -216,15 +216,10 @@ func (s *Store) remove(name string) error {
 // native adds the contract's error to one of the file system.
 func native(err error) error {
 	switch {
-	case isFull(err):
+	case vfs.IsFull(err):
 		return fmt.Errorf("%w: %w", bytestore.ErrNoSpace, err)
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case vfs.IsTooManyFiles(err):
 		return fmt.Errorf("%w: %w", bytestore.ErrOverloaded, err)
 	}
 	return err
-}
-
-// isFull reports whether it was the file system that said it is full.
-func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

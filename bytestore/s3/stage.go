@@ -13,9 +13,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"sluice/bytestore"
+	"sluice/internal/vfs"
 )
 
 // A body is staged in the smallest of these that holds it: a small buffer, a
@@ -208,7 +208,7 @@ func (b *staged) makeRoom(n int64) error {
 	b.buf = b.in.buffer(n)
 	if b.buf == nil {
 		var err error
-		if b.file, err = b.in.newFile(); err != nil {
+		if b.file, err = vfs.CreateUnnamed(b.in.dir, stagePattern); err != nil {
 			b.buf = before
 			return unstaged(err)
 		}
@@ -247,18 +247,6 @@ func (s *staging) putBuffer(b *[]byte) {
 	largeBuffers.Put(b)
 }
 
-// newFile makes a file that is gone as soon as it is closed, also by a crash.
-func (s *staging) newFile() (*os.File, error) {
-	f, err := os.CreateTemp(s.dir, stagePattern)
-	if err != nil {
-		return nil, err
-	}
-	if err := remove(f.Name()); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // reader reads the body from its beginning. It can seek.
 func (b *staged) reader() io.ReadSeeker {
 	if b.buf != nil {
@@ -295,15 +283,14 @@ func (b *staged) free() error {
 	return nil
 }
 
-// unstaged names the errors of the staging folder that pass.
+// unstaged wraps an error of the staging folder, as bytestore.ErrOverloaded if a
+// retry may succeed.
 func unstaged(err error) error {
-	for _, passing := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE} {
-		if errors.Is(err, passing) {
-			return fmt.Errorf("%w: the staging folder: %w", bytestore.ErrOverloaded, err)
-		}
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the staging folder: %w", err)
+	if vfs.IsFull(err) || vfs.IsTooManyFiles(err) {
+		return fmt.Errorf("%w: the staging folder: %w", bytestore.ErrOverloaded, err)
 	}
-	return nil
+	return fmt.Errorf("the staging folder: %w", err)
 }

@@ -1,19 +1,19 @@
-// Package boottime is a clock that nobody sets: it counts the time since some
-// moment in the past, the time that the machine slept included where the
-// operating system counts it (Linux). Two readings of one process can be compared.
+// Package boottime is a monotonic clock that nobody can set. Unlike the monotonic
+// readings of package time it includes the time that the machine was asleep, on
+// Linux (CLOCK_BOOTTIME), macOS (CLOCK_MONOTONIC_RAW) and Windows
+// (GetTickCount64). Only readings of one process can be compared.
 package boottime
 
 import "time"
 
-// start is what awake counts from.
 var start = time.Now()
 
-// Now returns the time since that moment. It never goes backwards. A sleep of the
-// machine is counted at most a millisecond (resolution) after its end: a reading
-// before that is one that could have been made just before the sleep. Now may be
-// called from many goroutines.
+// Now returns the time since an arbitrary moment in the past. It never goes
+// backwards. Time that the machine was asleep is included at most a millisecond
+// (resolution) after the machine has woken up: an earlier reading is one that
+// could have been made just before the sleep. Now may be called concurrently.
 func Now() time.Duration { return now() }
 
-// awake is the time by the runtime's own clock, which may stop while the machine
-// sleeps.
+// awake returns the time by the runtime's monotonic clock, which may stop while
+// the machine is asleep.
 func awake() time.Duration { return time.Since(start) }

@@ -1,20 +1,18 @@
 package vfs
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 )
 
-// OS is the file system of the operating system. Its files are *os.File, so
+// OS returns the file system of the operating system. Its files are *os.File, so
 // that package net can send them without copying (sendfile).
 func OS() FS { return osFS{} }
 
 type osFS struct{}
 
 func (osFS) Open(name string) (File, error) {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return nil, err // not f: a nil *os.File is not a nil File
 	}
@@ -33,21 +31,5 @@ func (osFS) Rename(oldname, newname string) error      { return renameNoReplace(
 func (osFS) Remove(name string) error                  { return os.Remove(name) }
 func (osFS) Mkdir(dir string) error                    { return os.Mkdir(dir, 0o700) }
 func (osFS) ReadDir(dir string) ([]fs.DirEntry, error) { return os.ReadDir(dir) }
+func (osFS) SyncDir(dir string) error                  { return syncDir(dir) }
 func (osFS) Space(dir string) (Space, error)           { return statfs(dir) }
-
-func (osFS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNotOpened, err)
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// linkNoReplace is Rename for systems without a rename that refuses to
-// replace: link(2) refuses. A crash between the two steps leaves both names.
-func linkNoReplace(oldname, newname string) error {
-	if err := os.Link(oldname, newname); err != nil {
-		return err
-	}
-	return os.Remove(oldname)
-}

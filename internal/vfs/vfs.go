@@ -1,9 +1,17 @@
-// Package vfs is the seam between sluice and the file system: the few
-// operations that keeping immutable files durably needs, and no more.
+// Package vfs is the boundary between sluice and the file system. Its FS
+// interface has only the operations that are needed to keep immutable files
+// durably.
 //
-// OS is the real thing. NewCrash is a file system in memory that forgets, on
-// Crash, all that was not fsynced. Intercept, and Trace and Inject made of it,
-// wrap any of them, to watch the operations or to make them fail.
+// OS returns the file system of the operating system. NewCrash returns one in
+// memory that, on Crash, loses everything that was not fsynced. Intercept, and
+// Trace and Inject which are built on it, wrap a file system to observe its
+// operations or to make them fail. LockFile locks a file against other processes.
+//
+// On Windows two guarantees are weaker. There is no fsync of a folder: SyncDir
+// only reports whether the folder exists. A rename is written through to the disk,
+// but a power failure may lose a folder, or a removal, that SyncDir has reported as
+// durable. And a file may be removed while it is open only if it was opened by
+// this package.
 package vfs
 
 import (
@@ -15,90 +23,103 @@ import (
 	"syscall"
 )
 
-// ErrNotOpened is the error of a SyncDir that could not open the folder.
+// ErrNotOpened is returned by FS.SyncDir if the folder could not be opened, so
+// that no fsync was attempted.
 var ErrNotOpened = errors.New("vfs: folder not opened, so not synced")
 
 // FS is a file system. Names are absolute paths in the form of the operating
-// system. All methods may be called at once from many goroutines. Their errors
-// satisfy errors.Is with fs.ErrExist, fs.ErrNotExist and the syscall.Errno
-// where there is one.
+// system. All methods may be called concurrently. Errors match fs.ErrExist,
+// fs.ErrNotExist and, where there is one, the syscall.Errno by errors.Is; see also
+// [IsFull] and [IsTooManyFiles].
 type FS interface {
-	// Open opens a file for reading, at its first byte.
+	// Open opens a file for reading, positioned at its first byte.
 	Open(name string) (File, error)
-	// Create makes a new, empty file and opens it for writing; fs.ErrExist
-	// when the name is taken. Only its owner may read it (mode 0600).
+
+	// Create creates an empty file that only its owner may access (mode 0600) and
+	// opens it for writing. It returns fs.ErrExist if the name is in use.
 	Create(name string) (File, error)
-	// Rename gives a file another name on the same file system. A name that is
-	// taken is fs.ErrExist and is never replaced, also not in a race: of two
-	// renames to one name exactly one succeeds.
+
+	// Rename renames a file within one file system. It never replaces a file: it
+	// returns fs.ErrExist if the new name is in use, and of concurrent renames to
+	// one name exactly one succeeds.
 	Rename(oldname, newname string) error
+
 	// Remove removes a file or an empty folder.
 	Remove(name string) error
-	// Mkdir makes one folder, for its owner alone (mode 0700); fs.ErrExist
-	// when the name is taken.
+
+	// Mkdir creates one folder that only its owner may access (mode 0700). It
+	// returns fs.ErrExist if the name is in use.
 	Mkdir(dir string) error
-	// ReadDir lists a folder in byte order of the names. Info of an entry may
-	// find that the file is gone (fs.ErrNotExist).
+
+	// ReadDir returns the entries of a folder in byte order of their names. The
+	// Info method of an entry returns fs.ErrNotExist if the file was removed since.
 	ReadDir(dir string) ([]fs.DirEntry, error)
-	// SyncDir returns when the entries of the folder, as they were at the
-	// call, survive a power cut. It says nothing of what is in the files.
-	// ErrNotOpened, with the cause, means that no fsync was tried: a later
-	// SyncDir may still succeed, and then tells the truth. After any other
-	// error nobody can tell which entries survive.
+
+	// SyncDir returns nil once the entries of the folder, as they were at the
+	// call, survive a power failure. It does not sync the contents of the files.
+	// If it returns ErrNotOpened, with the cause, no fsync was attempted: a later
+	// SyncDir may succeed and its result can be relied on. After any other error
+	// it is unknown which entries survive.
 	SyncDir(dir string) error
-	// Space tells how full the file system is that holds dir.
+
+	// Space returns the capacity and the free space of the file system that
+	// holds dir.
 	Space(dir string) (Space, error)
 }
 
-// File is an open file. Like *os.File it is for one goroutine at a time.
+// File is an open file. Like *os.File, it must be used by one goroutine at a time.
 type File interface {
 	fs.File // Stat, Read, Close
 	io.Seeker
 	io.Writer
-	// Sync returns when the bytes written so far survive a power cut. It says
-	// nothing of the file's entry in its folder.
+
+	// Sync returns nil once the bytes written so far survive a power failure. It
+	// does not sync the file's entry in its folder.
 	Sync() error
 }
 
-// Space is the room of a file system.
+// Space is the capacity and the free space of a file system.
 type Space struct {
-	Size int64 // bytes in all
+	Size int64 // capacity in bytes
 	Free int64 // bytes that this process may still use
-	// Inodes and FreeInodes count files and folders: all that there can be,
-	// and those still to be made. Inodes is 0 where there is no such limit.
+
+	// Inodes is the number of files and folders that the file system can hold,
+	// and FreeInodes how many can still be created. Inodes is 0 if there is no
+	// such limit.
 	Inodes, FreeInodes int64
 }
 
-// MkdirAll makes dir and the folders above it where they are missing, so that
-// they survive a power cut when it returns nil. What an earlier call that was
-// cut short has left undone is done.
+// MkdirAll creates dir and its missing parents. Once it returns nil they survive a
+// power failure, including those that an interrupted earlier call created without
+// syncing them.
 func MkdirAll(fsys FS, dir string) error {
 	parent := filepath.Dir(dir)
 	if parent == dir {
 		return nil
 	}
-	_, err := fsys.Space(dir) // which needs no permission on dir itself
+	_, err := fsys.Space(dir) // needs no permission on dir itself
 	existed := err == nil
 	if errors.Is(err, fs.ErrNotExist) {
-		// From the top down: so a run that was cut short leaves at most the
-		// lowest folder that exists without a durable entry.
+		// Parents first: an interrupted call leaves at most the deepest existing
+		// folder without a durable entry.
 		if err := MkdirAll(fsys, parent); err != nil {
 			return err
 		}
 		err = fsys.Mkdir(dir)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("vfs: make folder: %w", err)
+		return fmt.Errorf("vfs: create folder: %w", err)
 	}
-	// Also when it existed: it may be that lowest folder.
-	if err := fsys.SyncDir(parent); err != nil && (!existed || !foreign(err)) {
-		return fmt.Errorf("vfs: sync the folder of %s: %w", dir, err)
+	// An existing folder may be the one that an interrupted call left unsynced.
+	if err := fsys.SyncDir(parent); err != nil && (!existed || !notWritable(err)) {
+		return fmt.Errorf("vfs: sync the parent folder of %s: %w", dir, err)
 	}
 	return nil
 }
 
-// foreign reports whether a folder that cannot be synced is one that we could
-// not have written to either: not ours to read, or on a read-only system.
-func foreign(err error) bool {
+// notWritable reports whether a folder could not be synced because this process
+// may not read it or because its file system is read-only: then this process
+// cannot have created an entry there.
+func notWritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EINVAL)
 }

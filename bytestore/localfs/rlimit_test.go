@@ -1,0 +1,44 @@
+//go:build unix
+
+package localfs_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/internal/vfs"
+)
+
+// TestTooManyFilesAtFolderSync makes the kernel refuse a descriptor for the folder.
+// Only the Put that needed it may fail.
+func TestTooManyFilesAtFolderSync(t *testing.T) {
+	armed := false
+	dir := t.TempDir()
+	s := mustOpen(t, vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+		if !armed || op.Kind != vfs.KindSyncDir {
+			return do()
+		}
+		var before syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			return err
+		}
+		none := before
+		none.Cur = 0
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+			return err
+		}
+		return errors.Join(do(), syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	}), dir)
+	armed = true
+	err := put(t, s, newKey(), body)
+	armed = false
+	wantErr(t, err, bytestore.ErrOverloaded)
+	wantErr(t, err, syscall.EMFILE)
+	wantErr(t, s.Err(), nil)
+	if left := files(t, vfs.OS(), dir); len(left) != 0 {
+		t.Errorf("files left: %q", left)
+	}
+	wantErr(t, put(t, s, newKey(), body), nil)
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	full         = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT}
+	tooManyFiles = []syscall.Errno{syscall.EMFILE, syscall.ENFILE}
+)
+
+func openFile(name string) (*os.File, error) { return os.Open(name) }
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotOpened, err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// linkNoReplace is Rename for systems without a rename that refuses to replace:
+// link(2) refuses. A crash between the two steps leaves both names.
+func linkNoReplace(oldname, newname string) error {
+	if err := os.Link(oldname, newname); err != nil {
+		return err
+	}
+	return os.Remove(oldname)
+}
+
+// CreateUnnamed creates a file in dir, opens it for reading and writing, and
+// removes its name, so that its space is freed when it is closed or the process
+// ends. A crash before the name is removed leaves a file that matches pattern, as
+// defined by os.CreateTemp.
+func CreateUnnamed(dir, pattern string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// lockExclusive locks f without waiting; see flock(2).
+func lockExclusive(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	if err != nil {
+		return &os.PathError{Op: "flock", Path: f.Name(), Err: err}
+	}
+	return nil
+}
