@@ -133,11 +133,7 @@ func TestMigratesPayments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := migrateTo(c, list[:1]); err != nil {
+	if err := migrate(c, listMigrations(t, sqliteMigrations)[:1]); err != nil {
 		t.Fatal(err)
 	}
 	now := truncate(time.Now())

@@ -217,7 +217,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 			}
 		}
 		for _, insert := range inserts(`lpad(to_hex(i), 8, '0')`) {
-			run(strings.ReplaceAll(postgresSchema(insert), "FROM n", fmt.Sprintf("FROM generate_series(1, %d) n(i)", largeRows)))
+			run(strings.ReplaceAll(forPostgres(insert), "FROM n", fmt.Sprintf("FROM generate_series(1, %d) n(i)", largeRows)))
 		}
 		run("ANALYZE")
 		plan := func(text string, in args) string {
@@ -241,6 +241,9 @@ func TestPurgeReadsByIndex(t *testing.T) {
 		})
 	})
 }
+
+// forPostgres returns the SQL of a test, which is written for SQLite, for PostgreSQL.
+func forPostgres(text string) string { return strings.ReplaceAll(text, " AS BLOB)", " AS BYTEA)") }
 
 func inserts(id string) []string {
 	var list []string
@@ -293,10 +296,6 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 // version, with these rows.
 func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
 	t.Helper()
-	list, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
 	open := map[string]func(t *testing.T) *Store{
 		"SQLite": func(t *testing.T) *Store {
 			path := databasePath(t)
@@ -304,7 +303,7 @@ func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Stor
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(migrateTo(c, list[:version]), c.script(rows)); err != nil {
+			if err := errors.Join(migrate(c, listMigrations(t, sqliteMigrations)[:version]), c.script(rows)); err != nil {
 				t.Fatal(err)
 			}
 			closeConn(t, c)
@@ -312,16 +311,9 @@ func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Stor
 		},
 		"PostgreSQL": func(t *testing.T) *Store {
 			dsn := testenv.Postgres(t)
-			c, err := pgx.Connect(t.Context(), dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := `CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);`
-			for _, m := range list[:version] {
-				text += m.text + fmt.Sprintf("\nINSERT INTO schema_version VALUES (%d);\n", m.version)
-			}
-			_, err = c.PgConn().Exec(t.Context(), postgresSchema(text+rows)).ReadAll()
-			if err := errors.Join(err, c.Close(t.Context())); err != nil {
+			c := connectPostgres(t, dsn)
+			list := listMigrations(t, postgresMigrations)[:version]
+			if err := errors.Join(migrate(c, list), c.script(forPostgres(rows))); err != nil {
 				t.Fatal(err)
 			}
 			s, _ := openNode(t, dsn)

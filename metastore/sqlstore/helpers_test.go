@@ -47,3 +47,12 @@ func closeConn(tb testing.TB, c *conn) {
 		tb.Error(err)
 	}
 }
+
+func listMigrations(tb testing.TB, dir string) []migration {
+	tb.Helper()
+	list, err := migrations(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return list
+}

@@ -4,30 +4,40 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
 	"strconv"
 	"strings"
 
 	"sluice/metastore"
 )
 
-//go:embed migrations/*.sql
+// The directories of the migrations of each engine, in plain SQL of that engine. The
+// migrations of one number bring both engines from the same schema to the same schema.
+// A migration that was released is never changed.
+const (
+	sqliteMigrations   = "migrations/sqlite"
+	postgresMigrations = "migrations/postgres"
+)
+
+//go:embed migrations
 var migrationFiles embed.FS
 
-// migration is one numbered step from a version of the schema to the next.
+// migration is a numbered step from one version of the schema to the next.
 type migration struct {
 	version int64
 	text    string
 }
 
-// migrations lists the steps in order. They are numbered from 1 without a gap.
-func migrations() ([]migration, error) {
-	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+// migrations returns the migrations in a directory in order. They are numbered from 1
+// without a gap.
+func migrations(dir string) ([]migration, error) {
+	names, err := fs.Glob(migrationFiles, dir+"/*.sql")
 	if err != nil {
 		return nil, err
 	}
 	var list []migration
 	for i, name := range names { // Glob sorts them
-		number, _, _ := strings.Cut(strings.TrimPrefix(name, "migrations/"), "_")
+		number, _, _ := strings.Cut(path.Base(name), "_")
 		version, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || version != int64(i)+1 {
 			return nil, fmt.Errorf("sqlstore: migration %s is out of order", name)
@@ -48,28 +58,20 @@ type migrator interface {
 	script(text string) error
 }
 
-// migrate brings the schema to this program's version. It must run inside a
-// transaction that excludes every other migration. A database that was written
-// by a newer program is metastore.ErrNewer and left alone.
-func migrate(c migrator) error {
-	list, err := migrations()
-	if err != nil {
-		return err
-	}
-	return migrateTo(c, list)
-}
-
-func migrateTo(c migrator, list []migration) error {
+// migrate applies the migrations that a database lacks. It must run inside a
+// transaction that excludes every other migration. It returns metastore.ErrNewer, and
+// changes nothing, if a newer version of the program wrote the database.
+func migrate(c migrator, list []migration) error {
 	t := &tx{conn: c}
 	if _, err := t.exec(`CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)`); err != nil {
 		return err
 	}
-	var have int64
-	if _, err := t.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, (*integer)(&have)); err != nil {
+	have, err := t.schemaVersion()
+	if err != nil {
 		return err
 	}
 	if have > int64(len(list)) {
-		return fmt.Errorf("schema version %d, known up to %d: %w", have, len(list), metastore.ErrNewer)
+		return newerSchema(have, list)
 	}
 	for _, m := range list[have:] {
 		if err := c.script(m.text); err != nil {
@@ -82,28 +84,38 @@ func migrateTo(c migrator, list []migration) error {
 	return nil
 }
 
-// checkVersion refuses a schema that is not this program's, and changes nothing.
-// tables is the query that counts the tables called schema_version.
-func checkVersion(c runner, tables string) error {
-	list, err := migrations()
-	if err != nil {
-		return err
-	}
+// checkVersion returns metastore.ErrOlder or metastore.ErrNewer unless the database has
+// the schema of these migrations. It changes nothing. tables is a query that counts the
+// tables with the name schema_version.
+func checkVersion(c runner, list []migration, tables string) error {
 	t := &tx{conn: c}
-	var have, found integer
+	var found integer
 	if _, err := t.row(tables, nil, &found); err != nil {
 		return err
 	}
+	var have int64
 	if found > 0 {
-		if _, err := t.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, &have); err != nil {
+		var err error
+		if have, err = t.schemaVersion(); err != nil {
 			return err
 		}
 	}
 	switch {
-	case int(have) < len(list):
-		return fmt.Errorf("schema version %d, wanted %d: %w", have, len(list), metastore.ErrOlder)
-	case int(have) > len(list):
-		return fmt.Errorf("schema version %d, known up to %d: %w", have, len(list), metastore.ErrNewer)
+	case have < int64(len(list)):
+		return fmt.Errorf("schema version %d, need %d: %w", have, len(list), metastore.ErrOlder)
+	case have > int64(len(list)):
+		return newerSchema(have, list)
 	}
 	return nil
+}
+
+// schemaVersion returns the number of the last migration that was applied.
+func (t *tx) schemaVersion() (int64, error) {
+	var version int64
+	_, err := t.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, (*integer)(&version))
+	return version, err
+}
+
+func newerSchema(have int64, list []migration) error {
+	return fmt.Errorf("schema version %d, known up to %d: %w", have, len(list), metastore.ErrNewer)
 }

@@ -39,7 +39,7 @@ func (c *postgresConn) send(text string) ([]*pgconn.Result, error) {
 
 // script runs a migration.
 func (c *postgresConn) script(text string) error {
-	_, err := c.send(postgresSchema(text))
+	_, err := c.send(text)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,8 +235,12 @@ func (p *postgres) prepare(ctx context.Context, existing bool) error {
 	}
 	defer conn.Release() // closes it if it is still in the transaction
 	c := &postgresConn{ctx: ctx, conn: conn.Conn()}
+	list, err := migrations(postgresMigrations)
+	if err != nil {
+		return err
+	}
 	if existing {
-		return checkVersion(c, `SELECT COUNT(*) FROM information_schema.tables
+		return checkVersion(c, list, `SELECT COUNT(*) FROM information_schema.tables
 			WHERE table_schema = current_schema() AND table_name = 'schema_version'`)
 	}
 	for _, query := range []string{"BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
@@ -245,27 +248,13 @@ func (p *postgres) prepare(ctx context.Context, existing bool) error {
 			return err
 		}
 	}
-	if err := migrate(c); err != nil {
+	if err := migrate(c, list); err != nil {
 		return err
 	}
 	committing, cancel := context.WithCancel(p.commits)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	return c.commit(committing)
-}
-
-var (
-	sqliteLine   = regexp.MustCompile(`(?m)^.*-- sqlite$`)
-	postgresLine = regexp.MustCompile(`(?m)^-- postgres: `)
-	blobType     = regexp.MustCompile(`\bBLOB\b`)
-)
-
-// postgresSchema gives the text of a migration as PostgreSQL takes it.
-func postgresSchema(text string) string {
-	text = sqliteLine.ReplaceAllString(text, "")
-	text = postgresLine.ReplaceAllString(text, "")
-	text = blobType.ReplaceAllString(text, "BYTEA")
-	return strings.ReplaceAll(text, "WITHOUT ROWID", "")
 }
 
 // postgresMicros is the time of the server, not of the transaction, in microseconds

@@ -180,12 +180,16 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*conn, e
 // migrateSQLite switches the log on and brings the schema up to date. Others
 // may be at it too; the write lock is the lock around the migrations.
 func migrateSQLite(c *conn) error {
+	list, err := migrations(sqliteMigrations)
+	if err != nil {
+		return err
+	}
 	for _, query := range []string{"PRAGMA journal_mode=WAL", sqliteBegin} {
 		if err := retryBusy(func() error { return c.run(query) }); err != nil {
 			return err
 		}
 	}
-	if err := migrate(c); err != nil {
+	if err := migrate(c, list); err != nil {
 		return errors.Join(err, c.run("ROLLBACK"))
 	}
 	return c.run("COMMIT")
@@ -193,7 +197,11 @@ func migrateSQLite(c *conn) error {
 
 // checkSQLite is checkVersion for SQLite.
 func checkSQLite(c *conn) error {
-	return checkVersion(c, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`)
+	list, err := migrations(sqliteMigrations)
+	if err != nil {
+		return err
+	}
+	return checkVersion(c, list, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`)
 }
 
 // checkDurable reads the settings back on which every acknowledgement rests.

@@ -85,15 +85,12 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeConn(t, c)
-	list, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := listMigrations(t, sqliteMigrations)
 	list = append(list, migration{int64(len(list)) + 1, "CREATE TABLE more (x BIGINT); CREATE TABLE more (x BIGINT);"})
 	if err := c.run(sqliteBegin); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrateTo(c, list); err == nil {
+	if err := migrate(c, list); err == nil {
 		t.Fatal("a broken migration succeeded")
 	}
 	if err := c.run("ROLLBACK"); err != nil {
@@ -189,14 +186,10 @@ func olderDatabase(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer closeConn(t, c)
-	list, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := c.run("PRAGMA journal_mode=WAL"); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrateTo(c, list[:2]); err != nil {
+	if err := migrate(c, listMigrations(t, sqliteMigrations)[:2]); err != nil {
 		t.Fatal(err)
 	}
 	err = c.script(`

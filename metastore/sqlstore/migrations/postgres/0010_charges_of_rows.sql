@@ -1,9 +1,9 @@
--- The parts of an upload that are present.
+-- The number of parts that an upload has.
 ALTER TABLE uploads ADD COLUMN parts BIGINT NOT NULL DEFAULT 0;
 UPDATE uploads SET parts = (SELECT COUNT(*) FROM parts p WHERE p.content = uploads.content);
 
--- Usage counts objects, which are blobs and parts of open uploads, and the bytes
--- of the names of blobs and open uploads. All of it is counted anew.
+-- Usage also counts objects, which are blobs and parts of open uploads, and the bytes
+-- of the names of blobs and open uploads. All of it is computed again.
 DELETE FROM usage;
 DELETE FROM usage_sums;
 ALTER TABLE usage ADD COLUMN objects BIGINT NOT NULL DEFAULT 0;

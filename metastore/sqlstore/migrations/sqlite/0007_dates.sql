@@ -1,9 +1,9 @@
--- 0 when the second of modified was that of no earlier version of the name, 1 when
--- it may have been, as for all that was stored before.
+-- 0 if no earlier version of the name was modified in the same second, 1 if one may
+-- have been, as for all rows of earlier versions.
 ALTER TABLE blobs ADD COLUMN shared_second BIGINT NOT NULL DEFAULT 1;
 
--- When blobs were modified that were deleted soon after, for some minutes: the next
--- blob of the name must not be older, nor pass for them.
+-- The times of modification of blobs that were deleted soon after it, kept for some
+-- minutes: the next blob of the name must be neither older nor of the same second.
 CREATE TABLE deleted_blobs (
     account   BLOB   NOT NULL,
     name_head BLOB   NOT NULL,

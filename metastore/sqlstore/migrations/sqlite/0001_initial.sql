@@ -1,13 +1,10 @@
--- The text is for every engine. A line that ends in "-- sqlite" is for that one
--- only, and one that begins with "-- postgres:" for PostgreSQL, where BLOB is
--- BYTEA and there is no WITHOUT ROWID.
---
--- Names, accounts and ids are bytes, never text: byte order needs no collation.
--- Times are microseconds since 1970, UTC. A CRC-64 is the int64 of its bits.
+-- Names, accounts and ids are bytes, not text, so that their order depends on no
+-- collation. Times are microseconds since 1970, UTC. A CRC-64 is the int64 with the
+-- same bits.
 
--- An engine may bound the size of an index entry below the longest name, so
--- the key holds the first 2,000 bytes of a name and the SHA-256 of the rest
--- (empty when there is none); the rest itself is a plain column.
+-- PostgreSQL limits an index entry to less than the longest name. The key
+-- therefore holds the first 2,000 bytes of a name and the SHA-256 of the rest (empty
+-- if there is none). The rest itself is a plain column.
 CREATE TABLE blobs (
     account      BLOB   NOT NULL,
     name_head    BLOB   NOT NULL,
@@ -24,13 +21,10 @@ CREATE TABLE blobs (
     PRIMARY KEY (account, name_head, name_hash)
 ) WITHOUT ROWID;
 CREATE INDEX blobs_expires ON blobs (expires) WHERE expires IS NOT NULL;
--- The order of the names that share their first 2,000 bytes. Head and tail
--- together exceed an index entry of PostgreSQL, but of the head only equality
--- is asked.
-CREATE INDEX blobs_long_names ON blobs (account, name_head, name_tail) WHERE length(name_head) = 2000; -- sqlite
--- postgres: CREATE INDEX blobs_long_names ON blobs (account, sha256(name_head), name_tail) WHERE length(name_head) = 2000;
+-- The order of the names that share their first 2,000 bytes.
+CREATE INDEX blobs_long_names ON blobs (account, name_head, name_tail) WHERE length(name_head) = 2000;
 
--- object is the key in the byte store, NULL when the extent is inline.
+-- object is the key in the byte store, or NULL if the extent is inline.
 CREATE TABLE extents (
     content BLOB   NOT NULL,
     part    BIGINT NOT NULL,
@@ -42,7 +36,7 @@ CREATE TABLE extents (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX extents_object ON extents (object) WHERE object IS NOT NULL;
 
--- Apart from the extents, so that these stay dense.
+-- The bytes of inline extents. They have a table of their own to keep extents dense.
 CREATE TABLE bodies (
     content BLOB   NOT NULL,
     part    BIGINT NOT NULL,
@@ -105,7 +99,7 @@ CREATE TABLE channels (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX channels_parties ON channels (payment_channel_id, receiver, asset, sender);
 
--- id is a hash of scope and key, outcome the JSON of the record first returned.
+-- id is a hash of scope and key. outcome is the JSON of the first result.
 CREATE TABLE idempotency (
     id      BLOB   NOT NULL PRIMARY KEY,
     request BLOB   NOT NULL,

@@ -1,5 +1,5 @@
--- Limits are shared by the keys of a group: 0 is the default of the service, -1
--- is none.
+-- The limits that the keys of a group share. 0 is the default of the service, -1 is
+-- unlimited.
 CREATE TABLE key_groups (
     name                 BLOB   NOT NULL PRIMARY KEY,
     requests_per_second  BIGINT NOT NULL,
@@ -10,8 +10,8 @@ CREATE TABLE key_groups (
     open_uploads         BIGINT NOT NULL
 ) WITHOUT ROWID;
 
--- scopes and accounts are JSON lists of strings in base64, because they are
--- bytes too. accounts is NULL for all of them.
+-- scopes and accounts are JSON arrays of base64 strings, because their entries are
+-- bytes. accounts is NULL for all accounts.
 CREATE TABLE api_keys (
     id        BLOB   NOT NULL PRIMARY KEY,
     hash      BLOB   NOT NULL,
@@ -24,19 +24,19 @@ CREATE TABLE api_keys (
     revoked   BIGINT
 ) WITHOUT ROWID;
 
--- One row, which grows with every change of the keys.
+-- One row. Its value increases with every change of the keys.
 CREATE TABLE keys_version (
     version BIGINT NOT NULL PRIMARY KEY
 ) WITHOUT ROWID;
 INSERT INTO keys_version (version) VALUES (0);
 
--- NULL is nobody, as for all that was stored before.
+-- NULL: the row counts towards no owner, as do all rows of earlier versions.
 ALTER TABLE blobs ADD COLUMN owner BLOB;
 ALTER TABLE uploads ADD COLUMN owner BLOB;
 
--- Differences: an owner takes up the sum of his rows. They are added and, many
--- at a time, made one, but never changed. id is there to tell them apart, and
--- begins with the time, so that they are added at the owner's end.
+-- Differences: the usage of an owner is the sum of its rows. Rows are inserted and
+-- later replaced by their sum, but never updated. id makes them unique and begins with
+-- the time, so that rows are appended to those of the owner.
 CREATE TABLE usage (
     owner   BLOB   NOT NULL,
     id      BLOB   NOT NULL,
