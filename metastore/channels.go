@@ -20,24 +20,24 @@ const (
 // 2^63-1. Ledger: the sum over its sales of count times price, less what was
 // returned, plus Credit, is Accepted; Settled <= Accepted <= Deposit.
 type Channel struct {
-	ID               string `json:"id"` // unguessable, made by the caller
-	PaymentChannelID int64  `json:"paymentChannelId"`
-	Sender           string `json:"sender,omitempty"` // empty: not bound yet
-	Receiver         string `json:"receiver"`
-	Asset            string `json:"asset"`
-	Deposit          int64  `json:"deposit"`
-	Owner            string `json:"owner,omitempty"` // whom it counts for in Usage, for ever; empty: nobody
+	ID               string // unguessable, made by the caller
+	PaymentChannelID int64
+	Sender           string // empty: not bound yet
+	Receiver         string
+	Asset            string
+	Deposit          int64
+	Owner            string // whom it counts for in Usage, for ever; empty: nobody
 
 	// Kept by the store.
-	Accepted int64     `json:"accepted"`        // the highest accepted cumulative amount
-	Sequence int64     `json:"sequence"`        // of the micropayment that proves it
-	Proof    []byte    `json:"proof,omitempty"` // its bytes; nil: nothing was accepted yet
-	Credit   int64     `json:"credit"`          // of Accepted, not sold for
-	Settled  int64     `json:"settled"`         // of Accepted, collected
-	Closed   time.Time `json:"closed,omitzero"` // when it was closed; zero: it was not
+	Accepted int64     // the highest accepted cumulative amount
+	Sequence int64     // of the micropayment that proves it
+	Proof    []byte    // its bytes; nil: nothing was accepted yet
+	Credit   int64     // of Accepted, not sold for
+	Settled  int64     // of Accepted, collected
+	Closed   time.Time // when it was closed; zero: it was not
 
-	Created time.Time `json:"created"` // set by the store
-	Expires time.Time `json:"expires"`
+	Created time.Time // set by the store
+	Expires time.Time
 }
 
 // State tells where the channel stands at a time.

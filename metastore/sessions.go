@@ -18,15 +18,15 @@ type Idempotency struct {
 // Session is a count of chunksets. Ledger: Used + Left = Total, and of what is
 // Left when it expires nothing can be used any more (it is forfeited).
 type Session struct {
-	ID           string `json:"id"` // unguessable, made by the caller
-	UserIdentity string `json:"userIdentity,omitempty"`
-	Channel      string `json:"channel,omitempty"` // id of the channel that it was first bought over; empty: granted
-	Total        int64  `json:"total"`             // chunksets bought and granted, ever
-	Left         int64  `json:"left"`              // chunksets not yet used
-	Used         int64  `json:"used"`              // chunksets used and not returned
+	ID           string // unguessable, made by the caller
+	UserIdentity string
+	Channel      string // id of the channel that it was first bought over; empty: granted
+	Total        int64  // chunksets bought and granted, ever
+	Left         int64  // chunksets not yet used
+	Used         int64  // chunksets used and not returned
 
-	Created time.Time `json:"created"` // set by the store
-	Expires time.Time `json:"expires"`
+	Created time.Time // set by the store
+	Expires time.Time
 }
 
 // Sessions are the counters. A session is remembered for SessionRetention after

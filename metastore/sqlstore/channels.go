@@ -27,14 +27,14 @@ func channelFields(c *metastore.Channel) args {
 // taken.
 func (s *Store) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
-		return once(t, idem, func() (metastore.Channel, error) { return t.addChannel(c) })
+		return once(t, idem, outcomeOfChannel, func() (metastore.Channel, error) { return t.addChannel(c) })
 	})
 }
 
 // OpenedChannel implements metastore.Channels.
 func (s *Store) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
-		return once(t, &idem, func() (metastore.Channel, error) {
+		return once(t, &idem, outcomeOfChannel, func() (metastore.Channel, error) {
 			return metastore.Channel{}, fmt.Errorf("channel: %w", metastore.ErrNotFound)
 		})
 	})
@@ -162,7 +162,7 @@ var errNegative = errors.New("sqlstore: amounts are not negative, counts and pri
 // AddDeposit implements metastore.Channels.
 func (s *Store) AddDeposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
-		return once(t, idem, func() (metastore.Channel, error) { return t.addDeposit(id, amount) })
+		return once(t, idem, outcomeOfChannel, func() (metastore.Channel, error) { return t.addDeposit(id, amount) })
 	})
 }
 

@@ -4,52 +4,49 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 
 	"sluice/metastore"
 )
 
-// once runs do and remembers its result, in the same transaction; or, when
-// idem was remembered before, returns that result and has no effect. An error
-// is not remembered.
-func once[T any](t *tx, idem *metastore.Idempotency, do func() (T, error)) (T, error) {
-	var zero, out T
+// once runs do and remembers its result in the same transaction. If idem is remembered
+// already, it returns the remembered result and has no effect. Errors are not remembered.
+// An idem of nil remembers nothing.
+func once[T any, O outcome[T]](t *tx, idem *metastore.Idempotency, outcomeOf func(T) O, do func() (T, error)) (T, error) {
 	if idem == nil {
 		return do()
 	}
+	var none T
 	id := idempotencyID(idem)
 	if err := t.lock("idempotency", string(id)); err != nil {
-		return zero, err
+		return none, err
 	}
-	var request, outcome []byte
+	var request, stored []byte
 	found, err := t.row(`SELECT request, outcome FROM idempotency WHERE id = $1 AND created > $2`,
-		args{id, t.now.Add(-metastore.IdempotencyRetention).UnixMicro()}, &request, &outcome)
+		args{id, t.now.Add(-metastore.IdempotencyRetention).UnixMicro()}, &request, &stored)
 	if err != nil {
-		return zero, err
+		return none, err
 	}
 	if found {
 		if !bytes.Equal(request, idem.Hash[:]) {
-			return zero, metastore.ErrIdempotencyReuse
+			return none, metastore.ErrIdempotencyReuse
 		}
-		if err := json.Unmarshal(outcome, &out); err != nil {
-			return zero, fmt.Errorf("sqlstore: remembered outcome: %w", err)
-		}
-		return out, nil
+		return decodeOutcome[T, O](stored)
 	}
-	if out, err = do(); err != nil {
-		return zero, err
+	out, err := do()
+	if err != nil {
+		return none, err
 	}
-	if outcome, err = json.Marshal(out); err != nil {
-		return zero, fmt.Errorf("sqlstore: outcome: %w", err)
+	if stored, err = encodeOutcome(outcomeOf(out)); err != nil {
+		return none, err
 	}
 	_, err = t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (id) DO UPDATE SET request = excluded.request, outcome = excluded.outcome, created = excluded.created`,
-		id, idem.Hash[:], outcome, micros(t.now))
+		id, idem.Hash[:], stored, micros(t.now))
 	return out, err
 }
 
-// idempotencyID hashes scope and key; the length keeps them apart.
+// idempotencyID is the key of the row that remembers idem: a hash of its scope and key,
+// which the length of the scope separates.
 func idempotencyID(idem *metastore.Idempotency) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(len(idem.Scope)))
 	b = append(append(b, idem.Scope...), idem.Key...)
@@ -57,13 +54,13 @@ func idempotencyID(idem *metastore.Idempotency) []byte {
 	return sum[:]
 }
 
-// returnID names one return to a session or channel. The scope cannot be that
-// of a request: those are made of visible characters.
+// returnID is the key of the row that remembers a return to a session or channel. It
+// differs from that of every request, because scopes of requests have no zero byte.
 func returnID(kind, id, request string) []byte {
 	return idempotencyID(&metastore.Idempotency{Scope: "\x00return " + kind + " " + id, Key: request})
 }
 
-// marked reports whether mark was called with this id within the memory.
+// marked reports whether mark was called with this id within the retention.
 func (t *tx) marked(id []byte) (bool, error) {
 	if err := t.lock("idempotency", string(id)); err != nil {
 		return false, err
@@ -73,7 +70,7 @@ func (t *tx) marked(id []byte) (bool, error) {
 		args{id, t.now.Add(-metastore.IdempotencyRetention).UnixMicro()}, &one)
 }
 
-// mark remembers that something was done that has no outcome to be repeated.
+// mark remembers an effect that has no result to be repeated.
 func (t *tx) mark(id []byte) error {
 	_, err := t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET created = excluded.created`, id, []byte{}, micros(t.now))

@@ -13,7 +13,7 @@ import (
 // is taken. A granted session stays without a channel when it is refilled.
 func (s *Store) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
 	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
-		return once(t, idem, func() (metastore.Session, error) { return t.buy(p) })
+		return once(t, idem, outcomeOfSession, func() (metastore.Session, error) { return t.buy(p) })
 	})
 }
 

@@ -27,7 +27,7 @@ var errUnbalanced = errors.New("sqlstore: a fresh session has all of its chunkse
 // an error when Left is not Total.
 func (s *Store) CreateSession(ctx context.Context, session metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
 	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
-		return once(t, idem, func() (metastore.Session, error) {
+		return once(t, idem, outcomeOfSession, func() (metastore.Session, error) {
 			if session.Left != session.Total || session.Total < 0 {
 				return session, errUnbalanced
 			}
@@ -141,7 +141,7 @@ func (s *Store) UseSession(ctx context.Context, id string, n int64, idem *metast
 	}
 	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
 		var as metastore.Session // once drops it beside an error
-		out, err := once(t, idem, func() (_ metastore.Session, err error) {
+		out, err := once(t, idem, outcomeOfSession, func() (_ metastore.Session, err error) {
 			as, err = t.useSession(id, n)
 			return as, err
 		})
