@@ -110,9 +110,8 @@ func checkGroup(group string) error {
 }
 
 func checkLimits(l metastore.Limits) error {
-	for _, limit := range []int64{
-		l.RequestsPerSecond, l.BytesInPerSecond, l.BytesOutPerSecond, l.ConcurrentRequests, l.StoredBytes, l.StoredObjects, l.OpenUploads, l.Channels,
-	} {
+	for _, k := range metastore.LimitKinds {
+		limit := *k.Of(&l)
 		if limit < 0 && limit != metastore.Unlimited {
 			return fmt.Errorf("%w: %d is no limit; it must be above 0, or %d for none", ErrInvalidKey, limit, metastore.Unlimited)
 		}

@@ -46,41 +46,19 @@ type holder struct {
 
 // NewLimiter gives a Limiter that knows nobody yet.
 func NewLimiter(opt LimiterOptions) *Limiter {
-	opt.Key = withDefaults(opt.Key, metastore.Limits{})
-	opt.Address.StoredBytes, opt.Address.StoredObjects = metastore.Unlimited, metastore.Unlimited
-	opt.Address.OpenUploads, opt.Address.Channels = metastore.Unlimited, metastore.Unlimited
-	opt.Address = withDefaults(opt.Address, metastore.Limits{})
+	opt.Key = opt.Key.Or(metastore.NoLimits())
+	for _, k := range metastore.LimitKinds {
+		if k.Quota() {
+			*k.Of(&opt.Address) = metastore.Unlimited
+		}
+	}
+	opt.Address = opt.Address.Or(metastore.NoLimits())
 	if opt.Recent == 0 {
 		opt.Recent = 16 << 10
 	}
 	l := &Limiter{opt: opt}
 	l.mu.allowances = map[holder]weak.Pointer[Allowance]{}
 	return l
-}
-
-// withDefaults gives l with every 0 replaced, by metastore.Unlimited where the
-// default is 0 too.
-func withDefaults(l, defaults metastore.Limits) metastore.Limits {
-	pick := func(limit, other int64) int64 {
-		switch {
-		case limit != 0:
-			return limit
-		case other != 0:
-			return other
-		default:
-			return metastore.Unlimited
-		}
-	}
-	return metastore.Limits{
-		RequestsPerSecond:  pick(l.RequestsPerSecond, defaults.RequestsPerSecond),
-		BytesInPerSecond:   pick(l.BytesInPerSecond, defaults.BytesInPerSecond),
-		BytesOutPerSecond:  pick(l.BytesOutPerSecond, defaults.BytesOutPerSecond),
-		ConcurrentRequests: pick(l.ConcurrentRequests, defaults.ConcurrentRequests),
-		StoredBytes:        pick(l.StoredBytes, defaults.StoredBytes),
-		StoredObjects:      pick(l.StoredObjects, defaults.StoredObjects),
-		OpenUploads:        pick(l.OpenUploads, defaults.OpenUploads),
-		Channels:           pick(l.Channels, defaults.Channels),
-	}
 }
 
 // KeyLimits are the default limits of a group of keys: each is above 0 or
@@ -93,7 +71,7 @@ func (l *Limiter) AddressLimits() metastore.Limits { return l.opt.Address }
 // OfKey gives the Allowance that the caller shares with all keys of his group.
 // Where the limits of the group are others than before, they hold from now on.
 func (l *Limiter) OfKey(c *Caller) *Allowance {
-	return l.of(holder{group: c.Group()}, withDefaults(c.Limits(), l.opt.Key))
+	return l.of(holder{group: c.Group()}, c.Limits().Or(l.opt.Key))
 }
 
 // OfAddress gives the Allowance of a client's address. The addresses of a /64

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -43,18 +44,11 @@ func (s *Server) getInfo(x *exchange, _ *http.Request, _ params) error {
 	})
 }
 
-// rateJSON leaves out what has no limit.
+// rateJSON returns the limits that apply.
 func rateJSON(l metastore.Limits) wire.Rate {
-	return wire.Rate{
-		RequestsPerSecond:  max(0, l.RequestsPerSecond),
-		BytesInPerSecond:   max(0, l.BytesInPerSecond),
-		BytesOutPerSecond:  max(0, l.BytesOutPerSecond),
-		ConcurrentRequests: max(0, l.ConcurrentRequests),
-		StoredBytes:        max(0, l.StoredBytes),
-		StoredObjects:      max(0, l.StoredObjects),
-		OpenUploads:        max(0, l.OpenUploads),
-		Channels:           max(0, l.Channels),
-	}
+	rate := l.Members()
+	maps.DeleteFunc(rate, func(_ string, limit int64) bool { return limit == metastore.Unlimited })
+	return rate
 }
 
 // livez says that the process runs.
@@ -87,7 +81,7 @@ func writeText(w http.ResponseWriter, contentType string, text []byte) error {
 // writeJSON sends a JSON reply, which no cache may keep: it is the state of
 // this moment.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
-	body, err := json.Marshal(v)
+	body, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return err
 	}

@@ -20,23 +20,6 @@ type Key struct {
 	Revoked  time.Time // set by the store; zero: not revoked
 }
 
-// Limits are what the keys of a group, or an address, may use together: of
-// StoredBytes, StoredObjects, OpenUploads and Channels in all, of the others on each node.
-// 0: what the service has for a default; Unlimited: any amount.
-type Limits struct {
-	RequestsPerSecond  int64
-	BytesInPerSecond   int64 // of bodies of requests
-	BytesOutPerSecond  int64 // of bodies of replies
-	ConcurrentRequests int64
-	StoredBytes        int64 // of blobs and of the parts of open uploads; see Used.Stored
-	StoredObjects      int64 // blobs and the parts of open uploads
-	OpenUploads        int64
-	Channels           int64 // that were ever opened
-}
-
-// Unlimited is the limit that nothing reaches.
-const Unlimited = -1
-
 // Keys are the API keys. A key stays for ever, also when it has expired or was
 // revoked: what it did can be told from what it was.
 type Keys interface {

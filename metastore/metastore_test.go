@@ -3,7 +3,9 @@ package metastore_test
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -51,5 +53,50 @@ func TestCost(t *testing.T) {
 		if got := metastore.Cost(tc.count, tc.price); got != tc.want {
 			t.Errorf("Cost(%d, %d) = %d, want %d", tc.count, tc.price, got, tc.want)
 		}
+	}
+}
+
+// TestLimitKinds: there is a kind for each field of Limits, and each has other names.
+func TestLimitKinds(t *testing.T) {
+	var l metastore.Limits
+	names := map[string]bool{}
+	for i, k := range metastore.LimitKinds {
+		*k.Of(&l) = int64(i + 1)
+		names[k.Flag()], names[k.Column()], names[k.Member()] = true, true, true
+	}
+	fields := reflect.ValueOf(l)
+	for i := range fields.NumField() {
+		if got := fields.Field(i).Int(); got != int64(i+1) {
+			t.Errorf("%s is set to %d by the kinds, want %d", fields.Type().Field(i).Name, got, i+1)
+		}
+	}
+	if n := fields.NumField(); n != len(metastore.LimitKinds) {
+		t.Errorf("%d kinds of %d limits", len(metastore.LimitKinds), n)
+	}
+	for _, want := range []string{
+		"requests-per-second", "bytes-in-per-second", "bytes-out-per-second", "concurrent-requests", "stored-bytes", "stored-objects", "open-uploads", "channels",
+		"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "stored_objects", "open_uploads",
+		"requestsPerSecond", "bytesInPerSecond", "bytesOutPerSecond", "concurrentRequests", "storedBytes", "storedObjects", "openUploads",
+	} {
+		if !names[want] {
+			t.Errorf("no limit is named %s", want)
+		}
+		delete(names, want)
+	}
+	if len(names) > 0 {
+		t.Errorf("also named: %v", names)
+	}
+}
+
+func TestLimitDefaults(t *testing.T) {
+	got := metastore.Limits{RequestsPerSecond: 7, StoredBytes: metastore.Unlimited}.Or(metastore.Limits{RequestsPerSecond: 1, Channels: 9})
+	if want := (metastore.Limits{RequestsPerSecond: 7, StoredBytes: metastore.Unlimited, Channels: 9}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := fmt.Sprint(got.Members()); got != "map[channels:9 requestsPerSecond:7 storedBytes:-1]" {
+		t.Errorf("the members are %s", got)
+	}
+	if l := metastore.NoLimits(); l.Or(metastore.Limits{Channels: 1}) != l || l.RequestsPerSecond != metastore.Unlimited || l.Channels != metastore.Unlimited {
+		t.Errorf("no limits are %+v", l)
 	}
 }

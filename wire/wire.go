@@ -191,17 +191,9 @@ type Rates struct {
 	Address Rate `json:"address"` // a client address without a key
 }
 
-// Rate is what a caller may ask for. Bytes are those of bodies.
-type Rate struct {
-	RequestsPerSecond  int64 `json:"requestsPerSecond,omitzero"`
-	BytesInPerSecond   int64 `json:"bytesInPerSecond,omitzero"`
-	BytesOutPerSecond  int64 `json:"bytesOutPerSecond,omitzero"`
-	ConcurrentRequests int64 `json:"concurrentRequests,omitzero"`
-	StoredBytes        int64 `json:"storedBytes,omitzero"`
-	StoredObjects      int64 `json:"storedObjects,omitzero"`
-	OpenUploads        int64 `json:"openUploads,omitzero"`
-	Channels           int64 `json:"channels,omitzero"`
-}
+// Rate holds the limits of a caller, by name, such as "requestsPerSecond" or
+// "storedBytes". Bytes are those of bodies.
+type Rate map[string]int64
 
 // Payment tells whom to pay, in what, and how much.
 type Payment struct {

@@ -53,11 +53,11 @@ type config struct {
 
 	Places places `embed:""`
 
-	MaxConnections           int       `placeholder:"N" help:"How many connections are served at once; by default what the limit of open files has room for, at most ${max_connections}."`
-	MaxConnectionsPerAddress count     `placeholder:"N" help:"How many connections one address may have open, trusted proxies excepted, or unlimited; by default no limit, and a quarter of all when hosted."`
-	MaxRequests              int       `default:"4096" placeholder:"N" help:"How many requests are served at once, of all callers."`
-	Key                      keyLimits `embed:"" prefix:"key-" set:"whose=the keys of a group"`
-	Address                  rates     `embed:"" prefix:"address-" set:"whose=callers without a key that share an address"`
+	MaxConnections           int        `placeholder:"N" help:"How many connections are served at once; by default what the limit of open files has room for, at most ${max_connections}."`
+	MaxConnectionsPerAddress count      `placeholder:"N" help:"How many connections one address may have open, trusted proxies excepted, or unlimited; by default no limit, and a quarter of all when hosted."`
+	MaxRequests              int        `default:"4096" placeholder:"N" help:"How many requests are served at once, of all callers."`
+	Key                      limitFlags `embed:"" prefix:"key-" set:"whose=the keys of a group"`
+	Address                  limitFlags `embed:"" prefix:"address-" set:"whose=callers without a key that share an address"`
 }
 
 // Validate reports everything that is wrong, at once.

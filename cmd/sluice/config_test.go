@@ -16,8 +16,8 @@ import (
 // parse gives the configuration of a command line, without running it.
 func parse(t *testing.T, args ...string) (config, error) {
 	t.Helper()
-	var cmds commands
-	parser, err := kong.New(&cmds, parserOptions()...)
+	cmds := newCommands()
+	parser, err := kong.New(cmds, parserOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 // TestDeployNamesWhatExists holds the files of deploy to the flags and variables
 // that there are.
 func TestDeployNamesWhatExists(t *testing.T) {
-	var cmds commands
-	parser, err := kong.New(&cmds, parserOptions()...)
+	cmds := newCommands()
+	parser, err := kong.New(cmds, parserOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ type keyCreate struct {
 
 	// Of the limits, those that are not given are what the service has for a
 	// default. The first key of a group gives the group its limits.
-	Limits keyLimits `embed:"" set:"whose=the keys of its group"`
+	Limits limitFlags `embed:"" set:"whose=the keys of its group"`
 }
 
 // Validate reports everything that is wrong, at once.

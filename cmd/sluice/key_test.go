@@ -97,7 +97,7 @@ func TestKeyIsWhatWasAskedFor(t *testing.T) {
 	want := printedKey{
 		ID: id, State: "active", Scopes: []string{"read", "write"}, Group: "team", Label: `the "first" one`,
 		Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"},
-		Limits:   printedLimits{RequestsPerSecond: 7, BytesInPerSecond: -1, StoredBytes: 5 << 30, StoredObjects: 8, Channels: 9},
+		Limits:   map[string]int64{"requestsPerSecond": 7, "bytesInPerSecond": -1, "storedBytes": 5 << 30, "storedObjects": 8, "channels": 9},
 	}
 	show := func(command, id string) printedKey {
 		t.Helper()

@@ -13,33 +13,21 @@ import (
 	"sluice/metastore"
 )
 
-// printedKey is a key in JSON. What it does not have is left out.
+// printedKey is a key in JSON. Members without a value are left out, and so are limits that
+// are the default of the service; a limit of -1 is unlimited.
 type printedKey struct {
-	ID          string        `json:"id"`
-	Secret      string        `json:"secret,omitempty"`
-	State       string        `json:"state"`
-	Scopes      []string      `json:"scopes"`
-	AllAccounts bool          `json:"allAccounts"`
-	Accounts    []string      `json:"accounts,omitempty"`
-	Group       string        `json:"group"`
-	Label       string        `json:"label,omitempty"`
-	Limits      printedLimits `json:"limits"`
-	Created     time.Time     `json:"created"`
-	Expires     time.Time     `json:"expires,omitzero"`
-	Revoked     time.Time     `json:"revoked,omitzero"`
-}
-
-// printedLimits are limits in JSON: -1 is unlimited, and those that the service
-// decides are left out.
-type printedLimits struct {
-	RequestsPerSecond  int64 `json:"requestsPerSecond,omitempty"`
-	BytesInPerSecond   int64 `json:"bytesInPerSecond,omitempty"`
-	BytesOutPerSecond  int64 `json:"bytesOutPerSecond,omitempty"`
-	ConcurrentRequests int64 `json:"concurrentRequests,omitempty"`
-	StoredBytes        int64 `json:"storedBytes,omitempty"`
-	StoredObjects      int64 `json:"storedObjects,omitempty"`
-	OpenUploads        int64 `json:"openUploads,omitempty"`
-	Channels           int64 `json:"channels,omitempty"`
+	ID          string           `json:"id"`
+	Secret      string           `json:"secret,omitempty"`
+	State       string           `json:"state"`
+	Scopes      []string         `json:"scopes"`
+	AllAccounts bool             `json:"allAccounts"`
+	Accounts    []string         `json:"accounts,omitempty"`
+	Group       string           `json:"group"`
+	Label       string           `json:"label,omitempty"`
+	Limits      map[string]int64 `json:"limits"`
+	Created     time.Time        `json:"created"`
+	Expires     time.Time        `json:"expires,omitzero"`
+	Revoked     time.Time        `json:"revoked,omitzero"`
 }
 
 // writeKeyJSON writes a key as a line of JSON.
@@ -55,7 +43,7 @@ func writeKeyJSON(w io.Writer, k metastore.Key, secret string) error {
 		Accounts:    k.Accounts,
 		Group:       k.Group,
 		Label:       k.Label,
-		Limits:      printedLimits(k.Limits),
+		Limits:      k.Limits.Members(),
 		Created:     k.Created,
 		Expires:     k.Expires,
 		Revoked:     k.Revoked,
@@ -132,24 +120,17 @@ func stateOf(k metastore.Key) string {
 	}
 }
 
-// limitsText gives the limits as the flags that set them.
+// limitsText returns the limits as the flags that set them.
 func limitsText(l metastore.Limits) string {
 	var parts []string
-	for _, limit := range []struct {
-		flag  string
-		value fmt.Stringer
-	}{
-		{"requests-per-second", count(l.RequestsPerSecond)},
-		{"bytes-in-per-second", size(l.BytesInPerSecond)},
-		{"bytes-out-per-second", size(l.BytesOutPerSecond)},
-		{"concurrent-requests", count(l.ConcurrentRequests)},
-		{"stored-bytes", size(l.StoredBytes)},
-		{"stored-objects", count(l.StoredObjects)},
-		{"open-uploads", count(l.OpenUploads)},
-		{"channels", count(l.Channels)},
-	} {
-		if text := limit.value.String(); text != "" {
-			parts = append(parts, "--"+limit.flag+" "+text)
+	for _, k := range metastore.LimitKinds {
+		limit := *k.Of(&l)
+		text := count(limit).String()
+		if k.Bytes {
+			text = size(limit).String()
+		}
+		if text != "" {
+			parts = append(parts, "--"+k.Flag()+" "+text)
 		}
 	}
 	return strings.Join(parts, " ")

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,59 +15,57 @@ import (
 	"sluice/metastore"
 )
 
-// rates are the limits of whoever sends requests. 0 is what was not chosen.
-type rates struct {
-	RequestsPerSecond  count `placeholder:"N" help:"Requests that ${whose} may begin in a second; or unlimited."`
-	BytesInPerSecond   size  `placeholder:"SIZE" help:"Bytes that ${whose} may send in a second, such as 32MiB; or unlimited."`
-	BytesOutPerSecond  size  `placeholder:"SIZE" help:"Bytes that ${whose} may get in a second; or unlimited."`
-	ConcurrentRequests count `placeholder:"N" help:"Requests of ${whose} that are served at once; or unlimited."`
+// limitFlags are flags that set limits, one for each of metastore.LimitKinds or only for
+// those that are no quotas.
+type limitFlags struct {
+	// Values points to a structure with a field of the type count or size for each flag.
+	// It is made by newLimitFlags, because kong reads flags off the fields of structures.
+	Values any `embed:""`
 }
 
-// keyLimits are the limits of the keys of a group. 0 is what was not chosen.
-type keyLimits struct {
-	rates
-
-	StoredBytes   size  `placeholder:"SIZE" help:"Bytes that ${whose} may have stored, with 1 KiB and its name for each object, parts of open uploads included; or unlimited."`
-	StoredObjects count `placeholder:"N" help:"Blobs and parts of open uploads that ${whose} may have stored; or unlimited."`
-	OpenUploads   count `placeholder:"N" help:"Uploads that ${whose} may have open; or unlimited."`
-	Channels      count `placeholder:"N" help:"Payment channels that ${whose} may open in all; or unlimited."`
-}
-
-// or gives the limits with those of d where none were chosen.
-func (r rates) or(d rates) rates {
-	return rates{
-		RequestsPerSecond:  cmp.Or(r.RequestsPerSecond, d.RequestsPerSecond),
-		BytesInPerSecond:   cmp.Or(r.BytesInPerSecond, d.BytesInPerSecond),
-		BytesOutPerSecond:  cmp.Or(r.BytesOutPerSecond, d.BytesOutPerSecond),
-		ConcurrentRequests: cmp.Or(r.ConcurrentRequests, d.ConcurrentRequests),
+// newLimitFlags returns flags for all limits, or for all but the quotas.
+func newLimitFlags(quotas bool) limitFlags {
+	var fields []reflect.StructField
+	for _, k := range metastore.LimitKinds {
+		if k.Quota() && !quotas {
+			continue
+		}
+		typ, placeholder := reflect.TypeFor[count](), "N"
+		if k.Bytes {
+			typ, placeholder = reflect.TypeFor[size](), "SIZE"
+		}
+		help := fmt.Sprintf("Maximum %s for ${whose}, or %s.", k.Help, unlimitedText)
+		tag := fmt.Sprintf("name:%q placeholder:%q help:%q", k.Flag(), placeholder, help)
+		fields = append(fields, reflect.StructField{Name: fieldName(k), Type: typ, Tag: reflect.StructTag(tag)})
 	}
+	return limitFlags{reflect.New(reflect.StructOf(fields)).Interface()}
 }
 
-func (l keyLimits) or(d keyLimits) keyLimits {
-	return keyLimits{
-		rates:         l.rates.or(d.rates),
-		StoredBytes:   cmp.Or(l.StoredBytes, d.StoredBytes),
-		StoredObjects: cmp.Or(l.StoredObjects, d.StoredObjects),
-		OpenUploads:   cmp.Or(l.OpenUploads, d.OpenUploads),
-		Channels:      cmp.Or(l.Channels, d.Channels),
+// fieldName returns the name of the field for a flag.
+func fieldName(k metastore.LimitKind) string {
+	member := k.Member()
+	return strings.ToUpper(member[:1]) + member[1:]
+}
+
+// limits returns the limits that were set. The others are 0, and Unlimited where there is
+// no flag.
+func (f limitFlags) limits() metastore.Limits {
+	limits, values := metastore.NoLimits(), reflect.ValueOf(f.Values).Elem()
+	for _, k := range metastore.LimitKinds {
+		if field := values.FieldByName(fieldName(k)); field.IsValid() {
+			*k.Of(&limits) = field.Int()
+		}
 	}
+	return limits
 }
 
-// limits gives r as the limits of an address, which stores nothing of its own.
-func (r rates) limits() metastore.Limits {
-	return keyLimits{rates: r, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited, Channels: unlimited}.limits()
-}
-
-func (l keyLimits) limits() metastore.Limits {
-	return metastore.Limits{
-		RequestsPerSecond:  int64(l.RequestsPerSecond),
-		BytesInPerSecond:   int64(l.BytesInPerSecond),
-		BytesOutPerSecond:  int64(l.BytesOutPerSecond),
-		ConcurrentRequests: int64(l.ConcurrentRequests),
-		StoredBytes:        int64(l.StoredBytes),
-		StoredObjects:      int64(l.StoredObjects),
-		OpenUploads:        int64(l.OpenUploads),
-		Channels:           int64(l.Channels),
+// setDefaults sets those that were not set.
+func (f limitFlags) setDefaults(defaults metastore.Limits) {
+	limits, values := f.limits().Or(defaults), reflect.ValueOf(f.Values).Elem()
+	for _, k := range metastore.LimitKinds {
+		if field := values.FieldByName(fieldName(k)); field.IsValid() {
+			field.SetInt(*k.Of(&limits))
+		}
 	}
 }
 

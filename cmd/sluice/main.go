@@ -28,12 +28,19 @@ type commands struct {
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
+// newCommands returns the commands, with flags for limits.
+func newCommands() *commands {
+	var c commands
+	c.Serve.Key, c.Serve.Address = newLimitFlags(true), newLimitFlags(false)
+	c.Key.Create.Limits = newLimitFlags(true)
+	return &c
+}
+
 // run runs one command and gives the exit code: 0 for success, 1 for a failure,
 // which one line on stderr explains.
 func run(args []string, stdout, stderr io.Writer) int {
-	var cmds commands
 	exit := -1
-	parser, err := kong.New(&cmds, append(parserOptions(),
+	parser, err := kong.New(newCommands(), append(parserOptions(),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 	)...)

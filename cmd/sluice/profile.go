@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/httpapi"
+	"sluice/metastore"
 )
 
 // profile is what the service is run for. It decides what must be chosen and
@@ -35,7 +36,7 @@ func (c *config) checkProfile() error {
 	default:
 		errs = append(errs, fmt.Errorf("--reads %s: want public or paid", c.Reads))
 	}
-	if c.Key != (keyLimits{}) {
+	if c.Key.limits() != (metastore.Limits{}) {
 		errs = append(errs, errors.New("the limits --key-... are for the hosted profile: the local one has no keys to limit"))
 	}
 	return errors.Join(errs...)
@@ -87,8 +88,8 @@ func (c *config) AfterApply() error {
 	if c.DrainWait == nil {
 		c.DrainWait = &d.drainWait
 	}
-	c.Key = c.Key.or(d.key)
-	c.Address = c.Address.or(d.address)
+	c.Key.setDefaults(d.key)
+	c.Address.setDefaults(d.address)
 	return nil
 }
 
@@ -96,25 +97,24 @@ func (c *config) AfterApply() error {
 type defaults struct {
 	adminAddr string
 	drainWait time.Duration
-	key       keyLimits
-	address   rates
+	key       metastore.Limits
+	address   metastore.Limits
 }
 
 var (
 	localDefaults = defaults{
 		adminAddr: adminOff,
-		key:       keyLimits{rates: noRates, StoredBytes: unlimited, StoredObjects: unlimited, OpenUploads: unlimited, Channels: unlimited},
-		address:   noRates,
+		key:       metastore.NoLimits(),
+		address:   metastore.NoLimits(),
 	}
 	hostedDefaults = defaults{
 		adminAddr: "localhost:9091",
 		drainWait: 5 * time.Second, // what a load balancer needs to look at /readyz
-		key: keyLimits{
-			rates:       rates{RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024},
-			StoredBytes: unlimited, StoredObjects: unlimited,
-			OpenUploads: unlimited, Channels: unlimited,
-		},
-		address: rates{RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64},
+		key: metastore.Limits{
+			RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024,
+		}.Or(metastore.NoLimits()),
+		address: metastore.Limits{
+			RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64,
+		}.Or(metastore.NoLimits()),
 	}
-	noRates = rates{unlimited, unlimited, unlimited, unlimited}
 )

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/metastore"
@@ -12,7 +13,7 @@ import (
 
 // keyQuery begins a query for keys, with the limits of their groups. Its rows
 // are scanned by keyFields.
-const keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
+var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
 	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
 
 func keyFields(k *metastore.Key) args {
@@ -22,15 +23,27 @@ func keyFields(k *metastore.Key) args {
 	}, limitFields(&k.Limits)...)
 }
 
-// limitColumns are scanned by limitFields.
-const limitColumns = `g.requests_per_second, g.bytes_in_per_second, g.bytes_out_per_second,
-	g.concurrent_requests, g.stored_bytes, g.stored_objects, g.open_uploads, g.channels`
+// limitNames are the columns of the limits, and limitColumns the same in a query for the
+// table g, whose rows are scanned by limitFields.
+var (
+	limitNames   = limitNamesAfter("")
+	limitColumns = limitNamesAfter("g.")
+)
+
+func limitNamesAfter(prefix string) string {
+	var names []string
+	for _, k := range metastore.LimitKinds {
+		names = append(names, prefix+k.Column())
+	}
+	return strings.Join(names, ", ")
+}
 
 func limitFields(l *metastore.Limits) args {
-	return args{
-		(*integer)(&l.RequestsPerSecond), (*integer)(&l.BytesInPerSecond), (*integer)(&l.BytesOutPerSecond),
-		(*integer)(&l.ConcurrentRequests), (*integer)(&l.StoredBytes), (*integer)(&l.StoredObjects), (*integer)(&l.OpenUploads), (*integer)(&l.Channels),
+	var fields args
+	for _, k := range metastore.LimitKinds {
+		fields = append(fields, (*integer)(k.Of(l)))
 	}
+	return fields
 }
 
 // hash scans a SHA-256.
@@ -124,11 +137,12 @@ func (t *tx) addKey(k metastore.Key) error {
 
 // joinGroup gives the limits of a group, which are these when it is new.
 func (t *tx) joinGroup(name string, limits metastore.Limits) (metastore.Limits, error) {
-	n, err := t.exec(`INSERT INTO key_groups (name, requests_per_second, bytes_in_per_second, bytes_out_per_second,
-			concurrent_requests, stored_bytes, stored_objects, open_uploads, channels)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (name) DO NOTHING`,
-		[]byte(name), limits.RequestsPerSecond, limits.BytesInPerSecond, limits.BytesOutPerSecond,
-		limits.ConcurrentRequests, limits.StoredBytes, limits.StoredObjects, limits.OpenUploads, limits.Channels)
+	values, in := "$1", args{[]byte(name)}
+	for _, k := range metastore.LimitKinds {
+		in = append(in, *k.Of(&limits))
+		values += fmt.Sprintf(", $%d", len(in))
+	}
+	n, err := t.exec(`INSERT INTO key_groups (name, `+limitNames+`) VALUES (`+values+`) ON CONFLICT (name) DO NOTHING`, in...)
 	if err != nil || n > 0 {
 		return limits, err
 	}
