@@ -131,7 +131,7 @@ func TestCheckName(t *testing.T) {
 
 // The accounts and names that the public client was seen to send.
 func TestClientVectors(t *testing.T) {
-	data, err := os.ReadFile("../httpapi/testdata/client-http.json")
+	data, err := os.ReadFile("../wire/testdata/client-http.json")
 	if err != nil {
 		t.Fatal(err)
 	}

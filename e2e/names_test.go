@@ -23,7 +23,7 @@ type vector struct {
 // nameVectors reads the names, with those spelled out that the file abridges.
 func nameVectors(t *testing.T) []vector {
 	t.Helper()
-	encoded, err := os.ReadFile("testdata/client-http.json")
+	encoded, err := os.ReadFile("../wire/testdata/client-http.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/httpapi/internal/router"
 	"sluice/wire"
 )
 
@@ -29,7 +30,7 @@ type rule struct {
 }
 
 // accountFunc gives the account that a key must be for.
-type accountFunc func(s *Server, x *exchange, p params) (string, error)
+type accountFunc func(s *Server, x *exchange, p router.Params) (string, error)
 
 // audience is the kind of people that a rule lets in.
 type audience int
@@ -84,7 +85,7 @@ func (r rule) check() error {
 }
 
 // authorize lets a request through that its route's rule allows.
-func (s *Server) authorize(x *exchange, rule rule, p params) error {
+func (s *Server) authorize(x *exchange, rule rule, p router.Params) error {
 	if s.Keys == nil || rule.who == probes {
 		return nil
 	}
@@ -112,7 +113,7 @@ func (s *Server) authorize(x *exchange, rule rule, p params) error {
 }
 
 // askKey asks for a key with the rule's scope and account.
-func (s *Server) askKey(x *exchange, rule rule, account string, p params) error {
+func (s *Server) askKey(x *exchange, rule rule, account string, p router.Params) error {
 	if x.caller == nil {
 		return errNoCredential
 	}
@@ -150,16 +151,16 @@ func (x *exchange) owner() string {
 	return x.caller.Group()
 }
 
-func accountInPath(_ *Server, _ *exchange, p params) (string, error) {
-	return blob.ParseAccount(p.get("account"))
+func accountInPath(_ *Server, _ *exchange, p router.Params) (string, error) {
+	return blob.ParseAccount(p.Get("account"))
 }
 
-func blobInPath(_ *Server, _ *exchange, p params) (string, error) {
+func blobInPath(_ *Server, _ *exchange, p router.Params) (string, error) {
 	account, _, err := blobTarget(p)
 	return account, err
 }
 
-func accountInQuery(_ *Server, x *exchange, _ params) (string, error) {
+func accountInQuery(_ *Server, x *exchange, _ router.Params) (string, error) {
 	q, err := readQuery(x.r)
 	if err != nil {
 		return "", err
@@ -167,15 +168,15 @@ func accountInQuery(_ *Server, x *exchange, _ params) (string, error) {
 	return blob.ParseAccount(q.text("account"))
 }
 
-func accountOfUpload(s *Server, x *exchange, p params) (string, error) {
-	u, err := s.Blobs.FindUpload(x.r.Context(), p.get("uploadId"))
+func accountOfUpload(s *Server, x *exchange, p router.Params) (string, error) {
+	u, err := s.Blobs.FindUpload(x.r.Context(), p.Get("uploadId"))
 	return u.Account, uploadError(err)
 }
 
 // accountOfPart asks also that the part comes from the group of keys that began
 // the upload, since it is counted there.
-func accountOfPart(s *Server, x *exchange, p params) (string, error) {
-	u, err := s.Blobs.FindUpload(x.r.Context(), p.get("uploadId"))
+func accountOfPart(s *Server, x *exchange, p router.Params) (string, error) {
+	u, err := s.Blobs.FindUpload(x.r.Context(), p.Get("uploadId"))
 	if err == nil && u.Owner != "" && u.Owner != x.owner() && x.caller.Allows(access.ScopeWrite, u.Account) == nil {
 		return "", errOtherGroup
 	}
@@ -184,8 +185,8 @@ func accountOfPart(s *Server, x *exchange, p params) (string, error) {
 
 // accountOfChannel is the address that pays. A channel that nobody is bound to
 // yet is for keys of all accounts.
-func accountOfChannel(s *Server, x *exchange, p params) (string, error) {
-	c, err := s.Channels.Get(x.r.Context(), p.get("channelId"))
+func accountOfChannel(s *Server, x *exchange, p router.Params) (string, error) {
+	c, err := s.Channels.Get(x.r.Context(), p.Get("channelId"))
 	if err != nil || c.Sender == "" {
 		return "", channelError(err)
 	}

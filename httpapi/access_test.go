@@ -226,8 +226,8 @@ func TestEveryRouteAsksForCredentials(t *testing.T) {
 			services[scope] = newHosted(t, reads, scope)
 		}
 		tried := map[string]bool{}
-		for _, r := range services[access.ScopeRead].router.routes() {
-			name := r.method + " " + r.pattern
+		for _, r := range services[access.ScopeRead].router.Routes() {
+			name := r.Method + " " + r.Pattern
 			row, ok := accessTable[name]
 			if !ok {
 				t.Errorf("%s has no row in the table: nobody knows who may use it", name)

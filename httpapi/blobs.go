@@ -12,7 +12,10 @@ import (
 	"unicode/utf8"
 
 	"sluice/blob"
+	"sluice/httpapi/internal/headers"
+	"sluice/httpapi/internal/router"
 	"sluice/metastore"
+	"sluice/metering"
 	"sluice/wire"
 )
 
@@ -24,11 +27,11 @@ var blobHeaders = []string{
 }
 
 // blobTarget gives the account and name that a request's path speaks of.
-func blobTarget(p params) (account, name string, err error) {
-	if account, err = blob.ParseAccount(p.get("account")); err != nil {
+func blobTarget(p router.Params) (account, name string, err error) {
+	if account, err = blob.ParseAccount(p.Get("account")); err != nil {
 		return "", "", err
 	}
-	name = p.get("blobName")
+	name = p.Get("blobName")
 	return account, name, blob.CheckName(name)
 }
 
@@ -44,7 +47,7 @@ func blobError(err error) error {
 	}
 }
 
-func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
+func (s *Server) putBlob(x *exchange, r *http.Request, p router.Params) error {
 	account, name, err := blobTarget(p)
 	if err != nil {
 		return err
@@ -79,18 +82,18 @@ func (s *Server) putBlob(x *exchange, r *http.Request, p params) error {
 // guardOf gives the preconditions of a write as a Precondition, nil when there are
 // none.
 func (s *Server) guardOf(h http.Header) (metastore.Precondition, error) {
-	c := parseConditions(h)
-	if err := c.malformed(); err != nil || !c.any() {
+	c := headers.ParseConditions(h)
+	if err := c.Malformed(); err != nil || !c.Any() {
 		return nil, err
 	}
 	now := s.Blobs.Now() // a guard is pure
 	return func(current *metastore.Blob) error {
-		var v *validators
+		var v *headers.Validators
 		if current != nil {
-			is := newValidators(blob.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
+			is := headers.NewValidators(blob.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
 			v = &is
 		}
-		if c.forWrite(v) == conditionFailed {
+		if c.ForWrite(v) == headers.ConditionFailed {
 			return errPrecondition
 		}
 		return nil
@@ -127,17 +130,17 @@ func expiresHeader(h http.Header) (time.Time, error) {
 	return t, nil
 }
 
-func (s *Server) validatorsOf(b metastore.Blob) validators {
-	return newValidators(blob.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, s.Blobs.Now())
+func (s *Server) validatorsOf(b metastore.Blob) headers.Validators {
+	return headers.NewValidators(blob.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, s.Blobs.Now())
 }
 
-func setValidators(h http.Header, v validators) {
-	h.Set("ETag", v.etag)
-	h.Set("Date", v.date.Format(http.TimeFormat)) // else it is by the wall clock of this node
-	h.Set("Last-Modified", v.modified.Format(http.TimeFormat))
+func setValidators(h http.Header, v headers.Validators) {
+	h.Set("ETag", v.ETag)
+	h.Set("Date", v.Date.Format(http.TimeFormat)) // else it is by the wall clock of this node
+	h.Set("Last-Modified", v.Modified.Format(http.TimeFormat))
 }
 
-func (s *Server) deleteBlob(x *exchange, r *http.Request, p params) error {
+func (s *Server) deleteBlob(x *exchange, r *http.Request, p router.Params) error {
 	account, name, err := blobTarget(p)
 	if err != nil {
 		return err
@@ -155,7 +158,7 @@ func (s *Server) deleteBlob(x *exchange, r *http.Request, p params) error {
 
 // getBlob answers GET and HEAD, in the order of RFC 9110 section 13.2.2:
 // conditions, then the range, then bytes.
-func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
+func (s *Server) getBlob(x *exchange, r *http.Request, p router.Params) error {
 	account, name, err := blobTarget(p)
 	if err != nil {
 		return err
@@ -170,24 +173,24 @@ func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
 	}
 	defer c.Close()
 
-	s.tellPrice(x.Header(), c.Size)
-	if err := bill.require(c.Size); err != nil {
+	s.setPriceHeaders(x.Header(), c.Size)
+	if err := bill.Require(c.Size); err != nil {
 		return err
 	}
 	v := s.validatorsOf(c.Blob)
 	s.setBlobHeaders(x.Header(), c.Blob, v)
-	conditions := parseConditions(r.Header)
+	conditions := headers.ParseConditions(r.Header)
 	if s.withholds(x, c.Size) {
-		conditions = conditions.unjudged()
+		conditions = conditions.Unevaluated()
 		if r.Method == http.MethodHead {
 			x.Header().Del("ETag")
 			x.Header().Del("Repr-Digest")
 		}
 	}
-	switch conditions.forRead(&v) {
-	case conditionFailed:
+	switch conditions.ForRead(&v) {
+	case headers.ConditionFailed:
 		return errPrecondition
-	case conditionNotModified:
+	case headers.NotModified:
 		x.Header().Del("Content-Type")
 		x.WriteHeader(http.StatusNotModified)
 		return nil
@@ -197,28 +200,28 @@ func (s *Server) getBlob(x *exchange, r *http.Request, p params) error {
 		x.WriteHeader(http.StatusOK)
 		return nil
 	}
-	var wanted rangeSet
-	if conditions.rangeApplies(&v) {
-		wanted = parseRange(r.Header.Values("Range"))
+	var wanted headers.RangeSet
+	if conditions.RangeApplies(&v) {
+		wanted = headers.ParseRange(r.Header.Values("Range"))
 	}
-	if bill != nil && (wanted.kind == rangeMalformed || wanted.kind == rangeExcessive) {
+	if bill != nil && (wanted.Kind() == headers.RangeMalformed || wanted.Kind() == headers.RangeTooMany) {
 		return &unsatisfied{size: c.Size} // never the whole blob, which costs more
 	}
-	outcome, ranges := wanted.resolve(c.Size)
-	switch outcome {
-	case unsatisfiable:
+	selection, ranges := wanted.Resolve(c.Size)
+	switch selection {
+	case headers.SelectNothing:
 		return &unsatisfied{size: c.Size}
-	case wholeBlob:
-		ranges = wholeOf(c.Size)
+	case headers.SelectWhole:
+		ranges = metering.Whole(c.Size)
 	}
-	if err := bill.charge(r.Context(), x.Header(), ranges); err != nil {
+	if err := charge(x, bill, ranges); err != nil {
 		return err
 	}
 	x.out.until = c.Until()
 	c.OnCut(x.out.cut)
-	served, err := sendBlob(x, r, c, outcome, ranges)
+	served, err := sendBlob(x, r, c, selection, ranges)
 	if err != nil {
-		bill.settle(served)
+		bill.Return(served)
 	}
 	return err
 }
@@ -234,7 +237,7 @@ func (s *Server) withholds(x *exchange, size int64) bool {
 }
 
 // setBlobHeaders sets what every reply about a blob carries.
-func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
+func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v headers.Validators) {
 	setValidators(h, v)
 	setFixed(h, "Accept-Ranges", inBytes)
 	switch s.Reads {
@@ -256,7 +259,7 @@ func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v validators) {
 		h.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
 	}
 	if b.SHA256 != nil {
-		h.Set(wire.HeaderReprDigest, formatDigest(b.SHA256))
+		h.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
 }
 
@@ -271,42 +274,38 @@ func mediaType(b metastore.Blob) string {
 // sendBlob sends the whole blob, one range of it, or several as
 // multipart/byteranges, whose framing is laid out first so that the length is
 // known. It returns the runs of which bytes were sent, also beside an error.
-func sendBlob(x *exchange, r *http.Request, c *blob.Content, outcome rangeOutcome, ranges []byteRange) (served []byteRange, err error) {
+func sendBlob(x *exchange, r *http.Request, c *blob.Content, selection headers.Selection, ranges []blob.Range) (served []blob.Range, err error) {
 	h := x.Header()
-	frame := multipartRanges{length: c.Size, parts: make([]rangePart, len(ranges))}
+	frame := headers.MultipartRanges{Length: c.Size, Parts: make([]headers.RangePart, len(ranges))}
 	status := http.StatusOK
-	if outcome == partialBlob {
+	if selection == headers.SelectPartial {
 		status = http.StatusPartialContent
-		frame.length = ranges[0].n
+		frame.Length = ranges[0].N
 	}
 	switch {
 	case len(ranges) > 1:
-		frame = frameRanges(ranges, mediaType(c.Blob), c.Size, newBoundary())
-		h.Set("Content-Type", frame.contentType)
-	case outcome == partialBlob:
-		h.Set("Content-Range", ranges[0].contentRange(c.Size))
+		frame = headers.FrameRanges(ranges, mediaType(c.Blob), c.Size, headers.NewBoundary())
+		h.Set("Content-Type", frame.ContentType)
+	case selection == headers.SelectPartial:
+		h.Set("Content-Range", headers.ContentRange(ranges[0], c.Size))
 	}
-	h.Set("Content-Length", strconv.FormatInt(frame.length, 10))
+	h.Set("Content-Length", strconv.FormatInt(frame.Length, 10))
 	x.WriteHeader(status)
-	asked := make([]blob.Range, len(ranges))
-	for i, one := range ranges {
-		asked[i] = blob.Range{Off: one.off, N: one.n}
-	}
-	reading := c.Read(asked, x.paceRead)
+	reading := c.Read(ranges, x.paceRead)
 	defer reading.Close()
 	for i, one := range ranges {
-		if err := writeFraming(x, frame.parts[i].header); err != nil {
+		if err := writeFraming(x, frame.Parts[i].Header); err != nil {
 			return served, err
 		}
 		n, err := reading.WriteNext(r.Context(), sendfileOnly(x, r))
 		if n > 0 {
-			served = append(served, byteRange{one.off, n})
+			served = append(served, blob.Range{Off: one.Off, N: n})
 		}
 		if err != nil {
 			return served, err
 		}
 	}
-	return served, writeFraming(x, frame.trailer)
+	return served, writeFraming(x, frame.Trailer)
 }
 
 // paceRead waits until n more bytes may go out to the caller. They are read for
@@ -353,8 +352,8 @@ func (e *unsatisfied) Error() string {
 // Unwrap gives errRange.
 func (e *unsatisfied) Unwrap() error { return errRange }
 
-func (s *Server) listBlobs(x *exchange, r *http.Request, p params) error {
-	account, err := blob.ParseAccount(p.get("account"))
+func (s *Server) listBlobs(x *exchange, r *http.Request, p router.Params) error {
+	account, err := blob.ParseAccount(p.Get("account"))
 	if err != nil {
 		return err
 	}

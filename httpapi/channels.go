@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/httpapi/internal/router"
 	"sluice/metastore"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -29,7 +30,7 @@ type openChannelBody struct {
 // holder of a key.
 var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: name the address that will pay over the channel", errParameter)
 
-func (s *Server) openChannel(x *exchange, r *http.Request, _ params) error {
+func (s *Server) openChannel(x *exchange, r *http.Request, _ router.Params) error {
 	var in openChannelBody
 	body, err := readJSON(r, &in)
 	if err != nil {
@@ -108,8 +109,8 @@ func channelError(err error) error {
 	return err
 }
 
-func (s *Server) getChannel(x *exchange, r *http.Request, p params) error {
-	found, err := s.Channels.Get(r.Context(), p.get("channelId"))
+func (s *Server) getChannel(x *exchange, r *http.Request, p router.Params) error {
+	found, err := s.Channels.Get(r.Context(), p.Get("channelId"))
 	if err != nil {
 		return channelError(err)
 	}
@@ -125,7 +126,7 @@ type depositBody struct {
 	Amount *amount `json:"amount"`
 }
 
-func (s *Server) addDeposit(x *exchange, r *http.Request, p params) error {
+func (s *Server) addDeposit(x *exchange, r *http.Request, p router.Params) error {
 	var in depositBody
 	body, err := readJSON(r, &in)
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *Server) addDeposit(x *exchange, r *http.Request, p params) error {
 	if in.Amount == nil {
 		return missingMember("amount")
 	}
-	id := p.get("channelId")
+	id := p.Get("channelId")
 	idem, err := idempotency(x, r, "add-deposit", id, body)
 	if err != nil {
 		return err
@@ -146,12 +147,12 @@ func (s *Server) addDeposit(x *exchange, r *http.Request, p params) error {
 	return s.writeChanged(x, r, http.StatusOK, c)
 }
 
-func (s *Server) closeChannel(x *exchange, r *http.Request, p params) error {
+func (s *Server) closeChannel(x *exchange, r *http.Request, p router.Params) error {
 	var nothing struct{}
 	if _, err := readJSON(r, &nothing); err != nil {
 		return err
 	}
-	c, err := s.Channels.Close(r.Context(), p.get("channelId"))
+	c, err := s.Channels.Close(r.Context(), p.Get("channelId"))
 	if err != nil {
 		return channelError(err)
 	}

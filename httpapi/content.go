@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"sluice/httpapi/internal/headers"
 	"sluice/wire"
 )
 
@@ -35,18 +36,18 @@ func checkContent(r *http.Request) (sha256 []byte, err error) {
 	}
 	for _, name := range []string{wire.HeaderContentDigest, wire.HeaderReprDigest} {
 		if _, announced := r.Trailer[name]; announced {
-			return nil, fmt.Errorf("%w: %s must come before the body, not after it", errBadDigest, name)
+			return nil, fmt.Errorf("%w: %s must come before the body, not after it", headers.ErrMalformedDigest, name)
 		}
 	}
 	if h.Get("Content-Range") != "" {
 		return nil, fmt.Errorf("%w: a PUT stores the whole, so Content-Range has no meaning; use a multipart upload", errHeader)
 	}
-	ofContent, err := parseDigest(h, wire.HeaderContentDigest)
+	ofContent, err := headers.ParseDigest(h, wire.HeaderContentDigest)
 	if err != nil {
 		return nil, err
 	}
 	// Without a Content-Encoding the content is the representation.
-	ofWhole, err := parseDigest(h, wire.HeaderReprDigest)
+	ofWhole, err := headers.ParseDigest(h, wire.HeaderReprDigest)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func checkContent(r *http.Request) (sha256 []byte, err error) {
 	case ofContent == nil:
 		return ofWhole, nil
 	case ofWhole != nil && subtle.ConstantTimeCompare(ofContent, ofWhole) == 0:
-		return nil, fmt.Errorf("%w: %s and %s contradict", errBadDigest, wire.HeaderContentDigest, wire.HeaderReprDigest)
+		return nil, fmt.Errorf("%w: %s and %s contradict", headers.ErrMalformedDigest, wire.HeaderContentDigest, wire.HeaderReprDigest)
 	default:
 		return ofContent, nil
 	}

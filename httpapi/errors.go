@@ -15,7 +15,10 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/httpapi/internal/headers"
+	"sluice/httpapi/internal/router"
 	"sluice/metastore"
+	"sluice/metering"
 	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/session"
@@ -25,30 +28,22 @@ import (
 // Errors of the HTTP layer. Handlers return them wrapped, with what the caller
 // should know; the table below gives each its status.
 var (
-	errNoRoute         = errors.New("there is no such route")
-	errMethod          = errors.New("the method is not known here")
-	errNoBlob          = errors.New("there is no blob of this name")
-	errNoUpload        = errors.New("there is no such upload")
-	errNoSession       = errors.New("there is no such session")
-	errNoChannel       = errors.New("there is no such channel")
-	errBlobExpired     = errors.New("the blob has expired")
-	errSessionExpired  = errors.New("the session has expired")
-	errParameter       = errors.New("malformed parameter")
-	errHeader          = errors.New("malformed header")
-	errNoDigestHere    = errors.New("a digest of the whole cannot be checked here; send one with each part")
-	errNoLength        = errors.New("the body must come with a Content-Length, or chunked; an empty one has the length 0")
-	errPaymentRequired = errors.New("this must be paid for: name a session in Session-Id, or send a micropayment in X-Shelby-Micropayment")
-	errChargeLimit     = errors.New("the read costs more chunksets than Max-Chunksets allows")
-	errPrecondition    = errors.New("a precondition does not hold")
-	errRange           = errors.New("the range lies outside the blob")
-	errForeignHost     = errors.New("this local instance does not answer under this host name; allow it with --allowed-hosts")
-	errForeignOrigin   = errors.New("this local instance does not serve pages of this origin; allow it with --cors-origins")
-	// What is to pay for a read is not there: 402, since the blob is.
-	errPayerNoSession      = errors.New("there is no such session to pay with")
-	errPayerSessionExpired = errors.New("the session to pay with has expired")
-	errPayerNoChannel      = errors.New("there is no channel of this sender, receiver, asset and paymentChannelId to pay with")
-	errPayerChannelClosed  = errors.New("the channel to pay with is closed")
-	errPayerChannelExpired = errors.New("the channel to pay with has expired")
+	errNoRoute        = errors.New("there is no such route")
+	errMethod         = errors.New("the method is not known here")
+	errNoBlob         = errors.New("there is no blob of this name")
+	errNoUpload       = errors.New("there is no such upload")
+	errNoSession      = errors.New("there is no such session")
+	errNoChannel      = errors.New("there is no such channel")
+	errBlobExpired    = errors.New("the blob has expired")
+	errSessionExpired = errors.New("the session has expired")
+	errParameter      = errors.New("malformed parameter")
+	errHeader         = errors.New("malformed header")
+	errNoDigestHere   = errors.New("a digest of the whole cannot be checked here; send one with each part")
+	errNoLength       = errors.New("the body must come with a Content-Length, or chunked; an empty one has the length 0")
+	errPrecondition   = errors.New("a precondition does not hold")
+	errRange          = errors.New("the range lies outside the blob")
+	errForeignHost    = errors.New("this local instance does not answer under this host name; allow it with --allowed-hosts")
+	errForeignOrigin  = errors.New("this local instance does not serve pages of this origin; allow it with --cors-origins")
 
 	errNoCredential  = errors.New("this needs a key: send it as Authorization: Bearer KEY or as X-Api-Key: KEY")
 	errBadCredential = errors.New("the credential cannot be read")
@@ -86,12 +81,12 @@ var errorTable = []errorRow{
 	{is: bytestore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
 	{is: metastore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full; delete something first"},
 
-	// Before what they wrap, which is 404 or 410 elsewhere.
-	{is: errPayerNoSession, status: http.StatusPaymentRequired, code: wire.CodeSessionNotFound, detail: errPayerNoSession.Error()},
-	{is: errPayerSessionExpired, status: http.StatusPaymentRequired, code: wire.CodeSessionExpired, detail: errPayerSessionExpired.Error()},
-	{is: errPayerNoChannel, status: http.StatusPaymentRequired, code: wire.CodeChannelNotFound, detail: errPayerNoChannel.Error()},
-	{is: errPayerChannelClosed, status: http.StatusPaymentRequired, code: wire.CodeChannelClosed, detail: errPayerChannelClosed.Error()},
-	{is: errPayerChannelExpired, status: http.StatusPaymentRequired, code: wire.CodeChannelExpired, detail: errPayerChannelExpired.Error()},
+	// Before the errors that they wrap, which are 404 or 410 for other requests.
+	{is: metering.ErrSessionNotFound, status: http.StatusPaymentRequired, code: wire.CodeSessionNotFound, detail: metering.ErrSessionNotFound.Error()},
+	{is: metering.ErrSessionExpired, status: http.StatusPaymentRequired, code: wire.CodeSessionExpired, detail: metering.ErrSessionExpired.Error()},
+	{is: metering.ErrChannelNotFound, status: http.StatusPaymentRequired, code: wire.CodeChannelNotFound, detail: "there is no channel of this sender, receiver, asset and paymentChannelId to pay with"},
+	{is: metering.ErrChannelClosed, status: http.StatusPaymentRequired, code: wire.CodeChannelClosed, detail: metering.ErrChannelClosed.Error()},
+	{is: metering.ErrChannelExpired, status: http.StatusPaymentRequired, code: wire.CodeChannelExpired, detail: metering.ErrChannelExpired.Error()},
 
 	{is: errPrecondition, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
 	{is: blob.ErrExists, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
@@ -105,12 +100,12 @@ var errorTable = []errorRow{
 	{is: metastore.ErrNoChannel, status: http.StatusNotFound, code: wire.CodeChannelNotFound, detail: "there is no channel of this sender, receiver, asset and paymentChannelId"},
 	{is: errMethod, status: http.StatusMethodNotAllowed, code: wire.CodeMethodNotAllowed},
 
-	{is: errBadPath, status: http.StatusBadRequest, code: wire.CodeBadRequest},
+	{is: router.ErrMalformedPath, status: http.StatusBadRequest, code: wire.CodeBadRequest},
 	{is: errParameter, status: http.StatusBadRequest, code: wire.CodeBadParameter},
 	{is: errMalformedJSON, status: http.StatusBadRequest, code: wire.CodeBadJSON},
 	{is: errNumberTooLarge, status: http.StatusBadRequest, code: wire.CodeNumberTooLarge},
-	{is: errMalformedCondition, status: http.StatusBadRequest, code: wire.CodeBadHeader},
-	{is: errBadDigest, status: http.StatusBadRequest, code: wire.CodeBadDigest},
+	{is: headers.ErrMalformedCondition, status: http.StatusBadRequest, code: wire.CodeBadHeader},
+	{is: headers.ErrMalformedDigest, status: http.StatusBadRequest, code: wire.CodeBadDigest},
 	{is: errBrokenBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: errBrokenBody.Error(), closes: true},
 	{is: errSlowBody, status: http.StatusRequestTimeout, code: wire.CodeBodyTooSlow, detail: errSlowBody.Error(), closes: true},
 	{is: errHeader, status: http.StatusBadRequest, code: wire.CodeBadHeader},
@@ -126,8 +121,8 @@ var errorTable = []errorRow{
 	{is: blob.ErrPartsMissing, status: http.StatusBadRequest, code: wire.CodePartsMissing},
 	{is: blob.ErrTotals, status: http.StatusBadRequest, code: wire.CodeTotalMismatch},
 
-	{is: errPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
-	{is: errChargeLimit, status: http.StatusPaymentRequired, code: wire.CodeChargeAboveLimit},
+	{is: metering.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired, detail: "the read must be paid for: name a session in " + wire.HeaderSessionID + ", or send a micropayment in " + wire.HeaderMicropayment},
+	{is: metering.ErrAboveLimit, status: http.StatusPaymentRequired, code: wire.CodeChargeAboveLimit, detail: "the read costs more chunksets than " + wire.HeaderMaxChunksets + " allows"},
 	{is: micropay.ErrRefused, status: http.StatusPaymentRequired, code: wire.CodeMicropaymentRefused},
 	{is: metastore.ErrInsufficientFunds, status: http.StatusPaymentRequired, code: wire.CodeInsufficientFunds, detail: "the payment does not suffice"},
 	{is: metastore.ErrUnsettledLimit, status: http.StatusPaymentRequired, code: wire.CodeUnsettledLimit, detail: "too much of this channel is accepted and not settled yet; wait until it is"},
@@ -164,6 +159,7 @@ var errorTable = []errorRow{
 
 	{is: blob.ErrPutTooLong, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
 	{is: metastore.ErrStaleExtent, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
+	{is: metering.ErrBacklog, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: metering.ErrBacklog.Error(), retryAfter: 1},
 	{is: errTooBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too many requests are at work", retryAfter: 1},
 	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
 	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, detail: errDraining.Error(), retryAfter: 1},
@@ -222,7 +218,7 @@ func writeProblem(x *exchange, row errorRow, cause error) error {
 		Code:      string(row.code),
 		RequestID: x.requestID,
 	}
-	x.s.tellPayment(&p, cause)
+	x.s.setPaymentMembers(&p, cause)
 	tellDoubt(&p, cause)
 	if row.status == http.StatusServiceUnavailable {
 		retryable := row.retryAfter > 0
@@ -239,7 +235,7 @@ func writeProblem(x *exchange, row errorRow, cause error) error {
 	}
 	var unmet *unsatisfied
 	if errors.As(cause, &unmet) {
-		h.Set("Content-Range", unsatisfiedRange(unmet.size))
+		h.Set("Content-Range", headers.UnsatisfiedRange(unmet.size))
 	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -35,7 +35,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 	for _, row := range errorTable {
 		texts = append(texts, row.is.Error())
 	}
-	for _, pkg := range []string{"blob", "session", "paychan", "access", "bytestore", "metastore"} {
+	for _, pkg := range []string{"blob", "session", "paychan", "access", "bytestore", "metastore", "metering"} {
 		for name, text := range sentinels(t, "../"+pkg) {
 			listed := slices.Contains(texts, text)
 			exempt := slices.Contains(notForClients, pkg+"."+name)
@@ -44,9 +44,11 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 			}
 		}
 	}
-	for name, text := range sentinels(t, ".") {
-		if !slices.Contains(texts, text) && name != "errSlowReader" { // a reply that has begun is cut
-			t.Errorf("%s is not in the error table", name)
+	for _, dir := range []string{".", "internal/headers", "internal/router"} {
+		for name, text := range sentinels(t, dir) {
+			if !slices.Contains(texts, text) && name != "errSlowReader" { // a response that has begun is cut
+				t.Errorf("%s of %s is not in the error table", name, dir)
+			}
 		}
 	}
 }

@@ -9,11 +9,13 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/blob"
+	"sluice/httpapi/internal/headers"
+	"sluice/httpapi/internal/router"
 	"sluice/metastore"
 	"sluice/wire"
 )
 
-func (s *Server) getInfo(x *exchange, _ *http.Request, _ params) error {
+func (s *Server) getInfo(x *exchange, _ *http.Request, _ router.Params) error {
 	return writeJSON(x, http.StatusOK, wire.Info{
 		Version:      s.Version,
 		Profile:      s.Profile(),
@@ -31,7 +33,7 @@ func (s *Server) getInfo(x *exchange, _ *http.Request, _ params) error {
 			MaxJSONBody:        wire.MaxJSONBody,
 			MaxHeaderBytes:     wire.MaxHeaderBytes,
 			MaxPageSize:        wire.MaxPageSize,
-			MaxRanges:          maxRanges,
+			MaxRanges:          headers.MaxRanges,
 			UploadIdleSeconds:  int64(metastore.UploadIdleLimit / time.Second),
 			PutSeconds:         int64(metastore.MaxExtentAge / time.Second),
 			MinBytesPerSecond:  s.pace.bytesPerSecond(),
@@ -52,19 +54,19 @@ func rateJSON(l metastore.Limits) wire.Rate {
 }
 
 // livez says that the process runs.
-func (s *Server) livez(x *exchange, _ *http.Request, _ params) error {
+func (s *Server) livez(x *exchange, _ *http.Request, _ router.Params) error {
 	return writeText(x, "text/plain; charset=utf-8", []byte("live\n"))
 }
 
 // readyz says that requests can be served now.
-func (s *Server) readyz(x *exchange, r *http.Request, _ params) error {
+func (s *Server) readyz(x *exchange, r *http.Request, _ router.Params) error {
 	if err := s.ready(r.Context()); err != nil {
 		return err
 	}
 	return writeText(x, "text/plain; charset=utf-8", []byte("ready\n"))
 }
 
-func (s *Server) openAPI(x *exchange, _ *http.Request, _ params) error {
+func (s *Server) openAPI(x *exchange, _ *http.Request, _ router.Params) error {
 	return writeText(x, "application/yaml", s.openAPIText)
 }
 

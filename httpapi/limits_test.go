@@ -326,10 +326,10 @@ type losesOpens struct {
 
 func (s *losesOpens) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
 	c, err := s.Store.OpenChannel(ctx, c, idem)
-	if err = lose(err, s.next.Swap(false)); err != nil {
-		return metastore.Channel{}, err
+	if err == nil && s.next.Swap(false) {
+		return metastore.Channel{}, metastore.ErrUnknownOutcome
 	}
-	return c, nil
+	return c, err
 }
 
 // The rates are announced, and too many requests told when to come again.

@@ -33,7 +33,7 @@ func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 	}
 	var routed []string
 	for _, r := range (&Server{}).routes() {
-		routed = append(routed, r.method+" "+strings.ReplaceAll(r.pattern, "...}", "}"))
+		routed = append(routed, r.Method+" "+strings.ReplaceAll(r.Pattern, "...}", "}"))
 	}
 	slices.Sort(described)
 	slices.Sort(routed)
@@ -62,7 +62,7 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 func TestOpenAPITellsWhereAKeyIsNeeded(t *testing.T) {
 	asks := map[string]bool{}
 	for _, r := range (&Server{Config: Config{Reads: ReadsPublic}}).routes() {
-		asks[r.method+" "+strings.ReplaceAll(r.pattern, "...}", "}")] = r.rule.who == keyHolders
+		asks[r.Method+" "+strings.ReplaceAll(r.Pattern, "...}", "}")] = r.Value.rule.who == keyHolders
 	}
 	for path, item := range loadOpenAPI(t).Paths.Map() {
 		for method, op := range item.Operations() {

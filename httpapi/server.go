@@ -22,6 +22,8 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/httpapi/internal/router"
+	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -36,7 +38,7 @@ type Config struct {
 	Blobs    *blob.Service
 	Sessions *session.Service
 	Channels *paychan.Service
-	Returns  *Returns                    // gives back what was charged and not served
+	Returns  *metering.Returns           // returns what was charged and not served
 	Reads    Reads                       // who may read
 	Payment  wire.Payment                // whom to pay, in what, and how much
 	Ready    func(context.Context) error // why the service cannot serve now
@@ -74,7 +76,8 @@ func (c *Config) Profile() string {
 // Server answers the requests of the interface. It is an http.Handler.
 type Server struct {
 	Config
-	router  *router
+	router  *router.Router[operation]
+	meter   *metering.Meter
 	origins crossOrigin
 	pace    pace
 	metrics *metrics
@@ -109,6 +112,7 @@ func New(c Config) (*Server, error) {
 		s.MaxRequests = DefaultMaxRequests
 	}
 	s.cut = newCut()
+	s.meter = metering.New(c.Sessions, c.Channels, c.Returns)
 	s.readiness = &readiness{ask: s.Ready, log: s.Log}
 	if s.Keys != nil {
 		s.probes = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
@@ -117,12 +121,12 @@ func New(c Config) (*Server, error) {
 	s.openAPIText = bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1)
 	routes := s.routes()
 	for _, r := range routes {
-		if err := r.rule.check(); err != nil {
-			return nil, fmt.Errorf("route %s %s: %w", r.method, r.pattern, err)
+		if err := r.Value.rule.check(); err != nil {
+			return nil, fmt.Errorf("route %s %s: %w", r.Method, r.Pattern, err)
 		}
 	}
 	var err error
-	if s.router, err = newRouter(c.BasePath, routes); err != nil {
+	if s.router, err = router.New(c.BasePath, routes); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -130,8 +134,7 @@ func New(c Config) (*Server, error) {
 
 // CheckBasePath reports what is wrong with a base path.
 func CheckBasePath(path string) error {
-	_, err := newRouter(path, nil)
-	return err
+	return router.CheckBasePath(path)
 }
 
 // Times that do not depend on how much is transferred.
@@ -182,35 +185,41 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 	}
 }
 
+// operation is what a route does.
+type operation struct {
+	rule   rule
+	handle func(x *exchange, r *http.Request, p router.Params) error
+}
+
 // routes is the table of all operations, and of who may use them.
-func (s *Server) routes() []route {
+func (s *Server) routes() []router.Route[operation] {
 	read, list := s.readRules()
 	write, channels := keyRule(access.ScopeWrite), keyRule(access.ScopeChannels)
-	return []route{
-		{method: "POST", pattern: "/v1/sessions", rule: openRule, handle: s.createSession},
-		{method: "GET", pattern: "/v1/sessions/{sessionId}", rule: openRule, handle: s.getSession},
-		{method: "POST", pattern: "/v1/sessions/{sessionId}/use", rule: openRule, handle: s.useSession},
-		{method: "POST", pattern: "/v1/sessions/micropaymentchannels", rule: channels.askedLater(), handle: s.openChannel},
-		{method: "GET", pattern: "/v1/sessions/micropaymentchannels/{channelId}", rule: openRule, handle: s.getChannel},
-		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/deposit", rule: channels.finding(accountOfChannel), handle: s.addDeposit},
-		{method: "POST", pattern: "/v1/sessions/micropaymentchannels/{channelId}/close", rule: channels.finding(accountOfChannel), handle: s.closeChannel},
+	return []router.Route[operation]{
+		{Method: "POST", Pattern: "/v1/sessions", Value: operation{openRule, s.createSession}},
+		{Method: "GET", Pattern: "/v1/sessions/{sessionId}", Value: operation{openRule, s.getSession}},
+		{Method: "POST", Pattern: "/v1/sessions/{sessionId}/use", Value: operation{openRule, s.useSession}},
+		{Method: "POST", Pattern: "/v1/sessions/micropaymentchannels", Value: operation{channels.askedLater(), s.openChannel}},
+		{Method: "GET", Pattern: "/v1/sessions/micropaymentchannels/{channelId}", Value: operation{openRule, s.getChannel}},
+		{Method: "POST", Pattern: "/v1/sessions/micropaymentchannels/{channelId}/deposit", Value: operation{channels.finding(accountOfChannel), s.addDeposit}},
+		{Method: "POST", Pattern: "/v1/sessions/micropaymentchannels/{channelId}/close", Value: operation{channels.finding(accountOfChannel), s.closeChannel}},
 
-		{method: "GET", pattern: "/v1/blobs/{account}", rule: list, handle: s.listBlobs},
-		{method: "GET", pattern: "/v1/blobs/{account}/{blobName...}", rule: read, handle: s.getBlob},
-		{method: "PUT", pattern: "/v1/blobs/{account}/{blobName...}", rule: write.naming(blobInPath), handle: s.putBlob},
-		{method: "DELETE", pattern: "/v1/blobs/{account}/{blobName...}", rule: write.naming(blobInPath), handle: s.deleteBlob},
+		{Method: "GET", Pattern: "/v1/blobs/{account}", Value: operation{list, s.listBlobs}},
+		{Method: "GET", Pattern: "/v1/blobs/{account}/{blobName...}", Value: operation{read, s.getBlob}},
+		{Method: "PUT", Pattern: "/v1/blobs/{account}/{blobName...}", Value: operation{write.naming(blobInPath), s.putBlob}},
+		{Method: "DELETE", Pattern: "/v1/blobs/{account}/{blobName...}", Value: operation{write.naming(blobInPath), s.deleteBlob}},
 
-		{method: "POST", pattern: "/v1/multipart-uploads", rule: write.askedLater(), handle: s.beginUpload},
-		{method: "GET", pattern: "/v1/multipart-uploads", rule: write.naming(accountInQuery), handle: s.listUploads},
-		{method: "GET", pattern: "/v1/multipart-uploads/{uploadId}", rule: write.finding(accountOfUpload), handle: s.getUpload},
-		{method: "DELETE", pattern: "/v1/multipart-uploads/{uploadId}", rule: write.finding(accountOfUpload), handle: s.abortUpload},
-		{method: "PUT", pattern: "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", rule: write.finding(accountOfPart), handle: s.putPart},
-		{method: "POST", pattern: "/v1/multipart-uploads/{uploadId}/complete", rule: write.finding(accountOfUpload), handle: s.completeUpload},
+		{Method: "POST", Pattern: "/v1/multipart-uploads", Value: operation{write.askedLater(), s.beginUpload}},
+		{Method: "GET", Pattern: "/v1/multipart-uploads", Value: operation{write.naming(accountInQuery), s.listUploads}},
+		{Method: "GET", Pattern: "/v1/multipart-uploads/{uploadId}", Value: operation{write.finding(accountOfUpload), s.getUpload}},
+		{Method: "DELETE", Pattern: "/v1/multipart-uploads/{uploadId}", Value: operation{write.finding(accountOfUpload), s.abortUpload}},
+		{Method: "PUT", Pattern: "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", Value: operation{write.finding(accountOfPart), s.putPart}},
+		{Method: "POST", Pattern: "/v1/multipart-uploads/{uploadId}/complete", Value: operation{write.finding(accountOfUpload), s.completeUpload}},
 
-		{method: "GET", pattern: "/v1/info", rule: openRule, handle: s.getInfo},
-		{method: "GET", pattern: "/livez", rule: probeRule, handle: s.livez, bare: true},
-		{method: "GET", pattern: "/readyz", rule: probeRule, handle: s.readyz, bare: true},
-		{method: "GET", pattern: "/openapi.yaml", rule: openRule, handle: s.openAPI, bare: true},
+		{Method: "GET", Pattern: "/v1/info", Value: operation{openRule, s.getInfo}},
+		{Method: "GET", Pattern: "/livez", Value: operation{probeRule, s.livez}, Unprefixed: true},
+		{Method: "GET", Pattern: "/readyz", Value: operation{probeRule, s.readyz}, Unprefixed: true},
+		{Method: "GET", Pattern: "/openapi.yaml", Value: operation{openRule, s.openAPI}, Unprefixed: true},
 	}
 }
 
@@ -273,10 +282,10 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	if err := s.origins.admit(r, h); err != nil {
 		return err
 	}
-	m := s.router.match(r.Method, escapedPath(r.URL))
-	x.pattern = m.pattern
+	m := s.router.Match(r.Method, router.EscapedPath(r.URL))
+	x.pattern = m.Pattern
 	admit := s.admit
-	if !m.counts() {
+	if !counts(m) {
 		admit = s.admitProbe
 	}
 	leave, err := admit(x)
@@ -284,26 +293,26 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	switch m.outcome {
-	case routeFound:
-		if err := s.authorize(x, m.route.rule, m.params); err != nil {
+	switch m.Outcome {
+	case router.Found:
+		if err := s.authorize(x, m.Route.Value.rule, m.Params); err != nil {
 			return err
 		}
-		if m.counts() {
+		if counts(m) {
 			if err := discardBody(r); err != nil {
 				return err
 			}
 		}
-		return m.route.handle(x, r, m.params)
-	case optionsAsked:
-		answerOptions(x, r, m.allow)
+		return m.Route.Value.handle(x, r, m.Params)
+	case router.Options:
+		answerOptions(x, r, m.Allow)
 		return nil
-	case unknownMethod:
-		methods := strings.Join(m.allow, ", ")
+	case router.UnknownMethod:
+		methods := strings.Join(m.Allow, ", ")
 		h.Set("Allow", methods)
 		return fmt.Errorf("%w; these are: %s", errMethod, methods)
-	case malformedPath:
-		return m.err
+	case router.MalformedPath:
+		return m.Err
 	default:
 		return errNoRoute
 	}
@@ -311,8 +320,8 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 
 // counts reports whether a request is served within the limits of its caller.
 // Preflights and probes are not: they must be answered when nothing else is.
-func (m match) counts() bool {
-	return m.outcome != optionsAsked && (m.route == nil || m.route.rule.who != probes)
+func counts(m router.Match[operation]) bool {
+	return m.Outcome != router.Options && (m.Route == nil || m.Route.Value.rule.who != probes)
 }
 
 // ready returns why the service cannot serve now.

@@ -25,6 +25,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
+	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -98,7 +99,7 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 		t.Fatal(err)
 	}
 	sessions := session.New(meta, session.Options{Grant: session.DefaultGrant})
-	returns, err := NewReturns(sessions, channels, filepath.Join(dir, "returns"), log, nil)
+	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sluice/httpapi/internal/router"
 	"sluice/metastore"
+	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -27,7 +29,7 @@ func sessionError(err error) error {
 	}
 }
 
-func (s *Server) createSession(x *exchange, r *http.Request, _ params) error {
+func (s *Server) createSession(x *exchange, r *http.Request, _ router.Params) error {
 	var in wire.CreateSession
 	body, err := readJSON(r, &in)
 	if err != nil {
@@ -49,7 +51,7 @@ func (s *Server) createSession(x *exchange, r *http.Request, _ params) error {
 	}
 	made, err := s.Sessions.Grant(r.Context(), identity, idem)
 	if errors.Is(err, session.ErrPaymentRequired) {
-		return &shortError{is: session.ErrPaymentRequired, required: s.Channels.Price()}
+		return &metering.ShortfallError{Err: session.ErrPaymentRequired, Required: s.meter.Price()}
 	}
 	if err != nil { // another session that nobody paid for does no harm
 		return inDoubt(err, doubtError{sessionID: made.ID, again: true})
@@ -94,21 +96,21 @@ func userIdentity(given *string) (string, error) {
 	return *given, nil
 }
 
-func (s *Server) getSession(x *exchange, r *http.Request, p params) error {
-	found, err := s.Sessions.Get(r.Context(), p.get("sessionId"))
+func (s *Server) getSession(x *exchange, r *http.Request, p router.Params) error {
+	found, err := s.Sessions.Get(r.Context(), p.Get("sessionId"))
 	if err != nil {
 		return sessionError(err)
 	}
 	return writeJSON(x, http.StatusOK, sessionJSON(found))
 }
 
-func (s *Server) useSession(x *exchange, r *http.Request, p params) error {
+func (s *Server) useSession(x *exchange, r *http.Request, p router.Params) error {
 	var nothing struct{}
 	body, err := readJSON(r, &nothing)
 	if err != nil {
 		return err
 	}
-	id := p.get("sessionId")
+	id := p.Get("sessionId")
 	idem, err := idempotency(x, r, "use-session", id, body)
 	if err != nil {
 		return err
@@ -146,7 +148,7 @@ func idempotency(x *exchange, r *http.Request, operation, resource string, body 
 	if len(keys) > 1 || len(keys[0]) < 1 || len(keys[0]) > limit || !isVisibleASCII(keys[0]) {
 		return nil, fmt.Errorf("%w: %s must come once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
 	}
-	request := append([]byte(r.Method+"\n"+escapedPath(r.URL)+"\n"), body...)
+	request := append([]byte(r.Method+"\n"+router.EscapedPath(r.URL)+"\n"), body...)
 	return &metastore.Idempotency{Scope: scope(operation, resource) + callerScope(x), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/httpapi/internal/headers"
+	"sluice/httpapi/internal/router"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -21,7 +23,7 @@ func uploadError(err error) error {
 	return err
 }
 
-func (s *Server) beginUpload(x *exchange, r *http.Request, _ params) error {
+func (s *Server) beginUpload(x *exchange, r *http.Request, _ router.Params) error {
 	var in wire.BeginUpload
 	if _, err := readJSON(r, &in); err != nil {
 		return err
@@ -79,8 +81,8 @@ func (s *Server) beginUpload(x *exchange, r *http.Request, _ params) error {
 	return writeJSON(x, http.StatusOK, wire.UploadBegun{UploadID: u.ID})
 }
 
-func (s *Server) putPart(x *exchange, r *http.Request, p params) error {
-	index, err := partIndex(p.get("partIdx"))
+func (s *Server) putPart(x *exchange, r *http.Request, p router.Params) error {
+	index, err := partIndex(p.Get("partIdx"))
 	if err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (s *Server) putPart(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return err
 	}
-	err = s.Blobs.PutPart(x.storing(r), p.get("uploadId"), index, sha256, body, r.ContentLength)
+	err = s.Blobs.PutPart(x.storing(r), p.Get("uploadId"), index, sha256, body, r.ContentLength)
 	if err = body.settle(err); err != nil {
 		return uploadError(err)
 	}
@@ -113,7 +115,7 @@ func partIndex(s string) (int, error) {
 	return n, nil
 }
 
-func (s *Server) completeUpload(x *exchange, r *http.Request, p params) error {
+func (s *Server) completeUpload(x *exchange, r *http.Request, p router.Params) error {
 	if r.Header.Get(wire.HeaderReprDigest) != "" {
 		return errNoDigestHere
 	}
@@ -125,23 +127,23 @@ func (s *Server) completeUpload(x *exchange, r *http.Request, p params) error {
 	if err != nil {
 		return err
 	}
-	u, err := s.Blobs.Complete(r.Context(), p.get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, guard)
+	u, err := s.Blobs.Complete(r.Context(), p.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, guard)
 	if err != nil {
 		return uploadError(err)
 	}
-	setValidators(x.Header(), newValidators(blob.ETag(u.Size, u.CRC64), u.Modified, true, s.Blobs.Now()))
+	setValidators(x.Header(), headers.NewValidators(blob.ETag(u.Size, u.CRC64), u.Modified, true, s.Blobs.Now()))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 
-func (s *Server) abortUpload(x *exchange, r *http.Request, p params) error {
-	if err := s.Blobs.Abort(r.Context(), p.get("uploadId")); err != nil {
+func (s *Server) abortUpload(x *exchange, r *http.Request, p router.Params) error {
+	if err := s.Blobs.Abort(r.Context(), p.Get("uploadId")); err != nil {
 		return uploadError(err)
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (s *Server) getUpload(x *exchange, r *http.Request, p params) error {
+func (s *Server) getUpload(x *exchange, r *http.Request, p router.Params) error {
 	q, err := readQuery(r)
 	if err != nil {
 		return err
@@ -156,7 +158,7 @@ func (s *Server) getUpload(x *exchange, r *http.Request, p params) error {
 			return fmt.Errorf("%w: after must be the index of a part", errParameter)
 		}
 	}
-	u, parts, err := s.Blobs.Upload(r.Context(), p.get("uploadId"), after, limit+1)
+	u, parts, err := s.Blobs.Upload(r.Context(), p.Get("uploadId"), after, limit+1)
 	if err != nil {
 		return uploadError(err)
 	}
@@ -190,7 +192,7 @@ func uploadJSON(u metastore.Upload) wire.Upload {
 	return out
 }
 
-func (s *Server) listUploads(x *exchange, r *http.Request, _ params) error {
+func (s *Server) listUploads(x *exchange, r *http.Request, _ router.Params) error {
 	q, err := readQuery(r)
 	if err != nil {
 		return err

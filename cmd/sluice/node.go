@@ -18,6 +18,7 @@ import (
 	"sluice/httpapi"
 	"sluice/internal/boottime"
 	"sluice/metastore"
+	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
@@ -32,7 +33,7 @@ type node struct {
 	stores      *stores
 	blobs       *blob.Service
 	channels    *paychan.Service
-	returns     *httpapi.Returns
+	returns     *metering.Returns
 	keys        *access.Authenticator // nil on a local instance
 	api         *httpapi.Server
 	connections *httpapi.Connections
@@ -183,7 +184,7 @@ func (n *node) newAPI(payment wire.Payment) (*httpapi.Server, error) {
 		return nil, err
 	}
 	sessions := session.New(stores.meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.space})
-	if n.returns, err = httpapi.NewReturns(sessions, n.channels, filepath.Join(c.Places.Data, returnsDir), n.log, n.metrics); err != nil {
+	if n.returns, err = metering.NewReturns(sessions, n.channels, filepath.Join(c.Places.Data, returnsDir), n.log, n.metrics); err != nil {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Config{

@@ -108,7 +108,7 @@ var (
 func mayImport(dir string) (allowed []string, ok bool) {
 	switch {
 	case within(dir, "cmd"):
-		return slices.Concat([]string{"httpapi", "console", "client", "internal"}, services, contracts, stores, pure), true
+		return slices.Concat([]string{"httpapi", "metering", "console", "client", "internal"}, services, contracts, stores, pure), true
 	case within(dir, stores...):
 		return append([]string{path.Dir(dir), "internal"}, ownSubfolders(dir)...), true
 	case within(dir, suites...):
@@ -116,7 +116,9 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, contracts...):
 		return nil, true
 	case within(dir, "httpapi"):
-		return slices.Concat([]string{"internal", "httpapi", "console"}, services, contracts, pure), true
+		return slices.Concat([]string{"internal", "httpapi", "metering", "console"}, services, contracts, pure), true
+	case within(dir, "metering"):
+		return slices.Concat([]string{"internal", "wire"}, services, contracts), true
 	case within(dir, services...):
 		return slices.Concat([]string{"internal", "micropay", "commit"}, contracts), true
 	case within(dir, "client"):

@@ -1,18 +1,15 @@
-package httpapi
+package router
 
 import (
 	"errors"
-	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// testRoutes is a table with every kind of route that the service has.
-func testRoutes() []route {
-	handle := func(*exchange, *http.Request, params) error { return nil }
-	var routes []route
+// testRoutes returns a table with every kind of route that the service has.
+func testRoutes() []Route[string] {
+	var routes []Route[string]
 	for _, s := range []string{
 		"POST /v1/sessions",
 		"POST /v1/sessions/{sessionId}/use",
@@ -32,14 +29,14 @@ func testRoutes() []route {
 		"GET /openapi.yaml",
 	} {
 		method, pattern, _ := strings.Cut(s, " ")
-		routes = append(routes, route{method: method, pattern: pattern, handle: handle, bare: !strings.HasPrefix(pattern, "/v1")})
+		routes = append(routes, Route[string]{Method: method, Pattern: pattern, Value: s, Unprefixed: !strings.HasPrefix(pattern, "/v1")})
 	}
 	return routes
 }
 
-func newTestRouter(t testing.TB, base string) *router {
+func newTestRouter(t testing.TB, base string) *Router[string] {
 	t.Helper()
-	rt, err := newRouter(base, testRoutes())
+	rt, err := New(base, testRoutes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,19 +85,19 @@ func TestMatch(t *testing.T) {
 		{"GET", "/v1/blobs/%30x1/a", blob, []string{"0x1", "a"}},
 		{"GET", "/v1/blobs/0%2525/a", blob, []string{"0%25", "a"}},
 	} {
-		m := rt.match(tc.method, tc.path)
-		if m.outcome != routeFound || m.pattern != tc.want || m.route.pattern != tc.want {
-			t.Errorf("%s %s: outcome %d, pattern %q, want %q", tc.method, tc.path, m.outcome, m.pattern, tc.want)
+		m := rt.Match(tc.method, tc.path)
+		if m.Outcome != Found || m.Pattern != tc.want || m.Route.Pattern != tc.want {
+			t.Errorf("%s %s: outcome %d, pattern %q, want %q", tc.method, tc.path, m.Outcome, m.Pattern, tc.want)
 			continue
 		}
 		wantMethod := strings.Replace(tc.method, "HEAD", "GET", 1)
-		if m.route.method != wantMethod {
-			t.Errorf("%s %s: route for %s", tc.method, tc.path, m.route.method)
+		if m.Route.Method != wantMethod {
+			t.Errorf("%s %s: route for %s", tc.method, tc.path, m.Route.Method)
 		}
 		var values []string
-		for _, s := range m.params.segments {
+		for _, s := range m.Params.segments {
 			if s.kind != wordSegment {
-				values = append(values, m.params.get(s.text))
+				values = append(values, m.Params.Get(s.text))
 			}
 		}
 		if !slices.Equal(values, tc.values) {
@@ -113,50 +110,50 @@ func TestMatchRefuses(t *testing.T) {
 	rt := newTestRouter(t, "")
 	for _, tc := range []struct {
 		method, path string
-		want         outcome
+		want         Outcome
 		allow        string
 	}{
-		{"GET", "/v1/sessions/micropaymentchannels", unknownMethod, "OPTIONS POST"},
-		{"POST", "/v1/sessions/micropaymentchannels/use", unknownMethod, "GET HEAD OPTIONS"},
-		{"PATCH", "/v1/blobs/0x1/a", unknownMethod, "DELETE GET HEAD OPTIONS PUT"},
-		{"get", "/v1/blobs/0x1/a", unknownMethod, "DELETE GET HEAD OPTIONS PUT"},
-		{"HEAD", "/v1/sessions", unknownMethod, "OPTIONS POST"},
-		{"PUT", "/v1/blobs/0x1", unknownMethod, "GET HEAD OPTIONS"},
-		{"OPTIONS", "/v1/multipart-uploads", optionsAsked, "GET HEAD OPTIONS POST"},
-		{"OPTIONS", "/livez", optionsAsked, "GET HEAD OPTIONS"},
-		{"OPTIONS", "/v1/nothing", unknownPath, ""},
-		{"OPTIONS", "*", unknownPath, ""},
-		{"GET", "/v1/blobs/a%2Fb/c", malformedPath, "DELETE GET HEAD OPTIONS PUT"},
-		{"GET", "/v1/blobs/a%2Fb", malformedPath, "GET HEAD OPTIONS"},
-		{"GET", "/v1/sessions/%2f", malformedPath, "GET HEAD OPTIONS"},
-		{"GET", "/v1/blobs/0x1/a%zz", malformedPath, "DELETE GET HEAD OPTIONS PUT"},
-		{"GET", "/v1/blobs/0x1/a%", malformedPath, "DELETE GET HEAD OPTIONS PUT"},
-		{"POST", "/v1/blobs/a%2Fb", unknownMethod, "GET HEAD OPTIONS"},
-		{"GET", "", unknownPath, ""},
-		{"GET", "/", unknownPath, ""},
-		{"GET", "//", unknownPath, ""},
-		{"GET", "//v1/info", unknownPath, ""},
-		{"GET", "/v1", unknownPath, ""},
-		{"GET", "/v1/", unknownPath, ""},
-		{"GET", "/v2/info", unknownPath, ""},
-		{"GET", "/V1/info", unknownPath, ""},
-		{"GET", "/v1/info/", unknownPath, ""},
-		{"GET", "/v1//info", unknownPath, ""},
-		{"GET", "/v1%2Finfo", unknownPath, ""},
-		{"GET", "/v1/inf%", unknownPath, ""},
-		{"POST", "/v1/sessions/", unknownPath, ""},
-		{"POST", "/v1/sessions//use", unknownPath, ""},
-		{"GET", "/v1/blobs", unknownPath, ""},
-		{"GET", "/v1/blobs/", unknownPath, ""},
-		{"GET", "/v1/blobs//a", unknownPath, ""},
-		{"GET", "/etc/passwd", unknownPath, ""},
+		{"GET", "/v1/sessions/micropaymentchannels", UnknownMethod, "OPTIONS POST"},
+		{"POST", "/v1/sessions/micropaymentchannels/use", UnknownMethod, "GET HEAD OPTIONS"},
+		{"PATCH", "/v1/blobs/0x1/a", UnknownMethod, "DELETE GET HEAD OPTIONS PUT"},
+		{"get", "/v1/blobs/0x1/a", UnknownMethod, "DELETE GET HEAD OPTIONS PUT"},
+		{"HEAD", "/v1/sessions", UnknownMethod, "OPTIONS POST"},
+		{"PUT", "/v1/blobs/0x1", UnknownMethod, "GET HEAD OPTIONS"},
+		{"OPTIONS", "/v1/multipart-uploads", Options, "GET HEAD OPTIONS POST"},
+		{"OPTIONS", "/livez", Options, "GET HEAD OPTIONS"},
+		{"OPTIONS", "/v1/nothing", UnknownPath, ""},
+		{"OPTIONS", "*", UnknownPath, ""},
+		{"GET", "/v1/blobs/a%2Fb/c", MalformedPath, "DELETE GET HEAD OPTIONS PUT"},
+		{"GET", "/v1/blobs/a%2Fb", MalformedPath, "GET HEAD OPTIONS"},
+		{"GET", "/v1/sessions/%2f", MalformedPath, "GET HEAD OPTIONS"},
+		{"GET", "/v1/blobs/0x1/a%zz", MalformedPath, "DELETE GET HEAD OPTIONS PUT"},
+		{"GET", "/v1/blobs/0x1/a%", MalformedPath, "DELETE GET HEAD OPTIONS PUT"},
+		{"POST", "/v1/blobs/a%2Fb", UnknownMethod, "GET HEAD OPTIONS"},
+		{"GET", "", UnknownPath, ""},
+		{"GET", "/", UnknownPath, ""},
+		{"GET", "//", UnknownPath, ""},
+		{"GET", "//v1/info", UnknownPath, ""},
+		{"GET", "/v1", UnknownPath, ""},
+		{"GET", "/v1/", UnknownPath, ""},
+		{"GET", "/v2/info", UnknownPath, ""},
+		{"GET", "/V1/info", UnknownPath, ""},
+		{"GET", "/v1/info/", UnknownPath, ""},
+		{"GET", "/v1//info", UnknownPath, ""},
+		{"GET", "/v1%2Finfo", UnknownPath, ""},
+		{"GET", "/v1/inf%", UnknownPath, ""},
+		{"POST", "/v1/sessions/", UnknownPath, ""},
+		{"POST", "/v1/sessions//use", UnknownPath, ""},
+		{"GET", "/v1/blobs", UnknownPath, ""},
+		{"GET", "/v1/blobs/", UnknownPath, ""},
+		{"GET", "/v1/blobs//a", UnknownPath, ""},
+		{"GET", "/etc/passwd", UnknownPath, ""},
 	} {
-		m := rt.match(tc.method, tc.path)
-		if m.outcome != tc.want || strings.Join(m.allow, " ") != tc.allow || m.route != nil {
-			t.Errorf("%s %s: outcome %d, allow %q, want %d, %q", tc.method, tc.path, m.outcome, m.allow, tc.want, tc.allow)
+		m := rt.Match(tc.method, tc.path)
+		if m.Outcome != tc.want || strings.Join(m.Allow, " ") != tc.allow || m.Route != nil {
+			t.Errorf("%s %s: outcome %d, allow %q, want %d, %q", tc.method, tc.path, m.Outcome, m.Allow, tc.want, tc.allow)
 		}
-		if (m.outcome == malformedPath) != errors.Is(m.err, errBadPath) {
-			t.Errorf("%s %s: error %v", tc.method, tc.path, m.err)
+		if (m.Outcome == MalformedPath) != errors.Is(m.Err, ErrMalformedPath) {
+			t.Errorf("%s %s: error %v", tc.method, tc.path, m.Err)
 		}
 	}
 }
@@ -179,22 +176,22 @@ func TestBasePath(t *testing.T) {
 		"/sluice//v1/info":       "",
 		"/sluicev1/info":         "",
 	} {
-		m := rt.match("GET", path)
-		if m.pattern != want || (m.outcome == routeFound) != (want != "") {
-			t.Errorf("%s: pattern %q, outcome %d, want %q", path, m.pattern, m.outcome, want)
+		m := rt.Match("GET", path)
+		if m.Pattern != want || (m.Outcome == Found) != (want != "") {
+			t.Errorf("%s: pattern %q, outcome %d, want %q", path, m.Pattern, m.Outcome, want)
 		}
 	}
 	for base, path := range map[string]string{"/v1": "/v1/v1/info", "/livez": "/livez/livez", "/a.b-c_D9": "/a.b-c_D9/v1/info"} {
-		if m := newTestRouter(t, base).match("GET", path); m.outcome != routeFound {
+		if m := newTestRouter(t, base).Match("GET", path); m.Outcome != Found {
 			t.Errorf("base %s: %s is not found", base, path)
 		}
 	}
-	if m := newTestRouter(t, "/livez").match("GET", "/livez"); m.pattern != "/livez" {
-		t.Error("a bare route of the base path's name is not found")
+	if m := newTestRouter(t, "/livez").Match("GET", "/livez"); m.Pattern != "/livez" {
+		t.Error("an unprefixed route of the base path's name is not found")
 	}
 	for _, base := range []string{"/", "sluice", "/a/b", "/a/", "//", "/..", "/.", "/a b", "/%41", "/é", "/{a}"} {
-		if _, err := newRouter(base, testRoutes()); err == nil {
-			t.Errorf("base path %q was taken", base)
+		if _, err := New(base, testRoutes()); err == nil {
+			t.Errorf("base path %q was accepted", base)
 		}
 	}
 }
@@ -202,14 +199,13 @@ func TestBasePath(t *testing.T) {
 func TestRouteTable(t *testing.T) {
 	rt := newTestRouter(t, "/sluice")
 	want := testRoutes()
-	got := rt.routes()
+	got := rt.Routes()
 	if len(got) != len(want) {
 		t.Fatalf("%d routes, want %d", len(got), len(want))
 	}
 	for i := range got {
-		if got[i].method != want[i].method || got[i].pattern != want[i].pattern || got[i].bare != want[i].bare ||
-			reflect.ValueOf(got[i].handle).Pointer() != reflect.ValueOf(want[i].handle).Pointer() {
-			t.Errorf("route %d is %s %s", i, got[i].method, got[i].pattern)
+		if got[i] != want[i] {
+			t.Errorf("route %d is %+v, want %+v", i, got[i], want[i])
 		}
 	}
 
@@ -233,17 +229,17 @@ func TestRouteTable(t *testing.T) {
 		{"GET /{a}/{a}"},
 		{"GET /{a}/{b}/{c}/{d}"},
 	} {
-		var routes []route
+		var routes []Route[string]
 		for _, s := range bad {
 			method, pattern, _ := strings.Cut(s, " ")
-			routes = append(routes, route{method: method, pattern: pattern})
+			routes = append(routes, Route[string]{Method: method, Pattern: pattern})
 		}
-		if _, err := newRouter("", routes); err == nil {
-			t.Errorf("routes %q were taken", bad)
+		if _, err := New("", routes); err == nil {
+			t.Errorf("routes %q were accepted", bad)
 		}
 	}
-	if _, err := newRouter("", []route{{method: "GET", pattern: "/a", bare: true}, {method: "PUT", pattern: "/a"}}); err == nil {
-		t.Error("a pattern that is half bare was taken")
+	if _, err := New("", []Route[string]{{Method: "GET", Pattern: "/a", Unprefixed: true}, {Method: "PUT", Pattern: "/a"}}); err == nil {
+		t.Error("a pattern with an unprefixed and a prefixed route was accepted")
 	}
 }
 
@@ -254,35 +250,35 @@ func TestPrecedence(t *testing.T) {
 		"/w/": "/w/{b...}", "/w": "/{a...}", "/": "/{a...}", "/x/": "/{a...}", "/x/y/z": "/{a...}"}
 	for range len(patterns) {
 		patterns = append(patterns[1:], patterns[0])
-		var routes []route
+		var routes []Route[string]
 		for _, p := range patterns {
-			routes = append(routes, route{method: "GET", pattern: p})
+			routes = append(routes, Route[string]{Method: "GET", Pattern: p})
 		}
-		rt, err := newRouter("", routes)
+		rt, err := New("", routes)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for path, pattern := range want {
-			if m := rt.match("GET", path); m.pattern != pattern {
-				t.Errorf("%s: %q, want %q", path, m.pattern, pattern)
+			if m := rt.Match("GET", path); m.Pattern != pattern {
+				t.Errorf("%s: %q, want %q", path, m.Pattern, pattern)
 			}
 		}
 	}
 }
 
 func TestParamsUnknownName(t *testing.T) {
-	m := newTestRouter(t, "").match("GET", "/v1/blobs/0x1")
+	m := newTestRouter(t, "").Match("GET", "/v1/blobs/0x1")
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic for a parameter that the pattern does not have")
 		}
 	}()
-	m.params.get("blobName")
+	m.Params.Get("blobName")
 }
 
 func TestMatchAllocates(t *testing.T) {
 	rt := newTestRouter(t, "/sluice")
-	if n := testing.AllocsPerRun(100, func() { rt.match("GET", "/sluice/v1/blobs/0x1/folder/a.txt") }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { rt.Match("GET", "/sluice/v1/blobs/0x1/folder/a.txt") }); n != 0 {
 		t.Errorf("a match allocates %v times", n)
 	}
 }
@@ -290,6 +286,6 @@ func TestMatchAllocates(t *testing.T) {
 func BenchmarkMatch(b *testing.B) {
 	rt := newTestRouter(b, "")
 	for b.Loop() {
-		rt.match("GET", "/v1/blobs/0x1/folder/a.txt")
+		rt.Match("GET", "/v1/blobs/0x1/folder/a.txt")
 	}
 }

@@ -1,4 +1,4 @@
-package httpapi
+package router
 
 import (
 	"bufio"
@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// clientVectors is the part of the recorded behaviour of the public client
-// that concerns paths.
+// clientVectors is the part of the recorded behavior of the public client that concerns paths.
 type clientVectors struct {
 	Names []struct {
 		ID           string    `json:"id"`
@@ -28,7 +27,7 @@ type clientVectors struct {
 	} `json:"accounts"`
 }
 
-// repeated is a name of one text many times, recorded as [text, count].
+// repeated is a text repeated count times, recorded as [text, count].
 type repeated struct {
 	text  string
 	count int
@@ -40,7 +39,7 @@ func (r *repeated) UnmarshalJSON(data []byte) error {
 
 func readClientVectors(t *testing.T) clientVectors {
 	t.Helper()
-	data, err := os.ReadFile("testdata/client-http.json")
+	data, err := os.ReadFile("../../../wire/testdata/client-http.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func readClientVectors(t *testing.T) clientVectors {
 	return v
 }
 
-// requestURL reads a request target as the server reads it off the wire.
+// requestURL parses a request target as the server does.
 func requestURL(t *testing.T, target string) *url.URL {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")))
@@ -61,7 +60,7 @@ func requestURL(t *testing.T, target string) *url.URL {
 	return r.URL
 }
 
-// encodeName spells a name in a path as the public client does.
+// encodeName escapes a name in a path as the public client does.
 func encodeName(name string) string {
 	const plain = "-_.!~*'()/"
 	var b strings.Builder
@@ -76,7 +75,7 @@ func encodeName(name string) string {
 	return b.String()
 }
 
-// Every name reaches the handler exactly as the client meant it.
+// TestClientNames checks that every name arrives exactly as the client meant it.
 func TestClientNames(t *testing.T) {
 	rt := newTestRouter(t, "")
 	sent := 0
@@ -96,9 +95,9 @@ func TestClientNames(t *testing.T) {
 			sent++
 		}
 		for _, method := range []string{"GET", "PUT"} {
-			m := rt.match(method, escapedPath(requestURL(t, target)))
-			if m.outcome != routeFound || m.params.get("account") != "0x1" || m.params.get("blobName") != name {
-				t.Errorf("%s: %s of %.40q gives outcome %d, %.40q", v.ID, method, name, m.outcome, m.params.values)
+			m := rt.Match(method, EscapedPath(requestURL(t, target)))
+			if m.Outcome != Found || m.Params.Get("account") != "0x1" || m.Params.Get("blobName") != name {
+				t.Errorf("%s: %s of %.40q gives outcome %d, %.40q", v.ID, method, name, m.Outcome, m.Params.values)
 			}
 		}
 	}
@@ -118,9 +117,9 @@ func TestClientAccounts(t *testing.T) {
 		if err := json.Unmarshal([]byte(v.StartBody), &begin); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		m := rt.match("GET", escapedPath(requestURL(t, v.GetURL)))
-		if m.outcome != routeFound || m.params.get("account") != begin.RawAccount || m.params.get("blobName") != begin.RawBlobName {
-			t.Errorf("%s: outcome %d, %q, want %q", id, m.outcome, m.params.values, begin)
+		m := rt.Match("GET", EscapedPath(requestURL(t, v.GetURL)))
+		if m.Outcome != Found || m.Params.Get("account") != begin.RawAccount || m.Params.Get("blobName") != begin.RawBlobName {
+			t.Errorf("%s: outcome %d, %q, want %q", id, m.Outcome, m.Params.values, begin)
 		}
 	}
 }
@@ -130,11 +129,11 @@ func TestEscapedPath(t *testing.T) {
 		"/", "/a", "//a", "/a//b", "/a/../b", "/a%2Fb", "/a%2fb", "/%2e%2e/", "/é", "/\"%2F\"", "/a^b|c", "/a;b", "/%C3%A9", "/%ff",
 		"/a#b", "/a+b", "//host/x", "/[x]",
 	} {
-		if got := escapedPath(requestURL(t, target+"?q=/x")); got != target {
+		if got := EscapedPath(requestURL(t, target+"?q=/x")); got != target {
 			t.Errorf("target %s: escaped path %s", target, got)
 		}
 	}
-	if got := escapedPath(requestURL(t, "http://host/a%2Fb")); got != "/a%2Fb" {
+	if got := EscapedPath(requestURL(t, "http://host/a%2Fb")); got != "/a%2Fb" {
 		t.Errorf("absolute form: escaped path %s", got)
 	}
 }
@@ -146,30 +145,30 @@ func FuzzPath(f *testing.F) {
 	f.Add("/v1/multipart-uploads/u/parts/0", "\xff\x00//")
 	plain, based := newTestRouter(f, ""), newTestRouter(f, "/sluice")
 	f.Fuzz(func(t *testing.T, path, name string) {
-		for _, rt := range []*router{plain, based} {
-			m := rt.match("GET", path)
-			if (m.outcome == routeFound) != (m.route != nil) || (m.outcome == malformedPath) != (m.err != nil) ||
-				(m.outcome == unknownPath) != (m.pattern == "") {
+		for _, rt := range []*Router[string]{plain, based} {
+			m := rt.Match("GET", path)
+			if (m.Outcome == Found) != (m.Route != nil) || (m.Outcome == MalformedPath) != (m.Err != nil) ||
+				(m.Outcome == UnknownPath) != (m.Pattern == "") {
 				t.Errorf("%q: inconsistent %+v", path, m)
 			}
-			for _, s := range m.params.segments {
+			for _, s := range m.Params.segments {
 				if s.kind != oneSegment {
 					continue
 				}
-				if v := m.params.get(s.text); v == "" || strings.Contains(v, "/") {
+				if v := m.Params.Get(s.text); v == "" || strings.Contains(v, "/") {
 					t.Errorf("%q: {%s} is %q", path, s.text, v)
 				}
 			}
 		}
-		with, without := based.match("GET", "/sluice"+path), plain.match("GET", path)
-		if strings.HasPrefix(path, "/") && (with.outcome != without.outcome || with.params.values != without.params.values) {
+		with, without := based.Match("GET", "/sluice"+path), plain.Match("GET", path)
+		if strings.HasPrefix(path, "/") && (with.Outcome != without.Outcome || with.Params.values != without.Params.values) {
 			t.Errorf("%q: %+v with the base path, %+v without", path, with, without)
 		}
-		// Whatever the name, and however it is escaped, it arrives.
+		// Every name arrives, however it is escaped.
 		for _, escaped := range []string{encodeName(name), url.PathEscape(name)} {
-			m := plain.match("PUT", "/v1/blobs/a/"+escaped)
-			if m.outcome != routeFound || m.params.get("blobName") != name {
-				t.Errorf("%q as %q: outcome %d, %q", name, escaped, m.outcome, m.params.values)
+			m := plain.Match("PUT", "/v1/blobs/a/"+escaped)
+			if m.Outcome != Found || m.Params.Get("blobName") != name {
+				t.Errorf("%q as %q: outcome %d, %q", name, escaped, m.Outcome, m.Params.values)
 			}
 		}
 	})

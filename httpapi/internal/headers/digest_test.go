@@ -1,4 +1,4 @@
-package httpapi
+package headers
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 func TestParseDigest(t *testing.T) {
 	sum := sha256.Sum256([]byte("hello"))
 	other := sha256.Sum256([]byte("other"))
-	good, wrong := formatDigest(sum[:]), formatDigest(other[:])
+	good, wrong := FormatDigest(sum[:]), FormatDigest(other[:])
 	if good != "sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:" {
-		t.Fatalf("formatDigest gives %s", good)
+		t.Fatalf("FormatDigest gives %s", good)
 	}
 	for _, lines := range [][]string{
 		{good},
@@ -37,7 +37,7 @@ func TestParseDigest(t *testing.T) {
 		{"x=tok/en:1, y=*, " + good},
 	} {
 		for _, name := range []string{"Content-Digest", "Repr-Digest"} {
-			got, err := parseDigest(http.Header{name: lines}, name)
+			got, err := ParseDigest(http.Header{name: lines}, name)
 			if err != nil || !bytes.Equal(got, sum[:]) {
 				t.Errorf("%s %q: %x, %v", name, lines, got, err)
 			}
@@ -46,7 +46,7 @@ func TestParseDigest(t *testing.T) {
 	for _, lines := range [][]string{
 		nil, {""}, {"   "}, {"sha-512=:YQ==:"}, {"md5=(:YQ==:)"}, {"sha-2566=:YQ==:"}, {"unixsum=1, crc=2"}, {"sha256=abc"},
 	} {
-		got, err := parseDigest(http.Header{"Repr-Digest": lines}, "Repr-Digest")
+		got, err := ParseDigest(http.Header{"Repr-Digest": lines}, "Repr-Digest")
 		if err != nil || got != nil {
 			t.Errorf("%q: %x, %v, want none", lines, got, err)
 		}
@@ -63,8 +63,8 @@ func TestParseDigest(t *testing.T) {
 		"x=1., " + good, "x=1.1234, " + good, "x=1234567890123.1, " + good, "x=-, " + good, "x=--1, " + good, "x=@1.5, " + good, "x=@, " + good, "x=(1, " + good, "x=(1\"a\"), " + good,
 		"x=(1,2), " + good, "x=%\"%C3\", " + good, "x=%\"%c\", " + good, "x=%a, " + good, "x=é, " + good, "\t" + good, good + "; q=(1)", "x=:a:, " + good, "x=\xe1, " + good,
 	} {
-		got, err := parseDigest(http.Header{"Content-Digest": {line}}, "Content-Digest")
-		if !errors.Is(err, errBadDigest) || got != nil {
+		got, err := ParseDigest(http.Header{"Content-Digest": {line}}, "Content-Digest")
+		if !errors.Is(err, ErrMalformedDigest) || got != nil {
 			t.Errorf("%q: %x, %v, want an error", line, got, err)
 		}
 	}
@@ -72,12 +72,12 @@ func TestParseDigest(t *testing.T) {
 
 func FuzzDigest(f *testing.F) {
 	sum := sha256.Sum256(nil)
-	for _, s := range []string{formatDigest(sum[:]), "a=(1 2);b, sha-256=:YQ:", `x="\"",y=%"%c3",z=@1`, "sha-256", "x=-1.5, y=?0", ","} {
+	for _, s := range []string{FormatDigest(sum[:]), "a=(1 2);b, sha-256=:YQ:", `x="\"",y=%"%c3",z=@1`, "sha-256", "x=-1.5, y=?0", ","} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		sum, err := parseDigest(http.Header{"Repr-Digest": {s}}, "Repr-Digest")
-		if (err != nil) != errors.Is(err, errBadDigest) {
+		sum, err := ParseDigest(http.Header{"Repr-Digest": {s}}, "Repr-Digest")
+		if (err != nil) != errors.Is(err, ErrMalformedDigest) {
 			t.Fatalf("%q: %v", s, err)
 		}
 		if err != nil || sum == nil {
@@ -87,11 +87,11 @@ func FuzzDigest(f *testing.F) {
 			t.Fatalf("%q: %d bytes", s, len(sum))
 		}
 		// What was good stays good behind another digest, which then counts no more.
-		again, err := parseDigest(http.Header{"Repr-Digest": {formatDigest(make([]byte, 32)) + ";a", s}}, "Repr-Digest")
+		again, err := ParseDigest(http.Header{"Repr-Digest": {FormatDigest(make([]byte, 32)) + ";a", s}}, "Repr-Digest")
 		if err != nil || !bytes.Equal(again, sum) {
 			t.Fatalf("%q: %x, then %x, %v", s, sum, again, err)
 		}
-		if back, err := parseDigest(http.Header{"Repr-Digest": {formatDigest(sum)}}, "Repr-Digest"); err != nil || !bytes.Equal(back, sum) {
+		if back, err := ParseDigest(http.Header{"Repr-Digest": {FormatDigest(sum)}}, "Repr-Digest"); err != nil || !bytes.Equal(back, sum) {
 			t.Fatalf("%x: written and read it is %x, %v", sum, back, err)
 		}
 	})

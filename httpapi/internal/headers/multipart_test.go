@@ -1,0 +1,56 @@
+package headers
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"testing"
+
+	"sluice/blob"
+)
+
+func TestFrameRanges(t *testing.T) {
+	content := []byte("0123456789abcdef")
+	size := int64(len(content))
+	for _, contentType := range []string{"text/plain; charset=utf-8", ""} {
+		for _, ranges := range [][]blob.Range{spans(0, 1, 5, 3), spans(15, 1, 0, 2, 4, 10), spans(0, 16)} {
+			m := FrameRanges(ranges, contentType, size, NewBoundary())
+			var body bytes.Buffer
+			for _, p := range m.Parts {
+				body.WriteString(p.Header)
+				body.Write(content[p.Off : p.Off+p.N])
+			}
+			body.WriteString(m.Trailer)
+			if int64(body.Len()) != m.Length {
+				t.Errorf("%v: %d bytes, announced %d", ranges, body.Len(), m.Length)
+			}
+
+			media, params, err := mime.ParseMediaType(m.ContentType)
+			if err != nil || media != "multipart/byteranges" {
+				t.Fatalf("content type %q: %v", m.ContentType, err)
+			}
+			reader := multipart.NewReader(&body, params["boundary"])
+			for _, r := range ranges {
+				part, err := reader.NextRawPart()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(part)
+				if err != nil || !bytes.Equal(got, content[r.Off:r.Off+r.N]) {
+					t.Errorf("part %v: %q, %v", r, got, err)
+				}
+				if part.Header.Get("Content-Range") != ContentRange(r, size) || part.Header.Get("Content-Type") != contentType {
+					t.Errorf("part %v: header %v", r, part.Header)
+				}
+			}
+			if _, err := reader.NextRawPart(); !errors.Is(err, io.EOF) {
+				t.Errorf("after the last part: %v", err)
+			}
+		}
+	}
+	if a, b := NewBoundary(), NewBoundary(); a == b || len(a) < 20 || len(a) > 70 {
+		t.Errorf("boundaries %q and %q", a, b)
+	}
+}

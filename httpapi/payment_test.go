@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// lossyStore makes charges and loses their results while lossy is set.
+type lossyStore struct {
+	metastore.Store
+	lossy atomic.Bool
+}
+
+func (s *lossyStore) ChargeSession(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+	got, err := s.Store.ChargeSession(ctx, id, n, charge)
+	if err == nil && s.lossy.Load() {
+		return metastore.Session{}, metastore.ErrUnknownOutcome
+	}
+	return got, err
+}
+
+// paidService is a local service with paid reads, a session of 100 chunksets and a blob.
+type paidService struct {
+	*service
+	*testing.T
+	store   *lossyStore
+	session string
+}
+
+func newPaidService(t *testing.T) *paidService {
+	t.Helper()
+	p := &paidService{T: t, session: "session"}
+	p.service = startOver(t, func(m metastore.Store) metastore.Store {
+		p.store = &lossyStore{Store: m}
+		return p.store
+	}, nil, func(c *Config, _ *Server) { c.Reads = ReadsPaid })
+	_, err := p.meta.CreateSession(t.Context(), metastore.Session{ID: p.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, body := p.do(t, "PUT", "/v1/blobs/0x1/b", strings.Repeat("x", 100)); res.StatusCode != http.StatusNoContent {
+		t.Fatalf("%d %s", res.StatusCode, body)
+	}
+	return p
+}
+
+// checkLeft makes all pending returns and checks how many chunksets the session has left.
+func (p *paidService) checkLeft(want int64) {
+	p.Helper()
+	for p.Returns.Pending() > 0 && p.Context().Err() == nil {
+		p.Returns.Replay(p.Context())
+	}
+	if s, err := p.meta.Session(p.Context(), p.session); err != nil || s.Left != want {
+		p.Errorf("%d chunksets left, %v; want %d", s.Left, err, want)
+	}
+}
+
+// TestReadWithUnknownChargeIsNotServed checks that a read whose charge has an unknown outcome sends no
+// byte of the blob and gets the chunksets back.
+func TestReadWithUnknownChargeIsNotServed(t *testing.T) {
+	p := newPaidService(t)
+	p.store.lossy.Store(true)
+	res, body := p.do(t, "GET", "/v1/blobs/0x1/b", "", wire.HeaderSessionID, p.session)
+	wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeOutcomeUnknown)
+	p.checkLeft(100)
+}
+
+// TestPayerThatIsMissing checks that a session that does not exist, also one with an empty id, is never
+// reported as a missing blob.
+func TestPayerThatIsMissing(t *testing.T) {
+	p := newPaidService(t)
+	for _, id := range []string{"", "none"} {
+		res, body := p.do(t, "GET", "/v1/blobs/0x1/b", "", wire.HeaderSessionID, id)
+		wantProblem(t, res, body, http.StatusPaymentRequired, wire.CodeSessionNotFound)
+	}
+	res, body := p.do(t, "GET", "/v1/blobs/0x1/b", "")
+	wantProblem(t, res, body, http.StatusPaymentRequired, wire.CodePaymentRequired)
+	res, body = p.do(t, "GET", "/v1/blobs/0x1/b", "", wire.HeaderSessionID, p.session, wire.HeaderMaxChunksets, "0")
+	wantProblem(t, res, body, http.StatusPaymentRequired, wire.CodeChargeAboveLimit)
+	p.checkLeft(100)
+}
+
+// TestDamagedPaidReadComesBack checks that a paid read of damaged bytes keeps what it was charged for
+// the chunksets of which it has sent some, and returns everything if it has sent nothing.
+func TestDamagedPaidReadComesBack(t *testing.T) {
+	p := newPaidService(t)
+	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
+	p.loseExtent(t, "0x1", "n", 1)
+	req, err := http.NewRequest("GET", p.url+"/v1/blobs/0x1/n", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(wire.HeaderSessionID, p.session)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	closeOrFail(t, res.Body)
+	if err == nil {
+		t.Fatal("an incomplete body looks complete")
+	}
+	http.DefaultClient.CloseIdleConnections()
+	p.checkLeft(99)
+
+	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("y", 1<<20))
+	p.loseExtent(t, "0x1", "n", 0)
+	answer, body := p.do(t, "GET", "/v1/blobs/0x1/n", "", wire.HeaderSessionID, p.session)
+	wantProblem(t, answer, body, http.StatusInternalServerError, wire.CodeInternal)
+	p.checkLeft(99)
+}

@@ -1,0 +1,207 @@
+package metering
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/internal/vfs"
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+	"sluice/paychan"
+	"sluice/session"
+	"sluice/wire"
+)
+
+// payStore is a store that loses the results of charges and returns, or is unreachable, while its
+// fields say so.
+type payStore struct {
+	metastore.Store
+	losesCharges, refusesCharges, losesReturns, unreachable atomic.Bool
+	unreachableForCredit                                    atomic.Bool
+}
+
+func lose(err error, loses bool) error {
+	if err == nil && loses {
+		return fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome)
+	}
+	return err
+}
+
+func (s *payStore) ChargeSession(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+	if s.refusesCharges.Load() { // it has no effect, but the caller cannot know
+		return metastore.Session{}, metastore.ErrUnknownOutcome
+	}
+	got, err := s.Store.ChargeSession(ctx, id, n, charge)
+	return got, lose(err, s.losesCharges.Load())
+}
+
+func (s *payStore) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+	if s.refusesCharges.Load() {
+		return metastore.Channel{}, metastore.ErrUnknownOutcome
+	}
+	got, err := s.Store.PayRead(ctx, r)
+	if err = lose(err, s.losesCharges.Load()); err != nil {
+		return metastore.Channel{}, err
+	}
+	return got, nil
+}
+
+// doReturn makes a return of any kind.
+func doReturn[T any](s *payStore, do func() (T, error)) (T, error) {
+	if s.unreachable.Load() {
+		var none T
+		return none, metastore.ErrUnavailable
+	}
+	got, err := do()
+	return got, lose(err, s.losesReturns.Load())
+}
+
+func (s *payStore) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
+	return doReturn(s, func() (metastore.Session, error) { return s.Store.ReturnCharge(ctx, id, charge) })
+}
+
+func (s *payStore) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
+	return doReturn(s, func() (metastore.Session, error) { return s.Store.ReturnChunksets(ctx, id, n, request) })
+}
+
+func (s *payStore) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
+	return doReturn(s, func() (metastore.Channel, error) { return s.Store.ReturnRead(ctx, p, charge) })
+}
+
+func (s *payStore) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
+	if s.unreachableForCredit.Load() {
+		return metastore.Channel{}, metastore.ErrUnavailable
+	}
+	return doReturn(s, func() (metastore.Channel, error) { return s.Store.ReturnCredit(ctx, id, count, price, request) })
+}
+
+// fixture is a Meter over a payStore, with a session of 100 chunksets and a channel.
+type fixture struct {
+	*testing.T
+	*Meter
+	store   *payStore
+	session string
+	channel metastore.Channel
+	log     *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+const sender = "0x00000000000000000000000000000000000000000000000000000000000000aa"
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	database, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := database.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f := &fixture{T: t, store: &payStore{Store: database}, session: "session", log: &lockedBuffer{}}
+	channels, err := paychan.New(f.store, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Meter = New(session.New(f.store, session.Options{Grant: session.DefaultGrant}), channels, nil)
+	f.returns = f.newReturns(vfs.OS(), filepath.Join(t.TempDir(), "returns"))
+	_, err = f.store.CreateSession(t.Context(), metastore.Session{ID: f.session, Total: 100, Left: 100, Expires: time.Now().Add(time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.channel, err = f.store.OpenChannel(t.Context(), metastore.Channel{
+		ID: "channel", Sender: sender, Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// newReturns returns the Returns of a process that finds dir on disk.
+func (f *fixture) newReturns(disk vfs.FS, dir string) *Returns {
+	f.Helper()
+	r, err := NewReturns(f.sessions, f.channels, filepath.Join(f.TempDir(), "none"), slog.New(slog.NewTextHandler(f.log, nil)), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	r.fs, r.dir = disk, dir
+	if err := r.load(); err != nil {
+		f.Fatal(err)
+	}
+	return r
+}
+
+// payment returns a micropayment of 10 over the channel, as if it had been verified.
+func (f *fixture) payment() *metastore.Payment {
+	return &metastore.Payment{
+		Sender: sender, Receiver: "0x1", Asset: "0x2", PaymentChannelID: f.channel.PaymentChannelID,
+		Sequence: 1, Amount: 10, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 100,
+	}
+}
+
+// bills returns a bill for the session and one for a micropayment.
+func (f *fixture) bills() []*Bill {
+	return []*Bill{{meter: f.Meter, payer: Payer{Session: f.session, Limit: -1}}, {meter: f.Meter, payer: Payer{Payment: f.payment(), Limit: -1}}}
+}
+
+// checkFunds checks how many chunksets the session has left and the credit of the channel.
+func (f *fixture) checkFunds(left, credit int64) {
+	f.Helper()
+	s, err := f.store.Session(f.Context(), f.session)
+	c, err2 := f.store.Channel(f.Context(), "channel")
+	if err := errors.Join(err, err2); err != nil || s.Left != left || c.Credit != credit {
+		f.Errorf("%d left, a credit of %d, %v; want %d and %d", s.Left, c.Credit, err, left, credit)
+	}
+	if found, err := f.store.Audit(f.Context()); err != nil || len(found) > 0 {
+		f.Errorf("the audit found %q, %v", found, err)
+	}
+}
+
+// awaitReturns makes returns until none is pending.
+func (f *fixture) awaitReturns() {
+	f.Helper()
+	for f.returns.tryAll(f.Context()) > 0 || f.returns.Pending() > 0 {
+		if f.Context().Err() != nil {
+			f.Fatal("a return stays pending")
+		}
+	}
+}
+
+// cutReads charges 3 chunksets for each of two reads, one by the session and one by micropayment,
+// and ends them before their first byte.
+func (f *fixture) cutReads() {
+	f.Helper()
+	for _, b := range f.bills() {
+		if _, _, err := b.Charge(f.Context(), []blob.Range{{Off: 0, N: 3 * wire.ChunksetSize}}); err != nil {
+			f.Fatal(err)
+		}
+		b.Return(nil)
+	}
+}

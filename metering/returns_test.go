@@ -1,0 +1,183 @@
+package metering
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/blob"
+	"sluice/internal/vfs"
+	"sluice/metastore"
+)
+
+// TestChargeInDoubtComesBack checks that a charge with an unknown outcome is returned if it was made,
+// and once if the result of the return is lost.
+func TestChargeInDoubtComesBack(t *testing.T) {
+	for _, made := range []bool{true, false} {
+		t.Run(fmt.Sprint("made: ", made), func(t *testing.T) {
+			f := newFixture(t)
+			f.store.unreachable.Store(true)
+			f.store.losesCharges.Store(made)
+			f.store.refusesCharges.Store(!made)
+			for _, b := range f.bills() {
+				_, _, err := b.Charge(t.Context(), []blob.Range{{Off: 0, N: 1}})
+				if !errors.Is(err, metastore.ErrUnknownOutcome) {
+					t.Fatal(err)
+				}
+			}
+			if made {
+				f.checkFunds(99, 9)
+			} else {
+				f.checkFunds(100, 0)
+			}
+			f.store.losesReturns.Store(true)
+			f.store.unreachable.Store(false)
+			if left := f.returns.tryAll(t.Context()); left != 2 {
+				t.Errorf("%d returns are left whose answers were lost, want 2", left)
+			}
+			f.store.losesReturns.Store(false)
+			f.awaitReturns()
+			if made {
+				f.checkFunds(100, 10)
+			} else {
+				f.checkFunds(100, 0)
+			}
+		})
+	}
+}
+
+func TestReturnsAreTriedUntilTheStoreAnswers(t *testing.T) {
+	f := newFixture(t)
+	f.store.unreachable.Store(true)
+	f.cutReads()
+	for range 5 {
+		if left := f.returns.tryAll(t.Context()); left != 2 {
+			t.Fatalf("%d are pending while the store is unreachable, want 2", left)
+		}
+	}
+	f.checkFunds(97, 7)
+	f.store.unreachable.Store(false)
+	f.awaitReturns()
+	f.checkFunds(100, 10)
+}
+
+// TestReturnsOutliveTheProcess checks that returns that are pending at the end survive a power failure
+// and are made once by the next process.
+func TestReturnsOutliveTheProcess(t *testing.T) {
+	f := newFixture(t)
+	disk := vfs.NewCrash()
+	const dir = "/data/returns"
+	start := func() *Returns { return f.newReturns(disk, dir) }
+	first := start()
+	f.returns = first
+	f.store.unreachable.Store(true)
+	f.cutReads()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first.add(pendingReturn{Name: "late", Count: 1, Session: f.session}) // is lost, which is logged
+	if !strings.Contains(f.log.String(), "are not returned") {
+		t.Error("a return after the end is not logged")
+	}
+	disk = disk.Crash()
+	second := start()
+	if second.Pending() != 2 {
+		t.Fatalf("%d are pending after a power failure, want 2", second.Pending())
+	}
+	second.Replay(t.Context()) // the store is still unreachable
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	disk = disk.Crash()
+	f.store.losesReturns.Store(true)
+	f.store.unreachable.Store(false)
+	third := start()
+	third.Replay(t.Context())
+	f.checkFunds(100, 10)
+	if err := third.Close(); err != nil { // the result of the return was lost
+		t.Fatal(err)
+	}
+	f.store.losesReturns.Store(false)
+	fourth := start()
+	fourth.Replay(t.Context())
+	f.checkFunds(100, 10)
+	if entries, err := disk.ReadDir(dir); fourth.Pending() != 0 || err != nil || len(entries) != 0 {
+		t.Errorf("%d are pending, and %v, %v are in the folder", fourth.Pending(), entries, err)
+	}
+}
+
+// TestOldReturnsAreDropped checks that a return that the store may no longer remember is not retried:
+// it may have been made.
+func TestOldReturnsAreDropped(t *testing.T) {
+	f := newFixture(t)
+	f.store.unreachable.Store(true)
+	f.cutReads()
+	// Clocks differ by less than the other half of the retention.
+	f.returns.now = func() time.Time { return time.Now().Add(metastore.IdempotencyRetention/2 + time.Minute) }
+	if left := f.returns.tryAll(t.Context()); left != 0 {
+		t.Errorf("%d are still tried", left)
+	}
+	f.store.unreachable.Store(false)
+	f.awaitReturns()
+	f.checkFunds(97, 7)
+}
+
+// TestReturnsStayOnDiskUntilAllAreDone checks that a file with two returns stays until both are made,
+// also if a save fails in between.
+func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
+	f := newFixture(t)
+	disk := vfs.NewCrash()
+	start := func() *Returns { return f.newReturns(disk, "/returns") }
+	first := start()
+	f.returns = first
+	f.store.unreachable.Store(true)
+	f.cutReads()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := start()
+	full := errors.New("the disk is full")
+	second.fs = vfs.Intercept(disk, func(op *vfs.Op, do func() error) error {
+		if op.Kind == vfs.KindWrite {
+			return full
+		}
+		return do()
+	})
+	if err := second.Close(); !errors.Is(err, full) {
+		t.Fatalf("a save to a full disk: %v", err)
+	}
+	disk = disk.Crash()
+
+	third := start()
+	if third.Pending() != 2 {
+		t.Fatalf("%d are pending after a failed save, want 2", third.Pending())
+	}
+	f.store.unreachableForCredit.Store(true)
+	f.store.unreachable.Store(false)
+	if left := third.tryAll(t.Context()); left != 1 {
+		t.Fatalf("%d are left, want 1", left)
+	}
+	f.checkFunds(100, 7)
+	disk = disk.Crash()
+	f.store.unreachableForCredit.Store(false)
+	start().Replay(t.Context())
+	f.checkFunds(100, 10)
+}
+
+// TestReturnsAreBounded checks that no read is charged while too many returns are pending.
+func TestReturnsAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.store.unreachable.Store(true)
+	for i := range maxPending {
+		f.returns.add(pendingReturn{Name: fmt.Sprint(i), InDoubt: true, Session: f.session, Count: 1})
+	}
+	if _, _, err := f.bills()[0].Charge(t.Context(), []blob.Range{{Off: 0, N: 1}}); !errors.Is(err, ErrBacklog) {
+		t.Errorf("a charge with a backlog: %v", err)
+	}
+	f.checkFunds(100, 0)
+	f.store.unreachable.Store(false)
+	f.awaitReturns()
+}
