@@ -103,7 +103,7 @@ func (a *Allowance) takeSlot() bool {
 // Hold counts a request whose reply is not sent to its end; release must be
 // called once, when it is. It reports false, and has counted nothing, when so many
 // are held already that their holder does not take them: twice the concurrent
-// requests, and some more for those that are just ending. Requests that are
+// requests, and 16 more for those that are just ending. Requests that are
 // refused are held, too: so it bounds what a holder who takes no reply costs.
 func (a *Allowance) Hold() (release func(), ok bool) {
 	const ending = 16

@@ -60,8 +60,8 @@ func TestHeldRequests(t *testing.T) {
 				t.Fatal("there is no end to what is held")
 			}
 		}
-		if len(all) < 4 {
-			t.Errorf("%d are held, want at least twice the requests at once", len(all))
+		if len(all) != 2*2+16 {
+			t.Errorf("%d are held, want twice the requests at once and 16 more", len(all))
 		}
 		for _, release := range all {
 			release()

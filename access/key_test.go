@@ -103,6 +103,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	longest := access.NewKey{Scopes: read, Label: strings.Repeat("x", 128), Group: strings.Repeat("x", 64)}
 	makeKey(t, store, longest)
+	makeKey(t, store, access.NewKey{Scopes: read, Group: "azAZ09._-"})
 }
 
 // TestSecretIsNotStored looks for it in all that the store wrote.

@@ -152,6 +152,36 @@ func TestKeysAreRemembered(t *testing.T) {
 	})
 }
 
+// TestFewKeysAreRemembered: no more keys are remembered than the options say.
+func TestFewKeysAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 4
+		store := openStores(t, 1)[0]
+		keys := access.NewKeys(store, access.AuthenticatorOptions{Size: size})
+		run(t, keys, noReport(t))
+		var all []string
+		for range 5 * size {
+			_, good := makeKey(t, store, access.NewKey{})
+			all = append(all, good)
+		}
+		time.Sleep(time.Second) // a poll sees the new keys
+		synctest.Wait()
+		for _, good := range all {
+			authenticate(t, "one of many", keys, good, nil)
+		}
+		synctest.Wait()
+		remembered := 0
+		for _, good := range all {
+			if keys.Remembers(good) {
+				remembered++
+			}
+		}
+		if remembered == 0 || remembered > size {
+			t.Errorf("%d keys of %d are remembered, want 1 to %d", remembered, len(all), size)
+		}
+	})
+}
+
 // TestRemembers: Remembers says true exactly where Authenticate asks the store for
 // nothing.
 func TestRemembers(t *testing.T) {
