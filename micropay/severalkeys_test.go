@@ -74,3 +74,27 @@ func TestSeveralKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestFewestAndMostKeys: 1 and 32 keys are taken, as aptos-core takes them.
+func TestFewestAndMostKeys(t *testing.T) {
+	policy, all := vectors(t)
+	var keys []PrivateKey
+	for i := range maxKeys {
+		keys = append(keys, testKey(t, KeyEd25519, byte(i+1)))
+	}
+	for _, scheme := range []Scheme{SchemeMultiEd25519, SchemeMultiKey} {
+		for _, n := range []int{1, maxKeys} {
+			signer, err := NewMultiSigner(scheme, publics(keys[:n]...), n, keys[:n]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			signed, err := signer.Sign(all[0].payment(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Receive(signed.Base64(), policy, vectorTime); err != nil {
+				t.Errorf("%d keys of scheme %v: %v", n, scheme, err)
+			}
+		}
+	}
+}

@@ -20,12 +20,79 @@ func TestNewRefuses(t *testing.T) {
 		"no receiver":      func(o *paychan.Options) { o.Receiver = "" },
 		"a named asset":    func(o *paychan.Options) { o.Asset = "coin" },
 		"no module":        func(o *paychan.Options) { o.Module = "" },
+
+		"sessions of no life":   func(o *paychan.Options) { o.SessionTTL = 0 },
+		"a limit that is below": unsettledLimit(0),
 	} {
 		opt := options()
 		change(&opt)
 		if _, err := paychan.New(nil, opt); err == nil {
 			t.Errorf("%s is taken", name)
 		}
+	}
+}
+
+// TestLeastOptions: the least that is not refused.
+func TestLeastOptions(t *testing.T) {
+	opt := options()
+	opt.Price, opt.UnsettledLimit, opt.SessionTTL = 1, 1, 1
+	if _, err := paychan.New(nil, opt); err != nil {
+		t.Error(err)
+	}
+}
+
+// lostAnswers is a store that opens channels and sells sessions, and loses its
+// answers.
+type lostAnswers struct{ paychan.Store }
+
+// OpenChannel opens a channel, and returns an unknown outcome.
+func (s lostAnswers) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+	if _, err := s.Store.OpenChannel(ctx, c, idem); err != nil {
+		return metastore.Channel{}, err
+	}
+	return metastore.Channel{}, metastore.ErrUnknownOutcome
+}
+
+// Buy sells a session, and returns an unknown outcome.
+func (s lostAnswers) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+	if _, err := s.Store.Buy(ctx, p, idem); err != nil {
+		return metastore.Session{}, err
+	}
+	return metastore.Session{}, metastore.ErrUnknownOutcome
+}
+
+// TestUnknownOutcomes: without an idempotency key the ID is what a channel or a
+// session can be found by. With one it may be another, made before.
+func TestUnknownOutcomes(t *testing.T) {
+	s := newShop(t)
+	service, err := paychan.New(lostAnswers{s.meta}, s.opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := &metastore.Idempotency{Scope: "scope", Key: "k"}
+
+	opened, err := service.Open(t.Context(), paychan.OpenOptions{}, nil)
+	if !errors.Is(err, metastore.ErrUnknownOutcome) || opened.ID == "" || !reflect.DeepEqual(opened, metastore.Channel{ID: opened.ID}) {
+		t.Errorf("opened: %+v, %v, want an ID alone", opened, err)
+	}
+	s.channel(opened.ID)
+	opened, err = service.Open(t.Context(), paychan.OpenOptions{}, key)
+	if !errors.Is(err, metastore.ErrUnknownOutcome) || opened.ID != "" {
+		t.Errorf("opened with a key: %+v, %v, want none", opened, err)
+	}
+
+	payer := newPayer(t, 1)
+	s.open(payer.address(), 1)
+	bought, err := service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 3)}, nil)
+	if !errors.Is(err, metastore.ErrUnknownOutcome) || bought.ID == "" || bought != (metastore.Session{ID: bought.ID}) {
+		t.Errorf("bought: %+v, %v, want an ID alone", bought, err)
+	}
+	if found, err := s.meta.Session(t.Context(), bought.ID); err != nil || found.Left != 1 {
+		t.Errorf("the session: %+v, %v", found, err)
+	}
+	bought, err = service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 6)}, &metastore.Idempotency{Scope: "buy", Key: "k"})
+	if !errors.Is(err, metastore.ErrUnknownOutcome) || bought != (metastore.Session{}) {
+		t.Errorf("bought with a key: %+v, %v, want none", bought, err)
 	}
 }
 

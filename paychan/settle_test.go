@@ -159,6 +159,9 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 		if _, err := s.PayRead(t.Context(), s.paid(s.payer, 1, 5, 13), 1, ""); err != nil {
 			t.Fatal(err)
 		}
+		if synctest.Wait(); len(s.chain.calls()) != 2 {
+			t.Error("what paid for a read is not offered at once")
+		}
 		s.wait(1500 * time.Millisecond)
 		s.settled(13)
 		s.wait(time.Hour)
