@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -173,12 +174,17 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 
 func TestRunTriesAgain(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		s.chain.mu.refuse = 3
+		s.chain.mu.refuse, s.chain.takes = 3, 500*time.Millisecond
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(20 * time.Second)
 		s.settled(10)
 		if calls := s.chain.calls(); len(calls) != 4 || s.chain.mu.late {
 			t.Errorf("%d calls (one of them late: %t), want 4", len(calls), s.chain.mu.late)
+		}
+		for i, at := range s.chain.mu.at[1:] {
+			if pause := at.Sub(s.chain.mu.at[i]) - s.chain.takes; pause < time.Second {
+				t.Errorf("call %d comes %s after the failure before it", i+1, pause)
+			}
 		}
 		if len(s.reports) != 3 {
 			t.Errorf("%d reports, want 3", len(s.reports))
@@ -539,5 +545,59 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			t.Errorf("%d is settled, want 10", got.Settled)
 		}
 		s.audit()
+	})
+}
+
+// TestFailuresAreCounted: ten failures stand in the error one by one, and the
+// others as their number.
+func TestFailuresAreCounted(t *testing.T) {
+	for n, want := range map[int]string{10: "", 12: "and 2 failures more"} {
+		s := newShop(t)
+		for i := range n {
+			payer := newPayer(t, byte(i+1))
+			s.open(payer.address(), 1)
+			s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 3)})
+		}
+		err := s.Settle(t.Context(), func(context.Context, metastore.Settlement) error { return errChain })
+		if err == nil || strings.Count(err.Error(), errChain.Error()) != 10 {
+			t.Fatalf("of %d failures: %v", n, err)
+		}
+		if _, more, _ := strings.Cut(err.Error(), "and "); (want == "") != (more == "") || !strings.Contains(err.Error(), want) {
+			t.Errorf("of %d failures: %v, want %q", n, err, want)
+		}
+	}
+}
+
+// forgetfulStore fails to list what is to be settled.
+type forgetfulStore struct{ paychan.Store }
+
+func (forgetfulStore) Settlements(context.Context, metastore.Settlement, int) ([]metastore.Settlement, error) {
+	return nil, errChain
+}
+
+// TestRunReportsThatItCannotList: a store that does not say what is to be settled
+// is reported.
+func TestRunReportsThatItCannotList(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "meta.db")
+	synctest.Test(t, func(t *testing.T) {
+		s := &shop{t: t, path: path, opt: options(), now: time.Now}
+		s.start()
+		defer s.stop()
+		service, err := paychan.New(forgetfulStore{s.meta}, s.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		reported := make(chan error, 100)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			service.Run(ctx, func(context.Context, metastore.Settlement) error { return nil }, func(_ string, err error) { reported <- err })
+		}()
+		if err := <-reported; !errors.Is(err, errChain) {
+			t.Errorf("reported: %v, want %v", err, errChain)
+		}
+		cancel()
+		<-ended
 	})
 }

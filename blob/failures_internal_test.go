@@ -1,0 +1,34 @@
+package blob
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestFailures: three errors are kept, and the number of all is said where there
+// are more.
+func TestFailures(t *testing.T) {
+	for n := range 6 {
+		var f failures
+		var all []error
+		f.add(nil)
+		for i := range n {
+			all = append(all, fmt.Errorf("failure %d.", i))
+			f.add(all[i])
+		}
+		err := f.err()
+		if (err == nil) != (n == 0) {
+			t.Fatalf("of %d failures: %v", n, err)
+		}
+		for i, one := range all {
+			if errors.Is(err, one) != (i < 3) {
+				t.Errorf("of %d failures: failure %d is kept: %t", n, i, errors.Is(err, one))
+			}
+		}
+		if counted := err != nil && strings.Contains(err.Error(), fmt.Sprintf("%d failures", n)); counted != (n > 3) {
+			t.Errorf("of %d failures: %v", n, err)
+		}
+	}
+}
