@@ -51,6 +51,9 @@ func TestCheckWithoutAUsableClock(t *testing.T) {
 	if err := m.Check(Policy{}, time.Unix(-2, 0)); reason(err) != ReasonExpired {
 		t.Errorf("before 1970: %v", err)
 	}
+	if err := m.Check(Policy{}, time.Unix(0, 0)); err != nil {
+		t.Errorf("at the first second of 1970: %v", err)
+	}
 	if err := m.Check(Policy{}, time.Unix(math.MaxInt64, 0)); err != nil {
 		t.Errorf("expiry beyond all times: %v", err)
 	}

@@ -271,6 +271,16 @@ func TestCloseWaitsForPuts(t *testing.T) {
 	wantErr(t, <-closed, nil)
 }
 
+// TestSourceThatGivesNothing: a source that returns neither bytes nor an error ends
+// the put.
+func TestSourceThatGivesNothing(t *testing.T) {
+	s := mustOpen(t, vfs.OS(), filepath.Join(t.TempDir(), "objects"))
+	defer func() { wantErr(t, s.Close(), nil) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	wantErr(t, s.Put(ctx, newKey(), readerFunc(func([]byte) (int, error) { return 0, nil }), 1), io.ErrNoProgress)
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
