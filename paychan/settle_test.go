@@ -594,8 +594,13 @@ func TestRunReportsThatItCannotList(t *testing.T) {
 			defer close(ended)
 			service.Run(ctx, func(context.Context, metastore.Settlement) error { return nil }, func(_ string, err error) { reported <- err })
 		}()
-		if err := <-reported; !errors.Is(err, errChain) {
-			t.Errorf("reported: %v, want %v", err, errChain)
+		select {
+		case err := <-reported:
+			if !errors.Is(err, errChain) {
+				t.Errorf("reported: %v, want %v", err, errChain)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("nothing is reported")
 		}
 		cancel()
 		<-ended
