@@ -1,159 +1,112 @@
-// Package bytestore is the contract for keeping bytes: immutable objects under
-// fresh, unguessable keys. It knows nothing of blobs, uploads or names; package
-// blob cuts a body into objects ("extents") and package metastore remembers
-// which extents make up which blob.
+// Package bytestore defines the contract of a store for immutable objects. It
+// knows nothing of blobs, uploads or names: package blob divides a body into
+// objects ("extents"), and package metastore records which extents make up which
+// blob.
 //
-// Implementations are localfs (a folder), s3 (any S3-compatible store), cached (a
-// local copy of what is read of another store) and memory (tests). Package
-// bytetest holds the checks that each of them passes.
+// Package localfs implements the contract in a folder, s3 in a bucket of an
+// S3-compatible object store, cached as a local cache in front of another store,
+// and memory in memory, for tests. Package bytetest is the conformance suite that
+// every implementation must pass.
 package bytestore
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
-	"time"
 )
 
-// Errors that a Store promises. They arrive wrapped; compare with errors.Is.
+// Errors that the methods of a Store return, wrapped. Use errors.Is to test for
+// them.
 var (
-	// ErrNotFound: no object has this key.
+	// ErrNotFound is returned if no object has the key.
 	ErrNotFound = errors.New("bytestore: object not found")
-	// ErrExists: an object has this key already; it was left as it is.
+
+	// ErrExists is returned by Put if an object with the key exists. That object
+	// is unchanged.
 	ErrExists = errors.New("bytestore: object exists")
-	// ErrNoSpace: the store is full, or down to what it keeps in reserve.
-	// Deletes still work.
+
+	// ErrNoSpace is returned by Put if the store is full, or if only its reserve
+	// is left. Deletes still succeed.
 	ErrNoSpace = errors.New("bytestore: no space left")
-	// ErrSize: the source of a Put did not hold the promised number of bytes.
-	ErrSize = errors.New("bytestore: source has another size than promised")
-	// ErrTruncated: a stored object is shorter than the range asked of it.
+
+	// ErrSize is returned by Put if its source does not have the declared size.
+	ErrSize = errors.New("bytestore: source does not have the declared size")
+
+	// ErrTruncated is returned if an object is shorter than the requested range.
 	ErrTruncated = errors.New("bytestore: object is shorter than the range")
-	// ErrInvalidKey: the key has not the form that Key describes.
+
+	// ErrInvalidKey is returned if a key does not have the form that Key defines.
 	ErrInvalidKey = errors.New("bytestore: invalid key")
-	// ErrOverloaded: the store is busy, or cannot be reached; try again later.
+
+	// ErrOverloaded is returned if the store is busy or unreachable. A retry may
+	// succeed.
 	ErrOverloaded = errors.New("bytestore: overloaded")
 )
 
-// UnknownSize as the size of a Put means: up to the end of the source.
+// UnknownSize, as the size of a Put, means that the object ends where its source
+// ends.
 const UnknownSize = -1
 
-// Store keeps immutable objects. All methods may be called at once from many
-// goroutines, also for the same key.
+// Store stores immutable objects. All methods may be called concurrently, also
+// with the same key. Put, Open and Delete return ErrInvalidKey for a key that is not
+// valid.
 type Store interface {
-	// Put stores exactly size bytes of src under key (all of src when size is
-	// UnknownSize). A nil error means that the object is complete, visible to
-	// Open and List, and survives a power cut. On any error nothing is visible
-	// under key, unless the error is ErrExists: then the object that was there
-	// first is untouched, and of several racing Puts of one key exactly one
-	// succeeds. An error of src is returned wrapped; a source that ends early
-	// or goes on too long is ErrSize. When ctx ends during the Put it fails
-	// with the context's error. A Put waits for no other Put's source, not even
-	// for that of the same key.
+	// Put stores exactly size bytes of src under key, or all of src if size is
+	// UnknownSize. Once it returns nil, the object is complete, visible to Open and
+	// List, and survives a power failure.
+	//
+	// If it returns an error, no object is visible under key, with one exception:
+	// ErrExists, if there was an object before. Objects are never replaced: of
+	// concurrent Puts of one key exactly one succeeds.
+	//
+	// Put returns ErrSize if src ends before size bytes or goes on after them. It
+	// wraps an error of src, and returns the error of ctx if ctx ends before the
+	// object is stored. It must not wait for the source of another Put, not even
+	// of one with the same key.
 	Put(ctx context.Context, key Key, src io.Reader, size int64) error
 
-	// Open returns a reader that stands at byte off of the object. The caller
-	// reads at most n bytes of it (what comes after them is not specified) and
-	// closes it. Both are at least 0. ErrTruncated when off+n exceeds the
-	// object's size. An open reader stays readable after Delete where the
-	// store can promise it; callers pin what they read and do not rely on it.
+	// Open opens an object for reading n bytes from offset off; neither is
+	// negative. It returns ErrNotFound if there is no such object, and ErrTruncated
+	// if off+n exceeds its size. The caller must read at most n bytes, because the
+	// reader need not end after them, and must Close the reader.
 	//
-	// A reader that comes to its end (io.EOF) before n bytes, or fails with
-	// ErrNotFound or ErrTruncated, says that the object is not what it was. Any
-	// other error says nothing about it: ErrOverloaded when the store cannot be
-	// reached, or its replies break off however often they are asked for.
+	// If the reader returns io.EOF before n bytes, ErrNotFound or ErrTruncated, the
+	// object is damaged or gone. Any other error says nothing about the object: it
+	// is ErrOverloaded if the store cannot be reached, or if its responses keep
+	// breaking off despite retries.
 	//
-	// A reader that is also an fs.File, an io.Seeker and a syscall.Conn (as
-	// *os.File is) lets package net send it without copying.
+	// An open reader should remain readable after Delete, but need not: callers
+	// must not delete what they read.
+	//
+	// A reader that implements fs.File, io.Seeker and syscall.Conn, as *os.File
+	// does, can be sent by package net without copying.
 	Open(ctx context.Context, key Key, off, n int64) (io.ReadCloser, error)
 
-	// Delete removes the objects, of which there may be any number. A nil error
-	// means that none of them is visible any more, and that the space of those
-	// that were there is given back. Every other error is an Undeleted: the
-	// objects that it does not name are gone. A failure of one object keeps none
-	// of the others. Whether a Delete survives a power cut is not promised:
-	// callers repeat it.
+	// Delete removes any number of objects. Objects that do not exist count as
+	// removed. Once it returns nil, none of them is visible and their space is
+	// freed. Any other result is an Undeleted: the objects that it does not name
+	// are removed. A failure to remove one object must not prevent the removal of
+	// others.
+	//
+	// A Delete need not survive a power failure: callers repeat it.
 	Delete(ctx context.Context, keys ...Key) error
 
-	// List calls fn for every object whose key is greater than after, in
-	// ascending byte order of the keys, until fn returns an error, which List
-	// then returns as it is. An object put or deleted meanwhile may or may not
-	// appear; every other one appears exactly once. When ctx ends meanwhile,
-	// List fails with its error.
+	// List calls fn for each object whose key is greater than after, in ascending
+	// byte order of the keys. If fn returns an error, List stops and returns it
+	// unwrapped. If ctx ends, List returns its error. An object that is stored or
+	// deleted meanwhile may or may not be listed; every other object is listed exactly once.
 	List(ctx context.Context, after Key, fn func(Object) error) error
 }
 
 // Object is an entry of a listing.
 type Object struct {
 	Key  Key
-	Size int64 // bytes
+	Size int64 // in bytes
 }
 
-// Key names an object: 3 to 64 characters of [a-z0-9-]. Keys made by NewKey
-// spread evenly by their first two characters, and tell when they were made.
-type Key string
-
-// keyLen is the length of a key made by NewKey: "hh-tttttttttttt-" and 32 hex
-// digits of randomness.
-const keyLen = 2 + 1 + 12 + 1 + 32
-
-// NewKey makes a fresh key: two random hex digits, the time in milliseconds,
-// and 128 random bits. It is unguessable and never made twice.
-func NewKey(now time.Time) Key {
-	var r [17]byte
-	rand.Read(r[:])
-	return Key(fmt.Sprintf("%02x-%012x-%x", r[0], now.UnixMilli(), r[1:]))
-}
-
-// Valid reports whether the key has the form that every Store accepts.
-func (k Key) Valid() bool {
-	if len(k) < 3 || len(k) > 64 {
-		return false
-	}
-	for i := range len(k) {
-		c := k[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-// Created tells when NewKey made the key, to the millisecond; false for keys
-// that were not made by NewKey.
-func (k Key) Created() (time.Time, bool) {
-	if len(k) != keyLen || k[2] != '-' || k[15] != '-' {
-		return time.Time{}, false
-	}
-	if !isHex(k[:2]) || !isHex(k[3:15]) || !isHex(k[16:]) {
-		return time.Time{}, false
-	}
-	var b [6]byte
-	if _, err := hex.Decode(b[:], []byte(k[3:15])); err != nil {
-		return time.Time{}, false
-	}
-	var ms int64
-	for _, x := range b {
-		ms = ms<<8 | int64(x)
-	}
-	return time.UnixMilli(ms), true
-}
-
-func isHex(s Key) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
-// Invalidator is a Store that keeps copies of what it reads in another one.
+// Invalidator is implemented by a Store that caches the objects of another one.
 type Invalidator interface {
-	// Forget drops the copies of an object, which was found damaged: the next
-	// Open gets it anew.
+	// Invalidate drops the cached copies of an object because they were found to be
+	// damaged. The next Open reads the object from the underlying store.
 	Invalidate(key Key)
 }

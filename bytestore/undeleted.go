@@ -7,26 +7,27 @@ import (
 	"slices"
 )
 
-// Undeleted is the error of a Delete: the objects that may still be there, and
-// why. Its text names one of them.
+// Undeleted is the error of a Delete. It holds the objects that may still exist,
+// each with the reason.
 type Undeleted map[Key]error
 
-// Error implements error.
+// Error returns the reason of one of the objects and, if there are several, their
+// number.
 func (u Undeleted) Error() string {
 	if len(u) == 0 {
-		return "no object was left"
+		return "all objects were deleted"
 	}
 	first := slices.Min(slices.Collect(maps.Keys(u)))
 	if len(u) == 1 {
 		return u[first].Error()
 	}
-	return fmt.Sprintf("%d objects were not deleted, such as: %v", len(u), u[first])
+	return fmt.Sprintf("%d objects were not deleted, for example: %v", len(u), u[first])
 }
 
-// Unwrap returns the errors of all objects.
+// Unwrap returns the reasons of all objects.
 func (u Undeleted) Unwrap() []error { return slices.Collect(maps.Values(u)) }
 
-// OrNil returns u as an error, or nil when it names no object.
+// OrNil returns u as an error, or nil if u is empty.
 func (u Undeleted) OrNil() error {
 	if len(u) == 0 {
 		return nil
@@ -34,8 +35,8 @@ func (u Undeleted) OrNil() error {
 	return u
 }
 
-// UndeletedOf returns which of the keys a Delete of them left behind when it
-// returned err: all of them where err does not say.
+// UndeletedOf returns the objects that may still exist after Delete returned err
+// for keys. If err is neither nil nor an Undeleted, these are all of them.
 func UndeletedOf(keys []Key, err error) Undeleted {
 	if err == nil {
 		return nil
@@ -50,9 +51,8 @@ func UndeletedOf(keys []Key, err error) Undeleted {
 	return u
 }
 
-// DeleteEach deletes the objects one after the other by remove, and returns an
-// Undeleted of those for which that failed. It is what a Store without requests
-// for many objects makes of Delete.
+// DeleteEach implements Delete for a Store that removes one object at a time, by
+// calling remove for each key.
 func DeleteEach(keys []Key, remove func(Key) error) error {
 	left := Undeleted{}
 	for _, key := range keys {

@@ -8,9 +8,9 @@ import (
 	"sluice/bytestore"
 )
 
-// Delete implements bytestore.Store. It syncs nothing: a power cut may bring
-// the object back, whole. The space is given back at once, or, while readers
-// have the object open, when the last of them closes.
+// Delete implements bytestore.Store. It syncs nothing: after a power failure the
+// object may be there again, complete. The space is freed immediately or, while
+// readers have the object open, when the last of them is closed.
 func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	return bytestore.DeleteEach(keys, func(key bytestore.Key) error { return s.delete(ctx, key) })
 }

@@ -6,65 +6,65 @@ import (
 	"sluice/internal/vfs"
 )
 
-// folder is a folder of objects whose fsync is shared: a sync that is asked
-// for while another runs waits for the next one, never for the running one,
-// which may have begun before the entry in question was made. All that ask
-// meanwhile share that next one.
+// folder is a folder of objects whose fsync is shared (group commit). A caller of
+// sync joins the next fsync and never the running one, which may have begun before
+// the caller's entry was made.
 type folder struct {
-	fs   vfs.FS
-	path string
-	fail func(error) error // what to make of a sync that failed
+	fs      vfs.FS
+	path    string
+	mapSync func(error) error // maps the error of an fsync to that of a Put
 
 	mu   sync.Mutex
-	next *round // the sync that has not begun, nil when nobody waits for it
-	last *round // the latest that was entered into; rounds run one by one
+	next *batch // the fsync that has not begun; nil if nobody waits for it
+	last *batch // the latest batch that was made; batches run one after the other
 }
 
-// round is one sync and all who wait for it. Whoever enters it first leads it.
-type round struct {
-	before *round        // has to end before this one begins
-	done   chan struct{} // closed when err is set
+// batch is one fsync and its callers. The first of them carries it out.
+type batch struct {
+	before *batch        // must end before this one begins
+	done   chan struct{} // closed once err is set
 	err    error
 }
 
-func newFolder(fsys vfs.FS, path string, fail func(error) error) *folder {
-	none := &round{done: make(chan struct{})}
+func newFolder(fsys vfs.FS, path string, mapSync func(error) error) *folder {
+	none := &batch{done: make(chan struct{})}
 	close(none.done)
-	return &folder{fs: fsys, path: path, fail: fail, last: none}
+	return &folder{fs: fsys, path: path, mapSync: mapSync, last: none}
 }
 
-// sync returns when the entries of the folder, as they are at the call,
-// survive a power cut.
+// sync returns nil once the entries of the folder, as they were at the call,
+// survive a power failure.
 func (f *folder) sync() error {
-	r, leads := f.join()
+	b, leads := f.join()
 	if leads {
-		<-r.before.done
-		f.begin(r)
+		<-b.before.done
+		f.begin(b)
 		if err := f.fs.SyncDir(f.path); err != nil {
-			r.err = f.fail(err) // before the next round begins, which must know
+			b.err = f.mapSync(err) // before the next batch begins, which must see it
 		}
-		close(r.done)
+		close(b.done)
 	}
-	<-r.done
-	return r.err
+	<-b.done
+	return b.err
 }
 
-// join enters the caller into the next round.
-func (f *folder) join() (r *round, leads bool) {
+// join adds the caller to the next batch. It reports whether the caller must carry
+// it out.
+func (f *folder) join() (b *batch, leads bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == nil {
-		f.next = &round{before: f.last, done: make(chan struct{})}
+		f.next = &batch{before: f.last, done: make(chan struct{})}
 		f.last = f.next
 		leads = true
 	}
 	return f.next, leads
 }
 
-// begin makes those who come from now on wait for a later round.
-func (f *folder) begin(r *round) {
+// begin closes the batch: later callers join the next one.
+func (f *folder) begin(b *batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = nil
-	r.before = nil // or no round would ever be garbage
+	b.before = nil // otherwise all batches would remain reachable
 }

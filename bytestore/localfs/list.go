@@ -9,8 +9,8 @@ import (
 	"sluice/bytestore"
 )
 
-// List implements bytestore.Store. It holds the names of one shard at a time,
-// and those of the objects beside the shards.
+// List implements bytestore.Store. It holds the names of one shard at a time, and those of
+// the objects outside the shards.
 func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
 	if s.closed.Load() {
 		return fmt.Errorf("localfs: list: %w", fs.ErrClosed)
@@ -21,7 +21,7 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 	}
 	for i, shard := range s.shards {
 		if shardName(i) < string(after[:min(2, len(after))]) {
-			continue // all its keys come before after
+			continue // all of its keys precede after
 		}
 		entries, err := s.entries(ctx, shard, after)
 		if err != nil {
@@ -47,8 +47,8 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 	return nil
 }
 
-// entries are those of the folder's objects whose keys come after the given
-// one, in byte order.
+// entries returns the objects of a folder whose keys are greater than after, in byte
+// order.
 func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Key) ([]fs.DirEntry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("localfs: list: %w", err)
@@ -67,7 +67,8 @@ func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Key) ([]
 	return objects, nil
 }
 
-// visit calls fn for the object of an entry, unless it was deleted meanwhile.
+// visit calls fn for the object of an entry, unless it was deleted since the folder was
+// read.
 func visit(ctx context.Context, e fs.DirEntry, fn func(bytestore.Object) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("localfs: list: %w", err)

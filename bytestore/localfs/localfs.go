@@ -1,26 +1,25 @@
-// Package localfs is a bytestore.Store in a folder of a local file system.
+// Package localfs implements bytestore.Store in a folder of a local file system.
 //
 // Layout of the folder:
 //
-//	00/ … ff/            256 shards, made by Open
-//	3f/3f-0199…-9a2c…    objects whose key bytestore.NewKey made, one file
-//	                     each, in the shard of the key's first two characters
-//	sluice-instance      objects with any other key, beside the shards
-//	.put-…               a Put under way, beside its target; what a crash
-//	                     leaves of them is removed by Open
+//	00/ … ff/            256 shards, created by Open
+//	3f/3f-0199…-9a2c…    objects with a key made by bytestore.NewKey, one file
+//	                     each, in the shard named by the first two characters
+//	sluice-instance      objects with any other key
+//	.put-…               a Put in progress, in the folder of its target; Open
+//	                     removes those that a crash left behind
 //
-// A file holds the object's bytes and nothing else. Names that are not valid
-// keys (in particular names with a dot) are never taken for objects. The folder
-// belongs to one Store at a time, which its user sees to: Open removes the
-// files of Puts that are under way in another.
+// A file contains the bytes of the object and nothing else. Files whose names are not
+// valid keys, in particular names with a dot, are ignored. The folder must be used by one
+// Store at a time, which the caller must ensure: Open removes the files of Puts that are
+// in progress in another Store.
 //
-// A Put writes a file under a temporary name, fsyncs it, gives it its name by a
-// rename that replaces nothing, and fsyncs the folder, sharing that last step
-// with the other Puts into the same folder. After an fsync that failed nobody
-// can tell what the kernel still knows; then the Store refuses further Puts
-// ([ErrSyncFailed]) until it is opened anew. Reads and deletes go on. A folder
-// that could not even be opened for its fsync costs the Puts that waited for
-// that one alone: the kernel was not asked, so it forgot nothing.
+// A Put writes a temporary file, fsyncs it, renames it without replacing anything, and
+// fsyncs the folder; Puts into the same folder share that last fsync. After a failed fsync
+// it is unknown what the kernel has written, so the Store rejects further Puts with
+// [ErrSyncFailed] until it is reopened. Reads and deletes continue. If a folder could not
+// even be opened for its fsync, only the Puts that waited for that fsync fail: as no fsync
+// was attempted, nothing was lost.
 package localfs
 
 import (
@@ -36,51 +35,49 @@ import (
 	"sluice/internal/vfs"
 )
 
-// ErrSyncFailed is the error of a Put whose fsync failed and of every later one
-// until the Store is opened anew. What was acknowledged before is not in doubt.
-// It is a bytestore.ErrOverloaded: once the store was opened anew, the same Put
-// may succeed.
-var ErrSyncFailed = fmt.Errorf("localfs: an fsync failed; the store takes no more objects until it is opened again: %w", bytestore.ErrOverloaded)
+// ErrSyncFailed is returned by a Put whose fsync failed and by every later Put until the
+// Store is reopened. Objects whose Puts have succeeded are not affected. It wraps
+// bytestore.ErrOverloaded: once the store was reopened, the same Put may succeed.
+var ErrSyncFailed = fmt.Errorf("localfs: an fsync failed; the store accepts no more objects until it is reopened: %w", bytestore.ErrOverloaded)
 
-// shards is the number of shard folders, one for each value of a key's first
-// two hex digits.
+// shards is the number of shards, one for each value of a key's first two hex digits.
 const shards = 256
 
-// tempPrefix begins the names of files that are not objects yet. The dot keeps
-// them apart from all keys.
+// tempPrefix begins the names of temporary files. No key contains a dot.
 const tempPrefix = ".put-"
 
-// Options of Open. The zero value works.
+// Options are the options of Open. The zero value is valid.
 type Options struct {
-	// Reserve is how many bytes of the file system Puts leave free, for
-	// deletes and for what else lives there. 0 means 64 MiB, or a twentieth of
-	// a file system that is smaller than 1.25 GiB; negative means none.
+	// Reserve is how many bytes of the file system Puts leave free, for deletes and for
+	// other users of the file system. 0 means 64 MiB, or a twentieth of a file system
+	// smaller than 1.25 GiB; a negative value means none.
 	Reserve int64
-	// FS is the file system, nil for that of the operating system.
+	// FS is the file system. If it is nil, that of the operating system is used.
 	FS vfs.FS
 }
 
-// Store keeps objects in a folder. It implements bytestore.Store.
+// Store stores objects in a folder. It implements bytestore.Store.
 type Store struct {
 	fs     vfs.FS
 	root   *folder
 	shards [shards]*folder
 	space  *space
-	large  chan struct{} // full when as many Puts as may have a large buffer
 
-	broken  atomic.Pointer[error] // the first fsync that failed
-	stopped chan struct{}         // closed with it
+	largeBuffers chan struct{} // semaphore of maxLargeBuffers
 
-	// puts is held for reading by each Put under way, so that Close waits.
+	syncErr atomic.Pointer[error] // the first failure of an fsync
+	stopped chan struct{}         // closed once syncErr is set
+
+	// puts is held for reading by each Put in progress, so that Close waits for it.
 	puts   sync.RWMutex
 	closed atomic.Bool
 }
 
 var _ bytestore.Store = (*Store)(nil)
 
-// Open opens the store in the folder dir, which it makes, durably, when it is
-// not there, and removes what Puts that a crash cut short have left. That takes
-// a listing of the whole store.
+// Open opens the store in the folder dir, which it creates durably if necessary. It
+// removes the temporary files of Puts that a crash interrupted, for which it lists the
+// whole store. The caller must Close it.
 func Open(dir string, opt Options) (*Store, error) {
 	s, err := open(dir, opt)
 	if err != nil {
@@ -94,15 +91,15 @@ func open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fs: opt.FS, large: make(chan struct{}, largePuts), stopped: make(chan struct{})}
+	s := &Store{fs: opt.FS, largeBuffers: make(chan struct{}, maxLargeBuffers), stopped: make(chan struct{})}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}
-	s.root = newFolder(s.fs, dir, s.unsynced)
+	s.root = newFolder(s.fs, dir, s.folderSyncFailed)
 	for i := range s.shards {
-		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.unsynced)
+		s.shards[i] = newFolder(s.fs, filepath.Join(dir, shardName(i)), s.folderSyncFailed)
 	}
-	if err := s.makeFolders(); err != nil {
+	if err := s.createFolders(); err != nil {
 		return nil, err
 	}
 	if err := s.removeLeftovers(); err != nil {
@@ -114,8 +111,8 @@ func open(dir string, opt Options) (*Store, error) {
 
 func shardName(i int) string { return fmt.Sprintf("%02x", i) }
 
-// makeFolders makes the folders that are missing, durably.
-func (s *Store) makeFolders() error {
+// createFolders creates the missing folders durably.
+func (s *Store) createFolders() error {
 	if err := vfs.MkdirAll(s.fs, s.root.path); err != nil {
 		return err
 	}
@@ -124,13 +121,13 @@ func (s *Store) makeFolders() error {
 			return err
 		}
 	}
-	// Also when none was made: an earlier Open may have ended right here, and
-	// an object beside the shards may have been renamed but not acknowledged,
-	// and callers are about to see it.
+	// Even if none was created: an earlier Open may have been interrupted before its
+	// sync, and an object in this folder may have been renamed without a sync and
+	// is about to become visible to callers.
 	return s.fs.SyncDir(s.root.path)
 }
 
-// removeLeftovers removes the temporary files of Puts that a crash cut short.
+// removeLeftovers removes the temporary files of interrupted Puts.
 func (s *Store) removeLeftovers() error {
 	for _, folder := range append(s.shards[:], s.root) {
 		entries, err := s.fs.ReadDir(folder.path)
@@ -149,9 +146,8 @@ func (s *Store) removeLeftovers() error {
 	return nil
 }
 
-// Close waits for the Puts under way and makes all later calls fail with
-// fs.ErrClosed. Readers that are open stay readable. A second Close does
-// nothing.
+// Close waits for the Puts in progress and makes all later calls fail with fs.ErrClosed.
+// Open readers remain readable. Close is idempotent.
 func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
@@ -159,11 +155,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Space reports whether there is room for n more bytes: nil, or
-// bytestore.ErrNoSpace when they would take the file system below the reserve,
-// or when it is down to the reserve already, in bytes or in inodes. n is at
-// least 0. For n > 0 it counts what the Puts under way have claimed, as for a
-// Put that begins now; Space(0) does not: it tells of the disk alone.
+// Space returns nil if n more bytes fit on the file system, and bytestore.ErrNoSpace if
+// they would use the reserve, in bytes or inodes, or if the reserve is in use already. n
+// must not be negative. If n is positive, Space takes into account what the Puts in
+// progress have reserved, as a new Put would; Space(0) considers only the disk.
 func (s *Store) Space(n int64) error {
 	if s.closed.Load() {
 		return fmt.Errorf("localfs: space: %w", fs.ErrClosed)
@@ -174,41 +169,38 @@ func (s *Store) Space(n int64) error {
 	return nil
 }
 
-// Err tells why no further object is taken ([ErrSyncFailed] with its cause); nil
-// while Puts may succeed.
-func (s *Store) Err() error { return s.trusted() }
-
-// Stopped is closed when an fsync has failed: the process should end what it
-// does and open the store anew.
-func (s *Store) Stopped() <-chan struct{} { return s.stopped }
-
-// unsynced is the error of those who waited for a sync of a folder that failed
-// with err. Only an fsync that was tried leaves a doubt.
-func (s *Store) unsynced(err error) error {
-	if errors.Is(err, vfs.ErrNotOpened) {
-		return native(err)
-	}
-	return s.distrust(err)
-}
-
-// distrust notes the first fsync that failed, and returns its error for the
-// caller of that fsync.
-func (s *Store) distrust(err error) error {
-	if s.broken.CompareAndSwap(nil, &err) {
-		close(s.stopped)
-	}
-	return fmt.Errorf("%w: %w", ErrSyncFailed, err)
-}
-
-// trusted is nil until an fsync has failed.
-func (s *Store) trusted() error {
-	if first := s.broken.Load(); first != nil {
+// Err returns [ErrSyncFailed] with its cause after an fsync has failed, and nil
+// otherwise.
+func (s *Store) Err() error {
+	if first := s.syncErr.Load(); first != nil {
 		return fmt.Errorf("%w: %w", ErrSyncFailed, *first)
 	}
 	return nil
 }
 
-// folder is where the object lives, or would.
+// Stopped returns a channel that is closed once an fsync has failed: the process
+// should then finish its work and reopen the store.
+func (s *Store) Stopped() <-chan struct{} { return s.stopped }
+
+// folderSyncFailed returns the error of the Puts that waited for the sync of a
+// folder that failed with err.
+func (s *Store) folderSyncFailed(err error) error {
+	if errors.Is(err, vfs.ErrNotOpened) {
+		return contractError(err)
+	}
+	return s.syncFailed(err)
+}
+
+// syncFailed records the first fsync that failed, and returns the error of the Put
+// that needed it.
+func (s *Store) syncFailed(err error) error {
+	if s.syncErr.CompareAndSwap(nil, &err) {
+		close(s.stopped)
+	}
+	return fmt.Errorf("%w: %w", ErrSyncFailed, err)
+}
+
+// folder returns the folder of an object.
 func (s *Store) folder(key bytestore.Key) *folder {
 	if _, made := key.Created(); !made {
 		return s.root

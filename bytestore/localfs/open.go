@@ -10,9 +10,9 @@ import (
 	"sluice/bytestore"
 )
 
-// Open implements bytestore.Store. On the file system of the operating system
-// the reader is an *os.File, which net sends without copying. It stays readable
-// after Delete, and goes on beyond the range.
+// Open implements bytestore.Store. On the file system of the operating system the reader
+// is an *os.File, which package net sends without copying. It remains readable after
+// Delete and does not end after n bytes.
 func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
 	if !key.Valid() {
 		return nil, fmt.Errorf("localfs: open %q: %w", key, bytestore.ErrInvalidKey)
@@ -36,7 +36,7 @@ func (s *Store) openAt(ctx context.Context, key bytestore.Key, off, n int64) (_ 
 		return nil, fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)
 	}
 	if err != nil {
-		return nil, native(err)
+		return nil, contractError(err)
 	}
 	defer func() {
 		if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) openAt(ctx context.Context, key bytestore.Key, off, n int64) (_ 
 	size := info.Size()
 	switch {
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%w: not a file", bytestore.ErrNotFound)
+		return nil, fmt.Errorf("%w: not a regular file", bytestore.ErrNotFound)
 	case off < 0 || n < 0:
 		return nil, errors.New("negative range")
 	case off > size || n > size-off:

@@ -14,13 +14,13 @@ import (
 	"sluice/internal/vfs"
 )
 
-// bufferSize is how much of a source is gathered for one write: large enough
-// that the system calls do not count. A Put holds its buffer for as long as its
-// source takes, so only largePuts have that much at once, and all others
-// smallBufferSize.
+// bufferSize is how much of a source is buffered for one write: enough to make the
+// cost of system calls negligible. A Put holds its buffer for as long as its source
+// takes, so at most maxLargeBuffers Puts have one of that size at a time. The others
+// have smallBufferSize.
 const (
 	bufferSize      = 512 << 10
-	largePuts       = 64
+	maxLargeBuffers = 64
 	smallBufferSize = 32 << 10
 )
 
@@ -29,11 +29,11 @@ var (
 	smallBuffers = sync.Pool{New: func() any { return new([smallBufferSize]byte) }}
 )
 
-// withBuffer calls f with a buffer that there is room for.
+// withBuffer calls f with a buffer, a large one if there is one.
 func (s *Store) withBuffer(f func(buf []byte) error) error {
 	select {
-	case s.large <- struct{}{}:
-		defer func() { <-s.large }()
+	case s.largeBuffers <- struct{}{}:
+		defer func() { <-s.largeBuffers }()
 		buf := buffers.Get().(*[bufferSize]byte)
 		defer buffers.Put(buf)
 		return f(buf[:])
@@ -44,16 +44,20 @@ func (s *Store) withBuffer(f func(buf []byte) error) error {
 	}
 }
 
-// Put implements bytestore.Store. It is refused with ErrNoSpace before src is
-// read when the size is known and does not fit above the reserve and what other
-// Puts have claimed; later, when others have used up the room meanwhile: a Put
-// claims at most about 4 MiB ahead of its source, so that slow sources do not
-// keep the disk from others. It fails with ErrOverloaded when the process has
-// no file descriptor left; with [ErrSyncFailed] after an fsync has failed. The context is looked at between
-// reads of src: a Read that blocks is not interrupted, and once the object is
-// written the Put runs to its end. An object appears to Open and List shortly
-// before its Put returns. ErrExists says nothing of whether the object that was
-// there first is durable yet: its own Put does.
+// Put implements bytestore.Store. In addition to the errors of the contract, it
+// returns
+//
+//   - ErrNoSpace before it reads src, if size is known and does not fit above the
+//     reserve and what other Puts have reserved, and later if others have used the
+//     space meanwhile. A Put reserves at most about 4 MiB more than it has written,
+//     so that slow sources do not keep the disk from others;
+//   - ErrOverloaded if the process has no file descriptor left;
+//   - [ErrSyncFailed] after an fsync has failed.
+//
+// It checks the context between reads of src: it does not interrupt a Read that
+// blocks, and once the object is written the Put is completed. An object becomes
+// visible to Open and List shortly before its Put returns. ErrExists does not imply
+// that the existing object is durable already: that is reported by its own Put.
 func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
 	if !key.Valid() {
 		return fmt.Errorf("localfs: put %q: %w", key, bytestore.ErrInvalidKey)
@@ -73,23 +77,24 @@ func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	if s.closed.Load() {
 		return fs.ErrClosed
 	}
-	if err := errors.Join(s.trusted(), ctx.Err()); err != nil {
+	if err := errors.Join(s.Err(), ctx.Err()); err != nil {
 		return err
 	}
-	if size < 0 && size != bytestore.UnknownSize {
-		return fmt.Errorf("%w: %d bytes", bytestore.ErrSize, size)
+	source, err := bytestore.NewSource(ctx, src, size)
+	if err != nil {
+		return err
 	}
 	first := size
 	if size == bytestore.UnknownSize {
 		first = bufferSize
 	}
-	room, err := s.space.claim(first)
+	res, err := s.space.reserve(first)
 	if err != nil {
 		return err
 	}
-	defer room.release()
+	defer res.release()
 	temp := filepath.Join(s.folder(key).path, tempPrefix+rand.Text())
-	err = s.write(ctx, temp, src, size, room)
+	err = s.write(temp, &source, size, res)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -99,113 +104,82 @@ func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	return s.publish(temp, key)
 }
 
-// write makes a file that holds exactly size bytes of src, and syncs it.
-func (s *Store) write(ctx context.Context, name string, src io.Reader, size int64, room *claim) error {
+// write creates a file with the bytes of src and syncs it.
+func (s *Store) write(name string, src *bytestore.Source, size int64, res *reservation) error {
 	f, err := s.fs.Create(name)
 	if err != nil {
-		return native(err)
+		return contractError(err)
 	}
-	err = s.withBuffer(func(buf []byte) error { return fill(ctx, f, src, size, room, buf) })
+	err = s.withBuffer(func(buf []byte) error { return copySource(f, src, size, res, buf) })
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := f.Sync(); err != nil {
-		err = native(err)
-		// A full disk or quota that shows this late costs this file alone,
-		// and it goes; anything else may be the end of the disk.
+		err = contractError(err)
+		// A disk or quota that turns out to be full here affects only this file,
+		// which is removed. Anything else may be the failure of the disk.
 		if !errors.Is(err, bytestore.ErrNoSpace) {
-			err = s.distrust(err)
+			err = s.syncFailed(err)
 		}
 		return errors.Join(err, f.Close())
 	}
-	return native(f.Close())
+	return contractError(f.Close())
 }
 
-// fill writes exactly size bytes of src to f, or all when it is UnknownSize, by
-// way of buf.
-func fill(ctx context.Context, f io.Writer, src io.Reader, size int64, room *claim, buf []byte) error {
-	written, end := int64(0), false
-	for !end {
+// copySource writes src to f through buf, and keeps res ahead of what it writes.
+func copySource(f io.Writer, src *bytestore.Source, size int64, res *reservation, buf []byte) error {
+	written := int64(0)
+	for end := false; !end; {
 		left := int64(len(buf))
 		if size != bytestore.UnknownSize {
 			left = size - written
 		}
-		if err := room.cover(left); err != nil {
+		if err := res.cover(left); err != nil {
 			return err
 		}
 		var n int
 		var err error
-		if n, end, err = readFull(ctx, src, buf); err != nil {
-			return fmt.Errorf("read source: %w", err)
-		}
-		if size != bytestore.UnknownSize && int64(n) > size-written {
-			return fmt.Errorf("%w: it goes on after %d bytes", bytestore.ErrSize, size)
+		if n, end, err = src.Fill(buf, nil); err != nil {
+			return err
 		}
 		if n == 0 {
 			break
 		}
 		if _, err := f.Write(buf[:n]); err != nil {
-			return native(err)
+			return contractError(err)
 		}
 		written += int64(n)
-		room.spend(int64(n))
-	}
-	if size != bytestore.UnknownSize && written != size {
-		return fmt.Errorf("%w: it ended after %d of %d bytes", bytestore.ErrSize, written, size)
+		res.spend(int64(n))
 	}
 	return nil
 }
 
-// readFull reads until buf is full, or to the end of src, or until src fails.
-// Unlike with io.ReadFull an end is not an error, and io.ErrUnexpectedEOF comes
-// from src alone.
-func readFull(ctx context.Context, src io.Reader, buf []byte) (n int, end bool, err error) {
-	for empty := 0; n < len(buf); {
-		if err := ctx.Err(); err != nil {
-			return n, false, err
-		}
-		m, err := src.Read(buf[n:])
-		n += m
-		if err == io.EOF {
-			return n, true, nil
-		}
-		if err != nil {
-			return n, false, err
-		}
-		if m > 0 {
-			empty = 0
-		} else if empty++; empty == 100 {
-			return n, false, io.ErrNoProgress
-		}
-	}
-	return n, false, nil
-}
-
-// publish gives the synced file its name, durably, or leaves nothing of it.
+// publish renames the synced file to its key, durably. If it fails, it removes the
+// file.
 func (s *Store) publish(temp string, key bytestore.Key) error {
 	target := s.path(key)
 	if err := s.fs.Rename(temp, target); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return errors.Join(fmt.Errorf("%w: %w", bytestore.ErrExists, err), s.remove(temp))
 		}
-		gone := s.fs.Remove(temp)
-		if errors.Is(gone, fs.ErrNotExist) {
-			gone = s.remove(target) // the rename was done, only its answer failed
+		removeErr := s.fs.Remove(temp)
+		if errors.Is(removeErr, fs.ErrNotExist) {
+			removeErr = s.remove(target) // the rename took effect although it reported an error
 		}
-		return errors.Join(native(err), gone)
+		return errors.Join(contractError(err), removeErr)
 	}
 	if err := s.folder(key).sync(); err != nil {
 		return errors.Join(err, s.remove(target))
 	}
-	// A sync of this folder that failed before ours may have cost our entry,
-	// and the kernel reports such a thing once.
-	if err := s.trusted(); err != nil {
+	// The kernel reports a failed fsync once: an earlier sync of this folder may
+	// have lost our entry and left ours to succeed.
+	if err := s.Err(); err != nil {
 		return errors.Join(err, s.remove(target))
 	}
 	return nil
 }
 
-// remove removes a file that may be gone already.
+// remove removes a file, which need not exist.
 func (s *Store) remove(name string) error {
 	if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -213,8 +187,9 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// native adds the contract's error to one of the file system.
-func native(err error) error {
+// contractError wraps an error of the file system in the error of the contract
+// that it means.
+func contractError(err error) error {
 	switch {
 	case vfs.IsFull(err):
 		return fmt.Errorf("%w: %w", bytestore.ErrNoSpace, err)

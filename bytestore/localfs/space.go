@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// The default reserve is maxReserve, or 1/smallShare of a small file system.
-	maxReserve = 64 << 20
-	smallShare = 20
-	// maxInodeReserve is how many inodes are kept free, at most; the metadata
-	// engine needs a few files for its log.
+	// The default reserve is maxReserve, or 1/reserveShare of a small file system.
+	maxReserve   = 64 << 20
+	reserveShare = 20
+	// maxInodeReserve is the greatest number of inodes that are kept free. The
+	// metadata engine needs a few files for its log.
 	maxInodeReserve = 64
-	// ahead is how many bytes a Put of known size claims at a time: few enough
-	// that hundreds of stalled ones leave room for others.
-	ahead = 4 << 20
+	// reserveAhead is how many bytes a Put reserves at a time: few enough that
+	// hundreds of stalled Puts leave space for others.
+	reserveAhead = 4 << 20
 )
 
-// space keeps the books on the room left: what is free, less the reserve, less
-// what the Puts under way have claimed and not yet written. The file system is
-// asked each time (statfs costs about a microsecond): others write to it too.
+// space tracks the available space: what is free, minus the reserve, minus what
+// the Puts in progress have reserved and not yet written. It queries the file system
+// each time, because other processes write to it, too (statfs takes about a
+// microsecond).
 type space struct {
-	fs      vfs.FS
-	dir     string
-	reserve int64 // bytes
-	inodes  int64 // inodes kept free
-
-	mu      sync.Mutex
-	claimed int64 // bytes that Puts under way may write before they ask again
+	fs          vfs.FS
+	dir         string
+	keptBytes   int64 // the reserve
+	keptInodes  int64
+	mu          sync.Mutex
+	outstanding int64 // bytes of all reservations
 }
 
-// newSpace works out the reserves; see Options.Reserve.
+// newSpace determines the reserves; see Options.Reserve.
 func newSpace(fsys vfs.FS, dir string, reserve int64) (*space, error) {
 	now, err := fsys.Space(dir)
 	if err != nil {
@@ -42,101 +42,104 @@ func newSpace(fsys vfs.FS, dir string, reserve int64) (*space, error) {
 	}
 	switch {
 	case reserve == 0:
-		reserve = min(maxReserve, now.Size/smallShare)
+		reserve = min(maxReserve, now.Size/reserveShare)
 	case reserve < 0:
 		reserve = 0
 	}
-	return &space{fs: fsys, dir: dir, reserve: reserve, inodes: min(maxInodeReserve, now.Inodes/smallShare)}, nil
+	return &space{fs: fsys, dir: dir, keptBytes: reserve, keptInodes: min(maxInodeReserve, now.Inodes/reserveShare)}, nil
 }
 
-// check is nil while there is room for n bytes above the reserves and, unless n
-// is 0, the claims.
+// check returns nil if n bytes fit above the reserves and, unless n is 0, the
+// reservations.
 func (s *space) check(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n == 0 {
-		return s.room(0, 0)
+		return s.fits(0, 0)
 	}
-	return s.room(n, s.claimed)
+	return s.fits(n, s.outstanding)
 }
 
-// room is nil when n more bytes and one more file fit above the reserves and
-// what is claimed. The caller holds the lock, so that claims are exact.
-func (s *space) room(n, claimed int64) error {
+// fits returns nil if n more bytes and one more file fit above the reserves and
+// the given reservations. The caller must hold the lock, so that reservations are
+// exact.
+func (s *space) fits(n, outstanding int64) error {
 	now, err := s.fs.Space(s.dir)
 	if err != nil {
-		return native(err)
+		return contractError(err)
 	}
-	if left := now.Free - s.reserve - claimed; left < n || left <= 0 {
-		return fmt.Errorf("%w: %d bytes wanted, %d free, %d of them reserved, %d claimed",
-			bytestore.ErrNoSpace, n, now.Free, s.reserve, claimed)
+	if left := now.Free - s.keptBytes - outstanding; left < n || left <= 0 {
+		return fmt.Errorf("%w: %d bytes needed, %d free, of which %d are kept in reserve and %d reserved by other writes",
+			bytestore.ErrNoSpace, n, now.Free, s.keptBytes, outstanding)
 	}
-	if now.Inodes > 0 && now.FreeInodes <= s.inodes {
-		return fmt.Errorf("%w: 1 inode wanted, %d free, %d of them reserved",
-			bytestore.ErrNoSpace, now.FreeInodes, s.inodes)
+	if now.Inodes > 0 && now.FreeInodes <= s.keptInodes {
+		return fmt.Errorf("%w: 1 inode needed, %d free, of which %d are kept in reserve",
+			bytestore.ErrNoSpace, now.FreeInodes, s.keptInodes)
 	}
 	return nil
 }
 
-// explain adds what a Put of size bytes wanted and what is left to the error of
-// a file system that called itself full, once that Put is undone.
+// explain adds to the error of a full file system what a Put of size bytes needed
+// and, now that it was undone, how much is free.
 func (s *space) explain(err error, size int64) error {
 	now, spaceErr := s.fs.Space(s.dir)
 	if spaceErr != nil {
 		return errors.Join(err, spaceErr)
 	}
-	wanted := "unknown"
+	needed := "unknown"
 	if size != bytestore.UnknownSize {
-		wanted = fmt.Sprint(size)
+		needed = fmt.Sprint(size)
 	}
-	return fmt.Errorf("%w (bytes wanted: %s; undone, %d bytes are free, %d of %d inodes)",
-		err, wanted, now.Free, now.FreeInodes, now.Inodes)
+	return fmt.Errorf("%w (bytes needed: %s; without this object %d bytes and %d of %d inodes are free)",
+		err, needed, now.Free, now.FreeInodes, now.Inodes)
 }
 
-// claim is one Put's share of the claimed bytes. It is used by one goroutine.
-type claim struct {
+// reservation is space that one Put has reserved and not yet written. It must be
+// used by one goroutine.
+type reservation struct {
 	space *space
-	held  int64
+	held  int64 // bytes
 }
 
-// claim begins the claim of a Put of n bytes, or fails with
-// bytestore.ErrNoSpace when they do not all fit now.
-func (s *space) claim(n int64) (*claim, error) {
-	c := &claim{space: s}
-	return c, c.grow(n)
+// reserve begins the reservation of a Put of n bytes. It returns
+// bytestore.ErrNoSpace if they do not all fit.
+func (s *space) reserve(n int64) (*reservation, error) {
+	r := &reservation{space: s}
+	return r, r.grow(n)
 }
 
-// cover sees to it that the claim is enough for the next write, with n bytes
-// still to come. It fails with bytestore.ErrNoSpace when it is not and the n
-// bytes no longer fit.
-func (c *claim) cover(n int64) error {
-	if c.held >= min(n, bufferSize) {
+// cover ensures that the reservation covers the next write of a Put that has n
+// bytes left to write. It returns bytestore.ErrNoSpace if it does not and the n bytes
+// no longer fit.
+func (r *reservation) cover(n int64) error {
+	if r.held >= min(n, bufferSize) {
 		return nil
 	}
-	return c.grow(n - c.held)
+	return r.grow(n - r.held)
 }
 
-// grow sets n bytes aside, or, of more than ahead, that many; all n have to fit.
-func (c *claim) grow(n int64) error {
-	c.space.mu.Lock()
-	defer c.space.mu.Unlock()
-	if err := c.space.room(n, c.space.claimed); err != nil {
+// grow reserves n more bytes, but at most reserveAhead. All n must fit.
+func (r *reservation) grow(n int64) error {
+	r.space.mu.Lock()
+	defer r.space.mu.Unlock()
+	if err := r.space.fits(n, r.space.outstanding); err != nil {
 		return err
 	}
-	n = min(n, ahead)
-	c.space.claimed += n
-	c.held += n
+	n = min(n, reserveAhead)
+	r.space.outstanding += n
+	r.held += n
 	return nil
 }
 
-// spend gives back what was written, at most all: the file system counts it now.
-func (c *claim) spend(n int64) {
-	n = min(n, c.held)
-	c.held -= n
-	c.space.mu.Lock()
-	defer c.space.mu.Unlock()
-	c.space.claimed -= n
+// spend releases n bytes, or all if there are fewer: they were written, so the file
+// system accounts for them.
+func (r *reservation) spend(n int64) {
+	n = min(n, r.held)
+	r.held -= n
+	r.space.mu.Lock()
+	defer r.space.mu.Unlock()
+	r.space.outstanding -= n
 }
 
-// release gives back the rest.
-func (c *claim) release() { c.spend(c.held) }
+// release releases the rest.
+func (r *reservation) release() { r.spend(r.held) }

@@ -30,7 +30,7 @@ func TestReserve(t *testing.T) {
 	if want := (size - reserve) / object; len(keys) != want {
 		t.Fatalf("%d objects fitted, want %d", len(keys), want)
 	}
-	if err := put(t, s, newKey(), body[:object]); !strings.Contains(err.Error(), "65536 bytes wanted, 131072 free, 102400 of them reserved, 0 claimed") {
+	if err := put(t, s, newKey(), body[:object]); !strings.Contains(err.Error(), "65536 bytes needed, 131072 free, of which 102400 are kept in reserve and 0 reserved by other writes") {
 		t.Errorf("error text: %v", err)
 	}
 	unread := readerFunc(func([]byte) (int, error) { t.Error("the source was read"); return 0, io.EOF })
@@ -198,7 +198,7 @@ func TestDiskFills(t *testing.T) {
 	)
 	err := s.Put(t.Context(), "abc", src, int64(700<<10+len(body)))
 	wantErr(t, err, bytestore.ErrNoSpace)
-	if !strings.Contains(err.Error(), "bytes wanted: 2316800; undone, 819200 bytes are free") {
+	if !strings.Contains(err.Error(), "bytes needed: 2316800; without this object 819200 bytes") {
 		t.Errorf("error text: %v", err)
 	}
 	if left := files(t, disk, "/objects"); len(left) != 0 {

@@ -1,8 +1,14 @@
-// Package memory is a bytestore.Store in memory, for tests: as strict as the
-// contract allows, and as forgetful as the process.
+// Package memory implements bytestore.Store in memory, for tests. It is as strict
+// as the contract permits, and loses everything when the process ends.
 package memory
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"sync"
 
 	"sluice/bytestore"
@@ -10,13 +16,120 @@ import (
 
 var _ bytestore.Store = (*Store)(nil)
 
-// Store keeps objects in memory. Whoever shares the pointer shares the data.
+// Store stores objects in memory. Users of one pointer share the objects.
 type Store struct {
 	mu      sync.RWMutex
-	objects map[bytestore.Key][]byte // values never change
+	objects map[bytestore.Key][]byte // the values are immutable
 }
 
-// New is an empty store.
+// New returns an empty store.
 func New() *Store {
 	return &Store{objects: map[bytestore.Key][]byte{}}
+}
+
+// Put implements bytestore.Store. It checks the context between reads of src and
+// does not interrupt a Read that blocks.
+func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+	if !key.Valid() {
+		return fmt.Errorf("memory: put %q: %w", key, bytestore.ErrInvalidKey)
+	}
+	data, err := readAll(ctx, src, size)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("memory: put %s: %w", key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, exists := s.objects[key]; exists {
+		return fmt.Errorf("memory: put %s: %w", key, bytestore.ErrExists)
+	}
+	s.objects[key] = data
+	return nil
+}
+
+func readAll(ctx context.Context, src io.Reader, size int64) ([]byte, error) {
+	source, err := bytestore.NewSource(ctx, src, size)
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	buf := make([]byte, 32<<10)
+	for end := false; !end; {
+		var n int
+		if n, end, err = source.Fill(buf, nil); err != nil {
+			return nil, err
+		}
+		data.Write(buf[:n])
+	}
+	return data.Bytes(), nil
+}
+
+// Open implements bytestore.Store. The reader ends after n bytes and remains
+// readable after Delete.
+func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	if !key.Valid() {
+		return nil, fmt.Errorf("memory: open %q: %w", key, bytestore.ErrInvalidKey)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("memory: open %s: %w", key, err)
+	}
+	s.mu.RLock()
+	data, ok := s.objects[key]
+	s.mu.RUnlock()
+	size := int64(len(data))
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("memory: open %s: %w", key, bytestore.ErrNotFound)
+	case off < 0 || n < 0:
+		return nil, fmt.Errorf("memory: open %s: negative range", key)
+	case off > size || n > size-off:
+		return nil, fmt.Errorf("memory: open %s: %w: %d bytes at %d of %d", key, bytestore.ErrTruncated, n, off, size)
+	}
+	return io.NopCloser(bytes.NewReader(data[off : off+n])), nil
+}
+
+// Delete implements bytestore.Store.
+func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	return bytestore.DeleteEach(keys, func(key bytestore.Key) error { return s.delete(ctx, key) })
+}
+
+func (s *Store) delete(ctx context.Context, key bytestore.Key) error {
+	if !key.Valid() {
+		return fmt.Errorf("memory: delete %q: %w", key, bytestore.ErrInvalidKey)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("memory: delete %s: %w", key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, key)
+	return nil
+}
+
+// List implements bytestore.Store. It lists a snapshot of the objects.
+func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+	for _, o := range s.objectsAfter(after) {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("memory: list: %w", err)
+		}
+		if err := fn(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) objectsAfter(after bytestore.Key) []bytestore.Object {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var list []bytestore.Object
+	for key, data := range s.objects {
+		if key > after {
+			list = append(list, bytestore.Object{Key: key, Size: int64(len(data))})
+		}
+	}
+	slices.SortFunc(list, func(a, b bytestore.Object) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return list
 }
