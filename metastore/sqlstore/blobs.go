@@ -34,7 +34,7 @@ func blobFields(b *metastore.Blob) args {
 	return args{
 		(*contentID)(&b.Content), (*integer)(&b.Size), (*crc)(&b.CRC64), (*integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*instant)(&b.Modified), (*instant)(&b.Expires),
-		(*optionalText)(&b.Owner), (*truth)(&b.SharedSecond),
+		(*optionalText)(&b.Owner), (*boolean)(&b.SharedSecond),
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 		if err != nil {
 			return err
 		}
-		if err := t.count(ofBlob(b), ofBlob(old).less()); err != nil {
+		if err := t.recordUsage(blobUsage(b), blobUsage(old).negated()); err != nil {
 			return err
 		}
 		return place(t)
@@ -140,7 +140,7 @@ func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Precondition, create
 		return metastore.Blob{}, err
 	}
 	live := found && !expired(old.Expires, t.now)
-	if err := ask(guard, old, live); err != nil {
+	if err := evaluate(guard, old, live); err != nil {
 		return metastore.Blob{}, err
 	}
 	if createOnly && live {
@@ -170,7 +170,7 @@ func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Precondition, create
 		args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 			bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner),
 			second.UnixMicro(), shared},
-		(*instant)(&b.Modified), (*truth)(&b.SharedSecond))
+		(*instant)(&b.Modified), (*boolean)(&b.SharedSecond))
 	if err != nil || !found {
 		return old, err
 	}
@@ -178,7 +178,7 @@ func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Precondition, create
 }
 
 // ask puts the question to a guard.
-func ask(guard metastore.Precondition, current metastore.Blob, live bool) error {
+func evaluate(guard metastore.Precondition, current metastore.Blob, live bool) error {
 	if guard == nil {
 		return nil
 	}
@@ -196,10 +196,10 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard meta
 		if old, found, err = t.lockBlob(account, name); err != nil {
 			return err
 		}
-		if err := ask(guard, old, found && !expired(old.Expires, t.now)); err != nil || !found {
+		if err := evaluate(guard, old, found && !expired(old.Expires, t.now)); err != nil || !found {
 			return err
 		}
-		if err := t.count(ofBlob(old).less()); err != nil {
+		if err := t.recordUsage(blobUsage(old).negated()); err != nil {
 			return err
 		}
 		if err := t.removeBlob(account, splitName(name), old.Content); err != nil {
@@ -216,12 +216,12 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard meta
 // deletedMemory is how long before its deletion a blob must have been modified for
 // the next one of its name to be younger for sure. It is longer than a transaction
 // may wait for its lock after it has read the time.
-const deletedMemory = time.Minute
+const deletedRetention = time.Minute
 
 // rememberDeleted keeps the time of a blob that was deleted soon after it was
 // modified. That time is what the next blob of the name must not fall behind.
 func (t *tx) rememberDeleted(b metastore.Blob) error {
-	if t.now.Sub(b.Modified) > deletedMemory {
+	if t.now.Sub(b.Modified) > deletedRetention {
 		return nil
 	}
 	n := splitName(b.Name)

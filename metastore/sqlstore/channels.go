@@ -79,7 +79,7 @@ func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
 	if n == 0 {
 		return c, fmt.Errorf("channel: %w", metastore.ErrExists)
 	}
-	return c, t.count(delta{c.Owner, metastore.Used{Channels: 1}})
+	return c, t.recordUsage(delta{c.Owner, metastore.Used{Channels: 1}})
 }
 
 // channelTaken reports whether a channel exists that c may not stand beside. A

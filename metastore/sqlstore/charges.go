@@ -14,7 +14,7 @@ import (
 
 // chargeMemory is how long a session keeps a charge that another store, or an
 // earlier process, has recorded in it.
-const chargeMemory = metastore.IdempotencyRetention
+const chargeRetention = metastore.IdempotencyRetention
 
 // chargeRecord is a charge of a session that took effect. The records of a
 // session are a column of its row, so that a charge costs no statement of its
@@ -140,21 +140,21 @@ func (s *Store) ReturnRead(ctx context.Context, p metastore.Payment, charge stri
 		if _, err := t.exec(`UPDATE sales SET charge = NULL WHERE channel = $1 AND sequence = $2`, []byte(c.ID), p.Sequence); err != nil {
 			return c, err
 		}
-		return t.giveBack(c, count, price)
+		return t.addCredit(c, count, price)
 	})
 }
 
 // pinned are the charges in doubt of one session, since when.
-type pinned map[[16]byte]time.Time
+type chargesInDoubt map[[16]byte]time.Time
 
 // pin keeps the charges of uses whose outcome is not known.
-func (u *uses) pin(id string, members []*use) {
+func (u *useBatcher) pin(id string, members []*use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.store.Now()
 	for session, charges := range u.mu.pinned { // what nobody asked for
 		for charge, since := range charges {
-			if now.Sub(since) > chargeMemory {
+			if now.Sub(since) > chargeRetention {
 				delete(charges, charge)
 			}
 		}
@@ -167,17 +167,17 @@ func (u *uses) pin(id string, members []*use) {
 			continue
 		}
 		if u.mu.pinned == nil {
-			u.mu.pinned = map[string]pinned{}
+			u.mu.pinned = map[string]chargesInDoubt{}
 		}
 		if u.mu.pinned[id] == nil {
-			u.mu.pinned[id] = pinned{}
+			u.mu.pinned[id] = chargesInDoubt{}
 		}
 		u.mu.pinned[id][chargeID(m.charge)] = now
 	}
 }
 
 // unpin forgets a charge that is not in doubt any more.
-func (u *uses) unpin(id string, charge [16]byte) {
+func (u *useBatcher) unpin(id string, charge [16]byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.mu.pinned[id], charge)
@@ -188,10 +188,10 @@ func (u *uses) unpin(id string, charge [16]byte) {
 
 // keep returns those of the charges of a session that stay when others of this
 // store take their place.
-func (u *uses) keep(id string, charges []chargeRecord, now time.Time) []chargeRecord {
+func (u *useBatcher) retained(id string, charges []chargeRecord, now time.Time) []chargeRecord {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	oldest := now.Add(-chargeMemory).UnixMicro()
+	oldest := now.Add(-chargeRetention).UnixMicro()
 	return slices.DeleteFunc(charges, func(r chargeRecord) bool {
 		_, doubted := u.mu.pinned[id][r.id]
 		return r.at <= oldest || r.store == u.name && !doubted

@@ -17,7 +17,7 @@ const (
 	// measureEvery is how often the clock of a server is measured.
 	measureEvery = 10 * time.Second
 	// measuredFor is how long a measurement counts.
-	measuredFor = time.Minute
+	measurementMaxAge = time.Minute
 	// clockStep is the difference that only a clock which was set explains: between
 	// two measurements of a server, or between the wall clock and the time that passed.
 	clockStep = 5 * time.Second
@@ -30,7 +30,7 @@ const (
 )
 
 // timekeeper tells the time by which a store judges.
-type timekeeper interface {
+type engineClock interface {
 	// now returns the time as it is known without asking.
 	now() time.Time
 	// at returns the time for a transaction.
@@ -167,7 +167,7 @@ func (c *serverClock) ask(t *tx) (time.Time, error) {
 
 // toldBy learns from the results of a message that began a write, and returns the
 // time that the server said in it.
-func (c *serverClock) toldBy(results []*pgconn.Result, sent time.Duration) (time.Time, error) {
+func (c *serverClock) learnFrom(results []*pgconn.Result, sent time.Duration) (time.Time, error) {
 	row := results[len(results)-1].Rows[0]
 	micros, err := strconv.ParseInt(string(row[0]), 10, 64)
 	if err != nil {
@@ -212,9 +212,9 @@ func (c *serverClock) learn(shown time.Time, sent time.Duration) {
 }
 
 func (c *serverClock) err() error {
-	if age := c.passed() - time.Duration(c.seen.Load()); age > measuredFor {
+	if age := c.passed() - time.Duration(c.seen.Load()); age > measurementMaxAge {
 		return fmt.Errorf("%w: the clock of the database was last read %s ago, at most %s is good: see that this node reaches the database",
-			metastore.ErrClock, age.Round(time.Second), measuredFor)
+			metastore.ErrClock, age.Round(time.Second), measurementMaxAge)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
 }
 
 // openSleeper opens a store on a machine that also slept for slept.
-func openSleeper(t *testing.T, dsn string) (s *Store, p *postgres, slept *atomic.Int64) {
+func openSleeper(t *testing.T, dsn string) (s *Store, p *postgresEngine, slept *atomic.Int64) {
 	t.Helper()
 	slept = new(atomic.Int64)
 	p, err := openPostgres(t.Context(), dsn, Options{passed: func() time.Duration { return boottime.Now() + time.Duration(slept.Load()) }})
@@ -238,10 +238,10 @@ func TestPostgresClockNotMeasured(t *testing.T) {
 	if _, err := s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	slept.Store(int64(2 * measuredFor))
+	slept.Store(int64(2 * measurementMaxAge))
 	for _, err := range []error{s.ClockErr(), s.DeletionErr()} {
 		if !errors.Is(err, metastore.ErrClock) {
-			t.Errorf("not measured for %v: %v, want ErrClock", 2*measuredFor, err)
+			t.Errorf("not measured for %v: %v, want ErrClock", 2*measurementMaxAge, err)
 		}
 	}
 	set(2 * time.Hour) // the machine stood still and does not know it
@@ -289,7 +289,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 	if now := c.now(); now.Before(shown) {
 		t.Errorf("it is %v after the server showed %v", now, shown)
 	}
-	m.run(measuredFor + 1)
+	m.run(measurementMaxAge + 1)
 	if err := c.err(); !errors.Is(err, metastore.ErrClock) {
 		t.Errorf("not measured for too long: %v", err)
 	}

@@ -64,9 +64,9 @@ func (i *integer) Scan(src any) error {
 }
 
 // truth scans 0 and 1.
-type truth bool
+type boolean bool
 
-func (b *truth) Scan(src any) error {
+func (b *boolean) Scan(src any) error {
 	v, ok := src.(int64)
 	if !ok {
 		return fmt.Errorf("%T is not 0 or 1", src)

@@ -15,13 +15,13 @@ import (
 
 // counting counts the statements of a connection.
 type counting struct {
-	*conn
+	*sqliteConn
 	execs int
 }
 
 func (c *counting) exec(query string, in args) (int64, error) {
 	c.execs++
-	return c.conn.exec(query, in)
+	return c.sqliteConn.exec(query, in)
 }
 
 // TestExtentsGoInBulk counts the statements that a list of extents takes: on
@@ -36,9 +36,9 @@ func TestExtentsGoInBulk(t *testing.T) {
 		content := metastore.NewContentID(time.Now())
 		var c *counting
 		err := s.write(t.Context(), func(tx *tx) error {
-			c = &counting{conn: tx.conn.(*conn)}
+			c = &counting{sqliteConn: tx.conn.(*sqliteConn)}
 			tx.conn = c
-			defer func() { tx.conn = c.conn }()
+			defer func() { tx.conn = c.sqliteConn }()
 			return tx.addExtents(content, extents)
 		})
 		if err != nil {

@@ -51,9 +51,9 @@ func (t *tx) hasExtents(content metastore.ContentID) (bool, error) {
 // for exactly the grace is due.
 func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
 	var list []metastore.GarbageContent
-	at := s.toDelete
+	at := s.forDeletion
 	if grace == 0 {
-		at = s.atNow
+		at = s.withTime
 	}
 	err := s.eng.read(ctx, at(func(t *tx) error {
 		due := int64(stagedFrom - 1) // whatever the time is
@@ -281,7 +281,7 @@ func (s *Store) Unreferenced(ctx context.Context, keys []string) ([]string, erro
 	}
 	wanted := slices.Sorted(slices.Values(keys))
 	var free []string
-	err := s.eng.snapshot(ctx, s.toDelete(func(t *tx) (err error) {
+	err := s.eng.snapshot(ctx, s.forDeletion(func(t *tx) (err error) {
 		free, err = t.unreferenced(wanted)
 		return err
 	}))

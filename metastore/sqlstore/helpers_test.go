@@ -41,7 +41,7 @@ func openAt(tb testing.TB, path string, opt Options) *Store {
 	return s
 }
 
-func closeConn(tb testing.TB, c *conn) {
+func closeConn(tb testing.TB, c *sqliteConn) {
 	tb.Helper()
 	if err := c.close(); err != nil {
 		tb.Error(err)

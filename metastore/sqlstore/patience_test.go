@@ -62,7 +62,7 @@ func TestPostgresPatience(t *testing.T) {
 	s, node := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)
 	neverBegins(t, s, func() func() {
 		at, open, results := make(chan struct{}), make(chan struct{}), make(chan error)
-		for range cap(node.writers) {
+		for range cap(node.writeSlots) {
 			go func() {
 				results <- s.write(context.Background(), func(*tx) error {
 					at <- struct{}{}
@@ -74,7 +74,7 @@ func TestPostgresPatience(t *testing.T) {
 		}
 		return func() {
 			close(open)
-			for range cap(node.writers) {
+			for range cap(node.writeSlots) {
 				if err := <-results; err != nil {
 					t.Error(err)
 				}

@@ -148,7 +148,7 @@ func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64,
 		if count > (c.Accepted-c.Credit)/price {
 			return c, fmt.Errorf("channel: %w", errNotSold)
 		}
-		if c, err = t.giveBack(c, count, price); err != nil {
+		if c, err = t.addCredit(c, count, price); err != nil {
 			return c, err
 		}
 		return c, t.mark(key)
@@ -156,7 +156,7 @@ func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64,
 }
 
 // giveBack turns chunksets that were sold into credit.
-func (t *tx) giveBack(c metastore.Channel, count, price int64) (metastore.Channel, error) {
+func (t *tx) addCredit(c metastore.Channel, count, price int64) (metastore.Channel, error) {
 	c.Credit += count * price
 	if _, err := t.exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(c.ID), c.Credit); err != nil {
 		return c, err

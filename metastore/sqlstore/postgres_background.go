@@ -13,14 +13,14 @@ import (
 const (
 	// transactionMemory is how long the id of a transaction is kept. One that is
 	// older than half of it, or whose time is as far ahead, is in doubt for ever.
-	transactionMemory = 10 * time.Minute
+	transactionIDRetention = 10 * time.Minute
 	// forgetEvery is how often ids are forgotten, forgetBatch how many at once.
-	forgetEvery = time.Minute
-	forgetBatch = 10_000
+	deleteIDsEvery = time.Minute
+	deleteIDsBatch = 10_000
 	// forgetLimit bounds one such statement.
-	forgetLimit = 30 * time.Second
+	deleteIDsTimeout = 30 * time.Second
 	// lookEvery is how often a server that could not be reached is looked for.
-	lookEvery = time.Second
+	probeEvery = time.Second
 )
 
 // errPatience ends the attempts of a call.
@@ -28,16 +28,16 @@ var errPatience = errors.New("sqlstore: tried for too long")
 
 // retries are the attempts of one call.
 type retries struct {
-	*postgres
+	*postgresEngine
 	n int
 }
 
 // wait lets some time pass before the next attempt, more each time. It is an
 // error when there is to be none: ctx has ended, the store is closed, or it would
 // begin after until.
-func (r *retries) wait(ctx context.Context, f fault, until time.Time) error {
+func (r *retries) wait(ctx context.Context, f errorClass, until time.Time) error {
 	least, most := time.Millisecond, 128*time.Millisecond
-	if f == faultLost {
+	if f == classLost {
 		least, most = 8*time.Millisecond, 512*time.Millisecond
 	}
 	pause := min(least<<min(r.n, 10), most)
@@ -61,10 +61,10 @@ func (r *retries) wait(ctx context.Context, f fault, until time.Time) error {
 
 // gaveUp is the error of a call that had no effect and is not tried again after
 // an attempt that met f.
-func gaveUp(why error, f fault, err error) error {
+func gaveUpError(why error, f errorClass, err error) error {
 	switch {
 	case !errors.Is(why, errPatience):
-	case f == faultLost:
+	case f == classLost:
 		why = metastore.ErrUnavailable
 	default:
 		why = metastore.ErrBusy
@@ -75,11 +75,11 @@ func gaveUp(why error, f fault, err error) error {
 // loop measures the server's clock, forgets the ids of old transactions, and looks
 // for a server that could not be reached, of which the calls may not tell: nobody
 // sends them where nothing can be written.
-func (p *postgres) loop() {
+func (p *postgresEngine) loop() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	look, measure, forget := time.NewTicker(lookEvery), time.NewTicker(measureEvery), time.NewTicker(forgetEvery)
+	look, measure, forget := time.NewTicker(probeEvery), time.NewTicker(measureEvery), time.NewTicker(deleteIDsEvery)
 	defer look.Stop()
 	defer measure.Stop()
 	defer forget.Stop()
@@ -89,18 +89,18 @@ func (p *postgres) loop() {
 			return
 		case <-look.C:
 			if p.down.Load() != nil {
-				p.look(ctx)
+				p.probe(ctx)
 			}
 		case <-measure.C:
 			_ = p.measure(ctx) // DeletionErr and ClockErr say so when it fails for long
 		case <-forget.C:
-			p.forget(ctx, transactionMemory)
+			p.deleteIDs(ctx, transactionIDRetention)
 		}
 	}
 }
 
 // measure reads the server's clock.
-func (p *postgres) measure(ctx context.Context) error {
+func (p *postgresEngine) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, measureEvery)
 	defer cancel()
 	conn, err := p.pool.Acquire(ctx)
@@ -113,28 +113,28 @@ func (p *postgres) measure(ctx context.Context) error {
 }
 
 // look notes whether the server can be reached.
-func (p *postgres) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+func (p *postgresEngine) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
 	if p.pool.Ping(ctx) == nil {
-		p.note(faultOther, nil)
+		p.observe(classOther, nil)
 	}
 }
 
 // forget deletes the ids that are older than memory by the server's clock. What
 // fails is left to the next time. An id that comes back after a crash does no
 // harm, so that nothing waits for the disk or a standby.
-func (p *postgres) forget(ctx context.Context, memory time.Duration) {
+func (p *postgresEngine) deleteIDs(ctx context.Context, memory time.Duration) {
 	for !p.isClosed() {
-		n, err := p.forgetSome(ctx, memory)
-		if err != nil || n < forgetBatch {
+		n, err := p.deleteSomeIDs(ctx, memory)
+		if err != nil || n < deleteIDsBatch {
 			return
 		}
 	}
 }
 
-func (p *postgres) forgetSome(ctx context.Context, memory time.Duration) (int64, error) {
-	c, err := p.acquire(ctx, time.Now().Add(forgetLimit))
+func (p *postgresEngine) deleteSomeIDs(ctx context.Context, memory time.Duration) (int64, error) {
+	c, err := p.acquire(ctx, time.Now().Add(deleteIDsTimeout))
 	if err != nil {
 		return 0, err
 	}
@@ -143,7 +143,7 @@ func (p *postgres) forgetSome(ctx context.Context, memory time.Duration) (int64,
 	results, err := c.send(fmt.Sprintf(`BEGIN; SET LOCAL synchronous_commit = off;
 		DELETE FROM transactions WHERE id IN (SELECT t.id FROM transactions t
 			WHERE t.id < int8send(CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT) - CAST(%d AS BIGINT)) ORDER BY t.id LIMIT %d);
-		COMMIT`, memory.Microseconds(), forgetBatch))
+		COMMIT`, memory.Microseconds(), deleteIDsBatch))
 	if err != nil {
 		return 0, err
 	}

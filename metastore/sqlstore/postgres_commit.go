@@ -25,18 +25,18 @@ import (
 // that was warned about is in doubt.
 
 // session is what is known of a connection beside what pgx knows.
-type session struct {
+type commitState struct {
 	committing atomic.Bool // a COMMIT was sent and not answered
 	warning    atomic.Pointer[pgconn.Notice]
 }
 
-const sessionKey = "sluice session"
+const commitStateKey = "sluice session"
 
 var errCommitting = errors.New("sqlstore: a COMMIT is not cancelled")
 
 // newSession makes the session of a connection that is about to be made.
-func newSession(_ context.Context, config *pgx.ConnConfig) error {
-	s := &session{}
+func watchCommits(_ context.Context, config *pgx.ConnConfig) error {
+	s := &commitState{}
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if s.committing.Load() {
@@ -50,7 +50,7 @@ func newSession(_ context.Context, config *pgx.ConnConfig) error {
 		}
 	}
 	config.AfterConnect = func(_ context.Context, c *pgconn.PgConn) error {
-		c.CustomData()[sessionKey] = s
+		c.CustomData()[commitStateKey] = s
 		return nil
 	}
 	return nil
@@ -59,11 +59,11 @@ func newSession(_ context.Context, config *pgx.ConnConfig) error {
 // interrupt makes the end of a context cancel the statement, whose error then
 // says that the server is there; one that is not there answers nothing.
 func interrupt(c *pgconn.PgConn) ctxwatch.Handler {
-	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelLimit}
+	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTimeout}
 }
 
 // cancelLimit is for how long a server may take to cancel a statement.
-const cancelLimit = time.Second
+const cancelTimeout = time.Second
 
 // doubtError is the error of a COMMIT of which it is not known whether it took
 // effect, or whether a standby that must have it has it.
@@ -79,7 +79,7 @@ func (e *doubtError) Unwrap() error { return e.err }
 // ctx is cancelled, which costs the connection. Only an error of the server that
 // leaves the connection as it was says that the transaction was not committed.
 func (c *postgresConn) commit(ctx context.Context) error {
-	s := c.conn.PgConn().CustomData()[sessionKey].(*session)
+	s := c.conn.PgConn().CustomData()[commitStateKey].(*commitState)
 	s.warning.Store(nil)
 	s.committing.Store(true)
 	defer context.AfterFunc(ctx, func() { _ = c.conn.PgConn().Conn().Close() })()
@@ -105,43 +105,43 @@ func (c *postgresConn) commit(ctx context.Context) error {
 
 // commit makes the transaction durable. When that takes longer than the caller
 // waits, the COMMIT goes on, with the connection and the place among the writers.
-func (w *postgresWrite) commit(c *pooledConn) (fault, error) {
+func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 	answer, left := make(chan error), make(chan struct{})
 	go func() {
 		err := c.commit(w.commits)
 		select {
 		case answer <- err:
 		case <-left:
-			_, _ = w.answered(c, err) // nobody waits for it
+			_, _ = w.commitAnswered(c, err) // nobody waits for it
 			c.release()
-			w.standing.Add(-1)
-			<-w.writers
+			w.detached.Add(-1)
+			<-w.writeSlots
 		}
 	}()
-	timer := time.NewTimer(time.Until(w.until))
+	timer := time.NewTimer(time.Until(w.deadline))
 	defer timer.Stop()
 	select {
 	case err := <-answer:
-		return w.answered(c, err)
+		return w.commitAnswered(c, err)
 	case <-timer.C:
-		w.stands = true
-		w.standing.Add(1)
+		w.isDetached = true
+		w.detached.Add(1)
 		close(left)
-		return faultOther, fmt.Errorf("sqlstore: commit: %w: the server has not answered; does it wait for a synchronous standby?", metastore.ErrUnknownOutcome)
+		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not answered; does it wait for a synchronous standby?", metastore.ErrUnknownOutcome)
 	}
 }
 
 // answered translates the outcome of a COMMIT.
-func (w *postgresWrite) answered(c *pooledConn, err error) (fault, error) {
+func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, error) {
 	var doubt *doubtError
 	switch {
 	case err == nil:
-		return w.note(faultOther, nil), nil
+		return w.observe(classOther, nil), nil
 	case errors.As(err, &doubt):
 		w.inDoubt = true
-		return w.note(faultLost, err), err
+		return w.observe(classLost, err), err
 	default:
-		f := c.faultOf(err)
+		f := c.classify(err)
 		return f, translate(f, err)
 	}
 }

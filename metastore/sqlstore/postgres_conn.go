@@ -49,14 +49,14 @@ func (c *postgresConn) leave() { _, _ = c.send("ROLLBACK") }
 
 // faultOf knows a lost connection by its being closed: also that to a server that
 // did not answer when it was told to cancel a statement.
-func (c *postgresConn) faultOf(err error) fault {
-	if f := postgresFault(err); f != faultOther {
+func (c *postgresConn) classify(err error) errorClass {
+	if f := classifyPostgres(err); f != classOther {
 		return f
 	}
 	if c.conn.IsClosed() {
-		return faultLost
+		return classLost
 	}
-	return faultOther
+	return classOther
 }
 
 // postgresRows is an open result.
@@ -102,27 +102,27 @@ func postgresValue(oid uint32, raw []byte) (any, error) {
 }
 
 // postgresFault gives PostgreSQL's error codes their meaning.
-func postgresFault(err error) fault {
+func classifyPostgres(err error) errorClass {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
-		return faultOther
+		return classOther
 	}
 	switch e.Code {
 	case "40001", "40P01", // serialization failure, deadlock
 		"57P05", "25P03", // the session, or its transaction, was idle for too long
 		"57014", "55P03": // cancelled, by us for having waited too long or by an operator; a lock timeout
-		return faultBusy
+		return classBusy
 	case "23505": // unique violation
-		return faultUnique
+		return classUnique
 	case "53100": // disk full
-		return faultFull
+		return classFull
 	case "57P01", "57P02", "57P03", // the server stops, crashed, or starts
 		"53300", // too many connections
 		"25006": // it became a replica
-		return faultLost
+		return classLost
 	}
 	if strings.HasPrefix(e.Code, "08") { // connection exception
-		return faultLost
+		return classLost
 	}
-	return faultOther
+	return classOther
 }

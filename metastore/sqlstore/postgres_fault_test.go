@@ -236,7 +236,7 @@ func TestPostgresLooksForItsServer(t *testing.T) {
 		}
 	}
 	p.refuse.Store(false)
-	node.look(t.Context())
+	node.probe(t.Context())
 	if err := s.Err(); err != nil {
 		t.Errorf("the store says %v beside a server", err)
 	}

@@ -19,11 +19,11 @@ const (
 	// pool_max_conns.
 	postgresConns = 16
 	// connectLimit bounds the making of a connection where the DSN does not.
-	connectLimit = 5 * time.Second
+	connectTimeout = 5 * time.Second
 	// minPostgres is the oldest version that works, as server_version_num.
 	minPostgres = 130000
 	// closeLimit is for how long a store that is closed waits for its COMMITs.
-	closeLimit = 5 * time.Second
+	defaultCloseTimeout = 5 * time.Second
 	// migrationLock is the advisory lock around the migrations of a database.
 	migrationLock = 0x736c75696365 // "sluice"
 )
@@ -78,20 +78,20 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 
 // postgres is a pool of connections, of which writers may hold only a half: they
 // wait for locks and for standbys, reads for neither.
-type postgres struct {
-	pool     *pgxpool.Pool
-	closing  time.Duration         // for how long close waits for the COMMITs at work
-	writers  chan struct{}         // holds a token for each write transaction, until its COMMIT is answered
-	standing atomic.Int64          // how many of these have a COMMIT that its caller no longer waits for
-	down     atomic.Pointer[error] // why the server could not be reached when it was tried last
-	commits  context.Context       // of every COMMIT; no deadline, and abandon alone cancels it
-	abandon  context.CancelFunc
-	clock    *serverClock
-	quit     chan struct{} // closed when the store is
-	done     chan struct{} // closed when the loop has ended
+type postgresEngine struct {
+	pool         *pgxpool.Pool
+	closeTimeout time.Duration         // for how long close waits for the COMMITs at work
+	writeSlots   chan struct{}         // holds a token for each write transaction, until its COMMIT is answered
+	detached     atomic.Int64          // how many of these have a COMMIT that its caller no longer waits for
+	down         atomic.Pointer[error] // why the server could not be reached when it was tried last
+	commits      context.Context       // of every COMMIT; no deadline, and abandon alone cancels it
+	abandon      context.CancelFunc
+	clock        *serverClock
+	quit         chan struct{} // closed when the store is
+	done         chan struct{} // closed when the loop has ended
 }
 
-func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, error) {
+func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
@@ -108,26 +108,26 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 		}
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectLimit
+		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	if !strings.Contains(dsn, "pool_ping_timeout") {
-		config.PingTimeout = connectLimit // a connection that went silent must not be waited for
+		config.PingTimeout = connectTimeout // a connection that went silent must not be waited for
 	}
 	config.ConnConfig.ValidateConnect = checkWritable
 	config.ConnConfig.BuildContextWatcherHandler = interrupt
-	config.BeforeConnect = newSession
+	config.BeforeConnect = watchCommits
 	config.AfterConnect = checkPostgres
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	p := &postgres{
-		pool:    pool,
-		clock:   &serverClock{passed: passedOr(opt.passed)},
-		closing: closeLimit,
-		writers: make(chan struct{}, config.MaxConns/2),
-		quit:    make(chan struct{}),
-		done:    make(chan struct{}),
+	p := &postgresEngine{
+		pool:         pool,
+		clock:        &serverClock{passed: passedOr(opt.passed)},
+		closeTimeout: defaultCloseTimeout,
+		writeSlots:   make(chan struct{}, config.MaxConns/2),
+		quit:         make(chan struct{}),
+		done:         make(chan struct{}),
 	}
 	p.commits, p.abandon = context.WithCancel(context.Background())
 	if err := p.measure(ctx); err != nil {
@@ -142,7 +142,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgres, erro
 	return p, nil
 }
 
-func (p *postgres) engine() engine {
+func (p *postgresEngine) engine() engine {
 	return engine{
 		write:       p.write,
 		writeLocked: p.writeLocked,
@@ -156,7 +156,7 @@ func (p *postgres) engine() engine {
 	}
 }
 
-func (p *postgres) err() error {
+func (p *postgresEngine) err() error {
 	if p.isClosed() {
 		return ErrClosed
 	}
@@ -166,7 +166,7 @@ func (p *postgres) err() error {
 	return nil
 }
 
-func (p *postgres) isClosed() bool {
+func (p *postgresEngine) isClosed() bool {
 	select {
 	case <-p.quit:
 		return true
@@ -175,10 +175,10 @@ func (p *postgres) isClosed() bool {
 	}
 }
 
-func (p *postgres) close() error {
+func (p *postgresEngine) close() error {
 	close(p.quit)
 	<-p.done
-	timer := time.AfterFunc(p.closing, p.abandon)
+	timer := time.AfterFunc(p.closeTimeout, p.abandon)
 	defer timer.Stop()
 	p.pool.Close() // waits for the transactions at work
 	p.abandon()
@@ -228,7 +228,7 @@ var errUnfit = errors.New("the PostgreSQL server cannot be used")
 
 // prepare brings the schema up to date, one node at a time; or, when it must
 // exist already, checks that it is.
-func (p *postgres) prepare(ctx context.Context, existing bool) error {
+func (p *postgresEngine) prepare(ctx context.Context, existing bool) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 const patientDSN = "&idle_in_transaction_session_timeout=0"
 
 // openNode opens a store for a test, and gives its engine beside it.
-func openNode(tb testing.TB, dsn string) (*Store, *postgres) {
+func openNode(tb testing.TB, dsn string) (*Store, *postgresEngine) {
 	tb.Helper()
 	p, err := openPostgres(context.Background(), dsn, Options{})
 	if err != nil {
@@ -181,11 +181,11 @@ func TestPostgresForgetsTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.forget(t.Context(), time.Hour)
+	p.deleteIDs(t.Context(), time.Hour)
 	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 2 {
 		t.Fatalf("%d ids are kept, want 2", n)
 	}
-	p.forget(t.Context(), -time.Hour)
+	p.deleteIDs(t.Context(), -time.Hour)
 	if n := value(t, s, `SELECT COUNT(*) FROM transactions`); n != 0 {
 		t.Errorf("%d ids are kept, want none", n)
 	}
@@ -224,11 +224,11 @@ func TestPostgresPanic(t *testing.T) {
 // TestRetriesEnd: a call is tried again for as long as its patience lasts.
 func TestRetriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := retries{postgres: &postgres{}}
+		r := retries{postgresEngine: &postgresEngine{}}
 		begin := time.Now()
 		var err error
 		for err == nil {
-			err = r.wait(t.Context(), faultLost, begin.Add(metastore.Patience))
+			err = r.wait(t.Context(), classLost, begin.Add(metastore.Patience))
 		}
 		if took := time.Since(begin); !errors.Is(err, errPatience) || took < metastore.Patience-time.Second || took > metastore.Patience {
 			t.Errorf("ended after %v with %v, want %v", took, err, metastore.Patience)

@@ -22,8 +22,8 @@ import (
 // and the question for its outcome finds its id forgotten, and must not take that
 // for the transaction's not having happened.
 func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
-	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionMemory+time.Minute) })
-	t.Run("the clock is set back", func(t *testing.T) { testForgotten(t, -transactionMemory-time.Minute) })
+	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionIDRetention+time.Minute) })
+	t.Run("the clock is set back", func(t *testing.T) { testForgotten(t, -transactionIDRetention-time.Minute) })
 }
 
 func testForgotten(t *testing.T, passed time.Duration) {

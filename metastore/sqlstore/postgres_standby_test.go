@@ -96,13 +96,13 @@ func (r replicated) awaitEvents(event string, want int, check func()) {
 }
 
 // settled waits until no COMMIT of a node stands any more.
-func (r replicated) settled(node *postgres) {
+func (r replicated) settled(node *postgresEngine) {
 	r.awaitCommits(0)
-	for range cap(node.writers) {
-		node.writers <- struct{}{}
+	for range cap(node.writeSlots) {
+		node.writeSlots <- struct{}{}
 	}
-	for range cap(node.writers) {
-		<-node.writers
+	for range cap(node.writeSlots) {
+		<-node.writeSlots
 	}
 }
 
@@ -113,7 +113,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 	r := newReplicated(t)
 	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=8")
 	other, _ := openNode(t, r.primary.DSN()+"&pool_max_conns=2")
-	ids := r.sessions(s, "session", cap(node.writers))
+	ids := r.sessions(s, "session", cap(node.writeSlots))
 	short := func() context.Context { return metastore.WithPatience(t.Context(), time.Second) }
 	r.do(r.standby.Stop())
 	var wg sync.WaitGroup
@@ -190,7 +190,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	r.do(r.standby.Stop())
 	used = r.use(s, ids[2])
 	r.awaitCommits(1)
-	node.closing = 0
+	node.closeTimeout = 0
 	r.do(s.Close())
 	if err := <-used; !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Errorf("store closed: %v", err)

@@ -28,13 +28,13 @@ const postgresLock = `SELECT 1 FROM pg_advisory_xact_lock($1)`
 
 // snapshotLimit bounds a transaction that only reads, perhaps a whole table, and
 // serves no request.
-const snapshotLimit = 5 * time.Minute
+const snapshotTimeout = 5 * time.Minute
 
-func (p *postgres) write(ctx context.Context, fn func(*tx) error) error {
+func (p *postgresEngine) write(ctx context.Context, fn func(*tx) error) error {
 	return p.transact(ctx, beginIsolated, fn)
 }
 
-func (p *postgres) writeLocked(ctx context.Context, fn func(*tx) error) error {
+func (p *postgresEngine) writeLocked(ctx context.Context, fn func(*tx) error) error {
 	return p.transact(ctx, beginLocked, fn)
 }
 
@@ -47,27 +47,27 @@ func (p *postgres) writeLocked(ctx context.Context, fn func(*tx) error) error {
 // fn is then not run again, so that what it gave to its caller still holds. Nor is
 // it where the id could have been forgotten by the server's clock: a process can
 // stand still for longer than ids are kept.
-func (p *postgres) transact(ctx context.Context, begin string, fn func(*tx) error) error {
+func (p *postgresEngine) transact(ctx context.Context, begin string, fn func(*tx) error) error {
 	wait := metastore.Await(ctx, metastore.Patience)
 	defer wait.End()
 	until := wait.Until
 	w := &postgresWrite{
-		postgres: p,
-		begin:    begin,
-		random:   rand.Uint64(),
-		fn:       fn,
-		until:    until,
-		ready:    until.Add(-time.Until(until) / 6),
+		postgresEngine: p,
+		begin:          begin,
+		random:         rand.Uint64(),
+		fn:             fn,
+		deadline:       until,
+		commitBy:       until.Add(-time.Until(until) / 6),
 	}
-	if err := p.enter(ctx, w.ready); err != nil {
+	if err := p.acquireSlot(ctx, w.commitBy); err != nil {
 		return err
 	}
 	defer func() {
-		if !w.stands {
-			<-p.writers
+		if !w.isDetached {
+			<-p.writeSlots
 		}
 	}()
-	for r := (retries{postgres: p}); ; {
+	for r := (retries{postgresEngine: p}); ; {
 		f, err := w.attempt(ctx)
 		if err == nil || errors.Is(err, metastore.ErrUnknownOutcome) {
 			return err
@@ -78,31 +78,31 @@ func (p *postgres) transact(ctx context.Context, begin string, fn func(*tx) erro
 			}
 			continue
 		}
-		if f != faultBusy && f != faultLost {
+		if f != classBusy && f != classLost {
 			return err
 		}
-		if rerr := r.wait(ctx, f, w.ready); rerr != nil {
-			return gaveUp(rerr, f, err)
+		if rerr := r.wait(ctx, f, w.commitBy); rerr != nil {
+			return gaveUpError(rerr, f, err)
 		}
 	}
 }
 
 // enter waits for a place among the writers, until then at most.
-func (p *postgres) enter(ctx context.Context, until time.Time) error {
+func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if p.isClosed() {
 		return ErrClosed
 	}
-	if p.standing.Load() >= int64(cap(p.writers)) {
+	if p.detached.Load() >= int64(cap(p.writeSlots)) {
 		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes wait for an answer, as while a synchronous standby is away", metastore.ErrBusy)
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	if time.Now().Before(until) {
 		select {
-		case p.writers <- struct{}{}:
+		case p.writeSlots <- struct{}{}:
 			return nil
 		case <-p.quit:
 			return ErrClosed
@@ -119,54 +119,54 @@ func (p *postgres) enter(ctx context.Context, until time.Time) error {
 
 // postgresWrite is a write transaction, tried until it is done.
 type postgresWrite struct {
-	*postgres
-	begin   string
-	random  uint64 // makes the id unique
-	id      []byte // what the last attempt inserted
-	fn      func(*tx) error
-	until   time.Time // until when the caller waits
-	ready   time.Time // when the COMMIT must be sent, so that there is time for its answer
-	inDoubt bool      // a COMMIT was sent, and it is not known whether all that must have it have it
-	stands  bool      // a COMMIT goes on by itself, with the connection and the place
+	*postgresEngine
+	begin      string
+	random     uint64 // makes the id unique
+	id         []byte // what the last attempt inserted
+	fn         func(*tx) error
+	deadline   time.Time // until when the caller waits
+	commitBy   time.Time // when the COMMIT must be sent, so that there is time for its answer
+	inDoubt    bool      // a COMMIT was sent, and it is not known whether all that must have it have it
+	isDetached bool      // a COMMIT goes on by itself, with the connection and the place
 }
 
 // attempt runs the transaction once, and tells what kind of error it met. ctx
 // counts until fn starts, but not while there is a doubt to be settled.
-func (w *postgresWrite) attempt(ctx context.Context) (fault, error) {
-	deadline := w.ready
+func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
+	deadline := w.commitBy
 	if w.inDoubt {
-		ctx, deadline = context.WithoutCancel(ctx), w.until
+		ctx, deadline = context.WithoutCancel(ctx), w.deadline
 	}
 	c, err := w.acquire(ctx, deadline)
 	if err != nil {
-		return w.unreached(ctx, deadline, err)
+		return w.acquireFailed(ctx, deadline, err)
 	}
 	defer func() {
-		if !w.stands {
+		if !w.isDetached {
 			c.release()
 		}
 	}()
 	now, err := w.insertID(c)
 	if err != nil {
-		f := w.note(c.faultOf(err), err)
+		f := w.observe(c.classify(err), err)
 		c.leave()
-		if f == faultUnique && w.inDoubt {
+		if f == classUnique && w.inDoubt {
 			return w.confirm(c)
 		}
 		return f, translate(f, err)
 	}
-	if age := now.Sub(w.begun()); w.inDoubt && age.Abs() > transactionMemory/2 {
+	if age := now.Sub(w.beganAt()); w.inDoubt && age.Abs() > transactionIDRetention/2 {
 		c.leave()
-		return faultOther, fmt.Errorf("sqlstore: commit: %w: it is %s by the server's clock since the transaction began, and its id may have been forgotten",
+		return classOther, fmt.Errorf("sqlstore: commit: %w: it is %s by the server's clock since the transaction began, and its id may have been forgotten",
 			metastore.ErrUnknownOutcome, age.Round(time.Second))
 	}
 	w.inDoubt = false
-	w.note(faultOther, nil)
+	w.observe(classOther, nil)
 	t := &tx{conn: c, now: now, locking: " FOR UPDATE"}
 	err = w.fn(t)
 	switch {
 	case t.failed != nil:
-		f := w.note(c.faultOf(t.failed), t.failed)
+		f := w.observe(c.classify(t.failed), t.failed)
 		c.leave()
 		if err == nil {
 			err = translate(f, t.failed)
@@ -175,11 +175,11 @@ func (w *postgresWrite) attempt(ctx context.Context) (fault, error) {
 	case err != nil, !t.changed && w.begin == beginLocked:
 		// What such a transaction found is committed, whatever becomes of it.
 		c.leave()
-		return faultOther, err
+		return classOther, err
 	case c.ctx.Err() != nil:
 		// A request to cancel may be on its way.
 		c.leave()
-		return faultBusy, c.ctx.Err()
+		return classBusy, c.ctx.Err()
 	}
 	return w.commit(c)
 }
@@ -199,7 +199,7 @@ func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
 	if w.id, err = hex.DecodeString(strings.TrimPrefix(string(results[1].Rows[0][1]), `\x`)); err != nil {
 		return time.Time{}, err
 	}
-	return w.clock.toldBy(results, sent)
+	return w.clock.learnFrom(results, sent)
 }
 
 // freshID is an expression for a new id: 64 bits of microseconds, by the server's
@@ -209,29 +209,29 @@ func (w *postgresWrite) freshID() string {
 }
 
 // begun is the server's time in the id.
-func (w *postgresWrite) begun() time.Time {
+func (w *postgresWrite) beganAt() time.Time {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(w.id)))
 }
 
 // confirm ends the doubt about a transaction whose id was found: it was committed
 // here, but perhaps only here. The COMMIT of a later transaction is acknowledged
 // when a standby that must have it has everything before it, too.
-func (w *postgresWrite) confirm(c *pooledConn) (fault, error) {
+func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
 	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
-		f := w.note(c.faultOf(err), err)
+		f := w.observe(c.classify(err), err)
 		c.leave()
 		return f, translate(f, err)
 	}
 	return w.commit(c)
 }
 
-func (p *postgres) read(ctx context.Context, fn func(*tx) error) error {
+func (p *postgresEngine) read(ctx context.Context, fn func(*tx) error) error {
 	return p.query(ctx, metastore.Patience, fn)
 }
 
 // snapshot runs fn in a read transaction.
-func (p *postgres) snapshot(ctx context.Context, fn func(*tx) error) error {
-	return p.query(ctx, snapshotLimit, func(t *tx) error {
+func (p *postgresEngine) snapshot(ctx context.Context, fn func(*tx) error) error {
+	return p.query(ctx, snapshotTimeout, func(t *tx) error {
 		if _, err := t.exec(beginSnapshot); err != nil {
 			return err
 		}
@@ -243,35 +243,35 @@ func (p *postgres) snapshot(ctx context.Context, fn func(*tx) error) error {
 // query runs fn on a connection, for the patience of ctx, or else for limit. ctx
 // counts until fn starts, and between attempts: to interrupt a query would cost
 // the connection.
-func (p *postgres) query(ctx context.Context, limit time.Duration, fn func(*tx) error) error {
+func (p *postgresEngine) query(ctx context.Context, limit time.Duration, fn func(*tx) error) error {
 	wait := metastore.Await(ctx, limit)
 	defer wait.End()
-	for r := (retries{postgres: p}); ; {
+	for r := (retries{postgresEngine: p}); ; {
 		if p.isClosed() {
 			return ErrClosed
 		}
 		f, err := p.queryOnce(ctx, wait.Until, fn)
-		if f != faultBusy && f != faultLost {
+		if f != classBusy && f != classLost {
 			return err
 		}
 		if rerr := r.wait(ctx, f, wait.Until); rerr != nil {
-			return gaveUp(rerr, f, err)
+			return gaveUpError(rerr, f, err)
 		}
 	}
 }
 
-func (p *postgres) queryOnce(ctx context.Context, until time.Time, fn func(*tx) error) (fault, error) {
+func (p *postgresEngine) queryOnce(ctx context.Context, until time.Time, fn func(*tx) error) (errorClass, error) {
 	c, err := p.acquire(ctx, until)
 	if err != nil {
-		return p.unreached(ctx, until, err)
+		return p.acquireFailed(ctx, until, err)
 	}
 	defer c.release()
 	t := &tx{conn: c}
 	if err = fn(t); t.failed != nil {
-		return p.note(c.faultOf(t.failed), t.failed), err
+		return p.observe(c.classify(t.failed), t.failed), err
 	}
-	p.note(faultOther, nil)
-	return faultOther, err
+	p.observe(classOther, nil)
+	return classOther, err
 }
 
 // pooledConn is a connection taken from the pool for a limited time.
@@ -281,7 +281,7 @@ type pooledConn struct {
 	cancel context.CancelFunc
 }
 
-func (p *postgres) acquire(ctx context.Context, until time.Time) (*pooledConn, error) {
+func (p *postgresEngine) acquire(ctx context.Context, until time.Time) (*pooledConn, error) {
 	taking, stop := context.WithDeadline(ctx, until)
 	defer stop()
 	conn, err := p.pool.Acquire(taking)
@@ -301,32 +301,32 @@ func (c *pooledConn) release() {
 
 // unreached tells what it means that no connection was acquired until then.
 // Everything but a plain refusal may be over soon.
-func (p *postgres) unreached(ctx context.Context, until time.Time, err error) (fault, error) {
+func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err error) (errorClass, error) {
 	var e *pgconn.PgError
 	switch {
 	case ctx.Err() != nil:
-		return faultOther, ctx.Err()
+		return classOther, ctx.Err()
 	case p.isClosed():
-		return faultOther, ErrClosed
+		return classOther, ErrClosed
 	case errors.Is(err, errUnfit):
-		return faultOther, err
+		return classOther, err
 	case errors.As(err, &e):
-		return p.note(postgresFault(err), err), err
+		return p.observe(classifyPostgres(err), err), err
 	case !time.Now().Before(until): // in itself that says nothing about the server
 		if p.down.Load() != nil {
-			return faultLost, err
+			return classLost, err
 		}
-		return faultBusy, err
+		return classBusy, err
 	default:
-		return p.note(faultLost, err), err
+		return p.observe(classLost, err), err
 	}
 }
 
 // note keeps in mind whether the server can be reached. When it cannot, the
 // other connections are likely to be lost as well.
-func (p *postgres) note(f fault, err error) fault {
+func (p *postgresEngine) observe(f errorClass, err error) errorClass {
 	switch {
-	case f == faultLost:
+	case f == classLost:
 		cause := fmt.Errorf("%w: %w", metastore.ErrUnavailable, err)
 		p.down.Store(&cause)
 		p.pool.Reset()

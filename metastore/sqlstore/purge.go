@@ -32,7 +32,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 func (s *Store) purge(ctx context.Context, write func(context.Context, func(*tx) error) error, limit int,
 	steps ...func(*tx, int) (int, error)) (int, error) {
 	var total int
-	err := write(ctx, s.toDelete(func(t *tx) error {
+	err := write(ctx, s.forDeletion(func(t *tx) error {
 		total = 0
 		for _, step := range steps {
 			n, err := step(t, limit)
@@ -72,9 +72,9 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 		if err := t.abort(u.id, u.content); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, u.used.less())
+		deltas = append(deltas, u.used.negated())
 	}
-	return len(list), t.count(deltas...)
+	return len(list), t.recordUsage(deltas...)
 }
 
 // purgeEndedUploads forgets ended uploads, their part rows first: an upload
@@ -144,16 +144,16 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 		if err := t.removeBlob(r.account, n, r.content); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, r.used.less())
+		deltas = append(deltas, r.used.negated())
 	}
-	return len(list), t.count(deltas...)
+	return len(list), t.recordUsage(deltas...)
 }
 
 // purgeDeleted forgets the deleted blobs that no commit under way can fall behind.
 func (t *tx) purgeDeleted(limit int) (int, error) {
 	n, err := t.exec(`DELETE FROM deleted_blobs WHERE (account, name_head, name_hash) IN
 		(SELECT d.account, d.name_head, d.name_hash FROM deleted_blobs d WHERE d.modified <= $1 ORDER BY d.modified LIMIT $2)`,
-		t.now.Add(-5*deletedMemory).UnixMicro(), int64(limit))
+		t.now.Add(-5*deletedRetention).UnixMicro(), int64(limit))
 	return int(n), err
 }
 

@@ -117,7 +117,7 @@ func postgresAtScale(b *testing.B) *scaleStore {
 	}
 }
 
-func loadPostgres(ctx context.Context, p *postgres, rows []scaleRow) error {
+func loadPostgres(ctx context.Context, p *postgresEngine, rows []scaleRow) error {
 	blobs, extents := make([][]any, len(rows)), make([][]any, len(rows))
 	for i := range rows {
 		b, e := &rows[i].blob, &rows[i].extent
@@ -158,7 +158,7 @@ func (s *scaleStore) grow(ctx context.Context, have, n int) error {
 	}
 	err := s.write(ctx, func(t *tx) error {
 		for i := range scaleOwners {
-			if err := t.count(delta{scaleOwner(i), metastore.Used{Bytes: int64(n-have) / scaleOwners * scaleSize}}); err != nil {
+			if err := t.recordUsage(delta{scaleOwner(i), metastore.Used{Bytes: int64(n-have) / scaleOwners * scaleSize}}); err != nil {
 				return err
 			}
 		}

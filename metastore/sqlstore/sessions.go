@@ -157,14 +157,14 @@ func (t *tx) useSession(id string, n int64) (metastore.Session, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := take(&s, n); err != nil {
+	if err := deduct(&s, n); err != nil {
 		return s, err
 	}
 	return s, t.recordUse(id, n)
 }
 
 // take takes n chunksets of a session, or none.
-func take(s *metastore.Session, n int64) error {
+func deduct(s *metastore.Session, n int64) error {
 	if n > s.Left {
 		return fmt.Errorf("session: %w", metastore.ErrExhausted)
 	}

@@ -20,17 +20,17 @@ const (
 	logStep = 4000
 	// checkpointPatience is how long a checkpoint that needs the log for itself
 	// waits for the reads in it. Writers wait with it.
-	checkpointPatience = 300 * time.Millisecond
+	checkpointTimeout = 300 * time.Millisecond
 	// settlePatience is how long an open waits for others that keep the log from
 	// being emptied, settleEvery how often it is tried after that.
-	settlePatience = 2 * time.Second
-	settleEvery    = time.Second
+	emptyLogTimeout = 2 * time.Second
+	emptyLogEvery   = time.Second
 )
 
 // checkpointer moves SQLite's log into the database in the background, on a
 // connection of its own, so that the writer seldom has to.
 type checkpointer struct {
-	conn   *conn
+	conn   *sqliteConn
 	writer *writer
 	health *health
 	limit  int64 // pages of log at which it is to begin anew
@@ -38,11 +38,11 @@ type checkpointer struct {
 	done   chan struct{}
 }
 
-func newCheckpointer(c *conn, w *writer) *checkpointer {
+func newCheckpointer(c *sqliteConn, w *writer) *checkpointer {
 	k := &checkpointer{conn: c, writer: w, health: w.health, limit: maxLog, quit: make(chan struct{}), done: make(chan struct{})}
-	busy := k.settle()
-	for end := time.Now().Add(settlePatience); busy && time.Now().Before(end); {
-		busy = k.settle()
+	busy := k.emptyLog()
+	for end := time.Now().Add(emptyLogTimeout); busy && time.Now().Before(end); {
+		busy = k.emptyLog()
 	}
 	go k.loop()
 	return k
@@ -56,23 +56,23 @@ func newCheckpointer(c *conn, w *writer) *checkpointer {
 //
 // It returns true when others were in the way. Everything else but an I/O error
 // and damage, which health keeps, is tried again by the loop.
-func (k *checkpointer) settle() (busy bool) {
+func (k *checkpointer) emptyLog() (busy bool) {
 	t := &tx{conn: k.conn}
 	var kept, log, moved integer
 	_, err := t.row("PRAGMA wal_checkpoint(TRUNCATE)", nil, &kept, &log, &moved)
 	switch {
 	case err == nil && kept == 0:
-		k.health.settle()
+		k.health.markReady()
 		return false
 	case err == nil:
-		k.health.unsettled(faultBusy, errLogInUse)
+		k.health.notReady(classBusy, errLogInUse)
 		return true
 	}
-	f := k.conn.classify(t.failed)
-	if !k.health.note(f, t.failed) {
-		k.health.unsettled(f, t.failed)
+	f := k.conn.classifier(t.failed)
+	if !k.health.observe(f, t.failed) {
+		k.health.notReady(f, t.failed)
 	}
-	return f == faultBusy
+	return f == classBusy
 }
 
 // errLogInUse: a checkpoint found others in the log.
@@ -85,18 +85,18 @@ func (k *checkpointer) close() {
 
 func (k *checkpointer) loop() {
 	defer close(k.done)
-	for k.health.isUnsettled() {
-		if !k.pause(settleEvery) {
+	for k.health.isStarting() {
+		if !k.pause(emptyLogEvery) {
 			return
 		}
-		k.settle()
+		k.emptyLog()
 	}
-	for k.writer.committed(k.quit) {
+	for k.writer.awaitCommit(k.quit) {
 		if !k.pause(checkpointEvery) {
 			return
 		}
 		k.checkpoint()
-		if k.writer.quiet(truncateAfter, k.quit) {
+		if k.writer.idleFor(truncateAfter, k.quit) {
 			k.run("PRAGMA wal_checkpoint(TRUNCATE)")
 		}
 	}
@@ -124,9 +124,9 @@ func (k *checkpointer) checkpoint() {
 	}
 	// SQLite waits for locks by looking again and again, and would hardly ever
 	// find the short time between two batches.
-	k.writer.turn.Lock()
+	k.writer.batchMu.Lock()
 	log, busy := k.run("PRAGMA wal_checkpoint(RESTART)")
-	k.writer.turn.Unlock()
+	k.writer.batchMu.Unlock()
 	k.limit = maxLog
 	if busy {
 		k.limit = max(maxLog, log+logStep)
@@ -140,7 +140,7 @@ func (k *checkpointer) run(pragma string) (pages int64, kept bool) {
 	t := &tx{conn: k.conn}
 	var busy, log, moved integer
 	if _, err := t.row(pragma, nil, &busy, &log, &moved); err != nil {
-		k.health.note(k.conn.classify(t.failed), t.failed)
+		k.health.observe(k.conn.classifier(t.failed), t.failed)
 		return 0, true
 	}
 	return int64(log), busy != 0

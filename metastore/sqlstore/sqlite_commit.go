@@ -41,7 +41,7 @@ import (
 //
 // Frames that a large transaction writes ahead of its COMMIT have no mark:
 // errors of other statements leave nothing.
-func commitRefused(f fault, err error) bool {
+func commitRefused(f errorClass, err error) bool {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		return false
@@ -50,5 +50,5 @@ func commitRefused(f fault, err error) bool {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL:
 		return true
 	}
-	return f == faultFull && e.Code() == sqlite3.SQLITE_IOERR_WRITE
+	return f == classFull && e.Code() == sqlite3.SQLITE_IOERR_WRITE
 }

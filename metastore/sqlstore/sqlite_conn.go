@@ -13,21 +13,21 @@ import (
 // One goroutine uses it at a time. It speaks to the driver itself: the pool of
 // database/sql would cost a third of a batch for nothing, since connections
 // are never shared and never replaced here.
-type conn struct {
-	driver   driver.Conn
-	stmts    map[string]driver.Stmt
-	in       []driver.NamedValue // parameters of the statement at work
-	out      []driver.Value      // row of the result at work
-	open     result
-	classify func(error) fault
-	inTx     bool // a transaction could not be left
+type sqliteConn struct {
+	driver     driver.Conn
+	stmts      map[string]driver.Stmt
+	in         []driver.NamedValue // parameters of the statement at work
+	out        []driver.Value      // row of the result at work
+	open       sqliteRows
+	classifier func(error) errorClass
+	inTx       bool // a transaction could not be left
 }
 
-func newConn(d driver.Conn, classify func(error) fault) *conn {
-	return &conn{driver: d, stmts: map[string]driver.Stmt{}, classify: classify}
+func newSQLiteConn(d driver.Conn, classify func(error) errorClass) *sqliteConn {
+	return &sqliteConn{driver: d, stmts: map[string]driver.Stmt{}, classifier: classify}
 }
 
-func (c *conn) close() error {
+func (c *sqliteConn) close() error {
 	var errs []error
 	for _, s := range c.stmts {
 		errs = append(errs, s.Close())
@@ -37,7 +37,7 @@ func (c *conn) close() error {
 
 // prepared gives the statement of a query. The queries are constants, so that
 // their number is small.
-func (c *conn) prepared(query string) (driver.Stmt, error) {
+func (c *sqliteConn) prepared(query string) (driver.Stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
 	}
@@ -49,7 +49,7 @@ func (c *conn) prepared(query string) (driver.Stmt, error) {
 	return s, nil
 }
 
-func (c *conn) bind(in args) []driver.NamedValue {
+func (c *sqliteConn) bind(in args) []driver.NamedValue {
 	c.in = c.in[:0]
 	for i, v := range in {
 		c.in = append(c.in, driver.NamedValue{Ordinal: i + 1, Value: v})
@@ -58,7 +58,7 @@ func (c *conn) bind(in args) []driver.NamedValue {
 }
 
 // exec runs a statement and tells how many rows it changed.
-func (c *conn) exec(query string, in args) (int64, error) {
+func (c *sqliteConn) exec(query string, in args) (int64, error) {
 	s, err := c.prepared(query)
 	if err != nil {
 		return 0, err
@@ -71,14 +71,14 @@ func (c *conn) exec(query string, in args) (int64, error) {
 }
 
 // run executes a statement of which the count of rows means nothing.
-func (c *conn) run(query string) error {
+func (c *sqliteConn) run(query string) error {
 	_, err := c.exec(query, nil)
 	return err
 }
 
 // leave ends the transaction that the connection may be in. Until it returns nil
 // the connection may still be in it, and reads an old state.
-func (c *conn) leave() error {
+func (c *sqliteConn) leave() error {
 	err := c.run("ROLLBACK")
 	if err != nil && c.run("BEGIN") == nil {
 		// There was none: BEGIN fails within a transaction.
@@ -89,7 +89,7 @@ func (c *conn) leave() error {
 }
 
 // script runs the statements of a text, without keeping them prepared.
-func (c *conn) script(text string) (err error) {
+func (c *sqliteConn) script(text string) (err error) {
 	s, err := c.driver.Prepare(text)
 	if err != nil {
 		return err
@@ -99,12 +99,12 @@ func (c *conn) script(text string) (err error) {
 }
 
 // result is the open result of a query.
-type result struct {
-	conn *conn
+type sqliteRows struct {
+	conn *sqliteConn
 	rows driver.Rows
 }
 
-func (c *conn) query(query string, in args) (cursor, error) {
+func (c *sqliteConn) query(query string, in args) (cursor, error) {
 	s, err := c.prepared(query)
 	if err != nil {
 		return nil, err
@@ -113,14 +113,14 @@ func (c *conn) query(query string, in args) (cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.open = result{conn: c, rows: r}
+	c.open = sqliteRows{conn: c, rows: r}
 	return &c.open, nil
 }
 
-func (c *conn) faultOf(err error) fault { return c.classify(err) }
+func (c *sqliteConn) classify(err error) errorClass { return c.classifier(err) }
 
 // next scans the next row; false at the end.
-func (r *result) next(out args) (bool, error) {
+func (r *sqliteRows) next(out args) (bool, error) {
 	for len(r.conn.out) < len(out) {
 		r.conn.out = append(r.conn.out, nil)
 	}
@@ -139,7 +139,7 @@ func (r *result) next(out args) (bool, error) {
 	return true, nil
 }
 
-func (r *result) close() error { return r.rows.Close() }
+func (r *sqliteRows) close() error { return r.rows.Close() }
 
 // scan stores a column. Drivers give a []byte that is the caller's to keep
 // only until the next row, so it is copied where it stays.

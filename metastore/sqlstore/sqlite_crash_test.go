@@ -344,8 +344,8 @@ func writeBeyondQuota(path string) (err error) {
 	}
 	s := newStore(e.engine(), Options{})
 	defer func() { err = errors.Join(err, s.Close()) }()
-	for _, c := range []*conn{e.writer.conn, e.checkpointer.conn} {
-		c.classify = sqliteFaults(func() error { return &os.PathError{Op: "write", Path: path, Err: syscall.EDQUOT} })
+	for _, c := range []*sqliteConn{e.writer.conn, e.checkpointer.conn} {
+		c.classifier = sqliteClassifier(func() error { return &os.PathError{Op: "write", Path: path, Err: syscall.EDQUOT} })
 	}
 	if err := s.SetProperty(ctx, "before", "v"); err != nil {
 		return err

@@ -16,30 +16,30 @@ import (
 // Damage ends them for as long as the store is open, while reads go on. After a
 // stop only opening the store anew helps, which over says to the process.
 type health struct {
-	over    chan struct{} // closed at a stop
-	settled chan struct{} // closed when the log was emptied
+	stopped chan struct{} // closed at a stop
+	ready   chan struct{} // closed when the log was emptied
 
 	why   atomic.Pointer[error] // nil while writes are taken
 	mu    sync.Mutex
-	grade grade // of why
+	state healthState // of why
 }
 
 // grade orders the reasons: one replaces those below it.
-type grade int
+type healthState int
 
 const (
-	gradeSound grade = iota
-	gradeUnsettled
-	gradeCorrupt
-	gradeStopped
+	stateReady healthState = iota
+	stateStarting
+	stateCorrupt
+	stateStopped
 )
 
 // errUnsettled is the reason at the beginning.
-var errUnsettled = fmt.Errorf("sqlstore: the log was not emptied yet: %w", metastore.ErrUnavailable)
+var errNotReady = fmt.Errorf("sqlstore: the log was not emptied yet: %w", metastore.ErrUnavailable)
 
 func newHealth() *health {
-	h := &health{over: make(chan struct{}), settled: make(chan struct{}), grade: gradeUnsettled}
-	h.why.Store(&errUnsettled)
+	h := &health{stopped: make(chan struct{}), ready: make(chan struct{}), state: stateStarting}
+	h.why.Store(&errNotReady)
 	return h
 }
 
@@ -51,24 +51,24 @@ func (h *health) err() error {
 	return nil
 }
 
-func (h *health) set(g grade, err error) bool {
+func (h *health) set(g healthState, err error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if g < h.grade || (g == h.grade && g != gradeUnsettled) {
+	if g < h.state || (g == h.state && g != stateStarting) {
 		return false
 	}
-	h.grade = g
+	h.state = g
 	h.why.Store(&err)
 	return true
 }
 
 // note looks at an error of SQLite, from whatever statement, and reports whether
 // it ended the writes.
-func (h *health) note(f fault, err error) bool {
+func (h *health) observe(f errorClass, err error) bool {
 	switch f {
-	case faultCorrupt:
-		h.set(gradeCorrupt, fmt.Errorf("%w: %w", ErrCorrupt, err))
-	case faultIO:
+	case classCorrupt:
+		h.set(stateCorrupt, fmt.Errorf("%w: %w", ErrCorrupt, err))
+	case classIO:
 		h.stop(err)
 	default:
 		return false
@@ -79,33 +79,33 @@ func (h *health) note(f fault, err error) bool {
 // stop ends the writes after an error that leaves it open what the disk holds:
 // after a failed sync a second one that succeeds proves nothing.
 func (h *health) stop(cause error) {
-	if h.set(gradeStopped, fmt.Errorf("%w: %w", ErrStopped, cause)) {
-		close(h.over)
+	if h.set(stateStopped, fmt.Errorf("%w: %w", ErrStopped, cause)) {
+		close(h.stopped)
 	}
 }
 
 // unsettled keeps the reason why the log could not be emptied.
-func (h *health) unsettled(f fault, cause error) {
+func (h *health) notReady(f errorClass, cause error) {
 	err := translate(f, cause)
 	if !errors.Is(err, metastore.ErrNoSpace) {
-		err = fmt.Errorf("%w: %w", errUnsettled, cause)
+		err = fmt.Errorf("%w: %w", errNotReady, cause)
 	}
-	h.set(gradeUnsettled, err)
+	h.set(stateStarting, err)
 }
 
-func (h *health) isUnsettled() bool {
+func (h *health) isStarting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.grade == gradeUnsettled
+	return h.state == stateStarting
 }
 
 // settle lets writes begin.
-func (h *health) settle() {
+func (h *health) markReady() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.grade == gradeUnsettled {
-		h.grade = gradeSound
+	if h.state == stateStarting {
+		h.state = stateReady
 		h.why.Store(nil)
-		close(h.settled)
+		close(h.ready)
 	}
 }

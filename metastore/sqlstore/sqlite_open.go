@@ -48,7 +48,7 @@ const (
 func OpenSQLite(path string, opt Options) (*Store, error) {
 	eng, err := openSQLite(path, opt)
 	if err != nil {
-		if sqliteFault(err) == faultFull && !errors.Is(err, metastore.ErrNoSpace) {
+		if classifySQLite(err) == classFull && !errors.Is(err, metastore.ErrNoSpace) {
 			err = fmt.Errorf("%w: %w", metastore.ErrNoSpace, err)
 		}
 		return nil, fmt.Errorf("sqlstore: open %s: %w", path, err)
@@ -78,7 +78,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 			return nil, err
 		}
 	}
-	var opened []*conn
+	var opened []*sqliteConn
 	defer func() {
 		for _, c := range opened {
 			if err != nil {
@@ -86,7 +86,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 			}
 		}
 	}()
-	open := func(busy time.Duration, pragmas ...string) (*conn, error) {
+	open := func(busy time.Duration, pragmas ...string) (*sqliteConn, error) {
 		c, err := openSQLiteConn(path, busy, pragmas)
 		if err == nil {
 			opened = append(opened, c)
@@ -103,7 +103,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	if err := checkDurable(write); err != nil {
 		return nil, err
 	}
-	check, err := open(checkpointPatience, "wal_autocheckpoint(0)")
+	check, err := open(checkpointTimeout, "wal_autocheckpoint(0)")
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 		n = min(max(runtime.NumCPU(), 4), 8)
 	}
 	h := newHealth()
-	pool, err := newReaders(n, h, func() (*conn, error) {
+	pool, err := newReaders(n, h, func() (*sqliteConn, error) {
 		return openSQLiteConn(path, busyTimeout, []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)})
 	})
 	if err != nil {
@@ -132,7 +132,7 @@ func (e *sqliteEngine) engine() engine {
 		read:        e.readers.read,
 		snapshot:    e.readers.snapshot,
 		err:         e.err,
-		stopped:     e.health.over,
+		stopped:     e.health.stopped,
 		time:        e.time,
 		clock:       func(t *tx) (time.Time, error) { return t.now, nil },
 		headIs:      "name_head = $2",
@@ -155,7 +155,7 @@ func (e *sqliteEngine) close() error {
 
 // openSQLiteConn opens one connection with the settings that all of them share
 // and some of its own.
-func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*conn, error) {
+func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteConn, error) {
 	q := url.Values{"_pragma": append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 		"synchronous(FULL)",
@@ -166,11 +166,11 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*conn, e
 	}, pragmas...)}
 	q.Set("psow", "1") // see commitRefused
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
-	var c *conn
+	var c *sqliteConn
 	err := retryBusy(func() error {
 		d, err := new(sqlite.Driver).Open(name)
 		if err == nil {
-			c = newConn(d, sqliteFaults(func() error { return probeSpace(filepath.Dir(path)) }))
+			c = newSQLiteConn(d, sqliteClassifier(func() error { return probeSpace(filepath.Dir(path)) }))
 		}
 		return err
 	})
@@ -179,7 +179,7 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*conn, e
 
 // migrateSQLite switches the log on and brings the schema up to date. Others
 // may be at it too; the write lock is the lock around the migrations.
-func migrateSQLite(c *conn) error {
+func migrateSQLite(c *sqliteConn) error {
 	list, err := migrations(sqliteMigrations)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func migrateSQLite(c *conn) error {
 }
 
 // checkSQLite is checkVersion for SQLite.
-func checkSQLite(c *conn) error {
+func checkSQLite(c *sqliteConn) error {
 	list, err := migrations(sqliteMigrations)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func checkSQLite(c *conn) error {
 }
 
 // checkDurable reads the settings back on which every acknowledgement rests.
-func checkDurable(c *conn) error {
+func checkDurable(c *sqliteConn) error {
 	mode, sync, err := durability(&tx{conn: c})
 	if err != nil {
 		return err
@@ -236,14 +236,14 @@ func (s *Store) Durability(ctx context.Context) (journalMode string, synchronous
 }
 
 // openPatience is how long an open waits for others that open or migrate.
-const openPatience = time.Minute
+const openTimeout = time.Minute
 
 // retryBusy repeats what SQLite refuses, in spite of its own timeout, because
 // others are opening the same database.
 func retryBusy(fn func() error) error {
-	for end := time.Now().Add(openPatience); ; {
+	for end := time.Now().Add(openTimeout); ; {
 		err := fn()
-		if err == nil || sqliteFault(err) != faultBusy || time.Now().After(end) {
+		if err == nil || classifySQLite(err) != classBusy || time.Now().After(end) {
 			return err
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -251,26 +251,26 @@ func retryBusy(fn func() error) error {
 }
 
 // sqliteFault gives SQLite's result codes their meaning.
-func sqliteFault(err error) fault {
+func classifySQLite(err error) errorClass {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
-		return faultOther
+		return classOther
 	}
 	switch e.Code() {
 	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-		return faultUnique
+		return classUnique
 	case sqlite3.SQLITE_IOERR_SHMSIZE: // the log's index cannot grow
-		return faultFull
+		return classFull
 	}
 	switch e.Code() & 0xff { // the primary code
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
-		return faultBusy
+		return classBusy
 	case sqlite3.SQLITE_FULL:
-		return faultFull
+		return classFull
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return faultCorrupt
+		return classCorrupt
 	case sqlite3.SQLITE_IOERR:
-		return faultIO
+		return classIO
 	}
-	return faultOther
+	return classOther
 }

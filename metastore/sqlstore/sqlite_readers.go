@@ -10,13 +10,13 @@ import (
 
 // readers is a pool of connections for reads.
 type readers struct {
-	free   chan *conn
+	free   chan *sqliteConn
 	closed chan struct{}
 	health *health
 }
 
-func newReaders(n int, h *health, open func() (*conn, error)) (*readers, error) {
-	r := &readers{free: make(chan *conn, n), closed: make(chan struct{}), health: h}
+func newReaders(n int, h *health, open func() (*sqliteConn, error)) (*readers, error) {
+	r := &readers{free: make(chan *sqliteConn, n), closed: make(chan struct{}), health: h}
 	for range n {
 		c, err := open()
 		if err != nil {
@@ -56,11 +56,11 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 		if t.failed == nil {
 			return err
 		}
-		f := c.classify(t.failed)
-		if f == faultCorrupt { // a read that fails otherwise says nothing of what was written
-			r.health.note(f, t.failed)
+		f := c.classifier(t.failed)
+		if f == classCorrupt { // a read that fails otherwise says nothing of what was written
+			r.health.observe(f, t.failed)
 		}
-		if f != faultBusy {
+		if f != classBusy {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 
 // run gives the connection back even when fn panics. One that is still in the
 // transaction of an earlier read leaves it first.
-func (r *readers) run(c *conn, t *tx, fn func(*tx) error) error {
+func (r *readers) run(c *sqliteConn, t *tx, fn func(*tx) error) error {
 	defer func() { r.free <- c }()
 	if c.inTx {
 		if err := c.leave(); err != nil {
@@ -78,7 +78,7 @@ func (r *readers) run(c *conn, t *tx, fn func(*tx) error) error {
 	return fn(t)
 }
 
-func (r *readers) take(ctx context.Context, until time.Time) (*conn, error) {
+func (r *readers) take(ctx context.Context, until time.Time) (*sqliteConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (r *readers) snapshot(ctx context.Context, fn func(*tx) error) error {
 			return err
 		}
 		defer func() {
-			if lerr := t.conn.(*conn).leave(); lerr != nil && err == nil {
+			if lerr := t.conn.(*sqliteConn).leave(); lerr != nil && err == nil {
 				err = t.fail(lerr)
 			}
 		}()

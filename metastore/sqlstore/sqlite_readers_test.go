@@ -91,7 +91,7 @@ func TestReaderLeavesTransaction(t *testing.T) {
 		t.Errorf("a snapshot afterwards: %v", err)
 	}
 	// The engine may have left the transaction by itself.
-	err = s.snapshot(ctx, func(t *tx) error { return t.conn.(*conn).run("ROLLBACK") })
+	err = s.snapshot(ctx, func(t *tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
 	if err != nil {
 		t.Errorf("a snapshot that the engine left: %v", err)
 	}

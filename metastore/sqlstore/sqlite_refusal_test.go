@@ -34,9 +34,9 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 	}
 	defer closeConn(t, c)
 	c.stmts["PRAGMA wal_checkpoint(PASSIVE)"] = failingStmt{err: errors.New("the disk does not answer")}
-	c.classify = func(error) fault { return faultIO }
+	c.classifier = func(error) errorClass { return classIO }
 	h := newHealth()
-	h.settle()
+	h.markReady()
 	k := &checkpointer{conn: c, health: h, limit: maxLog}
 	k.checkpoint()
 	if err := h.err(); !errors.Is(err, ErrStopped) {

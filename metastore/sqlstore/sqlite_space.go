@@ -19,13 +19,13 @@ const probeSize = 256 << 10
 // used up looks like a broken disk. Nothing is lost by a failed write, other
 // than by a failed sync: SQLite undoes the transaction as it does when the disk
 // is full. When the probe finds room the error stays what it is.
-func sqliteFaults(probe func() error) func(error) fault {
-	return func(err error) fault {
+func sqliteClassifier(probe func() error) func(error) errorClass {
+	return func(err error) errorClass {
 		var e *sqlite.Error
 		if errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_WRITE && noRoom(probe()) {
-			return faultFull
+			return classFull
 		}
-		return sqliteFault(err)
+		return classifySQLite(err)
 	}
 }
 

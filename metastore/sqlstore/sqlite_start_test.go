@@ -123,7 +123,7 @@ func TestStartBesideARead(t *testing.T) {
 	if err := other.run("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	<-e.health.settled
+	<-e.health.ready
 	if err := s.Err(); err != nil {
 		t.Errorf("Err: %v", err)
 	}

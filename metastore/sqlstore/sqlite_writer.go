@@ -22,10 +22,10 @@ const maxBatch = 512
 // Nothing is answered before its commit returned, refusals included: they too
 // may rest on what others in the batch have done.
 type writer struct {
-	conn  *conn
-	begin string        // the statement that begins a write transaction
-	wrote chan struct{} // holds a token when there were commits since the last look
-	done  chan struct{} // closed when the loop has ended
+	conn    *sqliteConn
+	begin   string        // the statement that begins a write transaction
+	commits chan struct{} // holds a token when there were commits since the last look
+	done    chan struct{} // closed when the loop has ended
 
 	mu struct {
 		sync.Mutex
@@ -34,8 +34,8 @@ type writer struct {
 	}
 	wake     chan struct{} // gets a token when the queue grows or closes
 	health   *health
-	patience pulse      // of the callers
-	turn     sync.Mutex // held by the batch at work, or by who must have none at work
+	patience sharedTimer // of the callers
+	batchMu  sync.Mutex  // held by the batch at work, or by who must have none at work
 
 	members []*call // of the batch at work; kept for its memory
 }
@@ -57,12 +57,12 @@ const (
 	callLeft
 )
 
-func newWriter(c *conn, begin string, h *health) *writer {
+func newWriter(c *sqliteConn, begin string, h *health) *writer {
 	w := &writer{
 		conn: c, begin: begin, health: h,
-		wrote: make(chan struct{}, 1),
-		done:  make(chan struct{}),
-		wake:  make(chan struct{}, 1),
+		commits: make(chan struct{}, 1),
+		done:    make(chan struct{}),
+		wake:    make(chan struct{}, 1),
 	}
 	go w.loop()
 	return w
@@ -197,14 +197,14 @@ func (c *call) answer(err error) {
 // batch runs the calls that wait, and those that join them meanwhile, in one
 // transaction.
 func (w *writer) batch() {
-	w.turn.Lock()
-	defer w.turn.Unlock()
+	w.batchMu.Lock()
+	defer w.batchMu.Unlock()
 	if err := w.beginTx(); err != nil {
-		if w.conn.classify(err) == faultBusy {
+		if w.conn.classifier(err) == classBusy {
 			return // another process writes; who waits may leave meanwhile
 		}
 		if c := w.next(); c != nil {
-			c.answer(w.noBegin(err))
+			c.answer(w.beginFailed(err))
 		}
 		return
 	}
@@ -218,13 +218,13 @@ func (w *writer) batch() {
 		var undo bool
 		if undo, c.err = w.apply(c); undo {
 			w.rollback()
-			w.oneByOne()
+			w.retrySeparately()
 			return
 		}
 	}
 	if err := w.commit(); err != nil {
 		if errors.Is(err, metastore.ErrNoSpace) && len(w.members) > 1 {
-			w.oneByOne()
+			w.retrySeparately()
 			return
 		}
 		for _, c := range w.members {
@@ -243,14 +243,14 @@ func (w *writer) answerAll() {
 
 // oneByOne runs each member of a batch that was undone in a transaction of its
 // own, so that the one that spoilt it harms only itself.
-func (w *writer) oneByOne() {
+func (w *writer) retrySeparately() {
 	for _, c := range w.members {
-		c.err = w.alone(c)
+		c.err = w.runAlone(c)
 	}
 	w.answerAll()
 }
 
-func (w *writer) alone(c *call) error {
+func (w *writer) runAlone(c *call) error {
 	for {
 		if err := w.health.err(); err != nil {
 			return err
@@ -259,8 +259,8 @@ func (w *writer) alone(c *call) error {
 		if err == nil {
 			break
 		}
-		if w.conn.classify(err) != faultBusy {
-			return w.noBegin(err)
+		if w.conn.classifier(err) != classBusy {
+			return w.beginFailed(err)
 		}
 		if w.isClosed() {
 			return ErrClosed
@@ -291,7 +291,7 @@ func (w *writer) apply(c *call) (undo bool, err error) {
 	}()
 	err = c.fn(t)
 	if t.failed != nil {
-		w.health.note(w.conn.classify(t.failed), t.failed)
+		w.health.observe(w.conn.classifier(t.failed), t.failed)
 	}
 	return t.failed != nil || (err != nil && t.changed), err
 }
@@ -305,18 +305,18 @@ func (w *writer) beginTx() error { return w.conn.run(w.begin) }
 func (w *writer) commit() error {
 	err := w.conn.run("COMMIT")
 	if err == nil {
-		w.noteCommit()
+		w.signalCommit()
 		return nil
 	}
 	w.rollback()
-	f := w.conn.classify(err)
+	f := w.conn.classifier(err)
 	switch {
 	case !commitRefused(f, err):
-		if !w.health.note(f, err) {
+		if !w.health.observe(f, err) {
 			w.health.stop(err)
 		}
 		return fmt.Errorf("sqlstore: commit: %w: %w", metastore.ErrUnknownOutcome, err)
-	case f == faultBusy:
+	case f == classBusy:
 		return fmt.Errorf("sqlstore: commit: %w: %w", metastore.ErrUnavailable, err)
 	default:
 		return translate(f, err)
@@ -332,12 +332,12 @@ func (w *writer) rollback() {
 
 // noBegin is the error of a call for which no transaction could be begun. But
 // for a full disk and damage that says that the connection is of no more use.
-func (w *writer) noBegin(err error) error {
-	f := w.conn.classify(err)
-	if f == faultFull {
+func (w *writer) beginFailed(err error) error {
+	f := w.conn.classifier(err)
+	if f == classFull {
 		return translate(f, err)
 	}
-	if !w.health.note(f, err) {
+	if !w.health.observe(f, err) {
 		w.health.stop(err)
 	}
 	return w.health.err()
@@ -345,9 +345,9 @@ func (w *writer) noBegin(err error) error {
 
 // committed waits for a commit since the last one that was noticed; false when
 // quit is closed.
-func (w *writer) committed(quit <-chan struct{}) bool {
+func (w *writer) awaitCommit(quit <-chan struct{}) bool {
 	select {
-	case <-w.wrote:
+	case <-w.commits:
 		return true
 	case <-quit:
 		return false
@@ -355,14 +355,14 @@ func (w *writer) committed(quit <-chan struct{}) bool {
 }
 
 // quiet reports whether no commit comes within d; false at once on quit.
-func (w *writer) quiet(d time.Duration, quit <-chan struct{}) bool {
+func (w *writer) idleFor(d time.Duration, quit <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-w.wrote:
-		w.noteCommit()
+	case <-w.commits:
+		w.signalCommit()
 		return false
 	case <-quit:
 		return false
@@ -370,9 +370,9 @@ func (w *writer) quiet(d time.Duration, quit <-chan struct{}) bool {
 }
 
 // noteCommit leaves a token for the checkpointer.
-func (w *writer) noteCommit() {
+func (w *writer) signalCommit() {
 	select {
-	case w.wrote <- struct{}{}:
+	case w.commits <- struct{}{}:
 	default:
 	}
 }

@@ -140,7 +140,7 @@ func TestPoisonedBatch(t *testing.T) {
 		panic("poison")
 	})
 	call("leaves the transaction", func(t *tx) error { // as SQLite does on some errors
-		if err := errors.Join(setFact("leaves the transaction")(t), t.conn.(*conn).run("ROLLBACK")); err != nil {
+		if err := errors.Join(setFact("leaves the transaction")(t), t.conn.(*sqliteConn).run("ROLLBACK")); err != nil {
 			return err
 		}
 		_, err := t.exec(`INSERT INTO nowhere VALUES ($1)`, int64(1))

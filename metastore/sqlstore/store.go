@@ -85,7 +85,7 @@ type Options struct {
 // may be open on the same database.
 type Store struct {
 	eng  engine
-	uses uses
+	uses useBatcher
 }
 
 var _ metastore.Store = (*Store)(nil)
@@ -112,7 +112,7 @@ type engine struct {
 	// nil where that never happens.
 	stopped <-chan struct{}
 	// time is the time by which everything else is judged.
-	time timekeeper
+	time engineClock
 	// clock tells the time by which leases are judged, to the microsecond.
 	clock func(t *tx) (time.Time, error)
 	// headIs is the condition, over $2, by which the names with that head are
@@ -147,26 +147,26 @@ func (s *Store) Err() error { return s.eng.err() }
 func (s *Store) Stopped() <-chan struct{} { return s.eng.stopped }
 
 func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.write(ctx, s.atNow(fn))
+	return s.eng.write(ctx, s.withTime(fn))
 }
 
 // writeLocked is for the verbs that others are likely to run at the same time,
 // on the same upload, session, channel or name: they queue up for its lock,
 // where transactions that are isolated by the engine would fail each other.
 func (s *Store) writeLocked(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.writeLocked(ctx, s.atNow(fn))
+	return s.eng.writeLocked(ctx, s.withTime(fn))
 }
 
 func (s *Store) read(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.read(ctx, s.atNow(fn))
+	return s.eng.read(ctx, s.withTime(fn))
 }
 
 func (s *Store) snapshot(ctx context.Context, fn func(*tx) error) error {
-	return s.eng.snapshot(ctx, s.atNow(fn))
+	return s.eng.snapshot(ctx, s.withTime(fn))
 }
 
 // atNow reads the clock inside the transaction, each time that fn runs.
-func (s *Store) atNow(fn func(*tx) error) func(*tx) error {
+func (s *Store) withTime(fn func(*tx) error) func(*tx) error {
 	return func(t *tx) error {
 		now, err := s.eng.time.at(t)
 		if err != nil {
@@ -179,12 +179,12 @@ func (s *Store) atNow(fn func(*tx) error) func(*tx) error {
 
 // toDelete is for what deletes by age, and for a read whose result is deleted for it. It is
 // metastore.ErrClock while DeletionErr is not nil.
-func (s *Store) toDelete(fn func(*tx) error) func(*tx) error {
+func (s *Store) forDeletion(fn func(*tx) error) func(*tx) error {
 	return func(t *tx) error {
 		t.now = time.Time{} // the engine's own clock is asked, and a new time may begin
 		if err := s.eng.time.deletions(t); err != nil {
 			return err
 		}
-		return s.atNow(fn)(t)
+		return s.withTime(fn)(t)
 	}
 }

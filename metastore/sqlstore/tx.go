@@ -11,16 +11,16 @@ import (
 )
 
 // fault is what an engine's error means.
-type fault int
+type errorClass int
 
 const (
-	faultOther   fault = iota
-	faultBusy          // another transaction is in the way: try again
-	faultFull          // no space left
-	faultIO            // reading, writing or syncing failed
-	faultCorrupt       // the database is damaged
-	faultUnique        // a key exists already
-	faultLost          // the engine cannot be reached (any more): try again
+	classOther   errorClass = iota
+	classBusy               // another transaction is in the way: try again
+	classFull               // no space left
+	classIO                 // reading, writing or syncing failed
+	classCorrupt            // the database is damaged
+	classUnique             // a key exists already
+	classLost               // the engine cannot be reached (any more): try again
 )
 
 // args are the parameters of a query, each an int64, a []byte that is not nil,
@@ -33,7 +33,7 @@ type runner interface {
 	// exec runs a statement and tells how many rows it changed.
 	exec(query string, in args) (int64, error)
 	query(query string, in args) (cursor, error)
-	faultOf(err error) fault
+	classify(err error) errorClass
 }
 
 // cursor is the open result of a query.
@@ -152,17 +152,17 @@ func (t *tx) fail(err error) error {
 	if t.failed == nil {
 		t.failed = err
 	}
-	return translate(t.conn.faultOf(err), err)
+	return translate(t.conn.classify(err), err)
 }
 
 // translate gives an engine's error its meaning in the contract.
-func translate(f fault, err error) error {
+func translate(f errorClass, err error) error {
 	switch f {
-	case faultFull:
+	case classFull:
 		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrNoSpace, err)
-	case faultUnique:
+	case classUnique:
 		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrExists, err)
-	case faultLost:
+	case classLost:
 		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrUnavailable, err)
 	default:
 		return fmt.Errorf("sqlstore: %w", err)

@@ -70,7 +70,7 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 		if err != nil {
 			return err
 		}
-		return t.count(ofUpload(u))
+		return t.recordUsage(uploadUsage(u))
 	})
 	if err != nil {
 		return metastore.Upload{}, err
@@ -148,7 +148,7 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	if err != nil {
 		return err
 	}
-	if err := t.count(delta{u.Owner, metastore.Used{Bytes: p.Size - old, Objects: fresh}}); err != nil {
+	if err := t.recordUsage(delta{u.Owner, metastore.Used{Bytes: p.Size - old, Objects: fresh}}); err != nil {
 		return err
 	}
 	return t.addExtents(u.Content, extents)
@@ -214,7 +214,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 			return err
 		}
 		u.Modified = b.Modified
-		err = t.count(ofUpload(u).less(), ofBlob(b), ofBlob(old).less())
+		err = t.recordUsage(uploadUsage(u).negated(), blobUsage(b), blobUsage(old).negated())
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 		case metastore.UploadCommitted:
 			return metastore.ErrCommitted
 		}
-		if err := t.count(ofUpload(u).less()); err != nil {
+		if err := t.recordUsage(uploadUsage(u).negated()); err != nil {
 			return err
 		}
 		return t.abort([]byte(id), u.Content)

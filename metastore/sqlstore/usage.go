@@ -15,17 +15,17 @@ type delta struct {
 }
 
 // ofBlob is what a blob adds to the usage of its owner.
-func ofBlob(b metastore.Blob) delta {
+func blobUsage(b metastore.Blob) delta {
 	return delta{b.Owner, metastore.Used{Bytes: b.Size, Objects: 1, Names: int64(len(b.Name))}}
 }
 
 // ofUpload is what an open upload adds to the usage of its owner.
-func ofUpload(u metastore.Upload) delta {
+func uploadUsage(u metastore.Upload) delta {
 	return delta{u.Owner, metastore.Used{Bytes: u.Bytes, Uploads: 1, Objects: u.Parts, Names: int64(len(u.Name))}}
 }
 
 // less is the delta of what is gone.
-func (d delta) less() delta {
+func (d delta) negated() delta {
 	return delta{d.owner, metastore.Used{Bytes: -d.Bytes, Uploads: -d.Uploads, Objects: -d.Objects, Names: -d.Names, Channels: -d.Channels}}
 }
 
@@ -51,9 +51,9 @@ func usedValues(u metastore.Used) args {
 }
 
 // count adds one row for each owner of whom something changes.
-func (t *tx) count(deltas ...delta) error {
+func (t *tx) recordUsage(deltas ...delta) error {
 	for _, d := range sums(deltas) {
-		if err := t.addUsage(d); err != nil {
+		if err := t.insertUsage(d); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func sums(deltas []delta) []delta {
 	return list
 }
 
-func (t *tx) addUsage(d delta) error {
+func (t *tx) insertUsage(d delta) error {
 	if d.owner == "" || d.Used == (metastore.Used{}) {
 		return nil
 	}

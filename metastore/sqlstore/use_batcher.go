@@ -14,18 +14,18 @@ import (
 // A transaction lasts no longer than the first of its callers waits.
 // There is at most one transaction a session at a time, so that on an engine
 // of many writers they do not wait for each other's row.
-type uses struct {
+type useBatcher struct {
 	store *Store
 	name  [8]byte // random, of the store
 
-	patience pulse // of the callers
+	patience sharedTimer // of the callers
 
 	mu struct {
 		sync.Mutex
 		// waiting holds the uses of the next transaction of each session that
 		// has one at work.
 		waiting map[string][]*use
-		pinned  map[string]pinned // by session
+		pinned  map[string]chargesInDoubt // by session
 	}
 }
 
@@ -42,16 +42,16 @@ type use struct {
 
 // use takes n chunksets, under the name of a charge unless that is empty. ctx and
 // its patience count until the transaction has begun.
-func (u *uses) use(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
+func (u *useBatcher) use(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return metastore.Session{}, err
 	}
 	wait := metastore.Await(ctx, metastore.Patience)
 	defer wait.End()
 	one := &use{n: n, charge: charge, until: wait.Until, done: make(chan struct{})}
-	u.join(id, one)
+	u.enqueue(id, one)
 	if err := u.patience.wait(ctx, one.done, wait.Until); err != nil {
-		if u.leave(id, one) {
+		if u.withdraw(id, one) {
 			return metastore.Session{}, err
 		}
 		<-one.done
@@ -62,7 +62,7 @@ func (u *uses) use(ctx context.Context, id string, n int64, charge string) (meta
 	return one.session, one.err
 }
 
-func (u *uses) join(id string, one *use) {
+func (u *useBatcher) enqueue(id string, one *use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.mu.waiting == nil {
@@ -76,7 +76,7 @@ func (u *uses) join(id string, one *use) {
 }
 
 // leave takes a use back; false when its transaction has begun.
-func (u *uses) leave(id string, one *use) bool {
+func (u *useBatcher) withdraw(id string, one *use) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list := u.mu.waiting[id]
@@ -90,7 +90,7 @@ func (u *uses) leave(id string, one *use) bool {
 }
 
 // earliest returns when the first of the callers that wait gives up.
-func (u *uses) earliest(id string) time.Time {
+func (u *useBatcher) earliest(id string) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	until := time.Now().Add(metastore.Patience)
@@ -104,7 +104,7 @@ func (u *uses) earliest(id string) time.Time {
 
 // take gives the uses that wait for a transaction that lasts until then, which can
 // then no longer be taken back. Callers that give up earlier wait for the next one.
-func (u *uses) take(id string, until time.Time) []*use {
+func (u *useBatcher) takeWaiting(id string, until time.Time) []*use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var taken, left []*use
@@ -120,7 +120,7 @@ func (u *uses) take(id string, until time.Time) []*use {
 }
 
 // run makes transactions for a session for as long as uses of it arrive.
-func (u *uses) run(id string) {
+func (u *useBatcher) run(id string) {
 	for {
 		u.transact(id)
 		u.mu.Lock()
@@ -135,20 +135,20 @@ func (u *uses) run(id string) {
 
 // transact serves the uses that wait when its transaction begins, and answers
 // them when it is durable.
-func (u *uses) transact(id string) {
+func (u *useBatcher) transact(id string) {
 	var members []*use
 	until := u.earliest(id)
 	panicked, err := u.write(until, func(t *tx) error {
 		if members == nil { // else the transaction is run again
-			members = u.take(id, until)
+			members = u.takeWaiting(id, until)
 		}
-		return u.takeAll(t, id, members)
+		return u.deductAll(t, id, members)
 	})
 	if inDoubt(err) {
 		u.pin(id, members)
 	}
 	if err != nil && members == nil {
-		members = u.take(id, until)
+		members = u.takeWaiting(id, until)
 	}
 	for _, m := range members {
 		if err != nil {
@@ -160,7 +160,7 @@ func (u *uses) transact(id string) {
 
 // write runs a transaction, and gives a panic of it back beside the error: it
 // belongs to the callers' goroutines.
-func (u *uses) write(until time.Time, fn func(*tx) error) (panicked any, err error) {
+func (u *useBatcher) write(until time.Time, fn func(*tx) error) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			err = errors.New("sqlstore: panic in a use of a session")
@@ -173,7 +173,7 @@ func (u *uses) write(until time.Time, fn func(*tx) error) (panicked any, err err
 
 // takeAll gives each use, in the order of their arrival, all that it asks for
 // or nothing, and writes the sum, with the charges among them.
-func (u *uses) takeAll(t *tx, id string, members []*use) error {
+func (u *useBatcher) deductAll(t *tx, id string, members []*use) error {
 	if len(members) == 0 {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (u *uses) takeAll(t *tx, id string, members []*use) error {
 	before := session.Left
 	var charged []chargeRecord
 	for _, m := range members {
-		m.err = take(&session, m.n)
+		m.err = deduct(&session, m.n)
 		m.session = session
 		if m.err == nil && m.charge != "" {
 			charged = append(charged, chargeRecord{id: chargeID(m.charge), store: u.name, at: t.now.UnixMicro(), count: m.n})
@@ -199,6 +199,6 @@ func (u *uses) takeAll(t *tx, id string, members []*use) error {
 	case len(charged) == 0:
 		return t.recordUse(id, before-session.Left)
 	default:
-		return t.recordCharge(id, before-session.Left, append(u.keep(id, charges, t.now), charged...))
+		return t.recordCharge(id, before-session.Left, append(u.retained(id, charges, t.now), charged...))
 	}
 }

@@ -14,7 +14,7 @@ import (
 // TestPulse: each of many who wait leaves at its own time, or when it is answered.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pulse
+		var p sharedTimer
 		began := time.Now()
 		var all sync.WaitGroup
 		for i := range 20 {
@@ -22,7 +22,7 @@ func TestPulse(t *testing.T) {
 			all.Go(func() {
 				err := p.wait(t.Context(), make(chan struct{}), began.Add(limit))
 				late := time.Since(began) - limit
-				if !errors.Is(err, metastore.ErrBusy) || late < 0 || late > beat {
+				if !errors.Is(err, metastore.ErrBusy) || late < 0 || late > timerTick {
 					t.Errorf("who waits for %v left %v after that: %v", limit, late, err)
 				}
 			})
