@@ -129,14 +129,14 @@ func (a *audit) readChannels(at span) (last string, rows int64, err error) {
 	var folded int64
 	condition, in := at.within("id")
 	err = a.each(`SELECT `+channelColumns+`, folded FROM channels WHERE `+condition+fmt.Sprintf(` ORDER BY id LIMIT ($%d + 0)`, len(in)+1),
-		append(in, a.page), append(channelFields(&c), (*integer)(&folded)), func() (bool, error) {
+		append(in, a.page), append(channelFields(&c), (*integer)(&folded)), func() error {
 			account := &channelAccount{Channel: c}
 			account.sales.SetInt64(folded)
 			a.channels[c.ID] = account
 			a.order = append(a.order, c.ID)
 			last = c.ID
 			rows++
-			return true, nil
+			return nil
 		})
 	return last, rows, err
 }
@@ -157,11 +157,11 @@ func (a *audit) readSales(at span) error {
 	return a.each(`SELECT channel, price, CAST(SUM(count) AS BIGINT) FROM sales WHERE `+condition+`
 		GROUP BY channel, price ORDER BY channel, price`, in,
 		args{&channel, (*integer)(&price), (*integer)(&count)},
-		func() (bool, error) {
+		func() error {
 			if c, ok := a.account(channel, "a sale"); ok {
 				c.sales.Add(&c.sales, new(big.Int).Mul(big.NewInt(count), big.NewInt(price)))
 			}
-			return true, nil
+			return nil
 		})
 }
 
@@ -170,17 +170,17 @@ func (a *audit) readSettlements(at span) error {
 	condition, in := at.within("channel")
 	return a.each(`SELECT channel, sequence, amount, proof FROM settlements WHERE `+condition+` ORDER BY channel`, in,
 		args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof},
-		func() (bool, error) {
+		func() error {
 			c, ok := a.account(one.Channel, "a settlement")
 			if !ok {
-				return true, nil
+				return nil
 			}
 			c.pending = true
 			if one.Amount != c.Accepted || one.Sequence != c.Sequence || string(one.Proof) != string(c.Proof) {
 				a.find("the settlement of channel %.6s is for %d at sequence %d, but accepted is %d at %d",
 					c.ID, one.Amount, one.Sequence, c.Accepted, c.Sequence)
 			}
-			return true, nil
+			return nil
 		})
 }
 
@@ -190,10 +190,10 @@ func (a *audit) readLedger(at span) error {
 	condition, in := at.within("channel")
 	return a.each(`SELECT channel, sequence, amount FROM ledger WHERE `+condition+` ORDER BY channel, sequence`, in,
 		args{&channel, (*integer)(&sequence), (*integer)(&amount)},
-		func() (bool, error) {
+		func() error {
 			c, ok := a.account(channel, "a payout")
 			if !ok {
-				return true, nil
+				return nil
 			}
 			if amount <= c.paidOut {
 				a.find("channel %.6s was paid out %d at sequence %d, after %d", c.ID, amount, sequence, c.paidOut)
@@ -203,7 +203,7 @@ func (a *audit) readLedger(at span) error {
 					c.ID, amount, sequence, c.Accepted, c.Sequence)
 			}
 			c.paidOut = amount
-			return true, nil
+			return nil
 		})
 }
 
@@ -233,10 +233,10 @@ func (a *audit) walkSessions() error {
 		var s metastore.Session
 		condition, in := at.within("id")
 		err = a.each(`SELECT `+sessionColumns+` FROM sessions WHERE `+condition+fmt.Sprintf(` ORDER BY id LIMIT ($%d + 0)`, len(in)+1),
-			append(in, a.page), sessionFields(&s), func() (bool, error) {
+			append(in, a.page), sessionFields(&s), func() error {
 				page = append(page, s)
 				last = s.ID
-				return true, nil
+				return nil
 			})
 		return last, int64(len(page)), err
 	}
@@ -263,11 +263,11 @@ func (a *audit) sold(at span, page []metastore.Session) (map[string]int64, error
 	condition, in := at.within("session")
 	err := a.each(`SELECT session, CAST(SUM(count) AS BIGINT) FROM sales WHERE session IS NOT NULL AND `+condition+`
 		GROUP BY session ORDER BY session`, in,
-		args{&session, (*integer)(&count)}, func() (bool, error) {
+		args{&session, (*integer)(&count)}, func() error {
 			if _, ok := sold[session]; ok { // else it is forgotten, and not folded yet
 				sold[session] = count
 			}
-			return true, nil
+			return nil
 		})
 	return sold, err
 }

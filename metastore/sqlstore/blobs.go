@@ -72,7 +72,7 @@ func (t *tx) blob(account, blobName string) (metastore.Blob, bool, error) {
 	b := metastore.Blob{Account: account, Name: blobName}
 	n := splitName(blobName)
 	found, err := t.row(
-		`SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.locking,
+		`SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.forUpdate(),
 		args{[]byte(account), n.head, n.hash}, blobFields(&b)...)
 	return b, found, err
 }

@@ -107,7 +107,7 @@ func (s *Store) Channel(ctx context.Context, id string) (metastore.Channel, erro
 
 func (t *tx) channel(id string) (metastore.Channel, error) {
 	var c metastore.Channel
-	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE id = $1`+t.locking, args{[]byte(id)}, channelFields(&c)...)
+	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, channelFields(&c)...)
 	if err == nil && !found {
 		err = fmt.Errorf("channel: %w", metastore.ErrNotFound)
 	}
@@ -132,7 +132,7 @@ func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string,
 func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
 	var c metastore.Channel
 	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE payment_channel_id = $1 AND receiver = $2
-		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`+t.locking,
+		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`+t.forUpdate(),
 		args{paymentChannelID, []byte(receiver), []byte(asset), []byte(sender), []byte{}}, channelFields(&c)...)
 	if err == nil && !found {
 		err = metastore.ErrNoChannel
@@ -207,9 +207,9 @@ func (s *Store) ChannelSessions(ctx context.Context, id string, limit int) ([]me
 		return t.each(`SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
 			ORDER BY created DESC, id DESC LIMIT $3`,
 			args{[]byte(id), t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one),
-			func() (bool, error) {
+			func() error {
 				list = append(list, one)
-				return true, nil
+				return nil
 			})
 	})
 	if err != nil {

@@ -69,7 +69,7 @@ func decodeCharges(b []byte) ([]chargeRecord, error) {
 func (t *tx) chargedSession(id string) (metastore.Session, []chargeRecord, error) {
 	var s metastore.Session
 	var raw []byte
-	found, err := t.row(`SELECT `+sessionColumns+`, charges FROM sessions WHERE id = $1`+t.locking,
+	found, err := t.row(`SELECT `+sessionColumns+`, charges FROM sessions WHERE id = $1`+t.forUpdate(),
 		args{[]byte(id)}, append(sessionFields(&s), &raw)...)
 	if err == nil {
 		err = t.remembered(s, found)

@@ -18,19 +18,20 @@ import (
 // unsure makes the store lose the answers to those of its transactions that pick
 // picks, before their COMMIT or after it.
 func unsure(s *Store, pick func() (before, after bool)) {
-	write := s.eng.writeLocked
-	s.eng.writeLocked = func(ctx context.Context, fn func(*tx) error) error {
-		before, after := pick()
-		if before {
-			err := write(ctx, func(t *tx) error { return errors.Join(fn(t), errors.New("undone")) })
-			return fmt.Errorf("%w: %w", metastore.ErrUnknownOutcome, err)
+	s.eng = hookedEngine{engine: s.eng, onWriteLocked: func(write transactor) transactor {
+		return func(ctx context.Context, fn func(*tx) error) error {
+			before, after := pick()
+			if before {
+				err := write(ctx, func(t *tx) error { return errors.Join(fn(t), errors.New("undone")) })
+				return fmt.Errorf("%w: %w", metastore.ErrUnknownOutcome, err)
+			}
+			err := write(ctx, fn)
+			if err == nil && after {
+				err = metastore.ErrUnknownOutcome
+			}
+			return err
 		}
-		err := write(ctx, fn)
-		if err == nil && after {
-			err = metastore.ErrUnknownOutcome
-		}
-		return err
-	}
+	}}
 }
 
 // A charge in doubt is given back if it was made, whatever the same store has
@@ -195,19 +196,20 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	held, release, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	write := stores[0].eng.writeLocked
-	stores[0].eng.writeLocked = func(ctx context.Context, fn func(*tx) error) error {
-		go func() {
-			committed <- write(ctx, func(t *tx) error {
-				err := fn(t)
-				close(held)
-				<-release
-				return err
-			})
-		}()
-		<-held
-		return metastore.ErrUnknownOutcome
-	}
+	stores[0].eng = hookedEngine{engine: stores[0].eng, onWriteLocked: func(write transactor) transactor {
+		return func(ctx context.Context, fn func(*tx) error) error {
+			go func() {
+				committed <- write(ctx, func(t *tx) error {
+					err := fn(t)
+					close(held)
+					<-release
+					return err
+				})
+			}()
+			<-held
+			return metastore.ErrUnknownOutcome
+		}
+	}}
 	if _, err := stores[0].ChargeSession(t.Context(), "s", 4, "late"); !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Fatal(err)
 	}

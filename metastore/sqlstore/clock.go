@@ -43,13 +43,13 @@ type engineClock interface {
 }
 
 // Now implements metastore.Clock.
-func (s *Store) Now() time.Time { return truncate(s.eng.time.now()) }
+func (s *Store) Now() time.Time { return truncate(s.clock.now()) }
 
 // ClockErr implements metastore.Clock.
-func (s *Store) ClockErr() error { return s.eng.time.err() }
+func (s *Store) ClockErr() error { return s.clock.err() }
 
 // DeletionErr implements metastore.Clock.
-func (s *Store) DeletionErr() error { return s.eng.time.deletions(nil) }
+func (s *Store) DeletionErr() error { return s.clock.deletions(nil) }
 
 // injectedClock is a clock that is right by definition.
 type injectedClock func() time.Time
@@ -157,7 +157,7 @@ func (c *serverClock) at(t *tx) (time.Time, error) {
 // ask measures the server's clock in a transaction.
 func (c *serverClock) ask(t *tx) (time.Time, error) {
 	sent := c.passed()
-	shown, err := postgresClock(t)
+	shown, err := postgresTime(t)
 	if err != nil {
 		return time.Time{}, err
 	}

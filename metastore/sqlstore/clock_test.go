@@ -164,7 +164,7 @@ func openSleeper(t *testing.T, dsn string) (s *Store, p *postgresEngine, slept *
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = newStore(p.engine(), Options{})
+	s = newStore(p, Options{})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -70,9 +70,9 @@ func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	err := s.read(ctx, func(t *tx) error {
 		facts = map[string]string{}
 		var name, value string
-		return t.each(`SELECT name, value FROM facts`, nil, args{&name, &value}, func() (bool, error) {
+		return t.each(`SELECT name, value FROM facts`, nil, args{&name, &value}, func() error {
 			facts[name] = value
-			return true, nil
+			return nil
 		})
 	})
 	return facts, err
@@ -92,9 +92,9 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metasto
 		var e metastore.Extent
 		return t.each(`SELECT object, size, blocks FROM extents WHERE `+live+` ORDER BY object LIMIT ($2 + 0)`,
 			args{[]byte(after), int64(limit)},
-			args{&e.Key, (*integer)(&e.Size), (*blocks)(&e.Blocks)}, func() (bool, error) {
+			args{&e.Key, (*integer)(&e.Size), (*blocks)(&e.Blocks)}, func() error {
 				list = append(list, e)
-				return true, nil
+				return nil
 			})
 	})
 	return list, err
@@ -215,9 +215,9 @@ func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, fn 
 		err := s.read(ctx, func(t *tx) error {
 			page = nil
 			row := newRow(len(tb.columns()))
-			return t.each(tb.selectPage(after == nil), append(append(args{}, after...), int64(c.page)), row.places(), func() (bool, error) {
+			return t.each(tb.selectPage(after == nil), append(append(args{}, after...), int64(c.page)), row.places(), func() error {
 				page = append(page, row.values())
-				return true, nil
+				return nil
 			})
 		})
 		if err != nil || len(page) == 0 {

@@ -51,9 +51,9 @@ func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 	tables := map[string][]string{}
 	err := s.read(t.Context(), func(tx *tx) error {
 		var name, column string
-		return tx.each(query, nil, args{&name, &column}, func() (bool, error) {
+		return tx.each(query, nil, args{&name, &column}, func() error {
 			tables[name] = append(tables[name], column)
-			return true, nil
+			return nil
 		})
 	})
 	if err != nil {
@@ -191,9 +191,9 @@ func sameTables(tb testing.TB, a, b *Store) {
 		var list []string
 		err := s.snapshot(tb.Context(), func(t *tx) error {
 			r := newRow(len(table.columns()))
-			return t.each(table.selectAll(), nil, r.places(), func() (bool, error) {
+			return t.each(table.selectAll(), nil, r.places(), func() error {
 				list = append(list, fmt.Sprintf("%#v", r.values()))
-				return true, nil
+				return nil
 			})
 		})
 		if err != nil {

@@ -204,10 +204,10 @@ func (s *Store) Extents(ctx context.Context, content metastore.ContentID, from m
 			ORDER BY e.part, e.off LIMIT ($5 + 0)`,
 			args{content[:], int64(from.Part), from.Offset - metastore.MaxExtentSize, from.Offset, int64(limit)},
 			args{&part, (*integer)(&e.Offset), (*integer)(&e.Size), (*blocks)(&e.Blocks), (*optionalText)(&e.Key), &e.Body},
-			func() (bool, error) {
+			func() error {
 				e.Part = int(part)
 				list = append(list, e)
-				return true, nil
+				return nil
 			})
 	})
 	return list, err

@@ -57,13 +57,13 @@ func (t *tx) foldSales(condition string, in ...any) (int, error) {
 	folded := map[string]*big.Int{}
 	err := t.each(`SELECT id, channel, count, price FROM sales WHERE `+condition, in,
 		args{&id, &channel, (*integer)(&count), (*integer)(&price)},
-		func() (bool, error) {
+		func() error {
 			ids = append(ids, slices.Clone(id))
 			if folded[channel] == nil {
 				folded[channel] = new(big.Int)
 			}
 			folded[channel].Add(folded[channel], new(big.Int).Mul(big.NewInt(count), big.NewInt(price)))
-			return true, nil
+			return nil
 		})
 	if err != nil {
 		return 0, err
@@ -87,7 +87,7 @@ func (t *tx) foldSales(condition string, in ...any) (int, error) {
 
 func (t *tx) addFolded(channel string, sum *big.Int) error {
 	var have int64
-	found, err := t.row(`SELECT folded FROM channels WHERE id = $1`+t.locking, args{[]byte(channel)}, (*integer)(&have))
+	found, err := t.row(`SELECT folded FROM channels WHERE id = $1`+t.forUpdate(), args{[]byte(channel)}, (*integer)(&have))
 	if err != nil {
 		return err
 	}

@@ -123,8 +123,7 @@ func (r recorder) query(query string, in args) (cursor, error) {
 
 // recorded is an engine that keeps the statements of its write transactions.
 func recorded(e engine, statements *[]statement) engine {
-	type writes = func(context.Context, func(*tx) error) error
-	record := func(write writes) writes {
+	record := func(write transactor) transactor {
 		return func(ctx context.Context, fn func(*tx) error) error {
 			return write(ctx, func(t *tx) error {
 				conn := t.conn
@@ -134,8 +133,7 @@ func recorded(e engine, statements *[]statement) engine {
 			})
 		}
 	}
-	e.write, e.writeLocked = record(e.write), record(e.writeLocked)
-	return e
+	return hookedEngine{engine: e, onWrite: record, onWriteLocked: record}
 }
 
 // large fills the tables that a purge looks at with rows with which it has nothing to
@@ -162,7 +160,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		var statements []statement
-		s := newStore(recorded(e.engine(), &statements), Options{})
+		s := newStore(recorded(e, &statements), Options{})
 		defer closing(t, s)
 		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 		if err != nil {
@@ -209,7 +207,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		var statements []statement
-		s := newStore(recorded(p.engine(), &statements), Options{})
+		s := newStore(recorded(p, &statements), Options{})
 		defer closing(t, s)
 		run := func(text string) {
 			if _, err := p.pool.Exec(t.Context(), text); err != nil {

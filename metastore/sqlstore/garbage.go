@@ -64,9 +64,9 @@ func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after 
 		var g metastore.GarbageContent
 		return t.each(dueGarbage, args{after.Since.UnixMicro(), after.Content[:], due, int64(limit)},
 			args{(*contentID)(&g.Content), (*instant)(&g.Since)},
-			func() (bool, error) {
+			func() error {
 				list = append(list, g)
-				return true, nil
+				return nil
 			})
 	}))
 	return list, err
@@ -119,13 +119,13 @@ func (t *tx) garbageObjects(list string, in args, objects map[metastore.ContentI
 	var key optionalText
 	return t.each(`SELECT g.content, e.object FROM garbage g LEFT JOIN extents e ON e.content = g.content
 		WHERE g.content IN (`+list+`)`+smallGarbage, in, args{(*contentID)(&id), &key},
-		func() (bool, error) {
+		func() error {
 			keys := objects[id]
 			if key != "" {
 				keys = append(keys, string(key))
 			}
 			objects[id] = keys // also without any
-			return true, nil
+			return nil
 		})
 }
 
@@ -147,11 +147,11 @@ func (s *Store) DropContents(ctx context.Context, contents []metastore.ContentID
 func (t *tx) dropSmall(list string, in args) error {
 	var small []metastore.ContentID
 	var id metastore.ContentID
-	err := t.each(`SELECT g.content FROM garbage g WHERE g.content IN (`+list+`)`+smallGarbage+` ORDER BY g.content`+t.locking,
+	err := t.each(`SELECT g.content FROM garbage g WHERE g.content IN (`+list+`)`+smallGarbage+` ORDER BY g.content`+t.forUpdate(),
 		in, args{(*contentID)(&id)},
-		func() (bool, error) {
+		func() error {
 			small = append(small, id)
-			return true, nil
+			return nil
 		})
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func (t *tx) unreferenced(wanted []string) (free []string, err error) {
 		var object string
 		err := t.each(`SELECT object FROM extents WHERE object >= $1 AND object <= $2 ORDER BY object LIMIT ($3 + 0)`,
 			args{[]byte(wanted[0]), []byte(wanted[len(wanted)-1]), int64(size)}, args{&object},
-			func() (bool, error) {
+			func() error {
 				rows++
 				for len(left) > 0 && left[0] < object {
 					free, left = append(free, left[0]), left[1:]
@@ -306,7 +306,7 @@ func (t *tx) unreferenced(wanted []string) (free []string, err error) {
 				for len(left) > 0 && left[0] == object {
 					left = left[1:]
 				}
-				return true, nil
+				return nil
 			})
 		if err != nil {
 			return nil, err

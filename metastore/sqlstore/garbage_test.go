@@ -102,11 +102,15 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 			if query == backlogSize {
 				in = measure
 			}
-			var got string
+			var got, line string
 			var skipped integer
 			err := s.read(t.Context(), func(x *tx) error {
-				return x.each("EXPLAIN QUERY PLAN "+query, in, args{&skipped, &skipped, &skipped, &got},
-					func() (bool, error) { return !strings.Contains(got, "garbage_since"), nil })
+				return x.each("EXPLAIN QUERY PLAN "+query, in, args{&skipped, &skipped, &skipped, &line}, func() error {
+					if strings.Contains(line, "garbage_since") {
+						got = line
+					}
+					return nil
+				})
 			})
 			if err != nil {
 				t.Fatal(err)

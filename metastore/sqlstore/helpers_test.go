@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,4 +56,37 @@ func listMigrations(tb testing.TB, dir string) []migration {
 		tb.Fatal(err)
 	}
 	return list
+}
+
+// transactor runs a function in a transaction, as the methods of an engine do.
+type transactor = func(context.Context, func(*tx) error) error
+
+// hookedEngine is an engine whose transactions tests wrap. A hook that is nil changes
+// nothing.
+type hookedEngine struct {
+	engine
+	onWrite, onWriteLocked, onRead func(transactor) transactor
+}
+
+func hooked(hook func(transactor) transactor, run transactor) transactor {
+	if hook == nil {
+		return run
+	}
+	return hook(run)
+}
+
+func (e hookedEngine) write(ctx context.Context, fn func(*tx) error) error {
+	return hooked(e.onWrite, e.engine.write)(ctx, fn)
+}
+
+func (e hookedEngine) writeLocked(ctx context.Context, fn func(*tx) error) error {
+	return hooked(e.onWriteLocked, e.engine.writeLocked)(ctx, fn)
+}
+
+func (e hookedEngine) read(ctx context.Context, fn func(*tx) error) error {
+	return hooked(e.onRead, e.engine.read)(ctx, fn)
+}
+
+func (e hookedEngine) snapshot(ctx context.Context, fn func(*tx) error) error {
+	return hooked(e.onRead, e.engine.snapshot)(ctx, fn)
 }

@@ -191,9 +191,9 @@ func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]metast
 		var k metastore.Key
 		return t.each(keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
 			args{[]byte(after), int64(limit)}, keyFields(&k),
-			func() (bool, error) {
+			func() error {
 				keys = append(keys, k)
-				return true, nil
+				return nil
 			})
 	})
 	return keys, err

@@ -24,7 +24,7 @@ func (s *Store) Lease(ctx context.Context, name, holder string, ttl time.Duratio
 }
 
 func (s *Store) lease(t *tx, name, holder string, ttl time.Duration) (bool, error) {
-	now, err := s.eng.clock(t)
+	now, err := s.eng.leaseTime(t)
 	if err != nil {
 		return false, err
 	}

@@ -11,7 +11,7 @@ import (
 func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
 	var page metastore.Page
 	err := s.snapshot(ctx, func(t *tx) (err error) {
-		page, err = t.list(q, s.eng.headIs)
+		page, err = t.list(q, s.eng.headCondition())
 		return err
 	})
 	return page, err

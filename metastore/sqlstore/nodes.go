@@ -12,15 +12,15 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 		if err := t.lock("nodes"); err != nil {
 			return err
 		}
-		now, err := s.eng.clock(t)
+		now, err := s.eng.leaseTime(t)
 		if err != nil {
 			return err
 		}
 		var others []string
 		var other string
-		err = t.each(`SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, func() (bool, error) {
+		err = t.each(`SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, func() error {
 			others = append(others, other)
-			return true, nil
+			return nil
 		})
 		if err != nil {
 			return err

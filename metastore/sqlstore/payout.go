@@ -74,11 +74,11 @@ func (t *tx) foldLedger(channels args, in string) error {
 func (t *tx) acceptedAll(list []metastore.Settlement, channels args, in string) error {
 	var c metastore.Channel
 	found := map[string]metastore.Channel{}
-	err := t.each(`SELECT id, accepted, sequence FROM channels WHERE id IN `+in+` ORDER BY id`+t.locking, channels,
+	err := t.each(`SELECT id, accepted, sequence FROM channels WHERE id IN `+in+` ORDER BY id`+t.forUpdate(), channels,
 		args{&c.ID, (*integer)(&c.Accepted), (*integer)(&c.Sequence)},
-		func() (bool, error) {
+		func() error {
 			found[c.ID] = c
-			return true, nil
+			return nil
 		})
 	if err != nil {
 		return err

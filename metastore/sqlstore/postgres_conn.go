@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// postgresConn runs statements on a connection to PostgreSQL; pgx keeps them
-// prepared. ctx bounds them all: it is the engine's own, never a caller's.
+// postgresConn runs statements on a connection to PostgreSQL. pgx prepares and caches them.
 type postgresConn struct {
-	ctx  context.Context
-	conn *pgx.Conn
+	ctx    context.Context // of all statements; it is that of the engine, not of a caller
+	conn   *pgx.Conn
+	writes bool // it is in a write transaction
 }
 
 func (c *postgresConn) exec(query string, in args) (int64, error) {
@@ -32,6 +33,25 @@ func (c *postgresConn) query(query string, in args) (cursor, error) {
 	return postgresRows{rows}, nil
 }
 
+// forUpdate implements runner.
+func (c *postgresConn) forUpdate() string {
+	if !c.writes {
+		return ""
+	}
+	return " FOR UPDATE"
+}
+
+// lock implements runner with an advisory lock, whose key is a hash of the name.
+func (c *postgresConn) lock(kind string, name []string) error {
+	h := sha256.New()
+	for _, s := range append([]string{kind}, name...) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s)))) // separates the strings
+		h.Write([]byte(s))
+	}
+	_, err := c.exec(`SELECT pg_advisory_xact_lock($1)`, args{int64(binary.BigEndian.Uint64(h.Sum(nil)))})
+	return err
+}
+
 // send runs statements without parameters in one round trip.
 func (c *postgresConn) send(text string) ([]*pgconn.Result, error) {
 	return c.conn.PgConn().Exec(c.ctx, text).ReadAll()
@@ -43,12 +63,12 @@ func (c *postgresConn) script(text string) error {
 	return err
 }
 
-// leave ends the transaction. When that fails the connection is still in it, and
-// is closed on its way back to the pool, which ends it too.
+// leave rolls the transaction back. If that fails, the pool closes the connection, which
+// ends the transaction as well.
 func (c *postgresConn) leave() { _, _ = c.send("ROLLBACK") }
 
-// faultOf knows a lost connection by its being closed: also that to a server that
-// did not answer when it was told to cancel a statement.
+// classify implements runner. An error on a connection that is closed afterwards is a lost
+// connection, for example to a server that did not answer a request to cancel.
 func (c *postgresConn) classify(err error) errorClass {
 	if f := classifyPostgres(err); f != classOther {
 		return f
@@ -59,7 +79,7 @@ func (c *postgresConn) classify(err error) errorClass {
 	return classOther
 }
 
-// postgresRows is an open result.
+// postgresRows is the open result of a query.
 type postgresRows struct{ rows pgx.Rows }
 
 func (r postgresRows) next(out args) (bool, error) {
@@ -84,8 +104,8 @@ func (r postgresRows) close() error {
 	return r.rows.Err()
 }
 
-// postgresValue decodes a column: an integer of whatever size, or bytes. pgx
-// asks for both in binary.
+// postgresValue decodes a column, an integer of any size or bytes. pgx requests both in
+// the binary format.
 func postgresValue(oid uint32, raw []byte) (any, error) {
 	if raw == nil {
 		return nil, nil
@@ -101,7 +121,7 @@ func postgresValue(oid uint32, raw []byte) (any, error) {
 	return nil, fmt.Errorf("no value of type %d in %d bytes", oid, len(raw))
 }
 
-// postgresFault gives PostgreSQL's error codes their meaning.
+// classifyPostgres returns the class of an error code of PostgreSQL.
 func classifyPostgres(err error) errorClass {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
@@ -109,16 +129,16 @@ func classifyPostgres(err error) errorClass {
 	}
 	switch e.Code {
 	case "40001", "40P01", // serialization failure, deadlock
-		"57P05", "25P03", // the session, or its transaction, was idle for too long
-		"57014", "55P03": // cancelled, by us for having waited too long or by an operator; a lock timeout
+		"57P05", "25P03", // idle session timeout, idle in transaction timeout
+		"57014", "55P03": // cancelled, by a timeout of the store or by an operator; lock timeout
 		return classBusy
 	case "23505": // unique violation
 		return classUnique
 	case "53100": // disk full
 		return classFull
-	case "57P01", "57P02", "57P03", // the server stops, crashed, or starts
+	case "57P01", "57P02", "57P03", // the server is stopping, crashed or is starting
 		"53300", // too many connections
-		"25006": // it became a replica
+		"25006": // read-only transaction: the server became a standby
 		return classLost
 	}
 	if strings.HasPrefix(e.Code, "08") { // connection exception

@@ -15,30 +15,28 @@ import (
 )
 
 const (
-	// postgresConns is the size of a store's pool where the DSN does not set
-	// pool_max_conns.
+	// postgresConns is the size of the pool if the DSN does not set pool_max_conns.
 	postgresConns = 16
-	// connectLimit bounds the making of a connection where the DSN does not.
+	// connectTimeout bounds connecting if the DSN does not set connect_timeout.
 	connectTimeout = 5 * time.Second
-	// minPostgres is the oldest version that works, as server_version_num.
+	// minPostgres is the oldest supported version, as server_version_num.
 	minPostgres = 130000
-	// closeLimit is for how long a store that is closed waits for its COMMITs.
+	// defaultCloseTimeout is how long Close waits for running COMMITs.
 	defaultCloseTimeout = 5 * time.Second
-	// migrationLock is the advisory lock around the migrations of a database.
+	// migrationLock is the key of the advisory lock around the migrations.
 	migrationLock = 0x736c75696365 // "sluice"
 )
 
-// postgresSettings are those of every connection, where the DSN does not say
-// otherwise.
+// postgresSettings are the settings of every connection, unless the DSN sets them.
 var postgresSettings = map[string]string{
 	"application_name": "sluice",
-	// Every query has its index. A scan of a small table would read, and so
-	// conflict with, rows that are none of the transaction's business. What the
-	// planner then makes of the costs would start its compiler.
+	// Every query has an index. A scan of a small table would read unrelated rows and
+	// conflict with their writers. The cost that the planner assigns to a forbidden scan
+	// would start its compiler.
 	"enable_seqscan": "off",
 	"jit":            "off",
-	// A node that hangs or was cut off must not hold its locks for more than five
-	// seconds. Our transactions never wait for anything but the server.
+	// A node that hangs or is cut off must not hold its locks for more than five seconds.
+	// Transactions never wait for anything but the server.
 	"idle_in_transaction_session_timeout": "4000",
 	"tcp_keepalives_idle":                 "15",
 	"tcp_keepalives_interval":             "5",
@@ -46,50 +44,53 @@ var postgresSettings = map[string]string{
 	"tcp_user_timeout":                    "4000",
 }
 
-// OpenPostgres opens the database that dsn names, a URL or a list of
-// keyword=value as libpq takes them, and brings its schema (the first of the
-// search_path) up to date. Any number of nodes may open it at once; one of them
-// migrates. metastore.ErrNewer when a newer program wrote it; with opt.Existing
-// metastore.ErrOlder when it is not up to date. ctx bounds the opening.
+// OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq,
+// and brings its schema (the first one of search_path) up to date. Any number of nodes may
+// open it concurrently; one of them migrates. It returns metastore.ErrNewer if a newer
+// version of the program wrote the database, and with opt.Existing metastore.ErrOlder if the
+// schema is not up to date. ctx bounds the opening.
 //
-// It must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on
-// or remote_apply for the user; each connection is checked for it, and keeps
-// its own setting when the server's is weakened later. A connection pooler must
-// give each connection a session of its own.
+// The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
+// remote_apply for the user. Each connection is checked for that, and keeps its own setting
+// if the setting of the server is weakened later. A connection pooler must be in session
+// mode.
 //
-// pool_max_conns in dsn is the greatest number of connections, at least 2 (16).
-// dsn may name several servers (host=A,B): the one that takes writes is used. A
-// server that takes none is refused, also when a connection is made anew.
+// pool_max_conns in dsn is the maximum number of connections: at least 2, 16 by default.
+// dsn may name several servers (host=A,B), of which the one that accepts writes is used.
+// Servers that accept none are refused on every connection.
 //
-// Half of the connections are for writes, so that reads go on whatever writes wait for.
-// While the server cannot be reached, calls are tried again for as long as their
-// patience lasts and are then metastore.ErrUnavailable. A COMMIT is never
-// cancelled: when it is not answered in that time, as while a synchronous standby
-// is away, the call is metastore.ErrUnknownOutcome, and the connection and its
-// place among the writers stay taken until it is. When the answer was lost, the
-// outcome is settled by asking the server.
+// At most half of the connections are used for writes, so that reads continue while
+// writes wait. While the server cannot be reached, calls are retried until their patience
+// ends and then return metastore.ErrUnavailable. A COMMIT is never cancelled. If it is not
+// answered in that time, as while a synchronous standby is unreachable, the call returns
+// metastore.ErrUnknownOutcome, and the COMMIT keeps its connection and its slot among the
+// writers until it is answered. If the answer is lost, the store asks the server for the
+// outcome.
 func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
 	p, err := openPostgres(ctx, dsn, opt)
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: open PostgreSQL: %w", err)
 	}
-	return newStore(p.engine(), opt), nil
+	return newStore(p, opt), nil
 }
 
-// postgres is a pool of connections, of which writers may hold only a half: they
-// wait for locks and for standbys, reads for neither.
+// postgresEngine is the engine for PostgreSQL: a pool of connections, of which writers use
+// at most half, because they wait for locks and standbys and reads do not.
 type postgresEngine struct {
 	pool         *pgxpool.Pool
-	closeTimeout time.Duration         // for how long close waits for the COMMITs at work
-	writeSlots   chan struct{}         // holds a token for each write transaction, until its COMMIT is answered
-	detached     atomic.Int64          // how many of these have a COMMIT that its caller no longer waits for
-	down         atomic.Pointer[error] // why the server could not be reached when it was tried last
-	commits      context.Context       // of every COMMIT; no deadline, and abandon alone cancels it
+	closeTimeout time.Duration         // how long close waits for running COMMITs
+	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is answered
+	detached     atomic.Int64          // number of COMMITs whose callers no longer wait
+	down         atomic.Pointer[error] // why the last attempt to reach the server failed; nil: it did not
+	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it
 	abandon      context.CancelFunc
-	clock        *serverClock
-	quit         chan struct{} // closed when the store is
-	done         chan struct{} // closed when the loop has ended
+	serverClock  *serverClock
+	quit         chan struct{} // closed when the store is closed
+	done         chan struct{} // closed when the background loop has ended
+	closing      func() error
 }
+
+var _ engine = (*postgresEngine)(nil)
 
 func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine, error) {
 	config, err := pgxpool.ParseConfig(dsn)
@@ -111,7 +112,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	if !strings.Contains(dsn, "pool_ping_timeout") {
-		config.PingTimeout = connectTimeout // a connection that went silent must not be waited for
+		config.PingTimeout = connectTimeout // do not wait for a connection that is silent
 	}
 	config.ConnConfig.ValidateConnect = checkWritable
 	config.ConnConfig.BuildContextWatcherHandler = interrupt
@@ -123,13 +124,14 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 	}
 	p := &postgresEngine{
 		pool:         pool,
-		clock:        &serverClock{passed: passedOr(opt.passed)},
+		serverClock:  &serverClock{passed: passedOr(opt.passed)},
 		closeTimeout: defaultCloseTimeout,
 		writeSlots:   make(chan struct{}, config.MaxConns/2),
 		quit:         make(chan struct{}),
 		done:         make(chan struct{}),
 	}
 	p.commits, p.abandon = context.WithCancel(context.Background())
+	p.closing = sync.OnceValue(p.closeAll)
 	if err := p.measure(ctx); err != nil {
 		pool.Close()
 		return nil, err
@@ -140,20 +142,6 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 	}
 	go p.loop()
 	return p, nil
-}
-
-func (p *postgresEngine) engine() engine {
-	return engine{
-		write:       p.write,
-		writeLocked: p.writeLocked,
-		read:        p.read,
-		snapshot:    p.snapshot,
-		err:         p.err,
-		time:        p.clock,
-		clock:       postgresClock,
-		headIs:      "name_head = $2 AND sha256(name_head) = sha256($2)",
-		close:       sync.OnceValue(p.close),
-	}
 }
 
 func (p *postgresEngine) err() error {
@@ -175,18 +163,33 @@ func (p *postgresEngine) isClosed() bool {
 	}
 }
 
-func (p *postgresEngine) close() error {
+// stopped returns nil: a connection that failed is replaced.
+func (p *postgresEngine) stopped() <-chan struct{} { return nil }
+
+func (p *postgresEngine) clock() engineClock { return p.serverClock }
+
+// leaseTime reads the time of the server, not of the transaction.
+func (p *postgresEngine) leaseTime(t *tx) (time.Time, error) { return postgresTime(t) }
+
+// headCondition has the hash for the index, which cannot hold a whole head and tail.
+func (p *postgresEngine) headCondition() string {
+	return "name_head = $2 AND sha256(name_head) = sha256($2)"
+}
+
+func (p *postgresEngine) close() error { return p.closing() }
+
+func (p *postgresEngine) closeAll() error {
 	close(p.quit)
 	<-p.done
 	timer := time.AfterFunc(p.closeTimeout, p.abandon)
 	defer timer.Stop()
-	p.pool.Close() // waits for the transactions at work
+	p.pool.Close() // waits for running transactions
 	p.abandon()
 	return nil
 }
 
-// checkPostgres refuses a server that would acknowledge what a crash loses, and
-// fixes the connection's own part of that.
+// checkPostgres refuses a server that would acknowledge commits that a crash loses, and
+// fixes synchronous_commit for the connection.
 func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 	var fsync, commit string
 	var version int
@@ -197,17 +200,17 @@ func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 	case err != nil:
 		return err
 	case version < minPostgres:
-		return fmt.Errorf("%w: version is %d, at least %d is needed", errUnfit, version, minPostgres)
+		return fmt.Errorf("%w: version is %d, need at least %d", errUnfit, version, minPostgres)
 	case fsync != "on":
-		return fmt.Errorf("%w: fsync is %s: a crash would lose what was acknowledged; set it to on", errUnfit, fsync)
+		return fmt.Errorf("%w: fsync is %s: a crash would lose acknowledged writes; set it to on", errUnfit, fsync)
 	case commit != "on" && commit != "remote_apply":
-		return fmt.Errorf("%w: synchronous_commit is %s: a crash could lose what was acknowledged; set it to on or remote_apply", errUnfit, commit)
+		return fmt.Errorf("%w: synchronous_commit is %s: a crash could lose acknowledged writes; set it to on or remote_apply", errUnfit, commit)
 	}
 	return nil
 }
 
-// checkWritable refuses a server that takes no writes, so that the next host of the
-// DSN is tried. What such a server shows may be old, so that reads do not go there.
+// checkWritable refuses a server that accepts no writes, so that the next host of the DSN is
+// tried. Its data may be stale, so it is not used for reads either.
 func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
 	results, err := c.Exec(ctx, `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')`).ReadAll()
 	if err != nil {
@@ -223,17 +226,17 @@ func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
 	return nil
 }
 
-// errUnfit refuses a server.
+// errUnfit is the error of a server that does not meet the requirements.
 var errUnfit = errors.New("the PostgreSQL server cannot be used")
 
-// prepare brings the schema up to date, one node at a time; or, when it must
-// exist already, checks that it is.
+// prepare applies the migrations, one node at a time. If existing is set, it only checks that
+// the schema is up to date.
 func (p *postgresEngine) prepare(ctx context.Context, existing bool) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Release() // closes it if it is still in the transaction
+	defer conn.Release() // closes the connection if it is still in the transaction
 	c := &postgresConn{ctx: ctx, conn: conn.Conn()}
 	list, err := migrations(postgresMigrations)
 	if err != nil {
@@ -257,12 +260,12 @@ func (p *postgresEngine) prepare(ctx context.Context, existing bool) error {
 	return c.commit(committing)
 }
 
-// postgresMicros is the time of the server, not of the transaction, in microseconds
-// since 1970.
+// postgresMicros is the time of the server, not of the transaction, in microseconds since
+// 1970.
 const postgresMicros = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
 
-// postgresClock asks for the time of the server, not of the transaction.
-func postgresClock(t *tx) (time.Time, error) {
+// postgresTime returns the time of the server, not of the transaction.
+func postgresTime(t *tx) (time.Time, error) {
 	var micros int64
 	_, err := t.row(`SELECT `+postgresMicros, nil, (*integer)(&micros))
 	return time.UnixMicro(micros).UTC(), err

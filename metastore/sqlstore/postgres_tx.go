@@ -16,18 +16,15 @@ import (
 	"sluice/metastore"
 )
 
-// The statements that begin a transaction.
+// Statements that begin a transaction.
 const (
 	beginIsolated = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 	beginLocked   = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 )
 
-// postgresLock takes a lock that goes with the transaction, as tx.lock does.
-const postgresLock = `SELECT 1 FROM pg_advisory_xact_lock($1)`
-
-// snapshotLimit bounds a transaction that only reads, perhaps a whole table, and
-// serves no request.
+// snapshotTimeout bounds a read-only transaction that serves no request. It may read a
+// whole table.
 const snapshotTimeout = 5 * time.Minute
 
 func (p *postgresEngine) write(ctx context.Context, fn func(*tx) error) error {
@@ -38,15 +35,15 @@ func (p *postgresEngine) writeLocked(ctx context.Context, fn func(*tx) error) er
 	return p.transact(ctx, beginLocked, fn)
 }
 
-// transact runs fn in a write transaction, and begins it anew when others were
-// in the way or the connection was lost.
+// transact runs fn in a write transaction and retries it after a conflict or a lost
+// connection.
 //
-// The transaction first inserts an id. When the answer to its COMMIT was lost,
-// the same is begun again: inserting the id waits until the first transaction
-// is over, be it that its COMMIT still arrives, and fails if it was committed.
-// fn is then not run again, so that what it gave to its caller still holds. Nor is
-// it where the id could have been forgotten by the server's clock: a process can
-// stand still for longer than ids are kept.
+// The transaction first inserts an id. If the answer to its COMMIT is lost, transact begins
+// it again with the same id: the insert waits until the first transaction has ended, even if
+// its COMMIT is still under way, and fails if it was committed. fn is then not run again, so
+// that the results it passed to its caller remain valid. fn is not run again either if, by
+// the clock of the server, the id may have been deleted already: a process can be suspended
+// for longer than ids are kept.
 func (p *postgresEngine) transact(ctx context.Context, begin string, fn func(*tx) error) error {
 	wait := metastore.Await(ctx, metastore.Patience)
 	defer wait.End()
@@ -87,7 +84,7 @@ func (p *postgresEngine) transact(ctx context.Context, begin string, fn func(*tx
 	}
 }
 
-// enter waits for a place among the writers, until then at most.
+// acquireSlot waits for a slot among the writers, at most until the given time.
 func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -96,7 +93,7 @@ func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error
 		return ErrClosed
 	}
 	if p.detached.Load() >= int64(cap(p.writeSlots)) {
-		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes wait for an answer, as while a synchronous standby is away", metastore.ErrBusy)
+		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes have not been answered, as while a synchronous standby is unreachable", metastore.ErrBusy)
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -114,24 +111,24 @@ func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error
 	if down := p.down.Load(); down != nil {
 		return fmt.Errorf("sqlstore: %w", *down)
 	}
-	return fmt.Errorf("sqlstore: %w: no connection for writes was free", metastore.ErrBusy)
+	return fmt.Errorf("sqlstore: %w: no connection for writes became free", metastore.ErrBusy)
 }
 
-// postgresWrite is a write transaction, tried until it is done.
+// postgresWrite is a call of transact.
 type postgresWrite struct {
 	*postgresEngine
 	begin      string
 	random     uint64 // makes the id unique
-	id         []byte // what the last attempt inserted
+	id         []byte // that the last attempt inserted
 	fn         func(*tx) error
 	deadline   time.Time // until when the caller waits
-	commitBy   time.Time // when the COMMIT must be sent, so that there is time for its answer
-	inDoubt    bool      // a COMMIT was sent, and it is not known whether all that must have it have it
-	isDetached bool      // a COMMIT goes on by itself, with the connection and the place
+	commitBy   time.Time // until when a COMMIT is sent, so that there is time for its answer
+	inDoubt    bool      // a COMMIT was sent, and its outcome on the server or on a required standby is unknown
+	isDetached bool      // a COMMIT runs without its caller and keeps the connection and the slot
 }
 
-// attempt runs the transaction once, and tells what kind of error it met. ctx
-// counts until fn starts, but not while there is a doubt to be settled.
+// attempt runs the transaction once and returns its error with the class of it. ctx has an
+// effect until fn starts, but not while the outcome of a COMMIT is in doubt.
 func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	deadline := w.commitBy
 	if w.inDoubt {
@@ -157,12 +154,13 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	}
 	if age := now.Sub(w.beganAt()); w.inDoubt && age.Abs() > transactionIDRetention/2 {
 		c.leave()
-		return classOther, fmt.Errorf("sqlstore: commit: %w: it is %s by the server's clock since the transaction began, and its id may have been forgotten",
+		return classOther, fmt.Errorf("sqlstore: commit: %w: the transaction began %s ago by the clock of the server, and its id may have been deleted",
 			metastore.ErrUnknownOutcome, age.Round(time.Second))
 	}
 	w.inDoubt = false
 	w.observe(classOther, nil)
-	t := &tx{conn: c, now: now, locking: " FOR UPDATE"}
+	c.writes = true
+	t := &tx{conn: c, now: now}
 	err = w.fn(t)
 	switch {
 	case t.failed != nil:
@@ -173,25 +171,25 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 		}
 		return f, err
 	case err != nil, !t.changed && w.begin == beginLocked:
-		// What such a transaction found is committed, whatever becomes of it.
+		// Without a change there is nothing to commit: READ COMMITTED saw only committed rows.
 		c.leave()
 		return classOther, err
 	case c.ctx.Err() != nil:
-		// A request to cancel may be on its way.
+		// A request to cancel may be under way.
 		c.leave()
 		return classBusy, c.ctx.Err()
 	}
 	return w.commit(c)
 }
 
-// insertID begins the transaction and inserts its id, a fresh one unless there is
-// a doubt to be settled. It returns the server's time.
+// insertID begins the transaction and inserts its id, which is a new one unless the
+// transaction is in doubt. It returns the time of the server.
 func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
 	id := w.freshID()
 	if w.inDoubt {
 		id = fmt.Sprintf(`'\x%x'`, w.id)
 	}
-	sent := w.clock.passed()
+	sent := w.serverClock.passed()
 	results, err := c.send(w.begin + `; INSERT INTO transactions (id) VALUES (` + id + `) RETURNING ` + postgresMicros + `, id`)
 	if err != nil {
 		return time.Time{}, err
@@ -199,23 +197,23 @@ func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
 	if w.id, err = hex.DecodeString(strings.TrimPrefix(string(results[1].Rows[0][1]), `\x`)); err != nil {
 		return time.Time{}, err
 	}
-	return w.clock.learnFrom(results, sent)
+	return w.serverClock.learnFrom(results, sent)
 }
 
-// freshID is an expression for a new id: 64 bits of microseconds, by the server's
-// clock, then 64 random bits.
+// freshID returns an SQL expression for a new id: 64 bits of microseconds by the clock of
+// the server, then 64 random bits.
 func (w *postgresWrite) freshID() string {
 	return fmt.Sprintf(`int8send(%s) || '\x%016x'`, postgresMicros, w.random)
 }
 
-// begun is the server's time in the id.
+// beganAt returns the time of the server in the id.
 func (w *postgresWrite) beganAt() time.Time {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64(w.id)))
 }
 
-// confirm ends the doubt about a transaction whose id was found: it was committed
-// here, but perhaps only here. The COMMIT of a later transaction is acknowledged
-// when a standby that must have it has everything before it, too.
+// confirm is called for a transaction in doubt whose id was found: it is committed on this
+// server, but perhaps not on a required standby. confirm commits another transaction, which
+// is acknowledged once the standby has everything before it.
 func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
 	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
 		f := w.observe(c.classify(err), err)
@@ -240,9 +238,9 @@ func (p *postgresEngine) snapshot(ctx context.Context, fn func(*tx) error) error
 	})
 }
 
-// query runs fn on a connection, for the patience of ctx, or else for limit. ctx
-// counts until fn starts, and between attempts: to interrupt a query would cost
-// the connection.
+// query runs fn on a connection, for the patience of ctx, or for limit if ctx has none. ctx
+// has an effect until fn starts and between attempts: interrupting a query would cost the
+// connection.
 func (p *postgresEngine) query(ctx context.Context, limit time.Duration, fn func(*tx) error) error {
 	wait := metastore.Await(ctx, limit)
 	defer wait.End()
@@ -274,7 +272,7 @@ func (p *postgresEngine) queryOnce(ctx context.Context, until time.Time, fn func
 	return classOther, err
 }
 
-// pooledConn is a connection taken from the pool for a limited time.
+// pooledConn is a connection acquired from the pool for a limited time.
 type pooledConn struct {
 	postgresConn
 	pooled *pgxpool.Conn
@@ -289,18 +287,18 @@ func (p *postgresEngine) acquire(ctx context.Context, until time.Time) (*pooledC
 		return nil, err
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
-	return &pooledConn{postgresConn{ctx, conn.Conn()}, conn, cancel}, nil
+	return &pooledConn{postgresConn{ctx: ctx, conn: conn.Conn()}, conn, cancel}, nil
 }
 
-// release gives the connection back. The pool closes it if it is still at work,
-// as after a panic.
+// release returns the connection to the pool, which closes it if it is still in a
+// transaction, as after a panic.
 func (c *pooledConn) release() {
 	c.pooled.Release()
 	c.cancel()
 }
 
-// unreached tells what it means that no connection was acquired until then.
-// Everything but a plain refusal may be over soon.
+// acquireFailed returns the class of the error of an acquire that ended at the given time at
+// the latest. Everything but an explicit refusal may be temporary.
 func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err error) (errorClass, error) {
 	var e *pgconn.PgError
 	switch {
@@ -312,7 +310,7 @@ func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err
 		return classOther, err
 	case errors.As(err, &e):
 		return p.observe(classifyPostgres(err), err), err
-	case !time.Now().Before(until): // in itself that says nothing about the server
+	case !time.Now().Before(until): // a timeout alone says nothing about the server
 		if p.down.Load() != nil {
 			return classLost, err
 		}
@@ -322,8 +320,8 @@ func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err
 	}
 }
 
-// note keeps in mind whether the server can be reached. When it cannot, the
-// other connections are likely to be lost as well.
+// observe records whether the server can be reached. If it cannot, the other connections
+// are likely to be lost as well.
 func (p *postgresEngine) observe(f errorClass, err error) errorClass {
 	switch {
 	case f == classLost:

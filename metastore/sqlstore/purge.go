@@ -59,10 +59,10 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	err := t.each(`SELECT id, content, owner, bytes, parts, length(name) FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
 		args{t.now.Add(-metastore.UploadIdleLimit).UnixMicro(), int64(limit)},
 		args{&u.id, (*contentID)(&u.content), (*optionalText)(&u.used.owner), (*integer)(&bytes), (*integer)(&parts), (*integer)(&names)},
-		func() (bool, error) {
+		func() error {
 			u.used.Used = metastore.Used{Bytes: bytes, Uploads: 1, Objects: parts, Names: names}
 			list = append(list, u)
-			return true, nil
+			return nil
 		})
 	if err != nil {
 		return 0, err
@@ -87,9 +87,9 @@ func (t *tx) purgeEndedUploads(limit int) (int, error) {
 	var u ended
 	err := t.each(`SELECT id, content FROM uploads WHERE ended IS NOT NULL AND ended <= $1 ORDER BY ended LIMIT $2`,
 		args{t.now.Add(-metastore.UploadRetention).UnixMicro(), int64(limit)}, args{&u.id, &u.content},
-		func() (bool, error) {
+		func() error {
 			list = append(list, u)
-			return true, nil
+			return nil
 		})
 	if err != nil {
 		return 0, err
@@ -129,10 +129,10 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
 		args{t.now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
 		args{&r.account, &r.name.head, &r.name.hash, (*contentID)(&r.content), (*optionalText)(&r.used.owner), (*integer)(&size), (*integer)(&names)},
-		func() (bool, error) {
+		func() error {
 			r.used.Used = metastore.Used{Bytes: size, Objects: 1, Names: names}
 			list = append(list, r)
-			return true, nil
+			return nil
 		})
 	if err != nil {
 		return 0, err

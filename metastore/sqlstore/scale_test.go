@@ -299,9 +299,9 @@ func (s *scaleStore) objects(ctx context.Context, from string) ([]string, error)
 		keys = nil
 		var key string
 		return t.each(`SELECT object FROM extents WHERE object >= $1 ORDER BY object LIMIT ($2 + 0)`,
-			args{[]byte(from), int64(maxUnreferenced)}, args{&key}, func() (bool, error) {
+			args{[]byte(from), int64(maxUnreferenced)}, args{&key}, func() error {
 				keys = append(keys, key)
-				return true, nil
+				return nil
 			})
 	})
 	return keys, err
@@ -348,12 +348,12 @@ func (s *scaleStore) reportSizes(b *testing.B, n int) {
 	var name string
 	var size, sum int64
 	err := s.read(b.Context(), func(t *tx) error {
-		return t.each(s.sizes, nil, args{&name, (*integer)(&size)}, func() (bool, error) {
+		return t.each(s.sizes, nil, args{&name, (*integer)(&size)}, func() error {
 			if size >= int64(n) { // a byte
 				b.ReportMetric(float64(size)/float64(n), "B/blob:"+name)
 			}
 			sum += size
-			return true, nil
+			return nil
 		})
 	})
 	if err != nil {

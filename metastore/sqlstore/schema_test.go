@@ -180,9 +180,9 @@ func describe(t *testing.T, c runner, queries ...string) []string {
 	var lines []string
 	for _, query := range queries {
 		var line string
-		err := (&tx{conn: c}).each(query, nil, args{&line}, func() (bool, error) {
+		err := (&tx{conn: c}).each(query, nil, args{&line}, func() error {
 			lines = append(lines, line)
-			return true, nil
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -96,7 +96,7 @@ func (s *Store) Session(ctx context.Context, id string) (metastore.Session, erro
 // session finds a session that is remembered.
 func (t *tx) session(id string) (metastore.Session, error) {
 	var s metastore.Session
-	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.locking, args{[]byte(id)}, sessionFields(&s)...)
+	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, sessionFields(&s)...)
 	if err == nil {
 		err = t.remembered(s, found)
 	}

@@ -22,9 +22,9 @@ func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, lim
 			WHERE expires > $1 AND (expires, channel) > ($2, $3) ORDER BY expires, channel LIMIT ($4 + 0)`,
 			args{t.now.UnixMicro(), since, []byte(after.Channel), int64(limit)},
 			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)},
-			func() (bool, error) {
+			func() error {
 				list = append(list, one)
-				return true, nil
+				return nil
 			})
 	})
 	if err != nil {

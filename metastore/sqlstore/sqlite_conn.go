@@ -9,18 +9,17 @@ import (
 	"io"
 )
 
-// conn is one connection to the embedded engine and its prepared statements.
-// One goroutine uses it at a time. It speaks to the driver itself: the pool of
-// database/sql would cost a third of a batch for nothing, since connections
-// are never shared and never replaced here.
+// sqliteConn is a connection to SQLite with its prepared statements, for one goroutine at a
+// time. It uses the driver directly: connections are never shared or replaced here, and
+// the pool of database/sql would cost a third of the time of a batch.
 type sqliteConn struct {
 	driver     driver.Conn
 	stmts      map[string]driver.Stmt
-	in         []driver.NamedValue // parameters of the statement at work
-	out        []driver.Value      // row of the result at work
+	in         []driver.NamedValue // reused for the parameters of each statement
+	out        []driver.Value      // reused for each row
 	open       sqliteRows
 	classifier func(error) errorClass
-	inTx       bool // a transaction could not be left
+	inTx       bool // a rollback failed
 }
 
 func newSQLiteConn(d driver.Conn, classify func(error) errorClass) *sqliteConn {
@@ -35,8 +34,8 @@ func (c *sqliteConn) close() error {
 	return errors.Join(append(errs, c.driver.Close())...)
 }
 
-// prepared gives the statement of a query. The queries are constants, so that
-// their number is small.
+// prepared returns the prepared statement of a query. Queries are constants, so that their
+// number is small.
 func (c *sqliteConn) prepared(query string) (driver.Stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
@@ -57,7 +56,7 @@ func (c *sqliteConn) bind(in args) []driver.NamedValue {
 	return c.in
 }
 
-// exec runs a statement and tells how many rows it changed.
+// exec implements runner.
 func (c *sqliteConn) exec(query string, in args) (int64, error) {
 	s, err := c.prepared(query)
 	if err != nil {
@@ -70,25 +69,25 @@ func (c *sqliteConn) exec(query string, in args) (int64, error) {
 	return r.RowsAffected()
 }
 
-// run executes a statement of which the count of rows means nothing.
+// run executes a statement without parameters and ignores the number of rows.
 func (c *sqliteConn) run(query string) error {
 	_, err := c.exec(query, nil)
 	return err
 }
 
-// leave ends the transaction that the connection may be in. Until it returns nil
-// the connection may still be in it, and reads an old state.
+// leave rolls back the transaction that the connection may be in. Until it returns nil the
+// connection may still be in the transaction and read an old state.
 func (c *sqliteConn) leave() error {
 	err := c.run("ROLLBACK")
 	if err != nil && c.run("BEGIN") == nil {
-		// There was none: BEGIN fails within a transaction.
+		// There was no transaction: BEGIN fails within one.
 		err = c.run("ROLLBACK")
 	}
 	c.inTx = err != nil
 	return err
 }
 
-// script runs the statements of a text, without keeping them prepared.
+// script runs the statements of a text without caching them.
 func (c *sqliteConn) script(text string) (err error) {
 	s, err := c.driver.Prepare(text)
 	if err != nil {
@@ -98,7 +97,7 @@ func (c *sqliteConn) script(text string) (err error) {
 	return errors.Join(err, s.Close())
 }
 
-// result is the open result of a query.
+// sqliteRows is the open result of a query.
 type sqliteRows struct {
 	conn *sqliteConn
 	rows driver.Rows
@@ -117,16 +116,22 @@ func (c *sqliteConn) query(query string, in args) (cursor, error) {
 	return &c.open, nil
 }
 
+// forUpdate implements runner: there is one writer at a time.
+func (c *sqliteConn) forUpdate() string { return "" }
+
+// lock implements runner: there is one writer at a time.
+func (c *sqliteConn) lock(string, []string) error { return nil }
+
 func (c *sqliteConn) classify(err error) errorClass { return c.classifier(err) }
 
-// next scans the next row; false at the end.
+// next implements cursor.
 func (r *sqliteRows) next(out args) (bool, error) {
 	for len(r.conn.out) < len(out) {
 		r.conn.out = append(r.conn.out, nil)
 	}
 	row := r.conn.out[:len(out)]
 	switch err := r.rows.Next(row); {
-	case err == io.EOF: //nolint:errorlint // the driver's contract: io.EOF itself
+	case err == io.EOF: //nolint:errorlint // drivers return io.EOF itself
 		return false, nil
 	case err != nil:
 		return false, err
@@ -141,8 +146,8 @@ func (r *sqliteRows) next(out args) (bool, error) {
 
 func (r *sqliteRows) close() error { return r.rows.Close() }
 
-// scan stores a column. Drivers give a []byte that is the caller's to keep
-// only until the next row, so it is copied where it stays.
+// scan stores a column. A []byte of a driver is valid until the next row only, so it is
+// copied.
 func scan(out, v any) error {
 	switch out := out.(type) {
 	case sql.Scanner:
@@ -166,5 +171,5 @@ func scan(out, v any) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%T does not go into %T", v, out)
+	return fmt.Errorf("cannot scan %T into %T", v, out)
 }

@@ -342,7 +342,7 @@ func writeBeyondQuota(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	s := newStore(e.engine(), Options{})
+	s := newStore(e, Options{})
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, c := range []*sqliteConn{e.writer.conn, e.checkpointer.conn} {
 		c.classifier = sqliteClassifier(func() error { return &os.PathError{Op: "write", Path: path, Err: syscall.EDQUOT} })

@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// sqliteBegin takes the write lock at once: a transaction that takes it
-	// later can fail for having read an old state.
+	// sqliteBegin takes the write lock immediately. A transaction that takes it later fails
+	// if it has read a state that is no longer the last.
 	sqliteBegin = "BEGIN IMMEDIATE"
-	// mmapSize is more than SQLite maps (just under 2 GiB of the database).
-	// Without a map the readers meet in the allocator's mutex.
+	// mmapSize is greater than the limit of SQLite, which maps just under 2 GiB of the
+	// database. Without a map, readers contend for the mutex of its allocator.
 	mmapSize = 1 << 40
-	// busyTimeout is how long SQLite itself waits for a lock, before the
-	// callers get another chance to leave.
+	// busyTimeout is how long SQLite waits for a lock before callers can give up.
 	busyTimeout = 500 * time.Millisecond
 )
 
-// OpenSQLite opens the database at path, creates it when there is none, and
-// brings its schema up to date. metastore.ErrNewer when a newer program wrote
-// it; metastore.ErrNoSpace when the disk has no room for what an open writes,
-// such as the index of the log. The folder must exist. With opt.Existing the database must be there
-// (fs.ErrNotExist) and be up to date (metastore.ErrOlder).
+// OpenSQLite opens the database at path and brings its schema up to date. It creates the
+// database if there is none; the folder must exist. It returns metastore.ErrNewer if a newer
+// version of the program wrote the database, and metastore.ErrNoSpace if the disk has no
+// space for what opening writes, such as the index of the log. With opt.Existing the
+// database must exist (fs.ErrNotExist) and be up to date (metastore.ErrOlder).
 //
 // Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
-// synchronous=FULL; both are read back, and the store does not open without
-// them). A store that opens takes writes only once the whole log was moved into
-// the database and cut (wal_checkpoint(TRUNCATE)): until then writes are
-// metastore.ErrUnavailable or, where that finds no room, metastore.ErrNoSpace,
-// and Err has the reason; reads go on, and it is tried again every second. The
-// open waits two seconds for others that are in the way. Beside path there will be path-wal and path-shm; the three belong
-// together. Several stores may be open on one database, also in several
-// processes of one machine. Only a version of SQLite from 3.51.3 on may write
-// the file: earlier ones have a bug in resetting the log.
+// synchronous=FULL). Both settings are read back; the store does not open without them.
+// Writes return metastore.ErrUnavailable, or metastore.ErrNoSpace if that is the
+// reason, until the whole log of earlier processes has been moved into the database and
+// truncated (wal_checkpoint(TRUNCATE)), and Err returns the reason. Reads work meanwhile, and the
+// checkpoint is retried every second. Opening waits up to two seconds for other users of
+// the log.
+//
+// The files path-wal and path-shm belong to the database. Several stores may be open on
+// one database, in several processes of one machine too. Only SQLite 3.51.3 or newer may
+// write the file: earlier versions have a bug in resetting the log.
 func OpenSQLite(path string, opt Options) (*Store, error) {
 	eng, err := openSQLite(path, opt)
 	if err != nil {
@@ -53,18 +53,21 @@ func OpenSQLite(path string, opt Options) (*Store, error) {
 		}
 		return nil, fmt.Errorf("sqlstore: open %s: %w", path, err)
 	}
-	return newStore(eng.engine(), opt), nil
+	return newStore(eng, opt), nil
 }
 
-// sqliteEngine is one writing connection, a pool of reading ones, and one for
-// checkpoints.
+// sqliteEngine is the engine for SQLite: one connection for writes, a pool for reads and a
+// connection for checkpoints.
 type sqliteEngine struct {
 	writer       *writer
 	readers      *readers
 	checkpointer *checkpointer
 	health       *health
-	time         *wallClock
+	wallClock    *wallClock
+	closing      func() error
 }
+
+var _ engine = (*sqliteEngine)(nil)
 
 func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	path, err = filepath.Abs(path)
@@ -74,7 +77,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	prepare := migrateSQLite
 	if opt.Existing {
 		prepare = checkSQLite
-		if _, err := os.Stat(path); err != nil { // SQLite would make a database
+		if _, err := os.Stat(path); err != nil { // SQLite would create it
 			return nil, err
 		}
 	}
@@ -119,25 +122,29 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 		return nil, err
 	}
 	w := newWriter(write, sqliteBegin, h)
-	return &sqliteEngine{
+	e := &sqliteEngine{
 		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h,
-		time: newWallClock(opt.wall, opt.passed),
-	}, nil
+		wallClock: newWallClock(opt.wall, opt.passed),
+	}
+	e.closing = sync.OnceValue(e.closeAll)
+	return e, nil
 }
 
-func (e *sqliteEngine) engine() engine {
-	return engine{
-		write:       e.writer.write,
-		writeLocked: e.writer.write, // there is one writer
-		read:        e.readers.read,
-		snapshot:    e.readers.snapshot,
-		err:         e.err,
-		stopped:     e.health.stopped,
-		time:        e.time,
-		clock:       func(t *tx) (time.Time, error) { return t.now, nil },
-		headIs:      "name_head = $2",
-		close:       sync.OnceValue(e.close),
-	}
+func (e *sqliteEngine) write(ctx context.Context, fn func(*tx) error) error {
+	return e.writer.write(ctx, fn)
+}
+
+// writeLocked is write, because there is one writer.
+func (e *sqliteEngine) writeLocked(ctx context.Context, fn func(*tx) error) error {
+	return e.writer.write(ctx, fn)
+}
+
+func (e *sqliteEngine) read(ctx context.Context, fn func(*tx) error) error {
+	return e.readers.read(ctx, fn)
+}
+
+func (e *sqliteEngine) snapshot(ctx context.Context, fn func(*tx) error) error {
+	return e.readers.snapshot(ctx, fn)
 }
 
 func (e *sqliteEngine) err() error {
@@ -147,19 +154,28 @@ func (e *sqliteEngine) err() error {
 	return e.health.err()
 }
 
-func (e *sqliteEngine) close() error {
+func (e *sqliteEngine) stopped() <-chan struct{} { return e.health.stopped }
+
+func (e *sqliteEngine) clock() engineClock { return e.wallClock }
+
+func (e *sqliteEngine) leaseTime(t *tx) (time.Time, error) { return t.now, nil }
+
+func (e *sqliteEngine) headCondition() string { return "name_head = $2" }
+
+func (e *sqliteEngine) close() error { return e.closing() }
+
+func (e *sqliteEngine) closeAll() error {
 	e.writer.close()
 	e.checkpointer.close()
 	return errors.Join(e.readers.close(), e.checkpointer.conn.close(), e.writer.conn.close())
 }
 
-// openSQLiteConn opens one connection with the settings that all of them share
-// and some of its own.
+// openSQLiteConn opens a connection with the settings of all connections and these pragmas.
 func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteConn, error) {
 	q := url.Values{"_pragma": append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 		"synchronous(FULL)",
-		// A plain fsync does not empty the disk's own cache on every system.
+		// fsync does not flush the cache of the disk on every system.
 		"fullfsync(1)", "checkpoint_fullfsync(1)",
 		"journal_size_limit(67108864)",
 		"temp_store(MEMORY)",
@@ -177,8 +193,8 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteC
 	return c, err
 }
 
-// migrateSQLite switches the log on and brings the schema up to date. Others
-// may be at it too; the write lock is the lock around the migrations.
+// migrateSQLite enables the log and applies the migrations under the write lock, so that
+// concurrent opens are safe.
 func migrateSQLite(c *sqliteConn) error {
 	list, err := migrations(sqliteMigrations)
 	if err != nil {
@@ -204,7 +220,7 @@ func checkSQLite(c *sqliteConn) error {
 	return checkVersion(c, list, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`)
 }
 
-// checkDurable reads the settings back on which every acknowledgement rests.
+// checkDurable reads back the settings on which the durability of commits depends.
 func checkDurable(c *sqliteConn) error {
 	mode, sync, err := durability(&tx{conn: c})
 	if err != nil {
@@ -235,11 +251,11 @@ func (s *Store) Durability(ctx context.Context) (journalMode string, synchronous
 	return journalMode, synchronous, err
 }
 
-// openPatience is how long an open waits for others that open or migrate.
+// openTimeout is how long an open waits for other processes that open or migrate.
 const openTimeout = time.Minute
 
-// retryBusy repeats what SQLite refuses, in spite of its own timeout, because
-// others are opening the same database.
+// retryBusy retries fn while SQLite returns, in spite of its timeout, that the database is
+// locked, because others are opening it.
 func retryBusy(fn func() error) error {
 	for end := time.Now().Add(openTimeout); ; {
 		err := fn()
@@ -250,7 +266,7 @@ func retryBusy(fn func() error) error {
 	}
 }
 
-// sqliteFault gives SQLite's result codes their meaning.
+// classifySQLite returns the class of a result code of SQLite.
 func classifySQLite(err error) errorClass {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -259,7 +275,7 @@ func classifySQLite(err error) errorClass {
 	switch e.Code() {
 	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return classUnique
-	case sqlite3.SQLITE_IOERR_SHMSIZE: // the log's index cannot grow
+	case sqlite3.SQLITE_IOERR_SHMSIZE: // the index of the log cannot grow
 		return classFull
 	}
 	switch e.Code() & 0xff { // the primary code

@@ -47,7 +47,7 @@ func TestReaderLeavesTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(e.engine(), Options{})
+	s := newStore(e, Options{})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

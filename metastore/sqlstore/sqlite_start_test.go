@@ -105,7 +105,7 @@ func TestStartBesideARead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(e.engine(), Options{})
+	s := newStore(e, Options{})
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -69,7 +69,7 @@ func openWithWriter(t *testing.T, path string, opt Options) (*Store, *writer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(e.engine(), opt)
+	s := newStore(e, opt)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -1,8 +1,6 @@
 package sqlstore
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -10,55 +8,59 @@ import (
 	"sluice/metastore"
 )
 
-// fault is what an engine's error means.
+// errorClass is what an error of an engine means to its callers.
 type errorClass int
 
 const (
 	classOther   errorClass = iota
-	classBusy               // another transaction is in the way: try again
+	classBusy               // another transaction conflicts; retry
 	classFull               // no space left
-	classIO                 // reading, writing or syncing failed
+	classIO                 // a read, write or sync failed
 	classCorrupt            // the database is damaged
 	classUnique             // a key exists already
-	classLost               // the engine cannot be reached (any more): try again
+	classLost               // the engine cannot be reached, or no longer; retry
 )
 
-// args are the parameters of a query, each an int64, a []byte that is not nil,
-// or nil; or the places for the columns of its rows.
+// args are the parameters of a query, each an int64, a []byte that is not nil, or nil; or
+// the destinations of the columns of its rows.
 type args = []any
 
-// runner runs statements on a connection, one at a time: a cursor is closed
-// before the next statement.
+// runner runs statements on a connection, one at a time: a cursor must be closed before the
+// next statement.
 type runner interface {
-	// exec runs a statement and tells how many rows it changed.
+	// exec runs a statement and returns the number of rows that it changed.
 	exec(query string, in args) (int64, error)
 	query(query string, in args) (cursor, error)
+	// forUpdate returns the clause by which a query locks the rows that it returns until
+	// the end of the transaction. It is empty where there are no concurrent writers.
+	forUpdate() string
+	// lock waits until no other transaction holds the lock of this name, and holds it
+	// until the end of the transaction. It does nothing where there are no concurrent
+	// writers.
+	lock(kind string, name []string) error
 	classify(err error) errorClass
 }
 
 // cursor is the open result of a query.
 type cursor interface {
-	// next scans the next row; false at the end.
+	// next scans the next row into out. It returns false at the end.
 	next(out args) (bool, error)
 	close() error
 }
 
-// tx is what a verb works on: a connection within a transaction. It remembers
-// what its runner must know: whether anything was changed, and whether the
-// engine failed, after which the transaction may be gone.
+// tx is a transaction on a connection. It records whether anything was changed and whether
+// the engine failed, after which the transaction may have ended.
 //
-// Statements run under no caller's context. Some engines undo the whole
-// transaction when a context ends in a statement, and every statement here is
-// short.
+// Statements do not run under the context of a caller: some engines roll the whole
+// transaction back if a context ends during a statement, and every statement is short.
 type tx struct {
 	conn    runner
-	now     time.Time // to the microsecond, UTC
-	locking string    // what locks the row that a query finds; empty where no others write meanwhile
+	now     time.Time // to the microsecond, in UTC
 	changed bool
 	failed  error // the first error of the engine
 }
 
-// exec runs a statement and tells how many rows it changed.
+// exec runs a statement and returns the number of rows that it changed.
 func (t *tx) exec(query string, in ...any) (int64, error) {
 	n, err := t.conn.exec(query, in)
 	if err != nil {
@@ -70,7 +72,7 @@ func (t *tx) exec(query string, in ...any) (int64, error) {
 	return n, nil
 }
 
-// row scans the only row of a query into out; false when there is none.
+// row scans the only row of a query into out. It returns false if there is none.
 func (t *tx) row(query string, in args, out ...any) (bool, error) {
 	rows, err := t.open(query, in)
 	if err != nil {
@@ -83,25 +85,28 @@ func (t *tx) row(query string, in args, out ...any) (bool, error) {
 	return found, err
 }
 
-// each scans the rows of a query into out, one after the other, and calls fn
-// after each, until fn returns false or an error.
-func (t *tx) each(query string, in, out args, fn func() (bool, error)) error {
+// each scans the rows of a query into out and calls fn after each, until fn returns an
+// error.
+func (t *tx) each(query string, in, out args, fn func() error) error {
 	rows, err := t.open(query, in)
 	if err != nil {
 		return err
 	}
-	for more := true; more; {
-		if more, err = rows.next(out); err == nil && more {
-			more, err = fn()
+	for {
+		more, err := rows.next(out)
+		if err == nil && !more {
+			return rows.close()
+		}
+		if err == nil {
+			err = fn()
 		}
 		if err != nil {
 			return errors.Join(err, rows.close())
 		}
 	}
-	return rows.close()
 }
 
-// rows is an open result within a transaction.
+// rows is the open result of a query in a transaction.
 type rows struct {
 	tx     *tx
 	cursor cursor
@@ -115,7 +120,7 @@ func (t *tx) open(query string, in args) (rows, error) {
 	return rows{tx: t, cursor: r}, nil
 }
 
-// next scans the next row into out; false at the end.
+// next scans the next row into out. It returns false at the end.
 func (r rows) next(out args) (bool, error) {
 	ok, err := r.cursor.next(out)
 	if err != nil {
@@ -131,23 +136,19 @@ func (r rows) close() error {
 	return nil
 }
 
-// lock keeps every other transaction that locks the same thing waiting until
-// this one has ended. It is for what has no row yet that could be locked.
+// forUpdate returns the clause by which a query locks the rows that it returns.
+func (t *tx) forUpdate() string { return t.conn.forUpdate() }
+
+// lock makes every other transaction that locks the same name wait until this one has
+// ended. It is for rows that may not exist yet.
 func (t *tx) lock(kind string, name ...string) error {
-	if t.locking == "" {
-		return nil
+	if err := t.conn.lock(kind, name); err != nil {
+		return t.fail(err)
 	}
-	h := sha256.New()
-	for _, s := range append([]string{kind}, name...) {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s)))) // keeps them apart
-		h.Write([]byte(s))
-	}
-	var one integer
-	_, err := t.row(postgresLock, args{int64(binary.BigEndian.Uint64(h.Sum(nil)))}, &one)
-	return err
+	return nil
 }
 
-// fail notes an error of the engine and translates it.
+// fail records an error of the engine and translates it.
 func (t *tx) fail(err error) error {
 	if t.failed == nil {
 		t.failed = err
@@ -155,7 +156,7 @@ func (t *tx) fail(err error) error {
 	return translate(t.conn.classify(err), err)
 }
 
-// translate gives an engine's error its meaning in the contract.
+// translate returns the error of metastore for an error of an engine.
 func translate(f errorClass, err error) error {
 	switch f {
 	case classFull:

@@ -91,7 +91,7 @@ func (s *Store) Upload(ctx context.Context, id string) (metastore.Upload, error)
 // upload finds an upload that is remembered.
 func (t *tx) upload(id string) (metastore.Upload, error) {
 	var r uploadRow
-	found, err := t.row(`SELECT `+uploadColumns+` FROM uploads WHERE id = $1`+t.locking, args{[]byte(id)}, r.fields()...)
+	found, err := t.row(`SELECT `+uploadColumns+` FROM uploads WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, r.fields()...)
 	if err != nil {
 		return metastore.Upload{}, err
 	}
@@ -178,10 +178,10 @@ func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([
 		var index integer
 		return t.each(`SELECT idx, size, crc64 FROM parts WHERE content = $1 AND idx > $2 ORDER BY idx LIMIT ($3 + 0)`,
 			args{u.Content[:], int64(after), int64(limit)}, args{&index, (*integer)(&p.Size), (*crc)(&p.CRC64)},
-			func() (bool, error) {
+			func() error {
 				p.Index = int(index)
 				list = append(list, p)
-				return true, nil
+				return nil
 			})
 	})
 	return list, err
@@ -284,9 +284,9 @@ func (s *Store) ListUploads(ctx context.Context, account, after string, limit in
 		return t.each(`SELECT `+uploadColumns+` FROM uploads
 			WHERE account = $1 AND state = 0 AND (created, id) > ($2, $3) ORDER BY created, id LIMIT ($4 + 0)`,
 			args{[]byte(account), created, behind, int64(limit)}, r.fields(),
-			func() (bool, error) {
+			func() error {
 				list = append(list, r.upload())
-				return true, nil
+				return nil
 			})
 	})
 	return list, err

@@ -121,10 +121,10 @@ func (t *tx) foldUsage(limit int) (rows int, err error) {
 	err = t.each(`DELETE FROM usage WHERE (owner, id) IN
 		(SELECT u.owner, u.id FROM usage u ORDER BY u.owner, u.id LIMIT ($1 + 0)) RETURNING owner, `+usedColumns,
 		args{int64(limit)}, append(args{&one.owner}, usedFields(&one.Used)...),
-		func() (bool, error) {
+		func() error {
 			t.changed = true // by a query
 			deltas = append(deltas, one)
-			return true, nil
+			return nil
 		})
 	if err != nil {
 		return 0, err

@@ -1,0 +1,49 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+)
+
+// engine is an SQL database under a Store. There are two: sqliteEngine and
+// postgresEngine. Its methods may be called concurrently.
+type engine interface {
+	// write runs fn in a write transaction that is isolated from all others, and returns
+	// nil once the transaction is durable. fn may run several times, each time in
+	// another transaction. An error of fn is returned unchanged and rolls the transaction
+	// back. ctx has an effect only before fn starts, and before it is retried.
+	write(ctx context.Context, fn func(*tx) error) error
+
+	// writeLocked is write for an fn that isolates itself: it locks what its decisions
+	// depend on, by tx.lock or by a query with tx.forUpdate. Concurrent calls for the same
+	// row then wait for each other instead of conflicting.
+	writeLocked(ctx context.Context, fn func(*tx) error) error
+
+	// read runs fn, which makes one query. It may run fn several times.
+	read(ctx context.Context, fn func(*tx) error) error
+
+	// snapshot runs fn, all of whose queries see one state of the database. It may run fn
+	// several times.
+	snapshot(ctx context.Context, fn func(*tx) error) error
+
+	// err returns the reason why the engine refuses writes, or nil if it accepts them.
+	err() error
+
+	// stopped returns a channel that is closed when the engine refuses writes until it is
+	// opened again. It returns nil if that never happens.
+	stopped() <-chan struct{}
+
+	// clock returns the clock of everything but leases.
+	clock() engineClock
+
+	// leaseTime returns the time by which leases are judged, to the microsecond.
+	leaseTime(t *tx) (time.Time, error)
+
+	// headCondition returns the SQL condition that a name has the head $2, in the form
+	// that the index of long names serves.
+	headCondition() string
+
+	// close waits for the transactions that run, for a limited time, and releases the
+	// resources of the engine. Further calls return the result of the first.
+	close() error
+}
