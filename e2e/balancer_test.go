@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -54,8 +53,8 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	door.eventually("the balancer finds no node", func() bool { return door.do("PUT", target, []byte("kept")).status == 204 })
 
 	hung := c.nodes[0]
-	hung.signal(syscall.SIGSTOP)
-	defer func() { _ = hung.command.Process.Signal(syscall.SIGCONT) }() // also when the test fails
+	hung.signal(stopSignal)
+	defer func() { _ = hung.command.Process.Signal(continueSignal) }() // also when the test fails
 	// A request that meets the stopped node is given up by its client. When none
 	// does any more, the others have the service to themselves.
 	for inARow, end := 0, time.Now().Add(patience); inARow < 30; {
@@ -77,7 +76,7 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	}
 
 	before := strings.Count(hung.log.String(), "route=/v1/blobs/")
-	hung.signal(syscall.SIGCONT)
+	hung.signal(continueSignal)
 	hung.eventually("the balancer does not use the node again", func() bool {
 		door.must(200, "GET", target, nil)
 		return strings.Count(hung.log.String(), "route=/v1/blobs/") > before

@@ -111,7 +111,7 @@ func (s *server) readBegun(target string, n int, h ...string) (*net.TCPConn, []b
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
 		err := raw.Control(func(fd uintptr) {
-			failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 64<<10)
+			failed = setReceiveBuffer(fd, 64<<10)
 		})
 		if err != nil {
 			return err

@@ -6,13 +6,13 @@ import (
 	"syscall"
 )
 
-// MountTmpfs mounts an empty file system in memory on dir. It holds at most
-// size, written as mount(8) takes it ("64m"). The caller ends it with Unmount.
+// MountTmpfs mounts an empty tmpfs on dir. Its capacity is size, in the syntax of mount(8) ("64m").
+// The caller must Unmount it.
 func MountTmpfs(dir, size string) error {
 	return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
 }
 
-// Unmount ends what MountTmpfs began.
+// Unmount unmounts the file system on dir.
 func Unmount(dir string) error {
 	return syscall.Unmount(dir, 0)
 }

@@ -4,12 +4,12 @@ package testenv
 
 import "errors"
 
-var errNoTmpfs = errors.New("tmpfs is a file system of Linux")
+var errNoTmpfs = errors.New("only Linux has tmpfs")
 
-// MountTmpfs fails: there is no tmpfs here.
+// MountTmpfs always fails: only Linux has tmpfs.
 func MountTmpfs(string, string) error { return errNoTmpfs }
 
-// Unmount fails: nothing can have been mounted.
+// Unmount always fails: only Linux has tmpfs.
 func Unmount(string) error { return errNoTmpfs }
 
 func checkRootMount() error { return errNoTmpfs }

@@ -21,31 +21,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// postgresUser is the superuser of the databases that are made here. There are
-// no passwords: only who may enter the folder reaches the socket.
+// postgresUser is the superuser of the databases that this package creates. It has no password:
+// the permissions of the folder protect the socket.
 const postgresUser = "sluice"
 
-// PostgresServer is a private PostgreSQL in a temporary folder, reached by a
-// socket in it. It syncs what it commits, as one in earnest does. It ends with
-// the process that started it, whatever ends that. Its methods may not be
-// called at once.
+// PostgresServer is a private PostgreSQL server in a temporary folder, reached through a Unix
+// socket in that folder. It runs with fsync on. On Linux the server ends with the process that
+// started it, even if that process is killed. Its methods must not be called concurrently.
 type PostgresServer struct {
-	dir        string // holds the socket and the data
-	bin        string
-	credential *syscall.Credential // nil: that of this process
-	process    *os.Process         // nil while it is stopped
-	ended      chan error
+	dir     string // contains the socket and the data
+	bin     string
+	user    *osUser     // nil: the user of this process
+	process *os.Process // nil while the server is stopped
+	ended   chan error
 }
 
-// PostgresBin finds the folder of PostgreSQL's programs, the newest when there
-// are several.
+// PostgresBin returns the folder of PostgreSQL's programs: the folder of postgres in PATH, or the
+// newest version below /usr/lib/postgresql.
 func PostgresBin() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path), nil
 		}
 	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // Debian's place
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // Debian's layout
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +60,7 @@ func PostgresBin() (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-// version is the number in /usr/lib/postgresql/15/bin/postgres.
+// version returns the number in a path like /usr/lib/postgresql/15/bin/postgres, or 0.
 func version(path string) int {
 	n, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 	if err != nil {
@@ -70,16 +69,16 @@ func version(path string) int {
 	return n
 }
 
-// StartPostgres makes an empty database and starts a server for it, which is
-// stopped and removed with the test. It calls Require for PostgreSQL.
+// StartPostgres creates an empty database and starts a server for it. The server is stopped and
+// removed when the test ends. It calls Require for PostgreSQL.
 func StartPostgres(tb testing.TB) *PostgresServer {
 	tb.Helper()
 	Require(tb, PostgreSQL)
 	return startedFor(tb, newPostgres)
 }
 
-// StartStandby makes a copy of a running primary and starts a server for it that
-// follows the primary, until Promote. It is stopped and removed with the test.
+// StartStandby copies a running primary and starts a standby server that follows it until Promote.
+// The standby is stopped and removed when the test ends.
 func StartStandby(tb testing.TB, primary *PostgresServer) *PostgresServer {
 	tb.Helper()
 	return startedFor(tb, func() (*PostgresServer, error) {
@@ -106,20 +105,20 @@ func startedFor(tb testing.TB, start func() (*PostgresServer, error)) *PostgresS
 
 func newPostgres() (*PostgresServer, error) {
 	return newServer(func(s *PostgresServer) *exec.Cmd {
-		// The bytes of names need no locale. That the files of the empty database
-		// are not synced matters to nobody: it goes with the test.
+		// Names are compared by their bytes, so no locale is needed. The files of the empty
+		// database need not be synced: a crash of the machine ends the test as well.
 		return s.command("initdb", "--pgdata="+s.data(), "--username="+postgresUser, "--auth=trust",
 			"--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions")
 	})
 }
 
-// newServer starts a server on data that a command makes.
+// newServer starts a server on the data folder that the command returned by fill creates.
 func newServer(fill func(*PostgresServer) *exec.Cmd) (_ *PostgresServer, err error) {
 	s := &PostgresServer{}
 	if s.bin, err = PostgresBin(); err != nil {
 		return nil, err
 	}
-	if s.credential, err = postgresCredential(); err != nil {
+	if s.user, err = serverUser(); err != nil {
 		return nil, err
 	}
 	if s.dir, err = os.MkdirTemp("", "sluice-postgres-"); err != nil {
@@ -130,13 +129,13 @@ func newServer(fill func(*PostgresServer) *exec.Cmd) (_ *PostgresServer, err err
 			err = errors.Join(err, s.remove())
 		}
 	}()
-	if s.credential != nil {
-		if err := os.Chown(s.dir, int(s.credential.Uid), int(s.credential.Gid)); err != nil {
+	if s.user != nil {
+		if err := os.Chown(s.dir, int(s.user.uid), int(s.user.gid)); err != nil {
 			return nil, err
 		}
 	}
 	if out, err := fill(s).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("testenv: making a database: %w\n%s", err, out)
+		return nil, fmt.Errorf("testenv: creating a database: %w\n%s", err, out)
 	}
 	return s, s.Start()
 }
@@ -147,14 +146,16 @@ func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGDATA=")
-	cmd.SysProcAttr = endsWithParent(syscall.SIGQUIT) // PostgreSQL's immediate shutdown
-	cmd.SysProcAttr.Credential = s.credential
+	cmd.SysProcAttr = childAttributes(s.user, syscall.SIGQUIT) // PostgreSQL's immediate shutdown
 	return cmd
 }
 
-// postgresCredential is who the server runs as: PostgreSQL refuses to run as
-// root.
-func postgresCredential() (*syscall.Credential, error) {
+// osUser is a user of the operating system.
+type osUser struct{ uid, gid uint32 }
+
+// serverUser returns the user to run PostgreSQL as, or nil for the user of this process. PostgreSQL
+// refuses to run as root.
+func serverUser() (*osUser, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
 	}
@@ -168,25 +169,25 @@ func postgresCredential() (*syscall.Credential, error) {
 		if err := errors.Join(uerr, gerr); err != nil {
 			return nil, err
 		}
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		return &osUser{uint32(uid), uint32(gid)}, nil
 	}
-	return nil, errors.New("neither user postgres nor nobody is there to run PostgreSQL, which refuses to run as root")
+	return nil, errors.New("PostgreSQL refuses to run as root, and neither the user postgres nor nobody exists")
 }
 
-// Socket is the file that the server listens on.
+// Socket returns the path of the Unix socket that the server listens on.
 func (s *PostgresServer) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 
-// DSN names the server's database.
+// DSN returns the connection string of the server's database.
 func (s *PostgresServer) DSN() string {
 	q := url.Values{"host": {s.dir}, "user": {postgresUser}, "dbname": {"postgres"}, "sslmode": {"disable"}}
 	return "postgres:///?" + q.Encode()
 }
 
-// Start starts the server and waits until it takes connections: after a Stop,
-// until it has recovered. Further settings are name=value.
+// Start starts the server and waits until it accepts connections, which includes the recovery after
+// a Stop. Each setting has the form name=value.
 func (s *PostgresServer) Start(settings ...string) error {
 	if s.process != nil {
-		return errors.New("testenv: the server runs already")
+		return errors.New("testenv: the server is already running")
 	}
 	args := []string{"-D", s.data(), "-k", s.dir}
 	for _, setting := range append([]string{"listen_addresses=", "port=5432", "fsync=on", "max_connections=200", "shared_buffers=64MB"}, settings...) {
@@ -199,7 +200,7 @@ func (s *PostgresServer) Start(settings ...string) error {
 	}
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The signal at the parent's death is sent at that of its thread.
+		// The kernel sends the parent-death signal when the starting thread ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := cmd.Start(); err != nil {
@@ -216,8 +217,8 @@ func (s *PostgresServer) Start(settings ...string) error {
 	return nil
 }
 
-// awaitReady reads the server's log to its end, and tells when it says that the
-// server is ready, or else what it said.
+// awaitReady reads the server's log to its end. It sends nil to started once the log reports that
+// the server is ready, or an error with the log if the server ends before that.
 func awaitReady(log io.Reader, started chan<- error) {
 	var said []string
 	for lines := bufio.NewScanner(log); lines.Scan(); {
@@ -235,17 +236,17 @@ func awaitReady(log io.Reader, started chan<- error) {
 	}
 }
 
-// Stop stops the server at once, as a crash would: transactions at work are cut
-// and recovered from the log by the next Start.
+// Stop stops the server immediately, like a crash: open transactions are aborted, and the next
+// Start recovers from the write-ahead log.
 func (s *PostgresServer) Stop() error { return s.stop(syscall.SIGQUIT) }
 
-// StopFast stops the server in order: what waits is interrupted, and what is at
-// work is undone.
+// StopFast requests PostgreSQL's fast shutdown: it rolls back open transactions and disconnects
+// the clients.
 func (s *PostgresServer) StopFast() error { return s.stop(syscall.SIGINT) }
 
 func (s *PostgresServer) stop(signal syscall.Signal) error {
 	if s.process == nil {
-		return errors.New("testenv: the server does not run")
+		return errors.New("testenv: the server is not running")
 	}
 	if err := s.process.Signal(signal); err != nil {
 		return err
@@ -254,15 +255,15 @@ func (s *PostgresServer) stop(signal syscall.Signal) error {
 	s.process = nil
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && signal == syscall.SIGQUIT {
-		err = nil // an immediate shutdown says so by its exit code
+		err = nil // an immediate shutdown has a non-zero exit code
 	}
 	return err
 }
 
-// Exec runs a statement.
+// Exec executes a statement on a new connection.
 func (s *PostgresServer) Exec(statement string) error { return execute(s, statement) }
 
-// Promote makes a primary of a standby.
+// Promote turns a standby into a primary.
 func (s *PostgresServer) Promote() error { return s.Exec("SELECT pg_promote()") }
 
 func (s *PostgresServer) remove() error {
@@ -273,7 +274,7 @@ func (s *PostgresServer) remove() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// shared is the server of the tests that use Postgres at the same time.
+// shared is the server of all tests that use Postgres concurrently.
 var shared struct {
 	sync.Mutex
 	server  *PostgresServer
@@ -281,19 +282,18 @@ var shared struct {
 	schemas int
 }
 
-// Postgres gives the DSN of an empty schema for one test, which is dropped with
-// it. Tests of one process that run at the same time share a server; one is
-// started for the first of them and removed with the last. It calls Require for
-// PostgreSQL.
+// Postgres returns the DSN of an empty schema, which is dropped when the test ends. Concurrent tests
+// of one process share a server: the first starts it, and the last to end removes it. It calls
+// Require for PostgreSQL.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
 	Require(tb, PostgreSQL)
-	server, schema, err := useShared()
+	server, schema, err := acquireShared()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := leaveShared(schema); err != nil {
+		if err := releaseShared(schema); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -303,7 +303,7 @@ func Postgres(tb testing.TB) string {
 	return server.DSN() + "&search_path=" + schema
 }
 
-func useShared() (*PostgresServer, string, error) {
+func acquireShared() (*PostgresServer, string, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil {
@@ -318,7 +318,7 @@ func useShared() (*PostgresServer, string, error) {
 	return shared.server, fmt.Sprint("test", shared.schemas), nil
 }
 
-func leaveShared(schema string) error {
+func releaseShared(schema string) error {
 	shared.Lock()
 	defer shared.Unlock()
 	err := execute(shared.server, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")

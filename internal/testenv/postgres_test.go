@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// query gives the only value of a query.
+// query returns the only value of a query.
 func query(t *testing.T, dsn, statement string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -37,20 +37,20 @@ func TestPostgresServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := execute(server, "SELECT 1"); err == nil {
-			t.Error("a stopped server answers")
+			t.Error("a stopped server executed a statement")
 		}
 		if err := server.Start("synchronous_commit=off"); err != nil {
 			t.Fatal(err)
 		}
 		if got := query(t, server.DSN(), "SHOW synchronous_commit"); got != "off" {
-			t.Errorf("a setting was not used: synchronous_commit is %s", got)
+			t.Errorf("synchronous_commit is %s after a start with off", got)
 		}
 		if got := query(t, server.DSN(), "SELECT COUNT(*)::text FROM kept"); got != "0" {
 			t.Errorf("%s rows in a table without any", got)
 		}
 	})
 	if _, err := os.Stat(server.dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the server's folder is still there: %v", err)
+		t.Errorf("the server's folder still exists: %v", err)
 	}
 }
 
@@ -64,6 +64,6 @@ func TestPostgresSchemasAreApart(t *testing.T) {
 		}
 	})
 	if got := query(t, inner, "SELECT COALESCE(current_schema()::text, 'none')"); got != "none" {
-		t.Errorf("the schema of a test that ended is still there: %s", got)
+		t.Errorf("the schema of an ended test still exists: %s", got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestPostgresEndsWithItsProcess kills a process that started a server, and
-// waits for the server to close a connection.
+// TestPostgresEndsWithItsProcess kills a process that started a server, and waits until the server
+// closes a connection.
 func TestPostgresEndsWithItsProcess(t *testing.T) {
 	if os.Getenv("SLUICE_TESTENV_INNER") == "1" {
 		if _, err := os.Stdout.WriteString(StartPostgres(t).DSN() + "\n"); err != nil {
@@ -19,8 +19,8 @@ func TestPostgresEndsWithItsProcess(t *testing.T) {
 		select {}
 	}
 	Require(t, PostgreSQL)
-	// The killed process leaves its folder behind, and another user must get to
-	// it: not so in t.TempDir.
+	// The killed process does not remove its folder, which the server's user must be able to enter,
+	// unlike t.TempDir.
 	dir, err := os.MkdirTemp("", "sluice-inner-")
 	if err != nil {
 		t.Fatal(err)
@@ -56,9 +56,9 @@ func TestPostgresEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := inner.Wait(); err == nil {
-		t.Error("a killed process ended well")
+		t.Error("a killed process exited with success")
 	}
 	if _, err := conn.WaitForNotification(t.Context()); err == nil || !conn.IsClosed() {
-		t.Errorf("the server goes on: %v", err)
+		t.Errorf("the server still runs: %v", err)
 	}
 }

@@ -2,5 +2,5 @@
 
 package testenv
 
-// Race tells whether the calling test was built with the race detector.
+// Race reports whether the calling test was built with the race detector.
 const Race = false

@@ -10,16 +10,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// VersityGW is an S3 server over a folder, of the version that setup.sh pins.
-const VersityGW Thing = "versitygw"
-
+// versityGWVersion is the version that setup.sh installs.
 const versityGWVersion = "v1.8.0"
 
-// VersityGWPath finds the program where setup.sh installs it.
+// VersityGWPath returns the path at which setup.sh installs versitygw.
 func VersityGWPath() (string, error) {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
@@ -31,30 +30,30 @@ func VersityGWPath() (string, error) {
 	}
 	path := filepath.Join(cache, "sluice-tools", "versitygw-"+versityGWVersion, "versitygw")
 	if _, err := exec.LookPath(path); err != nil {
-		return "", fmt.Errorf("versitygw is not installed (internal/testenv/setup.sh does it): %w", err)
+		return "", fmt.Errorf("versitygw is not installed (run internal/testenv/setup.sh): %w", err)
 	}
 	return path, nil
 }
 
-// The keys that every S3 server of the tests takes.
+// The credentials of every S3 server that S3 starts.
 const (
 	S3AccessKey = "testaccess"
 	S3SecretKey = "testsecret-canary"
 )
 
-// S3Options choose how an S3 server listens. The zero value is plain HTTP with
-// the bucket in the path.
+// S3Options configures how an S3 server listens. The zero value is plain HTTP with the bucket in
+// the path.
 type S3Options struct {
-	// CertFile and KeyFile make it listen with TLS.
+	// CertFile and KeyFile enable TLS.
 	CertFile, KeyFile string
-	// VirtualDomain makes it take BUCKET.VirtualDomain as a host name for the
-	// bucket.
+	// VirtualDomain, if not empty, makes the bucket available under the host name
+	// BUCKET.VirtualDomain.
 	VirtualDomain string
 }
 
-// S3Server is a versitygw on a loopback address, over a folder of the test. It
-// syncs nothing to disk: it can show what a killed server keeps, not what a
-// power cut does.
+// S3Server is a versitygw on a loopback address that keeps its objects in a temporary folder. It
+// does not sync them to disk, so it can show what survives a kill, but not what survives a power
+// cut.
 type S3Server struct {
 	Addr   string // host:port
 	Bucket string
@@ -63,11 +62,12 @@ type S3Server struct {
 	program string
 	dir     string
 	opt     S3Options
-	process *os.Process   // nil while stopped
-	ended   chan struct{} // closed when the process is gone
+	process *os.Process   // nil while the server is stopped
+	ended   chan struct{} // closed when the process has ended
 }
 
-// S3 starts an S3 server with one empty bucket. It ends with the test.
+// S3 starts an S3 server with one empty bucket. The server is stopped when the test ends. It calls
+// Require for VersityGW.
 func S3(t testing.TB, opt S3Options) *S3Server {
 	t.Helper()
 	Require(t, VersityGW)
@@ -76,7 +76,7 @@ func S3(t testing.TB, opt S3Options) *S3Server {
 		t.Fatal(err)
 	}
 	s := &S3Server{Bucket: "sluice-test", t: t, program: program, dir: t.TempDir(), opt: opt}
-	// The bucket is a folder; versitygw has no owner to check with one account.
+	// versitygw stores a bucket as a folder. With a single account it checks no owner.
 	if err := os.Mkdir(filepath.Join(s.dir, s.Bucket), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func S3(t testing.TB, opt S3Options) *S3Server {
 	return s
 }
 
-// Folder is where the server keeps the objects of the bucket, by their names.
+// Folder returns the folder in which the server stores the objects of the bucket under their keys.
 func (s *S3Server) Folder() string { return filepath.Join(s.dir, s.Bucket) }
 
-// freeAddr is a loopback address whose port was free a moment ago.
+// freeAddr returns a loopback address with a port that was free when it was chosen.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,11 +101,11 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// startTime bounds the wait for a server to listen.
-const startTime = 30 * time.Second
+// startTimeout limits the wait for a server to listen.
+const startTimeout = 30 * time.Second
 
-// Start starts the server where Stop left it, on the same address and data. It
-// returns when the server listens, and fails the test when it does not.
+// Start starts the server with the address and data that it had before Stop. It returns when the
+// server listens, and fails the test if it does not.
 func (s *S3Server) Start() {
 	s.t.Helper()
 	args := []string{"--port", s.Addr, "--keep-alive"}
@@ -116,16 +116,15 @@ func (s *S3Server) Start() {
 		args = append(args, "--virtual-domain", s.opt.VirtualDomain)
 	}
 	command := exec.Command(s.program, append(args, "posix", s.dir)...)
-	// Keys go by the environment, so that no process list shows them.
+	// The environment, unlike the arguments, is not visible in process lists.
 	command.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+S3AccessKey, "ROOT_SECRET_KEY="+S3SecretKey)
-	command.SysProcAttr = dieWithParent()
+	command.SysProcAttr = childAttributes(nil, syscall.SIGKILL)
 	s.process = nil
 	s.ended = make(chan struct{})
-	started, listens := make(chan *os.Process, 1), make(chan error, 2) // that it listens, and that it ended
+	started, listens := make(chan *os.Process, 1), make(chan error, 2) // room for both "listening" and "ended"
 	go func() {
 		defer close(s.ended)
-		// The kernel takes the end of the starting thread for that of the
-		// parent, so this one stays with the server.
+		// The kernel sends the parent-death signal when the starting thread ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		listens <- s.run(command, started, listens)
@@ -138,8 +137,8 @@ func (s *S3Server) Start() {
 	var err error
 	select {
 	case err = <-listens:
-	case <-time.After(startTime):
-		err = fmt.Errorf("it did not listen within %s", startTime)
+	case <-time.After(startTimeout):
+		err = fmt.Errorf("it did not listen within %s", startTimeout)
 	}
 	if err != nil {
 		s.Stop()
@@ -147,8 +146,8 @@ func (s *S3Server) Start() {
 	}
 }
 
-// run runs the server to its end. It sends nil when the server listens, and
-// returns why it ended.
+// run runs the server until it ends and returns the reason. It sends nil to listens when the server
+// listens.
 func (s *S3Server) run(command *exec.Cmd, started chan<- *os.Process, listens chan<- error) error {
 	stdout, err := command.StdoutPipe()
 	if err != nil {
@@ -161,7 +160,7 @@ func (s *S3Server) run(command *exec.Cmd, started chan<- *os.Process, listens ch
 	started <- command.Process
 	var output strings.Builder
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		if output.Len() < 4<<10 { // what follows is a line for each request
+		if output.Len() < 4<<10 { // after that there is one line per request
 			fmt.Fprintln(&output, lines.Text())
 		}
 		if strings.Contains(lines.Text(), "listening on") {
@@ -171,7 +170,7 @@ func (s *S3Server) run(command *exec.Cmd, started chan<- *os.Process, listens ch
 	return errors.Join(errors.New("it ended"), command.Wait(), errors.New(output.String()))
 }
 
-// Stop kills the server. Its data stays. Stopping it again does nothing.
+// Stop kills the server and keeps its data. It does nothing if the server is stopped.
 func (s *S3Server) Stop() {
 	if s.process == nil {
 		return

@@ -11,7 +11,7 @@ func TestStandby(t *testing.T) {
 	if got := query(t, standby.DSN(), "SELECT pg_is_in_recovery()::text"); got != "true" {
 		t.Errorf("the standby is in recovery: %s", got)
 	}
-	// The standby must have what the primary acknowledges.
+	// With synchronous replication the standby has every acknowledged commit.
 	if err := errors.Join(
 		primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'"),
 		primary.StopFast(), primary.Start(),

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// check tells why a thing is missing, or nil when it is there.
+// check returns nil if the thing is available, or an error that says what is missing.
 func check(thing Thing) error {
 	switch thing {
 	case NPM:
@@ -39,17 +39,17 @@ func check(thing Thing) error {
 		_, err := VersityGWPath()
 		return err
 	default:
-		return fmt.Errorf("testenv knows no %q", thing)
+		return fmt.Errorf("testenv: unknown dependency %q", thing)
 	}
 }
 
-// ClientDir is the folder of the npm packages and of the scripts that use them.
+// ClientDir returns the folder of the npm packages and of the scripts that use them.
 func ClientDir() (string, error) {
 	root, err := Root()
 	return filepath.Join(root, "e2e", "client"), err
 }
 
-// checkNPM wants node, and the installed packages to be those of the lock file.
+// checkNPM returns an error unless node is in PATH and the packages of the lock file are installed.
 func checkNPM() error {
 	if _, err := exec.LookPath("node"); err != nil {
 		return err
@@ -62,18 +62,18 @@ func checkNPM() error {
 	if err != nil {
 		return err
 	}
-	// setup.sh leaves this copy behind a complete installation.
+	// setup.sh makes this copy after a complete installation.
 	have, err := os.ReadFile(filepath.Join(dir, "node_modules", ".installed-lock.json"))
 	if err != nil {
-		return fmt.Errorf("npm packages are not installed (internal/testenv/setup.sh does it): %w", err)
+		return fmt.Errorf("npm packages are not installed (run internal/testenv/setup.sh): %w", err)
 	}
 	if !bytes.Equal(want, have) {
-		return errors.New("npm packages are not those of package-lock.json (internal/testenv/setup.sh mends it)")
+		return errors.New("npm packages differ from package-lock.json (run internal/testenv/setup.sh)")
 	}
 	return nil
 }
 
-// checkStrace traces a process that does nothing.
+// checkStrace returns an error unless strace can trace a child.
 func checkStrace() error {
 	out, err := exec.Command("strace", "-f", "-e", "trace=none", "true").CombinedOutput()
 	if err != nil {
@@ -82,7 +82,7 @@ func checkStrace() error {
 	return nil
 }
 
-// ChromiumPath finds a Chromium.
+// ChromiumPath returns the path of a Chromium in PATH.
 func ChromiumPath() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -92,10 +92,10 @@ func ChromiumPath() (string, error) {
 	return "", errors.New("no chromium, chromium-browser or google-chrome in PATH")
 }
 
-// NginxPath finds an nginx, also where only root looks for programs.
+// NginxPath returns the path of an nginx in PATH or /usr/sbin.
 func NginxPath() (string, error) { return systemProgram("nginx") }
 
-// HAProxyPath finds an HAProxy, also where only root looks for programs.
+// HAProxyPath returns the path of an HAProxy in PATH or /usr/sbin.
 func HAProxyPath() (string, error) { return systemProgram("haproxy") }
 
 func systemProgram(name string) (string, error) {
@@ -107,14 +107,14 @@ func systemProgram(name string) (string, error) {
 	return "", fmt.Errorf("no %s in PATH or /usr/sbin", name)
 }
 
-// checkPostgreSQL wants the server's programs, and somebody to run them as.
+// checkPostgreSQL returns an error unless the server's programs and a user to run them as exist.
 func checkPostgreSQL() error {
 	_, err := PostgresBin()
-	_, cerr := postgresCredential()
+	_, cerr := serverUser()
 	return errors.Join(err, cerr)
 }
 
-// checkPort9090 wants the port of the local development instance to be free.
+// checkPort9090 returns an error if the port of the local development instance is in use.
 func checkPort9090() error {
 	for _, address := range []string{"127.0.0.1:9090", "[::1]:9090"} {
 		connection, err := net.Dial("tcp", address)

@@ -1,11 +1,10 @@
-// Package testenv says what the tests need from outside the Go toolchain, and
-// what happens where it is missing.
+// Package testenv provides what the tests need from outside the Go toolchain: it finds programs,
+// builds the sluice binary, and starts PostgreSQL and S3 servers.
 //
-// setup.sh, beside this file, installs what it can; `make test` runs it first.
-// A test calls [Require] for each outside thing it needs. Where the thing is
-// missing the test is skipped, loudly, unless the environment variable
-// SLUICE_TEST_REQUIRE names the thing (a comma-separated list) or is "all":
-// then the test fails. [Require] is the only place that skips a test.
+// setup.sh in this folder installs the programs; `make test` runs it first. A test calls [Require]
+// for each dependency. If one is missing, the test is skipped with a message on stderr, unless the
+// environment variable SLUICE_TEST_REQUIRE names the dependency (in a comma-separated list) or is
+// "all": then the test fails. [Require] is the only function that skips a test.
 package testenv
 
 import (
@@ -16,27 +15,27 @@ import (
 	"testing"
 )
 
-// Environment variable that turns skips into failures.
+// requireVariable is the environment variable that turns skips into failures.
 const requireVariable = "SLUICE_TEST_REQUIRE"
 
-// Thing is something from outside that a test needs.
+// Thing is an external dependency of a test.
 type Thing string
 
-// The things that tests may need.
+// The dependencies that tests can require.
 const (
 	NPM        Thing = "npm"        // node, and the packages of e2e/client
 	Strace     Thing = "strace"     // strace, and the right to trace a child
 	Chromium   Thing = "chromium"   // a Chromium, and the packages of e2e/client
-	Nginx      Thing = "nginx"      // an nginx that can be a caching proxy
+	Nginx      Thing = "nginx"      // an nginx with proxy_cache
 	HAProxy    Thing = "haproxy"    // the load balancer
 	PostgreSQL Thing = "postgresql" // the programs of a PostgreSQL server
+	VersityGW  Thing = "versitygw"  // an S3 server over a folder
 	RootMount  Thing = "root-mount" // the right to mount a tmpfs
 	Port9090   Thing = "port-9090"  // port 9090 free on the loopback addresses
 )
 
-// Require lets the test go on only when every thing is there. Otherwise it
-// ends the test: as skipped, or, when SLUICE_TEST_REQUIRE asks for the thing,
-// as failed.
+// Require returns if every thing is available. Otherwise it ends the test, which fails if
+// SLUICE_TEST_REQUIRE names the missing thing and is skipped if not.
 func Require(t testing.TB, things ...Thing) {
 	t.Helper()
 	for _, thing := range things {
@@ -52,7 +51,7 @@ func Require(t testing.TB, things ...Thing) {
 	}
 }
 
-// required reports whether the list names the thing.
+// required reports whether list names the thing.
 func required(list string, thing Thing) bool {
 	names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 	return slices.Contains(names, "all") || slices.Contains(names, string(thing))

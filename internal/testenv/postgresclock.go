@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MovedPostgres returns the DSN of an empty schema, as Postgres does, in which the
-// clock of the server is ahead of that of this machine, and a function that sets by
-// how much. Every statement that asks for clock_timestamp() without naming a schema
-// goes by it. It is how a test has a node whose clock is wrong.
+// MovedPostgres returns the DSN of an empty schema, as Postgres does, in which clock_timestamp() is
+// ahead of the clock of this machine, and a function that sets by how much. It affects every
+// statement that calls clock_timestamp() without a schema. Tests use it to run a node with a wrong
+// clock.
 func MovedPostgres(tb testing.TB, ahead time.Duration) (dsn string, set func(ahead time.Duration)) {
 	tb.Helper()
-	dsn = Postgres(tb) + ",pg_catalog" // what the schema has goes before the server's own
+	dsn = Postgres(tb) + ",pg_catalog" // functions of the schema take precedence over the built-in ones
 	run := func(queries ...string) {
 		tb.Helper()
 		ctx := context.Background()

@@ -28,12 +28,12 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// TestRequirePolicy runs this test binary again, where a thing that cannot be
-// there is required: the run is a skip without the variable, a failure with it.
+// TestRequirePolicy runs this test binary again with a dependency that cannot exist. The inner test
+// must be skipped without the variable and fail with it.
 func TestRequirePolicy(t *testing.T) {
 	if os.Getenv("SLUICE_TESTENV_INNER") == "1" {
 		Require(t, "unobtainium")
-		t.Fatal("Require let a test go on without what it needs")
+		t.Fatal("Require returned although the dependency is missing")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -46,7 +46,7 @@ func TestRequirePolicy(t *testing.T) {
 		return string(out), err
 	}
 	if out, err := run(""); err != nil || !strings.Contains(out, "SKIPPED TestRequirePolicy: it needs unobtainium") {
-		t.Errorf("not required: want a loud skip, got %v:\n%s", err, out)
+		t.Errorf("not required: want a skip with a message, got %v:\n%s", err, out)
 	}
 	if out, err := run("all"); err == nil || !strings.Contains(out, "unobtainium is required by "+requireVariable) {
 		t.Errorf("required: want a failure, got %v:\n%s", err, out)

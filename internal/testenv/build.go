@@ -6,10 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 )
 
-// Root finds the top folder of the module: the nearest one, from the working
-// folder upwards, that holds a go.mod.
+// Root returns the root folder of the module: the nearest parent of the working folder that
+// contains a go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -31,14 +32,17 @@ func Root() (string, error) {
 	}
 }
 
-// BuildSluice builds the sluice binary into dir and returns its path. It has
-// the race detector when the calling test has it.
+// BuildSluice builds the sluice binary into dir and returns its path. The binary has the race
+// detector if the calling test has it.
 func BuildSluice(dir string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "sluice")
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
 	args := []string{"build", "-o", path}
 	if Race {
 		args = append(args, "-race")
