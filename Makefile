@@ -1,5 +1,5 @@
-# One line a target. FUZZTIME, BENCH and SLUICE_TEST_REQUIRE come from the environment.
-.PHONY: run build test race lint fuzz bench setup mutants
+# FUZZTIME, BENCH and SLUICE_TEST_REQUIRE can be set in the environment.
+.PHONY: run build test race lint fuzz bench setup mutants dist
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -12,3 +12,4 @@ lint: ; .ci/lint
 fuzz: ; .ci/fuzz $(FUZZTIME)
 mutants: setup ; .ci/mutants
 bench: setup ; go test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...
+dist: ; .ci/dist
