@@ -102,7 +102,7 @@ func (i instance) refusal() error {
 }
 
 func unfinished(source string) error {
-	return fmt.Errorf("%w of the instance %s: run the same sluice migrate again, which finishes it, or empty both its parts", ErrUnfinishedCopy, source)
+	return fmt.Errorf("%w of the instance %s: run the same sluice clone command again to finish it, or empty both of its parts", ErrUnfinishedCopy, source)
 }
 
 // complete takes the next step of a first start: it makes the id of the metadata,

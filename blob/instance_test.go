@@ -201,7 +201,7 @@ func TestUnfinishedCopies(t *testing.T) {
 			}
 			before := f.objects(t)
 			_, err := blob.Bind(ctx, f.meta, f.bytes)
-			if !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice migrate") {
+			if !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice clone") {
 				t.Errorf("error %v, want %v with the instance and the command", err, blob.ErrUnfinishedCopy)
 			}
 			if n := f.objects(t); n != before {

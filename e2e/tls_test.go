@@ -205,9 +205,9 @@ func TestUnusableReload(t *testing.T) {
 		replace(t, path, content)
 		s.signal(syscall.SIGHUP)
 		said := ""
-		s.await("the log does not tell of the unusable certificate", func() bool {
+		s.await("the log does not report the unusable certificate", func() bool {
 			for line := range strings.Lines(s.log.String()) {
-				if strings.Contains(line, `msg="the TLS certificate stays as it was"`) {
+				if strings.Contains(line, `msg="cannot reload the TLS certificate: the current one stays in use"`) {
 					said = line
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"sluice/internal/loopback"
 )
 
 // localGuard keeps a local instance, on which everything is open, safe from the
@@ -52,7 +54,7 @@ func (g localGuard) admit(r *http.Request, reply http.Header) error {
 
 func (g localGuard) allowsHost(hostport string) bool {
 	host := hostOnly(hostport)
-	if isLoopback(host) || g.hosts[host] {
+	if loopback.IsHost(host) || g.hosts[host] {
 		return true
 	}
 	_, err := netip.ParseAddr(host)
@@ -67,7 +69,7 @@ func (g localGuard) allowsOrigin(origin string) bool {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return false
 	}
-	return isLoopback(hostOnly(u.Host))
+	return loopback.IsHost(hostOnly(u.Host))
 }
 
 // hostOnly gives the host of "host", "host:port" or "[address]:port", in lower
@@ -78,14 +80,6 @@ func hostOnly(hostport string) string {
 		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
 }
 
 // Headers of cross-origin requests: those that a page may send, and those of

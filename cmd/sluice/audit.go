@@ -6,28 +6,30 @@ import (
 	"fmt"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/internal/storage"
 )
 
-// auditCommand checks the books of an instance, also while servers run on it.
+// auditCommand audits an instance, also while nodes run on it.
 type auditCommand struct {
-	Config kong.ConfigFlag `placeholder:"FILE" help:"The file of flags of serve."`
-	Place  metaPlace       `embed:""`
+	Config    kong.ConfigFlag `placeholder:"FILE" help:"Configuration file of serve."`
+	metaFlags `embed:""`
 }
 
-// Run prints what is wrong with the ledgers of channels and sessions, a line for
-// each fault. Faults are an error.
+// Run prints a line for each inconsistency in the accounts of channels and sessions,
+// and returns an error if there is any.
 func (c *auditCommand) Run(console *console) error {
 	ctx := context.Background()
-	stores, err := openMeta(ctx, c.Place, false)
+	stores, err := storage.OpenMeta(ctx, c.location(), false)
 	if err != nil {
 		return err
 	}
-	faults, err := stores.meta.Audit(ctx)
-	channels, amount, err2 := stores.meta.Uncollected(ctx)
+	faults, err := stores.Meta.Audit(ctx)
+	channels, amount, err2 := stores.Meta.Uncollected(ctx)
 	if err := errors.Join(err, err2, stores.Close()); err != nil {
 		return err
 	}
-	if channels > 0 { // a loss, but no fault of the books
+	if channels > 0 { // a loss, but not an inconsistency
 		if err := printLine(console.out, fmt.Sprintf("Expired before they were collected: payments over %d channels, %d units in all.", channels, amount)); err != nil {
 			return err
 		}
@@ -38,7 +40,7 @@ func (c *auditCommand) Run(console *console) error {
 		}
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("faults in the books: %d", len(faults))
+		return fmt.Errorf("inconsistencies in the accounts: %d", len(faults))
 	}
-	return printLine(console.out, "The books are in order.")
+	return printLine(console.out, "The accounts are consistent.")
 }

@@ -8,19 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/datadir"
 	"sluice/metastore"
 	"sluice/session"
 )
 
-// TestAudit audits books that are in order, beside a server, and then books that
-// somebody has changed.
+// TestAudit audits consistent accounts while a server runs, and then accounts that
+// were changed.
 func TestAudit(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	if r := sluice("audit", "--data", data); r.code != 1 || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)
-	sessions := session.New(s.meta, session.Options{Grant: 10})
+	sessions := session.New(s.Meta, session.Options{Grant: 10})
 	granted, err := sessions.Grant(t.Context(), "", nil)
 	if err == nil {
 		_, err = sessions.Use(t.Context(), granted.ID, 3, nil)
@@ -28,38 +29,38 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := must(t, "audit", "--data", data); r.stdout != "The books are in order.\n" {
+	if r := must(t, "audit", "--data", data); r.stdout != "The accounts are consistent.\n" {
 		t.Errorf("in order: %+v", r)
 	}
-	_, err = s.meta.OpenChannel(t.Context(), metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
+	_, err = s.Meta.OpenChannel(t.Context(), metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
 	if err == nil {
 		pay := metastore.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(-time.Second), UnsettledLimit: 9}
-		_, err = s.meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		_, err = s.Meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	const expired = "Expired before they were collected: payments over 1 channels, 5 units in all.\n"
-	if r := must(t, "audit", "--data", data); r.stdout != expired+"The books are in order.\n" {
+	if r := must(t, "audit", "--data", data); r.stdout != expired+"The accounts are consistent.\n" {
 		t.Errorf("with a payment that expired: %+v", r)
 	}
-	if err := s.meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}); err != nil {
+	if err := s.Meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	change(t, data, `UPDATE sessions SET used = used + 1`)
 	r := sluice("audit", "--data", data)
-	if r.code != 1 || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "faults in the books: 1") {
+	if r.code != 1 || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the accounts: 1") {
 		t.Errorf("changed: %+v", r)
 	}
 	if strings.Contains(r.stdout, granted.ID) {
-		t.Errorf("the audit tells a session's id: %s", r.stdout)
+		t.Errorf("the audit prints the id of a session: %s", r.stdout)
 	}
 }
 
 // change runs a statement on the database of a data folder.
 func change(t *testing.T, data, statement string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(data, metaFile))
+	db, err := sql.Open("sqlite", filepath.Join(data, datadir.Database))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"sluice/httpapi"
+	"sluice/internal/node"
 	"sluice/metastore"
 )
 
-// parse gives the configuration of a command line, without running it.
-func parse(t *testing.T, args ...string) (config, error) {
+// parse returns the configuration of the node for the arguments of serve.
+func parse(t *testing.T, args ...string) (node.Config, error) {
 	t.Helper()
 	cmds := newCommands()
 	parser, err := kong.New(cmds, parserOptions()...)
@@ -22,7 +24,7 @@ func parse(t *testing.T, args ...string) (config, error) {
 		t.Fatal(err)
 	}
 	_, err = parser.Parse(append([]string{"serve"}, args...))
-	return cmds.Serve.config, err
+	return cmds.Serve.nodeConfig(), err
 }
 
 func configFileOf(t *testing.T, text string) string {
@@ -59,7 +61,7 @@ func TestBadConfiguration(t *testing.T) {
 		"the port must be":              {"--addr", "localhost:http"},
 		"--open-to-network":             {"--addr", "0.0.0.0:9090"},
 		"base path":                     {"--base-path", "no-slash"},
-		"asks for no keys":              {"--reads", "key"},
+		"requires no keys":              {"--reads", "key"},
 		"--chunkset-price 0":            {"--chunkset-price", "0"},
 		"--unsettled-limit":             {"--unsettled-limit", "0"},
 		"--receiver zz":                 {"--receiver", "zz"},
@@ -83,7 +85,7 @@ func TestBadConfiguration(t *testing.T) {
 		"--trusted-proxies ::ffff":      {"--trusted-proxies", "::ffff:10.0.0.0/104"},
 		"--trusted-proxies proxy":       {"--trusted-proxies", "10.0.0.1,proxy"},
 		"--tls-cert and --tls-key":      {"--tls-cert", "tls.crt"},
-		"either needs the other":        {"--tls-key", "tls.key"},
+		"either requires the other":     {"--tls-key", "tls.key"},
 		"--drain-wait -1s":              {"--drain-wait=-1s"},
 		"--max-connections -1":          {"--max-connections=-1"},
 		"--max-requests 0":              {"--max-requests", "0"},
@@ -108,11 +110,11 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// inProduction is the least that the hosted profile wants.
+// inProduction are the flags that the hosted profile requires.
 var inProduction = []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1", "--external-url", "https://host/sluice"}
 
-// TestHostedWantsChoices: what is made up for development is refused, each by
-// its name.
+// TestHostedWantsChoices checks that the defaults of development are rejected, each
+// by the name of its flag.
 func TestHostedWantsChoices(t *testing.T) {
 	_, err := parse(t, "--profile", "hosted")
 	for _, flag := range []string{"--base-path", "--reads", "--receiver", "--external-url"} {
@@ -130,8 +132,8 @@ func TestHostedWantsChoices(t *testing.T) {
 			t.Errorf("%v: error %v, want one that says %q", args, err, want)
 		}
 	}
-	for _, reads := range []string{"public", "key", "paid"} {
-		if c, err := parse(t, slices.Concat(inProduction, []string{"--reads", reads, "--addr", "0.0.0.0:443"})...); err != nil || c.Reads != reads {
+	for _, reads := range []httpapi.Reads{"public", "key", "paid"} {
+		if c, err := parse(t, slices.Concat(inProduction, []string{"--reads", string(reads), "--addr", "0.0.0.0:443"})...); err != nil || c.Reads != reads {
 			t.Errorf("--reads %s: %q, %v", reads, c.Reads, err)
 		}
 	}
@@ -141,12 +143,13 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 	const none = metastore.Unlimited
 	for _, test := range []struct {
 		args         []string
-		reads, admin string
+		reads        httpapi.Reads
+		admin        string
 		wait         time.Duration
 		key, address metastore.Limits
 	}{
 		{
-			args: nil, reads: "public", admin: adminOff,
+			args: nil, reads: "public", admin: "",
 			key:     metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
 			address: metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: none, BytesOutPerSecond: none, ConcurrentRequests: none, StoredBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
 		},
@@ -158,7 +161,7 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 		{
 			args: slices.Concat(inProduction, []string{"--admin-addr", "off", "--drain-wait", "0s", "--key-requests-per-second", "unlimited", "--key-stored-bytes", "5TiB",
 				"--key-open-uploads", "9", "--key-channels", "4", "--address-bytes-in-per-second", "100kB"}),
-			reads: "key", admin: adminOff,
+			reads: "key", admin: "",
 			key:     metastore.Limits{RequestsPerSecond: none, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: 5 << 40, StoredObjects: none, OpenUploads: 9, Channels: 4},
 			address: metastore.Limits{RequestsPerSecond: 100, BytesInPerSecond: 100_000, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
 		},
@@ -167,23 +170,8 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Reads != test.reads || c.AdminAddr != test.admin || *c.DrainWait != test.wait || c.Key.limits() != test.key || c.Address.limits() != test.address {
-			t.Errorf("%v: %+v, drain wait %v", test.args, c, *c.DrainWait)
+		if c.Reads != test.reads || c.AdminAddr != test.admin || c.DrainWait != test.wait || c.KeyLimits != test.key || c.AddressLimits != test.address {
+			t.Errorf("%v: %+v", test.args, c)
 		}
-	}
-}
-
-func TestTrustedProxies(t *testing.T) {
-	c, err := parse(t, "--trusted-proxies", "10.1.2.3/8,192.0.2.7,2001:db8::/32,::1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	networks, err := c.trustedProxies()
-	var texts []string
-	for _, network := range networks {
-		texts = append(texts, network.String())
-	}
-	if got := strings.Join(texts, " "); err != nil || got != "10.0.0.0/8 192.0.2.7/32 2001:db8::/32 ::1/128" {
-		t.Errorf("%s, %v", got, err)
 	}
 }

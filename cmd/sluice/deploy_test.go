@@ -93,7 +93,7 @@ func TestComposeStarts(t *testing.T) {
 			if err == nil && c.Addr != "0.0.0.0:9090" {
 				t.Errorf("a node listens on %s, where its container's port does not lead", c.Addr)
 			}
-			if err != nil || c.Profile != hosted || !c.Places.shared() || !c.Places.remote() {
+			if err != nil || c.Profile != "hosted" || !c.Location.Shared() || !c.Location.Remote() {
 				t.Errorf("%+v, %v", c, err)
 			}
 			for _, port := range file.Services[node].Ports {

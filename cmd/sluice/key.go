@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/internal/datadir"
+	"sluice/internal/storage"
 	"sluice/metastore"
 )
 
@@ -25,19 +28,19 @@ type keyCommand struct {
 
 // keyFlags are those of every command for keys.
 type keyFlags struct {
-	Config kong.ConfigFlag `placeholder:"FILE" help:"The file of flags of serve."`
-	Place  metaPlace       `embed:""`
-	JSON   bool            `name:"json" help:"Print JSON, an object a line."`
+	Config    kong.ConfigFlag `placeholder:"FILE" help:"Configuration file of serve."`
+	metaFlags `embed:""`
+	JSON      bool `name:"json" help:"Print JSON, an object a line."`
 }
 
 // on runs fn on the metadata of the data folder.
 func (f *keyFlags) on(create bool, fn func(ctx context.Context, keys access.KeyStore) error) error {
 	ctx := context.Background()
-	stores, err := openMeta(ctx, f.Place, create)
+	stores, err := storage.OpenMeta(ctx, f.location(), create)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(ctx, stores.meta), stores.Close())
+	return errors.Join(fn(ctx, stores.Meta), stores.Close())
 }
 
 type keyCreate struct {
@@ -95,10 +98,10 @@ func (c *keyCreate) Run(console *console) error {
 	if err != nil {
 		return err
 	}
-	fresh := !c.Place.shared() && c.Place.holdsNothing()
+	fresh := !c.location().Shared() && !datadir.HasDatabase(c.Data)
 	return c.on(true, func(ctx context.Context, keys access.KeyStore) error {
 		if fresh {
-			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: a new instance was made there.", c.Place.absolute())); err != nil {
+			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: a new instance was made there.", absolute(c.Data))); err != nil {
 				return err
 			}
 		}
@@ -122,6 +125,14 @@ func (c *keyCreate) Run(console *console) error {
 		}
 		return nil
 	})
+}
+
+// absolute returns the absolute path of a folder if it is known, and path otherwise.
+func absolute(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		return absolute
+	}
+	return path
 }
 
 type keyList struct{ keyFlags }

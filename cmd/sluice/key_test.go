@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/internal/datadir"
+	"sluice/internal/storage"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -74,9 +76,9 @@ func makeKey(t *testing.T, data string, args ...string) (credential, id string) 
 }
 
 // opened opens a data folder as a server does, until the end of the test.
-func opened(t *testing.T, data string) *stores {
+func opened(t *testing.T, data string) *storage.Stores {
 	t.Helper()
-	s, err := openStores(t.Context(), places{metaPlace: metaPlace{Data: data}})
+	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,7 @@ func TestSecretIsTheOneOfTheKey(t *testing.T) {
 	if len(created) != 1 || created[0].Secret == "" || created[0].AllAccounts {
 		t.Fatalf("created is %+v", created)
 	}
-	keys := access.NewKeys(opened(t, data).meta, access.AuthenticatorOptions{})
+	keys := access.NewKeys(opened(t, data).Meta, access.AuthenticatorOptions{})
 	for secret, want := range map[string]string{credential: id, created[0].Secret: created[0].ID} {
 		caller, err := keys.Authenticate(t.Context(), secret)
 		if err != nil || caller.ID() != want {
@@ -175,14 +177,14 @@ func TestKeysBesideAServer(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	server := opened(t, data)
 	_, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
-	if k, err := server.meta.Key(t.Context(), id); err != nil || !k.Revoked.IsZero() {
+	if k, err := server.Meta.Key(t.Context(), id); err != nil || !k.Revoked.IsZero() {
 		t.Fatalf("the server sees %+v, %v", k, err)
 	}
 	must(t, keyCommandOn(data, "revoke", id)...)
-	if k, err := server.meta.Key(t.Context(), id); err != nil || k.Revoked.IsZero() {
+	if k, err := server.Meta.Key(t.Context(), id); err != nil || k.Revoked.IsZero() {
 		t.Errorf("after the end of the key the server sees %+v, %v", k, err)
 	}
-	made, _, err := access.Create(t.Context(), server.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
+	made, _, err := access.Create(t.Context(), server.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,19 +196,19 @@ func TestKeysBesideAServer(t *testing.T) {
 // TestKeyCommandMakesNoDatabaseUnderAServer: one that is starting makes its own.
 func TestKeyCommandMakesNoDatabaseUnderAServer(t *testing.T) {
 	data := t.TempDir()
-	lock, err := lockFolder(data)
+	dir, err := datadir.Open(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := lock.Close(); err != nil {
+		if err := dir.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
 	if r := sluice(keyCommandOn(data, "create", "--scopes", "read", "--all-accounts")...); r.code != 1 || r.stdout != "" {
 		t.Errorf("exit code %d, %q, want 1 and nothing", r.code, r.stdout)
 	}
-	if _, err := os.Stat(filepath.Join(data, metaFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(data, datadir.Database)); err == nil {
 		t.Error("a database was made")
 	}
 }

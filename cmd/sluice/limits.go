@@ -9,9 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"sluice/httpapi"
 	"sluice/metastore"
 )
 
@@ -57,16 +54,6 @@ func (f limitFlags) limits() metastore.Limits {
 		}
 	}
 	return limits
-}
-
-// setDefaults sets those that were not set.
-func (f limitFlags) setDefaults(defaults metastore.Limits) {
-	limits, values := f.limits().Or(defaults), reflect.ValueOf(f.Values).Elem()
-	for _, k := range metastore.LimitKinds {
-		if field := values.FieldByName(fieldName(k)); field.IsValid() {
-			field.SetInt(*k.Of(&limits))
-		}
-	}
 }
 
 // unlimited is the limit that nothing reaches, and how it is written.
@@ -158,62 +145,4 @@ func parseLimit(text string, unit int64) (int64, error) {
 		return 0, errLimit
 	}
 	return n * unit, nil
-}
-
-// mostConnections is how many connections are served at once where the limit of
-// open files has room for more.
-const mostConnections = 20_000
-
-// spareFiles are left for the database, the logs, and what else has no bound of
-// its own.
-const spareFiles = 256
-
-// newConnections returns the caps of the connections.
-func (c *config) newConnections() (*httpapi.Connections, error) {
-	most, err := c.maxConnections()
-	if err != nil {
-		return nil, err
-	}
-	connections := httpapi.NewConnections(most)
-	connections.AnyOrigin = c.Profile == hosted
-	connections.PerAddress = c.connectionsPerAddress(most)
-	connections.Exempt, err = c.trustedProxies()
-	return connections, err
-}
-
-// connectionsPerAddress returns how many connections one address may have open,
-// 0 for any number. By default no address can have more than a quarter of those
-// of a hosted service, and this machine has all of a local one.
-func (c *config) connectionsPerAddress(most int) int {
-	switch {
-	case c.MaxConnectionsPerAddress == unlimited:
-		return 0
-	case c.MaxConnectionsPerAddress > 0:
-		return int(min(int64(c.MaxConnectionsPerAddress), math.MaxInt32))
-	case c.Profile == hosted:
-		return max(most/4, 1)
-	default:
-		return 0
-	}
-}
-
-// maxConnections gives how many connections are served at once.
-func (c *config) maxConnections() (int, error) {
-	if c.MaxConnections > 0 {
-		return c.MaxConnections, nil
-	}
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		return 0, fmt.Errorf("asking for the limit of open files: %w", err)
-	}
-	return connectionsFor(files.Cur, c.MaxRequests), nil
-}
-
-// connectionsFor gives how many connections fit into a limit of open files: each
-// takes one, and a request at work another, for what it reads or writes; to one
-// in sixteen another comes that is being refused.
-func connectionsFor(files uint64, requests int) int {
-	room := int(min(files, 1<<20)) - spareFiles
-	room = room * 16 / 17
-	return min(max(room/2, room-requests, 16), mostConnections)
 }

@@ -1,5 +1,5 @@
-// Command sluice is a blob-storage RPC service: it stores blobs, serves any
-// byte range of them, and meters the reads.
+// Command sluice is a blob-storage RPC service. It stores blobs, serves any byte
+// range of them, and meters the reads.
 package main
 
 import (
@@ -7,24 +7,22 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"sluice/paychan"
 )
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// commands are the subcommands, each in a file of its own.
+// commands are the subcommands, one in each file.
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the service."`
-	Key     keyCommand     `cmd:"" help:"Make, list, show and revoke API keys."`
-	Audit   auditCommand   `cmd:"" help:"Check the ledgers of channels and sessions."`
-	Migrate migrateCommand `cmd:"" help:"Copy an instance to another place, such as from a folder to PostgreSQL and an object store."`
+	Key     keyCommand     `cmd:"" help:"Create, list, show and revoke API keys."`
+	Audit   auditCommand   `cmd:"" help:"Check the accounts of payment channels and sessions."`
+	Clone   cloneCommand   `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
+	Migrate migrateCommand `cmd:"" hidden:"" help:"Deprecated: use clone."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -36,8 +34,8 @@ func newCommands() *commands {
 	return &c
 }
 
-// run runs one command and gives the exit code: 0 for success, 1 for a failure,
-// which one line on stderr explains.
+// run runs one command. It returns the exit code: 0 for success, 1 for an error,
+// which is printed as one line to stderr.
 func run(args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	parser, err := kong.New(newCommands(), append(parserOptions(),
@@ -48,7 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, err)
 	}
 	command, err := parser.Parse(args)
-	if exit >= 0 { // --help was asked for, and printed
+	if exit >= 0 { // --help was printed
 		return exit
 	}
 	if err != nil {
@@ -60,25 +58,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// parserOptions are how the command line, the environment and the
+// parserOptions configures how the command line, the environment and the
 // configuration file are read.
 func parserOptions() []kong.Option {
 	return []kong.Option{
 		kong.Name("sluice"),
-		kong.Description("Stores blobs, serves any byte range of them, and meters the reads."),
+		kong.Description("Sluice stores blobs, serves any byte range of them, and meters the reads."),
 		kong.DefaultEnvars("SLUICE"),
 		kong.PostBuild(onlySettings),
 		kong.Configuration(readConfig),
-		kong.Vars{
-			"asset": paychan.DefaultAsset, "module": paychan.DefaultModule,
-			"data": "./sluice-data", "max_connections": strconv.Itoa(mostConnections),
-		},
+		kong.Vars(flagDefaults()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}
 }
 
-// onlySettings leaves the variables to the settings, which are the flags of
-// serve. What is said anew with each command must not come from elsewhere.
+// onlySettings removes the environment variables of flags that are not settings.
+// The settings are the flags of serve, and flags of the same name. What a key may
+// do, for example, is set by the command line only.
 func onlySettings(k *kong.Kong) error {
 	settings := map[string]bool{}
 	for _, command := range k.Model.Children {
@@ -96,25 +92,25 @@ func onlySettings(k *kong.Kong) error {
 	return nil
 }
 
-// console is where a command writes.
+// console is the output of a command.
 type console struct{ out, err io.Writer }
 
 func fail(stderr io.Writer, err error) int {
 	line := strings.ReplaceAll(err.Error(), "\n", "; ")
-	_, _ = fmt.Fprintf(stderr, "sluice: %s\n", line) // there is nowhere else to tell it
+	_, _ = fmt.Fprintf(stderr, "sluice: %s\n", line) // an error has nowhere to go
 	return 1
 }
 
 type versionCommand struct{}
 
-// Run prints the version on a line.
+// Run prints the version.
 func (versionCommand) Run(c *console) error {
 	_, err := fmt.Fprintln(c.out, version())
 	return err
 }
 
-// version is the module's version where the binary was built from a tagged one,
-// else "dev".
+// version returns the version of the module if the binary was built from a tagged
+// version, and "dev" otherwise.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

@@ -66,7 +66,7 @@ var (
 // layout are the folders of the architecture, whether they exist yet or not: a
 // path that begins with one of them is a path of this tree.
 var layout = []string{"cmd", "wire", "micropay", "claycode", "commit", "client", "console", "httpapi", "metering", "blob", "session", "paychan",
-	"access", "metastore", "bytestore", "internal", "e2e", "docs", ".ci"}
+	"access", "instance", "metastore", "bytestore", "internal", "e2e", "docs", ".ci"}
 
 // TestDocumentsNameExistingPaths looks up every path of this tree that a
 // document quotes or links to.

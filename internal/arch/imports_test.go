@@ -100,7 +100,9 @@ var (
 	stores    = []string{"metastore/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"metastore/metatest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "claycode", "commit"}
-	testOnly  = append([]string{"internal/fault", "internal/testenv", "internal/arch", "internal/mutants", "e2e"}, suites...)
+	// composition is what opens stores and puts the layers together.
+	composition = []string{"instance", "internal/node", "internal/storage"}
+	testOnly    = append([]string{"internal/fault", "internal/testenv", "internal/arch", "internal/mutants", "e2e"}, suites...)
 )
 
 // mayImport lists the folders of this module that a package may import outside
@@ -108,7 +110,13 @@ var (
 func mayImport(dir string) (allowed []string, ok bool) {
 	switch {
 	case within(dir, "cmd"):
-		return slices.Concat([]string{"httpapi", "metering", "console", "client", "internal"}, services, contracts, stores, pure), true
+		return slices.Concat([]string{"httpapi", "metering", "console", "client", "internal"}, composition, services, contracts, pure), true
+	case within(dir, "internal/node"):
+		return slices.Concat([]string{"httpapi", "metering", "console", "internal", "internal/storage"}, services, contracts, pure), true
+	case within(dir, "instance"):
+		return append([]string{"internal", "internal/storage", "blob"}, contracts...), true
+	case within(dir, "internal/storage"):
+		return slices.Concat([]string{"internal", "blob"}, contracts, stores), true
 	case within(dir, stores...):
 		return append([]string{path.Dir(dir), "internal"}, ownSubfolders(dir)...), true
 	case within(dir, suites...):
@@ -160,13 +168,14 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// permitted tells whether dir is among the folders. A contract's folder stands
-// for the contract alone, not for the implementations inside.
+// permitted reports whether dir is one of the folders or in one of them. The folder
+// of a contract does not include its implementations, and internal does not include
+// the packages of composition.
 func permitted(dir string, allowed []string) bool {
 	if slices.Contains(allowed, dir) {
 		return true
 	}
-	return !within(dir, contracts...) && within(dir, allowed...)
+	return !within(dir, contracts...) && !within(dir, composition...) && within(dir, allowed...)
 }
 
 // TestServicesKnowNoMachinery: the rules know neither HTTP, SQL nor files.
@@ -199,11 +208,11 @@ func TestContractsNeedNothing(t *testing.T) {
 	}
 }
 
-// TestOneFileNamesImplementations: outside tests only cmd/sluice/open.go knows
-// which stores there are.
-func TestOneFileNamesImplementations(t *testing.T) {
+// TestOnePackageNamesImplementations checks that outside tests only
+// internal/storage names the implementations of stores.
+func TestOnePackageNamesImplementations(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.test || s.file == "cmd/sluice/open.go" || within(s.dir, testOnly...) {
+		if s.test || within(s.dir, "internal/storage") || within(s.dir, testOnly...) {
 			continue
 		}
 		for _, imported := range s.imports {
@@ -249,7 +258,7 @@ func TestRulesSeeTheTree(t *testing.T) {
 		}
 	}
 	for dir, not := range map[string]string{"blob": "httpapi", "bytestore": "wire", "httpapi": "bytestore/localfs", "session": "blob",
-		"metastore/sqlstore": "bytestore", "bytestore/localfs": "bytestore/s3", "wire": "httpapi"} {
+		"metastore/sqlstore": "bytestore", "bytestore/localfs": "bytestore/s3", "wire": "httpapi", "instance": "bytestore/s3", "internal/lease": "internal/node"} {
 		if allowed, _ := mayImport(dir); permitted(not, allowed) {
 			t.Errorf("%s may import %s", dir, not)
 		}

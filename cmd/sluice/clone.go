@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"sluice/instance"
+	"sluice/internal/storage"
+)
+
+// cloneCommand copies an instance that is not being served to an empty place.
+type cloneCommand struct {
+	From      string `placeholder:"DIR" help:"Data folder of the instance."`
+	FromMeta  string `placeholder:"DSN" help:"Database of its metadata, if not in that folder, such as postgres://HOST/NAME."`
+	FromBytes string `placeholder:"DSN" help:"Object store of its bytes, if not in that folder, such as s3://BUCKET/PREFIX?endpoint=https://HOST."`
+	To        string `placeholder:"DIR" help:"Data folder to create."`
+	ToMeta    string `placeholder:"DSN" help:"Database for the metadata, if not in that folder."`
+	ToBytes   string `placeholder:"DSN" help:"Object store for the bytes, if not in that folder."`
+	Quiet     bool   `help:"Do not print progress."`
+}
+
+func (c *cloneCommand) source() instance.Location {
+	return instance.Location{Data: c.From, Meta: c.FromMeta, Bytes: c.FromBytes}
+}
+
+func (c *cloneCommand) target() instance.Location {
+	return instance.Location{Data: c.To, Meta: c.ToMeta, Bytes: c.ToBytes}
+}
+
+// Validate reports all errors.
+func (c *cloneCommand) Validate() error {
+	var errs []error
+	for flag, l := range map[string]instance.Location{"--from": c.source(), "--to": c.target()} {
+		if l.Data == "" && (l.Meta == "" || l.Bytes == "") {
+			errs = append(errs, fmt.Errorf("%s DIR, or both %s-meta and %s-bytes, is required", flag, flag, flag))
+		}
+		errs = append(errs, storage.Location(l).Validate(flag+"-"))
+	}
+	if storage.Location(c.source()).Overlaps(storage.Location(c.target())) {
+		errs = append(errs, errors.New("--from and --to have their metadata or their bytes in the same place: an instance is cloned as a whole"))
+	}
+	return errors.Join(errs...)
+}
+
+// Run clones the instance, or resumes an earlier run.
+func (c *cloneCommand) Run(console *console) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	progress := newProgress(console.err, c.Quiet)
+	result, err := instance.Clone(ctx, c.source(), c.target(), instance.CloneOptions{
+		Progress: progress.update,
+		Damaged:  func(key string, err error) { progress.message(fmt.Sprintf("object %s: %v", key, err)) },
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errors.New("interrupted: run the same command again to resume")
+	case err != nil:
+		return err
+	case result.Existed:
+		return printLine(console.out, fmt.Sprintf("The instance %s was cloned before.", result.ID))
+	default:
+		return printLine(console.out, fmt.Sprintf("Cloned the instance %s: %d objects of %d bytes, %d rows.", result.ID, result.Objects, result.Bytes, result.Rows))
+	}
+}
+
+// migrateCommand is the former name of clone.
+type migrateCommand struct{ cloneCommand }
+
+// Run clones the instance.
+func (c *migrateCommand) Run(console *console) error {
+	if err := printLine(console.err, "sluice: migrate is deprecated and will be removed: use clone"); err != nil {
+		return err
+	}
+	return c.cloneCommand.Run(console)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/instance"
+)
+
+func TestProgressLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := newProgress(&out, false)
+		at := func(done int64, ended bool) {
+			p.update(instance.Progress{Phase: instance.PhaseBytes, Done: done, Total: 100, Ended: ended})
+		}
+		at(0, false)
+		at(10, false)
+		at(20, false)
+		time.Sleep(progressInterval)
+		at(60, false)
+		at(61, false)
+		p.message("complaint")
+		at(111, false)
+		at(111, true)
+		want := "bytes: 0 of 100 bytes\nbytes: 60 of 100 bytes\nsluice: complaint\nbytes: 100 of 100 bytes\n"
+		if out.String() != want {
+			t.Errorf("printed %q, want %q", out.String(), want)
+		}
+	})
+}
+
+func TestProgressOnATerminal(t *testing.T) {
+	var out strings.Builder
+	p := newProgress(&out, false)
+	p.bars = true
+	p.update(instance.Progress{Phase: instance.PhaseBytes, Total: 10})
+	p.update(instance.Progress{Phase: instance.PhaseBytes, Done: 20, Total: 10})
+	p.message("complaint")
+	p.update(instance.Progress{Phase: instance.PhaseBytes, Done: 20, Total: 10, Ended: true})
+	p.update(instance.Progress{Phase: instance.PhaseMetadata})
+	p.update(instance.Progress{Phase: instance.PhaseMetadata, Done: 5})
+	p.update(instance.Progress{Phase: instance.PhaseMetadata, Done: 5, Ended: true})
+	if !strings.Contains(out.String(), "metadata 100%") || !strings.Contains(out.String(), "sluice: complaint\n") || !strings.HasSuffix(out.String(), "\n") {
+		t.Errorf("printed %q", out.String())
+	}
+	quiet := newProgress(&out, true)
+	before := out.Len()
+	quiet.update(instance.Progress{Phase: instance.PhaseBytes, Total: 10})
+	quiet.update(instance.Progress{Phase: instance.PhaseBytes, Done: 10, Total: 10, Ended: true})
+	if out.Len() != before {
+		t.Errorf("with --quiet it printed %q", out.String()[before:])
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"sluice/httpapi"
+	"sluice/internal/node"
+	"sluice/internal/storage"
+	"sluice/metastore"
+	"sluice/paychan"
+	"sluice/session"
+)
+
+// serveFlags are the flags of serve. Each has an environment variable (--base-path
+// is SLUICE_BASE_PATH) and a key in the configuration file (base-path). The flag
+// overrides the variable, and the variable overrides the file.
+type serveFlags struct {
+	Config kong.ConfigFlag `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
+
+	Profile            node.Profile   `default:"local" enum:"local,hosted" help:"local: for development, without keys, on this machine only. hosted: for a network, with API keys."`
+	Addr               string         `default:"localhost:9090" placeholder:"HOST:PORT" help:"Address to listen on. Host localhost means both loopback addresses, port 0 any free port."`
+	AdminAddr          string         `placeholder:"HOST:PORT" help:"Address for metrics and profiles, or off. Default: off; localhost:9091 if hosted."`
+	TLSCert            string         `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM with which to serve TLS. It is reloaded when the file changes, and on SIGHUP."`
+	TLSKey             string         `name:"tls-key" placeholder:"FILE" help:"Private key of the certificate, in PEM."`
+	BasePath           string         `placeholder:"/NAME" help:"Path under which to serve. Default: the root."`
+	ExternalURL        string         `name:"external-url" placeholder:"URL" help:"Base URL by which clients reach the service, including the base path."`
+	TrustedProxies     []string       `placeholder:"CIDR,..." help:"Proxies that may set the address of a client in X-Forwarded-For."`
+	AllowedHosts       []string       `placeholder:"HOST,..." help:"Additional host names to accept in requests. Local profile only."`
+	CORSOrigins        []string       `name:"cors-origins" placeholder:"ORIGIN,..." help:"Additional origins whose pages may use the service. Local profile only."`
+	OpenToNetwork      bool           `help:"Allow an address that is not loopback. Everyone who can connect to it can read and write everything."`
+	VerifyTTL          time.Duration  `name:"verify-ttl" default:"10m" help:"How long a block is served after its checksum was verified before it is verified again; 0 to verify each read."`
+	Reads              httpapi.Reads  `placeholder:"WHO" help:"Who may read blobs: public (everyone), key (keys for the account), or paid (callers who pay, and keys for the account). Default: public; required if hosted."`
+	Receiver           string         `placeholder:"ADDRESS" help:"Address that receives payments. Default: an address generated for this instance."`
+	Asset              string         `default:"${asset}" placeholder:"ADDRESS" help:"Metadata address of the asset in which to pay."`
+	MicropaymentModule string         `default:"${module}" placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call."`
+	ChainID            uint8          `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
+	ChunksetPrice      int64          `default:"${price}" help:"Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."`
+	SessionTTL         time.Duration  `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`
+	ChannelTTL         time.Duration  `name:"channel-ttl" default:"${channel_ttl}" help:"Lifetime of a channel, unless the request chooses another."`
+	UnsettledLimit     int64          `default:"${unsettled_limit}" help:"Maximum amount that a channel may have accepted and not settled, in units of the asset."`
+	GarbageGrace       *time.Duration `placeholder:"DURATION" help:"How long to keep the bytes of deleted blobs; a download is cut after this time minus one minute. Default: 0s; 24h with PostgreSQL."`
+	AllowLargeSweep    bool           `help:"Allow the sweep for orphaned objects to delete more than its safety limit."`
+	DrainWait          *time.Duration `placeholder:"DURATION" help:"How long to keep serving after SIGTERM while /readyz reports 503. Default: 0s; 5s if hosted."`
+	DrainDeadline      time.Duration  `default:"30s" help:"How long running requests may take to complete after that."`
+
+	LogLevel slog.Level `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error."`
+
+	metaFlags   `embed:""`
+	Bytes       string `placeholder:"DSN" help:"Object store for the bytes, such as s3://BUCKET/PREFIX?endpoint=https://HOST. Default: files in the data folder."`
+	Cache       string `placeholder:"DIR" help:"Folder in which to cache bytes from an object store. Default: no cache."`
+	CacheSize   size   `default:"10GiB" placeholder:"SIZE" help:"Maximum size of the cache."`
+	StagingSize size   `default:"1GiB" placeholder:"SIZE" help:"Maximum size of the request bodies being sent to an object store, which are staged in memory and in the data folder."`
+
+	MaxConnections           int        `placeholder:"N" help:"Maximum number of connections. Default: what the limit of open files allows, at most ${max_connections}."`
+	MaxConnectionsPerAddress count      `placeholder:"N" help:"Maximum number of connections of one address, except trusted proxies, or unlimited. Default: unlimited; a quarter of all if hosted."`
+	MaxRequests              int        `default:"4096" placeholder:"N" help:"Maximum number of concurrent requests of all callers."`
+	Key                      limitFlags `embed:"" prefix:"key-" set:"whose=the keys of a group"`
+	Address                  limitFlags `embed:"" prefix:"address-" set:"whose=callers without a key that share an address"`
+}
+
+// metaFlags say where the metadata is.
+type metaFlags struct {
+	Data string `default:"${data}" placeholder:"DIR" help:"Data folder; created if it does not exist. It contains everything that is not stored elsewhere."`
+	Meta string `placeholder:"DSN" help:"PostgreSQL database for the metadata, such as postgres://HOST/NAME. Default: a SQLite database in the data folder."`
+}
+
+func (f metaFlags) location() storage.Location {
+	return storage.Location{Data: f.Data, Meta: f.Meta}
+}
+
+// flagDefaults are the defaults that are defined elsewhere.
+func flagDefaults() map[string]string {
+	return map[string]string{
+		"data":            "./sluice-data",
+		"asset":           paychan.DefaultAsset,
+		"module":          paychan.DefaultModule,
+		"chain_id":        strconv.Itoa(paychan.DefaultChainID),
+		"price":           strconv.Itoa(paychan.DefaultPrice),
+		"unsettled_limit": strconv.Itoa(paychan.DefaultUnsettledLimit),
+		"session_ttl":     hours(session.DefaultTTL),
+		"channel_ttl":     hours(paychan.DefaultTTL),
+		"max_connections": strconv.Itoa(node.MaxDefaultConnections),
+	}
+}
+
+func hours(d time.Duration) string { return strconv.Itoa(int(d/time.Hour)) + "h" }
+
+// adminOff is the value of --admin-addr for no admin address.
+const adminOff = "off"
+
+// profileDefaults are the defaults that depend on the profile.
+type profileDefaults struct {
+	adminAddr string
+	reads     httpapi.Reads // "": it is required
+	drainWait time.Duration
+	key       metastore.Limits
+	address   metastore.Limits
+}
+
+var (
+	localDefaults = profileDefaults{
+		adminAddr: adminOff,
+		reads:     httpapi.ReadsPublic,
+		key:       metastore.NoLimits(),
+		address:   metastore.NoLimits(),
+	}
+	hostedDefaults = profileDefaults{
+		adminAddr: "localhost:9091",
+		drainWait: 5 * time.Second, // enough for a load balancer to poll /readyz
+		key: metastore.Limits{
+			RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024,
+		}.Or(metastore.NoLimits()),
+		address: metastore.Limits{
+			RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64,
+		}.Or(metastore.NoLimits()),
+	}
+)
+
+// sharedGarbageGrace is the default of --garbage-grace if several nodes may run. A
+// single node knows its readers, so it needs no grace period.
+const sharedGarbageGrace = 24 * time.Hour
+
+// Validate reports all errors.
+func (c *serveFlags) Validate() error {
+	var err error
+	if c.Profile == node.Local && c.Key.limits() != (metastore.Limits{}) {
+		err = errors.New("the limits --key-... require the hosted profile: a local instance has no keys to limit")
+	}
+	config := c.nodeConfig()
+	return errors.Join(err, config.Validate())
+}
+
+// nodeConfig returns the configuration of the node, defaults included.
+func (c *serveFlags) nodeConfig() node.Config {
+	d := localDefaults
+	if c.Profile == node.Hosted {
+		d = hostedDefaults
+	}
+	config := node.Config{
+		Version:            version(),
+		Profile:            c.Profile,
+		Addr:               c.Addr,
+		AdminAddr:          cmp.Or(c.AdminAddr, d.adminAddr),
+		TLSCert:            c.TLSCert,
+		TLSKey:             c.TLSKey,
+		BasePath:           c.BasePath,
+		ExternalURL:        c.ExternalURL,
+		TrustedProxies:     c.TrustedProxies,
+		AllowedHosts:       c.AllowedHosts,
+		CORSOrigins:        c.CORSOrigins,
+		OpenToNetwork:      c.OpenToNetwork,
+		Reads:              cmp.Or(c.Reads, d.reads),
+		Receiver:           c.Receiver,
+		Asset:              c.Asset,
+		MicropaymentModule: c.MicropaymentModule,
+		ChainID:            c.ChainID,
+		ChunksetPrice:      c.ChunksetPrice,
+		SessionTTL:         c.SessionTTL,
+		ChannelTTL:         c.ChannelTTL,
+		UnsettledLimit:     c.UnsettledLimit,
+
+		Location:        storage.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes},
+		Storage:         storage.Options{Cache: c.Cache, CacheSize: int64(c.CacheSize), StagingSize: int64(c.StagingSize)},
+		VerifyTTL:       c.VerifyTTL,
+		AllowLargeSweep: c.AllowLargeSweep,
+
+		DrainWait:     d.drainWait,
+		DrainDeadline: c.DrainDeadline,
+
+		MaxRequests:              c.MaxRequests,
+		MaxConnections:           c.MaxConnections,
+		MaxConnectionsPerAddress: int64(c.MaxConnectionsPerAddress),
+		KeyLimits:                c.Key.limits().Or(d.key),
+		AddressLimits:            c.Address.limits().Or(d.address),
+	}
+	if config.AdminAddr == adminOff {
+		config.AdminAddr = ""
+	}
+	if c.DrainWait != nil {
+		config.DrainWait = *c.DrainWait
+	}
+	if c.GarbageGrace != nil {
+		config.GarbageGrace = *c.GarbageGrace
+	} else if config.Location.Shared() {
+		config.GarbageGrace = sharedGarbageGrace
+	}
+	return config
+}

@@ -1,0 +1,256 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/internal/lease"
+	"sluice/internal/storage"
+	"sluice/metastore"
+)
+
+// CloneOptions are the options of Clone. The functions are never called
+// concurrently, and may be nil.
+type CloneOptions struct {
+	// Progress is called when a phase begins, after each object or batch of rows,
+	// and when the phase has ended.
+	Progress func(Progress)
+	// Damaged is called for each object of the source that is missing or does not
+	// match its checksums.
+	Damaged func(key string, err error)
+}
+
+// Progress is how far a phase of Clone is.
+type Progress struct {
+	Phase       Phase
+	Done, Total int64 // bytes or rows; Done may exceed Total if rows were added
+	Ended       bool  // the last call of this phase
+}
+
+// Phase is a part of the work of Clone.
+type Phase string
+
+// The phases of Clone, in their order.
+const (
+	PhaseBytes    Phase = "bytes"    // counted in bytes
+	PhaseMetadata Phase = "metadata" // counted in rows
+)
+
+// CloneResult is what Clone has copied.
+type CloneResult struct {
+	ID             string // of the instance
+	Existed        bool   // the target was this instance already; the counts are 0
+	Objects, Bytes int64
+	Rows           int64 // of the metadata
+}
+
+// Clone copies the instance at source to target, which must be empty or contain an
+// unfinished clone of the same instance. Objects that the target already has are not
+// copied again, so a clone that was interrupted can be resumed by the same call. If
+// the clone was finished before, Clone does nothing. The clone has the id of the
+// source; only one of them should be served afterwards.
+//
+// No node may run on the source or on the target. Clone locks their data folders,
+// and holds the lease of the nodes on their databases: it returns an error if a node
+// is running, or when one is started meanwhile. To rule out nodes takes up to half a
+// minute for each database.
+//
+// Until the clone is complete its target is marked, so that no node serves it:
+// blob.Bind returns blob.ErrUnfinishedCopy. Clone verifies the checksums of all
+// objects, and stores none that does not match. It returns an error if the source has
+// damaged or missing objects, after it has copied all others.
+func Clone(ctx context.Context, source, target Location, opt CloneOptions) (result CloneResult, err error) {
+	if err := source.validate(); err != nil {
+		return result, fmt.Errorf("the source: %w", err)
+	}
+	if err := target.validate(); err != nil {
+		return result, fmt.Errorf("the target: %w", err)
+	}
+	if storage.Location(source).Overlaps(storage.Location(target)) {
+		return result, errors.New("the source and the target have their metadata or their bytes in the same place: an instance is cloned as a whole")
+	}
+	var cleanup []func() error
+	defer func() {
+		for _, fn := range slices.Backward(cleanup) {
+			err = errors.Join(err, fn())
+		}
+	}()
+	hold := func(name string, l Location, e *storage.Endpoint) error {
+		if !storage.Location(l).Shared() {
+			return nil
+		}
+		held, release, err := lease.Hold(ctx, e.Meta, lease.Background)
+		if err != nil {
+			return fmt.Errorf("the %s: %w", name, err)
+		}
+		ctx, cleanup = held, append(cleanup, release)
+		return nil
+	}
+
+	c := &cloner{progress: newReporter(opt)}
+	if c.source, err = storage.OpenEndpoint(ctx, storage.Location(source), true, nil); err != nil {
+		return result, fmt.Errorf("the source: %w", err)
+	}
+	cleanup = append(cleanup, c.source.Close)
+	if err := hold("source", source, c.source); err != nil {
+		return result, err
+	}
+	if err := c.identify(ctx); err != nil {
+		return result, err
+	}
+	// The target is marked before anything is created there, and before the wait for
+	// its lease, which takes seconds.
+	if c.target, err = storage.OpenEndpoint(ctx, storage.Location(target), false, c.markBytes); err != nil {
+		return result, fmt.Errorf("the target: %w", err)
+	}
+	cleanup = append(cleanup, c.target.Close)
+	existed, err := c.mark(ctx)
+	if err != nil {
+		return result, err
+	}
+	if err := hold("target", target, c.target); err != nil {
+		return result, err
+	}
+	result, err = c.finish(ctx, existed)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return result, cause
+	}
+	return result, err
+}
+
+// cloner copies an instance: first the bytes, then the metadata, and when both are
+// complete, the id of the instance. Before anything else is stored in the target,
+// both of its parts are marked with the id of the source: the bytes by the object
+// blob.CopyObject, the metadata by blob.CopyOf as its property blob.InstanceProperty.
+type cloner struct {
+	source, target *storage.Endpoint
+	id             string // of the source
+	marked         bool   // this run created blob.CopyObject
+	progress       *reporter
+}
+
+// run clones between open endpoints.
+func (c *cloner) run(ctx context.Context) (CloneResult, error) {
+	if err := c.identify(ctx); err != nil {
+		return CloneResult{}, err
+	}
+	if err := c.markBytes(ctx, c.target.Bytes); err != nil {
+		return CloneResult{}, fmt.Errorf("the target: %w", err)
+	}
+	existed, err := c.mark(ctx)
+	if err != nil {
+		return CloneResult{}, err
+	}
+	return c.finish(ctx, existed)
+}
+
+// identify reads the id of the source.
+func (c *cloner) identify(ctx context.Context) (err error) {
+	if c.id, err = blob.Bind(ctx, c.source.Meta, c.source.Bytes); err != nil {
+		return fmt.Errorf("the source: %w", err)
+	}
+	return nil
+}
+
+// mark marks the metadata of a target whose bytes are marked, or checks that it is
+// marked. It reports whether the target is the finished clone. If it returns an
+// error, it removes the mark that this run has put on the bytes, unless the outcome
+// is unknown.
+func (c *cloner) mark(ctx context.Context) (existed bool, err error) {
+	existed, err = c.markMeta(ctx)
+	if err == nil {
+		return existed, nil
+	}
+	if c.marked && !errors.Is(err, metastore.ErrUnknownOutcome) {
+		err = errors.Join(err, c.target.Bytes.Delete(ctx, blob.CopyObject))
+	}
+	return false, fmt.Errorf("the target: %w", err)
+}
+
+// finish turns a marked target into the instance. If existed is set, the target is
+// the instance already.
+func (c *cloner) finish(ctx context.Context, existed bool) (CloneResult, error) {
+	result := CloneResult{ID: c.id, Existed: existed}
+	if existed {
+		return result, c.target.Bytes.Delete(ctx, blob.CopyObject)
+	}
+	var err error
+	if result.Objects, result.Bytes, err = c.copyObjects(ctx); err != nil {
+		return result, err
+	}
+	if result.Rows, err = c.copyMeta(ctx); err != nil {
+		return result, err
+	}
+	if err := c.publish(ctx); err != nil {
+		return result, fmt.Errorf("the target: %w", err)
+	}
+	return result, nil
+}
+
+// copyMeta copies the metadata and returns the number of its rows.
+func (c *cloner) copyMeta(ctx context.Context) (int64, error) {
+	rows, err := c.source.SQL.CountRows(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("the source: %w", err)
+	}
+	c.progress.begin(PhaseMetadata, rows)
+	if err := c.target.SQL.CopyFrom(ctx, c.source.SQL, c.progress.add); err != nil {
+		return 0, fmt.Errorf("copying the metadata: %w", err)
+	}
+	c.progress.end()
+	properties, err := c.source.SQL.Properties(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("the source: %w", err)
+	}
+	for name, value := range properties {
+		if slices.Contains(locationProperties, name) {
+			continue
+		}
+		if err := setProperty(ctx, c.target.Meta, name, value); err != nil {
+			return 0, fmt.Errorf("the target: %w", err)
+		}
+	}
+	return rows, nil
+}
+
+// locationProperties are the properties that describe a database or its bytes, and
+// not the instance. Earlier versions left "migration" in the databases that they
+// copied.
+var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, "migration"}
+
+// setProperty sets a property that may exist with the same value.
+func setProperty(ctx context.Context, properties metastore.Properties, name, value string) error {
+	err := properties.SetProperty(ctx, name, value)
+	if !errors.Is(err, metastore.ErrExists) {
+		return err
+	}
+	if have, err := properties.Property(ctx, name); err != nil || have == value {
+		return err
+	}
+	return fmt.Errorf("it has another value of the property %s: %w", name, err)
+}
+
+// publish replaces the marks by the id of the instance. The metadata comes last:
+// with its id the target is the instance.
+func (c *cloner) publish(ctx context.Context) error {
+	err := c.target.Bytes.Put(ctx, blob.InstanceObject, strings.NewReader(c.id), int64(len(c.id)))
+	if err != nil && !errors.Is(err, bytestore.ErrExists) {
+		return err
+	}
+	if other, err := blob.ReadID(ctx, c.target.Bytes, blob.InstanceObject); err != nil || other != c.id {
+		return errors.Join(err, fmt.Errorf("the instance %s has taken its bytes meanwhile: clone to an empty place", other))
+	}
+	if err := c.target.Meta.ReplaceProperty(ctx, blob.InstanceProperty, blob.CopyOf(c.id), c.id); err != nil {
+		return err
+	}
+	if err := c.target.Bytes.Delete(ctx, blob.CopyObject); err != nil {
+		return err
+	}
+	_, err = blob.Bind(ctx, c.target.Meta, c.target.Bytes)
+	return err
+}

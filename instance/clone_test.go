@@ -1,0 +1,183 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/internal/datadir"
+	"sluice/internal/storage"
+)
+
+// TestCloneCutAtEachStep checks that a clone which is interrupted at any step cannot
+// be served, and that the next run completes it.
+func TestCloneCutAtEachStep(t *testing.T) {
+	from := endpointAt(t, newSource(t), true)
+	id, err := blob.Bind(t.Context(), from.Meta, from.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []bool{false, true} {
+		for step, cut := 1, true; cut; step++ {
+			to := endpointAt(t, t.TempDir(), false)
+			killed := killedTarget{step: step, after: after, steps: make(chan int, 1)}
+			killed.steps <- 0
+			target := &storage.Endpoint{Stores: &storage.Stores{Meta: killedMeta{to.Meta, killed}, Bytes: killedBytes{to.Bytes, killed}}, SQL: to.SQL}
+			c := &cloner{source: from, target: target, progress: newReporter(CloneOptions{})}
+			_, err := c.run(t.Context())
+			if cut = err != nil; cut && !errors.Is(err, errKilled) {
+				t.Fatal(err)
+			}
+			if !cut && step < sourceBlobs+5 {
+				t.Fatalf("there were only %d steps", step)
+			}
+			markers, err := readMarkers(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A target without a mark is still empty.
+			if markers.copyObject != "" && markers.property != id {
+				if _, err := blob.Bind(t.Context(), to.Meta, to.Bytes); !errors.Is(err, blob.ErrUnfinishedCopy) {
+					t.Fatalf("step %d, after %t: an unfinished clone can be served: %v", step, after, err)
+				}
+			}
+			c = &cloner{source: from, target: to, progress: newReporter(CloneOptions{})}
+			if _, err := c.run(t.Context()); err != nil {
+				t.Fatalf("step %d, after %t: the next run: %v", step, after, err)
+			}
+			if got, err := blob.Bind(t.Context(), to.Meta, to.Bytes); err != nil || got != id {
+				t.Fatalf("step %d, after %t: the clone is the instance %q, %v; want %q", step, after, got, err, id)
+			}
+			checkClone(t, to.Meta, to.Bytes)
+			if markers, err = readMarkers(t.Context(), to); err != nil || markers.copyObject != "" {
+				t.Errorf("step %d, after %t: the mark is left: %+v, %v", step, after, markers, err)
+			}
+		}
+	}
+}
+
+// TestCloneIsMarkedFirst checks that a target is marked before anything else is
+// stored in it, and that the mark is removed when its metadata is not empty.
+func TestCloneIsMarkedFirst(t *testing.T) {
+	from := endpointAt(t, newSource(t), true)
+	c := &cloner{source: from, progress: newReporter(CloneOptions{})}
+	if err := c.identify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	at := storage.Location{Data: data}
+	s, err := storage.OpenEndpoint(t.Context(), at, false, func(ctx context.Context, bytes bytestore.Store) error {
+		if _, err := os.Stat(filepath.Join(data, datadir.Database)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("metadata exists before the mark: %v", err)
+		}
+		return errors.Join(c.markBytes(ctx, bytes), errKilled)
+	})
+	if !errors.Is(err, errKilled) {
+		t.Fatal(s, err)
+	}
+	if s, err := storage.Open(t.Context(), at, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), c.id) {
+		t.Errorf("a clone that has just begun is opened: %v, %v", s, err)
+	}
+
+	withKey := filepath.Join(t.TempDir(), "data")
+	meta, err := storage.OpenMeta(t.Context(), storage.Location{Data: withKey}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = access.Create(t.Context(), meta.Meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
+	if err := errors.Join(err, meta.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c.marked = false
+	if c.target, err = storage.OpenEndpoint(t.Context(), storage.Location{Data: withKey}, false, c.markBytes); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.target.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := c.mark(t.Context()); err == nil || !strings.Contains(err.Error(), "has metadata already") {
+		t.Errorf("a target with a key: %v", err)
+	}
+	if markers, err := readMarkers(t.Context(), c.target); err != nil || markers.copyObject != "" || markers.property != "" {
+		t.Errorf("a target that was rejected is marked: %+v, %v", markers, err)
+	}
+}
+
+// TestCloneOfDamage checks that each damaged object is reported, that the unfinished
+// clone is not served, and that it can be completed once the source is repaired.
+func TestCloneOfDamage(t *testing.T) {
+	from, to := newSource(t), filepath.Join(t.TempDir(), "target")
+	files := objectFiles(t, from)
+	kept, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(kept)
+	flipped[len(flipped)/2] ^= 1
+	missing, err := os.ReadFile(files[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := os.ReadFile(files[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(files[0], flipped)
+	write(files[2], short[1:])
+	if err := os.Remove(files[1]); err != nil {
+		t.Fatal(err)
+	}
+	damaged := map[string]error{}
+	clone := func() (CloneResult, error) {
+		return Clone(t.Context(), Location{Data: from}, Location{Data: to}, CloneOptions{
+			Damaged: func(key string, err error) { damaged[key] = err },
+		})
+	}
+	if _, err := clone(); err == nil || !strings.Contains(err.Error(), "damaged or missing: 3") {
+		t.Errorf("with damage: %v", err)
+	}
+	for _, file := range files {
+		if got, want := damaged[filepath.Base(file)] != nil, slices.Contains(files[:3], file); got != want {
+			t.Errorf("that %s is reported as damaged is %t, want %t: %v", filepath.Base(file), got, want, damaged)
+		}
+	}
+	if s, err := storage.Open(t.Context(), storage.Location{Data: to}, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) {
+		t.Fatalf("an unfinished clone is opened: %v, %v", s, err)
+	}
+	write(files[0], kept)
+	write(files[1], missing)
+	write(files[2], short)
+	clear(damaged)
+	first, err := clone()
+	if err != nil || first.Existed || first.Objects == 0 || first.Bytes == 0 || first.Rows == 0 || len(damaged) > 0 {
+		t.Errorf("with the source repaired: %+v, %v, damaged %v", first, err, damaged)
+	}
+	if second, err := clone(); err != nil || second != (CloneResult{ID: first.ID, Existed: true}) {
+		t.Errorf("once more: %+v, %v", second, err)
+	}
+	s, err := storage.Open(t.Context(), storage.Location{Data: to}, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkClone(t, s.Meta, s.Bytes)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

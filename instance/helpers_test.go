@@ -1,0 +1,103 @@
+package instance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/internal/datadir"
+	"sluice/internal/storage"
+	"sluice/metastore"
+)
+
+// body returns the content of a blob of the source: nothing, a few KB, or two
+// extents, the first of two blocks.
+func body(i int) []byte {
+	repeated := 8_000 * i
+	if i == sourceBlobs-1 {
+		repeated = 1_000_000
+	}
+	return bytes.Repeat([]byte{byte(i), 7, 13}, repeated)
+}
+
+const sourceBlobs = 6
+
+// newSource creates a data folder with an instance of some blobs.
+func newSource(t *testing.T) string {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "source")
+	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs := blob.New(s.Meta, s.Bytes, blob.Options{ExtentSize: 2 << 20})
+	var errs []error
+	for i := range sourceBlobs {
+		_, err := blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("blob", i)}, bytes.NewReader(body(i)), int64(len(body(i))))
+		errs = append(errs, err)
+	}
+	errs = append(errs, s.Meta.SetProperty(t.Context(), "receiver", "0x7a"), s.Close())
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// checkClone reads all blobs of newSource.
+func checkClone(t *testing.T, meta metastore.Store, store bytestore.Store) {
+	t.Helper()
+	blobs := blob.New(meta, store, blob.Options{})
+	for i := range sourceBlobs {
+		c, err := blobs.Open(t.Context(), "a", fmt.Sprint("blob", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		_, err = c.WriteRange(t.Context(), &got, 0, int64(len(body(i))))
+		if c.Close(); err != nil || !bytes.Equal(got.Bytes(), body(i)) {
+			t.Errorf("blob %d has other content, of %d bytes, %v", i, got.Len(), err)
+		}
+	}
+	if receiver, err := meta.Property(t.Context(), "receiver"); err != nil || receiver != "0x7a" {
+		t.Errorf("the receiver is %q, %v", receiver, err)
+	}
+}
+
+// endpointAt opens an endpoint until the end of the test.
+func endpointAt(t *testing.T, data string, existing bool) *storage.Endpoint {
+	t.Helper()
+	s, err := storage.OpenEndpoint(t.Context(), storage.Location{Data: data}, existing, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// objectFiles returns the files of the objects in a data folder, largest first.
+func objectFiles(t *testing.T, data string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(data, datadir.Bytes, "??", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func(name string) int64 {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	slices.SortFunc(files, func(a, b string) int { return int(size(b) - size(a)) })
+	return files
+}

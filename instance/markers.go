@@ -1,0 +1,109 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/internal/storage"
+)
+
+// copyMarkers are the ids that an endpoint carries, each "" if there is none.
+type copyMarkers struct {
+	instanceObject string // blob.InstanceObject: the instance that the bytes belong to
+	copyObject     string // blob.CopyObject: the instance that is being cloned here
+	property       string // blob.InstanceProperty: the instance, or blob.CopyOf it
+	properties     int    // number of properties of the metadata
+}
+
+func readMarkers(ctx context.Context, e *storage.Endpoint) (copyMarkers, error) {
+	found, err := readByteMarkers(ctx, e.Bytes)
+	if err != nil {
+		return copyMarkers{}, err
+	}
+	properties, err := e.SQL.Properties(ctx)
+	found.property, found.properties = properties[blob.InstanceProperty], len(properties)
+	return found, err
+}
+
+func readByteMarkers(ctx context.Context, bytes bytestore.Store) (found copyMarkers, err error) {
+	if found.instanceObject, err = blob.ReadID(ctx, bytes, blob.InstanceObject); err != nil {
+		return copyMarkers{}, err
+	}
+	found.copyObject, err = blob.ReadID(ctx, bytes, blob.CopyObject)
+	return found, err
+}
+
+// markBytes marks empty bytes with the id of the source. It does nothing if they
+// contain an unfinished clone of the source, or belong to its instance: then
+// markMeta decides.
+func (c *cloner) markBytes(ctx context.Context, bytes bytestore.Store) error {
+	found, err := readByteMarkers(ctx, bytes)
+	switch {
+	case err != nil:
+		return err
+	case found.instanceObject != "" && found.instanceObject != c.id:
+		return fmt.Errorf("it is the instance %s: clone to an empty place", found.instanceObject)
+	case found.copyObject != "" && found.copyObject != c.id:
+		return fmt.Errorf("it contains an unfinished clone of the instance %s, not of %s: empty it, or clone to another place", found.copyObject, c.id)
+	case found.copyObject != "" || found.instanceObject != "":
+		return nil
+	}
+	if err := bytes.List(ctx, "", func(o bytestore.Object) error {
+		return fmt.Errorf("it has bytes already, such as the object %s: clone to an empty place", o.Key)
+	}); err != nil {
+		return err
+	}
+	if err := bytes.Put(ctx, blob.CopyObject, strings.NewReader(c.id), int64(len(c.id))); err != nil {
+		return err
+	}
+	c.marked = true
+	return nil
+}
+
+// markMeta marks empty metadata with the id of the source, or checks that it is
+// marked. It reports whether the target is the finished clone.
+func (c *cloner) markMeta(ctx context.Context) (existed bool, err error) {
+	found, err := readMarkers(ctx, c.target)
+	if err != nil {
+		return false, err
+	}
+	source, copying := strings.CutPrefix(found.property, blob.CopyOf(""))
+	switch {
+	case found.property == c.id && found.instanceObject == c.id:
+		return true, nil
+	case copying && source != c.id:
+		return false, fmt.Errorf("it contains an unfinished clone of the instance %s, not of %s: empty it, or clone to another place", source, c.id)
+	case copying && c.marked:
+		return false, errors.New("its metadata is that of an unfinished clone with its bytes in another place: name that place, or empty the metadata")
+	case !copying && found.property != "":
+		return false, fmt.Errorf("it is the instance %s: clone to an empty place", found.property)
+	case found.copyObject != c.id:
+		return false, fmt.Errorf("its bytes belong to the instance %s: clone to an empty place", found.instanceObject)
+	case copying:
+		return false, nil
+	}
+	if err := c.requireEmptyMeta(ctx, found); err != nil {
+		return false, err
+	}
+	return false, c.target.Meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(c.id))
+}
+
+// requireEmptyMeta returns an error if the metadata of the target is not empty.
+func (c *cloner) requireEmptyMeta(ctx context.Context, found copyMarkers) error {
+	empty, err := c.target.Meta.Empty(ctx)
+	if err != nil {
+		return err
+	}
+	keys, err := c.target.Meta.ListKeys(ctx, "", 1)
+	if err != nil {
+		return err
+	}
+	if !empty || len(keys) > 0 || found.properties > 0 {
+		return errors.New("it has metadata already: clone to an empty place")
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"sluice/bytestore"
+	"sluice/internal/storage"
+	"sluice/metastore"
+)
+
+// workers is the number of objects that are copied concurrently.
+const workers = 8
+
+// errDamaged is returned for an object of the source that is missing or does not
+// match its metadata.
+var errDamaged = errors.New("damaged")
+
+// copyObjects copies the objects of the source that the target does not have, and
+// returns the number and the size of all objects. Damaged objects are reported and
+// not stored, and are an error when all others are copied.
+func (c *cloner) copyObjects(ctx context.Context) (objects, bytes int64, err error) {
+	objects, bytes, err = c.source.SQL.CountObjects(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("the source: %w", err)
+	}
+	c.progress.begin(PhaseBytes, bytes)
+	damaged, err := c.copyMissing(ctx)
+	if err == nil && damaged > 0 {
+		err = fmt.Errorf("objects of the source that are damaged or missing: %d; delete their blobs or write them again, then run the same command again", damaged)
+	}
+	if err == nil {
+		c.progress.end()
+	}
+	return objects, bytes, err
+}
+
+// copyMissing returns the number of damaged objects.
+func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var (
+		running sync.WaitGroup
+		work    = make(chan metastore.Extent)
+		bad     atomic.Int64
+	)
+	for range workers {
+		running.Go(func() {
+			for e := range work {
+				switch err := c.copyObject(ctx, e); {
+				case errors.Is(err, errDamaged):
+					bad.Add(1)
+					c.progress.damaged(e.Key, err)
+				case err != nil:
+					fail(fmt.Errorf("copying the object %s: %w", e.Key, err))
+				default:
+					c.progress.add(e.Size)
+				}
+			}
+		})
+	}
+	err = c.eachMissing(ctx, func(e metastore.Extent) error {
+		select {
+		case work <- e:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(work)
+	running.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause // the first error
+	}
+	return bad.Load(), err
+}
+
+// eachMissing calls fn for each object of the source that the target does not have.
+// It merges the two sorted lists of keys. An object of another size in the target is
+// deleted and counts as missing: the upload of an interrupted run was cut short.
+func (c *cloner) eachMissing(ctx context.Context, fn func(metastore.Extent) error) error {
+	source := objectIterator{endpoint: c.source}
+	if err := source.next(ctx); err != nil {
+		return err
+	}
+	before := func(key bytestore.Key) error { // an empty key is after all others
+		for !source.done && (key == "" || source.current.Key < string(key)) {
+			if err := fn(source.current); err != nil {
+				return err
+			}
+			if err := source.next(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := c.target.Bytes.List(ctx, "", func(o bytestore.Object) error {
+		if err := before(o.Key); err != nil || source.done || source.current.Key != string(o.Key) {
+			return err
+		}
+		if o.Size != source.current.Size {
+			return c.target.Bytes.Delete(ctx, o.Key) // the next key is after it
+		}
+		c.progress.add(o.Size)
+		return source.next(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return before("")
+}
+
+// objectIterator iterates over the objects that the metadata of an endpoint refers
+// to, ordered by key.
+type objectIterator struct {
+	endpoint *storage.Endpoint
+	page     []metastore.Extent
+	current  metastore.Extent
+	done     bool // there is no current object
+}
+
+func (i *objectIterator) next(ctx context.Context) error {
+	if len(i.page) == 0 {
+		const pageSize = 1000
+		var err error
+		if i.page, err = i.endpoint.SQL.Objects(ctx, i.current.Key, pageSize); err != nil {
+			return fmt.Errorf("the source: %w", err)
+		}
+		if len(i.page) == 0 {
+			i.done = true
+			return nil
+		}
+	}
+	i.current, i.page = i.page[0], i.page[1:]
+	return nil
+}
+
+func (c *cloner) copyObject(ctx context.Context, e metastore.Extent) error {
+	r, err := c.source.Bytes.Open(ctx, bytestore.Key(e.Key), 0, e.Size)
+	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if err != nil {
+		return err
+	}
+	err = c.target.Bytes.Put(ctx, bytestore.Key(e.Key), &verifyingReader{src: r, remaining: e.Size, sums: e.Blocks}, e.Size)
+	return errors.Join(err, r.Close())
+}
+
+// blockSize is the number of bytes that each checksum of an extent covers.
+const blockSize = 1 << 20
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// verifyingReader reads an extent. It returns errDamaged at the end of the first
+// block that does not match its checksum.
+type verifyingReader struct {
+	src       io.Reader
+	remaining int64    // bytes until the end of the extent
+	sums      []uint32 // checksums of the current block and of those after it
+	blockRead int64    // bytes of the current block that were read
+	blockSum  uint32   // checksum of these bytes
+}
+
+// Read implements io.Reader.
+func (r *verifyingReader) Read(p []byte) (int, error) {
+	if r.remaining == 0 {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), r.remaining, blockSize-r.blockRead)]
+	n, err := r.src.Read(p)
+	r.blockSum = crc32.Update(r.blockSum, castagnoli, p[:n])
+	r.remaining, r.blockRead = r.remaining-int64(n), r.blockRead+int64(n)
+	if r.remaining == 0 || r.blockRead == blockSize {
+		if len(r.sums) == 0 || r.sums[0] != r.blockSum {
+			return 0, fmt.Errorf("%w: the block that ends %d bytes before the end does not match its checksum", errDamaged, r.remaining)
+		}
+		r.sums, r.blockRead, r.blockSum = r.sums[1:], 0, 0
+	}
+	if errors.Is(err, io.EOF) {
+		if r.remaining > 0 {
+			return n, fmt.Errorf("%w: it ends %d bytes too early", errDamaged, r.remaining)
+		}
+		err = nil // the next Read returns io.EOF
+	}
+	return n, err
+}

@@ -1,0 +1,48 @@
+package instance
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"io"
+	"testing"
+	"testing/iotest"
+)
+
+// TestVerifyingReader reads sources with a flipped bit, too short, and too long.
+func TestVerifyingReader(t *testing.T) {
+	for _, size := range []int{1, 1000, blockSize - 1, blockSize, blockSize + 1, 2 * blockSize} {
+		data := bytes.Repeat([]byte("sluice!"), size/7+1)[:size]
+		var sums []uint32
+		for rest := data; len(rest) > 0; rest = rest[min(len(rest), blockSize):] {
+			sums = append(sums, crc32.Checksum(rest[:min(len(rest), blockSize)], castagnoli))
+		}
+		read := func(source []byte, slow bool, sums []uint32) ([]byte, error) {
+			var src io.Reader = bytes.NewReader(source)
+			if slow {
+				src = iotest.DataErrReader(iotest.HalfReader(src))
+			}
+			return io.ReadAll(&verifyingReader{src: src, remaining: int64(size), sums: sums})
+		}
+		for _, slow := range []bool{false, true} {
+			for name, source := range map[string][]byte{"whole": data, "longer": append(bytes.Clone(data), 1)} {
+				if got, err := read(source, slow, sums); err != nil || !bytes.Equal(got, data) {
+					t.Errorf("%d bytes, %s: %d bytes, %v", size, name, len(got), err)
+				}
+			}
+			for _, at := range []int{0, size / 2, size - 1} {
+				flipped := bytes.Clone(data)
+				flipped[at] ^= 0x10
+				if got, err := read(flipped, slow, sums); !errors.Is(err, errDamaged) || len(got) >= size {
+					t.Errorf("%d bytes with a flip at %d: %d bytes, %v", size, at, len(got), err)
+				}
+			}
+			if _, err := read(data[:size-1], slow, sums); !errors.Is(err, errDamaged) {
+				t.Errorf("%d bytes, cut: %v", size, err)
+			}
+			if _, err := read(data, slow, sums[1:]); !errors.Is(err, errDamaged) {
+				t.Errorf("%d bytes, a checksum too few: %v", size, err)
+			}
+		}
+	}
+}

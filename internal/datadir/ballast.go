@@ -1,0 +1,68 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+// ballastSize is enough for the log of the database to grow by some thousand
+// deletes.
+const ballastSize = 8 << 20
+
+// Ballast is a file that reserves disk space. When the disk is full, the file is
+// removed so that deletes can be logged; it is created again when there is space.
+// It is safe for concurrent use.
+type Ballast struct {
+	name  string
+	space func(n int64) error
+	mu    sync.Mutex
+}
+
+// Ballast returns the ballast of the folder. The function space returns an error
+// if n more bytes should not be written to the disk. The file is created by
+// Restore.
+func (d *Dir) Ballast(space func(n int64) error) *Ballast {
+	return &Ballast{name: d.Path(ballastFile), space: space}
+}
+
+// Drop removes the file, and reports whether there was one.
+func (b *Ballast) Drop() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return os.Remove(b.name) == nil
+}
+
+// Restore creates the file if it does not exist, unless the disk has less than
+// twice its size to spare.
+func (b *Ballast) Restore() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := os.Stat(b.name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if b.space(2*ballastSize) != nil {
+		return nil // later
+	}
+	if err := fill(b.name, ballastSize); err != nil {
+		return errors.Join(fmt.Errorf("cannot reserve space for deletes: %w", err), os.Remove(b.name))
+	}
+	return nil
+}
+
+// fill writes a file of zeros; a sparse file would reserve no space.
+func fill(name string, size int) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	block := make([]byte, 1<<20)
+	for range size / len(block) {
+		if _, err := f.Write(block); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

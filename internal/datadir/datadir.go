@@ -1,0 +1,123 @@
+// Package datadir knows the layout of a data folder: what is in it, how it is
+// locked, and the permissions of its files.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"sluice/internal/vfs"
+)
+
+// The parts of a data folder, as names in it.
+const (
+	Database = "meta.db" // SQLite, with its -wal and -shm files
+	Bytes    = "bytes"   // the extents, if they are stored in files
+	Staging  = "staging" // extents being uploaded to an object store
+	Returns  = "returns" // charges for responses that were cut off, to be refunded
+
+	lockFile    = "lock"    // locked while a process uses the folder
+	ballastFile = "ballast" // see Ballast
+)
+
+// ErrInUse is returned by Open when another process has locked the folder.
+var ErrInUse = errors.New("is in use by another sluice")
+
+// Dir is a data folder that is locked for this process. The caller must Close it.
+type Dir struct {
+	path string
+	lock io.Closer
+}
+
+// Open creates the data folder if it does not exist, and locks it. It returns
+// ErrInUse if another process has it locked, and an error if the folder contains
+// other files: a mistyped name must not fill a home folder. The lock ends with the
+// process, however that ends.
+func Open(path string) (*Dir, error) {
+	if err := prepare(path); err != nil {
+		return nil, err
+	}
+	lock, err := lockFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{path: path, lock: lock}, nil
+}
+
+// Close unlocks the folder.
+func (d *Dir) Close() error { return d.lock.Close() }
+
+// Path returns the path of a part of the folder.
+func (d *Dir) Path(part string) string { return filepath.Join(d.path, part) }
+
+// CreateDatabase creates the file of the database if it does not exist, with mode
+// 0600: it contains ids that are credentials. SQLite creates its other files with
+// the same mode. The caller must Sync the folder when the database is created.
+func (d *Dir) CreateDatabase() error {
+	f, err := os.OpenFile(d.Path(Database), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot create the database: %w", err)
+	}
+	return f.Close()
+}
+
+// Sync makes the entries of the folder durable.
+func (d *Dir) Sync() error {
+	if err := vfs.OS().SyncDir(d.path); err != nil {
+		return fmt.Errorf("cannot sync the data folder: %w", err)
+	}
+	return nil
+}
+
+// HasDatabase reports whether there is a database in the folder at path.
+func HasDatabase(path string) bool {
+	_, err := os.Stat(filepath.Join(path, Database))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Require returns an error unless all of the parts exist in the folder at path.
+func Require(path string, parts ...string) error {
+	for _, part := range parts {
+		_, err := os.Stat(filepath.Join(path, part))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the folder %s has no %s: it is not the data folder of an instance", path, part)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the data folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// prepare creates the folder, or checks that it is a data folder or empty.
+func prepare(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if err := vfs.MkdirAll(vfs.OS(), path); err != nil {
+		return fmt.Errorf("cannot create the data folder: %w", err)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("cannot read the data folder: %w", err)
+	}
+	foreign := ""
+	for _, e := range entries {
+		switch e.Name() {
+		case Database:
+			return nil
+		case lockFile, Bytes, ballastFile, Staging, Returns, "lost+found": // a first start that was interrupted
+		default:
+			foreign = e.Name()
+		}
+	}
+	if foreign != "" {
+		return fmt.Errorf("the folder %s is not a data folder (it contains %q): name another with --data DIR", path, foreign)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestHold checks that Hold waits for the lease of a node that died, is refused by
+// a node that runs, and ends its context when another process has the lease.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
+		node := func(ttl time.Duration) bool {
+			got, err := leases.Lease(t.Context(), Background, "node", ttl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		node(ttl) // and then it died
+		held, release, err := hold(t.Context(), elapsed, leases, Background, patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * ttl)
+		if node(ttl) || held.Err() != nil {
+			t.Fatal("the lease was not kept")
+		}
+		if _, _, err := hold(t.Context(), elapsed, leases, Background, patience); !errors.Is(err, ErrInUse) {
+			t.Errorf("a second caller: %v", err)
+		}
+		if err := release(); err != nil || !node(ttl) {
+			t.Errorf("the lease was not released: %v", err)
+		}
+		node(0)
+
+		held, release, err = hold(t.Context(), elapsed, leases, Background, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases.unavailable.Store(true)
+		time.Sleep(ttl)
+		if !errors.Is(context.Cause(held), ErrLost) {
+			t.Errorf("with the database unavailable the context goes on: %v", context.Cause(held))
+		}
+		leases.unavailable.Store(false)
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+
+		held, release, err = hold(t.Context(), elapsed, leases, Background, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases.mu <- struct{}{}
+		leases.holder = "node"
+		<-leases.mu
+		time.Sleep(ttl)
+		if !errors.Is(context.Cause(held), ErrLost) {
+			t.Errorf("with the lease lost the context goes on: %v", context.Cause(held))
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHoldAfterASleep checks the case that the machine slept for longer than the
+// lease, and that a node worked meanwhile and ended. The lease can be acquired
+// again, but the context must end nevertheless.
+func TestHoldAfterASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, awake := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
+		var slept atomic.Int64
+		elapsed := func() time.Duration { return awake() + time.Duration(slept.Load()) }
+		held, release, err := hold(t.Context(), elapsed, leases, Background, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		slept.Store(int64(ttl))
+		time.Sleep(ttl / 2)
+		if !errors.Is(context.Cause(held), ErrLost) {
+			t.Errorf("after a sleep the context goes on: %v", context.Cause(held))
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHoldSeesNodesThatStandBy checks that Hold is refused when the leader has
+// ended and another node still runs.
+func TestHoldSeesNodesThatStandBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
+		idle := func(ctx context.Context) { <-ctx.Done() }
+		leading, end := context.WithCancel(t.Context())
+		go lead(leading, elapsed, leases, Background, func(string, error) {}, idle)
+		synctest.Wait()
+		standing, stop := context.WithCancel(t.Context())
+		defer stop()
+		go lead(standing, elapsed, leases, Background, func(string, error) {}, idle)
+		time.Sleep(ttl)
+		end()
+		synctest.Wait()
+		if _, _, err := hold(t.Context(), elapsed, leases, Background, patience); !errors.Is(err, ErrInUse) {
+			t.Errorf("with a node running: %v", err)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package node
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func adminGet(t *testing.T, server *httptest.Server, host, method, path string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = host
+	r, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+func TestAdminHandler(t *testing.T) {
+	metrics := newRegistry()
+	further := prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_further_total", Help: "Registered by the test."})
+	metrics.MustRegister(further)
+	further.Inc()
+	server := httptest.NewServer(loopbackOnly(adminHandler(metrics, slog.New(slog.DiscardHandler))))
+	defer server.Close()
+	for _, test := range []struct {
+		host, method, path string
+		status             int
+		words              []string
+	}{
+		{"localhost", "GET", "/metrics", 200, []string{"go_goroutines", "process_start_time_seconds", "go_build_info", "sluice_further_total 1"}},
+		{"127.0.0.1:9091", "GET", "/livez", 200, []string{"ok"}},
+		{"[::1]:9091", "GET", "/debug/pprof/", 200, []string{"goroutine"}},
+		{"localhost", "GET", "/debug/pprof/heap?debug=1", 200, []string{"heap profile"}},
+		{"localhost", "GET", "/debug/pprof/symbol", 200, nil},
+		{"localhost", "GET", "/debug/pprof/cmdline", 404, nil},
+		{"localhost", "GET", "/v1/info", 404, nil},
+		{"localhost", "POST", "/metrics", 405, nil},
+		{"rebound.example", "GET", "/metrics", 421, nil},
+		{"10.0.0.1:9091", "GET", "/debug/pprof/heap", 421, nil},
+	} {
+		status, body := adminGet(t, server, test.host, test.method, test.path)
+		if status != test.status {
+			t.Errorf("%s %s of %s: %d, want %d", test.method, test.path, test.host, status, test.status)
+		}
+		for _, word := range test.words {
+			if !strings.Contains(body, word) {
+				t.Errorf("%s %s lacks %q", test.method, test.path, word)
+			}
+		}
+	}
+}
+
+// TestAdminRefusesForeignPages checks that requests of pages of other origins are
+// rejected, by Origin and by Sec-Fetch-Site.
+func TestAdminRefusesForeignPages(t *testing.T) {
+	handler := sameOriginOnly(adminHandler(newRegistry(), slog.New(slog.DiscardHandler)))
+	for _, test := range []struct {
+		header, value string
+		status        int
+	}{
+		{"Origin", "", 200},
+		{"Origin", "http://localhost:9091", 200},
+		{"Origin", "http://localhost:3000", 403},
+		{"Origin", "https://evil.example", 403},
+		{"Origin", "null", 403},
+		{"Origin", "http://%zz", 403},
+		{"Sec-Fetch-Site", "none", 200},
+		{"Sec-Fetch-Site", "same-origin", 200},
+		{"Sec-Fetch-Site", "same-site", 403},
+		{"Sec-Fetch-Site", "cross-site", 403},
+	} {
+		r := httptest.NewRequest("GET", "http://localhost:9091/debug/pprof/", nil)
+		if test.value != "" {
+			r.Header.Set(test.header, test.value)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != test.status {
+			t.Errorf("%s: %s: status %d, want %d", test.header, test.value, w.Code, test.status)
+		}
+	}
+}
+
+func TestAdminAddress(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := startAdmin(t.Context(), busy.Addr().String(), newRegistry(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--admin-addr") {
+		t.Errorf("a port in use: error %v, want one that names --admin-addr", err)
+	}
+	if err := busy.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for addr, warns := range map[string]bool{"": false, "localhost:0": false, "127.0.0.1:0": false, "0.0.0.0:0": true} {
+		log := &logBuffer{}
+		stop, err := startAdmin(t.Context(), addr, newRegistry(), slog.New(slog.NewTextHandler(log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "level=WARN"); got != warns {
+			t.Errorf("--admin-addr %s: a warning is %v, want %v", addr, got, warns)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package node
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pair is a self-signed certificate for localhost and its key, in PEM.
+type pair struct{ cert, key []byte }
+
+func newPair(t *testing.T, serial int64) pair {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial),
+		DNSNames:     []string{"localhost"},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair{
+		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}
+}
+
+// write puts the pair into a folder, each file in one step.
+func (p pair) write(t *testing.T, dir string) (certFile, keyFile string) {
+	t.Helper()
+	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for name, data := range map[string][]byte{certFile: p.cert, keyFile: p.key} {
+		if err := os.WriteFile(name+".new", data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name+".new", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// load writes the pair into a folder and loads it from there.
+func (p pair) load(t *testing.T, dir string) *certificate {
+	t.Helper()
+	certFile, keyFile := p.write(t, dir)
+	return mustLoad(t, certFile, keyFile)
+}
+
+func mustLoad(t *testing.T, certFile, keyFile string) *certificate {
+	t.Helper()
+	c, err := loadCertificate(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *certificate) serial() int64 { return c.current.Load().Leaf.SerialNumber.Int64() }
+
+func TestUnusableCertificatesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := newPair(t, 1).write(t, dir)
+	_, foreignKey := newPair(t, 2).write(t, t.TempDir())
+	for want, files := range map[string][2]string{
+		"no such file":   {filepath.Join(dir, "none"), keyFile},
+		"does not match": {certFile, foreignKey},
+		"cannot be used": {keyFile, certFile},
+	} {
+		if _, err := loadCertificate(files[0], files[1]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want one that says %q", files, err, want)
+		}
+	}
+}
+
+// watched runs watch in a synctest bubble. poll waits until the files were read.
+func watched(t *testing.T, c *certificate, fn func(poll func(), reload chan<- os.Signal, log *logBuffer)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		reload, log, ended := make(chan os.Signal), &logBuffer{}, make(chan struct{})
+		go func() {
+			defer close(ended)
+			c.watch(ctx, reload, slog.New(slog.NewTextHandler(log, nil)))
+		}()
+		fn(func() {
+			time.Sleep(certificatePoll)
+			synctest.Wait()
+		}, reload, log)
+		stop()
+		<-ended
+	})
+}
+
+func TestCertificateFollowsItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	first := newPair(t, 1)
+	c := first.load(t, dir)
+	second := newPair(t, 2)
+	watched(t, c, func(poll func(), _ chan<- os.Signal, log *logBuffer) {
+		if poll(); c.serial() != 1 || log.String() != "" {
+			t.Errorf("without a change: certificate %d, log %q", c.serial(), log)
+		}
+		second.write(t, dir)
+		if poll(); c.serial() != 2 || strings.Count(log.String(), "serving a new") != 1 {
+			t.Errorf("after a change: certificate %d, log %q", c.serial(), log)
+		}
+	})
+}
+
+// TestCertificateFollowsALink: a Kubernetes volume turns a link to another
+// folder; the files keep their names and may keep size and time.
+func TestCertificateFollowsALink(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, "data")
+	for serial, name := range map[int64]string{1: "old", 2: "new"} {
+		dir := filepath.Join(root, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		certFile, keyFile := newPair(t, serial).write(t, dir)
+		for _, file := range []string{certFile, keyFile} {
+			if err := os.Chtimes(file, time.Unix(0, 0), time.Unix(0, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Symlink("old", data); err != nil {
+		t.Fatal(err)
+	}
+	c := mustLoad(t, filepath.Join(data, "tls.crt"), filepath.Join(data, "tls.key"))
+	watched(t, c, func(poll func(), _ chan<- os.Signal, _ *logBuffer) {
+		if err := os.Symlink("new", data+".new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(data+".new", data); err != nil {
+			t.Fatal(err)
+		}
+		if poll(); c.serial() != 2 {
+			t.Errorf("the link leads to certificate 2, served is %d", c.serial())
+		}
+	})
+}
+
+func TestABadCertificateLeavesTheOld(t *testing.T) {
+	dir := t.TempDir()
+	c := newPair(t, 1).load(t, dir)
+	good := newPair(t, 3)
+	half := pair{cert: newPair(t, 2).cert, key: good.key}
+	watched(t, c, func(poll func(), reload chan<- os.Signal, log *logBuffer) {
+		told := func() int { return strings.Count(log.String(), "level=ERROR") }
+		half.write(t, dir)
+		poll()
+		poll()
+		if c.serial() != 1 || told() != 1 {
+			t.Errorf("a bad pair: certificate %d, %d errors in the log, want the old and 1", c.serial(), told())
+		}
+		reload <- syscall.SIGHUP
+		if synctest.Wait(); c.serial() != 1 || told() != 2 {
+			t.Errorf("asked again: certificate %d, %d errors in the log, want the old and 2", c.serial(), told())
+		}
+		if err := os.Remove(filepath.Join(dir, "tls.key")); err != nil {
+			t.Fatal(err)
+		}
+		if poll(); c.serial() != 1 || told() != 3 {
+			t.Errorf("a file is gone: certificate %d, %d errors in the log, want the old and 3", c.serial(), told())
+		}
+		good.write(t, dir)
+		if poll(); c.serial() != 3 || told() != 3 {
+			t.Errorf("a good pair: certificate %d, %d errors in the log, want the new and 3", c.serial(), told())
+		}
+	})
+}
+
+func TestReloadDoesNotWaitForThePoll(t *testing.T) {
+	dir := t.TempDir()
+	c := newPair(t, 1).load(t, dir)
+	second := newPair(t, 2)
+	watched(t, c, func(_ func(), reload chan<- os.Signal, _ *logBuffer) {
+		second.write(t, dir)
+		reload <- syscall.SIGHUP
+		if synctest.Wait(); c.serial() != 2 {
+			t.Errorf("certificate %d, want the new one", c.serial())
+		}
+	})
+}
+
+// TestTLSVersions: HTTP/2 is negotiated, HTTP/1.1 is there for who wants it, and
+// TLS below 1.2 is refused. New connections get the new certificate.
+func TestTLSVersions(t *testing.T) {
+	dir := t.TempDir()
+	first, second := newPair(t, 1), newPair(t, 2)
+	c := first.load(t, dir)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &drainingServer{http: &http.Server{TLSConfig: c.config(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}}
+	failed := server.start([]net.Listener{l})
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(first.cert)
+	trusted.AppendCertsFromPEM(second.cert)
+	get := func(config *tls.Config, http2 bool) (*http.Response, error) {
+		config.RootCAs, config.ServerName = trusted, "localhost"
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: http2}}
+		defer client.CloseIdleConnections()
+		r, err := client.Get("https://" + l.Addr().String())
+		if err == nil {
+			err = r.Body.Close()
+		}
+		return r, err
+	}
+	for want, http2 := range map[int]bool{1: false, 2: true} {
+		if r, err := get(&tls.Config{}, http2); err != nil || r.ProtoMajor != want || r.TLS.PeerCertificates[0].SerialNumber.Int64() != 1 {
+			t.Errorf("HTTP/%d: %+v, %v", want, r, err)
+		}
+	}
+	if _, err := get(&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, false); err == nil || !strings.Contains(err.Error(), "protocol version") {
+		t.Errorf("TLS 1.1: error %v, want a refusal of the version", err)
+	}
+	second.write(t, dir)
+	if _, err := c.load(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := get(&tls.Config{}, true); err != nil || r.TLS.PeerCertificates[0].SerialNumber.Int64() != 2 {
+		t.Errorf("after the change: %+v, %v", r, err)
+	}
+	if err := server.http.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-failed:
+		t.Error(err)
+	default:
+	}
+}

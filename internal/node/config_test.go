@@ -1,0 +1,18 @@
+package node
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTrustedProxies(t *testing.T) {
+	c := Config{TrustedProxies: []string{"10.1.2.3/8", "192.0.2.7", "2001:db8::/32", "::1"}}
+	networks, err := c.trustedProxies()
+	var texts []string
+	for _, network := range networks {
+		texts = append(texts, network.String())
+	}
+	if got := strings.Join(texts, " "); err != nil || got != "10.0.0.0/8 192.0.2.7/32 2001:db8::/32 ::1/128" {
+		t.Errorf("%s, %v", got, err)
+	}
+}

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"math"
+
+	"sluice/httpapi"
+	"sluice/metastore"
+)
+
+const (
+	// MaxDefaultConnections is the greatest default of Config.MaxConnections.
+	MaxDefaultConnections = 20_000
+	// reservedFiles is the number of open files left for the database, the logs,
+	// and everything else without a limit of its own.
+	reservedFiles = 256
+)
+
+// newConnections returns the limits of connections.
+func (c *Config) newConnections() (*httpapi.Connections, error) {
+	limit, err := c.maxConnections()
+	if err != nil {
+		return nil, err
+	}
+	connections := httpapi.NewConnections(limit)
+	connections.AnyOrigin = c.Profile == Hosted
+	connections.PerAddress = c.connectionsPerAddress(limit)
+	connections.Exempt, err = c.trustedProxies()
+	return connections, err
+}
+
+// connectionsPerAddress returns how many connections one address may have open, 0
+// for any number. By default an address can have a quarter of the connections of a
+// hosted service, and all of a local one.
+func (c *Config) connectionsPerAddress(limit int) int {
+	switch {
+	case c.MaxConnectionsPerAddress == metastore.Unlimited:
+		return 0
+	case c.MaxConnectionsPerAddress > 0:
+		return int(min(c.MaxConnectionsPerAddress, math.MaxInt32))
+	case c.Profile == Hosted:
+		return max(limit/4, 1)
+	default:
+		return 0
+	}
+}
+
+// maxConnections returns how many connections are served concurrently.
+func (c *Config) maxConnections() (int, error) {
+	if c.MaxConnections > 0 {
+		return c.MaxConnections, nil
+	}
+	files, err := openFileLimit()
+	if err != nil {
+		return 0, err
+	}
+	return connectionsFor(files, c.MaxRequests), nil
+}
+
+// connectionsFor returns how many connections a limit of open files allows. A
+// connection needs one file, a running request another for what it reads or writes,
+// and one in sixteen connections is allowed for those being refused.
+func connectionsFor(files uint64, requests int) int {
+	available := int(min(files, 1<<20)) - reservedFiles
+	available = available * 16 / 17
+	return min(max(available/2, available-requests, 16), MaxDefaultConnections)
+}

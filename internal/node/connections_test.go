@@ -1,0 +1,62 @@
+package node
+
+import (
+	"math"
+	"testing"
+
+	"sluice/metastore"
+)
+
+// TestConnectionsFitIntoTheOpenFiles checks that with the maximum number of requests
+// there is a file for each connection and each request.
+func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
+	for _, files := range []uint64{512, 1024, 4096, 8192, 20_000, 65_536, 1 << 20, math.MaxUint64} {
+		for _, requests := range []int{1, 100, 4096, 1 << 30} {
+			n := connectionsFor(files, requests)
+			if n < 1 || n > MaxDefaultConnections {
+				t.Errorf("%d files, %d requests: %d connections", files, requests, n)
+			}
+			if taken := uint64(n + n/16 + min(n, requests) + reservedFiles); taken > files {
+				t.Errorf("%d files, %d requests: %d connections take %d files", files, requests, n, taken)
+			}
+		}
+	}
+	if got := connectionsFor(20_000, 4096); got < 12_000 {
+		t.Errorf("20,000 files have room for %d connections, want 12,000", got)
+	}
+	if got := connectionsFor(64, 4096); got < 1 {
+		t.Errorf("64 files: %d connections", got)
+	}
+}
+
+func TestChosenConnectionsAreTaken(t *testing.T) {
+	for chosen, want := range map[int]int{7: 7, 50_000: 50_000} {
+		c := Config{MaxConnections: chosen, MaxRequests: 1}
+		if got, err := c.maxConnections(); err != nil || got != want {
+			t.Errorf("--max-connections %d: %d, %v", chosen, got, err)
+		}
+	}
+	c := Config{MaxRequests: 4096}
+	if got, err := c.maxConnections(); err != nil || got < 1 || got > MaxDefaultConnections {
+		t.Errorf("derived: %d, %v", got, err)
+	}
+}
+
+func TestConnectionsPerAddress(t *testing.T) {
+	for _, test := range []struct {
+		profile Profile
+		chosen  int64
+		want    int
+	}{
+		{Local, 0, 0},
+		{Local, 7, 7},
+		{Hosted, 0, 250},
+		{Hosted, 7, 7},
+		{Hosted, metastore.Unlimited, 0},
+	} {
+		c := Config{Profile: test.profile, MaxConnections: 1000, MaxConnectionsPerAddress: test.chosen}
+		if connections, err := c.newConnections(); err != nil || connections.PerAddress != test.want {
+			t.Errorf("%s, --max-connections-per-address %d: %d, %v, want %d", test.profile, test.chosen, connections.PerAddress, err, test.want)
+		}
+	}
+}

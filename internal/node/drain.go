@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"sluice/httpapi"
+)
+
+// errStopped is returned by drain when a signal ended it.
+var errStopped = errors.New("stopped by a second signal before all requests had completed")
+
+const (
+	// abortTimeout bounds the time that aborted requests have for their cleanup:
+	// what was charged and not served is refunded.
+	abortTimeout = 5 * time.Second
+	// lingerTimeout bounds the wait, after the last response, for clients to read
+	// it and to close their connections.
+	lingerTimeout = time.Second
+)
+
+// drainingServer is the HTTP server on all its listeners.
+type drainingServer struct {
+	api         *httpapi.Server
+	http        *http.Server
+	connections *httpapi.Connections // nil if connections are not limited
+}
+
+// start serves the listeners, with TLS if it is configured. The first error is sent
+// on the channel that it returns.
+func (s *drainingServer) start(listeners []net.Listener) <-chan error {
+	if s.http.TLSConfig == nil {
+		return serve(listeners, s.http.Serve)
+	}
+	return serve(listeners, func(l net.Listener) error { return s.http.ServeTLS(l, "", "") })
+}
+
+// serve calls on for each listener, each in a goroutine. The first error is sent on
+// the channel that it returns.
+func serve(listeners []net.Listener, on func(net.Listener) error) <-chan error {
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() {
+			if err := on(l); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serving %s: %w", l.Addr(), err)
+			}
+		}()
+	}
+	return failed
+}
+
+// drain stops the server. For the duration wait it serves as before while /readyz
+// reports 503, so that load balancers send their requests elsewhere; a signal ends
+// the wait. Then it accepts no new requests. Requests that have not completed after
+// deadline, or at a further signal, are aborted, and drain returns an error.
+func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.Signal) error {
+	s.api.Drain()
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-signals:
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+
+	drained := make(chan error, 1)
+	go func() { drained <- s.http.Shutdown(ctx) }()
+	var cause error
+	select {
+	case err := <-drained:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			s.awaitClients(ctx)
+			return err
+		}
+		cause = fmt.Errorf("stopped after %s before all requests had completed", deadline)
+	case <-signals:
+		cause = errStopped
+	}
+	s.abortUploads()
+	abort, cancel := context.WithTimeout(context.Background(), abortTimeout)
+	defer cancel()
+	return errors.Join(cause, s.http.Close(), s.api.Wait(abort))
+}
+
+// abortUploads aborts the requests whose bodies are still being received, and gives
+// their clients time to read the error response. Responses that are still being
+// sent are cut off when the connections are closed.
+func (s *drainingServer) abortUploads() {
+	if !s.api.Cut() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lingerTimeout)
+	defer cancel()
+	_ = s.http.Shutdown(ctx) // the rest is closed by the caller
+}
+
+// awaitClients waits for clients to read the last responses.
+func (s *drainingServer) awaitClients(ctx context.Context) {
+	if s.connections == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lingerTimeout)
+	defer cancel()
+	s.connections.Wait(ctx)
+}

@@ -1,0 +1,202 @@
+// Package node runs a node: it opens the stores, puts the services and the HTTP
+// interface on them, listens, does the background work, and drains.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/httpapi"
+	"sluice/internal/lease"
+	"sluice/internal/storage"
+	"sluice/metering"
+	"sluice/paychan"
+)
+
+// Node is a running instance, or one of several nodes of it.
+type Node struct {
+	config      Config
+	log         *slog.Logger
+	metrics     *prometheus.Registry
+	cert        *certificate // nil without TLS
+	stores      *storage.Stores
+	blobs       *blob.Service
+	channels    *paychan.Service
+	returns     *metering.Returns
+	keys        *access.Authenticator // nil for a local instance
+	api         *httpapi.Server
+	connections *httpapi.Connections
+	members     *membership // nil if no other node can run
+
+	listeners []net.Listener
+	port      int
+	stopAdmin func() error
+}
+
+// Open opens the stores and listens. The configuration must be valid. When Open
+// returns, clients can connect, and the caller must call Run, which serves them.
+func Open(ctx context.Context, c Config, log *slog.Logger) (_ *Node, err error) {
+	n := &Node{config: c, log: log, metrics: newRegistry()}
+	if c.TLSCert != "" {
+		if n.cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
+			return nil, err
+		}
+	}
+	if n.connections, err = c.newConnections(); err != nil {
+		return nil, err
+	}
+	n.connections.Register(n.metrics)
+	if n.stores, err = storage.Open(ctx, c.Location, c.Storage); err != nil {
+		return nil, err
+	}
+	n.stores.RegisterMetrics(n.metrics)
+	if err := n.openServices(ctx); err != nil {
+		return nil, errors.Join(err, n.stores.Close())
+	}
+	if n.stopAdmin, err = startAdmin(ctx, c.AdminAddr, n.metrics, log); err != nil {
+		return nil, errors.Join(err, n.stores.Close())
+	}
+	if n.listeners, n.port, err = listen(ctx, "--addr", c.Addr, log); err != nil {
+		return nil, errors.Join(err, n.stopAdmin(), n.stores.Close())
+	}
+	if c.OpenToNetwork {
+		log.Warn("open to the network: everyone who can connect to this address can read and write everything")
+	}
+	if c.ExternalURL != "" {
+		log.Info("clients use the external URL", "url", c.ExternalURL)
+	}
+	return n, nil
+}
+
+// URL returns the base URL of the node for clients on this machine.
+func (n *Node) URL() string {
+	host, _, err := net.SplitHostPort(n.config.Addr)
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	scheme := "http://"
+	if n.cert != nil {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, fmt.Sprint(n.port)) + n.config.BasePath
+}
+
+// Run serves until it receives from signals, then it drains: a second signal ends
+// the drain wait, a further one aborts the running requests. A value from reload
+// reloads the TLS certificate. Run returns nil if all requests completed within the
+// drain deadline.
+//
+// Run also drains when a store accepts no writes until it is opened again. It
+// returns the reason, so that the process exits and a supervisor starts it again.
+func (n *Node) Run(signals, reload <-chan os.Signal) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var background sync.WaitGroup
+	background.Go(func() { n.runBackground(ctx, reload) })
+	server := n.server()
+	failed := server.start(n.listeners)
+
+	var err, stopped error
+	wait, deadline := n.config.DrainWait, n.config.DrainDeadline
+	select {
+	case err = <-failed:
+	case s := <-signals:
+		n.log.Info("draining", "signal", s.String(), "wait", wait, "deadline", deadline)
+		err = server.drain(wait, deadline, signals)
+	case <-n.stores.MetaStopped:
+		stopped = n.stores.Ready(ctx)
+	case <-n.stores.BytesStopped:
+		stopped = n.stores.Ready(ctx)
+	}
+	if stopped != nil {
+		n.log.Error("no more writes are possible in this process: draining, to be started again", "cause", stopped, "wait", wait, "deadline", deadline)
+		err = server.drain(wait, deadline, signals)
+	}
+	stop()
+	if err = errors.Join(err, n.stopAdmin(), n.returns.Close()); err != nil {
+		// Requests are still running. Closing their stores would only add errors,
+		// and everything acknowledged is already durable.
+		return errors.Join(stopped, err)
+	}
+	background.Wait()
+	// On a full disk this frees the space that the next start needs.
+	return errors.Join(stopped, n.stores.Close())
+}
+
+// runBackground does the background work until ctx ends.
+func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
+	report := func(task string, err error) { n.log.Error("background task failed", "task", task, "error", err) }
+	leaderWork := func(ctx context.Context) {
+		var tasks sync.WaitGroup
+		tasks.Go(func() { n.blobs.Run(ctx, report) })
+		tasks.Go(func() { n.channels.Run(ctx, nil, report) })
+		tasks.Wait()
+	}
+	var tasks sync.WaitGroup
+	if n.config.Location.Shared() {
+		tasks.Go(func() { lease.Lead(ctx, n.stores.Meta, lease.Background, report, leaderWork) })
+	} else {
+		tasks.Go(func() { leaderWork(ctx) })
+	}
+	tasks.Go(func() { n.returns.Run(ctx) })
+	if n.keys != nil {
+		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
+	}
+	tasks.Go(func() { watchClock(ctx, n.stores.Meta, time.Now, n.log) })
+	if n.stores.Fence != nil {
+		tasks.Go(func() { n.stores.Fence.Watch(ctx, n.fenceChanged) })
+	}
+	if n.members != nil {
+		tasks.Go(func() { n.members.watch(ctx) })
+	}
+	if n.cert != nil {
+		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })
+	}
+	tasks.Wait()
+}
+
+// fenceChanged logs the result of the fence. If it is nil, it starts the deletions
+// that waited for it.
+func (n *Node) fenceChanged(err error) {
+	switch {
+	case err == nil:
+		n.log.Info("no other database uses these bytes: deletions continue")
+		n.blobs.FreeSoon()
+	case errors.Is(err, blob.ErrFenceWaits):
+	default:
+		n.log.Error("deletions have stopped", "error", err)
+	}
+}
+
+// server returns the HTTP server, and applies the limits of connections to the
+// listeners.
+func (n *Node) server() *drainingServer {
+	server := &drainingServer{api: n.api, http: httpapi.NewHTTPServer(n.api, n.log), connections: n.connections}
+	n.connections.Attach(server.http)
+	for i, l := range n.listeners {
+		n.listeners[i] = n.connections.Listener(l, n.cert != nil)
+	}
+	if n.cert != nil {
+		server.http.TLSConfig = n.cert.config()
+	}
+	return server
+}
+
+// ready returns an error that says why nothing can be written now, or nil.
+func (n *Node) ready(ctx context.Context) error {
+	err := errors.Join(n.stores.Ready(ctx), n.stores.Meta.ClockErr())
+	if n.members != nil {
+		err = errors.Join(err, n.members.err())
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/httpapi"
+	"sluice/internal/datadir"
+	"sluice/metastore"
+	"sluice/metering"
+	"sluice/paychan"
+	"sluice/session"
+	"sluice/wire"
+)
+
+// openServices creates the services on the stores, and the HTTP interface on them.
+func (n *Node) openServices(ctx context.Context) error {
+	c := &n.config
+	n.blobs = n.newBlobs()
+	n.metrics.MustRegister(backlogMetrics{n.blobs.GarbageBacklog})
+	if c.Profile == Hosted {
+		n.keys = access.NewKeys(n.stores.Meta, access.AuthenticatorOptions{})
+	}
+	var err error
+	if n.channels, err = n.newChannels(ctx); err != nil {
+		return err
+	}
+	n.metrics.MustRegister(uncollectedMetrics(n.channels)...)
+	if c.Location.Shared() {
+		n.members = newMembership(n.stores.Meta, c.settings(n.channels), n.log)
+		if err := n.members.start(ctx); err != nil {
+			return err
+		}
+		n.stores.AtClose(n.members.leave)
+	}
+	if n.api, err = n.newAPI(); err != nil {
+		return err
+	}
+	n.returns.Replay(ctx)
+	return nil
+}
+
+func (n *Node) newBlobs() *blob.Service {
+	opt := n.stores.BlobOptions()
+	opt.GarbageGrace, opt.VerifyTTL, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.VerifyTTL, n.config.AllowLargeSweep
+	if fenced := opt.MayDelete; n.config.Location.Shared() {
+		// A node with a longer grace period may still send what this node would free.
+		opt.MayDelete = func(ctx context.Context) error { return errors.Join(n.members.err(), fenced(ctx)) }
+	}
+	return blob.New(n.stores.Meta, n.stores.Bytes, opt)
+}
+
+func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
+	c := &n.config
+	receiver, err := c.receiver(ctx, n.stores.Meta)
+	if err != nil {
+		return nil, err
+	}
+	return paychan.New(n.stores.Meta, paychan.Options{
+		TTL:            c.ChannelTTL,
+		Space:          n.stores.Space,
+		SessionTTL:     c.SessionTTL,
+		Receiver:       receiver,
+		Asset:          c.Asset,
+		Module:         c.MicropaymentModule,
+		ChainID:        c.ChainID,
+		Price:          c.ChunksetPrice,
+		Deposit:        paychan.DefaultDeposit,
+		UnsettledLimit: c.UnsettledLimit,
+	})
+}
+
+// receiver returns the address that is paid: the configured one, or one that the
+// first start generates and stores.
+func (c *Config) receiver(ctx context.Context, properties metastore.Properties) (string, error) {
+	if c.Receiver != "" {
+		return c.Receiver, nil
+	}
+	const name = "receiver"
+	receiver, err := properties.Property(ctx, name)
+	if !errors.Is(err, metastore.ErrNotFound) {
+		return receiver, err
+	}
+	receiver = paychan.NewReceiver()
+	err = properties.SetProperty(ctx, name, receiver)
+	if errors.Is(err, metastore.ErrExists) { // another node was faster
+		return properties.Property(ctx, name)
+	}
+	return receiver, err
+}
+
+// payment returns what clients need to know in order to pay.
+func (n *Node) payment() wire.Payment {
+	payment := wire.Payment{
+		ChainID:        int(n.config.ChainID),
+		ChunksetPrice:  strconv.FormatInt(n.config.ChunksetPrice, 10),
+		UnsettledLimit: strconv.FormatInt(n.config.UnsettledLimit, 10),
+	}
+	payment.Receiver, payment.Asset, payment.Module = n.channels.Payee()
+	return payment
+}
+
+func uncollectedMetrics(channels *paychan.Service) []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "sluice_settlements_expired", Help: "Channels with a payment that expired before it was collected, on the node that settles.",
+		}, func() float64 { count, _ := channels.Uncollected(); return float64(count) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "sluice_settlements_expired_units", Help: "Accepted and unsettled amount of these channels, in units of the asset.",
+		}, func() float64 { _, amount := channels.Uncollected(); return float64(amount) }),
+	}
+}
+
+// newAPI creates the HTTP interface on the services.
+func (n *Node) newAPI() (*httpapi.Server, error) {
+	c, stores := &n.config, n.stores
+	grant := int64(session.DefaultGrant)
+	if c.Profile == Hosted || c.Reads == httpapi.ReadsPaid {
+		grant = 0
+	}
+	proxies, err := c.trustedProxies()
+	if err != nil {
+		return nil, err
+	}
+	sessions := session.New(stores.Meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.Space})
+	if n.returns, err = metering.NewReturns(sessions, n.channels, filepath.Join(c.Location.Data, datadir.Returns), n.log, n.metrics); err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Config{
+		Version:  c.Version,
+		BasePath: c.BasePath,
+		URL:      c.ExternalURL,
+		Blobs:    n.blobs,
+		Sessions: sessions,
+		Channels: n.channels,
+		Returns:  n.returns,
+		Reads:    c.Reads,
+		Payment:  n.payment(),
+		Keys:     n.keys,
+		Limiter: access.NewLimiter(access.LimiterOptions{
+			Key:     c.KeyLimits,
+			Address: c.AddressLimits,
+			Usage:   stores.Meta,
+		}),
+		TrustedProxies: proxies,
+		MaxRequests:    int64(c.MaxRequests),
+		Metrics:        n.metrics,
+		Local:          httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
+		Ready:          n.ready,
+		Log:            n.log,
+	})
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/metastore/sqlstore"
+)
+
+// TestSettingsOfNodes checks that a node cannot join while a node runs that differs
+// from it in anything but the price, that the settings of a node which was killed
+// expire after settingsTTL, and that a node whose settings have expired detects that
+// another has joined.
+func TestSettingsOfNodes(t *testing.T) {
+	var passed atomic.Int64
+	begin := time.Now()
+	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: func() time.Time { return begin.Add(time.Duration(passed.Load())) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var log strings.Builder
+	base := settings{"--garbage-grace": "24h0m0s", "--receiver": "0x1", "--asset": "0x2", "--micropayment-module": "0x3", "--chain-id": "4", "--reads": "key", priceFlag: "1"}
+	node := func(flag, value string) *membership {
+		own := maps.Clone(base)
+		if flag != "" {
+			own[flag] = value
+		}
+		return newMembership(meta, own, slog.New(slog.NewTextHandler(&log, nil)))
+	}
+	first := node("", "")
+	for _, m := range []*membership{first, node("", ""), node("--of-a-newer-version", "1")} {
+		if err := m.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log.String() != "" {
+		t.Errorf("nodes that agree log %s", log.String())
+	}
+	for flag := range base {
+		err := node(flag, "9").start(t.Context())
+		if flag == priceFlag {
+			if err != nil || !strings.Contains(log.String(), "another price") || !strings.Contains(log.String(), "here=9 there=1") {
+				t.Errorf("another price: %v, %s", err, log.String())
+			}
+			continue
+		}
+		if !errors.Is(err, errSettingsDiffer) || !strings.Contains(err.Error(), flag+" is 9 here, and "+base[flag]+" at a node that runs") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("another %s: %v", flag, err)
+		}
+	}
+	// A node that was killed.
+	passed.Add(int64(settingsTTL) - int64(time.Microsecond))
+	other := node("--reads", "paid")
+	if err := other.start(t.Context()); !errors.Is(err, errSettingsDiffer) {
+		t.Errorf("too early: %v", err)
+	}
+	passed.Add(int64(time.Microsecond))
+	if err := other.start(t.Context()); err != nil {
+		t.Errorf("after the settings have expired: %v", err)
+	}
+	if err := first.start(t.Context()); !errors.Is(err, errSettingsDiffer) {
+		t.Errorf("a node whose settings have expired renews: %v", err)
+	}
+	// A node that was stopped.
+	if err := other.leave(); err != nil {
+		t.Error(err)
+	}
+	if err := first.start(t.Context()); err != nil {
+		t.Errorf("after the other has left: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"sluice/bytestore/cached"
+	"sluice/bytestore/s3"
+)
+
+// Location says where the two parts of an instance are stored.
+type Location struct {
+	Data  string // the data folder, for the parts that have no DSN
+	Meta  string // DSN of a PostgreSQL database for the metadata; "" for SQLite in Data
+	Bytes string // DSN of an object store for the bytes; "" for files in Data
+}
+
+// Shared reports whether the metadata is in a PostgreSQL database, on which several
+// nodes may run.
+func (l Location) Shared() bool {
+	return strings.HasPrefix(l.Meta, "postgres://") || strings.HasPrefix(l.Meta, "postgresql://")
+}
+
+// Remote reports whether the bytes are in an object store.
+func (l Location) Remote() bool { return strings.HasPrefix(l.Bytes, "s3://") }
+
+// Validate reports all errors in the DSNs. It names them by their flags, which begin
+// with prefix, and repeats no DSN: a DSN may contain a password.
+func (l Location) Validate(prefix string) error {
+	var errs []error
+	if l.Meta != "" && !l.Shared() {
+		errs = append(errs, fmt.Errorf("%smeta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder", prefix))
+	}
+	if l.Bytes != "" {
+		if _, err := s3.ParseDSN(l.Bytes); err != nil {
+			errs = append(errs, fmt.Errorf("%sbytes: %w", prefix, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Overlaps reports whether both locations name the same metadata or the same bytes.
+func (l Location) Overlaps(other Location) bool {
+	a, aErr := filepath.Abs(l.Data)
+	b, bErr := filepath.Abs(other.Data)
+	sameFolder := aErr == nil && bErr == nil && a == b
+	same := func(a, b string) bool { return a == b && (a != "" || sameFolder) }
+	return same(l.Meta, other.Meta) || same(l.Bytes, other.Bytes)
+}
+
+// Options are the sizes of what a node keeps in front of an object store. They have
+// no effect if the bytes are in files.
+type Options struct {
+	Cache       string // folder of the cache; "" for none
+	CacheSize   int64  // bytes, at least MinCacheSize
+	StagingSize int64  // bytes of extents being uploaded, at least MinStagingSize; 0 for a default
+}
+
+const (
+	// MinCacheSize is the smallest size of a cache, in bytes.
+	MinCacheSize = cached.MinSize
+	// MinStagingSize is two extents, so that one can be sent while the next is
+	// received.
+	MinStagingSize = 2 * remoteExtentSize
+)
