@@ -1,32 +1,32 @@
-// Package access holds the rules for who may do what, and how much of it: API
-// keys with their scopes and accounts, and the limits of those who hold them
-// and of anonymous addresses.
+// Package access decides who may do what, and how much of it. It holds API keys with their
+// scopes and accounts, and enforces the limits of groups of keys and of client addresses.
 //
-// Keys finds out whose key a credential is. A Limiter gives everybody the
-// Allowance that he shares with all requests of his group of keys, or of his
-// address, on this node.
+// A request passes through it as follows. An Authenticator resolves the credential of the
+// request to a Caller, whose Allows method decides whether the key permits an operation on
+// an account. A Limiter returns the Allowance that the caller shares, on this node, with all
+// requests of the same group of keys, or of the same address if there is no key. The request
+// enters the Allowance (request rate and concurrency), is paced by it (bytes per second) and
+// reserves what it stores (quotas).
 package access
 
 import "errors"
 
-// Errors of this package. They arrive wrapped; compare with errors.Is. Errors
-// of the store pass through beside them.
+// Errors of this package. They are wrapped; compare them with errors.Is. Errors of the store
+// are returned as they are, or wrapped.
 var (
-	// ErrInvalidKey: a key cannot be made as it was described.
+	// ErrInvalidKey means that the description of a key is invalid.
 	ErrInvalidKey = errors.New("the key cannot be made")
-	// ErrUnknownKey: the credential is malformed, or its key is unknown, has
-	// another secret, has expired or was revoked. Which of these is not told.
+	// ErrUnknownKey means that a credential is malformed, or that its key is unknown, has
+	// another secret, has expired or was revoked. It does not say which.
 	ErrUnknownKey = errors.New("the key is not known, has expired or was revoked")
-	// ErrScope: the key lacks the scope.
+	// ErrScope means that the key lacks the scope.
 	ErrScope = errors.New("the key lacks the scope")
-	// ErrAccount: the key is not for the account.
+	// ErrAccount means that the key is not valid for the account.
 	ErrAccount = errors.New("the key is not for this account")
-	// ErrConcurrent: as many requests are at work as may be at once.
-	ErrConcurrent = errors.New("too many requests at once")
-	// ErrRate: more requests came than the rate allows. It arrives as a
-	// *RateError.
+	// ErrConcurrent means that the limit of concurrent requests is reached.
+	ErrConcurrent = errors.New("too many concurrent requests")
+	// ErrRate means that the request rate is exceeded. The error is a *RateError.
 	ErrRate = errors.New("too many requests")
-	// ErrQuota: what is stored would exceed the quota. It arrives as a
-	// *QuotaError.
+	// ErrQuota means that a write would exceed a quota. The error is a *QuotaError.
 	ErrQuota = errors.New("the quota is exceeded")
 )

@@ -14,66 +14,80 @@ import (
 	"sluice/metastore"
 )
 
-// patience is how long a request waits for its turn under the request rate.
-const patience = 2 * time.Second
+// maxWait is how long a request waits for its turn under the request rate.
+const maxWait = 2 * time.Second
 
-// Allowance is what the requests of one group of keys, or of one address, may
-// use together on this node. Its methods may be called at once from many
-// goroutines, by requests that have entered.
+// Allowance is what the requests of one group of keys, or of one client address, share on
+// this node. Its methods may be called concurrently, and not after Release.
 type Allowance struct {
+	limiter  *Limiter
 	holder   holder
-	name     string // of the holder, made once since each upload asks for it
-	limits   atomic.Pointer[metastore.Limits]
+	name     string // of the holder, formatted once because each upload uses it
+	limits   atomic.Pointer[limits]
 	working  atomic.Int64 // requests that have entered and not left
 	held     atomic.Int64 // see Hold
-	requests requests
+	requests requestRate
 	in, out  *pacer
 	quota    *quota
-	recent   *list.Element // in the Limiter's list, nil when it is not; guarded by the Limiter's lock
+
+	// Guarded by the Limiter's lock.
+	users int           // calls of OfKey and OfAddress without a Release
+	idle  *list.Element // in the Limiter's list; nil while there are users
 }
 
-func newAllowance(h holder, usage metastore.Usage) *Allowance {
+// limits are the limits in force.
+type limits struct {
+	own    metastore.Limits // as the store has them, before defaults
+	all    metastore.Limits // each is above 0 or Unlimited
+	quotas amounts
+}
+
+func newAllowance(l *Limiter, h holder) *Allowance {
 	name := "group " + h.group
 	if h.group == "" {
 		name = "network " + h.network.String()
 	}
-	return &Allowance{holder: h, name: name, in: newPacer(), out: newPacer(), quota: newQuota(usage, h.group)}
+	return &Allowance{limiter: l, holder: h, name: name, in: newPacer(), out: newPacer(), quota: newQuota(l.opt.Usage, h.group)}
 }
 
-// keep makes these the limits. A bucket whose rate changes begins anew, full:
-// what was owed at the old rate could take for ever at the new one. The caller
-// has the Limiter's lock.
-func (a *Allowance) keep(limits metastore.Limits) {
-	var old metastore.Limits // no valid limit is 0
-	if had := a.limits.Load(); had != nil {
-		old = *had
-	}
-	if limits == old {
+// setLimits sets the limits. A bucket whose rate changes becomes full: a debt at the old rate
+// could take arbitrarily long to repay at the new one. The caller holds the Limiter's lock.
+func (a *Allowance) setLimits(own, defaults metastore.Limits) {
+	old := a.limits.Load()
+	if old == nil {
+		old = &limits{} // no valid limit is 0
+	} else if own == old.own {
 		return
 	}
-	if limits.RequestsPerSecond != old.RequestsPerSecond {
-		a.requests.limit(limits.RequestsPerSecond)
+	all := own.Or(defaults)
+	if all.RequestsPerSecond != old.all.RequestsPerSecond {
+		a.requests.setLimit(all.RequestsPerSecond)
 	}
-	if limits.BytesInPerSecond != old.BytesInPerSecond {
-		a.in.limit(limits.BytesInPerSecond)
+	if all.BytesInPerSecond != old.all.BytesInPerSecond {
+		a.in.setLimit(all.BytesInPerSecond)
 	}
-	if limits.BytesOutPerSecond != old.BytesOutPerSecond {
-		a.out.limit(limits.BytesOutPerSecond)
+	if all.BytesOutPerSecond != old.all.BytesOutPerSecond {
+		a.out.setLimit(all.BytesOutPerSecond)
 	}
-	a.limits.Store(&limits)
+	a.limits.Store(&limits{own: own, all: all, quotas: quotasOf(all)})
 }
 
-// Holder returns the name of whose the Allowance is, which no other has.
+// Release ends the use of the Allowance that a call of OfKey or OfAddress returned. It must
+// be called once for each such call.
+func (a *Allowance) Release() { a.limiter.release(a) }
+
+// Holder returns a name for the group or network, which is unique among Allowances.
 func (a *Allowance) Holder() string { return a.name }
 
-// Limits are those in force: each is above 0 or metastore.Unlimited.
-func (a *Allowance) Limits() metastore.Limits { return *a.limits.Load() }
+// Limits returns the limits in force. Each is above 0 or metastore.Unlimited.
+func (a *Allowance) Limits() metastore.Limits { return a.limits.Load().all }
 
-// Enter lets a request in; leave must be called once, when it has ended. It
-// takes one of the concurrent requests, or fails with ErrConcurrent at once.
-// Then it takes a request of the rate, for which it waits up to 2 s. When that
-// would not do it fails with a *RateError at once. A request that is refused has
-// used nothing up.
+// Enter admits a request. The caller must call leave once when the request has ended.
+//
+// Enter first takes one of the slots for concurrent requests. It returns ErrConcurrent
+// immediately if there is none. Then it waits up to 2 s for the request rate to permit the
+// request. It returns a *RateError immediately if that would take longer, and the error of
+// ctx if ctx ends first. A refused request uses up nothing.
 func (a *Allowance) Enter(ctx context.Context) (leave func(), err error) {
 	if !a.takeSlot() {
 		return nil, ErrConcurrent
@@ -86,7 +100,6 @@ func (a *Allowance) Enter(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// takeSlot counts a request in, unless as many are at work as may be.
 func (a *Allowance) takeSlot() bool {
 	limit := a.Limits().ConcurrentRequests
 	for {
@@ -100,11 +113,11 @@ func (a *Allowance) takeSlot() bool {
 	}
 }
 
-// Hold counts a request whose reply is not sent to its end; release must be
-// called once, when it is. It reports false, and has counted nothing, when so many
-// are held already that their holder does not take them: twice the concurrent
-// requests, and 16 more for those that are just ending. Requests that are
-// refused are held, too: so it bounds what a holder who takes no reply costs.
+// Hold counts a request whose response has not been sent completely. The caller must call
+// release once when it has been; that may be after Release. Hold returns false, and counts
+// nothing, if twice the limit of concurrent requests, and 16 more for those that are just
+// ending, are held already. Since refused requests are held as well, it bounds the resources
+// of a client that does not read its responses.
 func (a *Allowance) Hold() (release func(), ok bool) {
 	const ending = 16
 	limit := a.Limits().ConcurrentRequests
@@ -115,70 +128,78 @@ func (a *Allowance) Hold() (release func(), ok bool) {
 	return func() { a.held.Add(-1) }, true
 }
 
-// Requests tells how many requests may enter now without waiting, if not too
-// many are at work, and after what time it would be a whole second's again.
-// Without a limit: math.MaxInt64 and 0.
+// Requests returns how many requests the rate admits now without waiting, and after what time
+// that will be a whole second's requests again. Without a limit it returns math.MaxInt64 and
+// 0.
 func (a *Allowance) Requests() (left int64, full time.Duration) { return a.requests.state() }
 
-// PaceIn waits until n more bytes of bodies of requests may come in, n being at
-// most ChunkIn(). Those who wait at once get their turn in the order in which
-// they came, so that the streams of one group have equal shares. An error is
-// the context's; then what was asked for is left to the others.
+// PaceIn waits until n more bytes of request bodies may be read; n should be at most
+// ChunkIn(). Concurrent calls are served in the order in which they were made, so that
+// concurrent streams of one group have equal shares. It returns the error of ctx if ctx ends
+// first; then none of the n bytes is used up.
 func (a *Allowance) PaceIn(ctx context.Context, n int) error { return a.in.wait(ctx, n) }
 
-// PaceOut is PaceIn for bytes of bodies of replies and ChunkOut().
+// PaceOut is PaceIn for the bytes of response bodies and ChunkOut().
 func (a *Allowance) PaceOut(ctx context.Context, n int) error { return a.out.wait(ctx, n) }
 
-// ChunkIn is how much PaceIn is best asked for at once: 100 ms of the rate, at
-// least 1 byte and at most 1 MiB. More is waited for in steps of that size.
+// ChunkIn returns the number of bytes for which PaceIn should be called at a time: 100 ms of
+// the rate, at least 1 byte and at most 1 MiB. PaceIn waits for more in steps of that size.
 func (a *Allowance) ChunkIn() int64 { return a.in.chunk() }
 
 // ChunkOut is ChunkIn for PaceOut.
 func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 
-// Reserve sets a part of the group's quota aside for a blob of that name and size, 0
-// when it is not known; the name of a part is empty. It is an object, and takes
-// metastore.Charge of bytes beside its own. A *QuotaError when it does not fit beside what is stored
-// and what else is set aside; any other error is the store's. A refusal knows of
-// all that was deleted before the call. It may count twice what was stored just
-// now and is not kept yet, so that of several at once one is refused that would
-// just fit. The quota is never exceeded through one node. Of other nodes it does
-// not see what they stored within the last second or have set aside.
+// Reserve reserves quota for a blob of that name and size; the size is 0 if it is not known
+// yet. The name is empty for a part of an upload. The blob counts as one object and takes
+// metastore.Charge(name) bytes in addition to its size.
+//
+// It returns a *QuotaError if the blob does not fit in addition to what is stored and to all
+// other reservations; any other error is the store's. A refusal takes into account all
+// deletions that ended before the call. It may count twice what was just stored, so that one
+// of several concurrent calls is refused that would just fit. The quota is never exceeded
+// through one node; what other nodes have reserved, or stored within the last second, is not
+// counted.
 func (a *Allowance) Reserve(ctx context.Context, name string, size int64) (*Reservation, error) {
-	charge := metastore.Charge(name)
-	return a.quota.reserve(ctx, a.Limits(), amounts{storedBytes: charge + min(size, math.MaxInt64-charge), storedObjects: 1})
+	size = min(size, math.MaxInt64-metastore.Charge(name))
+	return a.reserve(ctx, metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name))})
 }
 
-// ReserveUpload sets a part of the group's quota aside for an upload that begins, of
-// a blob of that name, like Reserve.
+// ReserveUpload reserves quota for an upload that begins, of a blob of that name. Its errors
+// are those of Reserve.
 func (a *Allowance) ReserveUpload(ctx context.Context, name string) (*Reservation, error) {
-	return a.quota.reserve(ctx, a.Limits(), amounts{storedBytes: metastore.Charge(name), openUploads: 1})
+	return a.reserve(ctx, metastore.Used{Uploads: 1, Names: int64(len(name))})
 }
 
-// ReserveChannel sets a part of the group's quota aside for a channel that is opened,
-// like Reserve.
+// ReserveChannel reserves quota for a channel that is opened. Its errors are those of
+// Reserve.
 func (a *Allowance) ReserveChannel(ctx context.Context) (*Reservation, error) {
-	return a.quota.reserve(ctx, a.Limits(), amounts{openedChannels: 1})
+	return a.reserve(ctx, metastore.Used{Channels: 1})
 }
 
-// RateError is ErrRate with the time after which the request would have been
-// let in.
+func (a *Allowance) reserve(ctx context.Context, wanted metastore.Used) (*Reservation, error) {
+	r := &Reservation{quota: a.quota, ctx: ctx, limits: a.limits.Load().quotas}
+	if err := r.grow(amountsOf(wanted)); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// RateError is ErrRate with the time after which the request would have been admitted.
 type RateError struct{ RetryAfter time.Duration }
 
-// Error tells the time.
+// Error returns a sentence with the time.
 func (e *RateError) Error() string { return fmt.Sprintf("%s: try again in %v", ErrRate, e.RetryAfter) }
 
-// Unwrap gives ErrRate.
+// Unwrap returns ErrRate.
 func (e *RateError) Unwrap() error { return ErrRate }
 
-// requests is the request rate: a bucket of one second.
-type requests struct {
-	bucket atomic.Pointer[rate.Limiter] // nil: no limit
-	mu     sync.Mutex                   // makes a look ahead one step
+// requestRate is the request rate: a token bucket of one second.
+type requestRate struct {
+	bucket atomic.Pointer[rate.Limiter] // nil: unlimited
+	mu     sync.Mutex                   // makes reserving and cancelling atomic
 }
 
-// limit makes this the rate.
-func (r *requests) limit(perSecond int64) {
+func (r *requestRate) setLimit(perSecond int64) {
 	if perSecond == metastore.Unlimited {
 		r.bucket.Store(nil)
 		return
@@ -186,37 +207,37 @@ func (r *requests) limit(perSecond int64) {
 	r.bucket.Store(rate.NewLimiter(rate.Limit(perSecond), int(perSecond)))
 }
 
-// take takes a request, or nothing when that would take longer than patience.
-func (r *requests) take(ctx context.Context) error {
+// take takes a token, or none if that would take longer than maxWait.
+func (r *requestRate) take(ctx context.Context) error {
 	bucket := r.bucket.Load()
 	if bucket == nil {
 		return nil
 	}
-	turn, delay := r.reserve(bucket)
-	if delay > patience {
+	token, delay := r.reserve(bucket)
+	if delay > maxWait {
 		return &RateError{RetryAfter: delay}
 	}
 	if err := sleep(ctx, delay); err != nil {
-		turn.Cancel()
+		token.Cancel()
 		return err
 	}
 	return nil
 }
 
-// reserve takes the next turn, unless it is too far away.
-func (r *requests) reserve(bucket *rate.Limiter) (*rate.Reservation, time.Duration) {
+// reserve takes the next token, unless the delay until then is too long.
+func (r *requestRate) reserve(bucket *rate.Limiter) (*rate.Reservation, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	turn := bucket.ReserveN(now, 1)
-	delay := turn.DelayFrom(now)
-	if delay > patience {
-		turn.CancelAt(now)
+	token := bucket.ReserveN(now, 1)
+	delay := token.DelayFrom(now)
+	if delay > maxWait {
+		token.CancelAt(now)
 	}
-	return turn, delay
+	return token, delay
 }
 
-func (r *requests) state() (left int64, full time.Duration) {
+func (r *requestRate) state() (left int64, full time.Duration) {
 	bucket := r.bucket.Load()
 	if bucket == nil {
 		return math.MaxInt64, 0

@@ -16,7 +16,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	store := openStores(b, 1)[0]
 	served := &line{Store: store}
 	_, credential := makeKey(b, store, access.NewKey{Accounts: []string{"a"}})
-	keys := access.NewKeys(served, access.AuthenticatorOptions{})
+	keys := access.NewAuthenticator(served, access.AuthenticatorOptions{})
 	ctx, cancel := context.WithCancel(b.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { keys.Run(ctx, func(err error) { b.Error(err) }) })
@@ -38,7 +38,9 @@ func BenchmarkEnter(b *testing.B) {
 			l := access.NewLimiter(access.LimiterOptions{Address: limits})
 			b.ReportAllocs()
 			for b.Loop() {
-				enter(b, l.OfAddress(netip.IPv6Loopback()))()
+				a := l.OfAddress(netip.IPv6Loopback())
+				enter(b, a)()
+				a.Release()
 			}
 		})
 	}

@@ -8,38 +8,37 @@ import (
 	"sluice/metastore"
 )
 
-// Caller is whoever sent a key that is valid. It does not change: what is
-// changed of the key is seen by the next Authenticate.
+// Caller is the holder of a valid key. It is immutable: Authenticate returns another one after
+// the key has changed.
 type Caller struct{ key metastore.Key }
 
-// newCaller gives the holder of a key as the store gave it.
 func newCaller(key metastore.Key) *Caller {
 	key.Accounts = slices.Clone(key.Accounts) // nil stays nil
 	slices.Sort(key.Accounts)
 	return &Caller{key: key}
 }
 
-// ID is the id of the key. It is no secret.
+// ID returns the id of the key, which is not secret.
 func (c *Caller) ID() string { return c.key.ID }
 
-// Group names the keys that share limits with this one, and under which what
-// they store is counted.
+// Group returns the name of the keys that share limits with this one, which is also the owner
+// of what they store.
 func (c *Caller) Group() string { return c.key.Group }
 
-// Limits are those of the group, 0 where the service's default holds.
+// Limits returns the limits of the group; 0 stands for the default of the service.
 func (c *Caller) Limits() metastore.Limits { return c.key.Limits }
 
-// AllAccounts reports whether the key is for all accounts.
+// AllAccounts reports whether the key is valid for all accounts.
 func (c *Caller) AllAccounts() bool { return c.key.Accounts == nil }
 
-// Has reports whether the key has the scope, on whatever accounts.
+// Has reports whether the key has the scope, for any accounts.
 func (c *Caller) Has(scope Scope) bool {
 	return slices.Contains(c.key.Scopes, string(scope)) || slices.Contains(c.key.Scopes, string(ScopeAdmin))
 }
 
-// Allows reports whether the key has the scope on an account, which is in its
-// canonical spelling; the empty account stands for one that is not known yet,
-// which only a key for all accounts is for. ErrScope, ErrAccount.
+// Allows returns nil if the key has the scope for the account, which must be in its canonical
+// form. The empty account stands for one that is not known yet; only a key for all accounts
+// is valid for it. It returns ErrScope or ErrAccount otherwise.
 func (c *Caller) Allows(scope Scope, account string) error {
 	if !c.Has(scope) {
 		return fmt.Errorf("%w %q", ErrScope, scope)
@@ -53,7 +52,7 @@ func (c *Caller) Allows(scope Scope, account string) error {
 	return nil
 }
 
-// valid reports whether the key may still be used.
+// valid reports whether the key has neither expired nor been revoked.
 func (c *Caller) valid(now time.Time) bool {
 	return c.key.Revoked.IsZero() && (c.key.Expires.IsZero() || c.key.Expires.After(now))
 }

@@ -6,35 +6,32 @@ import (
 	"strings"
 )
 
-// A credential is "sluice_", the id of the key, "_" and its secret. The prefix
-// lets scanners find credentials that leaked. Id and secret are random, of 80
-// and 280 bits.
+// A credential is "sluice_", the id of the key, "_" and its secret. Secret scanners find
+// leaked credentials by the prefix. Id and secret are random, of 80 and 280 bits.
 const (
 	prefix       = "sluice_"
 	idLength     = 16
 	secretLength = 56
 )
 
-// alphabet is five random bits a character.
+// alphabet is that of RFC 4648 base32 in lower case: a character holds five random bits.
 const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 
-// newID and newSecret are fresh, from the system's random source.
 func newID() string     { return randomText(idLength) }
 func newSecret() string { return randomText(secretLength) }
 
-// randomText gives n random characters, a multiple of 8.
+// randomText returns n random characters; n must be a multiple of 8.
 func randomText(n int) string {
 	random := make([]byte, encoding.DecodedLen(n))
-	rand.Read(random) // never fails: it ends the program instead
+	rand.Read(random) // never returns an error
 	return encoding.EncodeToString(random)
 }
 
 func formatCredential(id, secret string) string { return prefix + id + "_" + secret }
 
-// parseCredential is the inverse of formatCredential. What it takes has one
-// spelling.
+// parseCredential is the inverse of formatCredential. It accepts no other spelling.
 func parseCredential(text string) (id, secret string, ok bool) {
 	rest, ok := strings.CutPrefix(text, prefix)
 	if !ok || len(rest) != idLength+1+secretLength || rest[idLength] != '_' {

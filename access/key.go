@@ -13,31 +13,31 @@ import (
 	"sluice/metastore"
 )
 
-// NewKey describes a key that is to be made.
+// NewKey describes a key to be created.
 type NewKey struct {
-	// Label is what its maker calls it, for himself: at most 128 bytes of
-	// printable text. It may be empty.
+	// Label is a note of the key's creator: at most 128 bytes of printable text. It may be
+	// empty.
 	Label string
-	// Scopes are what the key permits; at least one.
+	// Scopes are the classes of operations that the key permits; at least one.
 	Scopes []Scope
-	// Accounts are those for which it does, in their canonical spelling; nil:
-	// all. A list that is empty but not nil is refused.
+	// Accounts are the accounts for which it is valid, in their canonical form; nil means
+	// all. An empty list that is not nil is an error.
 	Accounts []string
-	// Group names the keys that share limits and under which what they store is
-	// counted: 1 to 64 of A-Z, a-z, 0-9, ".", "_" and "-". Empty: the key is a
-	// group of its own, named like its id.
+	// Group names the keys that share limits and that own together what they store: 1 to 64
+	// of A-Z, a-z, 0-9, ".", "_" and "-". If it is empty, the key forms a group of its own,
+	// named like its id.
 	Group string
-	// Expires is when it ends to be valid; zero: never.
+	// Expires is when the key ceases to be valid; zero means never.
 	Expires time.Time
-	// Limits are those of the group. Each is above 0, or 0 for the service's
-	// default, or metastore.Unlimited. A key that joins a group leaves them all
-	// 0 or repeats those of the group.
+	// Limits are the limits of the group. Each is above 0, or 0 for the default of the
+	// service, or metastore.Unlimited. For a group that has keys already they must all be 0
+	// or equal to those of the group.
 	Limits metastore.Limits
 }
 
-// Create makes a key. It returns the key as stored and its credential, which
-// nothing can tell again: only the SHA-256 of its secret is stored.
-// ErrInvalidKey, metastore.ErrGroupLimits.
+// Create creates a key. It returns the key as stored and its credential, which cannot be
+// recovered later: only the SHA-256 of its secret is stored. It returns ErrInvalidKey, or
+// metastore.ErrGroupLimits if the group has other limits.
 func Create(ctx context.Context, store metastore.Keys, n NewKey) (metastore.Key, string, error) {
 	id, secret := newID(), newSecret()
 	k, err := n.describe()
@@ -55,7 +55,7 @@ func Create(ctx context.Context, store metastore.Keys, n NewKey) (metastore.Key,
 	return k, formatCredential(id, secret), nil
 }
 
-// describe gives what is stored of the description, if it is one.
+// describe returns the key as it is stored, without its id and secret.
 func (n NewKey) describe() (metastore.Key, error) {
 	granted, err := ordered(n.Scopes)
 	if err != nil {
@@ -71,7 +71,7 @@ func (n NewKey) describe() (metastore.Key, error) {
 		return metastore.Key{}, err
 	}
 	if n.Accounts != nil && (len(n.Accounts) == 0 || slices.Contains(n.Accounts, "")) {
-		return metastore.Key{}, fmt.Errorf("%w: its accounts must be named", ErrInvalidKey)
+		return metastore.Key{}, fmt.Errorf("%w: its list of accounts must not be empty, nor hold an empty account", ErrInvalidKey)
 	}
 	k := metastore.Key{Label: n.Label, Group: n.Group, Expires: n.Expires, Limits: n.Limits}
 	for _, s := range granted {
@@ -88,8 +88,7 @@ const (
 	maxGroup = 64  // characters
 )
 
-// checkLabel refuses what could deceive or harm whoever lists keys on a
-// terminal.
+// checkLabel refuses labels that a terminal would not show as they are.
 func checkLabel(label string) error {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	if len(label) > maxLabel || !utf8.ValidString(label) || strings.ContainsFunc(label, unprintable) {
@@ -98,7 +97,7 @@ func checkLabel(label string) error {
 	return nil
 }
 
-// checkGroup keeps group names to characters that no format has to escape.
+// checkGroup restricts groups to characters that no format has to escape.
 func checkGroup(group string) error {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
@@ -113,7 +112,7 @@ func checkLimits(l metastore.Limits) error {
 	for _, k := range metastore.LimitKinds {
 		limit := *k.Of(&l)
 		if limit < 0 && limit != metastore.Unlimited {
-			return fmt.Errorf("%w: %d is no limit; it must be above 0, or %d for none", ErrInvalidKey, limit, metastore.Unlimited)
+			return fmt.Errorf("%w: %d is not a limit; it must be above 0, or %d for unlimited", ErrInvalidKey, limit, metastore.Unlimited)
 		}
 	}
 	return nil

@@ -114,7 +114,7 @@ func TestSecretIsNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, credential := makeKey(t, store, access.NewKey{})
-	if _, err := access.NewKeys(store, access.AuthenticatorOptions{}).Authenticate(t.Context(), credential); err != nil {
+	if _, err := access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(t.Context(), credential); err != nil {
 		t.Error(err)
 	}
 	if err := store.Close(); err != nil {

@@ -10,23 +10,22 @@ import (
 	"sluice/metastore"
 )
 
-// maxChunk is the most that goes through a pacer at once, in bytes.
+// maxChunk is the most that passes a pacer at a time, in bytes.
 const maxChunk = 1 << 20
 
-// pacer holds streams to a rate together. Its bucket is small, 100 ms of the
-// rate, so that what passes in a few seconds is the rate.
+// pacer limits the sum of several streams to a rate. Its token bucket is small, 100 ms of the
+// rate, so that the average over a few seconds is the rate.
 //
-// Only the stream whose turn it is reserves of the bucket; the others queue for
-// their turn. So one that gives up has reserved nothing that others are behind.
+// Only the stream that holds sem reserves tokens; the others queue for sem. So a stream that
+// gives up has no tokens reserved behind which others wait.
 type pacer struct {
-	bucket atomic.Pointer[rate.Limiter] // nil: no limit
-	turn   chan struct{}                // full while a stream has it; channels serve senders in the order in which they came
+	bucket atomic.Pointer[rate.Limiter] // nil: unlimited
+	sem    chan struct{}                // of capacity 1; channels serve senders in FIFO order
 }
 
-func newPacer() *pacer { return &pacer{turn: make(chan struct{}, 1)} }
+func newPacer() *pacer { return &pacer{sem: make(chan struct{}, 1)} }
 
-// limit makes this the rate.
-func (p *pacer) limit(bytesPerSecond int64) {
+func (p *pacer) setLimit(bytesPerSecond int64) {
 	if bytesPerSecond == metastore.Unlimited {
 		p.bucket.Store(nil)
 		return
@@ -48,13 +47,13 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 		return nil
 	}
 	select {
-	case p.turn <- struct{}{}:
+	case p.sem <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-p.turn }()
+	defer func() { <-p.sem }()
 	for n > 0 {
-		bucket := p.bucket.Load() // it may have changed while this waited
+		bucket := p.bucket.Load() // it may have been replaced meanwhile
 		if bucket == nil {
 			return nil
 		}
@@ -69,7 +68,7 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 	return nil
 }
 
-// sleep waits, unless the context ends before.
+// sleep waits for d. It returns the error of ctx if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -9,192 +9,193 @@ import (
 	"sluice/metastore"
 )
 
-// How long what the store said of a group's usage is good for, and how long it
-// may take to say it.
 const (
-	usageAge  = time.Second
-	usageTime = 5 * time.Second
+	maxUsageAge  = time.Second     // how old a snapshot of the usage may be
+	usageTimeout = 5 * time.Second // for a query of the usage
 )
 
-// resource is what a quota limits.
-type resource int
+// amounts are amounts of what the quotas limit, indexed like metastore.LimitKinds. Those of
+// limits that are no quotas are not used.
+type amounts [len(metastore.LimitKinds)]int64
 
-const (
-	storedBytes resource = iota
-	storedObjects
-	openUploads
-	openedChannels
-	resources int = iota
-)
-
-// amounts are amounts of the resources.
-type amounts [resources]int64
-
-// String gives what it is counted in.
-func (r resource) String() string {
-	return [resources]string{"stored bytes", "stored objects", "open uploads", "channels"}[r]
+func amountsOf(u metastore.Used) (n amounts) {
+	for i, k := range metastore.LimitKinds {
+		if k.Quota() {
+			n[i] = k.Used(u)
+		}
+	}
+	return n
 }
 
-// QuotaError is ErrQuota with the amounts of a resource.
+func quotasOf(l metastore.Limits) (n amounts) {
+	for i, k := range metastore.LimitKinds {
+		n[i] = *k.Of(&l)
+	}
+	return n
+}
+
+// QuotaError is ErrQuota with the amounts.
 type QuotaError struct {
 	Of     string // "stored bytes", "stored objects", "open uploads" or "channels"
 	Limit  int64
-	Used   int64 // what is stored, or on its way
-	Wanted int64 // beside that
+	Used   int64 // stored or reserved
+	Wanted int64 // in addition to that
 }
 
-// Error tells the amounts.
+// Error returns a sentence with the amounts.
 func (e *QuotaError) Error() string {
 	return fmt.Sprintf("%s: of %d %s %d are in use, %d more are wanted", ErrQuota, e.Limit, e.Of, e.Used, e.Wanted)
 }
 
-// Unwrap gives ErrQuota.
+// Unwrap returns ErrQuota.
 func (e *QuotaError) Unwrap() error { return ErrQuota }
 
-// quota counts what a group has stored: what the store said last, what is
-// reserved, and what was stored since the store was asked.
+// quota accounts for what a group stores, without a query of the store for each write. It
+// adds up three amounts:
+//
+//   - stored: the store's answer to the last successful query, a snapshot that began at
+//     snapshotAt;
+//   - reserved: reservations that have not ended;
+//   - unconfirmed: reservations that ended by Keep and may not be part of stored yet.
+//
+// A write is admitted if it fits in addition to their sum and the snapshot is at most
+// maxUsageAge old. Otherwise the store is queried once more before the write is refused, so
+// that a refusal takes into account everything deleted before the call. When a query is
+// answered, what was unconfirmed before it began is part of its answer and is subtracted.
+//
+// Queries are numbered by querySeq, and answeredSeq is the last one that has ended. A caller
+// that needs a query that begins after a certain time waits until answeredSeq is greater than
+// the querySeq it has seen at that time: one query serves all callers that wait.
 type quota struct {
 	usage metastore.Usage
 	owner string
-	turn  chan struct{} // full while somebody asks the store
+	sem   chan struct{} // held while querying the store
 	mu    struct {
 		sync.Mutex
-		used     amounts   // as the store said
-		open     amounts   // reserved
-		kept     amounts   // stored, and perhaps not in used yet
-		asked    time.Time // when the question began to which used is the answer; zero: none was
-		began    uint64    // counts the questions
-		answered uint64    // the last question that ended
-		err      error     // of that
+		stored      amounts
+		reserved    amounts
+		unconfirmed amounts
+		snapshotAt  time.Time // zero: there is no snapshot
+		querySeq    uint64
+		answeredSeq uint64
+		err         error // of the last query that ended
 	}
 }
 
 func newQuota(usage metastore.Usage, owner string) *quota {
-	return &quota{usage: usage, owner: owner, turn: make(chan struct{}, 1)}
+	return &quota{usage: usage, owner: owner, sem: make(chan struct{}, 1)}
 }
 
-// reserve sets amounts aside if that keeps within the limits. It refuses only by an
-// answer to a question that began after the call.
-func (q *quota) reserve(ctx context.Context, limits metastore.Limits, n amounts) (*Reservation, error) {
-	r := &Reservation{quota: q, ctx: ctx, limits: amounts{
-		storedBytes: limits.StoredBytes, storedObjects: limits.StoredObjects, openUploads: limits.OpenUploads,
-		openedChannels: limits.Channels,
-	}}
-	if err := r.grow(n); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// take counts n as reserved if all of it fits, by an answer to a question that began
-// at that time or later. Otherwise it gives the refusal and the number of the
-// last question that may not know of all that came before now.
+// take reserves n if all of it fits by a snapshot that began at since or later. Otherwise it
+// returns the refusal, and the number of the last query that may not take into account
+// everything that happened before the call.
 func (q *quota) take(limits, n amounts, since time.Time) (refused *QuotaError, seen uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for of := range resource(resources) {
-		if n[of] == 0 {
+	for i, wanted := range n {
+		if wanted == 0 {
 			continue
 		}
-		total := q.mu.used[of] + q.mu.open[of] + q.mu.kept[of]
-		if n[of] > limits[of]-total || q.mu.asked.Before(since) {
-			return &QuotaError{Of: of.String(), Limit: limits[of], Used: total, Wanted: n[of]}, q.mu.began
+		total := q.mu.stored[i] + q.mu.reserved[i] + q.mu.unconfirmed[i]
+		if wanted > limits[i]-total || q.mu.snapshotAt.Before(since) {
+			return &QuotaError{Of: metastore.LimitKinds[i].Name, Limit: limits[i], Used: total, Wanted: wanted}, q.mu.querySeq
 		}
 	}
-	for of := range n {
-		q.mu.open[of] += n[of]
+	for i := range n {
+		q.mu.reserved[i] += n[i]
 	}
 	return nil, 0
 }
 
-// refresh waits for the answer to a question later than seen, and asks it if
-// nobody else does.
+// refresh waits for the answer to a query later than seen, and makes that query unless
+// another caller does.
 func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	select {
-	case q.turn <- struct{}{}:
+	case q.sem <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-q.turn }()
+	defer func() { <-q.sem }()
 	q.mu.Lock()
-	if q.mu.answered > seen {
+	if q.mu.answeredSeq > seen {
 		defer q.mu.Unlock()
 		return q.mu.err
 	}
-	q.mu.began++
-	asked, kept := time.Now(), q.mu.kept
+	q.mu.querySeq++
+	began, confirmed := time.Now(), q.mu.unconfirmed
 	q.mu.Unlock()
 
 	// Others wait for the answer too, so it must not depend on this context.
-	ctx, cancel := context.WithTimeout(metastore.WithPatience(context.WithoutCancel(ctx), usageTime), usageTime)
+	ctx, cancel := context.WithTimeout(metastore.WithPatience(context.WithoutCancel(ctx), usageTimeout), usageTimeout)
 	defer cancel()
 	used, err := q.usage.Usage(ctx, q.owner)
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.mu.answered, q.mu.err = q.mu.began, nil
+	q.mu.answeredSeq, q.mu.err = q.mu.querySeq, nil
 	if err != nil {
-		q.mu.err = fmt.Errorf("asking for the usage of %q: %w", q.owner, err)
+		q.mu.err = fmt.Errorf("querying the usage of %q: %w", q.owner, err)
 		return q.mu.err
 	}
-	q.mu.asked, q.mu.used = asked, amounts{storedBytes: used.Stored(), storedObjects: used.Objects, openUploads: used.Uploads, openedChannels: used.Channels}
-	for i, n := range kept {
-		q.mu.kept[i] -= n // what was stored before the question is in the answer
+	q.mu.snapshotAt, q.mu.stored = began, amountsOf(used)
+	for i, n := range confirmed {
+		q.mu.unconfirmed[i] -= n
 	}
 	return nil
 }
 
-// Reservation is a part of a quota that is set aside for something that is
-// being stored. It ends with one Keep or Release. It is for one goroutine.
+// Reservation is a part of a quota that is reserved for something that is being stored. The
+// caller must end it with one call of Keep or Release. Its methods must not be called
+// concurrently.
 type Reservation struct {
 	quota  *quota
 	ctx    context.Context
 	limits amounts
-	n      amounts // of what has a limit
+	n      amounts // of what is limited
 }
 
-// Grow sets n more bytes aside. A *QuotaError when they do not fit; any other error is
-// the store's, which is asked under the context of Reserve. On an error what
-// was set aside before stays so.
-func (r *Reservation) Grow(n int64) error { return r.grow(amounts{storedBytes: n}) }
+// Grow reserves n more bytes. It returns a *QuotaError if they do not fit; any other error is
+// the store's, which is queried under the context of Reserve. On an error the reservation is
+// unchanged.
+func (r *Reservation) Grow(n int64) error { return r.grow(amountsOf(metastore.Used{Bytes: n})) }
 
 func (r *Reservation) grow(n amounts) error {
-	for of, limit := range r.limits {
+	for i, limit := range r.limits {
 		if limit == metastore.Unlimited {
-			n[of] = 0
+			n[i] = 0
 		}
 	}
 	if n == (amounts{}) {
 		return nil
 	}
-	refused, seen := r.quota.take(r.limits, n, time.Now().Add(-usageAge))
+	refused, seen := r.quota.take(r.limits, n, time.Now().Add(-maxUsageAge))
 	if refused != nil {
 		if err := r.quota.refresh(r.ctx, seen); err != nil {
 			return err
 		}
-		// However long the answer took, it is the newest there is.
+		// However long the query took, its answer is the newest there is.
 		if refused, _ = r.quota.take(r.limits, n, time.Time{}); refused != nil {
 			return refused
 		}
 	}
-	for of := range n {
-		r.n[of] += n[of]
+	for i := range n {
+		r.n[i] += n[i]
 	}
 	return nil
 }
 
-// Keep says that all of it was stored, or may have been. It counts until the
-// store, asked later, counts it.
+// Keep ends the reservation of something that was stored, or may have been. It counts until
+// a later answer of the store includes it.
 func (r *Reservation) Keep() { r.end(r.n) }
 
-// Release says that nothing of it was stored.
+// Release ends the reservation of something that was not stored.
 func (r *Reservation) Release() { r.end(amounts{}) }
 
 func (r *Reservation) end(kept amounts) {
 	r.quota.mu.Lock()
 	defer r.quota.mu.Unlock()
-	for of := range r.n {
-		r.quota.mu.open[of] -= r.n[of]
-		r.quota.mu.kept[of] += kept[of]
+	for i := range r.n {
+		r.quota.mu.reserved[i] -= r.n[i]
+		r.quota.mu.unconfirmed[i] += kept[i]
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Scope is a kind of operation that a key permits.
+// Scope is a class of operations that a key permits.
 type Scope string
 
 // The scopes.
@@ -16,11 +16,11 @@ const (
 	ScopeAdmin    Scope = "admin"    // all of these, on the key's accounts
 )
 
-// scopes are all of them, in the order in which they are stored and shown.
+// scopes are all scopes, in the order in which they are stored and shown.
 var scopes = []Scope{ScopeRead, ScopeWrite, ScopeChannels, ScopeAdmin}
 
-// ParseScopes reads the names of at least one scope. A name that is given twice
-// counts once. ErrInvalidKey.
+// ParseScopes parses the names of at least one scope and removes duplicates. It returns
+// ErrInvalidKey if there is none or one is unknown.
 func ParseScopes(names []string) ([]Scope, error) {
 	parsed := make([]Scope, len(names))
 	for i, name := range names {
@@ -29,15 +29,15 @@ func ParseScopes(names []string) ([]Scope, error) {
 	return ordered(parsed)
 }
 
-// ordered gives these scopes in their order, each once.
-func ordered(given []Scope) ([]Scope, error) {
-	for _, s := range given {
+// ordered returns the scopes sorted, without duplicates.
+func ordered(list []Scope) ([]Scope, error) {
+	for _, s := range list {
 		if !slices.Contains(scopes, s) {
-			return nil, fmt.Errorf("%w: %q is no scope; there are %q", ErrInvalidKey, s, scopes)
+			return nil, fmt.Errorf("%w: %q is not a scope; the scopes are %q", ErrInvalidKey, s, scopes)
 		}
 	}
-	if len(given) == 0 {
-		return nil, fmt.Errorf("%w: it needs a scope; there are %q", ErrInvalidKey, scopes)
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: it needs a scope; the scopes are %q", ErrInvalidKey, scopes)
 	}
-	return slices.DeleteFunc(slices.Clone(scopes), func(s Scope) bool { return !slices.Contains(given, s) }), nil
+	return slices.DeleteFunc(slices.Clone(scopes), func(s Scope) bool { return !slices.Contains(list, s) }), nil
 }

@@ -217,8 +217,9 @@ func (s *Server) identify(ctx context.Context, x *exchange, place *place) error 
 
 // authenticate returns the caller whose key this is.
 func (s *Server) authenticate(ctx context.Context, x *exchange, credential string) (*access.Caller, error) {
-	if !s.Keys.Remembers(credential) {
+	if !s.Keys.Cached(credential) {
 		lookups := s.lookups.OfAddress(x.client)
+		defer lookups.Release()
 		leave, err := lookups.Enter(ctx)
 		if err != nil {
 			tellLimits(x.Header(), lookups)

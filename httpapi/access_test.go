@@ -80,7 +80,7 @@ func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, r
 
 // keysOf makes a service a hosted one.
 func keysOf(meta metastore.Store) *access.Authenticator {
-	return access.NewKeys(meta, access.AuthenticatorOptions{})
+	return access.NewAuthenticator(meta, access.AuthenticatorOptions{})
 }
 
 func bearer(name, key string) credential {

@@ -41,6 +41,11 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 	} else {
 		allowance = s.Limiter.OfAddress(x.client)
 	}
+	defer func() {
+		if err != nil {
+			allowance.Release()
+		}
+	}()
 	if err := x.hold(allowance); err != nil {
 		return nil, err
 	}
@@ -54,6 +59,7 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 	x.allowance, x.body.allowance, x.out.allowance = allowance, allowance, allowance
 	return func() {
 		left()
+		allowance.Release()
 		place.leave()
 	}, nil
 }
@@ -110,14 +116,23 @@ func (s *Server) admitProbe(x *exchange) (leave func(), err error) {
 	}
 	x.client = s.clientAddress(x.r)
 	allowance := s.probes.OfAddress(x.client)
+	defer func() {
+		if err != nil {
+			allowance.Release()
+		}
+	}()
 	if err := x.hold(allowance); err != nil {
 		return nil, err
 	}
-	leave, err = allowance.Enter(x.r.Context())
+	left, err := allowance.Enter(x.r.Context())
 	if err != nil {
 		x.Header().Set("Connection", "close")
+		return nil, err
 	}
-	return leave, err
+	return func() {
+		left()
+		allowance.Release()
+	}, nil
 }
 
 // hold keeps a place of the caller until the reply is sent to its end. Over

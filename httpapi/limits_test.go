@@ -443,7 +443,7 @@ func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	store := &countingKeys{}
 	s := startService(t, func(meta metastore.Store) *access.Authenticator {
 		store.KeyStore = meta
-		return access.NewKeys(store, access.AuthenticatorOptions{})
+		return access.NewAuthenticator(store, access.AuthenticatorOptions{})
 	}, func(c *Config, _ *Server) {
 		c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
 	})
@@ -480,7 +480,7 @@ func TestLookupsHoldFewPlaces(t *testing.T) {
 	store := &hangingKeys{asked: make(chan struct{}), answer: make(chan struct{})}
 	s := startService(t, func(meta metastore.Store) *access.Authenticator {
 		store.KeyStore = meta
-		return access.NewKeys(store, access.AuthenticatorOptions{})
+		return access.NewAuthenticator(store, access.AuthenticatorOptions{})
 	}, func(c *Config, _ *Server) { c.MaxRequests = 16 })
 	const key = "sluice_aaaaaaaaaaaaaaaa_" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	look := func() *http.Response {

@@ -134,7 +134,7 @@ func TestSecretIsTheOneOfTheKey(t *testing.T) {
 	if len(created) != 1 || created[0].Secret == "" || created[0].AllAccounts {
 		t.Fatalf("created is %+v", created)
 	}
-	keys := access.NewKeys(opened(t, data).Meta, access.AuthenticatorOptions{})
+	keys := access.NewAuthenticator(opened(t, data).Meta, access.AuthenticatorOptions{})
 	for secret, want := range map[string]string{credential: id, created[0].Secret: created[0].ID} {
 		caller, err := keys.Authenticate(t.Context(), secret)
 		if err != nil || caller.ID() != want {

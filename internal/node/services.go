@@ -25,7 +25,7 @@ func (n *Node) openServices(ctx context.Context) error {
 	n.blobs = n.newBlobs()
 	n.metrics.MustRegister(backlogMetrics{n.blobs.GarbageBacklog})
 	if c.Profile == Hosted {
-		n.keys = access.NewKeys(n.stores.Meta, access.AuthenticatorOptions{})
+		n.keys = access.NewAuthenticator(n.stores.Meta, access.AuthenticatorOptions{})
 	}
 	var err error
 	if n.channels, err = n.newChannels(ctx); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -202,19 +201,34 @@ func TestChangeOfOneLimit(t *testing.T) {
 func TestAllowancesInUseAreNotForgotten(t *testing.T) {
 	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: 1}})
 	address := netip.MustParseAddr("192.0.2.1")
-	leave := enter(t, l.OfAddress(address))
+	working := l.OfAddress(address)
+	leave := enter(t, working)
 	others(l, 100)
-	if _, err := l.OfAddress(address).Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-		t.Errorf("beside one that has entered: %v", err)
+	if err := tryEnter(t, l, address); !errors.Is(err, access.ErrConcurrent) {
+		t.Errorf("while another request has entered: %v", err)
 	}
 	leave()
-	asked := l.OfAddress(address) // but has not entered yet
+	working.Release()
+	waiting := l.OfAddress(address) // but has not entered yet
 	others(l, 100)
-	leave = enter(t, asked)
-	if _, err := l.OfAddress(address).Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-		t.Errorf("beside one that asked before and entered after: %v", err)
+	leave = enter(t, waiting)
+	if err := tryEnter(t, l, address); !errors.Is(err, access.ErrConcurrent) {
+		t.Errorf("while another request, which was admitted late, has entered: %v", err)
 	}
 	leave()
+	waiting.Release()
+}
+
+// tryEnter enters the Allowance of an address, and leaves.
+func tryEnter(t *testing.T, l *access.Limiter, address netip.Addr) error {
+	t.Helper()
+	a := l.OfAddress(address)
+	defer a.Release()
+	leave, err := a.Enter(t.Context())
+	if err == nil {
+		leave()
+	}
+	return err
 }
 
 // TestRecentAllowancesAreRemembered, with their buckets; older ones are not.
@@ -222,29 +236,35 @@ func TestRecentAllowancesAreRemembered(t *testing.T) {
 	const recent = 100
 	l := access.NewLimiter(access.LimiterOptions{Recent: recent, Address: metastore.Limits{RequestsPerSecond: 1}})
 	address := netip.MustParseAddr("192.0.2.1")
-	enter(t, l.OfAddress(address))()
+	requests := func() int64 {
+		a := l.OfAddress(address)
+		defer a.Release()
+		left, _ := a.Requests()
+		return left
+	}
+	if err := tryEnter(t, l, address); err != nil {
+		t.Fatal(err)
+	}
 	for range 5 {
 		others(l, recent-1)
-		if left, _ := l.OfAddress(address).Requests(); left != 0 {
+		if left := requests(); left != 0 {
 			t.Errorf("one of the last %d has %d requests again", recent, left)
 		}
 	}
 	others(l, recent)
-	if left, _ := l.OfAddress(address).Requests(); left != 1 {
+	if left := requests(); left != 1 {
 		t.Errorf("one of more than the last %d has %d requests", recent, left)
 	}
 }
 
-// others asks for so many other addresses, and has what is garbage collected.
+// others uses the Allowances of n other addresses.
 func others(l *access.Limiter, n int) {
 	for i := range n {
-		l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
+		l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})).Release()
 	}
-	runtime.GC()
 }
 
-// TestLimiterRaces: many requests of few holders, with hardly any
-// remembered.
+// TestLimiterRaces runs many requests of few holders, of which hardly any is remembered.
 func TestLimiterRaces(t *testing.T) {
 	const limit = 3
 	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: limit}})
@@ -255,34 +275,34 @@ func TestLimiterRaces(t *testing.T) {
 		wg.Go(func() {
 			for j := range 2_000 {
 				who := byte((i + j) % 3)
-				leave, err := l.OfAddress(netip.AddrFrom4([4]byte{192, 0, 2, who})).Enter(t.Context())
+				a := l.OfAddress(netip.AddrFrom4([4]byte{192, 0, 2, who}))
+				leave, err := a.Enter(t.Context())
 				mu.Lock()
 				if err != nil {
 					refused++
 					mu.Unlock()
+					a.Release()
 					continue
 				}
 				entered++
 				if working[who]++; working[who] > limit {
-					t.Errorf("%d at once", working[who])
+					t.Errorf("%d requests of one address run concurrently, want at most %d", working[who], limit)
 				}
 				mu.Unlock()
 				if j%5 == 0 {
-					l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i), byte(j)}))
+					l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i), byte(j)})).Release()
 				}
 				mu.Lock()
 				working[who]--
 				mu.Unlock()
 				leave()
+				a.Release()
 			}
 		})
 	}
-	for range 20 {
-		runtime.GC()
-	}
 	wg.Wait()
 	if entered == 0 {
-		t.Error("nobody entered")
+		t.Error("no request entered")
 	}
 	t.Logf("%d entered, %d were refused", entered, refused)
 }

@@ -16,7 +16,7 @@ import (
 func newKeys(t *testing.T) (*access.Authenticator, *line, *line) {
 	stores := openStores(t, 2)
 	served, command := &line{Store: stores[0]}, &line{Store: stores[1]}
-	return access.NewKeys(served, access.AuthenticatorOptions{}), served, command
+	return access.NewAuthenticator(served, access.AuthenticatorOptions{}), served, command
 }
 
 // run polls in the background until the test ends.
@@ -157,7 +157,7 @@ func TestFewKeysAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 4
 		store := openStores(t, 1)[0]
-		keys := access.NewKeys(store, access.AuthenticatorOptions{Size: size})
+		keys := access.NewAuthenticator(store, access.AuthenticatorOptions{Size: size})
 		run(t, keys, noReport(t))
 		var all []string
 		for range 5 * size {
@@ -172,7 +172,7 @@ func TestFewKeysAreRemembered(t *testing.T) {
 		synctest.Wait()
 		remembered := 0
 		for _, good := range all {
-			if keys.Remembers(good) {
+			if keys.Cached(good) {
 				remembered++
 			}
 		}
@@ -182,16 +182,15 @@ func TestFewKeysAreRemembered(t *testing.T) {
 	})
 }
 
-// TestRemembers: Remembers says true exactly where Authenticate asks the store for
-// nothing.
-func TestRemembers(t *testing.T) {
+// TestCached: Cached reports true exactly if Authenticate does not query the store.
+func TestCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
 		key, good := makeKey(t, command, access.NewKey{})
 		check := func(when, credential string, want bool) {
 			t.Helper()
 			before := served.lookups.Load()
-			remembers := keys.Remembers(credential)
+			remembers := keys.Cached(credential)
 			_, _ = keys.Authenticate(t.Context(), credential)
 			if asked := served.lookups.Load() > before; remembers != want || asked == want {
 				t.Errorf("%s: remembers %t, asks %t", when, remembers, asked)

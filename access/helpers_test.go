@@ -109,7 +109,7 @@ func makeKey(t testing.TB, store metastore.Keys, n access.NewKey) (metastore.Key
 func callerOf(t testing.TB, store *sqlstore.Store, n access.NewKey) *access.Caller {
 	t.Helper()
 	_, credential := makeKey(t, store, n)
-	caller, err := access.NewKeys(store, access.AuthenticatorOptions{}).Authenticate(context.Background(), credential)
+	caller, err := access.NewAuthenticator(store, access.AuthenticatorOptions{}).Authenticate(context.Background(), credential)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,119 @@
+package access
+
+import (
+	"container/list"
+	"net/netip"
+	"sync"
+
+	"sluice/metastore"
+)
+
+// LimiterOptions are the settings of a Limiter. The zero value limits nothing.
+type LimiterOptions struct {
+	// Key are the default limits of a group of keys, and Address the limits of a client
+	// address without a key, to which no quota applies. 0 means unlimited.
+	Key, Address metastore.Limits
+	// Usage reports what the groups have stored. It may be nil if no group has a quota.
+	Usage metastore.Usage
+	// Recent is the number of groups and addresses without a request that are remembered,
+	// most recently used first. Default 16,384.
+	Recent int
+}
+
+// Limiter holds the Allowances of all groups of keys and of all client addresses on this
+// node. Its methods may be called concurrently.
+//
+// An Allowance is kept while it is in use, that is, until each of its users has called
+// Release, and afterwards in an LRU list of LimiterOptions.Recent entries. Evicting it loses
+// nothing if its buckets are full again; a client with so many addresses that they are
+// evicted earlier has as many limits anyway.
+type Limiter struct {
+	opt LimiterOptions
+	mu  struct {
+		sync.Mutex
+		allowances map[holder]*Allowance
+		idle       list.List // of the *Allowance without users, most recently used first
+	}
+}
+
+// holder identifies an Allowance: by the group of keys, or by the network.
+type holder struct {
+	group   string
+	network netip.Prefix
+}
+
+// NewLimiter returns a Limiter.
+func NewLimiter(opt LimiterOptions) *Limiter {
+	opt.Key = opt.Key.Or(metastore.NoLimits())
+	for _, k := range metastore.LimitKinds {
+		if k.Quota() {
+			*k.Of(&opt.Address) = metastore.Unlimited
+		}
+	}
+	opt.Address = opt.Address.Or(metastore.NoLimits())
+	if opt.Recent == 0 {
+		opt.Recent = 16 << 10
+	}
+	l := &Limiter{opt: opt}
+	l.mu.allowances = map[holder]*Allowance{}
+	return l
+}
+
+// KeyLimits returns the default limits of a group of keys. Each is above 0 or
+// metastore.Unlimited.
+func (l *Limiter) KeyLimits() metastore.Limits { return l.opt.Key }
+
+// AddressLimits returns the limits of a client address, in the same form.
+func (l *Limiter) AddressLimits() metastore.Limits { return l.opt.Address }
+
+// OfKey returns the Allowance of the caller's group of keys. If the limits of the group have
+// changed, the new ones apply from now on. The caller must Release it.
+func (l *Limiter) OfKey(c *Caller) *Allowance {
+	return l.acquire(holder{group: c.Group()}, c.Limits(), l.opt.Key)
+}
+
+// OfAddress returns the Allowance of a client address. All addresses of an IPv6 /64 share
+// one, since one client has all of them. An IPv4-mapped IPv6 address counts as the IPv4
+// address, zones are ignored, and all invalid addresses share one. The caller must Release
+// it.
+func (l *Limiter) OfAddress(a netip.Addr) *Allowance {
+	a = a.Unmap()
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	return l.acquire(holder{network: netip.PrefixFrom(a, bits).Masked()}, l.opt.Address, l.opt.Address)
+}
+
+// acquire returns the Allowance of a holder with one user more, and sets its limits.
+func (l *Limiter) acquire(h holder, limits, defaults metastore.Limits) *Allowance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.mu.allowances[h]
+	if a == nil {
+		a = newAllowance(l, h)
+		l.mu.allowances[h] = a
+	}
+	if a.idle != nil {
+		l.mu.idle.Remove(a.idle)
+		a.idle = nil
+	}
+	a.users++
+	a.setLimits(limits, defaults)
+	return a
+}
+
+// release removes a user of an Allowance. Without users it becomes the most recent of the
+// idle ones, of which the oldest is evicted if there are too many.
+func (l *Limiter) release(a *Allowance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.users--; a.users > 0 {
+		return
+	}
+	a.idle = l.mu.idle.PushFront(a)
+	if l.mu.idle.Len() > l.opt.Recent {
+		oldest := l.mu.idle.Remove(l.mu.idle.Back()).(*Allowance)
+		delete(l.mu.allowances, oldest.holder)
+	}
+}
