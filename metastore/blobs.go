@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// ContentID names one immutable content: the bytes of one version of a blob,
-// or of one upload. Ids ascend with the time of their making.
+// ContentID identifies an immutable content: the bytes of one version of a blob, or of one
+// upload. Ids ascend with the time of their creation.
 type ContentID [16]byte
 
-// NewContentID makes a fresh id: 48 bits of milliseconds, then 80 random bits.
+// NewContentID returns a new id: 48 bits of milliseconds since 1970, then 80 random bits.
 func NewContentID(now time.Time) ContentID {
 	var id ContentID
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
@@ -20,106 +20,107 @@ func NewContentID(now time.Time) ContentID {
 	return id
 }
 
-// String gives the id as 32 hex digits.
+// String returns the id as 32 hexadecimal digits.
 func (id ContentID) String() string { return hex.EncodeToString(id[:]) }
 
-// Blob is what is known of a blob. Account and Name are stored and ordered as
-// bytes.
+// Blob is the metadata of a blob. Account and Name are stored and ordered as bytes.
 type Blob struct {
 	Account     string
 	Name        string
 	Content     ContentID
 	Size        int64  // bytes
-	CRC64       uint64 // CRC-64/NVME of the content; with Size, the ETag
+	CRC64       uint64 // CRC-64/NVME of the content; with Size it makes the ETag
 	PartSize    int64  // size of every part of the content but the last; 0: one part, number 0
-	SHA256      []byte // of the content; nil when not known
-	ContentType string // as the writer gave it, or empty
-	Owner       string // whose usage it counts towards; empty: nobody's
-	// Modified is set by the store at the commit: now, but never before that of the
-	// version that it takes the place of, nor of one that was deleted shortly before.
+	SHA256      []byte // of the content; nil if it is not known
+	ContentType string // as the writer stated it; may be empty
+	Owner       string // to whose Usage the blob counts; empty: to none
+	// Modified is set by the store on commit: to now, but never before the Modified of the
+	// version that is replaced, or of one that was deleted shortly before.
 	Modified time.Time
-	// SharedSecond says that an earlier version of this name may have been modified in
-	// the same second as this one, or later. It is set by the store at the commit.
+	// SharedSecond reports whether an earlier version of this name may have been modified in
+	// the same second as this one, or later. It is set by the store on commit.
 	SharedSecond bool
 	Expires      time.Time // zero: never
 }
 
-// Extent is a run of a content's bytes that is stored as one object, or, when
-// it is small, inline in the metadata. A content's extents are ordered by Part,
-// then Offset, and cover each part without gap or overlap.
+// Extent is a run of bytes of a content that is stored as one object or, if it is small,
+// inline in the metadata. The extents of a content are ordered by Part, then Offset, and cover
+// each part without gap or overlap.
 type Extent struct {
 	Part   int      // number of the part, from 0
-	Offset int64    // of the extent's first byte, within its part
+	Offset int64    // of the first byte, within the part
 	Size   int64    // bytes, 1 to MaxExtentSize
 	Blocks []uint32 // CRC-32C of each MiB of the extent, counted from its start
-	Key    string   // of the object in the byte store; empty when inline
-	Body   []byte   // the bytes themselves when inline, else nil
-	// Created is when the object's key was made; not stored, only checked
-	// against MaxExtentAge by the verbs that take extents in. Inline: ignored.
+	Key    string   // of the object in the byte store; empty if inline
+	Body   []byte   // the bytes themselves if inline, otherwise nil
+	// Created is when the key of the object was created. It is not stored, only compared
+	// with MaxExtentAge by the methods that store extents. It is ignored if inline.
 	Created time.Time
 }
 
-// Position is a place in a content.
+// Position is a byte position in a content.
 type Position struct {
 	Part   int
 	Offset int64 // within the part
 }
 
-// Precondition decides inside a transaction whether a write may go on. It is given
-// the blob that the write would replace or delete, nil when there is none or it
-// has expired. Its error aborts the transaction and is returned as it is. A
-// Precondition is pure and may be called more than once.
+// Precondition decides inside a transaction whether a write may proceed. It is called with the
+// blob that the write would replace or delete, or nil if there is none or it has expired. If
+// it returns an error, the transaction is rolled back and the error returned as it is. A
+// Precondition must have no side effects and may be called several times.
 type Precondition func(current *Blob) error
 
-// ListQuery asks for a page of an account's blobs.
+// ListQuery selects a page of the blobs of an account.
 type ListQuery struct {
 	Account   string
-	Prefix    string // only names that begin with it
-	Delimiter string // when set, names that hold it after the prefix are grouped
-	After     string // only names and groups greater than it
-	Limit     int    // entries, names and groups together, at least 1
+	Prefix    string // only names with this prefix are listed
+	Delimiter string // if not empty, names that contain it after the prefix are grouped
+	After     string // only names and groups greater than this are listed
+	Limit     int    // greatest number of entries, names and groups together; at least 1
 }
 
-// Page is a page of a listing. Blobs and Prefixes are each in byte order.
+// Page is a page of a listing. Blobs and Prefixes are each sorted in byte order.
 type Page struct {
 	Blobs    []Blob
-	Prefixes []string // groups: the prefix, and on to the end of the delimiter
-	Next     string   // After for the next page; empty on the last one
+	Prefixes []string // groups: the common prefix up to and including the delimiter
+	Next     string   // After for the next page; empty on the last page
 }
 
-// Blobs are the named contents. Expired blobs are not listed, and count as
-// absent wherever a Precondition looks.
+// Blobs stores the named contents. An expired blob is not listed, and a Precondition does not
+// see it.
 type Blobs interface {
-	// Blob finds a blob. ErrExpired for ExpiredBlobGrace after its expiry;
-	// ErrNotFound later, and when there is none.
+	// Blob returns a blob. It returns ErrExpired for ExpiredBlobGrace after the blob's
+	// expiry, and ErrNotFound later or if there is none.
 	Blob(ctx context.Context, account, name string) (Blob, error)
 
-	// CommitBlob makes b visible with these extents as its content, in place
-	// of the blob of that name, whose content becomes garbage. The extents are
-	// those of part 0, in order; none for an empty blob. b.Content is fresh,
-	// b.PartSize is 0, b.Modified and b.SharedSecond are ignored. It returns the blob as stored.
-	// guard may be nil. ErrStaleExtent when an extent is too old; ErrExpired
-	// when the blob's own expiry has passed by then: guard is not asked.
+	// CommitBlob makes b visible with these extents as its content, and returns it as
+	// stored. It replaces the blob of that name, whose content becomes garbage. The extents
+	// must be those of part 0, in order; an empty blob has none. b.Content must be new,
+	// b.PartSize must be 0, and b.Modified and b.SharedSecond are ignored. The precondition
+	// may be nil.
 	//
-	// Of a long list extents may be written ahead, in transactions of their own.
-	// Until the commit their content is neither live nor garbage. It becomes
-	// garbage at an error of this call, or, when a crash comes in between, by a
-	// Purge four times MaxExtentAge later. So the objects of a call that failed may be freed both by its caller
+	// It returns ErrStaleExtent if an extent is too old, ErrExpired if b.Expires has passed
+	// (without calling the precondition), or the precondition's error.
+	//
+	// The extents of a long list may be stored in transactions before the one that makes b
+	// visible. Until then their content is neither live nor garbage. It becomes garbage if
+	// the call fails, or, if the process crashes, when Purge is called four times
+	// MaxExtentAge later. So after an error the objects may be deleted both by the caller
 	// and as garbage.
-	CommitBlob(ctx context.Context, b Blob, extents []Extent, guard Precondition) (Blob, error)
+	CommitBlob(ctx context.Context, b Blob, extents []Extent, precondition Precondition) (Blob, error)
 
-	// DeleteBlob removes a blob and makes its content garbage. It returns the
-	// id of that content, and true when there was a blob (expired or not).
-	// guard may be nil.
-	DeleteBlob(ctx context.Context, account, name string, guard Precondition) (ContentID, bool, error)
+	// DeleteBlob removes a blob, and its content becomes garbage. It returns the id of the
+	// content and true if there was a blob, expired or not. The precondition may be nil; its
+	// error is returned.
+	DeleteBlob(ctx context.Context, account, name string, precondition Precondition) (ContentID, bool, error)
 
-	// ListBlobs gives one page. Its cost grows with the entries it returns,
-	// not with the names it skips. With a delimiter a group is listed only if
-	// the group itself is greater than After.
+	// ListBlobs returns one page. Its cost grows with the entries that it returns, not with
+	// the names it skips. With a delimiter, a group is listed only if the group itself is
+	// greater than After.
 	ListBlobs(ctx context.Context, q ListQuery) (Page, error)
 
-	// Extents gives up to limit extents of a content, in order, beginning with
-	// the one that holds position from; bodies of inline extents included.
-	// An unknown content has none.
+	// Extents returns up to limit extents of a content, in order, starting with the one that
+	// contains the position from. It includes the bodies of inline extents. An unknown
+	// content has no extents.
 	Extents(ctx context.Context, content ContentID, from Position, limit int) ([]Extent, error)
 }

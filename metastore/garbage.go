@@ -11,51 +11,50 @@ type GarbageContent struct {
 	Since   time.Time // when it became garbage, by the store's clock
 }
 
-// Backlog is how much garbage is due and still there.
+// Backlog is the amount of garbage that is due and has not been deleted.
 type Backlog struct {
-	Contents int           // MaxBacklog stands for as many or more
-	Oldest   time.Duration // since when the first of them is due; 0 when there is none
+	Contents int           // MaxBacklog stands for that many or more
+	Oldest   time.Duration // for how long the oldest is due; 0 if there is none
 }
 
 // MaxBacklog is the greatest number of contents that a Backlog counts.
 const MaxBacklog = 100_000
 
-// Garbage is what waits to be deleted from the byte store. A content becomes
-// garbage in the same transaction that takes the last reference to it away, and
-// is never referenced again.
+// Garbage holds the contents whose objects wait to be deleted from the byte store. A content
+// becomes garbage in the transaction that removes the last reference to it, and is never
+// referenced again. The objects must be deleted before the rows that name them.
 type Garbage interface {
-	// GarbageContents returns up to limit contents that have been garbage for at
-	// least grace, by the store's own clock, beginning behind after (zero: at the
-	// first). They are in the order of Since, then of their ids. Its cost grows
-	// with what it returns: a content that is not due costs nothing. Without a
-	// grace it returns them whatever the time is; with one it is ErrClock while
-	// DeletionErr is not nil.
+	// GarbageContents returns up to limit contents that have been garbage for at least grace
+	// by the store's clock, sorted by Since and id, starting after after; the zero value
+	// stands for the start. Its cost grows with the result: contents that are not due cost
+	// nothing. A grace of 0 returns them whatever the time is; otherwise it returns ErrClock
+	// while DeletionErr is not nil.
 	GarbageContents(ctx context.Context, grace time.Duration, after GarbageContent, limit int) ([]GarbageContent, error)
 
-	// GarbageBacklog reports how much garbage is due, that is, has been garbage
-	// for at least grace by the store's own clock. Its cost does not grow with
-	// what is not due, and it counts up to MaxBacklog.
+	// GarbageBacklog returns how much garbage is due, that is, has been garbage for at least
+	// grace by the store's clock. It counts up to MaxBacklog, and its cost does not grow
+	// with what is not due.
 	GarbageBacklog(ctx context.Context, grace time.Duration) (Backlog, error)
 
-	// GarbageObjects gives the keys of the objects of each of the contents that
-	// is garbage and small (at most MaxSmallExtents extents, inline ones
-	// included): a list without entries when it has no objects. Contents that
-	// are live, unknown or not small are not in the map; what is not small is
-	// freed by Extents, DropExtents and DropContent. At most MaxContents a call.
+	// GarbageObjects returns the keys of the objects of those contents that are garbage and
+	// small, that is, have at most MaxSmallExtents extents, inline ones included. The list
+	// of a content without objects is empty. Contents that are live, unknown or not small
+	// are not in the map; garbage that is not small is removed by means of Extents,
+	// DropExtents and DropContent. A call takes at most MaxContents.
 	GarbageObjects(ctx context.Context, contents []ContentID) (map[ContentID][]string, error)
 
-	// DropContents forgets the contents that are garbage and small, with all
-	// their extents, after all objects that GarbageObjects gave for them were
-	// deleted. The others are left as they are. At most MaxContents a call.
-	// Repeated: nil.
+	// DropContents removes those of the contents that are garbage and small, with all their
+	// extents. It must be called only after all objects that GarbageObjects returned for
+	// them were deleted. Other contents are unchanged. A call takes at most MaxContents.
+	// Repeated, it has no effect.
 	DropContents(ctx context.Context, contents []ContentID) error
 
-	// DropExtents forgets these extents (by Part and Offset) of a garbage
-	// content, after their objects were deleted. Extents of a content that is
-	// not garbage are ErrNotFound and stay. Repeated: nil.
+	// DropExtents removes extents, by Part and Offset, of a garbage content. It must be
+	// called only after their objects were deleted. It returns ErrNotFound, and removes
+	// nothing, if the content is not garbage. Repeated, it has no effect.
 	DropExtents(ctx context.Context, content ContentID, extents []Position) error
 
-	// DropContent forgets a garbage content that has no extents left.
-	// ErrExists while it has some. Repeated: nil.
+	// DropContent removes a garbage content that has no extents left. It returns ErrExists
+	// if there are some. Repeated, it has no effect.
 	DropContent(ctx context.Context, content ContentID) error
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Leases let one of many nodes at a time do what is not to be done twice. They
-// are judged by the engine's clock alone, whatever the clocks of the nodes say;
-// an embedded engine has the store's clock.
+// Leases elect one of several nodes for work that must not be done twice. They are judged by
+// the engine's clock alone, independent of the clocks of the nodes; an embedded engine uses the
+// store's clock.
 type Leases interface {
-	// Lease takes or renews the lease of that name until ttl from now, and
-	// reports whether holder has it: there was none, or it was over, or
-	// holder's own. Until ttl has passed since before the call, nobody else
-	// gets it; on an error or false, holder does not have it for sure, and must
-	// act as if he did not. With a ttl that is not positive holder gives his
-	// lease back, if he has it, and the result is false.
+	// Lease acquires or renews the lease of that name until ttl from now, and reports
+	// whether holder has it. It can be acquired if it was never held, has expired, or is
+	// held by holder. While ttl has not passed since before the call, no other holder
+	// acquires it. If the result is false or an error, holder must act as if it did not have
+	// the lease. With a ttl of 0 or less a lease of holder is released, and the result is
+	// false.
 	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
 }

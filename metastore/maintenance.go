@@ -2,30 +2,27 @@ package metastore
 
 import "context"
 
-// Maintenance are the operations that keep a store in order. They serve no request:
-// the server calls Purge and Unreferenced in the background, and an operator Audit.
+// Maintenance are the operations that keep a store in order. They serve no request: the server
+// calls Purge and Unreferenced in the background, and an operator calls Audit.
 type Maintenance interface {
-	// Purge removes up to about limit rows of each kind whose time is over, and
-	// returns how many it handled: it aborts idle uploads, removes expired blobs past
-	// ExpiredBlobGrace, ended uploads, expired sessions and idempotency keys past their
-	// retention, and makes garbage of extents that were written ahead of a commit that
-	// never happened. 0 means that nothing is left to do now. It also adds up old sales
-	// (see Channels) and the records behind Usage, which it counts only if limit cut
-	// that short. Its cost grows with the rows to be handled, not with those stored.
-	//
-	// It returns ErrClock, and has no effect, while DeletionErr is not nil.
+	// Purge removes up to about limit rows of each kind whose time is over, and returns how
+	// many it handled: it aborts idle uploads, removes expired blobs past ExpiredBlobGrace,
+	// ended uploads, expired sessions and idempotency keys past their retention, and makes
+	// garbage of extents that were stored ahead of a commit that never happened. It returns 0
+	// if nothing is left to do now. It also adds up old sales (see Channels) and the records
+	// behind Usage, which it counts only if limit cut that short. Its cost grows with the rows
+	// to be handled, not with those stored. It returns ErrClock, without effect, while
+	// DeletionErr is not nil.
 	Purge(ctx context.Context, limit int) (int, error)
 
-	// Unreferenced returns those of the keys that no extent has, neither of a live
-	// content nor of a garbage one. A call takes at most 1,000 keys. Its result is used
-	// to delete objects for their age, so it returns ErrClock while DeletionErr is not
-	// nil.
+	// Unreferenced returns those of the keys that no extent has, neither of a live content
+	// nor of a garbage one. A call takes at most 1,000 keys. Its result is used to delete
+	// objects because of their age, so it returns ErrClock while DeletionErr is not nil.
 	Unreferenced(ctx context.Context, keys []string) ([]string, error)
 
-	// Audit checks the ledgers of all channels and sessions. It returns a sentence for
-	// each inconsistency, at most MaxFindings, of which the last then reports how many
-	// there were in all; none if the ledgers are consistent. Its memory is bounded,
-	// whatever the number of channels, sales and sessions. Purge does not change its
-	// result.
+	// Audit checks the ledgers of all channels and sessions. It returns a sentence for each
+	// inconsistency, but at most MaxFindings sentences, of which the last then reports how
+	// many there were in all; none if the ledgers are consistent. Its memory is bounded,
+	// whatever the number of channels, sales and sessions. Purge does not change its result.
 	Audit(ctx context.Context) ([]string, error)
 }

@@ -1,25 +1,46 @@
-// Package metastore is the contract for everything that sluice remembers
-// beside the bytes themselves: blobs, uploads, sessions, channels, what waits
-// to be deleted, and the few facts about the instance.
+// Package metastore defines the contract of the store for everything sluice persists apart
+// from the bytes of blobs: blobs, uploads, sessions, channels, keys, garbage and a few
+// properties of the instance. Package sqlstore implements it; package metatest is the
+// conformance suite that an implementation must pass.
 //
-// Every method is one atomic and durable transaction: when it returns nil, its
-// effect survives a power cut and every later call on any handle sees it; when
-// it returns an error other than ErrUnknownOutcome, it had no effect. Methods
-// may be called at once from many goroutines and, where the engine allows it,
-// from many processes. No transaction object leaves an implementation; where a
-// decision must be taken inside the transaction, the caller hands in a Precondition.
+// # Transactions
 //
-// A context that ends before a call's mutation has begun makes the call fail
-// with the context's error; once it has begun, the call runs to its end.
+// Every method that has an effect is one atomic and durable transaction. When it returns
+// nil, the effect survives a power failure and is visible to every later call on any handle.
+// When it returns an error other than ErrUnknownOutcome, it had no effect. The only exception
+// is stated at Blobs.CommitBlob. No method exposes a transaction; where a decision must be
+// made inside one, the caller passes a function such as a Precondition.
 //
-// A call waits for its engine for a bounded time: what the patience of its
-// context (WithPatience) has left, or Patience. A call that has waited for others
-// for so long fails with ErrBusy and never begins, and one whose commit was not
-// answered in that time is ErrUnknownOutcome. A read that serves no request may
-// take longer.
+// "Repeated" in the docs below means that the same call is made again, for example because
+// the response to the first one was lost.
 //
-// Times are kept to the microsecond, in UTC. Every rule below that speaks of now
-// means the time of Clock, read inside the transaction.
+// # Concurrency
+//
+// Methods may be called concurrently, from several goroutines and, if the engine permits it,
+// from several processes.
+//
+// # Contexts and waiting
+//
+// If ctx ends before the effect of a call has begun, the call returns the error of ctx.
+// Afterwards the call is completed regardless of ctx.
+//
+// The time for which a call waits for its engine is bounded by what is left of the patience
+// of its context (see WithPatience), or else by Patience. A call that has waited for others
+// for that long returns ErrBusy without effect; if the response to its commit does not arrive
+// in that time it returns ErrUnknownOutcome. A read that serves no request may take longer.
+//
+// # Time
+//
+// Times are stored in UTC with a resolution of one microsecond. In the rules below "now" is
+// the time of Clock, read inside the transaction.
+//
+// # Order of writes
+//
+// The bytes of an extent that is not inline are stored durably in the byte store before the
+// call that makes the extent part of a content, and are deleted only after its content has
+// become garbage. An object that no extent refers to is an orphan, and is deleted too. A call
+// refuses extents older than MaxExtentAge, and only orphans older than four times MaxExtentAge
+// are deleted, so an orphan is never deleted before a call that still could refer to it.
 package metastore
 
 import (
@@ -28,120 +49,122 @@ import (
 	"time"
 )
 
-// Errors that a Store promises. They arrive wrapped; compare with errors.Is.
+// Errors that a Store returns. They are wrapped; compare them with errors.Is.
 var (
-	// ErrNotFound: no such blob, upload, session, channel or key (any more).
+	// ErrNotFound means that the blob, upload, session, channel or key does not exist, or
+	// no longer.
 	ErrNotFound = errors.New("metastore: not found")
-	// ErrExpired: the blob or session is there, but its time is over.
+	// ErrExpired means that the blob or session exists but has expired.
 	ErrExpired = errors.New("metastore: expired")
-	// ErrExists: what was to be created exists already.
+	// ErrExists means that what was to be created exists already.
 	ErrExists = errors.New("metastore: exists")
-	// ErrAborted: the upload was aborted, by a caller or for being idle.
+	// ErrAborted means that the upload was aborted, by a caller or because it was idle.
 	ErrAborted = errors.New("metastore: upload aborted")
-	// ErrCommitted: the upload was completed before.
+	// ErrCommitted means that the upload is complete already.
 	ErrCommitted = errors.New("metastore: upload committed")
-	// ErrRevisionMismatch: the upload changed since the revision that was given.
+	// ErrRevisionMismatch means that the upload has changed since the revision that the
+	// caller passed.
 	ErrRevisionMismatch = errors.New("metastore: upload changed meanwhile")
-	// ErrStaleExtent: an extent is older than MaxExtentAge at its commit.
+	// ErrStaleExtent means that an extent is older than MaxExtentAge.
 	ErrStaleExtent = errors.New("metastore: extent too old to commit")
-	// ErrExhausted: the session has no chunksets left.
+	// ErrExhausted means that the session has fewer chunksets left than requested.
 	ErrExhausted = errors.New("metastore: session exhausted")
-	// ErrNoChannel: no channel of these parties, in Payment's four members.
+	// ErrNoChannel means that there is no channel for the Sender, Receiver, Asset and
+	// PaymentChannelID of a payment.
 	ErrNoChannel = errors.New("metastore: no such channel")
-	// ErrChannelClosed: the channel was closed.
+	// ErrChannelClosed means that the channel was closed.
 	ErrChannelClosed = errors.New("metastore: channel closed")
-	// ErrChannelExpired: the channel's time is over.
+	// ErrChannelExpired means that the channel has expired.
 	ErrChannelExpired = errors.New("metastore: channel expired")
-	// ErrStalePayment: sequence or amount is not above the accepted one. It
-	// arrives as a *StaleError.
+	// ErrStalePayment means that the sequence or the amount of a payment is not above the
+	// accepted one. The error is a *StaleError.
 	ErrStalePayment = errors.New("metastore: payment is stale")
-	// ErrInsufficientFunds: the payment exceeds the deposit, or does not cover what it is
-	// to pay. It arrives as a *InsufficientFundsError.
-	ErrInsufficientFunds = errors.New("metastore: funds do not suffice")
-	// ErrUnsettledLimit: too much would be accepted and not settled yet.
+	// ErrInsufficientFunds means that a payment exceeds the deposit, or does not cover its
+	// purpose. The error is an *InsufficientFundsError.
+	ErrInsufficientFunds = errors.New("metastore: insufficient funds")
+	// ErrUnsettledLimit means that the payment would make the accepted but unsettled amount
+	// too large.
 	ErrUnsettledLimit = errors.New("metastore: unsettled limit reached")
-	// ErrAmountOverflow: an amount would exceed 2^63-1.
+	// ErrAmountOverflow means that an amount would exceed 2^63-1.
 	ErrAmountOverflow = errors.New("metastore: amount too large")
-	// ErrIdempotencyReuse: the idempotency key was used for another request.
+	// ErrIdempotencyReuse means that the idempotency key was used for a different request.
 	ErrIdempotencyReuse = errors.New("metastore: idempotency key reused")
-	// ErrGroupLimits: the group of the key has other limits than were given.
+	// ErrGroupLimits means that the group of a key has other limits.
 	ErrGroupLimits = errors.New("metastore: the group has other limits")
-	// ErrNoSpace: the engine's disk is full. Nothing was stored.
+	// ErrNoSpace means that the disk of the engine is full. Nothing was stored.
 	ErrNoSpace = errors.New("metastore: no space left")
-	// ErrUnavailable: the engine cannot be reached. The call had no effect.
+	// ErrUnavailable means that the engine cannot be reached. The call had no effect.
 	ErrUnavailable = errors.New("metastore: database unavailable")
-	// ErrBusy: the call waited for others for longer than its patience, or would
-	// have had to. It had no effect.
+	// ErrBusy means that the call has waited for others for longer than its patience, or
+	// would have had to. It had no effect.
 	ErrBusy = errors.New("metastore: waited too long for the database")
-	// ErrUnknownOutcome: the engine did not say whether the transaction was
-	// committed. The caller looks, or repeats what is safe to repeat.
+	// ErrUnknownOutcome means that the engine did not report whether the transaction was
+	// committed. The caller must query the state, or repeat the call if that is safe.
 	ErrUnknownOutcome = errors.New("metastore: outcome unknown")
-	// ErrClock: it is not certain enough what time it is to delete anything for its
-	// age.
+	// ErrClock means that the current time is too uncertain to delete anything because of
+	// its age.
 	ErrClock = errors.New("metastore: the time is not certain")
-	// ErrNewer: the database was written by a newer version of the program.
+	// ErrNewer means that the database was written by a newer version of the program.
 	ErrNewer = errors.New("metastore: database is newer than this program")
-	// ErrOlder: the database was written by an older version of the program, and
-	// was not to be changed.
+	// ErrOlder means that the database was written by an older version of the program and
+	// the caller did not permit to upgrade it.
 	ErrOlder = errors.New("metastore: database is older than this program: start the server once to bring it up to date")
 )
 
-// StaleError is ErrStalePayment with the bytes that prove what was accepted.
+// StaleError is ErrStalePayment with the bytes of the accepted micropayment.
 type StaleError struct{ Stored []byte }
 
-// Error gives the text of ErrStalePayment.
+// Error returns the text of ErrStalePayment.
 func (*StaleError) Error() string { return ErrStalePayment.Error() }
 
-// Unwrap gives ErrStalePayment.
+// Unwrap returns ErrStalePayment.
 func (*StaleError) Unwrap() error { return ErrStalePayment }
 
 // InsufficientFundsError is ErrInsufficientFunds with the amounts, in units of the asset.
 type InsufficientFundsError struct{ Required, Available int64 }
 
-// Error tells both amounts.
+// Error returns a sentence with both amounts.
 func (e *InsufficientFundsError) Error() string {
 	return fmt.Sprintf("%s: %d required, %d available", ErrInsufficientFunds, e.Required, e.Available)
 }
 
-// Unwrap gives ErrInsufficientFunds.
+// Unwrap returns ErrInsufficientFunds.
 func (*InsufficientFundsError) Unwrap() error { return ErrInsufficientFunds }
 
-// The size of an extent, how long things are remembered, and the age rules of DESIGN "Order of
-// writes": because a commit refuses extents older than MaxExtentAge and the
-// orphan sweep spares those younger than four times that, the two never meet.
 const (
 	// MaxExtentSize is the greatest length of an extent, in bytes.
 	MaxExtentSize = 64 << 20
-	// MaxExtentAge is the greatest age of an extent that may still be committed.
+	// MaxExtentAge is the greatest age at which an extent may be committed; see the package
+	// documentation about the order of writes.
 	MaxExtentAge = 12 * time.Hour
-	// ExpiredBlobGrace is how long an expired blob answers ErrExpired; after
-	// that it is ErrNotFound and Purge removes it.
+	// ExpiredBlobGrace is for how long an expired blob is reported as ErrExpired. After that
+	// it is ErrNotFound, and Purge removes it.
 	ExpiredBlobGrace = 24 * time.Hour
-	// UploadIdleLimit is how long an open upload may go without a part.
+	// UploadIdleLimit is how long an upload stays open after its last part was stored, or,
+	// without parts, after it began.
 	UploadIdleLimit = 24 * time.Hour
-	// UploadRetention is how long the outcome of an ended upload is remembered.
+	// UploadRetention is how long an upload is retained after it ended.
 	UploadRetention = 7 * 24 * time.Hour
-	// SessionRetention is how long a session is remembered after its expiry.
+	// SessionRetention is how long a session is retained after it expired.
 	SessionRetention = 30 * 24 * time.Hour
-	// SaleRetention is how long a sale is remembered that was not made to a session;
-	// afterwards it counts in a sum of its channel. It is beyond every return.
+	// SaleRetention is how long a sale that was not made to a session is retained; then it
+	// becomes part of a sum of its channel. It is longer than anything can be returned.
 	SaleRetention = 30 * 24 * time.Hour
-	// IdempotencyRetention is how long an idempotency key is remembered.
+	// IdempotencyRetention is how long an idempotency key is retained.
 	IdempotencyRetention = 24 * time.Hour
 )
 
-// The limits of the verbs that handle many contents at once: they keep a
-// transaction short.
+// Limits of single calls, which keep transactions short.
 const (
 	// MaxSmallExtents is the greatest number of extents of a small content.
 	MaxSmallExtents = 16
-	// MaxFindings is the greatest number of sentences of an audit.
+	// MaxFindings is the greatest number of sentences that Audit returns.
 	MaxFindings = 1000
-	// MaxContents is the greatest number of contents in a call.
+	// MaxContents is the greatest number of contents that may be passed to a call.
 	MaxContents = 1000
 )
 
-// Store is everything that is remembered.
+// Store is the whole contract. Consumers should require only the interfaces they use.
 type Store interface {
 	Blobs
 	Uploads

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// Patience is for how long the calls of one request may wait for the engine in
-// all: in its queues, for connections and locks, and for its answers.
+// Patience is the total time for which the calls of one request may wait for the engine: in
+// queues, for connections and locks, and for responses.
 const Patience = 30 * time.Second
 
-// patience is what is left of the time that the calls under a context may wait.
-// Calls that wait at the same time use it up once.
+// patience is the remaining time for which the calls under a context may wait. Time during
+// which several calls wait is counted once.
 type patience struct {
 	mu struct {
 		sync.Mutex
 		left    time.Duration // without the time since began
-		waiting int           // calls at work
+		waiting int           // calls in progress
 		began   time.Time     // when the first of them began
 	}
 }
 
 type patienceKey struct{}
 
-// patient is a context with a patience, in one piece of memory.
+// patient is a context with a patience, in one allocation.
 type patient struct {
 	context.Context
 	patience
@@ -37,23 +37,23 @@ func (p *patient) Value(key any) any {
 	return p.Context.Value(key)
 }
 
-// WithPatience returns a context under which the calls of a Store wait for d in
-// all. Only the time counts that passes within calls.
+// WithPatience returns a context under which the calls of a Store wait for d in total. Only
+// the time inside calls is counted.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	p := &patient{Context: ctx}
 	p.mu.left = d
 	return p
 }
 
-// Awaited is a call that waits, see Await.
+// Awaited is a call that may wait; see Await.
 type Awaited struct {
-	// Until is the time at which the patience ends if the call lasts as long.
+	// Until is the time until which the call may wait.
 	Until time.Time
-	of    *patience // nil: the call has its own
+	of    *patience // nil: ctx has none
 }
 
-// Await is for implementations of Store. A call begins with it, and calls End when
-// it ends. Where ctx has no patience of its own, the call has d.
+// Await is for implementations of Store, which must call it at the beginning of each method,
+// and End at its end. If ctx has no patience, the method may wait for d.
 func Await(ctx context.Context, d time.Duration) Awaited {
 	p, ok := ctx.Value(patienceKey{}).(*patience)
 	if !ok {

@@ -2,20 +2,20 @@ package metastore
 
 import "context"
 
-// Properties are what the instance knows of itself.
+// Properties stores name/value pairs about the instance.
 type Properties interface {
-	// Fact gives a stored fact, or ErrNotFound.
+	// Property returns the value of a property, or ErrNotFound.
 	Property(ctx context.Context, name string) (string, error)
 
-	// SetProperty stores a fact that is not there yet. ErrExists otherwise.
+	// SetProperty stores a new property. It returns ErrExists if the property exists.
 	SetProperty(ctx context.Context, name, value string) error
 
-	// ReplaceProperty stores another value of a fact whose value is old. ErrNotFound
-	// when there is no such fact or it has another value: of several calls at
-	// once that replace the same value with different ones, one succeeds.
+	// ReplaceProperty replaces the value old of a property. It returns ErrNotFound if the
+	// property does not exist or has another value: of concurrent calls that replace the
+	// same value by different ones, one succeeds.
 	ReplaceProperty(ctx context.Context, name, old, value string) error
 
-	// Empty reports whether nothing is stored but facts and keys: no blob,
-	// upload, session, channel or garbage.
+	// Empty reports whether nothing is stored except properties and keys: no blob, upload,
+	// session, channel or garbage.
 	Empty(ctx context.Context) (bool, error)
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// UploadState is where an upload stands.
+// UploadState is the state of an upload.
 type UploadState string
 
-// The states of an upload. It begins open; the others are final.
+// The states of an upload. It is open at first; the other states are final.
 const (
 	UploadOpen      UploadState = "open"
 	UploadCommitted UploadState = "committed"
@@ -17,26 +17,26 @@ const (
 
 // Upload is a multipart upload.
 type Upload struct {
-	ID          string // unguessable, made by the caller
+	ID          string // unguessable, created by the caller
 	Account     string
 	Name        string
-	Content     ContentID // fresh, made by the caller
-	PartSize    int64
+	Content     ContentID // new, created by the caller
+	PartSize    int64     // bytes of every part but the last
 	ContentType string
-	Expires     time.Time // of the blob to be; zero: never
-	CreateOnly  bool      // the commit must find no blob of that name
-	Owner       string    // whose usage its parts, and then the blob, count towards; empty: nobody's
+	Expires     time.Time // of the resulting blob; zero: never
+	CreateOnly  bool      // the upload can be completed only if there is no blob of that name
+	Owner       string    // to whose Usage the parts, and then the blob, count; empty: to none
 
 	// Set by the store.
 	State    UploadState
-	Bytes    int64     // sum of the parts present
-	Parts    int64     // how many there are
+	Bytes    int64     // sum of the sizes of the parts present
+	Parts    int64     // number of the parts present
 	Revision int64     // grows with every change of the parts
-	Created  time.Time //
-	Touched  time.Time // when it began or its last part was put
+	Created  time.Time // when it began
+	Touched  time.Time // when it began or its last part was stored
 	Ended    time.Time // when it was committed or aborted; zero while open
 
-	// The recorded outcome, once committed.
+	// The outcome, set by the store on completion.
 	Size     int64
 	CRC64    uint64
 	Modified time.Time
@@ -49,41 +49,42 @@ type Part struct {
 	CRC64 uint64 // CRC-64/NVME of its bytes
 }
 
-// Uploads are the multipart uploads. An ended upload is remembered for
-// UploadRetention and then ErrNotFound.
+// Uploads stores the multipart uploads. An ended upload is retained for UploadRetention; after
+// that all methods return ErrNotFound.
 type Uploads interface {
-	// BeginUpload stores a fresh, open upload and returns it as stored.
+	// BeginUpload stores a new, open upload and returns it as stored.
 	BeginUpload(ctx context.Context, u Upload) (Upload, error)
 
-	// Upload gives an upload in whatever state it is.
+	// Upload returns an upload in any state, or ErrNotFound.
 	Upload(ctx context.Context, id string) (Upload, error)
 
-	// PutPart makes these extents (all of part p.Index) the part's content.
-	// What the part held before becomes garbage. ErrNotFound, ErrAborted,
-	// ErrCommitted, ErrStaleExtent.
+	// PutPart makes the extents the content of part p.Index, whose previous content becomes
+	// garbage. The extents must be all of that part. It returns ErrNotFound, ErrAborted,
+	// ErrCommitted or ErrStaleExtent.
 	PutPart(ctx context.Context, uploadID string, p Part, extents []Extent) error
 
-	// Parts gives up to limit parts whose index is greater than after (-1: from
-	// the start), by index.
+	// Parts returns up to limit parts with an index greater than after, sorted by index. To
+	// start with the first part, after is -1.
 	Parts(ctx context.Context, uploadID string, after, limit int) ([]Part, error)
 
-	// CompleteUpload makes the upload's content visible as a blob of this size
-	// and CRC and of the upload's Owner, provided that the upload is open and still at revision, and
-	// records the outcome. It moves no parts: its cost does not grow with them.
-	// Repeated on a committed upload it returns the recorded outcome, whatever
-	// revision, size and crc64 are, and guard is not asked. ErrNotFound,
-	// ErrAborted, ErrRevisionMismatch; ErrExpired when the blob's expiry has passed by
-	// then: guard is not asked. guard may be nil; a refusal leaves the upload
-	// open and unchanged.
-	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard Precondition) (Upload, error)
+	// CompleteUpload makes the content of an open upload visible as a blob of this size and
+	// CRC-64 and with the upload's Owner, and records the outcome, provided that the upload
+	// is still at revision. No parts are moved: its cost does not grow with their number.
+	// Repeated on a committed upload it returns the recorded outcome, whatever revision,
+	// size and crc64 are, without calling the precondition. The precondition may be nil.
+	//
+	// It returns ErrNotFound, ErrAborted, ErrRevisionMismatch, ErrExpired if the blob's
+	// expiry has passed (without calling the precondition), or the precondition's error.
+	// After an error the upload is unchanged.
+	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition Precondition) (Upload, error)
 
-	// AbortUpload ends an open upload and makes its parts garbage. Repeated: nil.
-	// It returns the id of the content. ErrNotFound, ErrCommitted.
+	// AbortUpload ends an open upload, whose parts become garbage. It returns the id of the
+	// content, also when it is repeated. It returns ErrNotFound or ErrCommitted.
 	AbortUpload(ctx context.Context, id string) (ContentID, error)
 
-	// ListUploads gives up to limit open uploads of the account by creation,
-	// beginning behind the upload whose id is after (empty: at the oldest). An
-	// upload that ended since is good as after for as long as it is remembered;
-	// an unknown one is ErrNotFound.
+	// ListUploads returns up to limit open uploads of an account in the order of their
+	// creation, starting after the upload whose id is after, or with the oldest if after is
+	// empty. An upload that has ended may be passed as after for as long as it is retained.
+	// It returns ErrNotFound if after is unknown.
 	ListUploads(ctx context.Context, account, after string, limit int) ([]Upload, error)
 }
