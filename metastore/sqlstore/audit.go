@@ -8,23 +8,23 @@ import (
 	"sluice/metastore"
 )
 
-// auditPage is how many channels, or sessions, an audit holds at a time.
+// auditPage is the number of channels or sessions that an audit holds in memory.
 const auditPage = 500
 
-// Audit implements metastore.Maintenance, on one state of the database. It walks the
-// channels and then the sessions in the order of their ids, a page at a time, and
-// reads beside each page what belongs to it. Its sentences name them by the first
-// characters of their ids, which are secret. It checks that
+// Audit implements metastore.Maintenance on a snapshot of the database. It reads the channels
+// and then the sessions in the order of their ids, a page at a time, and with each page the
+// rows that belong to it. Its sentences contain only the first characters of ids, because
+// ids are secret. It checks that
 //
-//   - of each channel: count times price over its sales and returns, plus what of
-//     them was folded, plus the credit, is what was accepted; settled <= accepted <=
-//     deposit, and nothing is negative; whatever was accepted and not settled waits
-//     to be collected as it was accepted; nothing was paid out that was not accepted,
-//     and what was paid out grows with the sequence;
-//   - of each session: used + left = total, and none of them is negative; a
-//     bought one holds exactly what was sold to it, a granted one at least that,
-//     until it is forgotten;
-//   - no sale, settlement or payout belongs to a channel that is not there.
+//   - for each channel, the sum of count times price over its sales and returns, including
+//     the folded ones, plus the credit is the accepted amount; settled <= accepted <=
+//     deposit; no amount is negative; a payment that was accepted and not settled is in the
+//     settlement; nothing was paid out that was not accepted; and payouts increase with
+//     the sequence;
+//   - for each session, used + left = total and none of them is negative; a bought session
+//     has exactly the chunksets that were sold to it, and a granted one at least those,
+//     until its retention ends;
+//   - no sale, settlement or payout belongs to a channel that does not exist.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	var found []string
 	err := s.snapshot(ctx, func(t *tx) (err error) {
@@ -45,28 +45,28 @@ func (t *tx) audit(page int) ([]string, error) {
 		}
 	}
 	if a.total > len(a.findings) {
-		a.findings[len(a.findings)-1] = fmt.Sprintf("in all %d things do not add up; these are the first %d", a.total, len(a.findings)-1)
+		a.findings[len(a.findings)-1] = fmt.Sprintf("%d inconsistencies in all; these are the first %d", a.total, len(a.findings)-1)
 	}
 	return a.findings, nil
 }
 
-// audit is an audit at work.
+// audit is a running audit.
 type audit struct {
 	*tx
 	page     int64
-	findings []string // the first of them
+	findings []string // the first MaxFindings
 	total    int
 
-	// Of the page at work.
+	// Of the current page.
 	channels map[string]*channelAccount
 	order    []string
 }
 
-// channelAccount is what the tables say of a channel.
+// channelAccount is a channel with the sums of its rows in other tables.
 type channelAccount struct {
 	metastore.Channel
 	sales   big.Int // sum of count times price; a damaged table may hold anything
-	pending bool    // the newest accepted payment waits to be collected
+	pending bool    // the newest accepted payment is in the settlement
 	paidOut int64   // the last amount in the ledger
 }
 
@@ -76,19 +76,18 @@ func (a *audit) find(format string, args ...any) {
 	}
 }
 
-// span is a range of ids: those above after, up to last, or all above where it is
-// the final one. The spans of a walk leave no gap, so that what belongs to nothing
-// is found too.
+// span is the range of ids greater than after and up to last, or unbounded if it is the
+// final one. The spans of a walk have no gaps, so that rows without a channel are found too.
 type span struct {
 	after, last string
 	final       bool
 }
 
-// within is the condition for a column to be in a span.
+// within returns the condition that a column is in a span, with its parameters.
 func (s span) within(column string) (string, args) {
 	condition, in := column+" > $1", args{[]byte(s.after)}
 	if s.after == "" {
-		condition = column + " >= $1" // an empty id is one too
+		condition = column + " >= $1" // includes the empty id
 	}
 	if !s.final {
 		condition, in = condition+" AND "+column+" <= $2", append(in, []byte(s.last))
@@ -96,8 +95,8 @@ func (s span) within(column string) (string, args) {
 	return condition, in
 }
 
-// walk calls fn for the spans of a table whose pages read reads: it returns the last
-// id of the page and the number of rows.
+// walk calls check for the spans of a table. read reads the next page and returns its last
+// id and its number of rows.
 func (a *audit) walk(read func(span) (last string, rows int64, err error), check func(span) error) error {
 	for at := (span{}); ; at.after = at.last {
 		last, rows, err := read(span{after: at.after, final: true})
@@ -141,11 +140,11 @@ func (a *audit) readChannels(at span) (last string, rows int64, err error) {
 	return last, rows, err
 }
 
-// account finds the channel that a row speaks of.
+// account returns the channel of a row. If there is none, that is a finding.
 func (a *audit) account(id, what string) (*channelAccount, bool) {
 	c, ok := a.channels[id]
 	if !ok {
-		a.find("%s belongs to channel %.6s, which is not there", what, id)
+		a.find("%s belongs to channel %.6s, which does not exist", what, id)
 	}
 	return c, ok
 }
@@ -177,7 +176,7 @@ func (a *audit) readSettlements(at span) error {
 			}
 			c.pending = true
 			if one.Amount != c.Accepted || one.Sequence != c.Sequence || string(one.Proof) != string(c.Proof) {
-				a.find("the settlement of channel %.6s is for %d at sequence %d, but accepted is %d at %d",
+				a.find("the settlement of channel %.6s is for %d at sequence %d, but %d was accepted at %d",
 					c.ID, one.Amount, one.Sequence, c.Accepted, c.Sequence)
 			}
 			return nil
@@ -199,7 +198,7 @@ func (a *audit) readLedger(at span) error {
 				a.find("channel %.6s was paid out %d at sequence %d, after %d", c.ID, amount, sequence, c.paidOut)
 			}
 			if amount > c.Accepted || sequence > c.Sequence {
-				a.find("channel %.6s was paid out %d at sequence %d, but accepted is %d at %d",
+				a.find("channel %.6s was paid out %d at sequence %d, but %d was accepted at %d",
 					c.ID, amount, sequence, c.Accepted, c.Sequence)
 			}
 			c.paidOut = amount
@@ -211,17 +210,17 @@ func (a *audit) checkChannels() {
 	for _, id := range a.order {
 		c := a.channels[id]
 		if sum := new(big.Int).Add(&c.sales, big.NewInt(c.Credit)); sum.Cmp(big.NewInt(c.Accepted)) != 0 {
-			a.find("channel %.6s: sales of %v and a credit of %d are not the %d that was accepted", id, &c.sales, c.Credit, c.Accepted)
+			a.find("channel %.6s: sales of %v and a credit of %d do not add up to the accepted %d", id, &c.sales, c.Credit, c.Accepted)
 		}
 		if c.Credit < 0 || c.Settled < 0 || c.Settled > c.Accepted || c.Accepted > c.Deposit {
-			a.find("channel %.6s: credit %d, settled %d, accepted %d and deposit %d do not go together",
+			a.find("channel %.6s: credit %d, settled %d, accepted %d and deposit %d are inconsistent",
 				id, c.Credit, c.Settled, c.Accepted, c.Deposit)
 		}
 		if (c.Proof == nil) != (c.Accepted == 0) || (c.Accepted > 0 && c.Sender == "") {
 			a.find("channel %.6s: %d was accepted from sender %.6s with a proof of %d bytes", id, c.Accepted, c.Sender, len(c.Proof))
 		}
 		if c.Settled < c.Accepted && !c.pending {
-			a.find("channel %.6s: %d was accepted, %d settled, and nothing waits to be collected", id, c.Accepted, c.Settled)
+			a.find("channel %.6s: %d was accepted, %d settled, and no settlement is pending", id, c.Accepted, c.Settled)
 		}
 	}
 }
@@ -252,7 +251,7 @@ func (a *audit) walkSessions() error {
 	})
 }
 
-// sold sums up what was sold to each session of a page.
+// sold returns the number of chunksets that were sold to each session of a page.
 func (a *audit) sold(at span, page []metastore.Session) (map[string]int64, error) {
 	sold := make(map[string]int64, len(page))
 	for i := range page {
@@ -264,7 +263,7 @@ func (a *audit) sold(at span, page []metastore.Session) (map[string]int64, error
 	err := a.each(`SELECT session, CAST(SUM(count) AS BIGINT) FROM sales WHERE session IS NOT NULL AND `+condition+`
 		GROUP BY session ORDER BY session`, in,
 		args{&session, (*integer)(&count)}, func() error {
-			if _, ok := sold[session]; ok { // else it is forgotten, and not folded yet
+			if _, ok := sold[session]; ok { // otherwise it was purged, and its sales are not folded yet
 				sold[session] = count
 			}
 			return nil
@@ -274,10 +273,10 @@ func (a *audit) sold(at span, page []metastore.Session) (map[string]int64, error
 
 func (a *audit) checkSession(s *metastore.Session, sold int64) {
 	if s.Used < 0 || s.Left < 0 || s.Total < s.Left || s.Total-s.Left != s.Used {
-		a.find("session %.6s: used %d and left %d are not the total of %d", s.ID, s.Used, s.Left, s.Total)
+		a.find("session %.6s: used %d and left %d do not add up to the total of %d", s.ID, s.Used, s.Left, s.Total)
 	}
 	switch {
-	case a.remembered(*s, true) != nil: // what was sold to it may be folded, in part
+	case a.remembered(*s, true) != nil: // some of its sales may be folded
 	case s.Channel == "" && sold > s.Total:
 		a.find("session %.6s: %d chunksets were sold to it, its total is %d", s.ID, sold, s.Total)
 	case s.Channel != "" && sold != s.Total:

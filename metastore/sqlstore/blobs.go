@@ -9,11 +9,11 @@ import (
 	"sluice/metastore"
 )
 
-// headLen is how much of a name stands in the key of its row.
+// headLen is the number of bytes of a name that the key of its row holds.
 const headLen = 2000
 
-// name is a blob's name as the columns hold it. The slices are never nil,
-// because nil is NULL.
+// name is the name of a blob as it is stored. The slices are never nil, which would be
+// NULL.
 type name struct {
 	head, hash, tail []byte
 }
@@ -27,7 +27,7 @@ func splitName(s string) name {
 	return name{head: []byte(s[:headLen]), hash: hash[:], tail: tail}
 }
 
-// blobColumns are scanned by blobFields.
+// blobColumns are the columns of a blob, in the order of blobFields.
 const blobColumns = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
 
 func blobFields(b *metastore.Blob) args {
@@ -38,8 +38,7 @@ func blobFields(b *metastore.Blob) args {
 	}
 }
 
-// expired reports whether the time of a blob or session is over. The zero time
-// never comes.
+// expired reports whether a blob or session has expired. The zero time means never.
 func expired(expires, now time.Time) bool {
 	return !expires.IsZero() && !now.Before(expires)
 }
@@ -67,7 +66,7 @@ func (s *Store) Blob(ctx context.Context, account, name string) (metastore.Blob,
 	return b, nil
 }
 
-// blob finds a row, expired or not.
+// blob returns the blob of a name, also if it has expired.
 func (t *tx) blob(account, blobName string) (metastore.Blob, bool, error) {
 	b := metastore.Blob{Account: account, Name: blobName}
 	n := splitName(blobName)
@@ -77,7 +76,7 @@ func (t *tx) blob(account, blobName string) (metastore.Blob, bool, error) {
 	return b, found, err
 }
 
-// lockBlob is blob for who is about to change the row, or to make it.
+// lockBlob is blob for a transaction that changes or inserts the row.
 func (t *tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
 	if err := t.lock("blob", account, name); err != nil {
 		return metastore.Blob{}, false, err
@@ -86,19 +85,19 @@ func (t *tx) lockBlob(account, name string) (metastore.Blob, bool, error) {
 }
 
 // CommitBlob implements metastore.Blobs.
-func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
+func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	if err := checkExtents(extents, 0, b.Size); err != nil {
 		return metastore.Blob{}, err
 	}
 	b.PartSize = 0
 	b.Expires = truncate(b.Expires)
 	if len(extents) <= stageExtents {
-		return s.commitBlob(ctx, b, extents, guard, func(t *tx) error { return t.addExtents(b.Content, extents) })
+		return s.commitBlob(ctx, b, extents, precondition, func(t *tx) error { return t.addExtents(b.Content, extents) })
 	}
 	err := s.stage(ctx, b.Content, extents)
 	if err == nil {
 		var committed metastore.Blob
-		committed, err = s.commitBlob(ctx, b, extents, guard, func(t *tx) error { return t.claim(b.Content) })
+		committed, err = s.commitBlob(ctx, b, extents, precondition, func(t *tx) error { return t.claim(b.Content) })
 		if err == nil {
 			return committed, nil
 		}
@@ -106,14 +105,13 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 	return metastore.Blob{}, s.unstage(ctx, b.Content, err)
 }
 
-// commitBlob is the transaction of CommitBlob, in which place makes the extents
-// those of the content.
-func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition, place func(*tx) error) (metastore.Blob, error) {
+// commitBlob is the transaction of CommitBlob. place assigns the extents to the content.
+func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition, place func(*tx) error) (metastore.Blob, error) {
 	err := s.writeLocked(ctx, func(t *tx) error {
 		if err := checkAge(extents, t.now); err != nil {
 			return err
 		}
-		old, err := t.replaceBlob(&b, guard, false)
+		old, err := t.replaceBlob(&b, precondition, false)
 		if err != nil {
 			return err
 		}
@@ -128,19 +126,19 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 	return b, nil
 }
 
-// replaceBlob writes b's row in place of the one of that name, whose content
-// becomes garbage, and returns that one: no size and no owner when there was none.
-// It sets b.Modified and b.SharedSecond.
-func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Precondition, createOnly bool) (metastore.Blob, error) {
+// replaceBlob writes the row of b and sets b.Modified and b.SharedSecond. The content of the
+// blob that it replaces becomes garbage. It returns that blob, which has no size and no owner
+// if there was none.
+func (t *tx) replaceBlob(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (metastore.Blob, error) {
 	if expired(b.Expires, t.now) {
-		return metastore.Blob{}, fmt.Errorf("blob to be committed: %w", metastore.ErrExpired)
+		return metastore.Blob{}, fmt.Errorf("blob to commit: %w", metastore.ErrExpired)
 	}
 	old, found, err := t.lockBlob(b.Account, b.Name)
 	if err != nil {
 		return metastore.Blob{}, err
 	}
 	live := found && !expired(old.Expires, t.now)
-	if err := evaluate(guard, old, live); err != nil {
+	if err := evaluate(precondition, old, live); err != nil {
 		return metastore.Blob{}, err
 	}
 	if createOnly && live {
@@ -153,7 +151,7 @@ func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Precondition, create
 		shared = 1
 	}
 	n := splitName(b.Name)
-	t.changed = true // by a query
+	t.changed = true // row does not set it
 	_, err = t.row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 			(SELECT MAX(m) FROM (SELECT CAST($11 AS BIGINT) AS m UNION ALL
@@ -177,26 +175,26 @@ func (t *tx) replaceBlob(b *metastore.Blob, guard metastore.Precondition, create
 	return old, t.addGarbage(old.Content)
 }
 
-// ask puts the question to a guard.
-func evaluate(guard metastore.Precondition, current metastore.Blob, live bool) error {
-	if guard == nil {
+// evaluate evaluates a precondition, which may be nil, on the current blob.
+func evaluate(precondition metastore.Precondition, current metastore.Blob, live bool) error {
+	if precondition == nil {
 		return nil
 	}
 	if !live {
-		return guard(nil)
+		return precondition(nil)
 	}
-	return guard(&current)
+	return precondition(&current)
 }
 
 // DeleteBlob implements metastore.Blobs.
-func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard metastore.Precondition) (metastore.ContentID, bool, error) {
+func (s *Store) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
 	var old metastore.Blob
 	var found bool
 	err := s.writeLocked(ctx, func(t *tx) (err error) {
 		if old, found, err = t.lockBlob(account, name); err != nil {
 			return err
 		}
-		if err := evaluate(guard, old, found && !expired(old.Expires, t.now)); err != nil || !found {
+		if err := evaluate(precondition, old, found && !expired(old.Expires, t.now)); err != nil || !found {
 			return err
 		}
 		if err := t.recordUsage(blobUsage(old).negated()); err != nil {
@@ -213,13 +211,13 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, guard meta
 	return old.Content, true, nil
 }
 
-// deletedMemory is how long before its deletion a blob must have been modified for
-// the next one of its name to be younger for sure. It is longer than a transaction
-// may wait for its lock after it has read the time.
+// deletedRetention is the age from which the deletion of a blob need not be remembered: a
+// later blob of the name is then certain to have a later time. It exceeds the time that a
+// transaction may wait for its lock after it has read the clock.
 const deletedRetention = time.Minute
 
-// rememberDeleted keeps the time of a blob that was deleted soon after it was
-// modified. That time is what the next blob of the name must not fall behind.
+// rememberDeleted stores the time of a blob that is deleted soon after it was modified. The
+// next blob of the name must not be older.
 func (t *tx) rememberDeleted(b metastore.Blob) error {
 	if t.now.Sub(b.Modified) > deletedRetention {
 		return nil
@@ -231,7 +229,7 @@ func (t *tx) rememberDeleted(b metastore.Blob) error {
 	return err
 }
 
-// removeBlob deletes a row; its content becomes garbage.
+// removeBlob deletes the row of a blob and makes its content garbage.
 func (t *tx) removeBlob(account string, n name, content metastore.ContentID) error {
 	_, err := t.exec(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(account), n.head, n.hash)

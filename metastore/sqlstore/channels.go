@@ -14,7 +14,7 @@ import (
 const channelColumns = `id, payment_channel_id, sender, receiver, asset, deposit,
 	accepted, sequence, proof, credit, settled, closed, created, expires, owner`
 
-// channelFields are the places for channelColumns.
+// channelFields returns the destinations of channelColumns.
 func channelFields(c *metastore.Channel) args {
 	return args{
 		&c.ID, (*integer)(&c.PaymentChannelID), &c.Sender, &c.Receiver, &c.Asset, (*integer)(&c.Deposit),
@@ -23,8 +23,7 @@ func channelFields(c *metastore.Channel) args {
 	}
 }
 
-// OpenChannel implements metastore.Channels. ErrExists also when the id is
-// taken.
+// OpenChannel implements metastore.Channels. It returns ErrExists also if the id is in use.
 func (s *Store) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
 		return once(t, idem, outcomeOfChannel, func() (metastore.Channel, error) { return t.addChannel(c) })
@@ -40,7 +39,7 @@ func (s *Store) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (
 	})
 }
 
-// writeChannel runs a transaction that gives a channel.
+// writeChannel runs a transaction that returns a channel.
 func (s *Store) writeChannel(ctx context.Context, fn func(*tx) (metastore.Channel, error)) (metastore.Channel, error) {
 	var out metastore.Channel
 	err := s.writeLocked(ctx, func(t *tx) (err error) {
@@ -54,7 +53,7 @@ func (s *Store) writeChannel(ctx context.Context, fn func(*tx) (metastore.Channe
 }
 
 func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
-	// Not by the sender: without one it may turn out to be anyone's.
+	// The sender is not part of the name, because a channel may be bound to one later.
 	if err := t.lock("channel", strconv.FormatInt(c.PaymentChannelID, 10), c.Receiver, c.Asset); err != nil {
 		return c, err
 	}
@@ -82,8 +81,8 @@ func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
 	return c, t.recordUsage(delta{c.Owner, metastore.Used{Channels: 1}})
 }
 
-// channelTaken reports whether a channel exists that c may not stand beside. A
-// channel without a sender may turn out to be anyone's.
+// channelTaken reports whether there is a channel that conflicts with c. A channel without a
+// sender conflicts with the channels of all senders, because it may be bound to any of them.
 func (t *tx) channelTaken(c metastore.Channel) (bool, error) {
 	var one integer
 	parties := args{c.PaymentChannelID, []byte(c.Receiver), []byte(c.Asset)}
@@ -127,8 +126,8 @@ func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string,
 	return c, err
 }
 
-// findChannel finds the channel of a sender, bound to him or not bound yet: no
-// two such channels stand beside each other.
+// findChannel returns the channel of a sender, bound or not bound yet. There are never two
+// of them.
 func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
 	var c metastore.Channel
 	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE payment_channel_id = $1 AND receiver = $2
@@ -143,8 +142,7 @@ func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64)
 	return c, nil
 }
 
-// channelOpen is nil when the channel is open, else the error that says why
-// not.
+// channelOpen returns ErrChannelClosed or ErrChannelExpired unless the channel is open.
 func (t *tx) channelOpen(c metastore.Channel) error {
 	switch c.State(t.now) {
 	case metastore.ChannelClosed:
@@ -156,8 +154,8 @@ func (t *tx) channelOpen(c metastore.Channel) error {
 	}
 }
 
-// errNegative refuses what no caller may hand in.
-var errNegative = errors.New("sqlstore: amounts are not negative, counts and prices at least 1")
+// errNegative is the error of arguments that are out of range.
+var errNegative = errors.New("sqlstore: amounts must not be negative, counts and prices must be at least 1")
 
 // AddDeposit implements metastore.Channels.
 func (s *Store) AddDeposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
@@ -198,7 +196,7 @@ func (s *Store) CloseChannel(ctx context.Context, id string) (metastore.Channel,
 	})
 }
 
-// ChannelSessions implements metastore.Channels. An unknown channel has none.
+// ChannelSessions implements metastore.Channels. An unknown channel has no sessions.
 func (s *Store) ChannelSessions(ctx context.Context, id string, limit int) ([]metastore.Session, error) {
 	var list []metastore.Session
 	err := s.read(ctx, func(t *tx) error {

@@ -12,30 +12,28 @@ import (
 	"sluice/metastore"
 )
 
-// chargeMemory is how long a session keeps a charge that another store, or an
-// earlier process, has recorded in it.
+// chargeRetention is how long a session keeps a charge that another store or an earlier
+// process recorded.
 const chargeRetention = metastore.IdempotencyRetention
 
-// chargeRecord is a charge of a session that took effect. The records of a
-// session are a column of its row, so that a charge costs no statement of its
-// own. Each transaction replaces the records of its own store, but for those of
-// charges that are in doubt (uses.pinned), and keeps the others for
-// chargeMemory: a charge in doubt is found for as long, whatever was charged
-// since.
+// chargeRecord is a charge of a session that has taken effect. The records of a session are
+// a column of its row, so that a charge needs no statement of its own. Each transaction
+// replaces the records of its own store, except those of charges in doubt (pinned), and
+// keeps the others for chargeRetention. A charge in doubt can therefore be found for that
+// time, regardless of later charges.
 //
-// Whether a charge is in doubt or not, the transaction that makes it has locked
-// the row before; one that looks for it waits until that has ended, and finds
-// the truth.
+// The transaction of a charge locks the row of the session. A transaction that looks for the
+// charge waits until the former has ended and then sees its outcome.
 type chargeRecord struct {
 	id    [16]byte // see chargeID
-	store [8]byte  // by which it was made
-	at    int64    // microseconds
+	store [8]byte  // name of the store that made it
+	at    int64    // microseconds since 1970
 	count int64    // chunksets
 }
 
 const chargeRecordSize = 16 + 8 + 8 + 8
 
-// chargeID makes the name of a charge short.
+// chargeID returns the stored form of the name of a charge.
 func chargeID(charge string) [16]byte {
 	sum := sha256.Sum256([]byte(charge))
 	return [16]byte(sum[:16])
@@ -65,7 +63,7 @@ func decodeCharges(b []byte) ([]chargeRecord, error) {
 	return list, nil
 }
 
-// chargedSession finds a session that is remembered, with its charges.
+// chargedSession returns a session and its charges, unless its retention has ended.
 func (t *tx) chargedSession(id string) (metastore.Session, []chargeRecord, error) {
 	var s metastore.Session
 	var raw []byte
@@ -81,8 +79,8 @@ func (t *tx) chargedSession(id string) (metastore.Session, []chargeRecord, error
 	return s, charges, err
 }
 
-// recordCharge writes what take took, or takes it back where n is negative, and
-// the charges of the session as they are now.
+// recordCharge writes a use of n chunksets, or a return if n is negative, and the charges of
+// the session.
 func (t *tx) recordCharge(id string, n int64, charges []chargeRecord) error {
 	_, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2, charges = $3 WHERE id = $1`,
 		[]byte(id), n, encodeCharges(charges))
@@ -144,15 +142,15 @@ func (s *Store) ReturnRead(ctx context.Context, p metastore.Payment, charge stri
 	})
 }
 
-// pinned are the charges in doubt of one session, since when.
+// chargesInDoubt are the charges in doubt of a session, with the time since when they are.
 type chargesInDoubt map[[16]byte]time.Time
 
-// pin keeps the charges of uses whose outcome is not known.
+// pin records the charges of uses whose outcome is unknown.
 func (u *useBatcher) pin(id string, members []*use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.store.Now()
-	for session, charges := range u.mu.pinned { // what nobody asked for
+	for session, charges := range u.mu.pinned { // remove those that were never returned
 		for charge, since := range charges {
 			if now.Sub(since) > chargeRetention {
 				delete(charges, charge)
@@ -176,7 +174,7 @@ func (u *useBatcher) pin(id string, members []*use) {
 	}
 }
 
-// unpin forgets a charge that is not in doubt any more.
+// unpin removes a charge that is no longer in doubt.
 func (u *useBatcher) unpin(id string, charge [16]byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -186,8 +184,7 @@ func (u *useBatcher) unpin(id string, charge [16]byte) {
 	}
 }
 
-// keep returns those of the charges of a session that stay when others of this
-// store take their place.
+// retained returns the charges of a session that remain when this store records new ones.
 func (u *useBatcher) retained(id string, charges []chargeRecord, now time.Time) []chargeRecord {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -198,6 +195,5 @@ func (u *useBatcher) retained(id string, charges []chargeRecord, now time.Time) 
 	})
 }
 
-// inDoubt reports whether the uses of a transaction that ended with err may have
-// taken effect.
+// inDoubt reports whether a transaction that returned err may have taken effect.
 func inDoubt(err error) bool { return errors.Is(err, metastore.ErrUnknownOutcome) }

@@ -16,29 +16,29 @@ import (
 const (
 	// measureEvery is how often the clock of a server is measured.
 	measureEvery = 10 * time.Second
-	// measuredFor is how long a measurement counts.
+	// measurementMaxAge is how long a measurement is valid.
 	measurementMaxAge = time.Minute
-	// clockStep is the difference that only a clock which was set explains: between
-	// two measurements of a server, or between the wall clock and the time that passed.
+	// clockStep is the least difference that counts as a clock that was set: between two
+	// measurements of a server, or between the wall clock and the elapsed time.
 	clockStep = 5 * time.Second
-	// clockDrift is what two clocks may drift apart, as a part of the time that
-	// passes: 1 in 1,000, which is twice what NTP slews by.
+	// clockDrift bounds the drift between two clocks: one part in 1,000 of the elapsed
+	// time, twice the rate by which NTP slews.
 	clockDrift = 1_000
-	// jumpPause is how long nothing is deleted for its age after a clock was set. It
-	// is the time in which an operator, or NTP, can take a wrong time back.
+	// jumpPause is how long nothing is deleted by age after a clock was set, so that an
+	// operator or NTP can correct a wrong time.
 	jumpPause = time.Hour
 )
 
-// timekeeper tells the time by which a store judges.
+// engineClock is the clock of a store.
 type engineClock interface {
-	// now returns the time as it is known without asking.
+	// now returns the time without a query.
 	now() time.Time
 	// at returns the time for a transaction.
 	at(t *tx) (time.Time, error)
-	// err is metastore.Clock's ClockErr.
+	// err returns the result of ClockErr of metastore.Clock.
 	err() error
-	// deletions is DeletionErr. With a transaction, which may be nil, a clock of
-	// the engine's own is asked first.
+	// deletions returns the result of DeletionErr of metastore.Clock. If t is not nil, a
+	// clock of the server is read first.
 	deletions(t *tx) error
 }
 
@@ -51,7 +51,7 @@ func (s *Store) ClockErr() error { return s.clock.err() }
 // DeletionErr implements metastore.Clock.
 func (s *Store) DeletionErr() error { return s.clock.deletions(nil) }
 
-// injectedClock is a clock that is right by definition.
+// injectedClock is a clock that is correct by definition.
 type injectedClock func() time.Time
 
 func (c injectedClock) now() time.Time            { return c() }
@@ -59,10 +59,10 @@ func (c injectedClock) at(*tx) (time.Time, error) { return c(), nil }
 func (c injectedClock) err() error                { return nil }
 func (c injectedClock) deletions(*tx) error       { return nil }
 
-// wallClock is the time of a machine: its wall clock as it was read once, carried
-// on by the time that passed. A wall clock that was set is noticed by comparing the
-// two. While it differs nothing is deleted for its age; when it has differed for
-// jumpPause it is taken over.
+// wallClock is the time of the machine: one reading of the wall clock plus the time
+// elapsed since. A difference between this and the wall clock shows that the wall clock
+// was set. While they differ, nothing is deleted by age; once they have differed for
+// jumpPause, the wall clock is adopted.
 type wallClock struct {
 	wall    func() time.Time
 	passed  func() time.Duration
@@ -70,16 +70,16 @@ type wallClock struct {
 
 	mu struct {
 		sync.Mutex
-		jump  time.Duration // by which the wall clock differs; 0: it does not
-		since time.Duration // when that was noticed
+		jump  time.Duration // difference of the wall clock; 0: none
+		since time.Duration // elapsed time when jump was detected
 	}
 }
 
-// clockReading is what a clock showed at a moment.
+// clockReading is the time that a clock showed at a moment of elapsed time.
 type clockReading struct {
 	shown  time.Time
-	at     time.Duration // by the time that passes
-	within time.Duration // by how much it may be wrong
+	at     time.Duration // elapsed time
+	within time.Duration // greatest error
 }
 
 func (r *clockReading) carriedTo(at time.Duration) time.Time { return r.shown.Add(at - r.at) }
@@ -93,7 +93,7 @@ func newWallClock(wall func() time.Time, passed func() time.Duration) *wallClock
 	return c
 }
 
-// passedOr returns what counts the time that passes.
+// passedOr returns injected, or boottime.Now if that is nil.
 func passedOr(injected func() time.Duration) func() time.Duration {
 	if injected != nil {
 		return injected
@@ -101,7 +101,7 @@ func passedOr(injected func() time.Duration) func() time.Duration {
 	return boottime.Now
 }
 
-// takeOver believes the wall clock.
+// takeOver adopts the wall clock.
 func (c *wallClock) takeOver() {
 	c.reading.Store(&clockReading{shown: c.wall().Round(0), at: c.passed()})
 	c.mu.jump = 0
@@ -122,27 +122,27 @@ func (c *wallClock) deletions(*tx) error {
 	case c.mu.jump == 0 || (jump-c.mu.jump).Abs() >= clockStep:
 		c.mu.jump, c.mu.since = jump, passed
 	}
-	return fmt.Errorf("%w: the clock of this machine was set by %s: nothing that is old is deleted, and the time before that counts, for another %s; set the clock right within that time if it is wrong now",
+	return fmt.Errorf("%w: the clock of this machine was set by %s: nothing is deleted by age, and the time from before is used, for another %s; if the clock is wrong now, correct it within that time",
 		metastore.ErrClock, c.mu.jump.Round(time.Second), (jumpPause - (passed - c.mu.since)).Round(time.Second))
 }
 
-// serverClock is the time of a server, as far as this process knows it.
+// serverClock is the time of a server, as measured by this process.
 type serverClock struct {
 	passed  func() time.Duration
-	reading atomic.Pointer[clockReading] // the best that there is
-	seen    atomic.Int64                 // when the server last showed a time, by the time that passes
+	reading atomic.Pointer[clockReading] // the most accurate one
+	seen    atomic.Int64                 // elapsed time of the last measurement
 
 	mu struct {
 		sync.Mutex
-		jump  time.Duration // by which the server's clock, or ours, was set last; 0: never
+		jump  time.Duration // by which the clock of the server or of this machine was set last; 0: never
 		since time.Duration
 	}
 }
 
 func (c *serverClock) now() time.Time { return c.reading.Load().carriedTo(c.passed()) }
 
-// at returns what the server said at the beginning of a write, else what is known
-// of it, else what it says when it is asked.
+// at returns the time that the server returned at the beginning of a write transaction. In
+// other transactions it returns now, or queries the server if the measurement is too old.
 func (c *serverClock) at(t *tx) (time.Time, error) {
 	switch {
 	case !t.now.IsZero():
@@ -154,7 +154,7 @@ func (c *serverClock) at(t *tx) (time.Time, error) {
 	}
 }
 
-// ask measures the server's clock in a transaction.
+// ask measures the clock of the server in a transaction.
 func (c *serverClock) ask(t *tx) (time.Time, error) {
 	sent := c.passed()
 	shown, err := postgresTime(t)
@@ -165,23 +165,22 @@ func (c *serverClock) ask(t *tx) (time.Time, error) {
 	return shown, nil
 }
 
-// toldBy learns from the results of a message that began a write, and returns the
-// time that the server said in it.
+// learnFrom returns the time of the server in the results of the message that began a write
+// transaction, and records it.
 func (c *serverClock) learnFrom(results []*pgconn.Result, sent time.Duration) (time.Time, error) {
 	row := results[len(results)-1].Rows[0]
 	micros, err := strconv.ParseInt(string(row[0]), 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("sqlstore: the server's time: %w", err)
+		return time.Time{}, fmt.Errorf("sqlstore: time of the server: %w", err)
 	}
 	shown := time.UnixMicro(micros).UTC()
 	c.learn(shown, sent)
 	return shown, nil
 }
 
-// learn takes in a time that the server showed at some moment between sent and
-// now. It keeps the reading that is known best, and notices when the server's clock
-// was set; ours may have been as well, which a virtual machine does not notice that
-// stood still.
+// learn records a time that the server showed between sent and now. It keeps the most
+// accurate reading and detects that the clock of the server was set. The clock of this
+// machine may be the cause too: a virtual machine that was paused does not notice it.
 func (c *serverClock) learn(shown time.Time, sent time.Duration) {
 	got := c.passed()
 	next := &clockReading{shown: shown, at: sent + (got-sent)/2, within: (got - sent) / 2}
@@ -200,8 +199,8 @@ func (c *serverClock) learn(shown time.Time, sent time.Duration) {
 	} else if next.within > within {
 		next = last
 	}
-	// The server showed the time not before it was asked, nor after it answered: so
-	// now is never before what it said.
+	// The server read its clock between the request and the response, so that now is never
+	// before the time that it returned.
 	if behind := shown.Sub(next.carriedTo(got)); behind > 0 {
 		next = &clockReading{shown: shown, at: got, within: got - sent}
 	} else if ahead := next.carriedTo(sent).Sub(shown); ahead > 0 {
@@ -213,7 +212,7 @@ func (c *serverClock) learn(shown time.Time, sent time.Duration) {
 
 func (c *serverClock) err() error {
 	if age := c.passed() - time.Duration(c.seen.Load()); age > measurementMaxAge {
-		return fmt.Errorf("%w: the clock of the database was last read %s ago, at most %s is good: see that this node reaches the database",
+		return fmt.Errorf("%w: the clock of the database was last read %s ago, which must not exceed %s: check that this node can reach the database",
 			metastore.ErrClock, age.Round(time.Second), measurementMaxAge)
 	}
 	return nil
@@ -231,7 +230,7 @@ func (c *serverClock) deletions(t *tx) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if left := jumpPause - (c.passed() - c.mu.since); c.mu.jump != 0 && left > 0 {
-		return fmt.Errorf("%w: the clock of the database's server, or of this node, was set by %s: nothing that is old is deleted for another %s; set the clock of the server right within that time if it is wrong now",
+		return fmt.Errorf("%w: the clock of the database server, or of this node, was set by %s: nothing is deleted by age for another %s; if the clock of the server is wrong now, correct it within that time",
 			metastore.ErrClock, c.mu.jump.Round(time.Second), left.Round(time.Second))
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"sluice/metastore"
 )
 
-// truncate gives a time as it is stored: to the microsecond, in UTC.
+// truncate returns a time as it is stored: to the microsecond, in UTC.
 func truncate(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -24,7 +24,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// micros is the column of a time; the zero time is NULL.
+// micros returns the column of a time. The zero time is NULL.
 func micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -32,7 +32,7 @@ func micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// blocksColumn is the column of an extent's block checksums.
+// blocksColumn returns the column of the block checksums of an extent.
 func blocksColumn(blocks []uint32) []byte {
 	b := make([]byte, 0, 4*len(blocks))
 	for _, c := range blocks {
@@ -41,7 +41,7 @@ func blocksColumn(blocks []uint32) []byte {
 	return b
 }
 
-// bytesColumn is the column of bytes that may be missing: nil is NULL.
+// bytesColumn returns the column of optional bytes. nil is NULL.
 func bytesColumn(b []byte) any {
 	if b == nil {
 		return nil
@@ -49,8 +49,7 @@ func bytesColumn(b []byte) any {
 	return b
 }
 
-// The types below scan a column into a field without the reflection that
-// database/sql falls back to.
+// The types below implement sql.Scanner to scan columns without reflection.
 
 type integer int64
 
@@ -63,7 +62,7 @@ func (i *integer) Scan(src any) error {
 	return nil
 }
 
-// truth scans 0 and 1.
+// boolean scans 0 and 1.
 type boolean bool
 
 func (b *boolean) Scan(src any) error {

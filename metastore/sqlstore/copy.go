@@ -11,27 +11,27 @@ import (
 	"sluice/metastore"
 )
 
-// ErrDiffers is the error of a copy after which a table is not the same on both
-// sides: somebody writes to one of them.
+// ErrDiffers is returned by CopyFrom if a table differs from its source afterwards, because
+// one of them was written to meanwhile.
 var ErrDiffers = errors.New("sqlstore: the copy differs from its source")
 
 const (
-	// copyPage is how many rows are read, and committed, at a time.
+	// copyPage is the number of rows that are read and committed at a time.
 	copyPage = 1000
-	// copyRows is how many rows a statement inserts: over a network each
-	// statement costs a round trip.
+	// copyRows is the number of rows that a statement inserts, because each statement is a
+	// round trip.
 	copyRows = 100
 )
 
-// CopyFrom makes the metadata of s that of another store, of whatever engine:
-// everything but the facts and the leases. Nobody else may write to either
-// store meanwhile. Rows go over by key, in transactions of a thousand, and
-// progress is told their number after each commit. A copy that was cut goes on
-// behind the last row that it finds, whose number it tells, too. What then
-// differs, because the source went on after the cut, is copied anew.
+// CopyFrom replaces the metadata of s with that of another store, which may have another
+// engine: everything except properties, leases and nodes. Neither store may be written to
+// meanwhile. Rows are copied by key in transactions of 1,000 rows, and progress is called with
+// their number after each commit. An interrupted copy is resumed after the last row that it
+// finds; progress is called with the number of the rows before it. Tables that then differ,
+// because the source changed after the interruption, are copied again.
 //
-// When it returns nil, every table has been read on both sides, and had as many
-// rows there as here, and the same ones. ErrDiffers otherwise.
+// If it returns nil, all tables of both stores have been read and have the same rows. If a
+// table differs, it returns ErrDiffers.
 func (s *Store) CopyFrom(ctx context.Context, from *Store, progress func(rows int64)) error {
 	c := copier{from: from, to: s, page: copyPage, progress: progress}
 	for i := range copied {
@@ -42,7 +42,7 @@ func (s *Store) CopyFrom(ctx context.Context, from *Store, progress func(rows in
 	return nil
 }
 
-// CountRows tells how many rows CopyFrom takes over from this store.
+// CountRows returns the number of rows that CopyFrom copies from this store.
 func (s *Store) CountRows(ctx context.Context) (int64, error) {
 	var sum int64
 	for i := range copied {
@@ -64,7 +64,7 @@ func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
 	return n, err
 }
 
-// Properties gives all facts by name.
+// Properties returns all properties by name.
 func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	var facts map[string]string
 	err := s.read(ctx, func(t *tx) error {
@@ -78,13 +78,13 @@ func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
 	return facts, err
 }
 
-// live is the condition for the extents whose objects are there for sure. The
-// objects of a content that is garbage may have been deleted before its rows.
+// live is the condition for extents whose objects must exist. Objects of a content that is
+// garbage may be deleted before its rows.
 const live = `object > $1 AND NOT EXISTS (SELECT 1 FROM garbage g WHERE g.content = extents.content)`
 
-// Objects gives up to limit extents that are objects, by key, beginning behind
-// the key after (empty: with the first). Those of garbage are left out. Of each
-// extent the key, the size and the blocks are set.
+// Objects returns up to limit extents that are objects and belong to no garbage, in the order
+// of their keys, beginning after the key after (empty: at the first). Only Key, Size and
+// Blocks of the extents are set.
 func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metastore.Extent, error) {
 	var list []metastore.Extent
 	err := s.snapshot(ctx, func(t *tx) error {
@@ -100,7 +100,7 @@ func (s *Store) Objects(ctx context.Context, after string, limit int) ([]metasto
 	return list, err
 }
 
-// CountObjects tells how many extents Objects gives in all, and their bytes.
+// CountObjects returns the number and the bytes of all extents that Objects returns.
 func (s *Store) CountObjects(ctx context.Context) (objects, bytes int64, err error) {
 	err = s.snapshot(ctx, func(t *tx) error {
 		_, err := t.row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents WHERE `+live, args{[]byte{}},
@@ -110,17 +110,16 @@ func (s *Store) CountObjects(ctx context.Context) (objects, bytes int64, err err
 	return objects, bytes, err
 }
 
-// copier is one copy.
+// copier is a running CopyFrom.
 type copier struct {
 	from, to *Store
 	page     int
 	progress func(rows int64)
 }
 
-// table makes a table of the target that of the source.
+// table copies a table.
 func (c *copier) table(ctx context.Context, tb *table) error {
-	// What the source has moved since may stand in the way; then the table is
-	// copied anew.
+	// Rows that the source has moved since may conflict. The table is then copied again.
 	if err := c.resume(ctx, tb); err != nil && !errors.Is(err, metastore.ErrExists) {
 		return err
 	}
@@ -128,7 +127,7 @@ func (c *copier) table(ctx context.Context, tb *table) error {
 	if err != nil || same {
 		return err
 	}
-	// As is what a migration has put into an empty database.
+	// The same is true of rows that migrations insert.
 	if err := c.clear(ctx, tb); err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func (c *copier) table(ctx context.Context, tb *table) error {
 	return err
 }
 
-// resume copies the rows behind the last one that the target has.
+// resume copies the rows after the last one that the target has.
 func (c *copier) resume(ctx context.Context, tb *table) error {
 	have, err := c.to.countRows(ctx, tb)
 	if err != nil {
@@ -163,7 +162,7 @@ func (c *copier) resume(ctx context.Context, tb *table) error {
 	return c.copy(ctx, tb, last)
 }
 
-// copy copies the rows behind a key, or all of them.
+// copy copies the rows after a key, or all of them.
 func (c *copier) copy(ctx context.Context, tb *table, after []any) error {
 	return c.scan(ctx, c.from, tb, after, func(rows [][]any) error {
 		if err := c.insert(ctx, tb, rows); err != nil {
@@ -179,7 +178,7 @@ func (c *copier) insert(ctx context.Context, tb *table, rows [][]any) error {
 		for left := rows; len(left) > 0; {
 			n := copyRows
 			if len(left) < n {
-				n = 1 // so that there are two statements of a table, not a hundred
+				n = 1 // so that there are two statements for each table
 			}
 			var in args
 			for _, row := range left[:n] {
@@ -194,7 +193,7 @@ func (c *copier) insert(ctx context.Context, tb *table, rows [][]any) error {
 	})
 }
 
-// clear removes all rows of the target, some in each transaction.
+// clear deletes all rows of the target, a page in each transaction.
 func (c *copier) clear(ctx context.Context, tb *table) error {
 	for {
 		var n int64
@@ -208,7 +207,7 @@ func (c *copier) clear(ctx context.Context, tb *table) error {
 	}
 }
 
-// scan gives the rows behind a key, or all of them, to fn, a page at a time.
+// scan calls fn with the rows after a key, or all of them, a page at a time.
 func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, fn func(rows [][]any) error) error {
 	for {
 		var page [][]any
@@ -233,15 +232,15 @@ func (c *copier) scan(ctx context.Context, s *Store, tb *table, after []any, fn 
 	}
 }
 
-// same reads a table on both sides and tells whether it is the same.
+// same reads a table of both stores and reports whether it has the same rows.
 func (c *copier) same(ctx context.Context, tb *table) (bool, error) {
 	var sums [2]tableSum
 	var errs [2]error
-	var sides sync.WaitGroup
+	var both sync.WaitGroup
 	for i, s := range []*Store{c.from, c.to} {
-		sides.Go(func() { sums[i], errs[i] = c.sum(ctx, s, tb) })
+		both.Go(func() { sums[i], errs[i] = c.sum(ctx, s, tb) })
 	}
-	sides.Wait()
+	both.Wait()
 	return sums[0] == sums[1], errors.Join(errs[:]...)
 }
 
@@ -258,8 +257,8 @@ func (c *copier) sum(ctx context.Context, s *Store, tb *table) (tableSum, error)
 	return sum, err
 }
 
-// tableSum tells sets of rows apart, whatever their order: their number, and the
-// sum of their hashes, in four parts.
+// tableSum is a checksum of a set of rows, independent of their order: their number and the
+// sum of their hashes in four words.
 type tableSum struct {
 	rows   int64
 	hashes [4]uint64
@@ -272,7 +271,7 @@ func (s *tableSum) add(hash [sha256.Size]byte) {
 	}
 }
 
-// appendRow appends a row such that no two have the same bytes.
+// appendRow appends an encoding of a row. Different rows have different encodings.
 func appendRow(b []byte, row []any) []byte {
 	for _, v := range row {
 		switch v := v.(type) {
@@ -288,13 +287,13 @@ func appendRow(b []byte, row []any) []byte {
 	return b
 }
 
-// columns is where a row goes, whatever the types of its columns.
+// columns is the destination of a row with columns of any type.
 type columns []column
 
-// column takes an integer, bytes or NULL, which is nil.
+// column holds an int64, a []byte, or nil for NULL.
 type column struct{ value any }
 
-// Scan takes a value over, bytes as a copy.
+// Scan implements sql.Scanner. It copies bytes.
 func (c *column) Scan(src any) error {
 	switch v := src.(type) {
 	case nil, int64:

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// table is what a copy knows of a table, and how to go through its rows.
+// table describes a table for a copy.
 type table struct {
 	name string
-	key  []string // the columns that tell the rows apart and order them, in an index
+	key  []string // unique columns with an index, by which rows are ordered
 	rest []string // the other columns
 }
 
-// copied are the tables that belong to an instance, in the order in which they
-// are copied.
+// copied are the tables that belong to an instance, in the order of copying.
 var copied = []table{
 	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
 		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second"}},
@@ -40,19 +39,18 @@ var copied = []table{
 	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads", "objects", "names", "channels"}},
 }
 
-// notCopied are the tables that belong to a database, and the facts, of which
-// some do.
+// notCopied are the tables that belong to one database. Of facts this is true for some rows.
 var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version"}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 
-// rows begins a query for columns of the rows.
+// rows returns the begin of a query for columns.
 func (tb *table) rows(columns string) string { return "SELECT " + columns + " FROM " + tb.name }
 
 func (tb *table) selectAll() string { return tb.rows(strings.Join(tb.columns(), ", ")) }
 
-// selectPage is the query for the rows behind a key, or from the first one on.
-// Its parameters are the key and the number of rows.
+// selectPage returns the query for a page of rows after a key, or for the first page. Its
+// parameters are the key and the number of rows.
 func (tb *table) selectPage(first bool) string {
 	condition, limit := "", 1
 	key := strings.Join(tb.key, ", ")
@@ -69,7 +67,7 @@ func (tb *table) selectLastKey() string {
 
 func (tb *table) selectCount() string { return tb.rows("COUNT(*)") }
 
-// insert is the statement that adds n rows, whose columns are its parameters.
+// insert returns the statement that inserts n rows, whose columns are its parameters.
 func (tb *table) insert(n int) string {
 	columns := tb.columns()
 	values := make([]string, n)
@@ -79,13 +77,13 @@ func (tb *table) insert(n int) string {
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", tb.name, strings.Join(columns, ", "), strings.Join(values, ", "))
 }
 
-// remove is the statement that removes some of the rows; repeated, all of them.
+// remove returns the statement that deletes up to limit rows.
 func (tb *table) remove(limit int) string {
 	key := strings.Join(tb.key, ", ")
 	return fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (%s ORDER BY %s LIMIT %d)", tb.name, key, tb.rows(key), key, limit)
 }
 
-// parameters lists n parameters, "$5, $6".
+// parameters returns a list of n parameters, such as "$5, $6".
 func parameters(first, n int) string {
 	list := make([]string, n)
 	for i := range list {

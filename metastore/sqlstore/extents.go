@@ -10,7 +10,7 @@ import (
 	"sluice/metastore"
 )
 
-// checkExtents refuses extents that are not all of a part of this size.
+// checkExtents returns an error unless the extents are a whole part of this size, in order.
 func checkExtents(extents []metastore.Extent, part int, size int64) error {
 	var end int64
 	for i := range extents {
@@ -20,7 +20,7 @@ func checkExtents(extents []metastore.Extent, part int, size int64) error {
 				i, e.Part, e.Offset, e.Size, end, part)
 		}
 		if (e.Key == "") != (e.Body != nil) || (e.Body != nil && int64(len(e.Body)) != e.Size) {
-			return fmt.Errorf("sqlstore: extent %d has neither a key nor a body of %d bytes alone", i, e.Size)
+			return fmt.Errorf("sqlstore: extent %d must have either a key or a body of %d bytes", i, e.Size)
 		}
 		end += e.Size
 	}
@@ -30,7 +30,7 @@ func checkExtents(extents []metastore.Extent, part int, size int64) error {
 	return nil
 }
 
-// checkAge refuses extents whose objects the orphan sweep may soon look at.
+// checkAge returns ErrStaleExtent for extents whose objects the orphan sweep may soon check.
 func checkAge(extents []metastore.Extent, now time.Time) error {
 	for i := range extents {
 		if e := &extents[i]; e.Key != "" && now.Sub(e.Created) > metastore.MaxExtentAge {
@@ -40,12 +40,12 @@ func checkAge(extents []metastore.Extent, now time.Time) error {
 	return nil
 }
 
-// extentColumns is the number of parameters of a row of extents.
+// extentColumns is the number of columns of a row of extents.
 const extentColumns = 6
 
-// extentRows are the numbers of rows that one statement inserts, and
-// insertExtents the statements, so that few are prepared and a long list takes
-// few round trips.
+// extentRows are the numbers of rows that a statement inserts, and insertExtents the
+// statements. There are several, so that a long list takes few round trips, and few, so that
+// few are prepared.
 var (
 	extentRows    = []int{256, 32, 4, 1}
 	insertExtents = func() (list []string) {
@@ -82,7 +82,7 @@ func (t *tx) addExtents(content metastore.ContentID, extents []metastore.Extent)
 	return t.addBodies(content, extents)
 }
 
-// addRows runs an insert of as many rows as there are extents.
+// addRows inserts extents by a statement for as many rows.
 func (t *tx) addRows(insert string, content metastore.ContentID, extents []metastore.Extent) error {
 	in := make(args, 0, extentColumns*len(extents))
 	for i := range extents {
@@ -97,8 +97,7 @@ func (t *tx) addRows(insert string, content metastore.ContentID, extents []metas
 	return err
 }
 
-// addBodies inserts the bodies of the extents that have one: of a content, at
-// most a few.
+// addBodies inserts the bodies of inline extents, of which a content has few.
 func (t *tx) addBodies(content metastore.ContentID, extents []metastore.Extent) error {
 	for i := range extents {
 		e := &extents[i]
@@ -115,19 +114,19 @@ func (t *tx) addBodies(content metastore.ContentID, extents []metastore.Extent) 
 }
 
 const (
-	// stageExtents is the greatest number of extents that a transaction inserts.
-	// More are staged: a transaction for all of them could outlast the limits of
-	// PostgreSQL, and would keep all other writers of SQLite waiting.
+	// stageExtents is the maximum number of extents that a transaction inserts. More are
+	// staged: a transaction for all of them could exceed the timeouts on PostgreSQL and
+	// would block all other writers on SQLite.
 	stageExtents = 2048
-	// stageTime is how long after their first staging extents become garbage. As
-	// with the orphan sweep, which spares what is younger, a commit that refuses
-	// extents older than MaxExtentAge never meets it.
+	// stageTime is the time from the begin of staging until the extents become garbage. It
+	// exceeds MaxExtentAge, above which a commit refuses extents, so that the commit and
+	// Purge never conflict. The orphan sweep has the same limit.
 	stageTime = 4 * metastore.MaxExtentAge
 )
 
-// stage inserts the extents of a content ahead of its commit, in transactions of
-// their own. Until claim the content is staged, and Purge makes it garbage after
-// stageTime, so that a crash leaves nothing that is not found.
+// stage inserts the extents of a content ahead of its commit, in several transactions. The
+// content is staged until claim. Purge makes it garbage after stageTime, so that it is freed
+// after a crash.
 func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents []metastore.Extent) error {
 	for first := true; len(extents) > 0; first = false {
 		some := extents[:min(stageExtents, len(extents))]
@@ -144,7 +143,7 @@ func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents 
 		})
 		switch {
 		case errors.Is(err, metastore.ErrUnknownOutcome):
-			// What is not known is whether rows are there that nobody sees.
+			// Only the outcome of the staged rows is unknown, which are not visible.
 			return fmt.Errorf("staging extents: %w: %v", metastore.ErrUnavailable, err) //nolint:errorlint // the outcome of the call is known
 		case err != nil:
 			return err
@@ -154,7 +153,7 @@ func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents 
 	return nil
 }
 
-// claim makes a staged content live.
+// claim makes a staged content live. It returns ErrStaleExtent if Purge has made it garbage.
 func (t *tx) claim(content metastore.ContentID) error {
 	n, err := t.exec(`DELETE FROM garbage WHERE content = $1 AND since >= $2`, content[:], int64(stagedFrom))
 	if err == nil && n == 0 {
@@ -163,8 +162,8 @@ func (t *tx) claim(content metastore.ContentID) error {
 	return err
 }
 
-// unstage makes what was staged garbage, since its commit was refused for
-// cause, and returns cause. What it fails to do, time does.
+// unstage makes a staged content garbage after its commit has failed with cause, and returns
+// cause. Its own errors are ignored: Purge makes the content garbage later.
 func (s *Store) unstage(ctx context.Context, content metastore.ContentID, cause error) error {
 	if errors.Is(cause, metastore.ErrUnknownOutcome) {
 		return cause
@@ -176,8 +175,8 @@ func (s *Store) unstage(ctx context.Context, content metastore.ContentID, cause 
 	return cause
 }
 
-// moveExtents gives the extents of a part to another content, and tells
-// whether there were any.
+// moveExtents moves the extents of a part to another content and reports whether there were
+// any.
 func (t *tx) moveExtents(from metastore.ContentID, part int, to metastore.ContentID) (bool, error) {
 	n, err := t.exec(`UPDATE extents SET content = $1 WHERE content = $2 AND part = $3`, to[:], from[:], int64(part))
 	if err != nil {
@@ -194,9 +193,8 @@ func (s *Store) Extents(ctx context.Context, content metastore.ContentID, from m
 		list = nil
 		var e metastore.Extent
 		var part integer
-		// Extents are bounded, so that the one that holds the position is near.
-		// A bare parameter as the limit would make SQLite plan the query anew
-		// each time.
+		// The size of extents is bounded, so that the index finds the one with the position.
+		// SQLite would plan a query with a bare parameter as its limit again each time.
 		return t.each(`SELECT e.part, e.off, e.size, e.blocks, e.object, b.body
 			FROM extents e LEFT JOIN bodies b
 				ON e.object IS NULL AND b.content = e.content AND b.part = e.part AND b.off = e.off

@@ -10,25 +10,23 @@ import (
 	"sluice/metastore"
 )
 
-// Sales are folded: the rows of old ones become a sum in their channel, of count
-// times price. Nothing asks for such a row any more. A payment cannot sell again
-// though its row is gone, because the channel accepts no sequence up to its own.
-// What was sold to a session is kept for as long as the session is: its total is
-// proved by it.
+// Old sales are folded: their rows are replaced by a sum of count times price in their
+// channel. A payment cannot sell again although its row is deleted, because the channel
+// accepts only greater sequences. Sales to a session are kept for as long as the session,
+// because the audit compares its total with them.
 
-// foldOldSales folds up to limit sales that were not made to a session, and
-// returns that they are older than metastore.SaleRetention.
+// foldOldSales folds up to limit sales and returns that belong to no session and are older
+// than metastore.SaleRetention.
 func (t *tx) foldOldSales(limit int) (int, error) {
 	return t.foldSales(`session IS NULL AND at <= $1 ORDER BY at LIMIT ($2 + 0)`,
 		t.now.Add(-metastore.SaleRetention).UnixMicro(), int64(limit))
 }
 
-// forgotten finds the first sessions whose time of memory is over.
+// forgotten selects the first sessions whose retention has ended.
 const forgotten = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f.expires LIMIT ($2 + 0))`
 
-// purgeSessions forgets the sessions whose time of memory is over, and folds what
-// was sold to them first: a session with more sales than the limit takes several
-// calls.
+// purgeSessions folds the sales to sessions whose retention has ended and then deletes these
+// sessions. A session with more sales than the limit takes several calls.
 func (t *tx) purgeSessions(limit int) (int, error) {
 	over, most := t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)
 	folded, err := t.foldSales(`session IN `+forgotten+` LIMIT ($2 + 0)`, over, most)
@@ -40,12 +38,12 @@ func (t *tx) purgeSessions(limit int) (int, error) {
 	return folded + int(n), err
 }
 
-// errFold stops a fold that would lose or invent a sale.
+// errFold is the error of a fold that would lose or invent a sale.
 var errFold = errors.New("sqlstore: sales cannot be folded")
 
-// foldSales folds the sales that a condition finds. Others who fold wait, and
-// nobody else changes what counts of a sale. The channels come first, as they do
-// wherever a sale is written.
+// foldSales folds the sales that match a condition and returns their number. A lock excludes
+// concurrent folds, and no other transaction changes the fields of a sale that are summed.
+// It locks channels before sales, as do all transactions that write sales.
 func (t *tx) foldSales(condition string, in ...any) (int, error) {
 	if err := t.lock("fold sales"); err != nil {
 		return 0, err

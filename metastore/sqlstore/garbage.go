@@ -17,20 +17,18 @@ func (t *tx) addGarbage(content metastore.ContentID) error {
 	return t.addGarbageSince(content, t.now.UnixMicro())
 }
 
-// addGarbageSince makes a content garbage whose grace begins at a time, in the
-// form of the column since.
+// addGarbageSince inserts a content into garbage with this value of the column since.
 func (t *tx) addGarbageSince(content metastore.ContentID, since int64) error {
 	_, err := t.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], since)
 	return err
 }
 
-// stagedFrom divides the column since. From it on a content is staged for a
-// commit and no garbage, at whatever time, until purgeStaged makes it that: the
-// column is stagedFrom plus the time for this, in microseconds. Times are far
-// below it.
+// stagedFrom is the least value of the column since for a content that is staged for a
+// commit and therefore not garbage. The value is stagedFrom plus the time, in microseconds,
+// at which purgeStaged makes it garbage. Times are far less than stagedFrom.
 const stagedFrom = 1 << 62
 
-// purgeStaged makes garbage of what was staged for a commit that never came.
+// purgeStaged makes contents garbage that were staged for a commit that did not happen.
 func (t *tx) purgeStaged(int) (int, error) {
 	now := t.now.UnixMicro()
 	n, err := t.exec(`UPDATE garbage SET since = $1 WHERE since >= $2 AND since <= $3`, now, int64(stagedFrom), stagedFrom+now)
@@ -47,8 +45,8 @@ func (t *tx) hasExtents(content metastore.ContentID) (bool, error) {
 	return t.row(`SELECT 1 FROM extents WHERE content = $1 LIMIT 1`, args{content[:]}, &one)
 }
 
-// GarbageContents implements metastore.Garbage. A content that has been garbage
-// for exactly the grace is due.
+// GarbageContents implements metastore.Garbage. A content is due when it has been garbage for
+// exactly the grace.
 func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
 	var list []metastore.GarbageContent
 	at := s.forDeletion
@@ -56,7 +54,7 @@ func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after 
 		at = s.withTime
 	}
 	err := s.eng.read(ctx, at(func(t *tx) error {
-		due := int64(stagedFrom - 1) // whatever the time is
+		due := int64(stagedFrom - 1) // at any time
 		if grace > 0 {
 			due = t.now.Add(-grace).UnixMicro()
 		}
@@ -72,7 +70,7 @@ func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after 
 	return list, err
 }
 
-// dueGarbage is a run over the index garbage_since, between its two bounds.
+// dueGarbage reads a range of the index garbage_since.
 const dueGarbage = `SELECT content, since FROM garbage
 	WHERE (since, content) > ($1, $2) AND since <= $3 ORDER BY since, content LIMIT ($4 + 0)`
 
@@ -108,12 +106,12 @@ func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.Content
 	return objects, nil
 }
 
-// smallGarbage is the condition on garbage g that its content is small. It
-// looks at no more extents than it needs to know that.
+// smallGarbage is the condition that the content of a row g of garbage is small. It reads at
+// most one extent more than a small content has.
 var smallGarbage = fmt.Sprintf(
 	` AND NOT EXISTS (SELECT 1 FROM extents x WHERE x.content = g.content LIMIT 1 OFFSET %d)`, metastore.MaxSmallExtents)
 
-// garbageObjects adds the keys of the objects of the small contents of a list.
+// garbageObjects adds the keys of the objects of the small contents in a list.
 func (t *tx) garbageObjects(list string, in args, objects map[metastore.ContentID][]string) error {
 	var id metastore.ContentID
 	var key optionalText
@@ -124,14 +122,13 @@ func (t *tx) garbageObjects(list string, in args, objects map[metastore.ContentI
 			if key != "" {
 				keys = append(keys, string(key))
 			}
-			objects[id] = keys // also without any
+			objects[id] = keys // an entry even if there are none
 			return nil
 		})
 }
 
-// DropContents implements metastore.Garbage. It is isolated by the rows of the
-// garbage, which it locks in the order of their ids: of a content that is
-// garbage nothing is added any more, so that a small one stays small.
+// DropContents implements metastore.Garbage. It locks the rows of garbage in the order of
+// their ids. Nothing is added to a content that is garbage, so that a small one stays small.
 func (s *Store) DropContents(ctx context.Context, contents []metastore.ContentID) error {
 	if err := checkContents(contents); err != nil || len(contents) == 0 {
 		return err
@@ -143,7 +140,7 @@ func (s *Store) DropContents(ctx context.Context, contents []metastore.ContentID
 	})
 }
 
-// dropSmall drops the small contents of a list.
+// dropSmall drops the small contents in a list.
 func (t *tx) dropSmall(list string, in args) error {
 	var small []metastore.ContentID
 	var id metastore.ContentID
@@ -173,8 +170,8 @@ func checkContents(contents []metastore.ContentID) error {
 	return nil
 }
 
-// listSizes are the lengths of the lists of parameters. There are few, so that
-// an engine has few statements to plan.
+// listSizes are the lengths of lists of parameters. There are few, so that few statements
+// are prepared.
 var listSizes = []int{1, 16, 256}
 
 var lists = func() map[int]string {
@@ -189,8 +186,8 @@ var lists = func() map[int]string {
 	return texts
 }()
 
-// forLists calls fn for runs of the contents: the parameters of a list, and
-// their values, of which the last is repeated where the run is shorter.
+// forLists splits contents into runs and calls fn for each with the parameters of a list and
+// their values. The last value is repeated to the length of the list.
 func forLists(contents []metastore.ContentID, fn func(list string, in args) error) error {
 	for len(contents) > 0 {
 		size := listSizes[len(listSizes)-1]
@@ -212,8 +209,8 @@ func forLists(contents []metastore.ContentID, fn func(list string, in args) erro
 	return nil
 }
 
-// DropExtents implements metastore.Garbage. For a content that has no extents,
-// garbage or not, there is nothing to do.
+// DropExtents implements metastore.Garbage. It does nothing if the content has no extents,
+// also if it is not garbage.
 func (s *Store) DropExtents(ctx context.Context, content metastore.ContentID, extents []metastore.Position) error {
 	return s.write(ctx, func(t *tx) error {
 		garbage, err := t.isGarbage(content)
@@ -232,7 +229,7 @@ func (s *Store) DropExtents(ctx context.Context, content metastore.ContentID, ex
 }
 
 func (t *tx) dropExtents(content metastore.ContentID, extents []metastore.Position) error {
-	// Most contents have no inline extents, and need half the statements.
+	// Most contents have no inline extents, and then half of the statements are not needed.
 	var one integer
 	inline, err := t.row(`SELECT 1 FROM bodies WHERE content = $1 LIMIT 1`, args{content[:]}, &one)
 	if err != nil {
@@ -271,7 +268,7 @@ func (s *Store) DropContent(ctx context.Context, content metastore.ContentID) er
 	})
 }
 
-// maxUnreferenced is the contract's limit of keys in a call.
+// maxUnreferenced is the maximum number of keys in a call of Unreferenced.
 const maxUnreferenced = 1000
 
 // Unreferenced implements metastore.Maintenance.
@@ -288,10 +285,9 @@ func (s *Store) Unreferenced(ctx context.Context, keys []string) ([]string, erro
 	return free, err
 }
 
-// unreferenced walks over the sorted keys and the index of objects at once. A
-// sweep asks for keys that stand close together in it, and then each query
-// finds twice as many of them as the one before. Where they are far apart a
-// query finds one.
+// unreferenced merges the sorted keys with the index of objects. The keys of a sweep are
+// close together in the index, and each query then reads twice as many rows as the last one
+// decided keys. If the keys are far apart, each query reads few rows.
 func (t *tx) unreferenced(wanted []string) (free []string, err error) {
 	for size := 1; len(wanted) > 0; {
 		rows, left := 0, wanted

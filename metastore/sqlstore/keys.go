@@ -11,8 +11,8 @@ import (
 	"sluice/metastore"
 )
 
-// keyQuery begins a query for keys, with the limits of their groups. Its rows
-// are scanned by keyFields.
+// keyQuery is the begin of a query for keys with the limits of their groups. Its columns are
+// in the order of keyFields.
 var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
 	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
 
@@ -23,8 +23,8 @@ func keyFields(k *metastore.Key) args {
 	}, limitFields(&k.Limits)...)
 }
 
-// limitNames are the columns of the limits, and limitColumns the same in a query for the
-// table g, whose rows are scanned by limitFields.
+// limitNames are the columns of the limits of a group, in the order of limitFields.
+// limitColumns are the same in a query for the table g.
 var (
 	limitNames   = limitNamesAfter("")
 	limitColumns = limitNamesAfter("g.")
@@ -58,9 +58,8 @@ func (h *hash) Scan(src any) error {
 	return nil
 }
 
-// list is a list of strings as its column holds it. A list that is nil is NULL
-// and one without entries is not: of accounts the first is all of them, the
-// second none.
+// list is a stored list of strings. A nil list is NULL and differs from an empty one: for
+// accounts, the former means all of them and the latter none.
 type list []string
 
 func (l *list) Scan(src any) error {
@@ -135,7 +134,7 @@ func (t *tx) addKey(k metastore.Key) error {
 	return err
 }
 
-// joinGroup gives the limits of a group, which are these when it is new.
+// joinGroup returns the limits of a group. If the group is new, it gets these limits.
 func (t *tx) joinGroup(name string, limits metastore.Limits) (metastore.Limits, error) {
 	values, in := "$1", args{[]byte(name)}
 	for _, k := range metastore.LimitKinds {
@@ -154,8 +153,8 @@ func (t *tx) joinGroup(name string, limits metastore.Limits) (metastore.Limits, 
 	return have, err
 }
 
-// keysChanged makes KeysVersion another one. Who changes keys waits for the
-// others who do; that is seldom.
+// keysChanged increments KeysVersion. Concurrent changes of keys wait for each other, which
+// is acceptable because they are rare.
 func (t *tx) keysChanged() error {
 	_, err := t.exec(`UPDATE keys_version SET version = version + 1`)
 	return err

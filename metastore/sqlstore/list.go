@@ -55,8 +55,7 @@ func (t *tx) list(q metastore.ListQuery, headIs string) (page metastore.Page, er
 	}
 }
 
-// groupOf gives the group that a name is listed under, or "" when it is listed
-// itself.
+// groupOf returns the group under which a name is listed, or "" if the name itself is listed.
 func groupOf(name string, q metastore.ListQuery) string {
 	if q.Delimiter == "" {
 		return ""
@@ -68,8 +67,8 @@ func groupOf(name string, q metastore.ListQuery) string {
 	return name[:len(q.Prefix)+i+len(q.Delimiter)]
 }
 
-// successor gives the first string, in byte order, that is greater than all
-// that begin with s; false when there is none.
+// successor returns the first string in byte order that is greater than all strings with the
+// prefix s. It returns false if there is none.
 func successor(s string) (string, bool) {
 	for i := len(s) - 1; i >= 0; i-- {
 		if s[i] != 0xff {
@@ -79,25 +78,25 @@ func successor(s string) (string, bool) {
 	return "", false
 }
 
-// nameCursor walks over an account's unexpired blobs in the order of their
-// names, and can jump ahead. Names shorter than headLen come straight in the
-// order of the key. Longer ones that share their head are in the key by a
-// hash; they are read by an index of their own, one head at a time.
+// nameCursor iterates over the unexpired blobs of an account in the order of their names and
+// can skip names. Names up to headLen are read in the order of the key. Longer names with the
+// same head are ordered by a hash in the key, and are read by the index blobs_long_names,
+// one head at a time.
 type nameCursor struct {
 	t       *tx
 	account string
-	headIs  string // see engine
-	size    int    // rows the next query asks for
-	most    int    // rows that a query asks for at most
+	headIs  string // see engine.headCondition
+	size    int    // limit of the next query
+	most    int    // maximum limit of a query
 
-	from   string // the cursor stands before the first name not less than it
-	inHead bool   // the query at work is over the names that begin with from[:headLen]
+	from   string // the cursor is before the first name that is not less than from
+	inHead bool   // the current query is over the names that begin with from[:headLen]
 	rows   rows
 	open   bool
-	got    int // rows of the query at work
+	got    int // number of rows of the current query
 
 	head, tail string
-	blob       metastore.Blob // the one that next found
+	blob       metastore.Blob // found by next
 	fields     args           // the first column is the head, or the tail in a query over one head
 }
 
@@ -107,7 +106,7 @@ func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
 		c.size = 1
 	}
 	c.blob.Account = q.Account
-	// The least string greater than s is s and a zero byte.
+	// The least string greater than s is s with a zero byte appended.
 	c.from = max(q.Prefix, q.After+"\x00")
 	if q.After == "" {
 		c.from = q.Prefix
@@ -117,16 +116,16 @@ func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
 	return c
 }
 
-// seek moves the cursor before the first name not less than from.
+// seek moves the cursor before the first name that is not less than from.
 func (c *nameCursor) seek(from string) error {
 	c.from = from
 	c.inHead = len(from) >= headLen
 	return c.close()
 }
 
-// skip is seek over the rest of a group. What follows is likely to be another
-// one, of which one row is enough: a query asks for that, and each that goes on
-// from it for twice as many.
+// skip is seek past a group. The next name is likely to be in another group, of which one
+// row suffices. The next query therefore has a limit of one row, and each further one of
+// twice as many.
 func (c *nameCursor) skip(from string) error {
 	c.size = 1
 	return c.seek(from)
@@ -140,7 +139,7 @@ func (c *nameCursor) close() error {
 	return c.rows.close()
 }
 
-// next finds the next blob; false at the end of the account.
+// next finds the next blob. It returns false at the end of the account.
 func (c *nameCursor) next() (bool, error) {
 	for {
 		if err := c.query(); err != nil {
@@ -175,7 +174,7 @@ func (c *nameCursor) next() (bool, error) {
 	}
 }
 
-// query opens the query that the cursor needs, unless one is open.
+// query opens the next query, unless one is open.
 func (c *nameCursor) query() (err error) {
 	if c.open {
 		return nil

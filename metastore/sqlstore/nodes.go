@@ -8,7 +8,7 @@ import (
 // Join implements metastore.Nodes.
 func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func(others []string) error) error {
 	return s.writeLocked(ctx, func(t *tx) error {
-		// First, so that the time is read after the waiting.
+		// First, so that the time is read after waiting for the lock.
 		if err := t.lock("nodes"); err != nil {
 			return err
 		}

@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// Buy implements metastore.Channels. ErrExists when the id of a fresh session
-// is taken. A granted session stays without a channel when it is refilled.
+// Buy implements metastore.Channels. It returns ErrExists if the id of a new session is in
+// use. A granted session still has no channel after it is refilled.
 func (s *Store) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
 	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
 		return once(t, idem, outcomeOfSession, func() (metastore.Session, error) { return t.buy(p) })
@@ -29,7 +29,7 @@ func (t *tx) buy(p metastore.Purchase) (metastore.Session, error) {
 	if count == 0 {
 		return metastore.Session{}, &metastore.InsufficientFundsError{Required: p.Price, Available: spendable}
 	}
-	// The session first: it is what may still be refused, before any change.
+	// The session first, because it can still fail, and then nothing has changed.
 	var session metastore.Session
 	if p.Refill {
 		session, err = t.refillSession(p.Session.ID, count)
@@ -69,10 +69,10 @@ func (s *Store) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastor
 	})
 }
 
-// errNoProof refuses a payment that nobody could collect.
+// errNoProof is the error of a payment that could not be collected.
 var errNoProof = errors.New("sqlstore: a payment without a sender or without its bytes")
 
-// examine finds the channel of a payment, and what there is to be spent if it
+// examine returns the channel of a payment and the amount that can be spent if the payment
 // is accepted. It changes nothing.
 func (t *tx) examine(p metastore.Payment) (c metastore.Channel, spendable int64, err error) {
 	if p.Sender == "" || len(p.Proof) == 0 {
@@ -96,17 +96,16 @@ func (t *tx) examine(p metastore.Payment) (c metastore.Channel, spendable int64,
 	return c, p.Amount - c.Accepted + c.Credit, nil
 }
 
-// sale is what a payment buys.
+// sale is a purchase of chunksets by a payment.
 type sale struct {
-	session any // its id, or nil when the chunksets are read at once
+	session any // its id, or nil for a read
 	count   int64
 	price   int64
-	charge  any // its name, or nil
+	charge  any // the chargeID, or nil
 }
 
-// accept records a payment that was examined, with what it buys: the channel
-// (bound, if it was not), the sale, and the settlement in place of a pending
-// one.
+// accept records a payment that was examined: it updates the channel and binds it to the
+// sender, inserts the sale, and replaces the pending settlement.
 func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s sale) (metastore.Channel, error) {
 	c.Sender, c.Sequence, c.Accepted, c.Proof = p.Sender, p.Sequence, p.Amount, bytes.Clone(p.Proof)
 	c.Credit = spendable - s.count*s.price
@@ -126,12 +125,11 @@ func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s
 	return c, err
 }
 
-// errNotSold refuses a return of what was never sold.
+// errNotSold is the error of a return of chunksets that were never sold.
 var errNotSold = errors.New("sqlstore: more would be returned than was sold")
 
-// ReturnCredit implements metastore.Channels. It is an error when the credit
-// would exceed what was accepted. A return is remembered for
-// metastore.IdempotencyRetention.
+// ReturnCredit implements metastore.Channels. It returns an error if the credit would exceed
+// the accepted amount. A return is remembered for metastore.IdempotencyRetention.
 func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
 	if count < 1 || price < 1 {
 		return metastore.Channel{}, errNegative
@@ -155,7 +153,7 @@ func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64,
 	})
 }
 
-// giveBack turns chunksets that were sold into credit.
+// addCredit returns the price of sold chunksets to the credit of the channel.
 func (t *tx) addCredit(c metastore.Channel, count, price int64) (metastore.Channel, error) {
 	c.Credit += count * price
 	if _, err := t.exec(`UPDATE channels SET credit = $2 WHERE id = $1`, []byte(c.ID), c.Credit); err != nil {
@@ -166,8 +164,7 @@ func (t *tx) addCredit(c metastore.Channel, count, price int64) (metastore.Chann
 	return c, err
 }
 
-// saleID makes the id of a sale. It begins with the time, so that rows are added
-// at the end.
+// saleID returns a new id of a sale. It begins with the time, so that rows are appended.
 func (t *tx) saleID() []byte {
 	id := metastore.NewContentID(t.now)
 	return id[:]

@@ -10,13 +10,12 @@ import (
 	"sluice/metastore"
 )
 
-// payOutRows is how many settlements one statement handles.
+// payOutRows is the maximum number of settlements in a statement.
 const payOutRows = 100
 
 // PayOut implements metastore.Channels.
 func (s *Store) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	// In one order, so that two that lock the same channels do not wait for each
-	// other.
+	// Sorted, so that concurrent calls lock channels in the same order.
 	list = slices.SortedFunc(slices.Values(list), func(a, b metastore.Settlement) int { return cmp.Compare(a.Channel, b.Channel) })
 	return s.writeLocked(ctx, func(t *tx) error {
 		for some := range slices.Chunk(list, payOutRows) {
@@ -28,7 +27,7 @@ func (s *Store) PayOut(ctx context.Context, list []metastore.Settlement) error {
 	})
 }
 
-// payOut pays some settlements out, in a few statements for all of them.
+// payOut pays out settlements in a fixed number of statements.
 func (t *tx) payOut(list []metastore.Settlement) error {
 	channels := make(args, len(list))
 	for i, s := range list {
@@ -51,7 +50,7 @@ func (t *tx) payOut(list []metastore.Settlement) error {
 	if err := t.foldLedger(channels, in); err != nil {
 		return err
 	}
-	// What is in the ledger is paid out; what is not accepted is none of these.
+	// Amounts in the ledger are paid out. One that was not accepted is not of this call.
 	const paid = `(SELECT MAX(l.amount) FROM ledger l WHERE l.channel = channels.id AND l.amount <= channels.accepted)`
 	if _, err := t.exec(`UPDATE channels SET settled = `+paid+` WHERE id IN `+in+` AND settled < `+paid, channels...); err != nil {
 		return err
@@ -61,16 +60,16 @@ func (t *tx) payOut(list []metastore.Settlement) error {
 	return err
 }
 
-// foldLedger removes what the last payouts of channels include: amounts are
-// cumulative. What contradicts the last payout stays, and the audit finds it.
+// foldLedger deletes the rows of channels that their last payouts include, because amounts
+// are cumulative. Rows that contradict the last payout are kept for the audit.
 func (t *tx) foldLedger(channels args, in string) error {
 	_, err := t.exec(`DELETE FROM ledger WHERE channel IN `+in+` AND EXISTS
 		(SELECT 1 FROM ledger n WHERE n.channel = ledger.channel AND n.sequence > ledger.sequence AND n.amount > ledger.amount)`, channels...)
 	return err
 }
 
-// acceptedAll locks the channels of settlements, and is errNotAccepted or
-// metastore.ErrNotFound unless each was accepted.
+// acceptedAll locks the channels of settlements. It returns errNotAccepted or
+// metastore.ErrNotFound unless all settlements were accepted.
 func (t *tx) acceptedAll(list []metastore.Settlement, channels args, in string) error {
 	var c metastore.Channel
 	found := map[string]metastore.Channel{}
@@ -95,8 +94,8 @@ func (t *tx) acceptedAll(list []metastore.Settlement, channels args, in string) 
 	return nil
 }
 
-// accepted reports whether a channel can have accepted a payment. Sequence and
-// amount of a channel grow together.
+// accepted reports whether a channel can have accepted a payment: its sequence and amount
+// increase together.
 func accepted(c metastore.Channel, sequence, amount int64) bool {
 	order := cmp.Compare(amount, c.Accepted)
 	return order <= 0 && order == cmp.Compare(sequence, c.Sequence)

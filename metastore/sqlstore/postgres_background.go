@@ -11,37 +11,37 @@ import (
 )
 
 const (
-	// transactionMemory is how long the id of a transaction is kept. One that is
-	// older than half of it, or whose time is as far ahead, is in doubt for ever.
+	// transactionIDRetention is how long the id of a transaction is kept. A transaction in
+	// doubt that began more than half of it ago, or that long in the future, stays in doubt.
 	transactionIDRetention = 10 * time.Minute
-	// forgetEvery is how often ids are forgotten, forgetBatch how many at once.
+	// deleteIDsEvery is how often ids are deleted, deleteIDsBatch how many in a statement.
 	deleteIDsEvery = time.Minute
 	deleteIDsBatch = 10_000
-	// forgetLimit bounds one such statement.
+	// deleteIDsTimeout bounds such a statement.
 	deleteIDsTimeout = 30 * time.Second
-	// lookEvery is how often a server that could not be reached is looked for.
+	// probeEvery is how often a server that could not be reached is probed.
 	probeEvery = time.Second
 )
 
 // errPatience ends the attempts of a call.
-var errPatience = errors.New("sqlstore: tried for too long")
+var errPatience = errors.New("sqlstore: out of patience")
 
-// retries are the attempts of one call.
+// retries counts the attempts of a call.
 type retries struct {
 	*postgresEngine
 	n int
 }
 
-// wait lets some time pass before the next attempt, more each time. It is an
-// error when there is to be none: ctx has ended, the store is closed, or it would
-// begin after until.
+// wait sleeps before the next attempt, with exponential backoff. It returns an error if
+// there must be no further attempt: ctx has ended, the store is closed, or the attempt
+// would begin after until.
 func (r *retries) wait(ctx context.Context, f errorClass, until time.Time) error {
 	least, most := time.Millisecond, 128*time.Millisecond
 	if f == classLost {
 		least, most = 8*time.Millisecond, 512*time.Millisecond
 	}
 	pause := min(least<<min(r.n, 10), most)
-	// Those that were in each other's way do not meet again at once.
+	// Jitter, so that calls that conflicted do not conflict again.
 	pause = pause/2 + mathrand.N(pause)
 	if time.Until(until) < pause {
 		return errPatience
@@ -59,8 +59,8 @@ func (r *retries) wait(ctx context.Context, f errorClass, until time.Time) error
 	}
 }
 
-// gaveUp is the error of a call that had no effect and is not tried again after
-// an attempt that met f.
+// gaveUpError is the error of a call that had no effect and is not retried after an attempt
+// with err of class f.
 func gaveUpError(why error, f errorClass, err error) error {
 	switch {
 	case !errors.Is(why, errPatience):
@@ -72,9 +72,9 @@ func gaveUpError(why error, f errorClass, err error) error {
 	return fmt.Errorf("sqlstore: %w: %w", why, err)
 }
 
-// loop measures the server's clock, forgets the ids of old transactions, and looks
-// for a server that could not be reached, of which the calls may not tell: nobody
-// sends them where nothing can be written.
+// loop measures the clock of the server, deletes the ids of old transactions, and probes a
+// server that could not be reached. Without probes that state could last: nodes that cannot
+// write receive no calls.
 func (p *postgresEngine) loop() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,14 +92,14 @@ func (p *postgresEngine) loop() {
 				p.probe(ctx)
 			}
 		case <-measure.C:
-			_ = p.measure(ctx) // DeletionErr and ClockErr say so when it fails for long
+			_ = p.measure(ctx) // DeletionErr and ClockErr report repeated failures
 		case <-forget.C:
 			p.deleteIDs(ctx, transactionIDRetention)
 		}
 	}
 }
 
-// measure reads the server's clock.
+// measure reads the clock of the server.
 func (p *postgresEngine) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, measureEvery)
 	defer cancel()
@@ -112,7 +112,7 @@ func (p *postgresEngine) measure(ctx context.Context) error {
 	return err
 }
 
-// look notes whether the server can be reached.
+// probe records whether the server can be reached.
 func (p *postgresEngine) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
@@ -121,29 +121,29 @@ func (p *postgresEngine) probe(ctx context.Context) {
 	}
 }
 
-// forget deletes the ids that are older than memory by the server's clock. What
-// fails is left to the next time. An id that comes back after a crash does no
-// harm, so that nothing waits for the disk or a standby.
-func (p *postgresEngine) deleteIDs(ctx context.Context, memory time.Duration) {
+// deleteIDs deletes the ids that are older than retention by the clock of the server. Errors
+// are ignored; the next call tries again. The deletion need not be durable, because an id
+// that reappears after a crash does no harm.
+func (p *postgresEngine) deleteIDs(ctx context.Context, retention time.Duration) {
 	for !p.isClosed() {
-		n, err := p.deleteSomeIDs(ctx, memory)
+		n, err := p.deleteSomeIDs(ctx, retention)
 		if err != nil || n < deleteIDsBatch {
 			return
 		}
 	}
 }
 
-func (p *postgresEngine) deleteSomeIDs(ctx context.Context, memory time.Duration) (int64, error) {
+func (p *postgresEngine) deleteSomeIDs(ctx context.Context, retention time.Duration) (int64, error) {
 	c, err := p.acquire(ctx, time.Now().Add(deleteIDsTimeout))
 	if err != nil {
 		return 0, err
 	}
 	defer c.release()
-	// The time of the statement, unlike that of the clock, can be looked up in an index.
+	// statement_timestamp is stable, unlike clock_timestamp, so that the index can be used.
 	results, err := c.send(fmt.Sprintf(`BEGIN; SET LOCAL synchronous_commit = off;
 		DELETE FROM transactions WHERE id IN (SELECT t.id FROM transactions t
 			WHERE t.id < int8send(CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT) - CAST(%d AS BIGINT)) ORDER BY t.id LIMIT %d);
-		COMMIT`, memory.Microseconds(), deleteIDsBatch))
+		COMMIT`, retention.Microseconds(), deleteIDsBatch))
 	if err != nil {
 		return 0, err
 	}

@@ -15,26 +15,25 @@ import (
 	"sluice/metastore"
 )
 
-// With a synchronous standby a COMMIT waits until that has the transaction. A
-// request to cancel it does not undo it: PostgreSQL stops waiting, warns, and
-// says that it committed, though the standby does not have it and may be the
-// next primary without it (https://www.postgresql.org/docs/current/warm-standby.html,
-// section 27.2.8.4). pgx sends such requests by itself, when a context ends and
-// when a connection breaks. So a COMMIT runs under a context that has no
-// deadline, its session sends no request to cancel while it is at work, and one
-// that was warned about is in doubt.
+// With a synchronous standby, COMMIT waits until the standby has the transaction. A request
+// to cancel does not undo it: PostgreSQL stops waiting, sends a warning and reports the
+// transaction as committed, although the standby lacks it and may become the next primary
+// (https://www.postgresql.org/docs/current/warm-standby.html, section 27.2.8.4). pgx sends
+// such requests by itself if a context ends or a connection breaks. Therefore a COMMIT runs
+// under a context without a deadline, its connection sends no request to cancel meanwhile,
+// and a COMMIT with a warning is in doubt.
 
-// session is what is known of a connection beside what pgx knows.
+// commitState is attached to each connection of pgx.
 type commitState struct {
-	committing atomic.Bool // a COMMIT was sent and not answered
+	committing atomic.Bool // a COMMIT was sent and has not been answered
 	warning    atomic.Pointer[pgconn.Notice]
 }
 
 const commitStateKey = "sluice session"
 
-var errCommitting = errors.New("sqlstore: a COMMIT is not cancelled")
+var errCommitting = errors.New("sqlstore: a COMMIT must not be cancelled")
 
-// newSession makes the session of a connection that is about to be made.
+// watchCommits attaches a commitState to the connection that config is for.
 func watchCommits(_ context.Context, config *pgx.ConnConfig) error {
 	s := &commitState{}
 	dial := config.DialFunc
@@ -56,28 +55,28 @@ func watchCommits(_ context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// interrupt makes the end of a context cancel the statement, whose error then
-// says that the server is there; one that is not there answers nothing.
+// interrupt cancels a statement when its context ends. A server that can be reached then
+// returns an error for the statement, and one that cannot does not answer.
 func interrupt(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTimeout}
 }
 
-// cancelLimit is for how long a server may take to cancel a statement.
+// cancelTimeout is how long a server may take to cancel a statement.
 const cancelTimeout = time.Second
 
-// doubtError is the error of a COMMIT of which it is not known whether it took
-// effect, or whether a standby that must have it has it.
+// doubtError is the error of a COMMIT whose outcome is unknown, on the server or on a
+// required standby.
 type doubtError struct{ err error }
 
-// Error returns the text of the error.
+// Error implements error.
 func (e *doubtError) Error() string { return "COMMIT in doubt: " + e.err.Error() }
 
-// Unwrap returns the error.
+// Unwrap returns the cause.
 func (e *doubtError) Unwrap() error { return e.err }
 
-// commit sends COMMIT and waits for its answer for as long as it takes, or until
-// ctx is cancelled, which costs the connection. Only an error of the server that
-// leaves the connection as it was says that the transaction was not committed.
+// commit sends COMMIT and waits for its answer without a timeout, or until ctx is cancelled,
+// which closes the connection. Only an error of the server with severity ERROR shows that
+// the transaction was not committed.
 func (c *postgresConn) commit(ctx context.Context) error {
 	s := c.conn.PgConn().CustomData()[commitStateKey].(*commitState)
 	s.warning.Store(nil)
@@ -103,8 +102,8 @@ func (c *postgresConn) commit(ctx context.Context) error {
 	}
 }
 
-// commit makes the transaction durable. When that takes longer than the caller
-// waits, the COMMIT goes on, with the connection and the place among the writers.
+// commit makes the transaction durable. If that takes longer than the caller waits, the
+// COMMIT continues without it and keeps the connection and the slot.
 func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 	answer, left := make(chan error), make(chan struct{})
 	go func() {
@@ -112,7 +111,7 @@ func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 		select {
 		case answer <- err:
 		case <-left:
-			_, _ = w.commitAnswered(c, err) // nobody waits for it
+			_, _ = w.commitAnswered(c, err) // the caller has left
 			c.release()
 			w.detached.Add(-1)
 			<-w.writeSlots
@@ -127,11 +126,11 @@ func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 		w.isDetached = true
 		w.detached.Add(1)
 		close(left)
-		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not answered; does it wait for a synchronous standby?", metastore.ErrUnknownOutcome)
+		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not answered; it may be waiting for a synchronous standby", metastore.ErrUnknownOutcome)
 	}
 }
 
-// answered translates the outcome of a COMMIT.
+// commitAnswered translates the result of a COMMIT.
 func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, error) {
 	var doubt *doubtError
 	switch {

@@ -13,7 +13,7 @@ func (s *Store) Property(ctx context.Context, name string) (string, error) {
 	err := s.read(ctx, func(t *tx) error {
 		found, err := t.row(`SELECT value FROM facts WHERE name = $1`, args{[]byte(name)}, &value)
 		if err == nil && !found {
-			err = fmt.Errorf("fact %s: %w", name, metastore.ErrNotFound)
+			err = fmt.Errorf("property %s: %w", name, metastore.ErrNotFound)
 		}
 		return err
 	})
@@ -26,7 +26,7 @@ func (s *Store) SetProperty(ctx context.Context, name, value string) error {
 		n, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
 			[]byte(name), []byte(value))
 		if err == nil && n == 0 {
-			err = fmt.Errorf("fact %s: %w", name, metastore.ErrExists)
+			err = fmt.Errorf("property %s: %w", name, metastore.ErrExists)
 		}
 		return err
 	})
@@ -37,7 +37,7 @@ func (s *Store) ReplaceProperty(ctx context.Context, name, old, value string) er
 	return s.write(ctx, func(t *tx) error {
 		n, err := t.exec(`UPDATE facts SET value = $3 WHERE name = $1 AND value = $2`, []byte(name), []byte(old), []byte(value))
 		if err == nil && n == 0 {
-			err = fmt.Errorf("fact %s has another value: %w", name, metastore.ErrNotFound)
+			err = fmt.Errorf("property %s has another value: %w", name, metastore.ErrNotFound)
 		}
 		return err
 	})

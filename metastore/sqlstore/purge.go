@@ -13,7 +13,7 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// What these find they lock.
+	// These lock the rows that they find.
 	folded, err := s.purge(ctx, s.eng.writeLocked, limit, (*tx).purgeSessions, (*tx).foldOldSales)
 	if err != nil {
 		return 0, err
@@ -23,12 +23,12 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	if rows < limit {
-		rows = 0 // a busy owner has some more at once, and they can wait
+		rows = 0 // new rows appear all the time, and can wait
 	}
 	return n + folded + rows, nil
 }
 
-// purge runs some steps in one transaction, and returns how many rows they handled.
+// purge runs steps in one transaction and returns the number of rows that they handled.
 func (s *Store) purge(ctx context.Context, write func(context.Context, func(*tx) error) error, limit int,
 	steps ...func(*tx, int) (int, error)) (int, error) {
 	var total int
@@ -46,7 +46,7 @@ func (s *Store) purge(ctx context.Context, write func(context.Context, func(*tx)
 	return total, err
 }
 
-// purgeIdleUploads aborts the open uploads that had no part for too long.
+// purgeIdleUploads aborts open uploads that received no part for UploadIdleLimit.
 func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	type idle struct {
 		id      []byte
@@ -77,8 +77,8 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	return len(list), t.recordUsage(deltas...)
 }
 
-// purgeEndedUploads forgets ended uploads, their part rows first: an upload
-// with more parts than the limit takes several calls.
+// purgeEndedUploads deletes ended uploads after their parts. An upload with more parts than
+// the limit takes several calls.
 func (t *tx) purgeEndedUploads(limit int) (int, error) {
 	type ended struct {
 		id, content []byte
@@ -114,7 +114,7 @@ func (t *tx) purgeEndedUploads(limit int) (int, error) {
 	return done, nil
 }
 
-// purgeBlobs removes the blobs that are long expired.
+// purgeBlobs deletes blobs that expired more than ExpiredBlobGrace ago.
 func (t *tx) purgeBlobs(limit int) (int, error) {
 	type row struct {
 		account string
@@ -139,7 +139,7 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 	}
 	deltas := make([]delta, 0, len(list))
 	for _, r := range list {
-		// A driver may give empty bytes as nil, which would be NULL.
+		// A driver may return empty bytes as nil, which would be NULL.
 		n := name{head: append([]byte{}, r.name.head...), hash: append([]byte{}, r.name.hash...)}
 		if err := t.removeBlob(r.account, n, r.content); err != nil {
 			return 0, err
@@ -149,7 +149,7 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 	return len(list), t.recordUsage(deltas...)
 }
 
-// purgeDeleted forgets the deleted blobs that no commit under way can fall behind.
+// purgeDeleted deletes the times of deleted blobs that are older than any running commit.
 func (t *tx) purgeDeleted(limit int) (int, error) {
 	n, err := t.exec(`DELETE FROM deleted_blobs WHERE (account, name_head, name_hash) IN
 		(SELECT d.account, d.name_head, d.name_hash FROM deleted_blobs d WHERE d.modified <= $1 ORDER BY d.modified LIMIT $2)`,
@@ -157,7 +157,7 @@ func (t *tx) purgeDeleted(limit int) (int, error) {
 	return int(n), err
 }
 
-// purgeIdempotency forgets the keys whose time of memory is over.
+// purgeIdempotency deletes the keys whose retention has ended.
 func (t *tx) purgeIdempotency(limit int) (int, error) {
 	n, err := t.exec(`DELETE FROM idempotency WHERE id IN
 		(SELECT i.id FROM idempotency i WHERE i.created <= $1 ORDER BY i.created LIMIT $2)`,

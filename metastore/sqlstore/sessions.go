@@ -12,7 +12,7 @@ import (
 // sessionColumns are the columns of a session, in the order of sessionFields.
 const sessionColumns = `id, user_identity, channel, total, remaining, used, created, expires`
 
-// sessionFields are the places for sessionColumns.
+// sessionFields returns the destinations of sessionColumns.
 func sessionFields(s *metastore.Session) args {
 	return args{
 		&s.ID, &s.UserIdentity, (*optionalText)(&s.Channel), (*integer)(&s.Total), (*integer)(&s.Left), (*integer)(&s.Used),
@@ -20,11 +20,11 @@ func sessionFields(s *metastore.Session) args {
 	}
 }
 
-// errUnbalanced refuses a fresh session whose ledger does not add up.
-var errUnbalanced = errors.New("sqlstore: a fresh session has all of its chunksets left")
+// errUnbalanced is the error of a new session whose ledger does not add up.
+var errUnbalanced = errors.New("sqlstore: a new session must have all of its chunksets left")
 
-// CreateSession implements metastore.Sessions. ErrExists when the id is taken;
-// an error when Left is not Total.
+// CreateSession implements metastore.Sessions. It returns ErrExists if the id is in use, and
+// an error if Left is not Total.
 func (s *Store) CreateSession(ctx context.Context, session metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
 	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
 		return once(t, idem, outcomeOfSession, func() (metastore.Session, error) {
@@ -38,8 +38,8 @@ func (s *Store) CreateSession(ctx context.Context, session metastore.Session, id
 	})
 }
 
-// writeSession runs a transaction that gives a session. Beside ErrExhausted it
-// is the session as it is.
+// writeSession runs a transaction that returns a session. With ErrExhausted it returns the
+// unchanged session.
 func (s *Store) writeSession(ctx context.Context, fn func(*tx) (metastore.Session, error)) (metastore.Session, error) {
 	var out metastore.Session
 	err := s.writeLocked(ctx, func(t *tx) (err error) {
@@ -52,7 +52,7 @@ func (s *Store) writeSession(ctx context.Context, fn func(*tx) (metastore.Sessio
 	return out, err
 }
 
-// addSession stores a session of which nothing was used.
+// addSession inserts a session of which nothing was used.
 func (t *tx) addSession(s metastore.Session) (metastore.Session, error) {
 	s.Used, s.Created, s.Expires = 0, t.now, truncate(s.Expires)
 	var channel any // NULL when it was granted
@@ -68,7 +68,7 @@ func (t *tx) addSession(s metastore.Session) (metastore.Session, error) {
 	return s, err
 }
 
-// refillSession adds bought chunksets to a session that lives.
+// refillSession adds bought chunksets to a session that has not expired.
 func (t *tx) refillSession(id string, count int64) (metastore.Session, error) {
 	s, err := t.liveSession(id)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Store) Session(ctx context.Context, id string) (metastore.Session, erro
 	return out, err
 }
 
-// session finds a session that is remembered.
+// session returns a session, unless its retention has ended.
 func (t *tx) session(id string) (metastore.Session, error) {
 	var s metastore.Session
 	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, sessionFields(&s)...)
@@ -106,7 +106,7 @@ func (t *tx) session(id string) (metastore.Session, error) {
 	return s, nil
 }
 
-// remembered is nil when a session was found and is not forgotten.
+// remembered returns ErrNotFound unless a session was found and its retention has not ended.
 func (t *tx) remembered(s metastore.Session, found bool) error {
 	if !found || !t.now.Before(s.Expires.Add(metastore.SessionRetention)) {
 		return fmt.Errorf("session: %w", metastore.ErrNotFound)
@@ -114,7 +114,7 @@ func (t *tx) remembered(s metastore.Session, found bool) error {
 	return nil
 }
 
-// liveSession finds a session whose time is not over.
+// liveSession returns a session that has not expired.
 func (t *tx) liveSession(id string) (metastore.Session, error) {
 	s, err := t.session(id)
 	if err == nil {
@@ -123,7 +123,7 @@ func (t *tx) liveSession(id string) (metastore.Session, error) {
 	return s, err
 }
 
-// live is nil when the time of a session is not over.
+// live returns ErrExpired if a session has expired.
 func (t *tx) live(s metastore.Session) error {
 	if !t.now.Before(s.Expires) {
 		return fmt.Errorf("session: %w", metastore.ErrExpired)
@@ -140,13 +140,13 @@ func (s *Store) UseSession(ctx context.Context, id string, n int64, idem *metast
 		return s.uses.use(ctx, id, n, "")
 	}
 	return s.writeSession(ctx, func(t *tx) (metastore.Session, error) {
-		var as metastore.Session // once drops it beside an error
+		var unchanged metastore.Session // once does not return it with an error
 		out, err := once(t, idem, outcomeOfSession, func() (_ metastore.Session, err error) {
-			as, err = t.useSession(id, n)
-			return as, err
+			unchanged, err = t.useSession(id, n)
+			return unchanged, err
 		})
 		if err != nil {
-			return as, err
+			return unchanged, err
 		}
 		return out, nil
 	})
@@ -163,7 +163,7 @@ func (t *tx) useSession(id string, n int64) (metastore.Session, error) {
 	return s, t.recordUse(id, n)
 }
 
-// take takes n chunksets of a session, or none.
+// deduct uses n chunksets of a session, or none if it has fewer left.
 func deduct(s *metastore.Session, n int64) error {
 	if n > s.Left {
 		return fmt.Errorf("session: %w", metastore.ErrExhausted)
@@ -173,14 +173,15 @@ func deduct(s *metastore.Session, n int64) error {
 	return nil
 }
 
-// recordUse writes what take took. The transaction is isolated, so that the row
-// is still as it was read; and the columns refuse to go below zero.
+// recordUse writes a use of n chunksets, or a return if n is negative. The row has not
+// changed since it was read, because the transaction locked it (on PostgreSQL it is READ
+// COMMITTED with row locks), and the constraints of the columns refuse negative counts.
 func (t *tx) recordUse(id string, n int64) error {
 	_, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
 	return err
 }
 
-// errNotUsed refuses a return of what was never used.
+// errNotUsed is the error of a return of chunksets that were never used.
 var errNotUsed = errors.New("sqlstore: more would be returned than was used")
 
 // ReturnChunksets implements metastore.Sessions. A return is remembered for

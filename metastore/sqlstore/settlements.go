@@ -7,8 +7,8 @@ import (
 	"sluice/metastore"
 )
 
-// Settlements implements metastore.Channels. One that expired uncollected stays
-// recorded until a newer payment takes its place.
+// Settlements implements metastore.Channels. A settlement that expired uncollected is kept
+// until a newer payment replaces it.
 func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, limit int) ([]metastore.Settlement, error) {
 	var since int64
 	if after.Channel != "" {
@@ -33,12 +33,11 @@ func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, lim
 	return list, nil
 }
 
-// errNotAccepted refuses to settle what was never accepted.
+// errNotAccepted is the error of settling a payment that was never accepted.
 var errNotAccepted = errors.New("sqlstore: the channel accepted no such payment")
 
-// Settle implements metastore.Channels. Sequence and amount of a channel grow
-// together, so it is an error too when only one of them is that of the newest
-// accepted payment.
+// Settle implements metastore.Channels. Sequence and amount of a channel increase together,
+// so it also returns an error if only one of them is that of the newest accepted payment.
 func (s *Store) Settle(ctx context.Context, channel string, sequence, amount int64) error {
 	return s.write(ctx, func(t *tx) error {
 		c, err := t.channel(channel)

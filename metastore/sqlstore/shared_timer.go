@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// beat is how often a pulse wakes those who wait.
+// timerTick is how often a sharedTimer wakes its callers.
 const timerTick = 100 * time.Millisecond
 
-// pulse lets many callers wait for different times with one timer, which runs only
-// while somebody waits: nearly all of them are answered long before their time, and
-// a timer for each would cost more than the rest of the wait. Its zero value is
-// ready. Its methods may be called from many goroutines.
+// sharedTimer is one timer for many callers that wait until different times. It runs only
+// while there are callers. Nearly all of them are answered long before their time, and a
+// timer for each would cost more than the rest of the wait. Its zero value is ready to use.
+// Its methods may be called concurrently.
 type sharedTimer struct {
 	mu   sync.Mutex
-	next chan struct{} // closed at the next beat; nil: nobody waited since the last one
+	next chan struct{} // closed at the next tick; nil: nothing has waited since the last one
 }
 
-// wait waits for done, and returns nil then. Otherwise it returns the error of ctx,
-// or errQueued when it is until, or at most a beat later.
+// wait waits for done and returns nil. It returns the error of ctx if that ends before, and
+// errQueued at until or at most one tick later.
 func (p *sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time.Time) error {
 	for {
 		select {
@@ -35,7 +35,7 @@ func (p *sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time
 	}
 }
 
-// beat returns a channel that is closed within a beat.
+// beat returns a channel that is closed at the next tick.
 func (p *sharedTimer) beat() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

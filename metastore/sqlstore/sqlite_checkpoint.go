@@ -6,34 +6,34 @@ import (
 )
 
 const (
-	// checkpointEvery is how long after a commit the log is moved into the
-	// database, so that readers find little in it and it stays short.
+	// checkpointEvery is the delay between a commit and the checkpoint that moves the log
+	// into the database. A short log keeps reads fast.
 	checkpointEvery = 100 * time.Millisecond
-	// truncateAfter is how long without a commit before the log's file is cut.
+	// truncateAfter is the time without a commit after which the file of the log is
+	// truncated.
 	truncateAfter = 2 * time.Second
-	// maxLog is the number of pages (64 MiB) at which the log begins anew. With
-	// steady readers it never does so by itself: each commit finds one of them
-	// in it.
+	// maxLog is the number of pages (64 MiB) at which the log is restarted. With steady
+	// reads SQLite never does that by itself, because there is always a read that uses it.
 	maxLog = 16000
-	// logStep is by how many pages the log grows before the next attempt, when
-	// a long read did not let go of it.
+	// logStep is the number of pages by which the log grows before the next attempt, if a
+	// long read prevented the last one.
 	logStep = 4000
-	// checkpointPatience is how long a checkpoint that needs the log for itself
-	// waits for the reads in it. Writers wait with it.
+	// checkpointTimeout is how long a checkpoint that restarts the log waits for reads.
+	// Writes wait meanwhile.
 	checkpointTimeout = 300 * time.Millisecond
-	// settlePatience is how long an open waits for others that keep the log from
-	// being emptied, settleEvery how often it is tried after that.
+	// emptyLogTimeout is how long an open waits for other users of the log before it
+	// gives up emptying it, emptyLogEvery how often that is retried afterwards.
 	emptyLogTimeout = 2 * time.Second
 	emptyLogEvery   = time.Second
 )
 
-// checkpointer moves SQLite's log into the database in the background, on a
-// connection of its own, so that the writer seldom has to.
+// checkpointer moves the log into the database in the background, on its own connection,
+// so that the writer rarely has to.
 type checkpointer struct {
 	conn   *sqliteConn
 	writer *writer
 	health *health
-	limit  int64 // pages of log at which it is to begin anew
+	limit  int64 // number of pages at which the log is restarted
 	quit   chan struct{}
 	done   chan struct{}
 }
@@ -48,14 +48,14 @@ func newCheckpointer(c *sqliteConn, w *writer) *checkpointer {
 	return k
 }
 
-// settle empties the log, before which a store acknowledges nothing. A process
-// that failed to sync leaves a log of which some may be in memory alone: what is
-// appended behind that would go with it. Once the log was moved into the
-// database, and that was synced, all that was read at the start is on the disk,
-// and a log that begins anew has nothing before it.
+// emptyLog moves the whole log into the database. Before that, a store acknowledges
+// nothing: a process whose sync failed leaves a log that may be partly in the memory of the
+// kernel only, and a crash would lose everything that was appended to it. After the
+// checkpoint, which syncs the database, all that the store has read is on disk, and the log
+// is empty.
 //
-// It returns true when others were in the way. Everything else but an I/O error
-// and damage, which health keeps, is tried again by the loop.
+// It reports whether others were using the log. The loop retries after every error but an
+// I/O error and damage, which health records.
 func (k *checkpointer) emptyLog() (busy bool) {
 	t := &tx{conn: k.conn}
 	var kept, log, moved integer
@@ -75,7 +75,7 @@ func (k *checkpointer) emptyLog() (busy bool) {
 	return f == classBusy
 }
 
-// errLogInUse: a checkpoint found others in the log.
+// errLogInUse is the reason why a checkpoint could not empty the log.
 var errLogInUse = errors.New("another process or a long read is using it")
 
 func (k *checkpointer) close() {
@@ -102,7 +102,7 @@ func (k *checkpointer) loop() {
 	}
 }
 
-// pause waits for d; false at once when the checkpointer is closed.
+// pause waits for d. It returns false immediately when the checkpointer is closed.
 func (k *checkpointer) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -114,16 +114,16 @@ func (k *checkpointer) pause(d time.Duration) bool {
 	}
 }
 
-// checkpoint moves what it can without waiting for anybody, and has a log that
-// became too long begin anew.
+// checkpoint moves the part of the log that no read uses into the database without waiting,
+// and restarts a log that has become too long.
 func (k *checkpointer) checkpoint() {
 	log, _ := k.run("PRAGMA wal_checkpoint(PASSIVE)")
 	if log < k.limit {
 		k.limit = max(maxLog, min(k.limit, log+logStep))
 		return
 	}
-	// SQLite waits for locks by looking again and again, and would hardly ever
-	// find the short time between two batches.
+	// SQLite waits for locks by polling, and would rarely find the short time between two
+	// batches.
 	k.writer.batchMu.Lock()
 	log, busy := k.run("PRAGMA wal_checkpoint(RESTART)")
 	k.writer.batchMu.Unlock()
@@ -133,9 +133,9 @@ func (k *checkpointer) checkpoint() {
 	}
 }
 
-// run makes one checkpoint, and tells the pages of the log and whether others
-// kept it from its end, which is made up for by the next. One that fails to
-// write or sync stops the writer.
+// run makes a checkpoint. It returns the number of pages of the log and whether others
+// prevented its completion, which the next one makes up for. A failed write or sync stops
+// the writer.
 func (k *checkpointer) run(pragma string) (pages int64, kept bool) {
 	t := &tx{conn: k.conn}
 	var busy, log, moved integer

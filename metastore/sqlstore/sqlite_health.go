@@ -9,22 +9,22 @@ import (
 	"sluice/metastore"
 )
 
-// health is the reason why a SQLite store takes no writes. All connections of
-// the store report to it.
+// health is the state of a SQLite store, and the reason if it refuses writes. All
+// connections of the store report to it.
 //
-// A store begins without writes, until its start has emptied the log (settle).
-// Damage ends them for as long as the store is open, while reads go on. After a
-// stop only opening the store anew helps, which over says to the process.
+// A store refuses writes until the log has been emptied (markReady). If the database is
+// damaged, it refuses them for as long as it is open, while reads work. After a stop, the
+// store must be opened again, which the channel stopped signals to the process.
 type health struct {
 	stopped chan struct{} // closed at a stop
 	ready   chan struct{} // closed when the log was emptied
 
-	why   atomic.Pointer[error] // nil while writes are taken
+	why   atomic.Pointer[error] // why writes are refused; nil: they are accepted
 	mu    sync.Mutex
-	state healthState // of why
+	state healthState
 }
 
-// grade orders the reasons: one replaces those below it.
+// healthState orders the states: a later one replaces an earlier one.
 type healthState int
 
 const (
@@ -34,8 +34,8 @@ const (
 	stateStopped
 )
 
-// errUnsettled is the reason at the beginning.
-var errNotReady = fmt.Errorf("sqlstore: the log was not emptied yet: %w", metastore.ErrUnavailable)
+// errNotReady is the reason before the log has been emptied.
+var errNotReady = fmt.Errorf("sqlstore: the log has not been emptied yet: %w", metastore.ErrUnavailable)
 
 func newHealth() *health {
 	h := &health{stopped: make(chan struct{}), ready: make(chan struct{}), state: stateStarting}
@@ -43,7 +43,7 @@ func newHealth() *health {
 	return h
 }
 
-// err is the reason why no writes are taken, or nil.
+// err returns the reason why writes are refused, or nil if they are accepted.
 func (h *health) err() error {
 	if why := h.why.Load(); why != nil {
 		return *why
@@ -62,8 +62,8 @@ func (h *health) set(g healthState, err error) bool {
 	return true
 }
 
-// note looks at an error of SQLite, from whatever statement, and reports whether
-// it ended the writes.
+// observe records an error of any statement, of class f, and reports whether it makes the
+// store refuse writes.
 func (h *health) observe(f errorClass, err error) bool {
 	switch f {
 	case classCorrupt:
@@ -76,15 +76,15 @@ func (h *health) observe(f errorClass, err error) bool {
 	return true
 }
 
-// stop ends the writes after an error that leaves it open what the disk holds:
-// after a failed sync a second one that succeeds proves nothing.
+// stop makes the store refuse writes after an error that leaves the contents of the disk
+// unknown: after a failed sync, a second one that succeeds proves nothing.
 func (h *health) stop(cause error) {
 	if h.set(stateStopped, fmt.Errorf("%w: %w", ErrStopped, cause)) {
 		close(h.stopped)
 	}
 }
 
-// unsettled keeps the reason why the log could not be emptied.
+// notReady records the reason why the log could not be emptied.
 func (h *health) notReady(f errorClass, cause error) {
 	err := translate(f, cause)
 	if !errors.Is(err, metastore.ErrNoSpace) {
@@ -99,7 +99,7 @@ func (h *health) isStarting() bool {
 	return h.state == stateStarting
 }
 
-// settle lets writes begin.
+// markReady makes the store accept writes.
 func (h *health) markReady() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"sluice/metastore"
 )
 
-// readers is a pool of connections for reads.
+// readers is the pool of connections for reads.
 type readers struct {
 	free   chan *sqliteConn
 	closed chan struct{}
@@ -30,7 +30,7 @@ func newReaders(n int, h *health, open func() (*sqliteConn, error)) (*readers, e
 	return r, nil
 }
 
-// close waits for the reads at work and closes the connections.
+// close waits for running reads and closes the connections.
 func (r *readers) close() error {
 	close(r.closed)
 	var errs []error
@@ -40,9 +40,9 @@ func (r *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// read runs fn on a connection. ctx counts while it waits for one, and between
-// attempts when the database is busy: a read is short, and to interrupt it
-// would cost every read a goroutine.
+// read runs fn on a connection. ctx has an effect while read waits for a connection and
+// between attempts on a busy database: reads are short, and making them interruptible would
+// cost a goroutine each.
 func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 	wait := metastore.Await(ctx, metastore.Patience)
 	defer wait.End()
@@ -57,7 +57,7 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 			return err
 		}
 		f := c.classifier(t.failed)
-		if f == classCorrupt { // a read that fails otherwise says nothing of what was written
+		if f == classCorrupt { // other errors of reads say nothing about what was written
 			r.health.observe(f, t.failed)
 		}
 		if f != classBusy {
@@ -66,8 +66,8 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 	}
 }
 
-// run gives the connection back even when fn panics. One that is still in the
-// transaction of an earlier read leaves it first.
+// run runs fn and returns the connection to the pool, also if fn panics. If an earlier read
+// could not be rolled back, run does that first.
 func (r *readers) run(c *sqliteConn, t *tx, fn func(*tx) error) error {
 	defer func() { r.free <- c }()
 	if c.inTx {

@@ -9,16 +9,15 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// probeSize is more than SQLite writes at once, so that what it found no room
-// for finds none here.
+// probeSize is more than a single write of SQLite, so that a write that found no space is
+// reproduced by the probe.
 const probeSize = 256 << 10
 
-// sqliteFaults is sqliteFault for a database beside which probe tries to write.
-// SQLite has one code for all failed writes but those for which the disk is
-// full, and the driver does not tell the system's error: a quota that is
-// used up looks like a broken disk. Nothing is lost by a failed write, other
-// than by a failed sync: SQLite undoes the transaction as it does when the disk
-// is full. When the probe finds room the error stays what it is.
+// sqliteClassifier returns classifySQLite for a database in whose folder probe tries to
+// write. SQLite has a single code for all failed writes except those on a full disk, and
+// the driver does not return the error of the system, so that an exceeded quota looks like
+// a broken disk. Unlike a failed sync, a failed write loses nothing: SQLite rolls the
+// transaction back as on a full disk. If the probe finds space, the class is unchanged.
 func sqliteClassifier(probe func() error) func(error) errorClass {
 	return func(err error) errorClass {
 		var e *sqlite.Error
@@ -33,7 +32,7 @@ func noRoom(err error) bool {
 	return errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOSPC)
 }
 
-// probeSpace writes and syncs a file in a folder, and removes it.
+// probeSpace writes and syncs a file in a folder and removes it.
 func probeSpace(dir string) (err error) {
 	f, err := os.CreateTemp(dir, ".space-*")
 	if err != nil {

@@ -15,16 +15,15 @@ import (
 // maxBatch is the greatest number of calls that share one commit.
 const maxBatch = 512
 
-// writer runs the write transactions of a single-writer engine on one
-// connection. Calls that arrive while a commit is on its way share the next
-// one, so that the price of a sync is paid by many.
+// writer runs all write transactions on one connection. Calls that arrive during a commit
+// share the next one, so that one fsync serves many calls.
 //
-// Nothing is answered before its commit returned, refusals included: they too
-// may rest on what others in the batch have done.
+// No call is answered before the commit has returned, not even if the call failed: its
+// error may depend on changes of other calls in the batch.
 type writer struct {
 	conn    *sqliteConn
-	begin   string        // the statement that begins a write transaction
-	commits chan struct{} // holds a token when there were commits since the last look
+	begin   string        // statement that begins a write transaction
+	commits chan struct{} // holds a token if there were commits since it was last received
 	done    chan struct{} // closed when the loop has ended
 
 	mu struct {
@@ -32,15 +31,15 @@ type writer struct {
 		queue  []*call
 		closed bool
 	}
-	wake     chan struct{} // gets a token when the queue grows or closes
+	wake     chan struct{} // receives a token when the queue grows or is closed
 	health   *health
 	patience sharedTimer // of the callers
-	batchMu  sync.Mutex  // held by the batch at work, or by who must have none at work
+	batchMu  sync.Mutex  // held by the running batch, or to exclude batches
 
-	members []*call // of the batch at work; kept for its memory
+	members []*call // of the running batch; kept to reuse its memory
 }
 
-// call is one closure that waits for its transaction.
+// call is a function that waits for its transaction.
 type call struct {
 	fn       func(*tx) error
 	state    atomic.Int32
@@ -49,8 +48,8 @@ type call struct {
 	done     chan struct{}
 }
 
-// The states of a call. From waiting it is either started by the writer or
-// left by its caller.
+// The states of a call. A waiting call is either started by the writer or abandoned by its
+// caller.
 const (
 	callWaiting = iota
 	callStarted
@@ -68,8 +67,7 @@ func newWriter(c *sqliteConn, begin string, h *health) *writer {
 	return w
 }
 
-// write runs fn in a batch and waits for its commit. ctx counts until fn
-// starts.
+// write runs fn in a batch and waits for its commit. ctx has an effect until fn starts.
 func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -95,8 +93,8 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	return c.err
 }
 
-// errQueued is the error of a call that others, or another process, kept waiting.
-var errQueued = fmt.Errorf("sqlstore: %w: other transactions are at work", metastore.ErrBusy)
+// errQueued is the error of a call that waited too long for other calls or processes.
+var errQueued = fmt.Errorf("sqlstore: %w: other transactions are running", metastore.ErrBusy)
 
 func (w *writer) enqueue(c *call) error {
 	if err := w.health.err(); err != nil {
@@ -115,8 +113,8 @@ func (w *writer) enqueue(c *call) error {
 	return nil
 }
 
-// next takes the first call that its caller has not left, and starts it; nil
-// when there is none.
+// next removes the first call that has not been abandoned and starts it. It returns nil if
+// there is none.
 func (w *writer) next() *call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +131,7 @@ func (w *writer) next() *call {
 	return nil
 }
 
-// pending reports whether some call still waits.
+// pending reports whether a call is waiting.
 func (w *writer) pending() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +149,7 @@ func (w *writer) isClosed() bool {
 	return w.mu.closed
 }
 
-// close ends the loop after the batch at work, and fails the calls that wait.
+// close ends the loop after the running batch and fails the waiting calls.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.mu.closed = true
@@ -168,8 +166,8 @@ func (w *writer) loop() {
 	for range w.wake {
 		for w.pending() && !w.isClosed() && w.health.err() == nil {
 			w.batch()
-			// The callers just answered are likely to call again: let them
-			// join the next batch instead of the one after it.
+			// Callers that were just answered are likely to call again, and can then join the
+			// next batch.
 			runtime.Gosched()
 		}
 		if w.isClosed() {
@@ -182,7 +180,7 @@ func (w *writer) loop() {
 	}
 }
 
-// refuse fails the calls that wait.
+// refuse fails the waiting calls.
 func (w *writer) refuse(err error) {
 	for c := w.next(); c != nil; c = w.next() {
 		c.answer(err)
@@ -194,14 +192,13 @@ func (c *call) answer(err error) {
 	close(c.done)
 }
 
-// batch runs the calls that wait, and those that join them meanwhile, in one
-// transaction.
+// batch runs the waiting calls, and those that arrive meanwhile, in one transaction.
 func (w *writer) batch() {
 	w.batchMu.Lock()
 	defer w.batchMu.Unlock()
 	if err := w.beginTx(); err != nil {
 		if w.conn.classifier(err) == classBusy {
-			return // another process writes; who waits may leave meanwhile
+			return // another process writes; callers may give up before the next attempt
 		}
 		if c := w.next(); c != nil {
 			c.answer(w.beginFailed(err))
@@ -241,8 +238,8 @@ func (w *writer) answerAll() {
 	}
 }
 
-// oneByOne runs each member of a batch that was undone in a transaction of its
-// own, so that the one that spoilt it harms only itself.
+// retrySeparately runs each call of a batch that was rolled back in a transaction of its
+// own, so that a call that fails affects only itself.
 func (w *writer) retrySeparately() {
 	for _, c := range w.members {
 		c.err = w.runAlone(c)
@@ -277,14 +274,14 @@ func (w *writer) runAlone(c *call) error {
 	return err
 }
 
-// apply runs one closure, and tells whether the transaction must be undone:
-// because the closure failed after a change, or because the engine failed and
-// may have left the transaction.
+// apply runs a call and reports whether the transaction must be rolled back: because the
+// call failed after a change, or because the engine failed and may have ended the
+// transaction.
 func (w *writer) apply(c *call) (undo bool, err error) {
 	t := &tx{conn: w.conn}
 	c.panicked = nil
 	defer func() {
-		// A panic belongs to the caller's goroutine, not to the writer's.
+		// The panic is repeated in the goroutine of the caller.
 		if p := recover(); p != nil {
 			c.panicked, err, undo = p, errors.New("sqlstore: panic in a transaction"), true
 		}
@@ -298,10 +295,10 @@ func (w *writer) apply(c *call) (undo bool, err error) {
 
 func (w *writer) beginTx() error { return w.conn.run(w.begin) }
 
-// commit makes the transaction durable. On ErrNoSpace and ErrUnavailable nothing
-// of it was kept. On ErrUnknownOutcome it may come back when the log is read
-// anew, and the writer has stopped: the next transaction would rest on a state
-// that may not be the last.
+// commit makes the transaction durable. If it returns ErrNoSpace or ErrUnavailable, the
+// transaction has had no effect. If it returns ErrUnknownOutcome, the transaction may
+// reappear when the log is read again, and the writer has stopped: the next transaction
+// would be based on a state that may not be the last.
 func (w *writer) commit() error {
 	err := w.conn.run("COMMIT")
 	if err == nil {
@@ -323,15 +320,15 @@ func (w *writer) commit() error {
 	}
 }
 
-// rollback undoes the transaction. It may fail because the engine has left the
-// transaction already. If it failed otherwise, the next BEGIN will tell: there
-// is no BEGIN within a transaction.
+// rollback rolls the transaction back. Its error is ignored: the engine may have ended the
+// transaction already, and otherwise the next BEGIN fails.
 func (w *writer) rollback() {
 	_ = w.conn.run("ROLLBACK")
 }
 
-// noBegin is the error of a call for which no transaction could be begun. But
-// for a full disk and damage that says that the connection is of no more use.
+// beginFailed returns the error of a call for which no transaction could be begun. Unless
+// the disk is full or the database damaged, the connection can no longer be used, and the
+// writer stops.
 func (w *writer) beginFailed(err error) error {
 	f := w.conn.classifier(err)
 	if f == classFull {
@@ -343,7 +340,7 @@ func (w *writer) beginFailed(err error) error {
 	return w.health.err()
 }
 
-// committed waits for a commit since the last one that was noticed; false when
+// awaitCommit waits for a commit after the last one that it reported. It returns false when
 // quit is closed.
 func (w *writer) awaitCommit(quit <-chan struct{}) bool {
 	select {
@@ -354,7 +351,8 @@ func (w *writer) awaitCommit(quit <-chan struct{}) bool {
 	}
 }
 
-// quiet reports whether no commit comes within d; false at once on quit.
+// idleFor waits for d and reports whether there was no commit meanwhile. It returns false
+// immediately when there is one or quit is closed.
 func (w *writer) idleFor(d time.Duration, quit <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -369,7 +367,7 @@ func (w *writer) idleFor(d time.Duration, quit <-chan struct{}) bool {
 	}
 }
 
-// noteCommit leaves a token for the checkpointer.
+// signalCommit stores a token for the checkpointer.
 func (w *writer) signalCommit() {
 	select {
 	case w.commits <- struct{}{}:

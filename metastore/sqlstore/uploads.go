@@ -7,7 +7,7 @@ import (
 	"sluice/metastore"
 )
 
-// The column uploads.state.
+// Values of the column uploads.state.
 const (
 	stateOpen = iota
 	stateCommitted
@@ -20,11 +20,11 @@ var uploadStates = [...]metastore.UploadState{
 	stateAborted:   metastore.UploadAborted,
 }
 
-// uploadColumns are scanned by uploadRow.
+// uploadColumns are the columns of an upload, in the order of uploadRow.fields.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
 	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts`
 
-// uploadRow is an upload as its row is scanned.
+// uploadRow is an upload as it is scanned from its row.
 type uploadRow struct {
 	metastore.Upload
 	createOnly, state integer
@@ -47,7 +47,7 @@ func (r *uploadRow) upload() metastore.Upload {
 	return u
 }
 
-// BeginUpload implements metastore.Uploads. ErrExists when the id is taken.
+// BeginUpload implements metastore.Uploads. It returns ErrExists if the id is in use.
 func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
 	err := s.write(ctx, func(t *tx) error {
 		u = metastore.Upload{
@@ -88,7 +88,7 @@ func (s *Store) Upload(ctx context.Context, id string) (metastore.Upload, error)
 	return u, err
 }
 
-// upload finds an upload that is remembered.
+// upload returns an upload, unless its retention has ended.
 func (t *tx) upload(id string) (metastore.Upload, error) {
 	var r uploadRow
 	found, err := t.row(`SELECT `+uploadColumns+` FROM uploads WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, r.fields()...)
@@ -154,8 +154,8 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	return t.addExtents(u.Content, extents)
 }
 
-// discardPart moves the extents of a part that is sent again to a content of
-// their own, which is garbage.
+// discardPart moves the extents of a part that is sent again to a new content, which is
+// garbage.
 func (t *tx) discardPart(content metastore.ContentID, part int) error {
 	fresh := metastore.NewContentID(t.now)
 	moved, err := t.moveExtents(content, part, fresh)
@@ -187,9 +187,9 @@ func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([
 	return list, err
 }
 
-// CompleteUpload implements metastore.Uploads. The commit of an upload with
-// CreateOnly that finds a blob is ErrExists, unless guard refuses it first.
-func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
+// CompleteUpload implements metastore.Uploads. It returns ErrExists if the upload has
+// CreateOnly and there is a blob of the name, unless precondition returns an error first.
+func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
 	var u metastore.Upload
 	err := s.writeLocked(ctx, func(t *tx) (err error) {
 		if u, err = t.upload(id); err != nil {
@@ -209,7 +209,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
 			PartSize: u.PartSize, ContentType: u.ContentType, Owner: u.Owner, Expires: u.Expires,
 		}
-		old, err := t.replaceBlob(&b, guard, u.CreateOnly)
+		old, err := t.replaceBlob(&b, precondition, u.CreateOnly)
 		if err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 	return content, nil
 }
 
-// abort ends an open upload; its parts become garbage.
+// abort ends an open upload and makes its content garbage.
 func (t *tx) abort(id []byte, content metastore.ContentID) error {
 	_, err := t.exec(`UPDATE uploads SET state = $2, ended = $3 WHERE id = $1`, id, int64(stateAborted), micros(t.now))
 	if err != nil {
@@ -263,12 +263,13 @@ func (t *tx) abort(id []byte, content metastore.ContentID) error {
 	return t.addGarbage(content)
 }
 
-// ListUploads implements metastore.Uploads. after must be of the same account.
+// ListUploads implements metastore.Uploads. It returns ErrNotFound if after belongs to another
+// account.
 func (s *Store) ListUploads(ctx context.Context, account, after string, limit int) ([]metastore.Upload, error) {
 	var list []metastore.Upload
 	err := s.snapshot(ctx, func(t *tx) error {
 		list = nil
-		// Before the first: no id is less than the empty one.
+		// Before the first upload: no id is less than the empty one.
 		created, behind := int64(-1<<63), []byte{}
 		if after != "" {
 			u, err := t.upload(after)

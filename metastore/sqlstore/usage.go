@@ -8,23 +8,23 @@ import (
 	"sluice/metastore"
 )
 
-// delta is a difference in what an owner takes up.
+// delta is a difference of the usage of an owner.
 type delta struct {
-	owner string // empty: nobody, who is not counted
+	owner string // empty: none, and the difference is not counted
 	metastore.Used
 }
 
-// ofBlob is what a blob adds to the usage of its owner.
+// blobUsage returns the usage of a blob.
 func blobUsage(b metastore.Blob) delta {
 	return delta{b.Owner, metastore.Used{Bytes: b.Size, Objects: 1, Names: int64(len(b.Name))}}
 }
 
-// ofUpload is what an open upload adds to the usage of its owner.
+// uploadUsage returns the usage of an open upload.
 func uploadUsage(u metastore.Upload) delta {
 	return delta{u.Owner, metastore.Used{Bytes: u.Bytes, Uploads: 1, Objects: u.Parts, Names: int64(len(u.Name))}}
 }
 
-// less is the delta of what is gone.
+// negated returns the difference that undoes d.
 func (d delta) negated() delta {
 	return delta{d.owner, metastore.Used{Bytes: -d.Bytes, Uploads: -d.Uploads, Objects: -d.Objects, Names: -d.Names, Channels: -d.Channels}}
 }
@@ -40,17 +40,17 @@ func (d *delta) add(u metastore.Used) {
 // usedColumns are the columns of metastore.Used, in the order of usedFields.
 const usedColumns = `bytes, uploads, objects, names, channels`
 
-// usedFields are the places for usedColumns.
+// usedFields returns the destinations of usedColumns.
 func usedFields(u *metastore.Used) args {
 	return args{(*integer)(&u.Bytes), (*integer)(&u.Uploads), (*integer)(&u.Objects), (*integer)(&u.Names), (*integer)(&u.Channels)}
 }
 
-// usedValues are the values of usedColumns.
+// usedValues returns the values of usedColumns.
 func usedValues(u metastore.Used) args {
 	return args{u.Bytes, u.Uploads, u.Objects, u.Names, u.Channels}
 }
 
-// count adds one row for each owner of whom something changes.
+// recordUsage inserts one row for each owner whose usage changes.
 func (t *tx) recordUsage(deltas ...delta) error {
 	for _, d := range sums(deltas) {
 		if err := t.insertUsage(d); err != nil {
@@ -60,7 +60,7 @@ func (t *tx) recordUsage(deltas ...delta) error {
 	return nil
 }
 
-// sums returns one delta for each owner, in the order of the owners.
+// sums returns the sum of the deltas of each owner, in the order of the owners.
 func sums(deltas []delta) []delta {
 	slices.SortFunc(deltas, func(a, b delta) int { return cmp.Compare(a.owner, b.owner) })
 	var list []delta
@@ -77,13 +77,13 @@ func (t *tx) insertUsage(d delta) error {
 	if d.owner == "" || d.Used == (metastore.Used{}) {
 		return nil
 	}
-	id := metastore.NewContentID(t.now) // as good an id for a row
+	id := metastore.NewContentID(t.now) // unique, and begins with the time
 	_, err := t.exec(`INSERT INTO usage (owner, id, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		append(args{[]byte(d.owner), id[:]}, usedValues(d.Used)...)...)
 	return err
 }
 
-// ownerColumn is the column of an owner: nobody is NULL.
+// ownerColumn returns the column of an owner. An empty owner is NULL.
 func ownerColumn(owner string) any {
 	if owner == "" {
 		return nil
@@ -91,12 +91,12 @@ func ownerColumn(owner string) any {
 	return []byte(owner)
 }
 
-// ownRows are the rows that an owner's usage is the sum of.
+// ownRows are the rows whose sum is the usage of the owner $1.
 const ownRows = `(SELECT ` + usedColumns + ` FROM usage WHERE owner = $1
 	UNION ALL SELECT ` + usedColumns + ` FROM usage_sums WHERE owner = $1) u`
 
-// Usage implements metastore.Usage. Its cost grows with the rows that were
-// added since the last Purge.
+// Usage implements metastore.Usage. Its cost grows with the number of rows that were inserted
+// since the last Purge.
 func (s *Store) Usage(ctx context.Context, owner string) (metastore.Used, error) {
 	var used metastore.Used
 	err := s.read(ctx, func(t *tx) error {
@@ -108,11 +108,11 @@ func (s *Store) Usage(ctx context.Context, owner string) (metastore.Used, error)
 	return used, err
 }
 
-// foldUsage adds up to limit rows of usage to the sums of their owners, and
-// returns how many. It reads no others: what was folded is not in the table any
-// more. What it adds is what it deletes, whoever adds rows meanwhile.
+// foldUsage moves up to limit rows of usage to the sums of their owners and returns their
+// number. It reads no other rows. It adds exactly the rows that it deletes, regardless of
+// concurrent inserts.
 func (t *tx) foldUsage(limit int) (rows int, err error) {
-	// Two that fold at once would wait for each other's rows.
+	// Concurrent folds would wait for each other's rows.
 	if err := t.lock("usage"); err != nil {
 		return 0, err
 	}
@@ -122,7 +122,7 @@ func (t *tx) foldUsage(limit int) (rows int, err error) {
 		(SELECT u.owner, u.id FROM usage u ORDER BY u.owner, u.id LIMIT ($1 + 0)) RETURNING owner, `+usedColumns,
 		args{int64(limit)}, append(args{&one.owner}, usedFields(&one.Used)...),
 		func() error {
-			t.changed = true // by a query
+			t.changed = true // each does not set it
 			deltas = append(deltas, one)
 			return nil
 		})

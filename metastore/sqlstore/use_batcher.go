@@ -9,21 +9,19 @@ import (
 	"sluice/metastore"
 )
 
-// uses coalesces the uses of each session: those that arrive while a
-// transaction for it is waiting or in flight become one pair of statements.
-// A transaction lasts no longer than the first of its callers waits.
-// There is at most one transaction a session at a time, so that on an engine
-// of many writers they do not wait for each other's row.
+// useBatcher combines the uses of each session: those that arrive while a transaction of
+// the session waits or runs share the next one, which has two statements. A transaction may
+// last until the first of its callers gives up. Each session has at most one transaction at
+// a time, so that transactions of one store do not wait for the lock of the row.
 type useBatcher struct {
 	store *Store
-	name  [8]byte // random, of the store
+	name  [8]byte // random name of the store
 
 	patience sharedTimer // of the callers
 
 	mu struct {
 		sync.Mutex
-		// waiting holds the uses of the next transaction of each session that
-		// has one at work.
+		// waiting has the uses of the next transaction of each session with a running one.
 		waiting map[string][]*use
 		pinned  map[string]chargesInDoubt // by session
 	}
@@ -31,17 +29,17 @@ type useBatcher struct {
 
 // use is one caller's use of a session.
 type use struct {
-	n        int64     // chunksets, all or none of them
-	charge   string    // names it; empty: it has no name
+	n        int64     // chunksets, which are used all or not at all
+	charge   string    // name of the charge; empty: none
 	until    time.Time // until when its caller waits
 	session  metastore.Session
 	err      error
-	panicked any // what the transaction panicked with
+	panicked any // value with which the transaction panicked
 	done     chan struct{}
 }
 
-// use takes n chunksets, under the name of a charge unless that is empty. ctx and
-// its patience count until the transaction has begun.
+// use uses n chunksets of a session, under the name of a charge unless that is empty. ctx
+// and its patience have an effect until the transaction has begun.
 func (u *useBatcher) use(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return metastore.Session{}, err
@@ -75,7 +73,7 @@ func (u *useBatcher) enqueue(id string, one *use) {
 	}
 }
 
-// leave takes a use back; false when its transaction has begun.
+// withdraw removes a waiting use. It returns false if its transaction has begun.
 func (u *useBatcher) withdraw(id string, one *use) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -89,7 +87,7 @@ func (u *useBatcher) withdraw(id string, one *use) bool {
 	return false
 }
 
-// earliest returns when the first of the callers that wait gives up.
+// earliest returns the time at which the first of the waiting callers gives up.
 func (u *useBatcher) earliest(id string) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,8 +100,8 @@ func (u *useBatcher) earliest(id string) time.Time {
 	return until
 }
 
-// take gives the uses that wait for a transaction that lasts until then, which can
-// then no longer be taken back. Callers that give up earlier wait for the next one.
+// takeWaiting removes and returns the waiting uses whose callers wait at least until the
+// given time. The others wait for the next transaction.
 func (u *useBatcher) takeWaiting(id string, until time.Time) []*use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -119,7 +117,7 @@ func (u *useBatcher) takeWaiting(id string, until time.Time) []*use {
 	return taken
 }
 
-// run makes transactions for a session for as long as uses of it arrive.
+// run runs transactions of a session while uses of it arrive.
 func (u *useBatcher) run(id string) {
 	for {
 		u.transact(id)
@@ -133,13 +131,13 @@ func (u *useBatcher) run(id string) {
 	}
 }
 
-// transact serves the uses that wait when its transaction begins, and answers
-// them when it is durable.
+// transact runs the uses that are waiting when its transaction begins and answers them once
+// it is durable.
 func (u *useBatcher) transact(id string) {
 	var members []*use
 	until := u.earliest(id)
 	panicked, err := u.write(until, func(t *tx) error {
-		if members == nil { // else the transaction is run again
+		if members == nil { // otherwise this is a retry
 			members = u.takeWaiting(id, until)
 		}
 		return u.deductAll(t, id, members)
@@ -158,21 +156,21 @@ func (u *useBatcher) transact(id string) {
 	}
 }
 
-// write runs a transaction, and gives a panic of it back beside the error: it
-// belongs to the callers' goroutines.
+// write runs a transaction and returns the value of its panic, which is repeated in the
+// goroutines of the callers.
 func (u *useBatcher) write(until time.Time, fn func(*tx) error) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			err = errors.New("sqlstore: panic in a use of a session")
 		}
 	}()
-	// Each caller minds his own context, but for how long it waits.
+	// Callers watch their own contexts; the transaction only has their deadline.
 	ctx := metastore.WithPatience(context.Background(), time.Until(until))
 	return nil, u.store.writeLocked(ctx, fn)
 }
 
-// takeAll gives each use, in the order of their arrival, all that it asks for
-// or nothing, and writes the sum, with the charges among them.
+// deductAll performs the uses in the order of their arrival, each completely or not at all,
+// and writes their sum and their charges.
 func (u *useBatcher) deductAll(t *tx, id string, members []*use) error {
 	if len(members) == 0 {
 		return nil
