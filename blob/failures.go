@@ -5,15 +5,14 @@ import (
 	"fmt"
 )
 
-// failures are the errors of a round of work. They are counted, and the first
-// few are kept: thousands of objects that fail for one reason are one line of a
-// log.
+// failures collects the errors of a background task. It counts them and keeps the
+// first few, so that thousands of objects that fail for one reason are one line in
+// the log.
 type failures struct {
 	count   int
 	samples []error
 }
 
-// maxSamples is how many errors are kept.
 const maxSamples = 3
 
 func (f *failures) add(err error) {
@@ -25,12 +24,12 @@ func (f *failures) add(err error) {
 	}
 }
 
-// err returns nil when there were none, and otherwise an error that is each of
-// those kept, and says how many there were.
+// err returns nil if there were no errors. Otherwise it returns an error that wraps
+// the samples and reports the number of errors.
 func (f *failures) err() error {
 	samples := errors.Join(f.samples...)
 	if f.count <= len(f.samples) {
 		return samples
 	}
-	return fmt.Errorf("%d failures, such as: %w", f.count, samples)
+	return fmt.Errorf("%d failures, for example: %w", f.count, samples)
 }

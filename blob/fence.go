@@ -2,8 +2,6 @@ package blob
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,81 +13,80 @@ import (
 	"sluice/metastore"
 )
 
-// EpochProperty is the fact that holds the epoch of a database: its number, and a
-// nonce that another database's epoch of the same number does not have.
+// EpochProperty is the property that holds the epoch of a database: its number, and a
+// nonce that distinguishes it from the epoch with the same number of another database.
 const EpochProperty = "epoch"
 
-// Errors of a Fence. They arrive wrapped; compare with errors.Is.
+// Errors of a Fence. They are returned wrapped; use errors.Is to test for them.
 var (
-	// ErrFenced: another database with the id of this one owns the bytes.
-	ErrFenced = errors.New("another database with the same instance id works on these bytes")
-	// ErrFenceWaits: it is not known yet whether one does; deletions must wait.
-	ErrFenceWaits = errors.New("deletions wait until no other database is known to work on these bytes")
+	// ErrFenced is returned if another database with the id of this one owns the
+	// bytes.
+	ErrFenced = errors.New("another database with the same instance id uses these bytes")
+
+	// ErrFenceWaits is returned while it is unknown whether another database owns the
+	// bytes. Deletions must wait.
+	ErrFenceWaits = errors.New("deletions wait until it is known that no other database uses these bytes")
 )
 
-// The times of a Fence. An owner looks for claims every fenceEvery, and what it
-// found counts for deletions for fenceFresh from the beginning of the look. A
-// node that has started waits fenceWait for an answer to its claim, by when the
-// deletions of an owner that did not answer have stopped.
+// The times of a Fence. An owner checks for claims every fenceEvery. The result of a
+// check permits deletions for fenceFresh from the beginning of the check. A node that
+// has started waits fenceWait for an answer to its claim. After that time an owner that
+// did not answer has stopped deleting.
 const (
 	fenceEvery = 8 * time.Second
 	fenceFresh = 10 * time.Second
 	fenceWait  = 20 * time.Second
 )
 
-// epochsKept is how many of the latest epochs stay in the bytes.
+// epochsKept is the number of the latest epochs that are kept in the bytes.
 const epochsKept = 16
 
-// Fence keeps a database and its copy, which have the same id and so both pass
-// Bind, from working on the same bytes. At most one of them deletes.
+// Fence prevents a database and a copy of it, which have the same id and therefore both
+// pass Bind, from using the same bytes: at most one of them deletes.
 //
-// The bytes hold an object for each epoch, which names the database that owns
-// them by a nonce. A new epoch is first written into the database and then put
-// into the bytes, where the first of several databases wins; one that finds a
-// later epoch than its own database knows is fenced for good. A node that starts
-// puts a claim to the next epoch, which is an object without an owner. A node
-// that is an owner answers it with that epoch, of its own database: so the other
-// nodes of its database know at once that they are owners, too, and a copy knows
-// that it is fenced. When nobody answers within fenceWait, the node makes the
-// epoch itself.
+// The bytes hold an object for each epoch, with the nonce of the database that owns the
+// bytes. A new epoch is first recorded in the database and then put into the bytes, where
+// the first of several databases wins. A database that finds a later epoch than its own is
+// fenced permanently. A node that starts puts a claim to the next epoch, which is an
+// object without an owner. A node that is an owner answers the claim by making that epoch
+// in its own database: the other nodes of its database then know immediately that they are
+// owners, too, and a copy knows that it is fenced. If nobody answers within fenceWait, the
+// node makes the epoch itself.
 //
-// Of the byte store a Fence needs two promises: of several Puts of one key one
-// succeeds, and Open finds what a Put has stored. That a listing shows epochs
-// that were put long ago matters only to a database that is more than epochsKept
-// epochs old.
+// A Fence relies on two guarantees of the byte store: of several Puts of one key one
+// succeeds, and Open finds what a Put has stored. Only a database that is more than
+// epochsKept epochs old relies on listings that show epochs put long ago.
 //
-// Its methods may be called at once.
+// Methods may be called concurrently.
 type Fence struct {
-	facts metastore.Properties
+	props metastore.Properties
 	bytes bytestore.Store
 
-	looking chan struct{} // holds an element while somebody looks, who has what follows
-	started uint64        // the number of the database's epoch at the start; 0: none
-	owner   bool          // an epoch was made since by a node of this database
-	claimed time.Time     // since when a claim to the next epoch is known; zero: not yet
-	put     epoch         // the latest epoch of the database that was found in the bytes
+	sem     chan struct{} // held during a check; guards the fields up to mu
+	started uint64        // the number of the database's epoch at the start, or 0
+	owner   bool          // a node of this database has made an epoch since
+	claimed time.Time     // when a claim to the next epoch was first seen; zero if there is none
+	put     epoch         // the latest epoch of the database that is known to be in the bytes
 
 	mu   sync.Mutex
-	last verdict
+	last result
 }
 
-// verdict is the outcome of a look.
-type verdict struct {
+// result is the result of a check.
+type result struct {
 	began time.Time
 	err   error
-	pause time.Duration // until the next look
+	pause time.Duration // until the next check
 }
 
-// epoch is a number and who made it.
+// epoch is the number of an epoch and a nonce that identifies its maker.
 type epoch struct {
 	number uint64 // from 1
 	nonce  string // of instanceLen characters
 }
 
 func newEpoch(number uint64) epoch {
-	var b [instanceLen / 2]byte
-	rand.Read(b[:])
-	return epoch{number, hex.EncodeToString(b[:])}
+	return epoch{number, newID()}
 }
 
 func (e epoch) String() string { return fmt.Sprintf("%016x %s", e.number, e.nonce) }
@@ -98,12 +95,12 @@ func parseEpoch(s string) (epoch, error) {
 	number, nonce, _ := strings.Cut(s, " ")
 	n, err := strconv.ParseUint(number, 16, 64)
 	if err != nil || n == 0 || len(nonce) != instanceLen {
-		return epoch{}, fmt.Errorf("the fact %s is %q, which is no epoch", EpochProperty, s)
+		return epoch{}, fmt.Errorf("the property %s is %q, which is not an epoch", EpochProperty, s)
 	}
 	return epoch{n, nonce}, nil
 }
 
-// The keys of the objects of a Fence. The claim to an epoch sorts before it.
+// Keys of the objects of a Fence. The claim to an epoch sorts before the epoch.
 const epochPrefix = "sluice-epoch-"
 
 func epochKey(number uint64) bytestore.Key {
@@ -114,8 +111,8 @@ func claimKey(number uint64) bytestore.Key {
 	return bytestore.Key(fmt.Sprintf("%s%016x-claim", epochPrefix, number))
 }
 
-// epochOfKey is the number of the epoch that an object belongs to; false for the
-// objects of others.
+// epochOfKey returns the number of the epoch to which an object belongs. It returns false
+// for other objects.
 func epochOfKey(key bytestore.Key) (number uint64, ok bool) {
 	rest, ok := strings.CutPrefix(string(key), epochPrefix)
 	digits, _, _ := strings.Cut(rest, "-")
@@ -123,27 +120,27 @@ func epochOfKey(key bytestore.Key) (number uint64, ok bool) {
 	return number, ok && err == nil
 }
 
-// OpenFence puts a claim, and reports ErrFenced when another database is known to
-// own the bytes. Metadata and bytes must have passed Bind. The caller runs Watch.
-func OpenFence(ctx context.Context, facts metastore.Properties, bytes bytestore.Store) (*Fence, error) {
-	f := &Fence{facts: facts, bytes: bytes, looking: make(chan struct{}, 1)}
-	known, err := f.known(ctx)
+// OpenFence puts a claim. It returns ErrFenced if another database is known to own the
+// bytes. Metadata and bytes must have passed Bind. The caller must run Watch.
+func OpenFence(ctx context.Context, props metastore.Properties, bytes bytestore.Store) (*Fence, error) {
+	f := &Fence{props: props, bytes: bytes, sem: make(chan struct{}, 1)}
+	known, err := f.epoch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f.started = known.number
-	if err := f.passed(ctx, known.number); err != nil {
+	if err := f.checkPassed(ctx, known.number); err != nil {
 		return nil, err
 	}
-	if err := f.look(ctx); err != nil && !errors.Is(err, ErrFenceWaits) {
+	if err := f.check(ctx); err != nil && !errors.Is(err, ErrFenceWaits) {
 		return nil, err
 	}
 	return f, nil
 }
 
-// Watch looks for claims and later epochs until ctx ends. It calls changed with
-// each outcome that differs from the one before: nil, ErrFenceWaits, ErrFenced, or
-// what kept it from looking.
+// Watch checks for claims and later epochs until ctx ends. It calls changed with each
+// result that differs from the previous one: nil, ErrFenceWaits, ErrFenced, or the reason
+// why the check failed.
 func (f *Fence) Watch(ctx context.Context, changed func(error)) {
 	last := f.latest()
 	for {
@@ -155,7 +152,7 @@ func (f *Fence) Watch(ctx context.Context, changed func(error)) {
 		case <-timer.C:
 		}
 		bounded, cancel := context.WithTimeout(ctx, fenceEvery)
-		err := f.look(bounded)
+		err := f.check(bounded)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -163,12 +160,11 @@ func (f *Fence) Watch(ctx context.Context, changed func(error)) {
 		if fmt.Sprint(err) != fmt.Sprint(last.err) {
 			changed(err)
 		}
-		last = verdict{err: err, pause: max(f.latest().pause, time.Second)}
+		last = result{err: err, pause: max(f.latest().pause, time.Second)}
 	}
 }
 
-// Err is ErrFenced when another database owns the bytes, and nil otherwise, also
-// while that is not known.
+// Err returns ErrFenced if another database is known to own the bytes, and nil otherwise.
 func (f *Fence) Err() error {
 	if err := f.latest().err; errors.Is(err, ErrFenced) {
 		return err
@@ -176,43 +172,43 @@ func (f *Fence) Err() error {
 	return nil
 }
 
-func (f *Fence) latest() verdict {
+func (f *Fence) latest() result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
 }
 
-// MayDelete is nil while this database owns the bytes, as a look showed that began
-// at most fenceFresh ago; it looks anew when the last one is older. It is what
-// Options.MayDelete wants.
+// MayDelete returns nil if this database owns the bytes according to a check that began at
+// most fenceFresh ago. It makes a check if the last one is older. It is the function for
+// Options.MayDelete.
 func (f *Fence) MayDelete(ctx context.Context) error {
 	if last := f.latest(); elapsed(last.began) < fenceFresh {
 		return last.err
 	}
-	return f.look(ctx)
+	return f.check(ctx)
 }
 
-// elapsed is the time since t, by the clock that shows more of it: the monotonic
-// one stands still while the machine sleeps, and the other one can be set back.
+// elapsed returns the time since t by the clock that shows more of it: the monotonic clock
+// may stop while the machine is asleep, and the wall clock can be set back.
 func elapsed(t time.Time) time.Duration {
 	now := time.Now()
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
 
-// look finds out whether this database owns the bytes.
-func (f *Fence) look(ctx context.Context) error {
+// check finds out whether this database owns the bytes.
+func (f *Fence) check(ctx context.Context) error {
 	select {
-	case f.looking <- struct{}{}:
+	case f.sem <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-f.looking }()
-	found := verdict{began: time.Now(), pause: fenceEvery}
+	defer func() { <-f.sem }()
+	found := result{began: time.Now(), pause: fenceEvery}
 	for again := true; again && found.err == nil; {
 		again, found.err = f.step(ctx)
 	}
 	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), found.err) // which says nothing of the bytes
+		return errors.Join(ctx.Err(), found.err) // which says nothing about the bytes
 	}
 	switch {
 	case errors.Is(found.err, ErrFenced):
@@ -226,17 +222,17 @@ func (f *Fence) look(ctx context.Context) error {
 	return found.err
 }
 
-// step compares the database with the bytes, and takes at most one step towards
-// an epoch. again says that it did, or that the database has moved on.
+// step compares the database with the bytes, and performs at most one step towards an
+// epoch. again reports that it did, or that the database has changed.
 func (f *Fence) step(ctx context.Context) (again bool, err error) {
-	known, err := f.known(ctx)
+	known, err := f.epoch(ctx)
 	if err != nil {
 		return false, err
 	}
 	if known.number == 0 {
-		err := f.facts.SetProperty(ctx, EpochProperty, newEpoch(1).String())
+		err := f.props.SetProperty(ctx, EpochProperty, newEpoch(1).String())
 		if errors.Is(err, metastore.ErrExists) {
-			err = nil // by another node
+			err = nil // another node has set it
 		}
 		return true, err
 	}
@@ -244,7 +240,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		return true, f.publish(ctx, known)
 	}
 	next := known.number + 1
-	// The claim first: who removes epochs removes ours before it.
+	// The claim is read first: whoever removes epochs removes ours before the claim.
 	claim, err := ReadID(ctx, f.bytes, claimKey(next))
 	if err != nil {
 		return false, err
@@ -266,23 +262,22 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		return true, f.claim(ctx, next)
 	}
 	if later, err := ReadID(ctx, f.bytes, epochKey(next)); err != nil || later != "" {
-		return f.outrun(ctx, known, next, err)
+		return f.laterEpoch(ctx, known, next, err)
 	}
 	if f.claimed.IsZero() {
 		f.claimed = time.Now()
 	}
 	if !f.owner && elapsed(f.claimed) < fenceWait {
-		return false, fmt.Errorf("%w, which takes up to %s after a start", ErrFenceWaits, fenceWait)
+		return false, fmt.Errorf("%w; that takes up to %s after a start", ErrFenceWaits, fenceWait)
 	}
-	err = f.facts.ReplaceProperty(ctx, EpochProperty, known.String(), newEpoch(next).String())
+	err = f.props.ReplaceProperty(ctx, EpochProperty, known.String(), newEpoch(next).String())
 	if errors.Is(err, metastore.ErrNotFound) {
 		err = nil // another node was first
 	}
 	return true, err
 }
 
-// claim asks who owns the bytes. Another node, of whichever database, may have
-// asked already.
+// claim puts a claim, unless another node, of either database, has done so.
 func (f *Fence) claim(ctx context.Context, number uint64) error {
 	err := f.bytes.Put(ctx, claimKey(number), strings.NewReader(newEpoch(number).nonce), instanceLen)
 	if errors.Is(err, bytestore.ErrExists) {
@@ -291,8 +286,8 @@ func (f *Fence) claim(ctx context.Context, number uint64) error {
 	return err
 }
 
-// publish puts an epoch of the database into the bytes, unless it is there.
-// ErrFenced when another database was first.
+// publish puts an epoch of the database into the bytes, unless it is there. It returns
+// ErrFenced if another database was first.
 func (f *Fence) publish(ctx context.Context, e epoch) error {
 	err := f.bytes.Put(ctx, epochKey(e.number), strings.NewReader(e.nonce), instanceLen)
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {
@@ -307,17 +302,17 @@ func (f *Fence) publish(ctx context.Context, e epoch) error {
 			return fenced(e.number)
 		}
 	}
-	// It may have been there long ago, and be the only one that was removed.
-	if err := f.passed(ctx, e.number); err != nil {
+	// The epoch may have been there before and may be the only one that was removed.
+	if err := f.checkPassed(ctx, e.number); err != nil {
 		return err
 	}
 	f.put, f.claimed = e, time.Time{}
 	return nil
 }
 
-// passed is ErrFenced when the bytes hold a later epoch than the one of this
-// number that the database does not know. It removes those that are old.
-func (f *Fence) passed(ctx context.Context, number uint64) error {
+// checkPassed returns ErrFenced if the bytes hold an epoch that is later than the given
+// one and unknown to the database. It removes old epochs.
+func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 	end := errors.New("no more epochs")
 	var latest uint64
 	var old []bytestore.Key
@@ -338,12 +333,12 @@ func (f *Fence) passed(ctx context.Context, number uint64) error {
 		return err
 	}
 	if latest > number {
-		if known, err := f.known(ctx); err != nil || latest > known.number {
+		if known, err := f.epoch(ctx); err != nil || latest > known.number {
 			return errors.Join(err, fenced(latest))
 		}
 		return nil
 	}
-	for _, key := range old { // in their order, so that a database which was passed misses its own first
+	for _, key := range old { // oldest first, so that a database that was passed misses its own epoch first
 		if err := f.bytes.Delete(ctx, key); err != nil {
 			return err
 		}
@@ -351,13 +346,13 @@ func (f *Fence) passed(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// outrun is for an epoch that was found in the bytes and is later than the one
-// that the database had a moment ago.
-func (f *Fence) outrun(ctx context.Context, known epoch, next uint64, err error) (again bool, _ error) {
+// laterEpoch handles an epoch that was found in the bytes and is later than the epoch that
+// the database had a moment ago.
+func (f *Fence) laterEpoch(ctx context.Context, known epoch, next uint64, err error) (again bool, _ error) {
 	if err != nil {
 		return false, err
 	}
-	now, err := f.known(ctx)
+	now, err := f.epoch(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -367,15 +362,15 @@ func (f *Fence) outrun(ctx context.Context, known epoch, next uint64, err error)
 	return false, fenced(next)
 }
 
-// fenced says what an operator can do.
+// fenced returns ErrFenced with the actions that an operator can take.
 func fenced(number uint64) error {
-	return fmt.Errorf("%w: epoch %d is of a copy of this database, or of the one that this is a copy of; this one deletes nothing. "+
-		"Stop the one that is not wanted; to go on with this one, stop all nodes of both, delete the objects %s* and start it", ErrFenced, number, epochPrefix)
+	return fmt.Errorf("%w: epoch %d belongs to a copy of this database, or to the original of which this is a copy; this one deletes nothing. "+
+		"Stop the one that is not wanted; to continue with this one, stop all nodes of both, delete the objects %s* and start it", ErrFenced, number, epochPrefix)
 }
 
-// known is the epoch of the database; its number is 0 when there is none.
-func (f *Fence) known(ctx context.Context) (epoch, error) {
-	text, err := f.facts.Property(ctx, EpochProperty)
+// epoch returns the epoch of the database; its number is 0 if there is none.
+func (f *Fence) epoch(ctx context.Context) (epoch, error) {
+	text, err := f.props.Property(ctx, EpochProperty)
 	if errors.Is(err, metastore.ErrNotFound) {
 		return epoch{}, nil
 	}
@@ -384,6 +379,3 @@ func (f *Fence) known(ctx context.Context) (epoch, error) {
 	}
 	return parseEpoch(text)
 }
-
-// FreeSoon makes Run look for garbage: what MayDelete refused may be deleted now.
-func (s *Service) FreeSoon() { s.wake() }

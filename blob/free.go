@@ -4,29 +4,28 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"sluice/bytestore"
 	"sluice/metastore"
 )
 
-// freeNow bounds the time that a delete spends on freeing before it answers;
+// freeTimeout limits the time that a delete spends on freeing before it returns.
 // FreeGarbage does the rest.
-const freeNow = 2 * time.Second
+const freeTimeout = 2 * time.Second
 
-// freeSoon frees a content that has just become garbage, so that a delete gives
-// its space back before it is answered. A reader, a grace period or a failure
-// leaves the work to FreeGarbage: the delete itself is done.
-func (s *Service) freeSoon(ctx context.Context, content metastore.ContentID) {
-	defer s.gather()
+// freeNow frees a content that has just become garbage, so that a delete has freed its
+// space when it returns. If there are readers, a grace period or a failure, FreeGarbage
+// does it later: the delete itself is done.
+func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
+	defer s.garbageArose()
 	ids := []metastore.ContentID{content}
 	if s.opt.GarbageGrace > 0 || len(s.pins.claim(ids, s.meta.Now())) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeNow)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
 	defer cancel()
-	var failed failures // what failed is still garbage, and tried again
+	var failed failures // ignored: what failed is still garbage and is retried
 	for more := true; more && ctx.Err() == nil; {
 		var err error
 		if more, err = s.freePage(ctx, ids, &failed); err != nil {
@@ -35,26 +34,10 @@ func (s *Service) freeSoon(ctx context.Context, content metastore.ContentID) {
 	}
 }
 
-// gather asks Run to look for new garbage. What stays for a grace period is found
-// when it is due: until then each look would pass all of it.
-func (s *Service) gather() {
-	if s.opt.GarbageGrace == 0 {
-		s.wake()
-	}
-}
-
-// wake asks Run to look for garbage now.
-func (s *Service) wake() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
-}
-
-// relieved runs a write that takes something away. On a disk that is so full
-// that not even this can be written down it gives up the room that was set
-// aside, and tries again.
-func (s *Service) relieved(write func() error) error {
+// withRelief runs a write that removes something. If the disk is so full that not even the
+// removal can be recorded, it releases the space that was reserved for that purpose and
+// retries.
+func (s *Service) withRelief(write func() error) error {
 	err := write()
 	if errors.Is(err, metastore.ErrNoSpace) && s.opt.Relieve() {
 		err = write()
@@ -62,36 +45,36 @@ func (s *Service) relieved(write func() error) error {
 	return err
 }
 
-// The shares of a page of garbage. A page is done before the next one is looked
-// at, so what it may take is what those behind it wait for at most.
+// The size of a page of garbage. A page is freed before the next one is read, so its
+// size bounds how long later contents wait.
 const (
-	contentsAtOnce = 256
-	extentsAtOnce  = 1_024 // of the large contents together, of which each gets some
-	leastExtents   = 4     // of each
+	pageContents = 256
+	pageExtents  = 1_024 // of all large contents of the page
+	minExtents   = 4     // of each large content
 )
 
-// FreeGarbage deletes the bytes of all contents that have been garbage for the
-// grace period and that nobody reads. It goes on past failures, which it returns
-// counted and sampled; what failed is tried again after a pause that grows from
-// a minute to a quarter of an hour, so that it keeps nothing else waiting. When
-// the store does not delete anything it stops.
+// FreeGarbage deletes the bytes of all contents that have been garbage for the grace
+// period and have no readers. It continues after failures, and returns their number with a
+// few of them. A content that could not be freed is retried after a pause that grows from
+// one minute to 16 minutes, so that it does not delay others. FreeGarbage stops if the
+// byte store deletes nothing.
 func (s *Service) FreeGarbage(ctx context.Context) error {
 	var failed failures
 	for more := true; more; {
 		var err error
-		if more, err = s.freeRound(ctx, &failed); err != nil {
+		if more, err = s.freeDue(ctx, &failed); err != nil {
 			return errors.Join(failed.err(), err)
 		}
 	}
 	return failed.err()
 }
 
-// freeRound frees the small contents that are due, and a share of each large
-// one. It reports whether more of these are left for the next round.
-func (s *Service) freeRound(ctx context.Context, failed *failures) (more bool, err error) {
+// freeDue frees the small contents that are due, and a batch of each large one. It reports
+// whether more of the large ones is left.
+func (s *Service) freeDue(ctx context.Context, failed *failures) (more bool, err error) {
 	defer s.cutReaders()
 	for after := (metastore.GarbageContent{}); ; {
-		due, err := s.meta.GarbageContents(ctx, s.opt.GarbageGrace, after, contentsAtOnce)
+		due, err := s.meta.GarbageContents(ctx, s.opt.GarbageGrace, after, pageContents)
 		if err != nil {
 			return false, err
 		}
@@ -100,26 +83,26 @@ func (s *Service) freeRound(ctx context.Context, failed *failures) (more bool, e
 			ids[i] = g.Content
 		}
 		now := s.meta.Now()
-		further, err := s.freePage(ctx, s.pins.claim(s.unfreeable.without(ids, now), now), failed)
+		moreHere, err := s.freePage(ctx, s.pins.claim(s.retries.due(ids, now), now), failed)
 		if err != nil {
 			return false, err
 		}
-		more = more || further
-		if len(due) < contentsAtOnce {
+		more = more || moreHere
+		if len(due) < pageContents {
 			return more, nil
 		}
 		after = due[len(due)-1]
 	}
 }
 
-// readAfterDelete is how long a content may be read after it was deleted, where
-// a reader keeps it.
+// readAfterDelete is how long a content can be read after it was deleted, if a reader has
+// it open.
 const readAfterDelete = 24 * time.Hour
 
-// cutReaders ends the replies that keep garbage for too long, or while there is
-// no room.
+// cutReaders cuts the readers that have retained garbage for too long, or all of them if
+// the store is out of space.
 func (s *Service) cutReaders() {
-	if !s.pins.waited() {
+	if !s.pins.waiting() {
 		return
 	}
 	since := s.meta.Now().Add(-readAfterDelete)
@@ -131,10 +114,9 @@ func (s *Service) cutReaders() {
 	}
 }
 
-// freePage frees contents that were claimed: of the small ones all, of each of
-// the others a share. It deletes their objects together. It reports whether
-// there is more of them that can be freed now. An error means that nothing can
-// be freed now.
+// freePage frees contents that were claimed: small ones completely, and a batch of each of
+// the others. It deletes all of their objects together. It reports whether more of them
+// can be freed now. An error means that nothing can be freed now.
 func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, failed *failures) (more bool, err error) {
 	if len(ids) == 0 {
 		return false, ctx.Err()
@@ -152,30 +134,30 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, faile
 			keys = append(keys, bytestore.Key(key))
 		}
 	}
-	shares, err := s.shares(ctx, ids, small)
+	batches, err := s.extentBatches(ctx, ids, small)
 	if err != nil {
 		return false, err
 	}
-	for _, share := range shares {
-		keys = append(keys, objectsOf(share.extents)...)
+	for _, b := range batches {
+		keys = append(keys, objectsOf(b.extents)...)
 	}
 	left := s.deleteObjects(ctx, keys)
 	for _, err := range left {
 		failed.add(err)
 	}
 	failed.add(s.dropSmall(ctx, small, left))
-	for _, share := range shares {
-		further, err := s.dropShare(ctx, share, left)
+	for _, b := range batches {
+		moreHere, err := s.dropBatch(ctx, b, left)
 		failed.add(err)
-		more = more || further
+		more = more || moreHere
 	}
 	if len(keys) > 0 && len(left) == len(keys) && errors.Is(left, bytestore.ErrOverloaded) {
-		return false, errors.New("the store deletes nothing now")
+		return false, errors.New("the byte store deletes nothing at the moment")
 	}
 	return more, ctx.Err()
 }
 
-// dropSmall forgets the small contents of which no object is left.
+// dropSmall drops the small contents of which all objects were deleted.
 func (s *Service) dropSmall(ctx context.Context, small map[metastore.ContentID][]string, left bytestore.Undeleted) error {
 	gone := make([]metastore.ContentID, 0, len(small))
 	for id, objects := range small {
@@ -188,121 +170,76 @@ func (s *Service) dropSmall(ctx context.Context, small map[metastore.ContentID][
 	if len(gone) == 0 {
 		return nil
 	}
-	s.unfreeable.forget(gone)
-	return s.relieved(func() error { return s.meta.DropContents(ctx, gone) })
+	s.retries.remove(gone)
+	return s.withRelief(func() error { return s.meta.DropContents(ctx, gone) })
 }
 
-// share is what is freed at once of a large content.
-type share struct {
+// extentBatch is the part of a large content that is freed at a time.
+type extentBatch struct {
 	content metastore.ContentID
-	from    metastore.Position // extents before it could not be freed; zero: there are none
+	from    metastore.Position // extents before it could not be freed; zero if there are none
 	extents []metastore.Extent
 	last    bool // no extents follow
 }
 
-// shares returns the next share of each content that is not small.
-func (s *Service) shares(ctx context.Context, ids []metastore.ContentID, small map[metastore.ContentID][]string) ([]share, error) {
-	limit := max(leastExtents, extentsAtOnce/max(1, len(ids)-len(small)))
-	var list []share
+// extentBatches returns the next batch of each content that is not small.
+func (s *Service) extentBatches(ctx context.Context, ids []metastore.ContentID, small map[metastore.ContentID][]string) ([]extentBatch, error) {
+	limit := max(minExtents, pageExtents/max(1, len(ids)-len(small)))
+	var list []extentBatch
 	for _, id := range ids {
 		if _, ok := small[id]; ok {
 			continue
 		}
-		from := s.unfreeable.from(id)
+		from := s.retries.from(id)
 		extents, err := s.meta.Extents(ctx, id, from, limit)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, share{id, from, extents, len(extents) < limit})
+		list = append(list, extentBatch{id, from, extents, len(extents) < limit})
 	}
 	return list, nil
 }
 
-// dropShare forgets those extents of a share whose objects are gone, and at the
-// end the content. It goes on behind those that are left, so that they do not
-// keep the rest. It reports whether there is more to free of the content now.
-func (s *Service) dropShare(ctx context.Context, sh share, left bytestore.Undeleted) (more bool, err error) {
+// dropBatch drops those extents of a batch whose objects were deleted and, after the last
+// batch, the content. If objects are left, it continues after them, so that they do not
+// delay the rest. It reports whether more of the content can be freed now.
+func (s *Service) dropBatch(ctx context.Context, b extentBatch, left bytestore.Undeleted) (more bool, err error) {
 	var done []metastore.Position
-	for i := range sh.extents {
-		if e := &sh.extents[i]; left[bytestore.Key(e.Key)] == nil {
+	for i := range b.extents {
+		if e := &b.extents[i]; left[bytestore.Key(e.Key)] == nil {
 			done = append(done, metastore.Position{Part: e.Part, Offset: e.Offset})
 		}
 	}
 	if len(done) > 0 {
-		if err := s.relieved(func() error { return s.meta.DropExtents(ctx, sh.content, done) }); err != nil {
-			s.postpone(ctx, sh.content)
+		if err := s.withRelief(func() error { return s.meta.DropExtents(ctx, b.content, done) }); err != nil {
+			s.postpone(ctx, b.content)
 			return false, err
 		}
 	}
-	whole := sh.from == metastore.Position{} && len(done) == len(sh.extents)
+	whole := b.from == metastore.Position{} && len(done) == len(b.extents)
 	switch {
-	case !sh.last:
+	case !b.last:
 		if !whole {
-			end := sh.extents[len(sh.extents)-1]
-			s.unfreeable.goOn(sh.content, metastore.Position{Part: end.Part, Offset: end.Offset + end.Size})
+			end := b.extents[len(b.extents)-1]
+			s.retries.continueFrom(b.content, metastore.Position{Part: end.Part, Offset: end.Offset + end.Size})
 		}
 		return true, nil
 	case whole:
-		s.unfreeable.forget([]metastore.ContentID{sh.content})
-		err := s.relieved(func() error { return s.meta.DropContent(ctx, sh.content) })
+		s.retries.remove([]metastore.ContentID{b.content})
+		err := s.withRelief(func() error { return s.meta.DropContent(ctx, b.content) })
 		if err != nil {
-			s.postpone(ctx, sh.content)
+			s.postpone(ctx, b.content)
 		}
 		return false, err
 	default:
-		s.postpone(ctx, sh.content)
+		s.postpone(ctx, b.content)
 		return false, nil
 	}
 }
 
-// postpone keeps a content that could not be freed from being tried again at
-// once, unless it was not the content's fault.
+// postpone delays the next attempt to free a content, unless the attempt was interrupted.
 func (s *Service) postpone(ctx context.Context, id metastore.ContentID) {
 	if ctx.Err() == nil {
-		s.unfreeable.postpone(id, s.meta.Now())
+		s.retries.postpone(id, s.meta.Now())
 	}
-}
-
-// objectsOf returns the keys of the extents that have objects.
-func objectsOf(extents []metastore.Extent) []bytestore.Key {
-	var keys []bytestore.Key
-	for i := range extents {
-		if key := extents[i].Key; key != "" {
-			keys = append(keys, bytestore.Key(key))
-		}
-	}
-	return keys
-}
-
-// deleters is how many requests for deletes are at work at once. It makes up for
-// a store that takes its time for each, and who waits for one comes in turn.
-const deleters = 32
-
-// deleteObjects deletes objects, evenly shared among the deleters, and returns
-// those that are left.
-func (s *Service) deleteObjects(ctx context.Context, keys []bytestore.Key) bytestore.Undeleted {
-	var (
-		workers sync.WaitGroup
-		mu      sync.Mutex
-		left    = bytestore.Undeleted{}
-	)
-	for chunk := range slices.Chunk(keys, max(1, (len(keys)+deleters-1)/deleters)) {
-		workers.Go(func() {
-			var failed bytestore.Undeleted
-			select {
-			case s.deletes <- struct{}{}:
-				failed = bytestore.UndeletedOf(chunk, s.bytes.Delete(ctx, chunk...))
-				<-s.deletes
-			case <-ctx.Done():
-				failed = bytestore.UndeletedOf(chunk, ctx.Err())
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for key, err := range failed {
-				left[key] = err
-			}
-		})
-	}
-	workers.Wait()
-	return left
 }

@@ -51,7 +51,7 @@ func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Key]
 	for i := range n {
 		name := fmt.Sprint(prefix, i)
 		f.put(t, name, []byte("x"))
-		b, err := f.Stat(t.Context(), "a", name)
+		b, err := f.meta.Blob(t.Context(), "a", name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 func TestGarbageThatIsNotDueIsNotLookedFor(t *testing.T) {
 	for grace, want := range map[time.Duration]int{0: 1, time.Hour: 0} {
 		s := New(nil, nil, Options{GarbageGrace: grace})
-		s.gather()
-		if got := len(s.kick); got != want {
+		s.garbageArose()
+		if got := len(s.wakeup); got != want {
 			t.Errorf("with a grace period of %s: %d looks, want %d", grace, got, want)
 		}
 	}

@@ -6,48 +6,49 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"sluice/bytestore"
 	"sluice/metastore"
 )
 
-// What an instance is known by, on either side.
+// How an instance is identified in the metadata and in the bytes.
 const (
-	// InstanceProperty is the fact that holds the id of the metadata, which its first
-	// start made, or CopyOf an id while a copy is being made there.
+	// InstanceProperty is the property that holds the id of the metadata, which the
+	// first start made, or CopyOf an id while a copy is being made.
 	InstanceProperty = "instance"
-	// InstanceObject is the object that names the metadata to which the bytes
-	// belong, by its id.
+
+	// InstanceObject is the object that holds the id of the metadata to which the
+	// bytes belong.
 	InstanceObject = bytestore.Key("sluice-instance")
-	// CopyObject is the object that marks bytes which are being copied from the
-	// instance whose id it holds.
+
+	// CopyObject is the object that marks bytes which are being copied. It holds the
+	// id of the instance from which they are copied.
 	CopyObject = bytestore.Key("sluice-migration")
 
 	instanceLen = 32 // hex digits
 	copyOf      = "copy of "
 )
 
-// CopyOf is the value of InstanceProperty while a copy of the instance is being made.
+// CopyOf returns the value of InstanceProperty while a copy of the instance is being made.
 func CopyOf(id string) string { return copyOf + id }
 
-// Bind makes sure that metadata and bytes belong together, and returns the id of
-// the metadata, which the bytes carry as well. Where both are empty it makes an
-// id. The metadata gets it first and alone decides on it; then it is put into the
-// bytes, where the first of several databases wins. So a first start that was cut
-// is finished by the next one with the same metadata and by no other, and several
-// nodes of one database may start at once.
+// Bind ensures that metadata and bytes belong to one instance, and returns the id of the
+// instance, which both hold. If both are empty it makes an id. The id is first recorded in
+// the metadata, which alone decides on it, and then put into the bytes, where the first of
+// several databases wins. An interrupted first start is therefore completed by the next
+// start with the same metadata, and only by that, and several nodes of one database may
+// start concurrently.
 //
-// ErrForeignStore when the ids differ, when the metadata has none and there are
-// bytes, and when the bytes have none while either side holds anything else.
-// ErrUnfinishedCopy when a copy is being made there, or was not finished. Bind
-// must come before New.
+// Bind returns ErrForeignStore if the ids differ, if the metadata has no id and there are
+// bytes, or if the bytes have no id and either store holds anything else. It returns
+// ErrUnfinishedCopy if a copy is being made or was interrupted. It must be called before
+// New.
 func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (string, error) {
 	found, err := readInstance(ctx, meta, bytes)
 	for {
 		if err == nil {
-			err = found.refusal()
+			err = found.mismatch()
 		}
 		if err != nil || found.bytes != "" {
 			return found.meta, err
@@ -63,11 +64,10 @@ func Bind(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (str
 	}
 }
 
-// instance are the ids that were found, empty where there is none.
+// instance holds the ids that were found, or "".
 type instance struct{ meta, bytes, copied string }
 
-// readInstance reads the bytes first: an id that is found there was in its
-// metadata before.
+// readInstance reads the bytes first: if they hold an id, the metadata held it before.
 func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Store) (instance, error) {
 	var found instance
 	var err error
@@ -84,9 +84,9 @@ func readInstance(ctx context.Context, meta metastore.Store, bytes bytestore.Sto
 	return found, nil
 }
 
-// refusal is why the stores are not, and cannot become, one instance. That
-// either is empty is for complete to find out.
-func (i instance) refusal() error {
+// mismatch returns why the stores are not, and cannot become, one instance. Whether they
+// are empty is checked by complete.
+func (i instance) mismatch() error {
 	source, copying := strings.CutPrefix(i.meta, copyOf)
 	switch {
 	case copying:
@@ -94,9 +94,9 @@ func (i instance) refusal() error {
 	case i.meta == "" && i.copied != "":
 		return unfinished(i.copied)
 	case i.meta == "" && i.bytes != "":
-		return fmt.Errorf("%w: there are bytes, but the metadata carries no instance id: name the metadata of the instance %s, or another place for the bytes", ErrForeignStore, i.bytes)
+		return fmt.Errorf("%w: there are bytes, but the metadata has no instance id: use the metadata of the instance %s, or another location for the bytes", ErrForeignStore, i.bytes)
 	case i.bytes != "" && i.meta != i.bytes:
-		return fmt.Errorf("%w: the metadata is of instance %s, the bytes are of instance %s", ErrForeignStore, i.meta, i.bytes)
+		return fmt.Errorf("%w: the metadata belongs to instance %s, the bytes belong to instance %s", ErrForeignStore, i.meta, i.bytes)
 	}
 	return nil
 }
@@ -105,8 +105,8 @@ func unfinished(source string) error {
 	return fmt.Errorf("%w of the instance %s: run the same sluice clone command again to finish it, or empty both of its parts", ErrUnfinishedCopy, source)
 }
 
-// complete takes the next step of a first start: it makes the id of the metadata,
-// or puts it into the bytes.
+// complete performs the next step of a first start: it makes the id of the metadata, or
+// puts it into the bytes.
 func (i instance) complete(ctx context.Context, meta metastore.Store, bytes bytestore.Store) error {
 	if err := bothEmpty(ctx, meta, bytes, i.meta != ""); err != nil {
 		return err
@@ -114,13 +114,18 @@ func (i instance) complete(ctx context.Context, meta metastore.Store, bytes byte
 	if i.meta != "" {
 		return bytes.Put(ctx, InstanceObject, strings.NewReader(i.meta), instanceLen)
 	}
-	var b [instanceLen / 2]byte
-	rand.Read(b[:])
-	return meta.SetProperty(ctx, InstanceProperty, hex.EncodeToString(b[:]))
+	return meta.SetProperty(ctx, InstanceProperty, newID())
 }
 
-// ReadID reads an object that holds an id of 32 characters; the id is empty when
-// there is no such object.
+// newID returns a random id of instanceLen hex digits.
+func newID() string {
+	var b [instanceLen / 2]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// ReadID reads an object that holds an id of 32 characters. It returns "" if there is no
+// such object.
 func ReadID(ctx context.Context, bytes bytestore.Store, key bytestore.Key) (id string, err error) {
 	r, err := bytes.Open(ctx, key, 0, instanceLen)
 	if errors.Is(err, bytestore.ErrNotFound) {
@@ -131,17 +136,17 @@ func ReadID(ctx context.Context, bytes bytestore.Store, key bytestore.Key) (id s
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	b := make([]byte, instanceLen)
-	if _, err := io.ReadFull(r, b); err != nil {
+	if _, err := bytestore.ReadFull(r, b); err != nil {
 		return "", err
 	}
 	return string(b), nil
 }
 
-// bothEmpty refuses stores that hold anything but an instance id.
+// bothEmpty returns ErrForeignStore if the stores hold anything but an instance id.
 func bothEmpty(ctx context.Context, meta metastore.Store, bytes bytestore.Store, metaHasID bool) error {
-	missing := "neither side carries an instance id"
+	missing := "neither the metadata nor the bytes have an instance id"
 	if metaHasID {
-		missing = "the bytes carry no instance id"
+		missing = "the bytes have no instance id"
 	}
 	empty, err := meta.Empty(ctx)
 	if err != nil {

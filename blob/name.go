@@ -9,21 +9,20 @@ import (
 	"sluice/micropay"
 )
 
-// ErrInvalidName is what every *NameError wraps: an account or a blob name that
-// no blob can have.
+// ErrInvalidName is wrapped by every *NameError: an account or a blob name is not valid.
 var ErrInvalidName = errors.New("blob: invalid name")
 
-// NameError tells what is wrong with an account or a blob name. It wraps
+// NameError is the reason why an account or a blob name is not valid. It wraps
 // ErrInvalidName.
 type NameError struct {
 	What   string // "account" or "blob name"
 	Reason string // "is empty", "must not end in \"/\"" and the like
 }
 
-// Error gives a sentence that can be shown to the caller as it is.
+// Error returns a sentence that can be shown to users.
 func (e *NameError) Error() string { return "the " + e.What + " " + e.Reason }
 
-// Unwrap gives ErrInvalidName.
+// Unwrap returns ErrInvalidName.
 func (e *NameError) Unwrap() error { return ErrInvalidName }
 
 // ParseAccount returns the canonical form of an account, in which it is stored and
@@ -55,11 +54,10 @@ func ParseAccount(s string) (string, error) {
 	return s, nil
 }
 
-// CheckName reports what is wrong with a blob name, nil when nothing is. A name
-// is 1 to 1024 UTF-16 code units of valid UTF-8 without control characters
-// (U+0000 to U+001F and U+007F), and does not end in "/". Apart from that it is
-// opaque: empty and dot segments, "%" and any Unicode are as good as letters.
-// Errors are *NameError.
+// CheckName returns a *NameError if a blob name is not valid. A valid name consists of 1
+// to 1024 UTF-16 code units of valid UTF-8 without control characters (U+0000 to U+001F
+// and U+007F) and does not end in "/". Apart from that it is opaque: empty segments, dot
+// segments and "%" have no special meaning.
 func CheckName(s string) error {
 	switch {
 	case s == "":

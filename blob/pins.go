@@ -8,64 +8,104 @@ import (
 	"sluice/metastore"
 )
 
-// pins know the readers of each content, so that bytes are freed only when
-// nobody reads them. Nothing is locked while a reader waits for the database: a
-// lookup that may still find what was claimed for freeing in the meantime is
-// refused when it pins what it found, and must look again.
+// pin marks a content as being read. It belongs to one reader.
+type pin struct {
+	content    metastore.ContentID
+	prev, next *pin // other readers of the same content, under the lock of pins
+
+	mu    sync.Mutex
+	isCut bool
+	onCut func()
+}
+
+// setOnCut sets the function that cut calls. If the pin is cut already, setOnCut
+// calls it.
+func (p *pin) setOnCut(onCut func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onCut = onCut
+	if p.isCut && onCut != nil {
+		onCut()
+	}
+}
+
+// cut ends reading.
+func (p *pin) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isCut {
+		return
+	}
+	p.isCut = true
+	if p.onCut != nil {
+		p.onCut()
+	}
+}
+
+func (p *pin) wasCut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.isCut
+}
+
+// pins tracks the readers of each content, so that bytes are freed only when
+// nobody reads them. No lock is held while a reader waits for the database: if a
+// content was claimed for freeing while a lookup was in progress that may have found
+// it, the lookup cannot pin it and must be repeated.
 type pins struct {
 	mu      sync.Mutex
-	readers map[metastore.ContentID]*Content  // the first of a list
-	wanted  map[metastore.ContentID]time.Time // garbage that has readers, and since when it is known to be
+	readers map[metastore.ContentID]*pin      // head of a list
+	wanted  map[metastore.ContentID]time.Time // garbage that has readers, with the time at which that was noticed
 	lookups lookups
 	claims  []claim // in the order in which they were made
 	claimed map[metastore.ContentID]lookup
 }
 
-// claim says that a content is being freed. It is kept for as long as a lookup
-// is under way that may find the content.
+// claim records that a content is being freed. It is kept while a lookup is in
+// progress that may find the content.
 type claim struct {
 	content metastore.ContentID
-	before  lookup // the lookups that are older than this one may find it
+	before  lookup // lookups that are older than this one may find the content
 }
 
 func newPins() *pins {
 	return &pins{
-		readers: map[metastore.ContentID]*Content{},
+		readers: map[metastore.ContentID]*pin{},
 		wanted:  map[metastore.ContentID]time.Time{},
 		lookups: lookups{open: map[lookup]struct{}{}},
 		claimed: map[metastore.ContentID]lookup{},
 	}
 }
 
-// look begins a lookup, which ends by pin or by giveUp.
-func (p *pins) look() lookup {
+// begin begins a lookup. The caller must end it with add or abandon.
+func (p *pins) begin() lookup {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lookups.begin()
 }
 
-// giveUp ends a lookup that found nothing.
-func (p *pins) giveUp(l lookup) {
+// abandon ends a lookup that found nothing.
+func (p *pins) abandon(l lookup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end(l)
 }
 
-// pin ends a lookup that found c, and pins it. It reports false when the content
-// has been claimed since the lookup began: then it is not pinned, and no lookup
-// that begins now finds it.
-func (p *pins) pin(l lookup, c *Content) bool {
+// add ends a lookup that found the content of c, and adds the pin. It returns false
+// if the content has been claimed since the lookup began: then it is not pinned, and a
+// lookup that begins now does not find it.
+func (p *pins) add(l lookup, c *pin) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, claimed := p.claimed[c.Content]
+	_, claimed := p.claimed[c.content]
 	p.end(l)
 	if claimed {
 		return false
 	}
-	if c.next = p.readers[c.Content]; c.next != nil {
+	if c.next = p.readers[c.content]; c.next != nil {
 		c.next.prev = c
 	}
-	p.readers[c.Content] = c
+	p.readers[c.content] = c
 	return true
 }
 
@@ -80,9 +120,9 @@ func (p *pins) end(l lookup) {
 	p.claims = slices.Delete(p.claims, 0, done)
 }
 
-// remove takes a pin away. It reports whether the content waits to be freed and
-// this was its last reader.
-func (p *pins) remove(c *Content) bool {
+// remove removes a pin. It reports whether the content waits to be freed and this
+// was its last reader.
+func (p *pins) remove(c *pin) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.next != nil {
@@ -93,17 +133,17 @@ func (p *pins) remove(c *Content) bool {
 		c.prev.next = c.next
 		return false
 	case c.next != nil:
-		p.readers[c.Content] = c.next
+		p.readers[c.content] = c.next
 		return false
 	}
-	delete(p.readers, c.Content)
-	_, wanted := p.wanted[c.Content]
-	delete(p.wanted, c.Content)
+	delete(p.readers, c.content)
+	_, wanted := p.wanted[c.content]
+	delete(p.wanted, c.content)
 	return wanted
 }
 
-// claim returns those of the garbage contents that nobody reads, and that nobody
-// can pin from now on. The others are wanted.
+// claim returns those of the garbage contents that have no readers, and prevents
+// new pins of them. It marks the others as wanted.
 func (p *pins) claim(contents []metastore.ContentID, now time.Time) []metastore.ContentID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,12 +164,12 @@ func (p *pins) claim(contents []metastore.ContentID, now time.Time) []metastore.
 	return free
 }
 
-// overdue returns the readers of the wanted contents, of those that have been
-// wanted since a time or longer; of all of them when that time is zero.
-func (p *pins) overdue(since time.Time) []*Content {
+// overdue returns the readers of the contents that have been wanted since the given
+// time or longer, or of all wanted contents if the time is zero.
+func (p *pins) overdue(since time.Time) []*pin {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var list []*Content
+	var list []*pin
 	for id, wanted := range p.wanted {
 		if !since.IsZero() && wanted.After(since) {
 			continue
@@ -141,20 +181,20 @@ func (p *pins) overdue(since time.Time) []*Content {
 	return list
 }
 
-// waited reports whether any content with readers is wanted.
-func (p *pins) waited() bool {
+// waiting reports whether any content waits for its readers.
+func (p *pins) waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.wanted) > 0
 }
 
-// lookup is the number of a lookup; a later one has a greater number.
+// lookup is the sequence number of a lookup.
 type lookup uint64
 
-// lookups are those under way.
+// lookups are the lookups in progress.
 type lookups struct {
 	open         map[lookup]struct{}
-	oldest, next lookup // all that are open lie in [oldest, next)
+	oldest, next lookup // the open ones are in [oldest, next)
 }
 
 func (l *lookups) begin() lookup {
@@ -164,7 +204,8 @@ func (l *lookups) begin() lookup {
 	return n
 }
 
-// end ends a lookup and returns the oldest that is open, next when none is.
+// end ends a lookup and returns the oldest one that is open, or next if there is
+// none.
 func (l *lookups) end(n lookup) lookup {
 	delete(l.open, n)
 	for l.oldest < l.next {

@@ -26,12 +26,12 @@ func TestPinsModel(t *testing.T) {
 			garbage []metastore.ContentID
 			begun   []lookup
 			found   []looking
-			readers []*Content
+			readers []*pin
 			freed   = map[metastore.ContentID]bool{}
 		)
 		read := func(id metastore.ContentID) bool {
 			for _, c := range readers {
-				if c.Content == id {
+				if c.content == id {
 					return true
 				}
 			}
@@ -45,14 +45,14 @@ func TestPinsModel(t *testing.T) {
 					version++
 				}
 			case 1: // a lookup begins
-				begun = append(begun, p.look())
+				begun = append(begun, p.begin())
 			case 2: // the database answers it, or fails
 				if n := len(begun); n > 0 {
 					i := random.IntN(n)
 					l := begun[i]
 					begun = append(begun[:i], begun[i+1:]...)
 					if random.IntN(5) == 0 {
-						p.giveUp(l)
+						p.abandon(l)
 					} else {
 						found = append(found, looking{l, current()})
 					}
@@ -62,8 +62,8 @@ func TestPinsModel(t *testing.T) {
 					i := random.IntN(n)
 					f := found[i]
 					found = append(found[:i], found[i+1:]...)
-					c := &Content{Blob: metastore.Blob{Content: f.found}}
-					switch pinned := p.pin(f.l, c); {
+					c := &pin{content: f.found}
+					switch pinned := p.add(f.l, c); {
 					case pinned && freed[f.found]:
 						t.Fatalf("seed %d: a freed content was pinned", seed)
 					case pinned:
@@ -77,7 +77,7 @@ func TestPinsModel(t *testing.T) {
 					i := random.IntN(n)
 					c := readers[i]
 					readers = append(readers[:i], readers[i+1:]...)
-					if p.remove(c) && read(c.Content) {
+					if p.remove(c) && read(c.content) {
 						t.Fatalf("seed %d: it is said to be the last reader, and is not", seed)
 					}
 				}
@@ -96,10 +96,10 @@ func TestPinsModel(t *testing.T) {
 			}
 		}
 		for _, l := range begun {
-			p.giveUp(l)
+			p.abandon(l)
 		}
 		for _, f := range found {
-			p.giveUp(f.l)
+			p.abandon(f.l)
 		}
 		for _, c := range readers {
 			p.remove(c)

@@ -4,112 +4,90 @@ import (
 	"context"
 	"fmt"
 	"io"
+
+	"sluice/metastore"
 )
 
-// Range is a run of a content's bytes, which lies within it.
-type Range struct{ Off, N int64 }
-
-// Reading reads ranges of a content for one request, in their order. It is for
-// one goroutine.
+// Reading reads ranges of a content for one request, in order. It must be used by
+// one goroutine at a time.
 //
-// A block is checked whole, so that a range of a few bytes costs the store a
-// block. Where several ranges lie in one, it is read for the first of them, and
-// what the others need of it is kept: up to 1 MiB of one of the buffers that
-// Options.ReadBuffers bounds, or 32 KiB where there is none. A block of which more
-// had to be kept is read again.
+// Blocks are checked whole, so a range of a few bytes costs the store a block. If
+// several ranges lie in one block, it is read for the first of them and the bytes
+// that the others need are buffered: up to 1 MiB in one of the buffers that
+// Options.ReadBuffers limits, or 32 KiB if there is none. If a block has more bytes
+// to be buffered, it is read again.
 type Reading struct {
-	c      *Content
-	ranges []Range
-	next   int                                      // the range to be written next
-	pay    func(ctx context.Context, n int64) error // may be nil
-	err    error                                    // of the range that failed
-
-	kept    []keptEnds // of each range; nil where there is one alone
-	buf     []byte     // what is kept
-	used    int        // of buf
-	pending int64      // bytes in buf that are not written yet
-	giveBuf func()
+	c    *Content
+	pay  func(ctx context.Context, n int64) error // may be nil
+	next lookahead
+	err  error // of the range that failed
 }
 
-// keptEnds is what was kept of a range: of its first block and of its last. The
-// blocks between are nobody else's.
-type keptEnds struct{ head, tail []byte }
-
-// Read begins to read ranges that do not overlap. pay is called, before the
-// store is asked, with the number of bytes that are read beyond those that are
-// sent; the reading fails with its error. It may be nil. The caller closes the
-// Reading, and the Content after it.
+// Read prepares to read ranges, which must not overlap. Before the store is accessed,
+// Read's result calls pay with the number of bytes that are read in addition to those
+// that are sent; if pay returns an error, reading fails with it. pay may be nil. The
+// caller must Close the Reading, and then the Content.
 func (c *Content) Read(ranges []Range, pay func(ctx context.Context, n int64) error) *Reading {
-	r := &Reading{c: c, ranges: ranges, pay: pay}
-	if len(ranges) > 1 {
-		r.kept = make([]keptEnds, len(ranges))
-	}
-	return r
+	return &Reading{c: c, pay: pay, next: newLookahead(c.s.reads, ranges)}
 }
 
-// Close releases what is kept. A second Close does nothing.
-func (r *Reading) Close() {
-	if r.giveBuf != nil {
-		r.giveBuf()
-		r.giveBuf, r.buf = nil, nil
-	}
-}
+// Close releases the buffers. It is idempotent.
+func (r *Reading) Close() { r.next.close() }
 
-// WriteRange reads one range, as Reading.WriteNext does, and pays nothing.
+// WriteRange writes n bytes from offset off to w, like Reading.WriteNext, without
+// paying for additional bytes.
 func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (int64, error) {
 	return c.Read([]Range{{off, n}}, nil).WriteNext(ctx, w)
 }
 
-// WriteNext writes the next range to w and returns how many bytes it wrote; io.EOF
-// after the last one. Every byte was checked against its block's checksum, now or
-// within Options.VerifyTTL. Where w is an io.ReaderFrom and the store's readers
-// allow it, bytes that need no check go out without being copied; each call of w
-// covers at most 1 MiB. ErrCorrupt when stored bytes are damaged or missing: none
-// of a damaged block's bytes have been written. ErrCut when the content was cut,
-// which is noticed between extents. Every error is final.
+// WriteNext writes the next range to w and returns the number of bytes written. It
+// returns io.EOF after the last range. Every error is final.
 //
-// While w takes its time the reading holds 32 KiB, or one of the buffers that
-// Options.ReadBuffers bounds, beside what it keeps, and keeps no other read
-// waiting.
+// Every byte was checked against the checksum of its block, now or within
+// Options.VerifyTTL. WriteNext returns ErrCorrupt if stored bytes are damaged or
+// missing; it never writes bytes of a damaged block. It returns ErrCut if the content
+// was cut, which it checks between extents.
+//
+// If w is an io.ReaderFrom and the readers of the store support it, bytes that need
+// no check are sent without copying; each call of w then covers at most 1 MiB. While w
+// blocks, the Reading holds 32 KiB or one of the buffers that Options.ReadBuffers
+// limits, in addition to the bytes buffered for later ranges, and does not delay other
+// reads.
 func (r *Reading) WriteNext(ctx context.Context, w io.Writer) (n int64, err error) {
 	if r.err != nil {
 		return 0, r.err
 	}
-	if r.next == len(r.ranges) {
+	if r.next.next == len(r.next.ranges) {
 		return 0, io.EOF
 	}
 	defer func() { r.err = err }()
-	var ends keptEnds
-	if r.kept != nil {
-		ends = r.kept[r.next]
-	}
-	off, end := r.ranges[r.next].Off, r.ranges[r.next].Off+r.ranges[r.next].N
-	r.next++
-	if n, err = writeKept(w, ends.head); err != nil {
+	next, ends := r.next.begin()
+	if n, err = writeBytes(w, ends.head); err != nil {
 		return n, err
 	}
-	m, err := r.write(ctx, w, off+n, end-int64(len(ends.tail)))
+	m, err := r.write(ctx, w, next.Off+n, next.Off+next.N-int64(len(ends.tail)))
 	if n += m; err != nil {
 		return n, err
 	}
-	m, err = writeKept(w, ends.tail)
+	m, err = writeBytes(w, ends.tail)
 	if n += m; err != nil {
 		return n, err
 	}
-	if r.pending -= int64(len(ends.head) + len(ends.tail)); r.pending == 0 {
-		r.used = 0
-	}
+	r.next.written(ends)
 	return n, nil
 }
 
-// writeKept writes what was kept, if anything.
-func writeKept(w io.Writer, b []byte) (int64, error) {
+// writeBytes writes b unless it is empty.
+func writeBytes(w io.Writer, b []byte) (int64, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
 	n, err := w.Write(b)
 	return int64(n), err
 }
+
+// extentPage is the number of extents that a read looks up at a time.
+const extentPage = 64
 
 // write writes the bytes [off, end) of the content from the store.
 func (r *Reading) write(ctx context.Context, w io.Writer, off, end int64) (written int64, err error) {
@@ -123,7 +101,7 @@ func (r *Reading) write(ctx context.Context, w io.Writer, off, end int64) (writt
 			return written, fmt.Errorf("%w: content %s has no extent at byte %d", ErrCorrupt, c.Content, off)
 		}
 		for i := range extents {
-			if c.isCut() {
+			if c.pin.wasCut() {
 				return written, ErrCut
 			}
 			e := &extents[i]
@@ -142,66 +120,18 @@ func (r *Reading) write(ctx context.Context, w io.Writer, off, end int64) (writt
 	return written, nil
 }
 
-// charge pays for bytes that are read and not sent.
-func (r *Reading) charge(ctx context.Context, n int64) error {
-	if r.pay == nil || n <= 0 {
-		return nil
+// writeExtent writes the bytes [from, to) of an extent.
+func (r *Reading) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
+	if err := checkExtent(e); err != nil {
+		return 0, err
 	}
-	return r.pay(ctx, n)
-}
-
-// want is where bytes of a block are kept.
-type want struct {
-	block, at int64 // in the extent, and in the block
-	dst       []byte
-}
-
-// reserve makes room for what later ranges need of a block, which holds the
-// bytes [start, end) of the content.
-func (r *Reading) reserve(block, start, end int64) (wants []want) {
-	for i := r.next; i < len(r.ranges); i++ {
-		first, last := r.ranges[i].Off, r.ranges[i].Off+r.ranges[i].N
-		lo, hi := max(start, first), min(end, last)
-		if lo >= hi {
-			continue
-		}
-		place := &r.kept[i].tail
-		if lo == first {
-			place = &r.kept[i].head
-		}
-		if *place == nil {
-			if *place = r.room(hi - lo); *place != nil {
-				wants = append(wants, want{block, lo - start, *place})
-			}
-		}
+	if e.Key == "" {
+		return writeInline(w, e, from, to)
 	}
-	return wants
-}
-
-// room returns n bytes to keep something in, or nil when there is no room.
-func (r *Reading) room(n int64) []byte {
-	if r.buf == nil {
-		r.takeBuf()
+	s := r.c.s
+	x := extentReader{
+		bytes: s.bytes, verified: s.verified, limits: s.reads, next: &r.next, pay: r.pay,
+		e: e, start: r.c.start(e), w: w, times: s.verified.of(e.Key),
 	}
-	if n > int64(len(r.buf)-r.used) {
-		return nil
-	}
-	b := r.buf[r.used : r.used+int(n)]
-	r.used += int(n)
-	r.pending += n
-	return b
-}
-
-func (r *Reading) takeBuf() {
-	reads := r.c.s.reads
-	if !reads.takeBlock() {
-		buf := pieceBuffers.Get().(*[pieceSize]byte)
-		r.buf, r.giveBuf = buf[:], func() { pieceBuffers.Put(buf) }
-		return
-	}
-	buf := blockBuffers.Get().(*[blockSize]byte)
-	r.buf, r.giveBuf = buf[:], func() {
-		blockBuffers.Put(buf)
-		reads.giveBlock()
-	}
+	return x.write(ctx, from, to)
 }

@@ -56,7 +56,7 @@ func TestETagDependsOnContentAlone(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	body := randomBytes(7, 3<<20+123)
 	f.put(t, "whole", body)
-	want, err := f.Stat(ctx, "a", "whole")
+	want, err := f.meta.Blob(ctx, "a", "whole")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestPutRefusals(t *testing.T) {
 			if _, err := f.Put(ctx, c.put, c.body, c.size); !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
-			if _, err := f.Stat(ctx, "a", "refused"); !errors.Is(err, metastore.ErrNotFound) {
+			if _, err := f.meta.Blob(ctx, "a", "refused"); !errors.Is(err, metastore.ErrNotFound) {
 				t.Errorf("Stat: %v, want not found", err)
 			}
 			if n := f.objects(t); n != 0 {

@@ -11,28 +11,28 @@ import (
 	"sluice/metastore"
 )
 
-// Begin is what a writer says of a multipart upload.
+// BeginOptions describes a multipart upload.
 type BeginOptions struct {
-	Account     string // as ParseAccount gives it
-	Name        string // as CheckName accepts it
-	PartSize    int64  // 1 to MaxPartSize
+	Account     string // in the canonical form that ParseAccount returns
+	Name        string // valid according to CheckName
+	PartSize    int64  // in bytes, 1 to MaxPartSize
 	ContentType string
-	Expires     time.Time // of the blob; zero: never
-	CreateOnly  bool      // complete must find no blob of that name
-	Owner       string    // whose usage the parts and the blob count towards; may be empty
+	Expires     time.Time // of the blob; zero if it does not expire
+	CreateOnly  bool      // Complete fails if the blob exists
+	Owner       string    // the quota group charged for the parts and the blob, or ""
 }
 
-// Begin opens an upload. Its id is unguessable. Beside
-// metastore.ErrUnknownOutcome the upload has the ID that it has if it was begun,
-// or will be, and nothing else.
+// Begin begins an upload. Its id cannot be guessed. If Begin returns
+// metastore.ErrUnknownOutcome, the returned upload has only the ID that it has if it was
+// begun.
 func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, error) {
 	if err := s.checkExpiry(b.Expires); err != nil {
 		return metastore.Upload{}, err
 	}
 	if b.PartSize < 1 || b.PartSize > MaxPartSize {
-		return metastore.Upload{}, fmt.Errorf("%w: parts have 1 to %d bytes", ErrPartSize, MaxPartSize)
+		return metastore.Upload{}, fmt.Errorf("%w: a part size is 1 to %d bytes", ErrPartSize, MaxPartSize)
 	}
-	if err := s.room(0); err != nil {
+	if err := s.checkSpace(0); err != nil {
 		return metastore.Upload{}, err
 	}
 	id := rand.Text()
@@ -53,46 +53,47 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 	return begun, err
 }
 
-// PutPart stores a part, in place of what was there under that index. size is
-// the exact length of body or bytestore.UnknownSize; sha256, when set, is the
-// digest that the body must have. On an error the part is as it was, unless it
-// is metastore.ErrUnknownOutcome.
+// PutPart stores a part durably, and replaces an earlier part with the same index. size is
+// the exact length of body in bytes, or bytestore.UnknownSize; sha256, if set, is the
+// digest that the body must have. If PutPart returns an error, nothing has changed unless
+// the error is metastore.ErrUnknownOutcome.
 func (s *Service) PutPart(ctx context.Context, uploadID string, index int, sha256 []byte, body Body, size int64) error {
 	u, err := s.openUpload(ctx, uploadID)
 	if err != nil {
 		return err
 	}
-	if err := admitPart(u, index, size); err != nil {
+	if err := checkPart(u, index, size); err != nil {
 		return err
 	}
-	if err := s.room(max(size, 0)); err != nil {
+	if err := s.checkSpace(max(size, 0)); err != nil {
 		return err
 	}
-	in := s.newIntake(body, size, sha256 != nil)
-	tooLong := fmt.Errorf("%w: this upload's parts have at most %d bytes", ErrPartSize, u.PartSize)
-	extents, err := s.takeIn(ctx, in, size, u.PartSize, tooLong)
+	r := s.newBodyReader(body, size, sha256 != nil)
+	tooLong := fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, u.PartSize)
+	extents, err := s.storeBody(ctx, r, size, u.PartSize, tooLong)
 	if err != nil {
 		return err
 	}
 	for i := range extents {
 		extents[i].Part = index
 	}
-	err = admitPart(u, index, in.size)
+	err = checkPart(u, index, r.size)
 	if err == nil {
-		err = in.checkDigest(sha256)
+		err = r.checkDigest(sha256)
 	}
 	if err == nil {
-		part := metastore.Part{Index: index, Size: in.size, CRC64: in.crc64.Sum64()}
+		part := metastore.Part{Index: index, Size: r.size, CRC64: r.crc64.Sum64()}
 		err = s.meta.PutPart(ctx, uploadID, part, extents)
 	}
 	if err != nil {
 		return s.discard(ctx, extents, err)
 	}
-	s.gather()
+	s.garbageArose()
 	return nil
 }
 
-// openUpload gives an upload that still takes parts.
+// openUpload returns an upload that still accepts parts. It returns metastore.ErrAborted
+// or metastore.ErrCommitted, with the upload, if it does not.
 func (s *Service) openUpload(ctx context.Context, id string) (metastore.Upload, error) {
 	u, err := s.meta.Upload(ctx, id)
 	if err != nil {
@@ -108,8 +109,8 @@ func (s *Service) openUpload(ctx context.Context, id string) (metastore.Upload, 
 	}
 }
 
-// admitPart judges a part by its index and size alone; the size may be unknown.
-func admitPart(u metastore.Upload, index int, size int64) error {
+// checkPart checks the index and the size of a part; the size may be unknown.
+func checkPart(u metastore.Upload, index int, size int64) error {
 	switch {
 	case index < 0 || index >= MaxParts:
 		return fmt.Errorf("%w: it must be 0 to %d", ErrPartIndex, MaxParts-1)
@@ -118,27 +119,27 @@ func admitPart(u metastore.Upload, index int, size int64) error {
 	case size == 0:
 		return fmt.Errorf("%w: a part has at least 1 byte", ErrPartSize)
 	case size > u.PartSize:
-		return fmt.Errorf("%w: this upload's parts have at most %d bytes", ErrPartSize, u.PartSize)
+		return fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, u.PartSize)
 	default:
 		return nil
 	}
 }
 
-// Totals is what a caller of Complete expects of the whole; nil: anything.
+// Totals are the expected totals of an upload. A nil field is not checked.
 type Totals struct {
 	Bytes *int64
 	ETag  *string // with or without its quotes
 }
 
-// completeTries bounds how often Complete starts over because a part came in.
-const completeTries = 10
+// maxCompleteAttempts limits how often Complete starts again because a part arrived.
+const maxCompleteAttempts = 10
 
-// Complete makes the upload's parts visible as a blob, in one transaction that
-// moves no data. Repeated after a success it returns the recorded outcome,
-// before it looks at anything else. A refusal leaves an open upload open and
-// unchanged. guard may be nil.
-func (s *Service) Complete(ctx context.Context, id string, want Totals, guard metastore.Precondition) (metastore.Upload, error) {
-	for range completeTries {
+// Complete makes the parts of an upload visible as a blob, durably, in one transaction
+// that moves no data. Called again after a success, it returns the recorded result without
+// any other check. If it returns an error, the upload is unchanged unless the error is
+// metastore.ErrUnknownOutcome. precondition may be nil.
+func (s *Service) Complete(ctx context.Context, id string, want Totals, precondition metastore.Precondition) (metastore.Upload, error) {
+	for range maxCompleteAttempts {
 		u, err := s.openUpload(ctx, id)
 		if errors.Is(err, metastore.ErrCommitted) {
 			return u, nil
@@ -153,9 +154,9 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, guard me
 		if err := want.check(size, crc64); err != nil {
 			return u, err
 		}
-		u, err = s.meta.CompleteUpload(ctx, id, u.Revision, size, crc64, both(createOnly(u), guard))
+		u, err = s.meta.CompleteUpload(ctx, id, u.Revision, size, crc64, both(createOnly(u), precondition))
 		if err == nil {
-			s.gather()
+			s.garbageArose()
 			return u, nil
 		}
 		if !errors.Is(err, metastore.ErrRevisionMismatch) {
@@ -165,13 +166,14 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, guard me
 	return metastore.Upload{}, ErrUploadChanging
 }
 
-// assemble gives the size and CRC-64/NVME of an upload's parts in a row.
+// assemble returns the size in bytes and the CRC-64/NVME of the concatenated parts of an
+// upload.
 func (s *Service) assemble(ctx context.Context, u metastore.Upload) (int64, uint64, error) {
 	const page = 10_000
 	var (
 		size  int64
 		crc64 uint64
-		sum   combiner
+		sum   crcCombiner
 		last  = metastore.Part{Index: -1, Size: u.PartSize}
 	)
 	for {
@@ -181,10 +183,10 @@ func (s *Service) assemble(ctx context.Context, u metastore.Upload) (int64, uint
 		}
 		for _, p := range parts {
 			if p.Index != last.Index+1 {
-				return 0, 0, fmt.Errorf("%w: part %d is not there, part %d is", ErrPartsMissing, last.Index+1, p.Index)
+				return 0, 0, fmt.Errorf("%w: there is no part %d, but a part %d", ErrPartsMissing, last.Index+1, p.Index)
 			}
 			if last.Size != u.PartSize {
-				return 0, 0, fmt.Errorf("%w: part %d has %d bytes; all but the last have %d", ErrPartSize, last.Index, last.Size, u.PartSize)
+				return 0, 0, fmt.Errorf("%w: part %d has %d bytes; all parts but the last must have %d", ErrPartSize, last.Index, last.Size, u.PartSize)
 			}
 			size += p.Size
 			crc64 = sum.combine(crc64, p.CRC64, p.Size)
@@ -198,15 +200,15 @@ func (s *Service) assemble(ctx context.Context, u metastore.Upload) (int64, uint
 
 func (t Totals) check(size int64, crc64 uint64) error {
 	if t.Bytes != nil && *t.Bytes != size {
-		return fmt.Errorf("%w: its parts have %d bytes together, totalBytes says %d", ErrTotals, size, *t.Bytes)
+		return fmt.Errorf("%w: the parts have %d bytes in total, but totalBytes is %d", ErrTotals, size, *t.Bytes)
 	}
 	if t.ETag != nil && strings.Trim(*t.ETag, `"`) != strings.Trim(ETag(size, crc64), `"`) {
-		return fmt.Errorf("%w: its parts have the ETag %s together", ErrTotals, ETag(size, crc64))
+		return fmt.Errorf("%w: the ETag of all parts is %s", ErrTotals, ETag(size, crc64))
 	}
 	return nil
 }
 
-// createOnly is the Precondition of an upload that was begun with CreateOnly.
+// createOnly returns the Precondition of an upload that was begun with CreateOnly, or nil.
 func createOnly(u metastore.Upload) metastore.Precondition {
 	if !u.CreateOnly {
 		return nil
@@ -219,7 +221,7 @@ func createOnly(u metastore.Upload) metastore.Precondition {
 	}
 }
 
-// both is the Precondition that asks a, then b; each may be nil.
+// both returns the Precondition that checks a and then b. Each may be nil.
 func both(a, b metastore.Precondition) metastore.Precondition {
 	if a == nil {
 		return b
@@ -235,28 +237,29 @@ func both(a, b metastore.Precondition) metastore.Precondition {
 	}
 }
 
-// Abort ends an open upload and frees its parts. Repeated: nil.
-// metastore.ErrCommitted when it was completed.
+// Abort ends an open upload durably and frees its parts. It is idempotent. It returns
+// metastore.ErrCommitted if the upload was completed.
 func (s *Service) Abort(ctx context.Context, id string) error {
 	var content metastore.ContentID
-	err := s.relieved(func() (err error) {
+	err := s.withRelief(func() (err error) {
 		content, err = s.meta.AbortUpload(ctx, id)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.freeSoon(ctx, content)
+	s.freeNow(ctx, content)
 	return nil
 }
 
-// FindUpload gives an upload in whatever state it is. metastore.ErrNotFound.
+// FindUpload returns an upload in any state. It returns metastore.ErrNotFound if there is
+// none.
 func (s *Service) FindUpload(ctx context.Context, id string) (metastore.Upload, error) {
 	return s.meta.Upload(ctx, id)
 }
 
-// Upload gives an upload in whatever state it is, with up to limit of its
-// parts whose index is greater than after.
+// Upload returns an upload in any state, with up to limit of its parts whose index is
+// greater than after.
 func (s *Service) Upload(ctx context.Context, id string, after, limit int) (metastore.Upload, []metastore.Part, error) {
 	u, err := s.meta.Upload(ctx, id)
 	if err != nil {
@@ -266,8 +269,8 @@ func (s *Service) Upload(ctx context.Context, id string, after, limit int) (meta
 	return u, parts, err
 }
 
-// Uploads gives up to limit open uploads of the account, oldest first,
-// beginning behind the one whose id is after.
+// Uploads returns up to limit open uploads of the account, oldest first, after the upload
+// whose id is after.
 func (s *Service) Uploads(ctx context.Context, account, after string, limit int) ([]metastore.Upload, error) {
 	return s.meta.ListUploads(ctx, account, after, limit)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// verifyLog remembers which blocks were found whole, and when, so that they can
-// be sent without being read by us. It is bounded: what falls out is checked
-// again.
+// verifyLog remembers when blocks were last found intact, so that they can be sent
+// without being read by this process. Its size is bounded: blocks of evicted extents
+// are checked again.
 type verifyLog struct {
 	ttl     time.Duration
 	now     func() time.Time
@@ -19,12 +19,12 @@ type verifyLog struct {
 // maxBlocks is the number of blocks of the longest extent.
 const maxBlocks = 64
 
-// blockTimes holds the second at which each block of an extent was last
-// checked, 0 for never.
+// blockTimes holds the Unix time in seconds at which each block of an extent was
+// last checked, or 0.
 type blockTimes [maxBlocks]atomic.Int64
 
-// verifyLogSize is the number of extents remembered: 32 MiB of memory for
-// 4 TiB of full extents.
+// verifyLogSize is the number of extents in the log: 32 MiB of memory for 4 TiB of
+// extents of the greatest length.
 const verifyLogSize = 64 << 10
 
 func newVerifyLog(ttl time.Duration, now func() time.Time) *verifyLog {
@@ -35,7 +35,7 @@ func newVerifyLog(ttl time.Duration, now func() time.Time) *verifyLog {
 	}
 }
 
-// of gives the times of an extent, to ask and to note.
+// of returns the times of an extent, which the caller may update.
 func (l *verifyLog) of(key string) *blockTimes {
 	if times, ok := l.extents.GetIfPresent(key); ok {
 		return times
@@ -44,10 +44,10 @@ func (l *verifyLog) of(key string) *blockTimes {
 	return times
 }
 
-// fresh reports whether the block was checked within the time to live.
+// fresh reports whether the block was checked within the TTL.
 func (l *verifyLog) fresh(times *blockTimes, block int64) bool {
 	age := l.now().Unix() - times[block].Load()
-	return age >= 0 && age < int64(l.ttl/time.Second) // below 0: the clock was set back
+	return age >= 0 && age < int64(l.ttl/time.Second) // negative if the clock was set back
 }
 
 func (l *verifyLog) note(times *blockTimes, block int64) {

@@ -64,8 +64,8 @@ func (s *Source) Fill(buf []byte, progress func()) (n int, end bool, err error) 
 }
 
 // ReadFull reads exactly len(buf) bytes of an object from r, a reader that Open
-// returned. It returns ErrTruncated if r ends early, and otherwise the error of r.
-// n is the number of bytes read.
+// returned, and returns the number of bytes read. If r ends early, the error wraps
+// both ErrTruncated and io.EOF; otherwise it is the error of r.
 func ReadFull(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int
@@ -76,7 +76,7 @@ func ReadFull(r io.Reader, buf []byte) (n int, err error) {
 	case n == len(buf):
 		return n, nil
 	case errors.Is(err, io.EOF):
-		return n, fmt.Errorf("%w: it ended after %d of %d bytes", ErrTruncated, n, len(buf))
+		return n, fmt.Errorf("%w: it ended after %d of %d bytes: %w", ErrTruncated, n, len(buf), err)
 	}
 	return n, err
 }

@@ -1,0 +1,81 @@
+package blob
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sluice/metastore"
+)
+
+// Content is the content of a blob, pinned: its bytes remain readable until Close,
+// even if the blob is replaced or deleted, unless the content is cut (ErrCut). Its
+// methods may be called concurrently.
+type Content struct {
+	metastore.Blob
+	s     *Service
+	until time.Time // with a monotonic reading
+	close sync.Once
+	pin   pin
+}
+
+// Open finds a blob and pins its content. It returns metastore.ErrNotFound or
+// metastore.ErrExpired. The caller must Close the content.
+func (s *Service) Open(ctx context.Context, account, name string) (*Content, error) {
+	for {
+		l := s.pins.begin()
+		b, err := s.meta.Blob(ctx, account, name)
+		if err != nil {
+			s.pins.abandon(l)
+			return nil, err
+		}
+		c := &Content{Blob: b, s: s, pin: pin{content: b.Content}}
+		if s.opt.GarbageGrace > 0 {
+			c.until = time.Now().Add(s.opt.GarbageGrace - graceMargin)
+		}
+		if s.pins.add(l, &c.pin) {
+			return c, nil
+		}
+		// The blob was deleted or replaced, and its content is being freed.
+	}
+}
+
+// graceMargin is subtracted from the grace period. It covers differences between the
+// nodes' measurements of the metadata engine's clock.
+const graceMargin = time.Minute
+
+// Close unpins the content. It is idempotent.
+func (c *Content) Close() {
+	c.close.Do(func() {
+		c.OnCut(nil)
+		if c.s.pins.remove(&c.pin) {
+			c.s.garbageArose()
+		}
+	})
+}
+
+// Until returns the time until which the content is guaranteed to be readable, even
+// if the blob is deleted or replaced, or the zero time if it is readable until it is
+// closed or cut. The time has a monotonic reading, so setting the wall clock does not
+// affect it.
+func (c *Content) Until() time.Time { return c.until }
+
+// OnCut sets a function that is called when the content is cut, or immediately if it
+// was cut before. The function should interrupt a reader that is blocked. A content is
+// cut if its blob was deleted or replaced 24 hours ago, or at any time after that if
+// the store is out of space. onCut must be fast and must not call methods of c; it is
+// not called after Close has returned. nil removes the function.
+func (c *Content) OnCut(onCut func()) { c.pin.setOnCut(onCut) }
+
+// position returns the position of byte off of the content.
+func (c *Content) position(off int64) metastore.Position {
+	if c.PartSize == 0 {
+		return metastore.Position{Offset: off}
+	}
+	return metastore.Position{Part: int(off / c.PartSize), Offset: off % c.PartSize}
+}
+
+// start returns the offset of an extent in the content.
+func (c *Content) start(e *metastore.Extent) int64 {
+	return int64(e.Part)*c.PartSize + e.Offset
+}

@@ -1,0 +1,31 @@
+package blob
+
+import (
+	"context"
+
+	"sluice/metastore"
+)
+
+// Delete removes a blob, which need not exist, durably. It frees the bytes before it
+// returns, unless the blob is being read or there is a grace period. precondition may
+// be nil.
+func (s *Service) Delete(ctx context.Context, account, name string, precondition metastore.Precondition) error {
+	var (
+		content metastore.ContentID
+		existed bool
+	)
+	err := s.withRelief(func() (err error) {
+		content, existed, err = s.meta.DeleteBlob(ctx, account, name, precondition)
+		return err
+	})
+	if err != nil || !existed {
+		return err
+	}
+	s.freeNow(ctx, content)
+	return nil
+}
+
+// GarbageBacklog returns the amount of garbage that is due and has not been freed.
+func (s *Service) GarbageBacklog(ctx context.Context) (metastore.Backlog, error) {
+	return s.meta.GarbageBacklog(ctx, s.opt.GarbageGrace)
+}

@@ -1,0 +1,308 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// extentReader checks a range of an extent that is stored as an object, block by block,
+// and writes it.
+type extentReader struct {
+	bytes    bytestore.Store
+	verified *verifyLog
+	limits   *readLimits
+	next     *lookahead
+	pay      func(ctx context.Context, n int64) error // may be nil
+
+	e     *metastore.Extent
+	start int64 // offset of the extent in the content
+	w     io.Writer
+
+	times *blockTimes
+	skip  [maxBlocks]bool // blocks that need no check
+	keep  []keptBytes     // to be buffered for later ranges
+	r     io.ReadCloser
+}
+
+// checkExtent reports whether an extent has a checksum for each of its blocks.
+func checkExtent(e *metastore.Extent) error {
+	blocks := (e.Size + blockSize - 1) / blockSize
+	if int64(len(e.Blocks)) != blocks || blocks > maxBlocks {
+		return fmt.Errorf("%w: extent %s of %d bytes has %d checksums", ErrCorrupt, e.Key, e.Size, len(e.Blocks))
+	}
+	return nil
+}
+
+// writeInline writes the bytes [from, to) of an inline extent.
+func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
+	if int64(len(e.Body)) != e.Size || checksum(e.Body) != e.Blocks[0] {
+		return 0, fmt.Errorf("%w: an inline extent", ErrCorrupt)
+	}
+	n, err := w.Write(e.Body[from:to])
+	return int64(n), err
+}
+
+// write writes the bytes [from, to) of the extent. Blocks to be checked are read whole
+// even if only a part of them is requested.
+func (x *extentReader) write(ctx context.Context, from, to int64) (written int64, err error) {
+	first, last := from/blockSize, (to-1)/blockSize
+	if _, ok := x.w.(io.ReaderFrom); ok {
+		for block := first; block <= last; block++ {
+			x.skip[block] = x.verified.fresh(x.times, block)
+		}
+	}
+	openFrom, openTo := from, to
+	if !x.skip[first] {
+		openFrom = first * blockSize
+		x.reserve(first)
+	}
+	if !x.skip[last] {
+		openTo = min((last+1)*blockSize, x.e.Size)
+		if last != first {
+			x.reserve(last)
+		}
+	}
+	unsent := (openTo - openFrom) - (to - from)
+	for _, k := range x.keep {
+		unsent -= int64(len(k.dst))
+	}
+	if err := x.charge(ctx, unsent); err != nil {
+		return 0, err
+	}
+	if x.r, err = x.open(ctx, openFrom, openTo-openFrom); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, x.r.Close()) }()
+
+	for block := first; block <= last && err == nil; block++ {
+		start, end := block*blockSize, min((block+1)*blockSize, x.e.Size)
+		lo, hi := max(from, start), min(to, end)
+		var n int64
+		if x.skip[block] {
+			n, err = x.send(hi - lo)
+		} else {
+			n, err = x.checkAndWrite(ctx, block, end-start, lo-start, hi-start)
+		}
+		written += n
+	}
+	return written, err
+}
+
+// charge pays for bytes that are read and not sent.
+func (x *extentReader) charge(ctx context.Context, n int64) error {
+	if x.pay == nil || n <= 0 {
+		return nil
+	}
+	return x.pay(ctx, n)
+}
+
+// reserve reserves space for what later ranges need of a block.
+func (x *extentReader) reserve(block int64) {
+	start := x.start + block*blockSize
+	size := min(blockSize, x.e.Size-block*blockSize)
+	x.keep = append(x.keep, x.next.reserve(block, start, start+size)...)
+}
+
+// buffer buffers what later ranges need of a block, of which b holds the bytes from
+// offset off. If the block turns out to be damaged, the whole reading fails.
+func (x *extentReader) buffer(block, off int64, b []byte) {
+	for _, k := range x.keep {
+		lo, hi := max(off, k.off), min(off+int64(len(b)), k.off+int64(len(k.dst)))
+		if k.block == block && lo < hi {
+			copy(k.dst[lo-k.off:], b[lo-off:hi-off])
+		}
+	}
+}
+
+func (x *extentReader) open(ctx context.Context, off, n int64) (io.ReadCloser, error) {
+	r, err := x.bytes.Open(ctx, bytestore.Key(x.e.Key), off, n)
+	if err != nil {
+		return nil, x.readError(err)
+	}
+	return r, nil
+}
+
+// send makes w read the next n bytes from the store itself.
+func (x *extentReader) send(n int64) (int64, error) {
+	m, err := x.w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: x.r, N: n})
+	if err == nil && m < n {
+		err = fmt.Errorf("%w: extent %s ended early", ErrCorrupt, x.e.Key)
+	}
+	return m, err
+}
+
+// file is a reader that can be read twice, and that an io.ReaderFrom may be able to
+// send without copying.
+type file interface {
+	io.Seeker
+	syscall.Conn
+}
+
+// checkAndWrite checks the next block, of size bytes, and writes [lo, hi) of it. If w
+// cannot send the bytes from the store itself, the block is buffered until w has
+// accepted it or, if there is no buffer, read twice, so that slow clients do not each
+// hold a block.
+func (x *extentReader) checkAndWrite(ctx context.Context, block, size, lo, hi int64) (int64, error) {
+	f, isFile := x.r.(file)
+	_, sends := x.w.(io.ReaderFrom)
+	switch {
+	case isFile && sends:
+		if _, err := x.check(ctx, block, size); err != nil {
+			return 0, err
+		}
+		if _, err := f.Seek(lo-size, io.SeekCurrent); err != nil {
+			return 0, err
+		}
+		return x.send(hi - lo)
+	case size <= pieceSize:
+		buf := pieceBuffers.Get().(*[pieceSize]byte)
+		defer pieceBuffers.Put(buf)
+		return x.writeBuffered(ctx, buf[:size], block, lo, hi)
+	case x.limits.acquireBlock():
+		defer x.limits.releaseBlock()
+		buf := blockBuffers.Get().(*[blockSize]byte)
+		defer blockBuffers.Put(buf)
+		return x.writeBuffered(ctx, buf[:size], block, lo, hi)
+	default:
+		return x.writeReread(ctx, block, size, lo, hi)
+	}
+}
+
+// writeBuffered reads the next block into b, checks it, and writes [lo, hi) of it.
+func (x *extentReader) writeBuffered(ctx context.Context, b []byte, block, lo, hi int64) (int64, error) {
+	err := x.read(ctx, x.r, b)
+	if err == nil {
+		err = x.verify(block, checksum(b))
+	}
+	if err != nil {
+		return 0, err
+	}
+	x.buffer(block, 0, b)
+	n, err := x.w.Write(b[lo:hi])
+	return int64(n), err
+}
+
+// writeReread checks the next block, of size bytes, and reads [lo, hi) of it again to
+// write it.
+func (x *extentReader) writeReread(ctx context.Context, block, size, lo, hi int64) (n int64, err error) {
+	sums, err := x.check(ctx, block, size)
+	if err != nil {
+		return 0, err
+	}
+	from, to := pieceStart(lo), min(pieceStart(hi-1)+pieceSize, size)
+	if f, ok := x.r.(file); ok {
+		if _, err := f.Seek(from-size, io.SeekCurrent); err != nil {
+			return 0, err
+		}
+		return x.writePieces(ctx, x.r, sums, size, lo, hi)
+	}
+	if err := x.charge(ctx, to-from); err != nil {
+		return 0, err
+	}
+	r, err := x.open(ctx, block*blockSize+from, to-from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return x.writePieces(ctx, r, sums, size, lo, hi)
+}
+
+// pieceSums are the checksums of the pieces of a checked block.
+type pieceSums [blockSize / pieceSize]uint32
+
+// pieceStart returns the start of the piece that contains byte off of a block.
+func pieceStart(off int64) int64 { return off - off%pieceSize }
+
+// check reads the next block, of size bytes, and compares it with its checksum.
+func (x *extentReader) check(ctx context.Context, block, size int64) (*pieceSums, error) {
+	buf := pieceBuffers.Get().(*[pieceSize]byte)
+	defer pieceBuffers.Put(buf)
+	var (
+		sums pieceSums
+		sum  uint32
+	)
+	for off := int64(0); off < size; off += pieceSize {
+		b := buf[:min(pieceSize, size-off)]
+		if err := x.read(ctx, x.r, b); err != nil {
+			return nil, err
+		}
+		sums[off/pieceSize] = checksum(b)
+		sum = updateChecksum(sum, b)
+		x.buffer(block, off, b)
+	}
+	if err := x.verify(block, sum); err != nil {
+		return nil, err
+	}
+	return &sums, nil
+}
+
+// writePieces writes [lo, hi) of a checked block of size bytes. r must be positioned
+// at the piece that contains lo. It compares what it reads with the checked pieces, so
+// that bytes that have changed since are not written.
+func (x *extentReader) writePieces(ctx context.Context, r io.Reader, sums *pieceSums, size, lo, hi int64) (int64, error) {
+	buf := pieceBuffers.Get().(*[pieceSize]byte)
+	defer pieceBuffers.Put(buf)
+	var written int64
+	for start := pieceStart(lo); start < hi; start += pieceSize {
+		b := buf[:min(pieceSize, size-start)]
+		if err := x.read(ctx, r, b); err != nil {
+			return written, err
+		}
+		if checksum(b) != sums[start/pieceSize] {
+			return written, fmt.Errorf("%w: extent %s changed while it was read", ErrCorrupt, x.e.Key)
+		}
+		n, err := x.w.Write(b[max(lo-start, 0):min(hi-start, pieceSize)])
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// read fills b from r. Concurrent reads of files are limited.
+func (x *extentReader) read(ctx context.Context, r io.Reader, b []byte) error {
+	if _, isFile := r.(file); isFile {
+		if err := x.limits.acquireFile(ctx); err != nil {
+			return err
+		}
+		defer x.limits.releaseFile()
+	}
+	if _, err := bytestore.ReadFull(r, b); err != nil {
+		return x.readError(err)
+	}
+	return nil
+}
+
+// readError wraps an error of the store. It is ErrCorrupt only if the store reports
+// that bytes are missing or unreadable: any other error, for example of an outage, says
+// nothing about them.
+func (x *extentReader) readError(err error) error {
+	for _, damage := range []error{io.EOF, bytestore.ErrNotFound, bytestore.ErrTruncated, syscall.EIO} {
+		if errors.Is(err, damage) {
+			return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Key, err)
+		}
+	}
+	return fmt.Errorf("extent %s: %w", x.e.Key, err)
+}
+
+// verify compares the checksum of a block that was read with the stored one.
+func (x *extentReader) verify(block int64, sum uint32) error {
+	if sum != x.e.Blocks[block] {
+		if cache, ok := x.bytes.(bytestore.Invalidator); ok {
+			cache.Invalidate(bytestore.Key(x.e.Key)) // the damage may be in the cached copy alone
+		}
+		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Key)
+	}
+	// Only blocks that can be sent without copying benefit from skipping the check.
+	if _, ok := x.r.(file); ok {
+		x.verified.note(x.times, block)
+	}
+	return nil
+}

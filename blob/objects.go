@@ -1,0 +1,77 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// objectsOf returns the keys of the extents that are stored as objects.
+func objectsOf(extents []metastore.Extent) []bytestore.Key {
+	var keys []bytestore.Key
+	for i := range extents {
+		if key := extents[i].Key; key != "" {
+			keys = append(keys, bytestore.Key(key))
+		}
+	}
+	return keys
+}
+
+// maxDeletes is the number of concurrent delete requests to the byte store. It
+// compensates for the latency of a store, and waiting requests are served in order.
+const maxDeletes = 32
+
+// deleteObjects deletes objects, evenly distributed over concurrent requests, and
+// returns those that may still exist.
+func (s *Service) deleteObjects(ctx context.Context, keys []bytestore.Key) bytestore.Undeleted {
+	var (
+		workers sync.WaitGroup
+		mu      sync.Mutex
+		left    = bytestore.Undeleted{}
+	)
+	for batch := range slices.Chunk(keys, max(1, (len(keys)+maxDeletes-1)/maxDeletes)) {
+		workers.Go(func() {
+			var failed bytestore.Undeleted
+			select {
+			case s.deletes <- struct{}{}:
+				failed = bytestore.UndeletedOf(batch, s.bytes.Delete(ctx, batch...))
+				<-s.deletes
+			case <-ctx.Done():
+				failed = bytestore.UndeletedOf(batch, ctx.Err())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for key, err := range failed {
+				left[key] = err
+			}
+		})
+	}
+	workers.Wait()
+	return left
+}
+
+// discardTimeout limits the time to clean up after a failed write. What remains is
+// found by the orphan sweep.
+const discardTimeout = 10 * time.Second
+
+// discard deletes the objects of a write that failed with cause, and returns cause.
+// It deletes nothing if the outcome of the write is unknown. The error of a delete is
+// only mentioned in the text of the returned error, because it is not the reason why
+// the write failed.
+func (s *Service) discard(ctx context.Context, extents []metastore.Extent, cause error) error {
+	if errors.Is(cause, metastore.ErrUnknownOutcome) {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	if left := s.deleteObjects(ctx, objectsOf(extents)); len(left) > 0 {
+		return fmt.Errorf("%w\nobjects were left to the orphan sweep: %s", cause, left.Error())
+	}
+	return cause
+}

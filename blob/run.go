@@ -1,0 +1,106 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Purge removes what has expired: idle uploads, expired blobs, and records whose retention
+// has ended.
+func (s *Service) Purge(ctx context.Context) error {
+	const batch = 500
+	for {
+		n, err := s.meta.Purge(ctx, batch)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// The intervals of Run. It waits for garbageDelay after garbage arose, so that a
+// stream of overwrites costs a few listings of garbage per second. Orphans are rare, and
+// listing all objects is expensive.
+const (
+	garbageDelay = 100 * time.Millisecond
+	purgeEvery   = time.Minute
+	firstSweep   = 5 * time.Minute
+	sweepEvery   = 6 * time.Hour
+)
+
+// Run frees garbage soon after it arises, purges every minute, and sweeps orphans after
+// five minutes and then every six hours, until ctx ends. These tasks do not wait for each
+// other. Failures are passed to report, and the work is retried at the next interval.
+// While metastore.Clock has a DeletionErr nothing is deleted because of its age; garbage
+// that needs no grace period is still freed.
+func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
+	do := func(task string, work func(context.Context) error) {
+		if err := work(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrFenceWaits) {
+			report(task, err)
+		}
+	}
+	// Deletions that depend on the age of something wait while the time is uncertain.
+	doByAge := func(task string, work func(context.Context) error) {
+		if s.meta.DeletionErr() == nil {
+			do(task, work)
+		}
+	}
+	free := doByAge
+	if s.opt.GarbageGrace == 0 {
+		free = do
+	}
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		s.onGarbage(ctx, func() { free("free garbage", s.FreeGarbage) })
+	})
+	tasks.Go(func() {
+		repeat(ctx, purgeEvery, purgeEvery, func() {
+			doByAge("purge", s.Purge)
+			do("restore the reserved space", func(context.Context) error { return s.opt.Restore() })
+			s.FreeSoon()
+		})
+	})
+	tasks.Go(func() {
+		repeat(ctx, firstSweep, sweepEvery, func() {
+			doByAge("sweep orphans", func(ctx context.Context) error {
+				_, err := s.SweepOrphans(ctx)
+				return err
+			})
+		})
+	})
+	tasks.Wait()
+}
+
+// onGarbage calls work at the start, and then shortly after each time that garbage may
+// have arisen.
+func (s *Service) onGarbage(ctx context.Context, work func()) {
+	for {
+		work()
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wakeup:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(garbageDelay):
+		}
+	}
+}
+
+// repeat calls work after the first duration and then after each period, until ctx ends.
+func repeat(ctx context.Context, first, period time.Duration, work func()) {
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		work()
+		timer.Reset(period)
+	}
+}
