@@ -16,8 +16,8 @@ type auditCommand struct {
 	metaFlags `embed:""`
 }
 
-// Run prints a line for each inconsistency in the accounts of channels and sessions,
-// and returns an error if there is any.
+// Run prints a line for each inconsistency in the ledgers of channels and sessions, and
+// returns an error if there is any.
 func (c *auditCommand) Run(console *console) error {
 	ctx := context.Background()
 	stores, err := storage.OpenMeta(ctx, c.location(), false)
@@ -40,7 +40,7 @@ func (c *auditCommand) Run(console *console) error {
 		}
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("inconsistencies in the accounts: %d", len(faults))
+		return fmt.Errorf("inconsistencies in the ledgers: %d", len(faults))
 	}
-	return printLine(console.out, "The accounts are consistent.")
+	return printLine(console.out, "The ledgers are consistent.")
 }

@@ -93,7 +93,7 @@ func TestBadConfiguration(t *testing.T) {
 		"--address-requests-per-second": {"--address-requests-per-second", "0"},
 		"--address-bytes-in-per-second": {"--address-bytes-in-per-second", "1 GiBi"},
 		"no keys to limit":              {"--key-open-uploads", "7"},
-		"\"no-such-flag\", which is no": {"--config", configFileOf(t, "no-such-flag: 1\n")},
+		"unknown key \"no-such-flag\"":  {"--config", configFileOf(t, "no-such-flag: 1\n")},
 		"reading the configuration":     {"--config", configFileOf(t, "[1, 2]")},
 	}
 	for want, args := range cases {
@@ -103,7 +103,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAreToldAtOnce(t *testing.T) {
+func TestAllErrorsAreReported(t *testing.T) {
 	_, err := parse(t, "--chunkset-price", "0", "--base-path", "x")
 	if err == nil || !strings.Contains(err.Error(), "--chunkset-price") || !strings.Contains(err.Error(), "--base-path") {
 		t.Errorf("error %v", err)

@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// readConfig makes a resolver of a configuration file: a mapping of flags,
-// without their dashes, to their values. A key that is no flag is an error: it
-// would be a setting that somebody relies on.
+// readConfig reads a configuration file, a YAML mapping of the names of flags to
+// their values. An unknown key is an error: ignoring it would hide a mistyped
+// setting.
 func readConfig(r io.Reader) (kong.Resolver, error) {
 	values := map[string]yaml.Node{}
 	if err := yaml.NewDecoder(r).Decode(&values); err != nil && !errors.Is(err, io.EOF) {
@@ -21,11 +21,12 @@ func readConfig(r io.Reader) (kong.Resolver, error) {
 	return configFile(values), nil
 }
 
-// The values are kept as they are written: 0x10 is an address, not a number.
+// configFile maps names of flags to values. It keeps the nodes because a scalar is
+// used as it is written: 0x10 is an address, not a number.
 type configFile map[string]yaml.Node
 
-// Validate refuses keys that are no settings. Those are the flags that have
-// variables, of whichever command: all of them share one file.
+// Validate returns an error if a key is not a setting: a flag of any command that has
+// an environment variable. All commands share one file.
 func (c configFile) Validate(app *kong.Application) error {
 	known := map[string]bool{}
 	for _, command := range app.Leaves(false) {
@@ -35,14 +36,14 @@ func (c configFile) Validate(app *kong.Application) error {
 	}
 	for key := range c {
 		if !known[key] {
-			return fmt.Errorf("the configuration file has the key %q, which is no flag", key)
+			return fmt.Errorf("the configuration file has the unknown key %q", key)
 		}
 	}
 	return nil
 }
 
-// Resolve gives the value of a flag that neither the command line nor the
-// environment has set.
+// Resolve returns the value of a flag that neither the command line nor the
+// environment has set. It implements kong.Resolver.
 func (c configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {
@@ -63,6 +64,6 @@ func (c configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any
 		}
 		return list, nil
 	default:
-		return nil, fmt.Errorf("the configuration file must have a value or a list for %s", flag.Name)
+		return nil, fmt.Errorf("the configuration file must contain a value or a list for %s", flag.Name)
 	}
 }

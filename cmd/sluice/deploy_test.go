@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// TestDeployNamesWhatExists holds the files of deploy to the flags and variables
-// that there are.
+// TestDeployNamesWhatExists checks that the flags and variables in the files of deploy
+// exist.
 func TestDeployNamesWhatExists(t *testing.T) {
 	cmds := newCommands()
 	parser, err := kong.New(cmds, parserOptions()...)
@@ -41,21 +41,21 @@ func TestDeployNamesWhatExists(t *testing.T) {
 		}
 		for _, v := range variable.FindAllString(string(text), -1) {
 			if !slices.Contains(variables, v) {
-				t.Errorf("%s has %s, which nothing reads", name, v)
+				t.Errorf("%s has the unknown variable %s", name, v)
 			}
 		}
 		for _, line := range sluiceLine.FindAllString(string(text), -1) {
 			for _, f := range flag.FindAllString(line, -1) {
 				if !slices.Contains(flags, f) && f != "--rm" {
-					t.Errorf("%s has %s, which is no flag", name, f)
+					t.Errorf("%s has the unknown flag %s", name, f)
 				}
 			}
 		}
 	}
 }
 
-// TestComposeStarts reads the services of compose.yaml: what a node is started
-// with is a configuration that is accepted.
+// TestComposeStarts checks that the configuration of the nodes in compose.yaml is
+// accepted.
 func TestComposeStarts(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/compose.yaml")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestComposeStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	expand := func(name string) string {
-		// ${NAME:?text} and ${NAME:-default}, as compose has them.
+		// ${NAME:?text} and ${NAME:-default}, as in compose files.
 		if m := regexp.MustCompile(`^\w+:-(.*)$`).FindStringSubmatch(name); m != nil {
 			return m[1]
 		}
@@ -87,11 +87,11 @@ func TestComposeStarts(t *testing.T) {
 				t.Setenv(name, os.Expand(value, expand))
 			}
 			if command := file.Services[node].Command; !slices.Equal(command, []string{"serve"}) {
-				t.Errorf("the command is %q: the image's own is that of a local instance", command)
+				t.Errorf("the command is %q, want serve without the flags of a local instance", command)
 			}
 			c, err := parse(t)
 			if err == nil && c.Addr != "0.0.0.0:9090" {
-				t.Errorf("a node listens on %s, where its container's port does not lead", c.Addr)
+				t.Errorf("a node listens on %s, which is not the published port", c.Addr)
 			}
 			if err != nil || c.Profile != "hosted" || !c.Location.Shared() || !c.Location.Remote() {
 				t.Errorf("%+v, %v", c, err)

@@ -17,24 +17,24 @@ import (
 	"sluice/metastore"
 )
 
-// keyCommand handles the API keys of a data folder, whether a server runs on it
-// or not. A server learns of a change within seconds.
+// keyCommand manages the API keys of an instance, also while nodes run on it. Nodes
+// apply a change within seconds.
 type keyCommand struct {
-	Create keyCreate `cmd:"" help:"Make a key and print its secret, which nothing can tell again."`
-	List   keyList   `cmd:"" help:"List the keys, those that have ended included."`
-	Show   keyShow   `cmd:"" help:"Tell of one key."`
-	Revoke keyRevoke `cmd:"" help:"End a key for good."`
+	Create keyCreate `cmd:"" help:"Create a key and print its secret, which cannot be shown again."`
+	List   keyList   `cmd:"" help:"List all keys, including expired and revoked ones."`
+	Show   keyShow   `cmd:"" help:"Show one key."`
+	Revoke keyRevoke `cmd:"" help:"Revoke a key permanently."`
 }
 
-// keyFlags are those of every command for keys.
+// keyFlags are the flags of all key commands.
 type keyFlags struct {
 	Config    kong.ConfigFlag `placeholder:"FILE" help:"Configuration file of serve."`
 	metaFlags `embed:""`
-	JSON      bool `name:"json" help:"Print JSON, an object a line."`
+	JSON      bool `name:"json" help:"Print JSON, one object per line."`
 }
 
-// on runs fn on the metadata of the data folder.
-func (f *keyFlags) on(create bool, fn func(ctx context.Context, keys access.KeyStore) error) error {
+// withKeys calls fn with the keys of the instance, which it creates if create is set.
+func (f *keyFlags) withKeys(create bool, fn func(ctx context.Context, keys access.KeyStore) error) error {
 	ctx := context.Background()
 	stores, err := storage.OpenMeta(ctx, f.location(), create)
 	if err != nil {
@@ -46,25 +46,25 @@ func (f *keyFlags) on(create bool, fn func(ctx context.Context, keys access.KeyS
 type keyCreate struct {
 	keyFlags
 
-	Scopes      []string `placeholder:"SCOPE,..." help:"What it may do: read, write, channels, or admin, which is all of them."`
-	Accounts    []string `placeholder:"ACCOUNT,..." help:"The accounts for which it may do so."`
-	AllAccounts bool     `help:"It may do so for all accounts."`
-	Group       string   `placeholder:"NAME" help:"The keys that it shares limits with; by default it has its own."`
-	Label       string   `placeholder:"TEXT" help:"What you call it."`
-	Expires     expiry   `placeholder:"WHEN" help:"When it ends: a time from now, such as 720h, or 2030-01-31T00:00:00Z; by default never."`
+	Scopes      []string `placeholder:"SCOPE" help:"Operations that the key allows: read, write, channels, or admin for all of them."`
+	Accounts    []string `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
+	AllAccounts bool     `help:"Allow them on all accounts."`
+	Group       string   `placeholder:"NAME" help:"Group of keys that share limits. Default: a group of its own."`
+	Label       string   `placeholder:"TEXT" help:"Description of the key."`
+	Expires     expiry   `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31T00:00:00Z, or a duration from now, such as 720h. Default: never."`
 
-	// Of the limits, those that are not given are what the service has for a
-	// default. The first key of a group gives the group its limits.
-	Limits limitFlags `embed:"" set:"whose=the keys of its group"`
+	// Limits that are not set have the default of the service. The first key of a
+	// group sets the limits of the group.
+	Limits limitFlags `embed:"" set:"whose=the keys of the group"`
 }
 
-// Validate reports everything that is wrong, at once.
+// Validate reports all errors.
 func (c *keyCreate) Validate() error {
 	_, err := c.key()
 	return err
 }
 
-// key gives the key that is asked for.
+// key returns the key that the flags describe, without its expiry.
 func (c *keyCreate) key() (access.NewKey, error) {
 	var errs []error
 	scopes, err := access.ParseScopes(c.Scopes)
@@ -72,7 +72,7 @@ func (c *keyCreate) key() (access.NewKey, error) {
 		errs = append(errs, fmt.Errorf("--scopes: %w", err))
 	}
 	if c.AllAccounts == (len(c.Accounts) > 0) {
-		errs = append(errs, errors.New("--accounts ACCOUNT,... or --all-accounts: one of the two must be given"))
+		errs = append(errs, errors.New("--accounts or --all-accounts: exactly one of the two is required"))
 	}
 	var accounts []string
 	for _, text := range c.Accounts {
@@ -91,26 +91,26 @@ func (c *keyCreate) key() (access.NewKey, error) {
 	}, errors.Join(errs...)
 }
 
-// Run makes the key. The secret is all that goes to the output, so that a
-// script can take it from there.
+// Run creates the key. It prints the secret alone to stdout, for scripts, and the
+// rest to stderr.
 func (c *keyCreate) Run(console *console) error {
 	wanted, err := c.key()
 	if err != nil {
 		return err
 	}
 	fresh := !c.location().Shared() && !datadir.HasDatabase(c.Data)
-	return c.on(true, func(ctx context.Context, keys access.KeyStore) error {
+	return c.withKeys(true, func(ctx context.Context, keys access.KeyStore) error {
 		if fresh {
-			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: a new instance was made there.", absolute(c.Data))); err != nil {
+			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: created a new instance there.", absolute(c.Data))); err != nil {
 				return err
 			}
 		}
-		if wanted.Expires, err = c.Expires.from(keys.Now()); err != nil { // by the time that the nodes go by
+		if wanted.Expires, err = c.Expires.from(keys.Now()); err != nil { // by the clock that the nodes use
 			return err
 		}
 		key, secret, err := access.Create(ctx, keys, wanted)
 		if errors.Is(err, metastore.ErrGroupLimits) {
-			return fmt.Errorf("the group %s has other limits: give the same, or none", printable(c.Group))
+			return fmt.Errorf("the group %s has other limits: set the same limits, or none", printable(c.Group))
 		}
 		if err != nil {
 			return err
@@ -118,10 +118,10 @@ func (c *keyCreate) Run(console *console) error {
 		if c.JSON {
 			err = writeKeyJSON(console.out, key, secret)
 		} else {
-			err = errors.Join(printLine(console.out, secret), printLine(console.err, "This is the only time that the secret is shown."), writeKey(console.err, key))
+			err = errors.Join(printLine(console.out, secret), printLine(console.err, "The secret is not shown again."), writeKey(console.err, key))
 		}
 		if err != nil {
-			return fmt.Errorf("the key %s was made, but could not be printed; revoke it: %w", key.ID, err)
+			return fmt.Errorf("the key %s was created, but could not be printed; revoke it: %w", key.ID, err)
 		}
 		return nil
 	})
@@ -137,12 +137,12 @@ func absolute(path string) string {
 
 type keyList struct{ keyFlags }
 
-// keyPage is how many keys are read at a time.
+// keyPage is the number of keys that are read at a time.
 const keyPage = 1000
 
-// Run prints all keys, by id.
+// Run prints all keys, ordered by id.
 func (c *keyList) Run(console *console) error {
-	return c.on(false, func(ctx context.Context, keys access.KeyStore) error {
+	return c.withKeys(false, func(ctx context.Context, keys access.KeyStore) error {
 		table := newKeyTable(console.out)
 		for after := ""; ; {
 			page, err := keys.ListKeys(ctx, after, keyPage)
@@ -166,21 +166,21 @@ func (c *keyList) Run(console *console) error {
 	})
 }
 
-// oneKey names the key that a command is about.
+// oneKey is a command on one key.
 type oneKey struct {
 	keyFlags
 
-	ID string `arg:"" placeholder:"ID" help:"The id of the key."`
+	ID string `arg:"" placeholder:"ID" help:"Id of the key."`
 }
 
-// print runs fn and prints the key that it gives. Whoever has the whole
-// credential at hand may give that; what was given is in no message.
+// print calls fn and prints the key that it returns. The argument may be the whole
+// credential instead of the id, so it is never printed.
 func (c *oneKey) print(console *console, fn func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error)) error {
-	return c.on(false, func(ctx context.Context, keys access.KeyStore) error {
+	return c.withKeys(false, func(ctx context.Context, keys access.KeyStore) error {
 		key, err := fn(ctx, keys, idOf(c.ID))
 		switch {
 		case errors.Is(err, metastore.ErrNotFound):
-			return fmt.Errorf("there is no such key: sluice key list shows them")
+			return fmt.Errorf("there is no such key: sluice key list shows all")
 		case err != nil:
 			return err
 		case c.JSON:
@@ -191,7 +191,7 @@ func (c *oneKey) print(console *console, fn func(ctx context.Context, keys acces
 	})
 }
 
-// idOf gives the id of a key, of which the whole credential may be given.
+// idOf returns the id in text, which is an id or a whole credential.
 func idOf(text string) string {
 	rest, whole := strings.CutPrefix(text, "sluice_")
 	if !whole {
@@ -203,7 +203,7 @@ func idOf(text string) string {
 
 type keyShow struct{ oneKey }
 
-// Run prints a key.
+// Run prints the key.
 func (c *keyShow) Run(console *console) error {
 	return c.print(console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
 		return keys.Key(ctx, id)
@@ -212,20 +212,20 @@ func (c *keyShow) Run(console *console) error {
 
 type keyRevoke struct{ oneKey }
 
-// Run ends a key and prints it.
+// Run revokes a key and prints it.
 func (c *keyRevoke) Run(console *console) error {
 	return c.print(console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
 		return keys.RevokeKey(ctx, id)
 	})
 }
 
-// expiry is when a key ends: at a time, or a while from now. The zero value is never.
+// expiry is a time or a duration from now. The zero value is never.
 type expiry struct {
 	at    time.Time
 	after time.Duration
 }
 
-// UnmarshalText reads a duration from now on, or a time.
+// UnmarshalText parses a duration or a time.
 func (e *expiry) UnmarshalText(text []byte) error {
 	*e = expiry{}
 	at, err := time.Parse(time.RFC3339, string(text))
@@ -234,21 +234,21 @@ func (e *expiry) UnmarshalText(text []byte) error {
 		return nil
 	}
 	if e.after, err = time.ParseDuration(string(text)); err != nil {
-		return fmt.Errorf("want a time from now, such as 720h, or one such as 2030-01-31T00:00:00Z, not %q", text)
+		return fmt.Errorf("want a duration from now, such as 720h, or a time, such as 2030-01-31T00:00:00Z, not %q", text)
 	}
 	if e.after <= 0 {
-		return fmt.Errorf("%s is over already", text)
+		return fmt.Errorf("%s is in the past", text)
 	}
 	return nil
 }
 
-// from returns the time that is meant when it is now; the zero time is never.
+// from returns the time of expiry if the current time is now. The zero time is never.
 func (e *expiry) from(now time.Time) (time.Time, error) {
 	switch {
 	case e.after != 0:
 		return now.Add(e.after), nil
 	case !e.at.IsZero() && !e.at.After(now):
-		return time.Time{}, fmt.Errorf("--expires: %s is over already", e.at.Format(time.RFC3339))
+		return time.Time{}, fmt.Errorf("--expires: %s is in the past", e.at.Format(time.RFC3339))
 	default:
 		return e.at, nil
 	}

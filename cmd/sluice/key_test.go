@@ -17,7 +17,7 @@ import (
 	"sluice/metastore"
 )
 
-// ran is how a command ended.
+// ran is the outcome of a command.
 type ran struct {
 	code           int
 	stdout, stderr string
@@ -30,7 +30,7 @@ func sluice(args ...string) ran {
 	return ran{code, stdout.String(), stderr.String()}
 }
 
-// must runs a command that has to succeed.
+// must runs a command that must succeed.
 func must(t *testing.T, args ...string) ran {
 	t.Helper()
 	r := sluice(args...)
@@ -40,12 +40,12 @@ func must(t *testing.T, args ...string) ran {
 	return r
 }
 
-// keyCommandOn gives the words of a command for keys on a data folder.
+// keyCommandOn returns the arguments of a key command on a data folder.
 func keyCommandOn(data, command string, args ...string) []string {
 	return append([]string{"key", command, "--data", data}, args...)
 }
 
-// shown reads lines of JSON.
+// shown parses lines of JSON.
 func shown(t *testing.T, r ran) (keys []printedKey) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(r.stdout))
@@ -61,7 +61,7 @@ func shown(t *testing.T, r ran) (keys []printedKey) {
 
 var credentialLine = regexp.MustCompile(`^sluice_([a-z2-7]{16})_[a-z2-7]+\n$`)
 
-// makeKey creates a key and gives its credential and its id.
+// makeKey creates a key and returns its credential and its id.
 func makeKey(t *testing.T, data string, args ...string) (credential, id string) {
 	t.Helper()
 	r := must(t, keyCommandOn(data, "create", args...)...)
@@ -75,7 +75,7 @@ func makeKey(t *testing.T, data string, args ...string) (credential, id string) 
 	return strings.TrimSpace(r.stdout), found[1]
 }
 
-// opened opens a data folder as a server does, until the end of the test.
+// opened opens a data folder as a node does, until the end of the test.
 func opened(t *testing.T, data string) *storage.Stores {
 	t.Helper()
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
@@ -90,7 +90,7 @@ func opened(t *testing.T, data string) *storage.Stores {
 	return s
 }
 
-// TestKeyIsWhatWasAskedFor follows a key from its making to its end.
+// TestKeyIsWhatWasAskedFor creates, shows and revokes a key.
 func TestKeyIsWhatWasAskedFor(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	before := time.Now()
@@ -117,7 +117,7 @@ func TestKeyIsWhatWasAskedFor(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("shown is %+v, want %+v", got, want)
 	}
-	// The secret is as good as the id; a script may have nothing else.
+	// The credential is accepted as well as the id: a script may have nothing else.
 	revoked := show("revoke", credential)
 	if revoked.State != "revoked" || revoked.Revoked.IsZero() || revoked.Secret != "" {
 		t.Errorf("revoked is %+v", revoked)
@@ -146,7 +146,7 @@ func TestSecretIsTheOneOfTheKey(t *testing.T) {
 func TestListOfKeys(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	if r := must(t, keyCommandOn(data, "create", "--scopes", "read", "--all-accounts", "--label", "everywhere")...); r.stderr == "" {
-		t.Error("create tells nothing of the key")
+		t.Error("create prints nothing about the key")
 	}
 	_, id := makeKey(t, data, "--scopes", "write", "--accounts", "bob,eve")
 	must(t, keyCommandOn(data, "revoke", id)...)
@@ -171,8 +171,8 @@ func TestListOfKeys(t *testing.T) {
 	}
 }
 
-// TestKeysBesideAServer: a server that has the folder open sees what the command
-// does, and the command what the server does.
+// TestKeysBesideAServer checks that a node that has the folder open sees the changes of
+// the command, and the command those of the node.
 func TestKeysBesideAServer(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	server := opened(t, data)
@@ -193,7 +193,8 @@ func TestKeysBesideAServer(t *testing.T) {
 	}
 }
 
-// TestKeyCommandMakesNoDatabaseUnderAServer: one that is starting makes its own.
+// TestKeyCommandMakesNoDatabaseUnderAServer checks that no database is created while a
+// node is starting, which creates its own.
 func TestKeyCommandMakesNoDatabaseUnderAServer(t *testing.T) {
 	data := t.TempDir()
 	dir, err := datadir.Open(data)
@@ -209,7 +210,7 @@ func TestKeyCommandMakesNoDatabaseUnderAServer(t *testing.T) {
 		t.Errorf("exit code %d, %q, want 1 and nothing", r.code, r.stdout)
 	}
 	if _, err := os.Stat(filepath.Join(data, datadir.Database)); err == nil {
-		t.Error("a database was made")
+		t.Error("a database was created")
 	}
 }
 
@@ -225,7 +226,7 @@ func TestKeyRefusals(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(data); err == nil {
-		t.Error("a data folder was made by a command that only reads")
+		t.Error("a command that only reads created a data folder")
 	}
 	makeKey(t, data, "--scopes", "read", "--all-accounts", "--group", "team", "--open-uploads", "3")
 	valid := []string{"--scopes", "read", "--all-accounts"}
@@ -233,10 +234,10 @@ func TestKeyRefusals(t *testing.T) {
 		"--scopes":                    {"--all-accounts"},
 		"owner":                       {"--scopes", "read,owner", "--all-accounts"},
 		"one of the two":              {"--scopes", "read"},
-		"--all-accounts: one":         {"--scopes", "read", "--all-accounts", "--accounts", "bob"},
+		"--all-accounts: exactly":     {"--scopes", "read", "--all-accounts", "--accounts", "bob"},
 		"--accounts: ":                {"--scopes", "read", "--accounts", "bob,a/b"},
-		"is over already":             append(valid, "--expires", "2001-01-01T00:00:00Z"),
-		"-1h is over":                 append(valid, "--expires=-1h"),
+		"Z is in the past":            append(valid, "--expires", "2001-01-01T00:00:00Z"),
+		"-1h is in the past":          append(valid, "--expires=-1h"),
 		"such as 720h":                append(valid, "--expires", "tomorrow"),
 		"--open-uploads":              append(valid, "--open-uploads", "0"),
 		"the group team has other":    append(valid, "--group", "team", "--open-uploads", "4"),
@@ -254,8 +255,8 @@ func TestKeyRefusals(t *testing.T) {
 	}
 }
 
-// TestKeyExpiresByTheDatabasesClock: the clock of the machine on which the command
-// runs is wrong by three days.
+// TestKeyExpiresByTheDatabasesClock runs the command on a machine whose clock is wrong
+// by three days.
 func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 	const ahead = 72 * time.Hour
 	dsn, _ := testenv.MovedPostgres(t, ahead)
@@ -265,19 +266,19 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 		t.Errorf("%+v, want a key that expires at about %v", made, want)
 	}
 	r := sluice(keyCommandOn(t.TempDir(), "create", append(valid, time.Now().Add(ahead/2).Format(time.RFC3339))...)...)
-	if r.code != 1 || !strings.Contains(r.stderr, "is over already") {
+	if r.code != 1 || !strings.Contains(r.stderr, "is in the past") {
 		t.Errorf("a key that has expired by the database's clock: %+v", r)
 	}
 }
 
-// TestKeyIsNotMadeOfSettings: what a key may do comes from the command line
-// alone; where the data is comes from where serve has it, too.
+// TestKeyIsNotMadeOfSettings checks that environment variables and the configuration
+// file set where the data is, but not what a key allows.
 func TestKeyIsNotMadeOfSettings(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	t.Setenv("SLUICE_SCOPES", "admin")
 	t.Setenv("SLUICE_ALL_ACCOUNTS", "true")
 	if r := sluice(keyCommandOn(data, "create")...); r.code != 1 {
-		t.Errorf("variables made a key: %+v", r)
+		t.Errorf("variables created a key: %+v", r)
 	}
 	file := configFileOf(t, "data: "+data+"\nchunkset-price: 3\nreads: paid\n")
 	if r := must(t, "key", "create", "--config", file, "--scopes", "read", "--all-accounts"); !credentialLine.MatchString(r.stdout) {
@@ -288,7 +289,7 @@ func TestKeyIsNotMadeOfSettings(t *testing.T) {
 		t.Errorf("with the file of serve in a variable: %+v", keys)
 	}
 	for _, line := range []string{"all-accounts: true", "json: true", "label: x", "config: other.yaml"} {
-		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != 1 || !strings.Contains(r.stderr, "which is no flag") {
+		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != 1 || !strings.Contains(r.stderr, "the unknown key") {
 			t.Errorf("a file with %q: %+v", line, r)
 		}
 	}
@@ -318,12 +319,12 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestKeyCreateNamesANewInstance: where there is no data, create says that it has
-// made an instance, and where; the secret stays alone on standard output.
+// TestKeyCreateNamesANewInstance checks that create reports a new instance and its
+// folder on stderr.
 func TestKeyCreateNamesANewInstance(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "mistyped")
 	args := keyCommandOn(data, "create", "--scopes", "read", "--all-accounts")
-	want := "There was no data in the folder " + data + ": a new instance was made there.\n"
+	want := "There was no data in the folder " + data + ": created a new instance there.\n"
 	if r := must(t, args...); !strings.Contains(r.stderr, want) || strings.Count(r.stdout, "\n") != 1 {
 		t.Errorf("the first key: %+v, want %q", r, want)
 	}

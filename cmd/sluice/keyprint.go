@@ -13,8 +13,8 @@ import (
 	"sluice/metastore"
 )
 
-// printedKey is a key in JSON. Members without a value are left out, and so are limits that
-// are the default of the service; a limit of -1 is unlimited.
+// printedKey is a key in JSON. Members without a value and limits that are the default
+// of the service are omitted; a limit of -1 is unlimited.
 type printedKey struct {
 	ID          string           `json:"id"`
 	Secret      string           `json:"secret,omitempty"`
@@ -30,7 +30,7 @@ type printedKey struct {
 	Revoked     time.Time        `json:"revoked,omitzero"`
 }
 
-// writeKeyJSON writes a key as a line of JSON.
+// writeKeyJSON writes a key as one line of JSON.
 func writeKeyJSON(w io.Writer, k metastore.Key, secret string) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -50,7 +50,7 @@ func writeKeyJSON(w io.Writer, k metastore.Key, secret string) error {
 	})
 }
 
-// writeKey writes a key for whoever reads it, a line for each member.
+// writeKey writes a key as text, one line for each member.
 func writeKey(w io.Writer, k metastore.Key) error {
 	accounts := "all"
 	if k.Accounts != nil {
@@ -79,7 +79,7 @@ func writeKey(w io.Writer, k metastore.Key) error {
 	return table.Flush()
 }
 
-// keyTable is a list of keys, with a heading over the first.
+// keyTable writes keys as a table, with a heading if there are any.
 type keyTable struct {
 	*tabwriter.Writer
 	headed bool
@@ -108,7 +108,7 @@ func (t *keyTable) add(k metastore.Key) error {
 	return err
 }
 
-// stateOf tells whether a key is good, by this machine's clock.
+// stateOf returns the state of a key by the clock of this machine.
 func stateOf(k metastore.Key) string {
 	switch {
 	case !k.Revoked.IsZero():
@@ -143,8 +143,8 @@ func timeText(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// printable gives a text as it is when a terminal may show it and it cannot be
-// taken for something else, and quoted otherwise.
+// printable returns s, quoted if it is empty, has unprintable characters, or has
+// characters that separate items.
 func printable(s string) string {
 	if q := strconv.Quote(s); s == "" || q != `"`+s+`"` || strings.ContainsAny(s, " ,") {
 		return q

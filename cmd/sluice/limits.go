@@ -12,11 +12,11 @@ import (
 	"sluice/metastore"
 )
 
-// limitFlags are flags that set limits, one for each of metastore.LimitKinds or only for
-// those that are no quotas.
+// limitFlags are flags that set limits, one for each of metastore.LimitKinds, or for
+// all but the quotas.
 type limitFlags struct {
-	// Values points to a structure with a field of the type count or size for each flag.
-	// It is made by newLimitFlags, because kong reads flags off the fields of structures.
+	// Values points to a struct with a field of type count or size for each flag.
+	// newLimitFlags creates its type, because kong defines flags by struct fields.
 	Values any `embed:""`
 }
 
@@ -44,8 +44,8 @@ func fieldName(k metastore.LimitKind) string {
 	return strings.ToUpper(member[:1]) + member[1:]
 }
 
-// limits returns the limits that were set. The others are 0, and Unlimited where there is
-// no flag.
+// limits returns the limits that were set. A limit that was not set is 0, and a limit
+// without a flag is Unlimited.
 func (f limitFlags) limits() metastore.Limits {
 	limits, values := metastore.NoLimits(), reflect.ValueOf(f.Values).Elem()
 	for _, k := range metastore.LimitKinds {
@@ -56,26 +56,25 @@ func (f limitFlags) limits() metastore.Limits {
 	return limits
 }
 
-// unlimited is the limit that nothing reaches, and how it is written.
 const (
 	unlimited     = metastore.Unlimited
 	unlimitedText = "unlimited"
 )
 
-// count is a limit that is a number of things.
+// count is a limit of a number of things; 0 if it was not set.
 type count int64
 
-// UnmarshalText reads a number from 1 on; -1 or "unlimited" is no limit.
+// UnmarshalText parses a number of at least 1; "unlimited" or -1 is no limit.
 func (c *count) UnmarshalText(text []byte) error {
 	n, err := parseLimit(string(text), 1)
 	if err != nil {
-		return fmt.Errorf("want a number from 1 on, or %s, not %q", unlimitedText, text)
+		return fmt.Errorf("want a number of at least 1, or %s, not %q", unlimitedText, text)
 	}
 	*c = count(n)
 	return nil
 }
 
-// String gives the number as UnmarshalText reads it; "" for what was not chosen.
+// String returns the number as UnmarshalText parses it, or "" if it was not set.
 func (c count) String() string {
 	switch c {
 	case 0:
@@ -87,11 +86,11 @@ func (c count) String() string {
 	}
 }
 
-// size is a limit that is a number of bytes.
+// size is a limit of a number of bytes; 0 if it was not set.
 type size int64
 
-// UnmarshalText reads a number from 1 on, with or without a unit such as MiB or
-// MB; -1 or "unlimited" is no limit.
+// UnmarshalText parses a number of at least 1, optionally with a unit such as MiB or
+// MB; "unlimited" or -1 is no limit.
 func (s *size) UnmarshalText(text []byte) error {
 	number, unit := string(text), int64(1)
 	for _, u := range units {
@@ -102,14 +101,14 @@ func (s *size) UnmarshalText(text []byte) error {
 	}
 	n, err := parseLimit(number, unit)
 	if err != nil {
-		return fmt.Errorf("want a size from 1 byte on, such as 512MiB, or %s, not %q", unlimitedText, text)
+		return fmt.Errorf("want a size of at least 1 byte, such as 512MiB, or %s, not %q", unlimitedText, text)
 	}
 	*s = size(n)
 	return nil
 }
 
-// String gives the size as UnmarshalText reads it, in the greatest unit of 1024
-// that it is a multiple of; "" for what was not chosen.
+// String returns the size as UnmarshalText parses it, in the largest binary unit of
+// which it is a multiple, or "" if it was not set.
 func (s size) String() string {
 	if s > 0 {
 		for _, u := range slices.Backward(units[:binaryUnits]) {
@@ -121,10 +120,10 @@ func (s size) String() string {
 	return count(s).String()
 }
 
-// binaryUnits is how many of the units are powers of 1024.
+// binaryUnits is the number of units that are powers of 1024.
 const binaryUnits = 5
 
-// units are what sizes may be given in.
+// units are the units of sizes, the binary ones first.
 var units = []struct {
 	name  string
 	bytes int64
@@ -133,9 +132,9 @@ var units = []struct {
 	{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"PB", 1e15},
 }
 
-var errLimit = errors.New("not a limit")
+var errLimit = errors.New("invalid limit")
 
-// parseLimit reads a number of units.
+// parseLimit parses a number of units.
 func parseLimit(text string, unit int64) (int64, error) {
 	if unit == 1 && (text == unlimitedText || text == strconv.Itoa(unlimited)) {
 		return unlimited, nil

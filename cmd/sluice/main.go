@@ -20,13 +20,13 @@ func main() {
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the service."`
 	Key     keyCommand     `cmd:"" help:"Create, list, show and revoke API keys."`
-	Audit   auditCommand   `cmd:"" help:"Check the accounts of payment channels and sessions."`
+	Audit   auditCommand   `cmd:"" help:"Check the ledgers of payment channels and sessions."`
 	Clone   cloneCommand   `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
 	Migrate migrateCommand `cmd:"" hidden:"" help:"Deprecated: use clone."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
-// newCommands returns the commands, with flags for limits.
+// newCommands returns the commands with their flags for limits.
 func newCommands() *commands {
 	var c commands
 	c.Serve.Key, c.Serve.Address = newLimitFlags(true), newLimitFlags(false)

@@ -21,53 +21,72 @@ import (
 // is SLUICE_BASE_PATH) and a key in the configuration file (base-path). The flag
 // overrides the variable, and the variable overrides the file.
 type serveFlags struct {
-	Config kong.ConfigFlag `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
+	Config   kong.ConfigFlag `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
+	Profile  node.Profile    `default:"local" enum:"local,hosted" help:"local: for development, without keys, on this machine only. hosted: for a network, with API keys."`
+	LogLevel slog.Level      `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error. Default: info."`
 
-	Profile            node.Profile   `default:"local" enum:"local,hosted" help:"local: for development, without keys, on this machine only. hosted: for a network, with API keys."`
-	Addr               string         `default:"localhost:9090" placeholder:"HOST:PORT" help:"Address to listen on. Host localhost means both loopback addresses, port 0 any free port."`
-	AdminAddr          string         `placeholder:"HOST:PORT" help:"Address for metrics and profiles, or off. Default: off; localhost:9091 if hosted."`
-	TLSCert            string         `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM with which to serve TLS. It is reloaded when the file changes, and on SIGHUP."`
-	TLSKey             string         `name:"tls-key" placeholder:"FILE" help:"Private key of the certificate, in PEM."`
-	BasePath           string         `placeholder:"/NAME" help:"Path under which to serve. Default: the root."`
-	ExternalURL        string         `name:"external-url" placeholder:"URL" help:"Base URL by which clients reach the service, including the base path."`
-	TrustedProxies     []string       `placeholder:"CIDR,..." help:"Proxies that may set the address of a client in X-Forwarded-For."`
-	AllowedHosts       []string       `placeholder:"HOST,..." help:"Additional host names to accept in requests. Local profile only."`
-	CORSOrigins        []string       `name:"cors-origins" placeholder:"ORIGIN,..." help:"Additional origins whose pages may use the service. Local profile only."`
-	OpenToNetwork      bool           `help:"Allow an address that is not loopback. Everyone who can connect to it can read and write everything."`
-	VerifyTTL          time.Duration  `name:"verify-ttl" default:"10m" help:"How long a block is served after its checksum was verified before it is verified again; 0 to verify each read."`
-	Reads              httpapi.Reads  `placeholder:"WHO" help:"Who may read blobs: public (everyone), key (keys for the account), or paid (callers who pay, and keys for the account). Default: public; required if hosted."`
-	Receiver           string         `placeholder:"ADDRESS" help:"Address that receives payments. Default: an address generated for this instance."`
-	Asset              string         `default:"${asset}" placeholder:"ADDRESS" help:"Metadata address of the asset in which to pay."`
-	MicropaymentModule string         `default:"${module}" placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call."`
-	ChainID            uint8          `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
-	ChunksetPrice      int64          `default:"${price}" help:"Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."`
-	SessionTTL         time.Duration  `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`
-	ChannelTTL         time.Duration  `name:"channel-ttl" default:"${channel_ttl}" help:"Lifetime of a channel, unless the request chooses another."`
-	UnsettledLimit     int64          `default:"${unsettled_limit}" help:"Maximum amount that a channel may have accepted and not settled, in units of the asset."`
-	GarbageGrace       *time.Duration `placeholder:"DURATION" help:"How long to keep the bytes of deleted blobs; a download is cut after this time minus one minute. Default: 0s; 24h with PostgreSQL."`
-	AllowLargeSweep    bool           `help:"Allow the sweep for orphaned objects to delete more than its safety limit."`
-	DrainWait          *time.Duration `placeholder:"DURATION" help:"How long to keep serving after SIGTERM while /readyz reports 503. Default: 0s; 5s if hosted."`
-	DrainDeadline      time.Duration  `default:"30s" help:"How long running requests may take to complete after that."`
+	networkFlags `embed:"" group:"Network:"`
+	callerFlags  `embed:"" group:"Callers:"`
+	paymentFlags `embed:"" group:"Payments:"`
+	storageFlags `embed:"" group:"Storage:"`
+	drainFlags   `embed:"" group:"Shutdown:"`
 
-	LogLevel slog.Level `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error."`
+	MaxRequests              int        `group:"Limits:" default:"4096" help:"Maximum number of concurrent requests of all callers."`
+	MaxConnections           int        `group:"Limits:" placeholder:"N" help:"Maximum number of connections. Default: what the limit of open files allows, at most ${max_connections}."`
+	MaxConnectionsPerAddress count      `group:"Limits:" placeholder:"N" help:"Maximum number of connections of one address, except trusted proxies, or unlimited. Default: unlimited; a quarter of all if hosted."`
+	Key                      limitFlags `group:"Limits:" embed:"" prefix:"key-" set:"whose=the keys of a group"`
+	Address                  limitFlags `group:"Limits:" embed:"" prefix:"address-" set:"whose=callers without a key that share an address"`
+}
 
-	metaFlags   `embed:""`
-	Bytes       string `placeholder:"DSN" help:"Object store for the bytes, such as s3://BUCKET/PREFIX?endpoint=https://HOST. Default: files in the data folder."`
-	Cache       string `placeholder:"DIR" help:"Folder in which to cache bytes from an object store. Default: no cache."`
-	CacheSize   size   `default:"10GiB" placeholder:"SIZE" help:"Maximum size of the cache."`
-	StagingSize size   `default:"1GiB" placeholder:"SIZE" help:"Maximum size of the request bodies being sent to an object store, which are staged in memory and in the data folder."`
+type networkFlags struct {
+	Addr           string   `default:"localhost:9090" help:"Address to listen on. Host localhost means both loopback addresses, port 0 any free port."`
+	AdminAddr      string   `placeholder:"HOST:PORT" help:"Address for metrics and profiles, or off. Default: off; localhost:9091 if hosted."`
+	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM with which to serve TLS. It is reloaded when the file changes, and on SIGHUP."`
+	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key of the certificate, in PEM."`
+	BasePath       string   `placeholder:"/NAME" help:"Path under which to serve. Default: the root; required if hosted."`
+	ExternalURL    string   `name:"external-url" placeholder:"URL" help:"Base URL by which clients reach the service, including the base path. Required if hosted."`
+	TrustedProxies []string `placeholder:"CIDR" help:"Proxies that may set the address of a client in X-Forwarded-For."`
+	AllowedHosts   []string `placeholder:"HOST" help:"Additional host names to accept in requests. Local profile only."`
+	CORSOrigins    []string `name:"cors-origins" placeholder:"ORIGIN" help:"Additional origins whose pages may use the service. Local profile only."`
+}
 
-	MaxConnections           int        `placeholder:"N" help:"Maximum number of connections. Default: what the limit of open files allows, at most ${max_connections}."`
-	MaxConnectionsPerAddress count      `placeholder:"N" help:"Maximum number of connections of one address, except trusted proxies, or unlimited. Default: unlimited; a quarter of all if hosted."`
-	MaxRequests              int        `default:"4096" placeholder:"N" help:"Maximum number of concurrent requests of all callers."`
-	Key                      limitFlags `embed:"" prefix:"key-" set:"whose=the keys of a group"`
-	Address                  limitFlags `embed:"" prefix:"address-" set:"whose=callers without a key that share an address"`
+type callerFlags struct {
+	Reads         httpapi.Reads `placeholder:"WHO" help:"Who may read blobs: public (everyone), key (keys for the account), or paid (callers who pay, and keys for the account). Default: public; required if hosted."`
+	OpenToNetwork bool          `help:"Allow an address that is not loopback. Everyone who can connect to it can read and write everything. Local profile only."`
+}
+
+type paymentFlags struct {
+	Receiver           string        `placeholder:"ADDRESS" help:"Address that receives payments. Default: an address generated for this instance; required if hosted."`
+	Asset              string        `default:"${asset}" placeholder:"ADDRESS" help:"Metadata address of the asset in which to pay."`
+	MicropaymentModule string        `default:"${module}" placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call."`
+	ChainID            uint8         `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
+	ChunksetPrice      int64         `default:"${price}" help:"Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."`
+	SessionTTL         time.Duration `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`
+	ChannelTTL         time.Duration `name:"channel-ttl" default:"${channel_ttl}" help:"Lifetime of a channel, unless the request chooses another."`
+	UnsettledLimit     int64         `default:"${unsettled_limit}" help:"Maximum amount that a channel may have accepted and not settled, in units of the asset."`
+}
+
+type storageFlags struct {
+	metaFlags
+
+	Bytes           string         `placeholder:"DSN" help:"Object store for the bytes, such as s3://BUCKET/PREFIX?endpoint=https://HOST. Default: files in the data folder."`
+	Cache           string         `placeholder:"DIR" help:"Folder in which to cache bytes from an object store. Default: no cache."`
+	CacheSize       size           `default:"10GiB" help:"Maximum size of the cache."`
+	StagingSize     size           `default:"1GiB" help:"Maximum size of the request bodies being sent to an object store, which are staged in memory and in the data folder."`
+	VerifyTTL       time.Duration  `name:"verify-ttl" default:"10m" help:"How long a block is served after its checksum was verified before it is verified again; 0 to verify each read."`
+	GarbageGrace    *time.Duration `placeholder:"DURATION" help:"How long to keep the bytes of deleted blobs; unless it is 0, a download is cut after this time minus one minute. Default: 0s; 24h with PostgreSQL."`
+	AllowLargeSweep bool           `help:"Allow the sweep for orphaned objects to delete more than its safety limit."`
 }
 
 // metaFlags say where the metadata is.
 type metaFlags struct {
-	Data string `default:"${data}" placeholder:"DIR" help:"Data folder; created if it does not exist. It contains everything that is not stored elsewhere."`
+	Data string `default:"${data}" help:"Data folder, for everything that is not stored elsewhere. serve and key create create it."`
 	Meta string `placeholder:"DSN" help:"PostgreSQL database for the metadata, such as postgres://HOST/NAME. Default: a SQLite database in the data folder."`
+}
+
+type drainFlags struct {
+	DrainWait     *time.Duration `placeholder:"DURATION" help:"How long to keep serving after SIGTERM while /readyz reports 503. Default: 0s; 5s if hosted."`
+	DrainDeadline time.Duration  `default:"30s" help:"How long running requests may take to complete after that."`
 }
 
 func (f metaFlags) location() storage.Location {

@@ -5,7 +5,6 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ var ErrInUse = errors.New("is in use by another sluice")
 // Dir is a data folder that is locked for this process. The caller must Close it.
 type Dir struct {
 	path string
-	lock io.Closer
+	lock *vfs.Lock
 }
 
 // Open creates the data folder if it does not exist, and locks it. It returns
@@ -41,9 +40,12 @@ func Open(path string) (*Dir, error) {
 	if err := prepare(path); err != nil {
 		return nil, err
 	}
-	lock, err := lockFolder(path)
+	lock, err := vfs.LockFile(filepath.Join(path, lockFile))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("the data folder %s %w: stop that process, or name another folder with --data DIR", path, ErrInUse)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot lock the data folder %s: %w", path, err)
 	}
 	return &Dir{path: path, lock: lock}, nil
 }
