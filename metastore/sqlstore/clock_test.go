@@ -261,7 +261,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 	measure := func(took, wrong time.Duration) {
 		sent, shown := m.ran, m.shown
 		m.run(took)
-		c.learn(shown.Add(wrong), sent)
+		c.record(shown.Add(wrong), sent)
 	}
 	want := func(what string, within time.Duration) {
 		t.Helper()
@@ -285,7 +285,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 	// The server was in a hurry: what it showed last is what it shows at least.
 	sent, shown := m.ran, m.shown.Add(20*time.Millisecond)
 	m.run(10 * time.Millisecond)
-	c.learn(shown, sent)
+	c.record(shown, sent)
 	if now := c.now(); now.Before(shown) {
 		t.Errorf("it is %v after the server showed %v", now, shown)
 	}
