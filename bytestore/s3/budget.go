@@ -2,14 +2,14 @@ package s3
 
 import "sync/atomic"
 
-// budget is a number of bytes that several share.
+// budget is a number of bytes shared by several users.
 type budget struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// take takes n bytes, or none when there are not as many.
-func (b *budget) take(n int64) bool {
+// tryAcquire acquires n bytes, or none if fewer are left.
+func (b *budget) tryAcquire(n int64) bool {
 	if b.used.Add(n) <= b.limit {
 		return true
 	}
@@ -17,5 +17,4 @@ func (b *budget) take(n int64) bool {
 	return false
 }
 
-// give returns n bytes.
-func (b *budget) give(n int64) { b.used.Add(-n) }
+func (b *budget) release(n int64) { b.used.Add(-n) }

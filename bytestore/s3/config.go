@@ -11,67 +11,66 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
-// PathStyle tells where the bucket stands in a request.
+// PathStyle defines where a request names the bucket.
 type PathStyle string
 
 // The path styles.
 const (
-	// PathStyleAuto is the host name for AWS and the few others that are known
-	// to want it, and the path everywhere else.
+	// PathStyleAuto uses the host name for AWS and the few other services that are
+	// known to require it, and the path for all others.
 	PathStyleAuto PathStyle = "auto"
 	PathStyleOn   PathStyle = "on"  // https://endpoint/bucket/key
 	PathStyleOff  PathStyle = "off" // https://bucket.endpoint/key
 )
 
-// CredentialSource tells where the keys come from.
+// CredentialSource defines where the credentials come from.
 type CredentialSource string
 
 // The sources of credentials.
 const (
-	// CredentialsAuto takes the first of: the AWS variables, the AWS files,
-	// and, only where the environment names such a role
-	// (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_*), that role.
-	// It never asks the metadata address of a machine.
+	// CredentialsAuto uses the first available of: the AWS variables, the AWS files
+	// and, only if the environment names such a role (AWS_WEB_IDENTITY_TOKEN_FILE,
+	// AWS_CONTAINER_CREDENTIALS_*), that role. It never queries the metadata address
+	// of a machine.
 	CredentialsAuto CredentialSource = "auto"
 	CredentialsEnv  CredentialSource = "env"  // AWS_ACCESS_KEY_ID and its companions
 	CredentialsFile CredentialSource = "file" // ~/.aws/credentials and ~/.aws/config
 	CredentialsIAM  CredentialSource = "iam"  // the role of the machine or container
 )
 
-// Config names a place in an object store. It holds no secrets, so it may be
-// logged. ParseDSN makes it.
+// Config is the address of a bucket. It contains no secrets and may be logged. It is made
+// by ParseDSN.
 type Config struct {
 	Bucket string
-	// Prefix begins the names of all objects; empty, or ending in a slash.
+	// Prefix begins the names of all objects. It is empty or ends in a slash.
 	Prefix string
-	// Endpoint is http:// or https:// with a host and perhaps a port. Empty
-	// means AWS.
+	// Endpoint is http:// or https:// with a host and optionally a port. Empty means AWS.
 	Endpoint string
-	// Region is what requests are signed for. Empty means AWS_REGION,
-	// AWS_DEFAULT_REGION, or else what AWS says, and us-east-1 elsewhere.
+	// Region is the region for which requests are signed. Empty means AWS_REGION,
+	// AWS_DEFAULT_REGION or, if neither is set, what AWS reports for the bucket, and
+	// us-east-1 for other services.
 	Region      string
 	PathStyle   PathStyle
 	Credentials CredentialSource
-	// Profile is a section of the AWS files. Empty means AWS_PROFILE or
-	// "default".
+	// Profile is a section of the AWS files. Empty means AWS_PROFILE or "default".
 	Profile string
-	// CAFile holds further certificate authorities to trust, in PEM.
+	// CAFile is a PEM file of additional certificate authorities to trust.
 	CAFile string
 }
 
-// ParseDSN reads the address of an object store:
+// ParseDSN parses the address of a bucket:
 //
 //	s3://BUCKET[/PREFIX][?PARAMETER=VALUE&...]
 //
-//	endpoint     https://HOST[:PORT] or http://HOST[:PORT]; AWS when not given
+//	endpoint     https://HOST[:PORT] or http://HOST[:PORT]; default AWS
 //	region       the region to sign for
 //	path-style   auto, on or off
 //	credentials  auto, env, file or iam
-//	profile      a section of the AWS files; only these are read then
+//	profile      a section of the AWS files; no other source is used then
 //	ca           a file of certificate authorities, for https
 //
-// Keys do not belong in it and are refused. Its errors never repeat what may
-// hold one: of the address they repeat the names of these parameters alone.
+// An address that contains keys is an error. Errors never repeat what may contain a key:
+// of the address they repeat only the names of these parameters.
 func ParseDSN(dsn string) (Config, error) {
 	c, err := parseDSN(dsn)
 	if err != nil {
@@ -83,13 +82,13 @@ func ParseDSN(dsn string) (Config, error) {
 func parseDSN(dsn string) (Config, error) {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme != "s3" || u.Opaque != "" {
-		return Config{}, errors.New("want an address such as s3://BUCKET/PREFIX?endpoint=https://HOST:PORT")
+		return Config{}, errors.New("the address must have the form s3://BUCKET/PREFIX?endpoint=https://HOST:PORT")
 	}
 	if u.User != nil {
-		return Config{}, errors.New("the address must not hold keys: give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or an AWS credentials file")
+		return Config{}, errors.New("the address must not contain keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or use an AWS credentials file")
 	}
 	if u.Fragment != "" || strings.HasSuffix(dsn, "#") {
-		return Config{}, errors.New("the address must not hold a fragment (#)")
+		return Config{}, errors.New("the address must not contain a fragment (#)")
 	}
 	c := Config{Bucket: u.Host, PathStyle: PathStyleAuto, Credentials: CredentialsAuto}
 	if err := s3utils.CheckValidBucketNameStrict(c.Bucket); err != nil {
@@ -100,14 +99,14 @@ func parseDSN(dsn string) (Config, error) {
 	}
 	parameters, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return Config{}, errors.New("the parameters after ? cannot be read: want NAME=VALUE&NAME=VALUE, with % escapes")
+		return Config{}, errors.New("the parameters after ? are not valid: they must have the form NAME=VALUE&NAME=VALUE with percent-encoding")
 	}
 	for name, values := range parameters {
 		if !slices.Contains(parameterNames, name) {
-			return Config{}, fmt.Errorf("a parameter is not known; there are %s", strings.Join(parameterNames, ", "))
+			return Config{}, fmt.Errorf("unknown parameter; the parameters are %s", strings.Join(parameterNames, ", "))
 		}
 		if len(values) != 1 || values[0] == "" {
-			return Config{}, fmt.Errorf("parameter %q: want it once, with a value", name)
+			return Config{}, fmt.Errorf("parameter %q: must be given once, with a value", name)
 		}
 		if err := c.set(name, values[0]); err != nil {
 			return Config{}, fmt.Errorf("parameter %q: %w", name, err)
@@ -118,15 +117,15 @@ func parseDSN(dsn string) (Config, error) {
 
 var parameterNames = []string{"endpoint", "region", "path-style", "credentials", "profile", "ca"}
 
-// set takes one parameter.
+// set sets one parameter.
 func (c *Config) set(name, value string) (err error) {
 	switch name {
 	case "endpoint":
 		c.Endpoint, err = parseEndpoint(value)
 	case "region":
-		c.Region, err = matching(regionForm, value, "want letters, digits and -")
+		c.Region, err = matching(regionForm, value, "must consist of letters, digits and -")
 	case "profile":
-		c.Profile, err = matching(profileForm, value, "want letters, digits and ._-")
+		c.Profile, err = matching(profileForm, value, "must consist of letters, digits and ._-")
 	case "path-style":
 		c.PathStyle, err = oneOf(value, PathStyleAuto, PathStyleOn, PathStyleOff)
 	case "credentials":
@@ -137,10 +136,10 @@ func (c *Config) set(name, value string) (err error) {
 	return err
 }
 
-// consistent looks at the parameters together.
+// consistent checks combinations of parameters.
 func (c *Config) consistent() error {
 	if c.CAFile != "" && strings.HasPrefix(c.Endpoint, "http://") {
-		return errors.New(`parameter "ca": an http endpoint shows no certificate`)
+		return errors.New(`parameter "ca": an http endpoint has no certificate`)
 	}
 	if c.Profile != "" && (c.Credentials == CredentialsEnv || c.Credentials == CredentialsIAM) {
 		return errors.New(`parameter "profile": only credentials=file reads profiles`)
@@ -148,7 +147,7 @@ func (c *Config) consistent() error {
 	return nil
 }
 
-// String is a DSN that ParseDSN reads as the same configuration.
+// String returns a DSN that ParseDSN parses as the same configuration.
 func (c Config) String() string {
 	parameters := url.Values{}
 	for name, value := range map[string]string{
@@ -166,11 +165,11 @@ func (c Config) String() string {
 var (
 	regionForm  = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 	profileForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	// prefixForm has only characters that no S3 server and no proxy mistakes.
+	// prefixForm has only characters that every S3 server and proxy handles correctly.
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
 )
 
-// maxPrefix leaves room for a key within the 1,024 bytes of an object's name.
+// maxPrefix leaves space for a key within the 1,024 bytes of an object's name.
 const maxPrefix = 512
 
 func matching(form *regexp.Regexp, value, want string) (string, error) {
@@ -182,34 +181,34 @@ func matching(form *regexp.Regexp, value, want string) (string, error) {
 
 func oneOf[T ~string](value string, choices ...T) (T, error) {
 	if !slices.Contains(choices, T(value)) {
-		return "", fmt.Errorf("want one of %v", choices)
+		return "", fmt.Errorf("must be one of %v", choices)
 	}
 	return T(value), nil
 }
 
-// parsePrefix makes the prefix of the path of a DSN.
+// parsePrefix returns the prefix for the path of a DSN.
 func parsePrefix(path string) (string, error) {
 	if path == "" || path == "/" {
 		return "", nil
 	}
 	prefix := strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/")
 	if len(prefix) > maxPrefix || !prefixForm.MatchString(prefix) {
-		return "", fmt.Errorf("the prefix: want segments of letters, digits and ._- between single slashes, at most %d characters", maxPrefix)
+		return "", fmt.Errorf("the prefix must consist of segments of letters, digits and ._- separated by single slashes, of at most %d characters", maxPrefix)
 	}
 	for segment := range strings.SplitSeq(prefix, "/") {
 		if segment == "." || segment == ".." {
-			return "", errors.New("the prefix: the segments . and .. are not allowed")
+			return "", errors.New("the prefix must not contain the segments . and ..")
 		}
 	}
 	return prefix + "/", nil
 }
 
-// parseEndpoint checks that the value is scheme, host and port, and no more.
+// parseEndpoint checks that the value consists of scheme, host and port only.
 func parseEndpoint(value string) (string, error) {
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("want http or https, a host and perhaps a port, such as https://s3.example.org:9000, and no keys")
+		return "", errors.New("must be http or https, a host and optionally a port, such as https://s3.example.org:9000, without keys")
 	}
 	return u.Scheme + "://" + u.Host, nil
 }

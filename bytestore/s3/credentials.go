@@ -8,11 +8,11 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// errNoCredentials says all that may be said: the errors of the providers can
-// repeat lines of the files.
-var errNoCredentials = errors.New("no credentials found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of the AWS files, or give credentials=iam to use the role of this machine")
+// errNoCredentials replaces the errors of the providers, because those may repeat lines of
+// the files.
+var errNoCredentials = errors.New("no credentials found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile of the AWS files, or set credentials=iam to use the role of this machine")
 
-// newCredentials makes the chain of providers. Nothing is asked yet.
+// newCredentials returns the chain of providers. It does not query them.
 func (c *Config) newCredentials() *credentials.Credentials {
 	env, file := &credentials.EnvAWS{}, &credentials.FileAWSCredentials{Profile: c.Profile}
 	var chain []credentials.Provider
@@ -32,9 +32,9 @@ func (c *Config) newCredentials() *credentials.Credentials {
 	return credentials.NewChainCredentials(chain)
 }
 
-// namesRole reports whether the environment asks for a role. Without it the
-// provider of roles would ask the machine's metadata address, which on most
-// machines is nobody's and answers never.
+// namesRole reports whether the environment names a role. Without one the provider of
+// roles would query the machine's metadata address, which on most machines does not exist
+// and never answers.
 func namesRole() bool {
 	for _, name := range []string{
 		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -46,7 +46,7 @@ func namesRole() bool {
 	return false
 }
 
-// checkCredentials makes sure that there are some.
+// checkCredentials returns an error if there are no credentials.
 func (s *Store) checkCredentials(ctx context.Context, creds *credentials.Credentials) error {
 	lookup := s.core.CredContext()
 	lookup.Context = ctx
@@ -60,7 +60,7 @@ func (s *Store) checkCredentials(ctx context.Context, creds *credentials.Credent
 	return nil
 }
 
-// region is what requests are signed for; empty when AWS is to be asked.
+// region returns the region to sign for, or "" if AWS has to be queried.
 func (c *Config) region() string {
 	for _, region := range []string{c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")} {
 		if region != "" {

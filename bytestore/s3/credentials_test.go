@@ -174,7 +174,7 @@ func TestServersThatReplaceAreRefused(t *testing.T) {
 		w.handle(times(always, http.MethodPut, answers(403, "AccessDenied")))
 		return w
 	}})
-	if err == nil || !strings.Contains(err.Error(), "trying to write") {
+	if err == nil || !strings.Contains(err.Error(), "test write") {
 		t.Errorf("without the right to write: %v", err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"sluice/bytestore"
 )
 
-// batchSize is how many objects one request deletes, by the S3 API's limit.
+// batchSize is the number of objects that one request can delete, a limit of the S3 API.
 const batchSize = 1_000
 
-// Delete implements bytestore.Store. Several objects are deleted by requests
-// for up to 1,000 of them each (DeleteObjects), one after the other; where the
-// server does not know these, one by one.
+// Delete implements bytestore.Store. It deletes several objects by consecutive requests
+// for up to 1,000 objects each (DeleteObjects) or, if the server does not support those,
+// one by one.
 func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	left := bytestore.Undeleted{}
 	if err := s.usable(ctx); err != nil {
@@ -37,42 +37,42 @@ func (s *Store) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	return left.OrNil()
 }
 
-// deleteBatch deletes up to batchSize objects, and adds those that it could not
-// delete to left.
+// deleteBatch deletes up to batchSize objects, and adds those that it could not delete to
+// left.
 func (s *Store) deleteBatch(ctx context.Context, keys []bytestore.Key, left bytestore.Undeleted) {
 	failed := map[bytestore.Key]error{}
-	if len(keys) > 1 && !s.oneByOne.Load() {
+	if len(keys) > 1 && !s.noBatches.Load() {
 		failed = s.deleteMany(ctx, keys)
 		if unknownRequest(failed[keys[0]]) {
-			s.oneByOne.Store(true)
+			s.noBatches.Store(true)
 		}
 	}
-	if len(keys) == 1 || s.oneByOne.Load() {
+	if len(keys) == 1 || s.noBatches.Load() {
 		for _, key := range keys {
-			failed[key] = s.deleteOne(ctx, key)
+			failed[key] = s.deleteObject(ctx, key)
 		}
 	}
 	for key, err := range failed {
 		if err != nil {
-			left[key] = fmt.Errorf("s3: delete %s: %w", key, native(err))
+			left[key] = fmt.Errorf("s3: delete %s: %w", key, contractError(err))
 		}
 	}
 }
 
-func (s *Store) deleteOne(ctx context.Context, key bytestore.Key) error {
+func (s *Store) deleteObject(ctx context.Context, key bytestore.Key) error {
 	err := s.core.RemoveObject(ctx, s.bucket, s.name(key), minio.RemoveObjectOptions{})
-	reply := minio.ToErrorResponse(err)
-	if reply.StatusCode == http.StatusNotFound && reply.Code != minio.NoSuchBucket {
-		return nil // some servers say so; most answer 204
+	response := minio.ToErrorResponse(err)
+	if response.StatusCode == http.StatusNotFound && response.Code != minio.NoSuchBucket {
+		return nil // returned by some servers; most return 204
 	}
 	return err
 }
 
-// errNoResult: the reply to a request for many objects does not mention one.
-var errNoResult = errors.New("the server's reply does not say what became of it")
+// errNoResult is the error of an object that the response to DeleteObjects omits.
+var errNoResult = errors.New("the response of the server does not mention the object")
 
-// deleteMany deletes objects by one request, and returns why those are left
-// that are. An object counts as deleted only where the reply says so.
+// deleteMany deletes objects by one request and returns those that may still exist, with
+// the reasons. Only objects that the response reports as deleted count as deleted.
 func (s *Store) deleteMany(ctx context.Context, keys []bytestore.Key) map[bytestore.Key]error {
 	failed := make(map[bytestore.Key]error, len(keys))
 	keyOf := make(map[string]bytestore.Key, len(keys))
@@ -89,8 +89,8 @@ func (s *Store) deleteMany(ctx context.Context, keys []bytestore.Key) map[bytest
 		case known && (result.Err == nil || minio.ToErrorResponse(result.Err).Code == minio.NoSuchKey):
 			delete(failed, key)
 		case known:
-			failed[key] = ofOneObject(result.Err)
-		case result.Err != nil: // of the request
+			failed[key] = withStatus(result.Err)
+		case result.Err != nil: // the error of the whole request
 			for key, err := range failed {
 				if errors.Is(err, errNoResult) {
 					failed[key] = result.Err
@@ -101,30 +101,30 @@ func (s *Store) deleteMany(ctx context.Context, keys []bytestore.Key) map[bytest
 	return failed
 }
 
-// ofOneObject adds the status that belongs to the code of an object's error
-// within a reply for many, where it is one of those that may pass: such an error
-// has no status, as if there had been no reply.
-func ofOneObject(err error) error {
-	reply, ok := errors.AsType[minio.ErrorResponse](err)
-	if !ok || reply.StatusCode != 0 {
+// withStatus adds to an object's error within a response to DeleteObjects the status that
+// belongs to its code. Such an error has no status, which would otherwise mean that there
+// was no response.
+func withStatus(err error) error {
+	response, ok := errors.AsType[minio.ErrorResponse](err)
+	if !ok || response.StatusCode != 0 {
 		return err
 	}
-	switch reply.Code {
+	switch response.Code {
 	case "InternalError":
-		reply.StatusCode = http.StatusInternalServerError
+		response.StatusCode = http.StatusInternalServerError
 	case "SlowDown", "ServiceUnavailable", "RequestTimeout":
-		reply.StatusCode = http.StatusServiceUnavailable
+		response.StatusCode = http.StatusServiceUnavailable
 	default:
-		reply.StatusCode = http.StatusForbidden
+		response.StatusCode = http.StatusForbidden
 	}
-	return reply
+	return response
 }
 
-// unknownRequest reports whether the server does not know DeleteObjects.
+// unknownRequest reports whether the server does not support DeleteObjects.
 func unknownRequest(err error) bool {
 	if err == nil {
 		return false
 	}
-	reply := minio.ToErrorResponse(err)
-	return reply.StatusCode == http.StatusNotImplemented || reply.StatusCode == http.StatusMethodNotAllowed || reply.Code == minio.NotImplemented
+	response := minio.ToErrorResponse(err)
+	return response.StatusCode == http.StatusNotImplemented || response.StatusCode == http.StatusMethodNotAllowed || response.Code == minio.NotImplemented
 }

@@ -137,8 +137,8 @@ func TestUnknownOutcome(t *testing.T) {
 	})
 	err := put(t, s, key, data)
 	wantErr(t, err, bytestore.ErrOverloaded)
-	if !strings.Contains(err.Error(), "not known") {
-		t.Errorf("the error does not say that the outcome is not known: %v", err)
+	if !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("the error does not say that the outcome is unknown: %v", err)
 	}
 	wantObject(t, aside, key, data)
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// failureTime is how long a failed Put counts when no other Put follows: a
-// server that is never asked again would stay failed for ever.
+// failureTime is how long a failed Put is reported if no other Put follows. Otherwise a
+// server that is no longer used would be reported as failed forever.
 const failureTime = 30 * time.Second
 
-// health remembers how the last Put went.
+// health records the result of the last Put.
 type health struct {
 	now  func() time.Time
 	last atomic.Pointer[failure] // nil after a success
@@ -23,7 +23,7 @@ type failure struct {
 	err error
 }
 
-// note takes the outcome of a Put, as far as it was the server's doing.
+// note records the result of a Put, unless it was interrupted by its context.
 func (h *health) note(err error) {
 	switch {
 	case err == nil:
@@ -34,9 +34,8 @@ func (h *health) note(err error) {
 	}
 }
 
-// Err tells why objects may not be taken now: the failure of a Put less than
-// 30 s ago, by the server's doing, after which no other succeeded. It asks
-// nobody.
+// Err returns the error of the last Put if it failed less than 30 seconds ago because of
+// the server. It sends no request.
 func (s *Store) Err() error {
 	f := s.health.last.Load()
 	if f == nil || s.health.now().Sub(f.at) >= failureTime {
@@ -45,9 +44,8 @@ func (s *Store) Err() error {
 	return fmt.Errorf("s3: objects cannot be stored: %w", f.err)
 }
 
-// Ready tells why the store does not work now: Err, or that the bucket does not
-// answer, which it asks with one small request, repeated a few times. ctx bounds
-// the time.
+// Ready returns an error if the store does not work at the moment: Err, or the error of a
+// small request to the bucket, which is retried a few times. ctx limits the time.
 func (s *Store) Ready(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -58,14 +56,14 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// reach is nil when the bucket is there and may be listed.
+// reach returns nil if the bucket exists and can be listed.
 func (s *Store) reach(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
 	there, err := s.core.BucketExists(ctx, s.bucket)
 	if err != nil {
-		return fmt.Errorf("the bucket %s: %w", s.bucket, native(err))
+		return fmt.Errorf("the bucket %s: %w", s.bucket, contractError(err))
 	}
 	if !there {
 		return fmt.Errorf("there is no bucket %s", s.bucket)

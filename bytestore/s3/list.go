@@ -9,8 +9,8 @@ import (
 	"sluice/bytestore"
 )
 
-// List implements bytestore.Store. It holds one page of at most 1,000 names at
-// a time, and costs one request for each.
+// List implements bytestore.Store. It holds one page of at most 1,000 names at a time, and
+// sends one request for each page.
 func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
 	if err := s.usable(ctx); err != nil {
 		return fmt.Errorf("s3: list: %w", err)
@@ -24,26 +24,26 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 			return fmt.Errorf("s3: list: %w", err)
 		}
 		if o.Err != nil {
-			return fmt.Errorf("s3: list: %w", native(o.Err))
+			return fmt.Errorf("s3: list: %w", contractError(o.Err))
 		}
 		key := bytestore.Key(o.Key[min(len(s.prefix), len(o.Key)):])
 		if !key.Valid() || key <= after {
-			continue // not ours, or a server that does not know where to start
+			continue // not an object of this Store, or a server that ignores StartAfter
 		}
 		if err := fn(bytestore.Object{Key: key, Size: o.Size}); err != nil {
 			return err
 		}
 	}
-	// The listing ends without a word when the context does.
+	// The iterator ends without an error if the context ends.
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("s3: list: %w", err)
 	}
 	return nil
 }
 
-// listing asks for all names under the prefix, in pages of so many at most; 0
-// leaves it to the server.
+// listing returns the options to list all names under the prefix, in pages of at most the
+// given size; 0 means the default of the server.
 func (s *Store) listing(page int) minio.ListObjectsOptions {
-	withOwner := false // which some servers have to look up
+	withOwner := false // which is expensive for some servers
 	return minio.ListObjectsOptions{Prefix: s.prefix, Recursive: true, FetchOwner: &withOwner, MaxKeys: page}
 }

@@ -12,10 +12,10 @@ import (
 	"sluice/bytestore"
 )
 
-// Open implements bytestore.Store. The reader ends after n bytes, and fails
-// once ctx has ended. A range of at most 4 MiB is one request; of a longer one
-// the next pieces are fetched ahead, in parallel, while there is memory for it.
-// A reply that breaks off is resumed where it ended.
+// Open implements bytestore.Store. The reader ends after n bytes, and fails once ctx has
+// ended. It sends one request for a range of at most 4 MiB; for a longer range it requests
+// the next parts in parallel while there is memory for them. A response that breaks off is
+// resumed.
 func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
 	if !key.Valid() {
 		return nil, fmt.Errorf("s3: open %q: %w", key, bytestore.ErrInvalidKey)
@@ -38,7 +38,7 @@ func (s *Store) openAt(ctx context.Context, name string, off, n int64) (io.ReadC
 		return s.openNothing(ctx, name, off, n)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &reader{s: s, ctx: ctx, cancel: cancel, pos: off, next: min(off+n, off+pieceSize), end: off + n}
+	r := &reader{s: s, ctx: ctx, cancel: cancel, pos: off, next: min(off+n, off+requestSize), end: off + n}
 	r.live = &stream{s: s, ctx: ctx, name: name, pos: off, end: r.next}
 	size, err := r.live.start()
 	if err == nil && r.end > size {
@@ -51,12 +51,12 @@ func (s *Store) openAt(ctx context.Context, name string, off, n int64) (io.ReadC
 	return r, nil
 }
 
-// openNothing opens a range that no request can name: one of no bytes, or one
-// that ends beyond all objects.
+// openNothing opens a range that cannot be requested: one of no bytes, or one that ends
+// beyond the largest object.
 func (s *Store) openNothing(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
 	found, err := s.core.StatObject(ctx, s.bucket, name, minio.StatObjectOptions{})
 	if err != nil {
-		return nil, native(err)
+		return nil, contractError(err)
 	}
 	if off > found.Size || n > found.Size-off {
 		return nil, truncated(off, n, found.Size)

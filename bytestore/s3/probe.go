@@ -10,16 +10,16 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// errUnconditional is why Open refuses a server.
-var errUnconditional = errors.New("the object store does not keep to If-None-Match: it could replace objects; use one that knows conditional writes")
+// errUnconditional is returned by Open if the server does not support conditional writes.
+var errUnconditional = errors.New("the object store ignores If-None-Match and could replace objects: use one that supports conditional writes")
 
-// probeName is under the prefix and not a key, so nobody takes it for an object.
+// probeName is not a valid key, so it is never taken for an object.
 const probeName = ".sluice-probe"
 
-// probe makes sure that the server takes objects, never a second one of a name,
-// and deletes them. Another node may probe at the same time and delete the object
-// between two writes, so that only several pairs of writes that both succeed show
-// that the server ignores the condition.
+// probe checks that the server accepts objects, rejects a second one with the same name,
+// and deletes them. Another node may probe at the same time and delete the object between
+// two writes. Only if several consecutive pairs of writes succeed does the server ignore
+// the condition.
 func (s *Store) probe(ctx context.Context) error {
 	const pairs = 4
 	written := 0
@@ -27,15 +27,15 @@ func (s *Store) probe(ctx context.Context) error {
 		opt := minio.PutObjectOptions{DisableContentSha256: true}
 		opt.SetMatchETagExcept("*")
 		_, err := s.core.PutObject(ctx, s.bucket, s.prefix+probeName, strings.NewReader(""), 0, "", emptySHA256, opt)
-		reply := minio.ToErrorResponse(err)
-		if reply.StatusCode == http.StatusPreconditionFailed || reply.StatusCode == http.StatusConflict {
+		response := minio.ToErrorResponse(err)
+		if response.StatusCode == http.StatusPreconditionFailed || response.StatusCode == http.StatusConflict {
 			break
 		}
-		if reply.StatusCode == http.StatusNotImplemented {
-			return fmt.Errorf("%w: %w", errUnconditional, native(err))
+		if response.StatusCode == http.StatusNotImplemented {
+			return fmt.Errorf("%w: %w", errUnconditional, contractError(err))
 		}
 		if err != nil {
-			return fmt.Errorf("trying to write: %w", native(err))
+			return fmt.Errorf("test write: %w", contractError(err))
 		}
 	}
 	err := s.core.RemoveObject(ctx, s.bucket, s.prefix+probeName, minio.RemoveObjectOptions{})
@@ -43,10 +43,10 @@ func (s *Store) probe(ctx context.Context) error {
 		return errUnconditional
 	}
 	if err != nil && minio.ToErrorResponse(err).StatusCode != http.StatusNotFound {
-		return fmt.Errorf("trying to delete, for which the right s3:DeleteObject is needed: %w", native(err))
+		return fmt.Errorf("test delete, which needs the permission s3:DeleteObject: %w", contractError(err))
 	}
 	return nil
 }
 
-// emptySHA256 is the sum of nothing.
+// emptySHA256 is the SHA-256 of no bytes.
 const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

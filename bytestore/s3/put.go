@@ -14,21 +14,20 @@ import (
 	"sluice/bytestore"
 )
 
-// putMetadata names the Put that made an object: a Put whose reply was lost
-// finds out by it that it succeeded.
+// putMetadata is the metadata that identifies the Put that stored an object. With it a Put
+// whose response was lost finds out that it succeeded.
 const putMetadata = "Sluice-Put"
 
-// Put implements bytestore.Store. It reads all of src before it sends anything,
-// and stages it meanwhile: where too much is staged already it waits, before it
-// reads on in src, and fails with ErrOverloaded when that takes too long
-// (Options.StagingWait). A Put of which nothing comes for a while, or of a caller
-// whose Puts take more than their share, gives way to others that need the room,
-// with ErrOverloaded when its source goes on. The context is looked at between
-// reads of src: a Read that blocks is not interrupted.
+// Put implements bytestore.Store. It reads all of src before it sends anything, and stages
+// it meanwhile. If too much is staged already, it waits before it reads on, and returns
+// ErrOverloaded after Options.StagingWait. A Put whose source stalls, or whose caller uses
+// more than its share, is evicted if others need the space; it then returns ErrOverloaded
+// when its source continues. Put checks the context between reads of src and does not
+// interrupt a Read that blocks.
 //
-// When a Put fails and the server cannot be asked whether it stored the object
-// all the same, or stores it later, the object may become visible. It is then
-// whole. Whoever uses fresh keys never refers to it.
+// If a Put fails and the server cannot be queried for whether it stored the object, or
+// stores it later, the object may become visible. It is then complete. A caller that uses
+// fresh keys never refers to it.
 func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
 	if !key.Valid() {
 		return fmt.Errorf("s3: put %q: %w", key, bytestore.ErrInvalidKey)
@@ -45,36 +44,37 @@ func (s *Store) put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	if size < 0 && size != bytestore.UnknownSize {
-		return fmt.Errorf("%w: %d bytes", bytestore.ErrSize, size)
+	source, err := bytestore.NewSource(ctx, src, size)
+	if err != nil {
+		return err
 	}
-	body, err := s.staging.stage(ctx, src, size)
+	body, err := s.staging.stage(ctx, &source, size)
 	if err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return errors.Join(err, body.release())
 	}
-	p := putting{s: s, name: s.name(key), body: body, id: rand.Text()}
-	// All was sent when the server has answered; a file that cannot be closed
-	// changes nothing.
+	p := pendingPut{s: s, name: s.name(key), body: body, id: rand.Text()}
+	// The server has received everything when it has responded, so an error of closing
+	// the staged file is reported but the object is stored.
 	return errors.Join(p.send(ctx), body.release())
 }
 
-// putting is a staged Put.
-type putting struct {
+// pendingPut is a Put whose body is staged.
+type pendingPut struct {
 	s    *Store
 	name string
 	body *staged
 	id   string
 }
 
-// send makes the object visible, or leaves nothing of it.
-func (p *putting) send(ctx context.Context) error {
+// send makes the object visible. If it fails, it leaves nothing behind.
+func (p *pendingPut) send(ctx context.Context) error {
 	var err error
-	for range attempts {
+	for range maxAttempts {
 		var again bool
-		if again, err = p.try(ctx); !again {
+		if again, err = p.attempt(ctx); !again {
 			break
 		}
 	}
@@ -84,53 +84,54 @@ func (p *putting) send(ctx context.Context) error {
 	return err
 }
 
-// try sends the object. again says that the server asks for the same once more.
-func (p *putting) try(ctx context.Context) (again bool, err error) {
-	// With its sum the body is signed as one, and the server compares.
+// attempt sends the object. again reports that the request should be repeated.
+func (p *pendingPut) attempt(ctx context.Context) (again bool, err error) {
+	// With its SHA-256 the body is signed as a whole, and the server verifies it.
 	opt := minio.PutObjectOptions{UserMetadata: map[string]string{putMetadata: p.id}, DisableContentSha256: true}
 	opt.SetMatchETagExcept("*")
 	_, err = p.s.core.PutObject(ctx, p.s.bucket, p.name, p.body.reader(), p.body.size, "", p.body.sha256Hex(), opt)
-	reply := minio.ToErrorResponse(err)
+	response := minio.ToErrorResponse(err)
 	switch {
 	case err == nil:
 		return false, nil
-	case reply.StatusCode == http.StatusPreconditionFailed:
-		// The object may be our own, of a request whose reply was lost.
-		return false, p.settle(ctx, inDoubt(err))
-	case reply.StatusCode == http.StatusConflict:
-		// Another request for this name was under way. It may have been an
-		// earlier one of ours, or may have failed.
-		err = p.settle(ctx, inDoubt(err))
+	case response.StatusCode == http.StatusPreconditionFailed:
+		// The object may have been stored by an earlier request of this Put, whose
+		// response was lost.
+		return false, p.confirm(ctx, unknownOutcome(err))
+	case response.StatusCode == http.StatusConflict:
+		// Another request for this name was in progress. It may have been an earlier
+		// one of this Put, or may have failed.
+		err = p.confirm(ctx, unknownOutcome(err))
 		return err != nil && !errors.Is(err, bytestore.ErrExists) && ctx.Err() == nil, err
-	case reply.Code == minio.XAmzContentSHA256Mismatch, reply.Code == minio.BadDigest:
-		return true, native(err) // damaged on the way
-	case reply.StatusCode >= 400 && reply.StatusCode < 500 && !passes(reply):
-		return false, native(err)
+	case response.Code == minio.XAmzContentSHA256Mismatch, response.Code == minio.BadDigest:
+		return true, contractError(err) // the body was damaged in transit
+	case response.StatusCode >= 400 && response.StatusCode < 500 && !retryable(response):
+		return false, contractError(err)
 	}
-	return false, p.settle(ctx, native(err))
+	return false, p.confirm(ctx, contractError(err))
 }
 
-// inDoubt is the error of a Put when the server's reply does not say whether it
-// was this Put that stored the object. It says nothing of the key being taken.
-func inDoubt(err error) error {
-	return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, native(err).Error())
+// unknownOutcome returns the error of a Put if the response does not tell whether this Put
+// stored the object. It does not mean that the key is in use.
+func unknownOutcome(err error) error {
+	return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, contractError(err).Error())
 }
 
-// settleTime bounds the questions after a Put whose outcome is not known.
-const settleTime = 10 * time.Second
+// confirmTimeout limits the requests of confirm.
+const confirmTimeout = 10 * time.Second
 
-// settle finds out whether the object was stored in spite of cause. It returns
-// nil when it was, by this Put. A Put whose context has ended fails all the
-// same, and its object is deleted.
-func (p *putting) settle(ctx context.Context, cause error) error {
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+// confirm finds out whether the object was stored in spite of cause. It returns nil if
+// this Put stored it. If the context of the Put has ended, the Put fails nevertheless and
+// its object is deleted.
+func (p *pendingPut) confirm(ctx context.Context, cause error) error {
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
 	found, err := p.s.core.StatObject(detached, p.s.bucket, p.name, minio.StatObjectOptions{})
 	switch {
 	case minio.ToErrorResponse(err).StatusCode == http.StatusNotFound:
 		return cause
 	case err != nil:
-		return fmt.Errorf("%w; whether the object is there is not known: %w", cause, err)
+		return fmt.Errorf("%w; it is unknown whether the object was stored: %w", cause, err)
 	case found.UserMetadata[putMetadata] != p.id:
 		return fmt.Errorf("%w: %s", bytestore.ErrExists, cause.Error())
 	case ctx.Err() == nil:
@@ -138,7 +139,7 @@ func (p *putting) settle(ctx context.Context, cause error) error {
 	}
 	err = p.s.core.RemoveObject(detached, p.s.bucket, p.name, minio.RemoveObjectOptions{})
 	if err != nil {
-		return fmt.Errorf("%w; the object is left behind: %w", cause, err)
+		return fmt.Errorf("%w; the object could not be removed: %w", cause, err)
 	}
 	return cause
 }

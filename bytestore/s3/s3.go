@@ -1,21 +1,20 @@
-// Package s3 is a bytestore.Store in a bucket of any S3-compatible object
-// store: AWS, MinIO, Ceph, versitygw and others.
+// Package s3 implements bytestore.Store in a bucket of an S3-compatible object store, such
+// as AWS, MinIO, Ceph or versitygw.
 //
-// An object is one S3 object, named by the prefix and the key, which holds the
-// object's bytes and nothing else. It is written by one PutObject that says
-// "If-None-Match: *", so that nothing is ever replaced: the server has to know
-// conditional writes, and Open makes sure of it. The user metadata sluice-put names the Put that made it.
-// Names under the prefix that are not valid keys are never taken for objects.
+// An object is stored as one S3 object, whose name is the prefix and the key and which
+// contains the bytes of the object and nothing else. It is written by one PutObject with
+// "If-None-Match: *", so that objects are never replaced. The server must support
+// conditional writes, which Open checks. The user metadata sluice-put identifies the Put
+// that stored an object. Names under the prefix that are not valid keys are ignored.
 //
-// A body is staged before it goes out, in memory or in a file, so that every
-// request has a known size, the body's SHA-256 (which the server checks, as a
-// part of the signature), and can be repeated. Requests that fail for a passing
-// reason are repeated a few times, with pauses that grow.
+// A body is staged in memory or in a file before it is sent, so that every request has a
+// known size and the body's SHA-256 (which is part of the signature and which the server
+// verifies), and can be repeated. Requests that fail for a transient reason are retried a
+// few times with increasing backoff.
 //
-// How durable an acknowledged object is, is the server's promise: it must
-// have synced, or replicated, what it answers 200 for. The bucket must not keep
-// versions, or must expire those that are not current: else Delete gives no
-// space back.
+// The durability of an object is that of the server: it must have synced or replicated an
+// object before it responds with 200. The bucket must not keep versions, or must expire
+// noncurrent ones; otherwise Delete does not free space.
 package s3
 
 import (
@@ -39,34 +38,32 @@ import (
 	"sluice/bytestore"
 )
 
-// Options of Open. The zero value works.
+// Options are the options of Open. The zero value is valid.
 type Options struct {
-	// Staging is the folder for bodies on their way out. It belongs to one
-	// Store at a time. Default: the folder sluice-staging among the system's
-	// temporary files.
+	// Staging is the folder for staged bodies. It must be used by one Store at a time.
+	// Default: the folder sluice-staging in the system's folder for temporary files.
 	Staging string
-	// StagingLimit is how many bytes of bodies are staged at most. A Put takes
-	// its part of it as its bytes come, waits for it while there is none, and
-	// fails with bytestore.ErrOverloaded where none comes. Default 1 GiB.
+	// StagingLimit is the greatest total size of staged bodies in bytes. A Put reserves
+	// bytes as its body is received, waits if there are none, and returns
+	// bytestore.ErrOverloaded if it has to wait for too long. Default 1 GiB.
 	StagingLimit int64
-	// StagingStall is after how long without a byte a body that is being staged
-	// gives way to others that need the room. Default 5 s.
+	// StagingStall is the time without a byte after which a body that is being staged may
+	// be evicted for others. Default 5 s.
 	StagingStall time.Duration
-	// StagingWait is how long a Put waits for room. Default 30 s.
+	// StagingWait is how long a Put waits for staging space. Default 30 s.
 	StagingWait time.Duration
-	// StagingMemory is how many bytes of buffers hold staged bodies at most;
-	// over it they go into files. Default 64 MiB.
+	// StagingMemory limits the size of the buffers for staged bodies in bytes; further
+	// bodies are staged in files. Default 64 MiB.
 	StagingMemory int64
-	// ReadAheadMemory is how many bytes of buffers are filled ahead of readers
-	// at most; over it readers fetch what they need when they need it.
-	// Default 128 MiB.
+	// ReadAheadMemory limits the size of the buffers for prefetching in bytes; further
+	// readers do not prefetch. Default 128 MiB.
 	ReadAheadMemory int64
-	// Stall is after how long a connection is given up on which nothing moves
-	// in the middle of a request. Default 30 s.
+	// Stall is the time after which a connection is closed if nothing is sent or received
+	// during a request. Default 30 s.
 	Stall time.Duration
-	// Now is the clock of Err; time.Now when nil.
+	// Now is the clock of Err. If it is nil, time.Now is used.
 	Now func() time.Time
-	// Transport, when not nil, wraps the transport of all requests, to watch
+	// Transport, if not nil, wraps the transport of all requests, for example to observe
 	// them.
 	Transport func(http.RoundTripper) http.RoundTripper
 }
@@ -94,10 +91,10 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// attempts is how often a request is sent at most, for passing failures.
-const attempts = 5
+// maxAttempts is how often a request is sent at most if it fails for a transient reason.
+const maxAttempts = 5
 
-// Store keeps objects in a bucket. It implements bytestore.Store.
+// Store stores objects in a bucket. It implements bytestore.Store.
 type Store struct {
 	core      minio.Core
 	transport *http.Transport
@@ -107,19 +104,19 @@ type Store struct {
 	readAhead budget
 	health    health
 
-	// puts is held for reading by each Put under way, so that Close waits.
+	// puts is held for reading by each Put in progress, so that Close waits for it.
 	puts   sync.RWMutex
 	closed atomic.Bool
 
-	oneByOne atomic.Bool // the server does not delete several objects by one request
+	noBatches atomic.Bool // the server does not support DeleteObjects
 }
 
 var _ bytestore.Store = (*Store)(nil)
 
-// Open connects to the bucket, which must exist, and makes the staging folder.
-// It fails when there are no credentials, when with them the bucket cannot be
-// listed, written or deleted from, and when the server does not know conditional writes,
-// which it tries on the object .sluice-probe under the prefix.
+// Open connects to the bucket, which must exist, and creates the staging folder. It
+// returns an error if there are no credentials, if they do not permit to list the bucket,
+// to write and to delete, or if the server does not support conditional writes, which Open
+// tests with the object .sluice-probe under the prefix. The caller must Close the Store.
 func Open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	s, err := open(ctx, c, opt)
 	if err != nil {
@@ -132,7 +129,7 @@ func open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	opt.setDefaults()
 	s := &Store{bucket: c.Bucket, prefix: c.Prefix, health: health{now: opt.Now}}
 	s.staging.dir = opt.Staging
-	s.staging.room = newRoom(opt.StagingLimit, opt.StagingStall, opt.StagingWait)
+	s.staging.quota = newStagingQuota(opt.StagingLimit, opt.StagingStall, opt.StagingWait)
 	s.staging.memory.limit = opt.StagingMemory
 	s.readAhead.limit = opt.ReadAheadMemory
 	if err := s.staging.prepare(); err != nil {
@@ -144,7 +141,7 @@ func open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	return s, nil
 }
 
-// connect makes the client and looks at the bucket.
+// connect creates the client and checks the bucket.
 func (s *Store) connect(ctx context.Context, c Config, opt Options) (err error) {
 	if s.transport, err = newTransport(c.CAFile, opt.Stall); err != nil {
 		return err
@@ -163,10 +160,10 @@ func (s *Store) connect(ctx context.Context, c Config, opt Options) (err error) 
 	client, err := minio.New(endpoint.Host, &minio.Options{
 		Creds:        creds,
 		Secure:       endpoint.Scheme == "https",
-		Transport:    lender{transport},
+		Transport:    revokingTransport{transport},
 		Region:       c.region(),
 		BucketLookup: lookups[c.PathStyle],
-		MaxRetries:   attempts,
+		MaxRetries:   maxAttempts,
 	})
 	if err != nil {
 		return err
@@ -175,41 +172,41 @@ func (s *Store) connect(ctx context.Context, c Config, opt Options) (err error) 
 	if err := s.checkCredentials(ctx, creds); err != nil {
 		return err
 	}
-	if err := s.look(ctx); err != nil {
+	if err := s.checkBucket(ctx); err != nil {
 		return err
 	}
 	return s.probe(ctx)
 }
 
-// look lists one name, which unlike a look at the bucket alone tells in words
-// what is wrong: the keys, the region, the bucket, or the right to list it.
-func (s *Store) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the object store did not answer within %s: is the endpoint right, and is it well?", answerTime))
+// checkBucket lists one name. Unlike a HEAD request for the bucket this returns an error
+// that explains what is wrong: the credentials, the region, the bucket, or the permission
+// to list it.
+func (s *Store) checkBucket(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the object store did not respond within %s: check the endpoint and the state of the server", startTimeout))
 	defer cancel()
 	for o := range s.core.ListObjectsIter(ctx, s.bucket, s.listing(1)) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if o.Err != nil {
-			return native(o.Err)
+			return contractError(o.Err)
 		}
 		break
 	}
 	return context.Cause(ctx)
 }
 
-// answerTime is how long the first request of a start waits: a server that takes
-// connections and is silent must not keep the start waiting.
-const answerTime = 4 * time.Second
+// startTimeout limits the first request, so that a server that accepts connections and
+// never responds does not block the start.
+const startTimeout = 4 * time.Second
 
 var lookups = map[PathStyle]minio.BucketLookupType{
 	PathStyleOn:  minio.BucketLookupPath,
 	PathStyleOff: minio.BucketLookupDNS,
 }
 
-// Close waits for the Puts under way and makes all later calls fail with
-// fs.ErrClosed. Readers that are open stay readable. A second Close does
-// nothing.
+// Close waits for the Puts in progress and makes all later calls fail with fs.ErrClosed.
+// Open readers remain readable. Close is idempotent.
 func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
@@ -220,7 +217,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// usable is why a call cannot begin.
+// usable returns the reason why a call must fail, or nil.
 func (s *Store) usable(ctx context.Context) error {
 	if s.closed.Load() {
 		return fs.ErrClosed
@@ -228,57 +225,57 @@ func (s *Store) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// name is the S3 name of an object.
+// name returns the S3 name of an object.
 func (s *Store) name(key bytestore.Key) string { return s.prefix + string(key) }
 
-// native adds the contract's error to one of the client. What is likely to pass
-// becomes bytestore.ErrOverloaded.
-func native(err error) error {
+// contractError wraps an error of the client in the error of the contract that it means:
+// bytestore.ErrOverloaded if a retry may succeed.
+func contractError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	reply := minio.ToErrorResponse(err)
+	response := minio.ToErrorResponse(err)
 	switch {
-	case reply.StatusCode == 0: // no reply
-	case strings.HasPrefix(reply.Code, strconv.Itoa(reply.StatusCode)): // a reply without words
-		err = fmt.Errorf("the object store answered %w", err)
+	case response.StatusCode == 0: // there was no response
+	case strings.HasPrefix(response.Code, strconv.Itoa(response.StatusCode)): // a response without an error code
+		err = fmt.Errorf("the object store responded with %w", err)
 	default:
-		err = fmt.Errorf("the object store answered %d %s: %w", reply.StatusCode, reply.Code, err)
+		err = fmt.Errorf("the object store responded with %d %s: %w", response.StatusCode, response.Code, err)
 	}
 	var untrusted *tls.CertificateVerificationError
 	switch {
-	case reply.Code == minio.NoSuchBucket, errors.As(err, &untrusted):
+	case response.Code == minio.NoSuchBucket, errors.As(err, &untrusted):
 		return err
-	case reply.StatusCode == http.StatusNotFound:
+	case response.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)
-	case reply.StatusCode == http.StatusPreconditionFailed:
+	case response.StatusCode == http.StatusPreconditionFailed:
 		return fmt.Errorf("%w: %w", bytestore.ErrExists, err)
-	case reply.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+	case response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return fmt.Errorf("%w: %w", bytestore.ErrTruncated, err)
-	case isFull(reply):
+	case isFull(response):
 		return fmt.Errorf("%w: %w", bytestore.ErrNoSpace, err)
-	case passes(reply):
+	case retryable(response):
 		return fmt.Errorf("%w: %w", bytestore.ErrOverloaded, err)
 	}
 	return err
 }
 
-// isFull reports whether the server, or the quota of its user, is full. There
-// is no standard code for it.
-func isFull(reply minio.ErrorResponse) bool {
-	switch reply.Code {
+// isFull reports whether the server or the quota of its user is full. There is no standard
+// code for that.
+func isFull(response minio.ErrorResponse) bool {
+	switch response.Code {
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "NoSpaceLeftOnDevice":
 		return true
 	}
-	return reply.StatusCode == http.StatusInsufficientStorage
+	return response.StatusCode == http.StatusInsufficientStorage
 }
 
-// passes reports whether the same request may succeed later: throttled, failed
-// inside the server, or never answered.
-func passes(reply minio.ErrorResponse) bool {
-	switch reply.StatusCode {
+// retryable reports whether the same request may succeed later: it was throttled, failed
+// inside the server, or got no response.
+func retryable(response minio.ErrorResponse) bool {
+	switch response.StatusCode {
 	case 0, http.StatusTooManyRequests, http.StatusRequestTimeout:
 		return true
 	}
-	return reply.StatusCode >= 500 && reply.StatusCode != http.StatusNotImplemented
+	return response.StatusCode >= 500 && response.StatusCode != http.StatusNotImplemented
 }

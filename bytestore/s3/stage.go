@@ -18,8 +18,8 @@ import (
 	"sluice/internal/vfs"
 )
 
-// A body is staged in the smallest of these that holds it: a small buffer, a
-// large one, a file.
+// A body is staged in a small buffer, a large buffer or a file: the smallest that is
+// large enough.
 const (
 	smallBuffer = 64 << 10
 	largeBuffer = 1 << 20
@@ -30,18 +30,17 @@ var (
 	largeBuffers = sync.Pool{New: func() any { b := make([]byte, largeBuffer); return &b }}
 )
 
-// stagePattern names staging files for the moment between their creation and
-// the loss of their name.
+// stagePattern matches the names that staging files have until their name is removed.
 const stagePattern = "sluice-stage-*"
 
-// staging holds bodies on their way out.
+// staging stages bodies.
 type staging struct {
 	dir    string
-	room   *room  // for all bodies
-	memory budget // of those in buffers
+	quota  *stagingQuota // for all bodies
+	memory budget        // of those in buffers
 }
 
-// prepare makes the folder, for its owner alone, and removes what a crash left.
+// prepare creates the folder, for its owner alone, and removes what a crash left behind.
 func (s *staging) prepare() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("the staging folder: %w", err)
@@ -58,7 +57,7 @@ func (s *staging) prepare() error {
 	return nil
 }
 
-// remove removes a file that may be gone already.
+// remove removes a file, which need not exist.
 func remove(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -66,28 +65,28 @@ func remove(name string) error {
 	return nil
 }
 
-// staged is a whole body, ready to be sent as often as needed.
+// staged is a complete body that can be sent as often as needed.
 type staged struct {
-	in    *staging
-	size  int64
-	taken int64 // of the room
-	claim *claim
-	sum   hash.Hash // SHA-256
+	in       *staging
+	size     int64
+	reserved int64 // bytes in the quota
+	res      *reservation
+	sum      hash.Hash // SHA-256
 
-	// Where the bytes are. A body that has to give way loses them while another
-	// goroutine waits for more of it.
+	// The storage of the bytes. A body may be evicted, and lose its storage, while
+	// another goroutine waits for more of it.
 	mu       sync.Mutex
-	buf      *[]byte  // nil, or a pooled buffer
-	file     *os.File // nil, or a file without a name
+	buf      *[]byte  // a pooled buffer, or nil
+	file     *os.File // a file without a name, or nil
 	released bool
 }
 
-// stage reads src to its end, which comes after size bytes unless that is
-// bytestore.UnknownSize. The caller releases what it gets.
-func (s *staging) stage(ctx context.Context, src io.Reader, size int64) (_ *staged, err error) {
+// stage reads src to its end, which must be after size bytes unless size is
+// bytestore.UnknownSize. The caller must release the result.
+func (s *staging) stage(ctx context.Context, src *bytestore.Source, size int64) (_ *staged, err error) {
 	b := &staged{in: s, sum: sha256.New()}
-	// A file without a name that does not close has lost nothing.
-	b.claim = s.room.enter(ctx, size, func() { _ = b.free() })
+	// An error of closing the file of an evicted body has no consequence.
+	b.res = s.quota.admit(ctx, size, func() { _ = b.free() })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.release())
@@ -97,110 +96,82 @@ func (s *staging) stage(ctx context.Context, src io.Reader, size int64) (_ *stag
 	if size != bytestore.UnknownSize {
 		expected = size
 	}
-	if expected > s.room.limit {
-		return nil, fmt.Errorf("%w: a body of %d bytes cannot be staged, as at most %d may be", bytestore.ErrOverloaded, expected, s.room.limit)
+	if expected > s.quota.limit {
+		return nil, fmt.Errorf("%w: a body of %d bytes cannot be staged: the limit is %d bytes", bytestore.ErrOverloaded, expected, s.quota.limit)
 	}
-	b.taken = min(expected, claimStep)
-	if err := s.room.take(ctx, b.claim, b.taken); err != nil {
+	b.reserved = min(expected, reserveStep)
+	if err := s.quota.grow(ctx, b.res, b.reserved); err != nil {
 		return nil, err
 	}
-	if err := b.place(func() error { return b.makeRoom(expected) }); err != nil {
+	if err := b.withStorage(func() error { return b.ensureStorage(expected) }); err != nil {
 		return nil, err
 	}
-	if err := b.fill(ctx, src, size); err != nil {
+	if err := b.fill(ctx, src); err != nil {
 		return nil, err
 	}
-	return b, s.room.complete(b.claim)
+	return b, s.quota.complete(b.res)
 }
 
-// fill writes exactly size bytes of src, or all when it is UnknownSize.
-func (b *staged) fill(ctx context.Context, src io.Reader, size int64) error {
+// fill stages the source.
+func (b *staged) fill(ctx context.Context, src *bytestore.Source) error {
 	buf := smallBuffers.Get().(*[]byte)
 	defer smallBuffers.Put(buf)
+	progress := func() { b.in.quota.progress(b.res) }
 	for end := false; !end; {
 		var n int
 		var err error
-		if n, end, err = b.readFull(ctx, src, *buf); err != nil {
-			return fmt.Errorf("read source: %w", err)
-		}
-		if size != bytestore.UnknownSize && int64(n) > size-b.size {
-			return fmt.Errorf("%w: it goes on after %d bytes", bytestore.ErrSize, size)
+		if n, end, err = src.Fill(*buf, progress); err != nil {
+			return err
 		}
 		if err := b.write(ctx, (*buf)[:n]); err != nil {
 			return err
 		}
 	}
-	if size != bytestore.UnknownSize && b.size != size {
-		return fmt.Errorf("%w: it ended after %d of %d bytes", bytestore.ErrSize, b.size, size)
-	}
 	return nil
-}
-
-// readFull reads until buf is full, or to the end of src, or until src fails.
-// io.ErrUnexpectedEOF comes from src alone.
-func (b *staged) readFull(ctx context.Context, src io.Reader, buf []byte) (n int, end bool, err error) {
-	for empty := 0; n < len(buf); {
-		if err := ctx.Err(); err != nil {
-			return n, false, err
-		}
-		m, err := src.Read(buf[n:])
-		n += m
-		if err == io.EOF {
-			return n, true, nil
-		}
-		if err != nil {
-			return n, false, err
-		}
-		if m > 0 {
-			empty = 0
-			b.in.room.came(b.claim)
-		} else if empty++; empty == 100 {
-			return n, false, io.ErrNoProgress
-		}
-	}
-	return n, false, nil
 }
 
 // write appends p.
 func (b *staged) write(ctx context.Context, p []byte) error {
 	end := b.size + int64(len(p))
-	if end > b.taken {
-		b.taken = max(end, (end+claimStep-1)/claimStep*claimStep)
-		if err := b.in.room.take(ctx, b.claim, b.taken); err != nil {
+	if end > b.reserved {
+		b.reserved = max(end, (end+reserveStep-1)/reserveStep*reserveStep)
+		if err := b.in.quota.grow(ctx, b.res, b.reserved); err != nil {
 			return err
 		}
 	}
 	b.sum.Write(p)
-	return b.place(func() error {
-		if err := b.makeRoom(end); err != nil {
+	return b.withStorage(func() error {
+		if err := b.ensureStorage(end); err != nil {
 			return err
 		}
 		if b.buf != nil {
 			copy((*b.buf)[b.size:], p)
 		} else if _, err := b.file.Write(p); err != nil {
-			return unstaged(err)
+			return stagingError(err)
 		}
 		b.size = end
 		return nil
 	})
 }
 
-// place does something with the place of the body, unless that had to give way.
-func (b *staged) place(do func() error) error {
+// withStorage calls do with the storage locked. It returns an error if the body was
+// evicted.
+func (b *staged) withStorage(do func() error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.released {
-		return b.in.room.gaveWay()
+		return b.in.quota.errEvicted()
 	}
 	return do()
 }
 
-// claimStep is how much a body claims at a time: what it has not sent yet must
-// not keep others out.
-const claimStep = 1 << 20
+// reserveStep is how many bytes a body reserves at a time, so that a body does not keep
+// out others before it is received.
+const reserveStep = 1 << 20
 
-// makeRoom sees to a place that takes n bytes, and moves there what is staged.
-func (b *staged) makeRoom(n int64) error {
+// ensureStorage ensures that the storage holds n bytes, and moves what is staged if
+// necessary.
+func (b *staged) ensureStorage(n int64) error {
 	if b.file != nil || b.buf != nil && n <= int64(len(*b.buf)) {
 		return nil
 	}
@@ -210,7 +181,7 @@ func (b *staged) makeRoom(n int64) error {
 		var err error
 		if b.file, err = vfs.CreateUnnamed(b.in.dir, stagePattern); err != nil {
 			b.buf = before
-			return unstaged(err)
+			return stagingError(err)
 		}
 	}
 	if before == nil {
@@ -222,24 +193,24 @@ func (b *staged) makeRoom(n int64) error {
 		return nil
 	}
 	_, err := b.file.Write((*before)[:b.size])
-	return unstaged(err)
+	return stagingError(err)
 }
 
-// buffer is one for n bytes, or nil when there is none of that size, or when
-// buffers hold as much as they may.
+// buffer returns a buffer for n bytes. It returns nil if there is none of that size, or if
+// the limit of memory is reached.
 func (s *staging) buffer(n int64) *[]byte {
 	pool, size := &smallBuffers, int64(smallBuffer)
 	if n > smallBuffer {
 		pool, size = &largeBuffers, largeBuffer
 	}
-	if n > largeBuffer || !s.memory.take(size) {
+	if n > largeBuffer || !s.memory.tryAcquire(size) {
 		return nil
 	}
 	return pool.Get().(*[]byte)
 }
 
 func (s *staging) putBuffer(b *[]byte) {
-	s.memory.give(int64(len(*b)))
+	s.memory.release(int64(len(*b)))
 	if len(*b) == smallBuffer {
 		smallBuffers.Put(b)
 		return
@@ -247,7 +218,7 @@ func (s *staging) putBuffer(b *[]byte) {
 	largeBuffers.Put(b)
 }
 
-// reader reads the body from its beginning. It can seek.
+// reader returns a reader of the whole body.
 func (b *staged) reader() io.ReadSeeker {
 	if b.buf != nil {
 		return bytes.NewReader((*b.buf)[:b.size])
@@ -255,17 +226,17 @@ func (b *staged) reader() io.ReadSeeker {
 	return io.NewSectionReader(b.file, 0, b.size)
 }
 
-// sha256Hex is the body's SHA-256 as requests carry it.
+// sha256Hex returns the body's SHA-256 in the form of the request header.
 func (b *staged) sha256Hex() string { return hex.EncodeToString(b.sum.Sum(nil)) }
 
-// release gives back all that the body holds, and its claim.
+// release releases the storage and the reservation.
 func (b *staged) release() error {
 	err := b.free()
-	b.in.room.leave(b.claim)
+	b.in.quota.release(b.res)
 	return err
 }
 
-// free gives back what the body holds.
+// free releases the storage.
 func (b *staged) free() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -285,7 +256,7 @@ func (b *staged) free() error {
 
 // unstaged wraps an error of the staging folder, as bytestore.ErrOverloaded if a
 // retry may succeed.
-func unstaged(err error) error {
+func stagingError(err error) error {
 	if err == nil {
 		return nil
 	}

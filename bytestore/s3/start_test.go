@@ -42,7 +42,7 @@ func TestOpenOfASilentServer(t *testing.T) {
 	defer func() { _ = l.Close() }() // nothing of it is used
 	c := freshPrefix(t, testenv.S3(t, testenv.S3Options{}))
 	c.Endpoint = "http://" + l.Addr().String()
-	if _, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "did not answer within 4s") {
+	if _, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "did not respond within 4s") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -135,7 +135,7 @@ func TestAuthorities(t *testing.T) {
 	s := mustOpen(t, parse(t, "%s&ca=%s&path-style=on", address, caFile), s3.Options{})
 	wantObject(t, s, mustPut(t, s, content(1, 5*mib)), content(1, 5*mib))
 
-	for ca, want := range map[string]string{"": "certificate", "&ca=" + otherCA: "certificate", "&ca=" + noPEM: "no certificate in PEM", "&ca=/nonexistent": "no such file"} {
+	for ca, want := range map[string]string{"": "certificate", "&ca=" + otherCA: "certificate", "&ca=" + noPEM: "no PEM certificate", "&ca=/nonexistent": "no such file"} {
 		_, err := s3.Open(t.Context(), parse(t, "%s%s", address, ca), s3.Options{Staging: t.TempDir()})
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, bytestore.ErrOverloaded) {
 			t.Errorf("with %q: %v, want an error about %q", ca, err, want)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// newTransport makes the connections of a store. One on which nothing moves for
-// the time of stall, in the middle of a request, is given up.
+// newTransport returns the transport of a store. A connection on which nothing is sent or
+// received during a request for the time of stall is closed.
 func newTransport(caFile string, stall time.Duration) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
@@ -29,10 +29,10 @@ func newTransport(caFile string, stall time.Duration) (*http.Transport, error) {
 		},
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 64,
-		// Servers close idle connections too, and a request that meets such an
-		// end has to be sent again.
+		// Servers close idle connections as well, and a request on a connection that
+		// is being closed must be sent again.
 		IdleConnTimeout: 15 * time.Second,
-		// Bytes are handed out as they are stored.
+		// Bytes must arrive as they are stored.
 		DisableCompression: true,
 		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12},
 	}
@@ -46,7 +46,7 @@ func newTransport(caFile string, stall time.Duration) (*http.Transport, error) {
 	return t, nil
 }
 
-// trusted are the authorities of the system and those of the file.
+// trusted returns the certificate authorities of the system and those of the file.
 func trusted(caFile string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -57,14 +57,14 @@ func trusted(caFile string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("the system's certificate authorities: %w", err)
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("the file %s holds no certificate in PEM", caFile)
+		return nil, fmt.Errorf("the file %s contains no PEM certificate", caFile)
 	}
 	return roots, nil
 }
 
-// watchedConn is a connection that fails when nothing moves for a while. A
-// write also puts the end of a waiting read off: who uploads slowly waits long
-// for the reply.
+// watchedConn is a connection that fails if nothing is sent or received for a while. A
+// write also extends the deadline of a pending read, because the response to a slow upload
+// arrives late.
 type watchedConn struct {
 	net.Conn
 	stall time.Duration
@@ -84,66 +84,66 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// lender lends the body of a request to the transport beneath for as long as
-// the request lasts. A transport may go on reading a body after it has
-// returned; by then the body may be on its second way out, or its buffer in
-// use for another object.
-type lender struct {
+// revokingTransport revokes the body of a request when the request ends. A transport may
+// continue to read a body after it has returned; by then the body may be in use for a
+// retry, or its buffer for another object.
+type revokingTransport struct {
 	http.RoundTripper
 }
 
-func (l lender) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l revokingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return l.RoundTripper.RoundTrip(r)
 	}
-	body := &lentBody{src: r.Body}
+	body := &revocableBody{src: r.Body}
 	r = r.WithContext(r.Context())
 	r.Body = body
 	resp, err := l.RoundTripper.RoundTrip(r)
 	if err != nil {
-		body.takeBack()
+		body.revoke()
 		return nil, err
 	}
-	// To end the upload is to end the connection: not before the reply is read.
-	resp.Body = replyBody{resp.Body, body}
+	// Ending the upload ends the connection, so it must not happen before the response
+	// is read.
+	resp.Body = responseBody{resp.Body, body}
 	return resp, nil
 }
 
-// replyBody ends the loan when the reply is closed.
-type replyBody struct {
+// responseBody revokes the request body when the response is closed.
+type responseBody struct {
 	io.ReadCloser
-	lent *lentBody
+	lent *revocableBody
 }
 
-func (b replyBody) Close() error {
-	b.lent.takeBack()
+func (b responseBody) Close() error {
+	b.lent.revoke()
 	return b.ReadCloser.Close()
 }
 
-// errTakenBack is what a late reader of a body gets.
-var errTakenBack = errors.New("s3: the request is over")
+// errRevoked is returned to a late reader of a request body.
+var errRevoked = errors.New("s3: the request is over")
 
-// lentBody reads src until it is taken back.
-type lentBody struct {
-	mu   sync.Mutex
-	src  io.ReadCloser
-	back bool
+// revocableBody reads src until it is revoked.
+type revocableBody struct {
+	mu      sync.Mutex
+	src     io.ReadCloser
+	revoked bool
 }
 
-func (b *lentBody) Read(p []byte) (int, error) {
+func (b *revocableBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.back {
-		return 0, errTakenBack
+	if b.revoked {
+		return 0, errRevoked
 	}
 	return b.src.Read(p)
 }
 
-func (b *lentBody) Close() error { return b.src.Close() }
+func (b *revocableBody) Close() error { return b.src.Close() }
 
-// takeBack returns when nobody reads src any more.
-func (b *lentBody) takeBack() {
+// revoke makes further reads fail. It returns when no read is in progress.
+func (b *revocableBody) revoke() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.back = true
+	b.revoked = true
 }

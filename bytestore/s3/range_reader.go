@@ -8,34 +8,34 @@ import (
 )
 
 const (
-	// pieceSize is how much of a range one request asks for.
-	pieceSize = 4 << 20
-	// piecesAhead is how many pieces are fetched ahead of one reader.
-	piecesAhead = 3
+	// requestSize is the number of bytes that one request reads.
+	requestSize = 4 << 20
+	// maxPrefetches is the number of requests ahead of one reader.
+	maxPrefetches = 3
 )
 
-var pieceBuffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
+var requestBuffers = sync.Pool{New: func() any { return new([requestSize]byte) }}
 
-// reader reads a range. Its first piece, and each for which there is no memory,
-// is read from the connection as it comes; the others were fetched ahead. It is
-// for one goroutine at a time.
+// reader reads a range. The first request, and each one for which there is no memory, is
+// read from the connection as it arrives; the others are prefetched. It must be used by
+// one goroutine at a time.
 type reader struct {
 	s      *Store
 	ctx    context.Context
 	cancel context.CancelFunc
 	pos    int64 // of the next byte to be read
-	next   int64 // where the next piece to be fetched begins
+	next   int64 // where the next request begins
 	end    int64
 
 	live  *stream
-	ahead []*piece // in order; the first one begins where live ends
+	ahead []*prefetch // in order; the first begins where live ends
 }
 
-// piece is a part of a range that is fetched ahead.
-type piece struct {
+// prefetch is a part of a range that is read ahead.
+type prefetch struct {
 	pos, end int64
-	buf      *[pieceSize]byte
-	done     chan struct{} // closed when buf is filled or err set
+	buf      *[requestSize]byte
+	done     chan struct{} // closed once buf is filled or err is set
 	err      error
 }
 
@@ -55,7 +55,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	case len(r.ahead) > 0:
 		return r.readAhead(p)
 	}
-	r.next = min(r.end, r.pos+pieceSize)
+	r.next = min(r.end, r.pos+requestSize)
 	r.live = r.stream(r.pos, r.next)
 	r.fetchAhead()
 	return r.readLive(p)
@@ -68,7 +68,7 @@ func (r *reader) readLive(p []byte) (int, error) {
 	return n, err
 }
 
-// readAhead reads from the first piece that was fetched ahead.
+// readAhead reads from the first prefetch.
 func (r *reader) readAhead(p []byte) (int, error) {
 	first := r.ahead[0]
 	<-first.done
@@ -85,11 +85,11 @@ func (r *reader) readAhead(p []byte) (int, error) {
 	return n, nil
 }
 
-// fetchAhead begins to fetch further pieces, while there is memory.
+// fetchAhead begins further prefetches, while there is memory.
 func (r *reader) fetchAhead() {
-	for r.next < r.end && len(r.ahead) < piecesAhead && r.s.readAhead.take(pieceSize) {
-		p := &piece{pos: r.next, end: min(r.end, r.next+pieceSize), done: make(chan struct{})}
-		p.buf = pieceBuffers.Get().(*[pieceSize]byte)
+	for r.next < r.end && len(r.ahead) < maxPrefetches && r.s.readAhead.tryAcquire(requestSize) {
+		p := &prefetch{pos: r.next, end: min(r.end, r.next+requestSize), done: make(chan struct{})}
+		p.buf = requestBuffers.Get().(*[requestSize]byte)
 		r.next = p.end
 		r.ahead = append(r.ahead, p)
 		from := r.stream(p.pos, p.end)
@@ -101,18 +101,18 @@ func (r *reader) fetchAhead() {
 	}
 }
 
-// stream is of the same object as the first one.
+// stream returns a stream of the same version of the object as the first one.
 func (r *reader) stream(pos, end int64) *stream {
 	return &stream{s: r.s, ctx: r.ctx, name: r.live.name, etag: r.live.etag, pos: pos, end: end}
 }
 
-// free gives back a piece that is done.
-func (r *reader) free(p *piece) {
-	pieceBuffers.Put(p.buf)
-	r.s.readAhead.give(pieceSize)
+// free releases the buffer of a prefetch that has ended.
+func (r *reader) free(p *prefetch) {
+	requestBuffers.Put(p.buf)
+	r.s.readAhead.release(requestSize)
 }
 
-// Close ends what is under way.
+// Close cancels the requests in progress.
 func (r *reader) Close() error {
 	r.cancel()
 	for _, p := range r.ahead {

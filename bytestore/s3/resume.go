@@ -14,32 +14,31 @@ import (
 	"sluice/bytestore"
 )
 
-// resumes is how often a broken reply is resumed. Each of these requests is
-// itself repeated when it is not answered.
-const resumes = 5
+// maxResumes is how often a broken response is resumed. The requests to resume it are
+// themselves retried if there is no response.
+const maxResumes = 5
 
-// pause is how long the resume of that number, from 1 on, waits: as long as the
-// client waits before it repeats a request that was not answered. Half of it is
-// random, so that readers whose replies broke off together do not come back
-// together.
+// pause returns the backoff before a resume, counted from 1. It is that of the client
+// before it repeats a request. Half of it is random, so that readers whose responses broke
+// off together do not resume together.
 func pause(resume int) time.Duration {
 	half := min(minio.DefaultRetryUnit<<(resume-1), minio.DefaultRetryCap) / 2
 	return half + rand.N(half+1)
 }
 
-// stream reads the bytes [pos, end) of an object from one reply, and from
-// others for the rest when that breaks off.
+// stream reads the bytes [pos, end) of an object from one response, and from further
+// responses if that breaks off.
 type stream struct {
 	s        *Store
 	ctx      context.Context
 	name     string
-	etag     string // of the object that the first reply was of
+	etag     string // of the version in the first response
 	pos, end int64
 	body     io.ReadCloser // nil before the request
-	broken   int
+	broken   int           // responses that broke off
 }
 
-// Read reads up to the end of the range, which is io.EOF.
+// Read reads until the end of the range.
 func (r *stream) Read(p []byte) (int, error) {
 	if r.pos == r.end {
 		return 0, io.EOF
@@ -56,7 +55,7 @@ func (r *stream) Read(p []byte) (int, error) {
 			return n, r.Close()
 		}
 		if n > 0 || err == nil {
-			return n, nil // the error comes again
+			return n, nil // the next Read returns the error
 		}
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -67,15 +66,15 @@ func (r *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// breakOff ends a reply that failed with cause before its end, and returns when
-// it is time to ask again. It fails when there is no use in that.
+// breakOff closes a response that failed with cause before its end, and waits until it is
+// time to resume. It returns an error if it must not be resumed.
 func (r *stream) breakOff(cause error) error {
 	err := r.Close()
 	if ctxErr := r.ctx.Err(); ctxErr != nil {
 		return ctxErr
 	}
-	if r.broken++; r.broken > resumes {
-		return errors.Join(fmt.Errorf("%w: the object store's replies break off: %w", bytestore.ErrOverloaded, cause), err)
+	if r.broken++; r.broken > maxResumes {
+		return errors.Join(fmt.Errorf("%w: the responses of the object store break off: %w", bytestore.ErrOverloaded, cause), err)
 	}
 	wait := time.NewTimer(pause(r.broken))
 	defer wait.Stop()
@@ -87,7 +86,7 @@ func (r *stream) breakOff(cause error) error {
 	}
 }
 
-// start asks for the rest of the range and tells the size of the object.
+// start requests the rest of the range and returns the size of the object.
 func (r *stream) start() (size int64, err error) {
 	opt := minio.GetObjectOptions{}
 	if err := opt.SetRange(r.pos, r.end-1); err != nil {
@@ -100,10 +99,10 @@ func (r *stream) start() (size int64, err error) {
 	}
 	body, info, header, err := r.s.core.GetObject(r.ctx, r.s.bucket, r.name, opt)
 	if minio.ToErrorResponse(err).StatusCode == http.StatusPreconditionFailed {
-		return 0, fmt.Errorf("%w: another has taken its place", bytestore.ErrNotFound)
+		return 0, fmt.Errorf("%w: the object was replaced", bytestore.ErrNotFound)
 	}
 	if err != nil {
-		return 0, native(err)
+		return 0, contractError(err)
 	}
 	size, err = sizeOf(header, r.pos, info.Size)
 	if err == nil && r.pos >= size {
@@ -116,20 +115,20 @@ func (r *stream) start() (size int64, err error) {
 	return size, nil
 }
 
-// sizeOf is the size of the object of which a reply holds the bytes from pos.
+// sizeOf returns the size of the object from a response that contains the bytes from pos.
 func sizeOf(header http.Header, pos, length int64) (int64, error) {
 	contentRange := header.Get("Content-Range")
 	if contentRange == "" && pos == 0 {
-		return length, nil // the whole, as a reply to a range may be
+		return length, nil // the whole object, which a server may return for a range
 	}
 	var first, last, size int64
 	if _, err := fmt.Sscanf(contentRange, "bytes %d-%d/%d", &first, &last, &size); err != nil || first != pos {
-		return 0, fmt.Errorf("the object store answered with the range %q to a request for the bytes from %d", contentRange, pos)
+		return 0, fmt.Errorf("the object store returned the range %q for a request of the bytes from %d", contentRange, pos)
 	}
 	return size, nil
 }
 
-// Close ends the reply.
+// Close closes the response.
 func (r *stream) Close() error {
 	if r.body == nil {
 		return nil

@@ -26,21 +26,21 @@ type sender struct {
 	completed time.Duration
 }
 
-func (s *sender) run(ctx context.Context, r *room) error {
+func (s *sender) run(ctx context.Context, r *stagingQuota) error {
 	size := s.size
 	if s.unknown {
 		size = bytestore.UnknownSize
 	}
 	time.Sleep(s.begins)
-	c := r.enter(bytestore.WithCaller(ctx, s.caller), size, func() { s.gaveUp.Store(true) })
-	defer r.leave(c)
+	c := r.admit(bytestore.WithCaller(ctx, s.caller), size, func() { s.gaveUp.Store(true) })
+	defer r.release(c)
 	for n := int64(1); n <= s.size; n++ {
 		if n-1 == s.stallsAt && n > 1 {
 			time.Sleep(time.Hour)
 		}
 		time.Sleep(s.every)
-		r.came(c)
-		if err := r.take(ctx, c, n); err != nil {
+		r.progress(c)
+		if err := r.grow(ctx, c, n); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (s *sender) run(ctx context.Context, r *room) error {
 }
 
 // all runs senders at once, and returns what became of each.
-func all(t *testing.T, r *room, senders []*sender) []error {
+func all(t *testing.T, r *stagingQuota, senders []*sender) []error {
 	errs := make([]error, len(senders))
 	var running sync.WaitGroup
 	for i, s := range senders {
@@ -71,7 +71,7 @@ func all(t *testing.T, r *room, senders []*sender) []error {
 func TestBodiesThatComeAllComplete(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRoom(64, 5*time.Second, time.Hour)
+			r := newStagingQuota(64, 5*time.Second, time.Hour)
 			var senders []*sender
 			for i := range 100 {
 				senders = append(senders, &sender{
@@ -93,7 +93,7 @@ func TestBodiesThatComeAllComplete(t *testing.T) {
 func TestOnlyWhatIsNeededGivesWay(t *testing.T) {
 	for need, want := range map[int64]int{4: 0, 5: 1, 16: 1, 19: 1, 20: 2, 64: 4} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRoom(64, 5*time.Second, time.Minute)
+			r := newStagingQuota(64, 5*time.Second, time.Minute)
 			var senders []*sender
 			for range 4 {
 				senders = append(senders, &sender{caller: "stalls", size: 16, stallsAt: 15})
@@ -122,7 +122,7 @@ func TestOnlyWhatIsNeededGivesWay(t *testing.T) {
 // share, and to no more than that.
 func TestSharesOfCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(64, 5*time.Second, time.Hour)
+		r := newStagingQuota(64, 5*time.Second, time.Hour)
 		var senders []*sender
 		for range 10 { // each a unit every 4 s, once the room is full
 			senders = append(senders, &sender{caller: "greedy", size: 16, every: 4 * time.Second})
@@ -155,7 +155,7 @@ func TestSharesOfCallers(t *testing.T) {
 // TestWaitForRoomEnds: with its limit, and with its context.
 func TestWaitForRoomEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoom(16, 5*time.Second, 30*time.Second)
+		r := newStagingQuota(16, 5*time.Second, 30*time.Second)
 		sent := make(chan error)
 		go func() { sent <- (&sender{size: 16, takes: time.Hour}).run(t.Context(), r) }()
 		synctest.Wait()
