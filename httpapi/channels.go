@@ -5,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"sluice/access"
-	"sluice/httpapi/internal/router"
+	"sluice/blob"
 	"sluice/metastore"
 	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/wire"
 )
 
-// openChannelBody asks for a channel; the public form sends none of it.
+// openChannelBody is the body of a request to open a channel. The public client sends no member.
 type openChannelBody struct {
 	UserIdentity     *string `json:"userIdentity"`
 	Deposit          *amount `json:"deposit"`
@@ -25,14 +24,13 @@ type openChannelBody struct {
 	PaymentChannelID *amount `json:"paymentChannelId"`
 }
 
-// errUnboundChannel refuses a channel that the first payer, whoever that is,
-// would be bound to: others must not spend a deposit that was set aside by the
-// holder of a key.
-var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: name the address that will pay over the channel", errParameter)
+// errUnboundChannel refuses a channel without a sender, which is bound to the first payer: others must not
+// spend the deposit of the owner of a key.
+var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: it is the address that will pay over the channel", errParameter)
 
-func (s *Server) openChannel(x *exchange, r *http.Request, _ router.Params) error {
+func (s *Server) openChannel(x *exchange) error {
 	var in openChannelBody
-	body, err := readJSON(r, &in)
+	body, err := readJSON(x.r, &in)
 	if err != nil {
 		return err
 	}
@@ -49,137 +47,130 @@ func (s *Server) openChannel(x *exchange, r *http.Request, _ router.Params) erro
 	if open.Expires, err = parseTime("expires", in.Expires); err != nil {
 		return err
 	}
-	if s.Keys != nil && open.Sender == "" {
+	if !x.local && open.Sender == "" {
 		return errUnboundChannel
 	}
-	if err := x.allowsSender(open.Sender); err != nil {
-		return err
+	if !x.local {
+		account, err := blob.ParseAccount(open.Sender)
+		if err != nil {
+			return err
+		}
+		if err := x.requireAccount(access.ScopeChannels, account); err != nil {
+			return err
+		}
 	}
-	idem, err := idempotency(x, r, "open-channel", "", body)
+	idem, err := idempotency(x, "open-channel", "", body)
 	if err != nil {
 		return err
 	}
 	open.Owner = x.owner()
-	made, err := s.openWithinQuota(x, r, open, idem)
+	opened, err := s.openWithinQuota(x, open, idem)
 	if err != nil {
-		return inDoubt(err, doubtError{channelID: made.ID, again: idem != nil})
+		return inDoubt(err, doubtError{channelID: opened.ID, retryable: idem != nil})
 	}
-	return s.writeChanged(x, r, http.StatusCreated, made)
+	return s.writeChanged(x, http.StatusCreated, opened)
 }
 
-// openWithinQuota opens a channel if the quota of its owner has room for it. A repeat
-// of a request that opened one needs no room.
-func (s *Server) openWithinQuota(x *exchange, r *http.Request, open paychan.OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
-	reservation, refused := x.allowance.ReserveChannel(r.Context())
+// openWithinQuota opens a channel if the quota of its owner allows it. A repeated request that has already
+// opened one needs no quota.
+func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
+	ctx := x.r.Context()
+	reservation, refused := x.allowance.ReserveChannel(ctx)
 	if errors.Is(refused, access.ErrQuota) && idem != nil {
-		made, err := s.Channels.Opened(r.Context(), *idem)
+		opened, err := s.channels.Opened(ctx, *idem)
 		if !errors.Is(err, metastore.ErrNotFound) {
-			return made, err
+			return opened, err
 		}
 	}
 	if refused != nil {
 		return metastore.Channel{}, refused
 	}
-	made, err := s.Channels.Open(r.Context(), open, idem)
-	if err == nil || errors.Is(err, metastore.ErrUnknownOutcome) {
-		reservation.Keep()
-	} else {
-		reservation.Release()
-	}
-	return made, err
+	opened, err := s.channels.Open(ctx, open, idem)
+	confirm(reservation, err)
+	return opened, err
 }
 
-// address reads an optional address of a JSON body; empty when it is not there.
-func address(member string, given *string) (string, error) {
-	if given == nil {
+// address parses an optional address of a JSON body. It returns "" if it is absent.
+func address(member string, sent *string) (string, error) {
+	if sent == nil {
 		return "", nil
 	}
-	canonical, err := micropay.ParseAddress(*given)
+	canonical, err := micropay.ParseAddress(*sent)
 	if err != nil {
 		return "", fmt.Errorf("%w: %s must be an address: 0x and 1 to 64 hexadecimal digits", errParameter, member)
 	}
 	return canonical.String(), nil
 }
 
-// channelError tells that it is a channel which is not there.
-func channelError(err error) error {
-	if errors.Is(err, metastore.ErrNotFound) {
-		return fmt.Errorf("%w: %w", errNoChannel, err)
-	}
-	return err
-}
-
-func (s *Server) getChannel(x *exchange, r *http.Request, p router.Params) error {
-	found, err := s.Channels.Get(r.Context(), p.Get("channelId"))
+func (s *Server) getChannel(x *exchange) error {
+	found, err := s.channels.Get(x.r.Context(), x.params.Get("channelId"))
 	if err != nil {
 		return channelError(err)
 	}
-	sessions, err := s.channelSessions(r.Context(), found.ID)
+	sessions, err := s.channelSessions(x.r.Context(), found.ID)
 	if err != nil {
 		return err
 	}
 	return s.writeChannel(x, http.StatusOK, found, sessions)
 }
 
-// depositBody asks to add to a deposit.
+// depositBody is the body of a request to increase a deposit.
 type depositBody struct {
 	Amount *amount `json:"amount"`
 }
 
-func (s *Server) addDeposit(x *exchange, r *http.Request, p router.Params) error {
+func (s *Server) addDeposit(x *exchange) error {
 	var in depositBody
-	body, err := readJSON(r, &in)
+	body, err := readJSON(x.r, &in)
 	if err != nil {
 		return err
 	}
 	if in.Amount == nil {
 		return missingMember("amount")
 	}
-	id := p.Get("channelId")
-	idem, err := idempotency(x, r, "add-deposit", id, body)
+	id := x.params.Get("channelId")
+	idem, err := idempotency(x, "add-deposit", id, body)
 	if err != nil {
 		return err
 	}
-	c, err := s.Channels.Deposit(r.Context(), id, int64(*in.Amount), idem)
+	c, err := s.channels.Deposit(x.r.Context(), id, int64(*in.Amount), idem)
 	if err != nil {
-		return inDoubt(channelError(err), doubtError{again: idem != nil})
+		return inDoubt(channelError(err), doubtError{retryable: idem != nil})
 	}
-	return s.writeChanged(x, r, http.StatusOK, c)
+	return s.writeChanged(x, http.StatusOK, c)
 }
 
-func (s *Server) closeChannel(x *exchange, r *http.Request, p router.Params) error {
+func (s *Server) closeChannel(x *exchange) error {
 	var nothing struct{}
-	if _, err := readJSON(r, &nothing); err != nil {
+	if _, err := readJSON(x.r, &nothing); err != nil {
 		return err
 	}
-	c, err := s.Channels.Close(r.Context(), p.Get("channelId"))
+	c, err := s.channels.Close(x.r.Context(), x.params.Get("channelId"))
 	if err != nil {
 		return channelError(err)
 	}
-	return s.writeChanged(x, r, http.StatusOK, c)
+	return s.writeChanged(x, http.StatusOK, c)
 }
 
-// sessionsWait is how long the answer to a change waits for a place among the
-// readers of the store.
-const sessionsWait = 2 * time.Second
+// sessionsTimeout bounds how long the response to a change waits for the sessions of the channel.
+const sessionsTimeout = 2 * time.Second
 
-// writeChanged sends a channel that was just changed. The change is committed,
-// so that nothing may make a refusal of the answer: without its sessions, where
-// these cannot be read, it is still true.
-func (s *Server) writeChanged(x *exchange, r *http.Request, status int, c metastore.Channel) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), sessionsWait)
+// writeChanged sends a channel that was just changed. The change is committed, so a failure to read the
+// sessions must not become an error response: they are omitted.
+func (s *Server) writeChanged(x *exchange, status int, c metastore.Channel) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), sessionsTimeout)
 	defer cancel()
 	sessions, err := s.channelSessions(ctx, c.ID)
 	if err != nil {
-		s.Log.Warn("the answer to a change of a channel goes without its sessions", "id", x.requestID, "error", err)
+		s.log.Warn("the sessions of a changed channel could not be read and are omitted from the response", "id", x.requestID, "error", err)
 	}
 	return s.writeChannel(x, status, c, sessions)
 }
 
-// channelSessions returns the sessions that were bought over a channel; the
-// list is nil only beside an error.
+// channelSessions returns the sessions that were bought over a channel. The list is nil only if there is an
+// error.
 func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.ChannelSession, error) {
-	sessions, err := s.Channels.Sessions(ctx, id)
+	sessions, err := s.channels.Sessions(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +181,7 @@ func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.Channel
 	return out, nil
 }
 
-// writeChannel sends the state of a channel, without its sessions if these are
-// nil.
+// writeChannel sends the state of a channel, without its sessions if they are nil.
 func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sessions []wire.ChannelSession) error {
 	out := wire.Channel{
 		ChannelID:        c.ID,
@@ -205,7 +195,7 @@ func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sess
 		Settled:          decimal(c.Settled),
 		Unsettled:        decimal(c.Accepted - c.Settled),
 		SequenceNumber:   decimal(c.Sequence),
-		State:            string(s.Channels.State(c)),
+		State:            string(s.channels.State(c)),
 		Created:          c.Created,
 		Expires:          c.Expires,
 		Sessions:         sessions,
@@ -215,6 +205,3 @@ func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sess
 	}
 	return writeJSON(x, status, out)
 }
-
-// decimal writes a number of money as the interface has it.
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -3,14 +3,12 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sluice/blob"
@@ -64,14 +62,14 @@ func TestDeletedContentCutsItsReply(t *testing.T) {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}
 			ctx := t.Context()
-			if err := s.Blobs.FreeGarbage(ctx); err != nil {
+			if err := s.blobs.FreeGarbage(ctx); err != nil {
 				t.Fatal(err)
 			}
 			if n := objectsIn(ctx, t, store); n == 0 {
 				t.Fatal("the bytes were freed under their reader")
 			}
 			full.Store(true)
-			if err := s.Blobs.FreeGarbage(ctx); err != nil {
+			if err := s.blobs.FreeGarbage(ctx); err != nil {
 				t.Fatal(err)
 			}
 			if n, err := io.Copy(io.Discard, conn); n+int64(len(begun)) >= size {
@@ -79,7 +77,7 @@ func TestDeletedContentCutsItsReply(t *testing.T) {
 			}
 			// The reply has ended, and its reader with it.
 			for objectsIn(ctx, t, store) > 0 {
-				if err := errors.Join(ctx.Err(), s.Blobs.FreeGarbage(ctx)); err != nil {
+				if err := errors.Join(ctx.Err(), s.blobs.FreeGarbage(ctx)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -93,41 +91,4 @@ func objectsIn(ctx context.Context, t *testing.T, store bytestore.Store) (n int)
 		t.Fatal(err)
 	}
 	return n
-}
-
-// TestCutOverHTTP2 cuts a reply that waits for a window, and one whose handler
-// is between two writes.
-func TestCutOverHTTP2(t *testing.T) {
-	for _, pause := range []time.Duration{0, time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			served := make(chan error, 1)
-			overPipe(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Length", fmt.Sprint(64<<20))
-				out := newProgressWriter(w, defaultPace)
-				out.ctx, out.strict = r.Context(), true
-				defer time.AfterFunc(time.Second, out.cut).Stop()
-				_, err := out.Write(make([]byte, 1024))
-				time.Sleep(pause)
-				if err == nil {
-					_, err = out.Write(make([]byte, 64<<20-1024))
-				}
-				served <- err
-				panic(http.ErrAbortHandler)
-			}, func(client *http.Client) {
-				res, err := client.Get("http://pipe/")
-				if err == nil {
-					err = <-served
-					served <- err
-					n, readErr := io.Copy(io.Discard, res.Body)
-					if readErr == nil || n == 64<<20 {
-						t.Errorf("the client got %d bytes, %v", n, readErr)
-					}
-					closeOrFail(t, res.Body)
-				}
-				if err := <-served; !errors.Is(err, blob.ErrCut) {
-					t.Errorf("after a pause of %s: %v, want %v", pause, err, blob.ErrCut)
-				}
-			})
-		})
-	}
 }

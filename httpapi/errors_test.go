@@ -44,9 +44,9 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{".", "internal/headers", "internal/router"} {
+	for _, dir := range []string{".", "internal/headers", "internal/router", "internal/transfer"} {
 		for name, text := range sentinels(t, dir) {
-			if !slices.Contains(texts, text) && name != "errSlowReader" { // a response that has begun is cut
+			if !slices.Contains(texts, text) && name != "ErrSlowReader" { // a response that has begun is cut
 				t.Errorf("%s of %s is not in the error table", name, dir)
 			}
 		}
@@ -160,7 +160,7 @@ func TestRowOf(t *testing.T) {
 		{sessionError(metastore.ErrExpired), http.StatusGone, wire.CodeSessionExpired},
 		{uploadError(metastore.ErrNotFound), http.StatusNotFound, wire.CodeUploadNotFound},
 		{fmt.Errorf("put: %w", bytestore.ErrNoSpace), http.StatusInsufficientStorage, wire.CodeStorageFull},
-		{&unsatisfied{size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
+		{&unsatisfiedRange{size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
 		{errors.New("the password is hunter2"), http.StatusInternalServerError, wire.CodeInternal},
 		{blob.ErrCorrupt, http.StatusInternalServerError, wire.CodeInternal},
 	}

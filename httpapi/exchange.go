@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -14,77 +13,48 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
-	"sluice/metastore"
-	"sluice/wire"
+	"sluice/httpapi/internal/router"
+	"sluice/httpapi/internal/transfer"
 )
 
-// exchange is one request and the reply to it. It is the ResponseWriter that
-// handlers write to: it keeps the status back until the first byte, so that a
-// failure before it can still become an error reply.
+// exchange is one request and its response. It is the ResponseWriter of handlers. It sends the status
+// with the first byte of the body, so that an earlier failure can still become an error response.
 type exchange struct {
-	out       *progressWriter
-	body      *progressReader // of r
-	s         *Server
-	r         *http.Request
+	r      *http.Request // its Body is body
+	params router.Params // of the route
+	body   *transfer.Reader
+	out    *transfer.Writer
+
+	log     *slog.Logger
+	metrics *metrics
+	price   func() int64 // of a chunkset
+	local   bool         // the instance is local: every caller may do everything
+
 	requestID string
-	pattern   string // of the route; empty for an unknown one
+	pattern   string // of the route; "" if it is unknown
 	began     time.Time
-	status    int   // given by the handler; 0: not yet
-	started   bool  // the status line is out
-	err       error // what went wrong
-	probe     bool  // a probe or a preflight, of which there are many
-	dropped   bool  // there is no reply, see hold
+	status    int   // set by the handler; 0: not yet
+	started   bool  // the status has been sent
+	err       error // why the exchange failed
+	probe     bool  // health check or preflight
+	dropped   bool  // there is no response: see hold
 
-	release func() // to be called when the stream has ended; nil: it holds no place
+	release func() // called when the stream has ended; may be nil
 
-	client        netip.Addr        // where the request comes from, behind trusted proxies; invalid: not asked
-	caller        *access.Caller    // whose key was sent; nil: nobody's
-	badCredential error             // why the credential that was sent is none
-	allowance     *access.Allowance // the limits of the caller, or of his address
-	readsFree     bool              // the caller's key pays for what he reads
+	client        netip.Addr        // address of the client; may be invalid
+	caller        *access.Caller    // owner of the key in the request; nil: no valid key
+	badCredential error             // why the credential in the request is invalid
+	allowance     *access.Allowance // limits of the caller or of its address
+	readsFree     bool              // the caller has a key that reads without paying
 }
 
 var _ io.ReaderFrom = (*exchange)(nil)
 
-func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	// A copy: the server knows its own body by what the request holds, and
-	// answers before it reads what was left of it.
-	own := r.WithContext(metastore.WithPatience(r.Context(), metastore.Patience))
-	body := newProgressReader(w, r.Body, s.pace)
-	own.Body = body
-	body.ctx, body.strict, body.cut = r.Context(), r.ProtoMajor == 2, s.cut
-	out := newProgressWriter(w, s.pace)
-	out.ctx, out.strict = r.Context(), r.ProtoMajor == 2
-	return &exchange{
-		out:       out,
-		body:      body,
-		s:         s,
-		r:         own,
-		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
-		began:     time.Now(),
-	}
-}
-
-// requestID takes over a caller's id when it is fit for a log, or makes one.
-func requestID(given string) string {
-	const limit = 128
-	if given == "" || len(given) > limit {
-		return rand.Text()
-	}
-	for i := range len(given) {
-		c := given[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return rand.Text()
-		}
-	}
-	return given
-}
-
-// Header gives the headers of the reply.
+// Header returns the headers of the response.
 func (x *exchange) Header() http.Header { return x.out.Header() }
 
-// WriteHeader sets the status. It is sent with the first byte of the body, or
-// at the end of the exchange.
+// WriteHeader sets the status, which is sent with the first byte of the body or at the end of the
+// exchange.
 func (x *exchange) WriteHeader(status int) { x.status = status }
 
 // start sends the status and the headers.
@@ -99,24 +69,47 @@ func (x *exchange) start() {
 	x.out.WriteHeader(x.status)
 }
 
-// Write sends bytes of the body.
+// Write writes bytes of the body.
 func (x *exchange) Write(p []byte) (int, error) {
 	x.start()
 	return x.out.Write(p)
 }
 
-// ReadFrom sends bytes of the body straight from src, without a copy where the
-// connection can.
+// ReadFrom writes the bytes of src to the body, without copying them if the connection can.
 func (x *exchange) ReadFrom(src io.Reader) (int64, error) {
 	x.start()
 	return x.out.ReadFrom(src)
 }
 
-// Unwrap gives the writer beneath, for http.ResponseController.
+// Unwrap returns the underlying writer for http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.out }
 
-// fail answers with the error, or cuts the connection when the reply has begun:
-// a short body must never look complete.
+// limit applies the limits of the caller to both bodies.
+func (x *exchange) limit(a *access.Allowance) {
+	x.allowance = a
+	x.body.Limit(a)
+	x.out.Limit(a)
+}
+
+// hold counts the exchange for its caller until the response has been sent completely. Over HTTP/1.1 a
+// connection has one response at a time, and the limits of connections bound them. Over HTTP/2 any
+// number of streams could wait for a client that does not let anything be sent: if it holds too many,
+// the stream is reset without a response, which would have to wait too.
+func (x *exchange) hold(a *access.Allowance) error {
+	if x.r.ProtoMajor != 2 {
+		return nil
+	}
+	release, ok := a.Hold()
+	if !ok {
+		x.dropped = true
+		return fmt.Errorf("%w: too many responses are waiting for the client", access.ErrConcurrent)
+	}
+	x.release = release
+	return nil
+}
+
+// fail sends an error response, or closes the connection if the response has begun: an incomplete body
+// must never look complete.
 func (x *exchange) fail(err error) {
 	x.err = err
 	if x.started {
@@ -127,50 +120,49 @@ func (x *exchange) fail(err error) {
 		x.status = row.status // for the log
 		return
 	}
-	if x.r.ProtoMajor == 1 { // over HTTP/2 a stream ends by itself
-		x.spareConnection(row.closes)
+	if x.r.ProtoMajor == 1 { // over HTTP/2 only the stream ends
+		x.drainBody(row.closes)
 	}
-	x.body.done()
+	x.body.Done()
 	if err := writeProblem(x, row, err); err != nil {
 		x.err = errors.Join(x.err, err)
 	}
 }
 
-// spareConnection reads off what is left of the body of a refused request, so
-// that the connection can be used again. When it cannot, or that is too much, the
-// connection ends with the reply, and reads off more then (see Connections).
-func (x *exchange) spareConnection(broken bool) {
-	// A client that waits to be asked for the body must not be asked now.
+// drainBody reads the rest of the body of a refused request, so that the connection can be used again. If
+// that is impossible or too much, the connection is closed after the response (see connlimit.Conn).
+func (x *exchange) drainBody(broken bool) {
+	// A client that waits for "100 Continue" must not get it now.
 	waits := x.r.Header.Get("Expect") != ""
-	if !broken && (x.body.ended() || !waits && x.body.drain(x.r.ContentLength)) {
+	if !broken && (x.body.Ended() || !waits && x.body.Drain(x.r.ContentLength)) {
 		return
 	}
 	x.Header().Set("Connection", "close")
-	x.body.abandon()
+	x.body.Abandon()
 }
 
-// end finishes the exchange and logs it.
+// end completes the exchange and logs it. It must be deferred, because it recovers a panic of the handler.
 func (x *exchange) end() {
 	if p := recover(); p != nil {
 		x.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 	}
 	if x.r.ProtoMajor == 2 {
-		// What has come of a body goes now, and not when the reply was taken. For an
-		// error there is nothing to do: the stream ends by itself.
+		// This frees the buffered body now instead of when the response has been read. An error needs
+		// no handling because the stream ends.
 		_ = x.body.Close()
 	} else {
-		// The server reads off what is left of a body: not without end.
-		x.body.done()
+		// This bounds how long the server itself reads the rest of the body.
+		x.body.Done()
 	}
 	broken := x.dropped || x.started && x.err != nil && x.status < http.StatusBadRequest
 	if !broken {
 		x.start()
 	}
-	if err := x.out.done(); err != nil && x.err == nil {
+	if err := x.out.Done(); err != nil && x.err == nil {
 		x.err = err
 	}
-	x.log()
-	x.s.metrics.note(x)
+	x.logRequest()
+	x.metrics.observe(x)
 	if x.release != nil {
 		context.AfterFunc(x.r.Context(), x.release) // the context of a stream ends with it
 	}
@@ -179,11 +171,11 @@ func (x *exchange) end() {
 	}
 }
 
-// log writes one line about the exchange.
-func (x *exchange) log() {
+// logRequest logs one line about the exchange.
+func (x *exchange) logRequest() {
 	level := x.level()
 	ctx := context.WithoutCancel(x.r.Context())
-	if !x.s.Log.Enabled(ctx, level) {
+	if !x.log.Enabled(ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -191,7 +183,7 @@ func (x *exchange) log() {
 		slog.String("method", x.r.Method),
 		slog.String("route", x.pattern),
 		slog.Int("status", x.status),
-		slog.Int64("sent", x.out.written),
+		slog.Int64("sent", x.out.Written()),
 		slog.Duration("took", time.Since(x.began)),
 		slog.String("peer", x.r.RemoteAddr),
 	}
@@ -204,11 +196,11 @@ func (x *exchange) log() {
 	if x.err != nil {
 		attrs = append(attrs, slog.String("error", x.err.Error()))
 	}
-	x.s.Log.LogAttrs(ctx, level, "request", attrs...)
+	x.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// level returns how much the log wants to know of the exchange. Why a node is not
-// ready is logged once (see readiness), and not for each probe.
+// level returns the log level of the exchange. Why a node is not ready is logged once (see readiness) and
+// not for each probe.
 func (x *exchange) level() slog.Level {
 	gone := x.r.Context().Err() != nil
 	switch {

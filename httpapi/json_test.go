@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"sluice/httpapi/internal/transfer"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -211,7 +212,7 @@ func TestReadJSON(t *testing.T) {
 		"gzip":                      {request(strings.NewReader("{}"), "gzip"), errContentEncoding},
 		"identity and gzip":         {request(strings.NewReader("{}"), "identity", "x, gzip"), errContentEncoding},
 		"broken off":                {request(iotest.ErrReader(io.ErrUnexpectedEOF)), io.ErrUnexpectedEOF},
-		"too slow":                  {request(iotest.ErrReader(errSlowBody)), errSlowBody},
+		"too slow":                  {request(iotest.ErrReader(transfer.ErrSlowBody)), transfer.ErrSlowBody},
 		"malformed":                 {request(strings.NewReader("{")), errMalformedJSON},
 	} {
 		if _, err := readJSON(tc.r, &sample{}); !errors.Is(err, tc.want) {

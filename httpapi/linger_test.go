@@ -4,26 +4,30 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"sluice/access"
+	"sluice/internal/connlimit"
 )
 
+// newConnections returns a limiter whose refusals are those of this package.
+func newConnections(limit int) *connlimit.Limiter {
+	return connlimit.New(limit, ConnectionRefusal(false))
+}
+
 // underCapOf serves the handler of a service a second time, under a cap.
-func underCapOf(t *testing.T, s *service, conns *Connections) string {
+func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewHTTPServer(s.Server, s.Log)
+	server := NewHTTPServer(s.Server, s.Server.log)
 	conns.Attach(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(conns.Listener(listener, false)) }()
@@ -93,7 +97,7 @@ var refusals = []struct {
 func TestRefusedBodiesAreReadOff(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	addr := underCapOf(t, h.service, NewConnections(100))
+	addr := underCapOf(t, h.service, newConnections(100))
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,8 +131,8 @@ func TestRefusedBodiesAreReadOff(t *testing.T) {
 func TestLingeringIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	conns := NewConnections(100)
-	conns.lingering = time.Second
+	conns := newConnections(100)
+	conns.LingerTimeout = time.Second
 	s := dialSender(t, underCapOf(t, h.service, conns))
 	if _, err := io.WriteString(s, refusals[0].head); err != nil {
 		t.Fatal(err)
@@ -141,7 +145,7 @@ func TestLingeringIsBounded(t *testing.T) {
 			break
 		}
 	}
-	if sent > lingerBytes+20<<20 {
+	if sent > 36<<20 {
 		t.Errorf("%d bytes were taken of a refused request", sent)
 	}
 	closeOrFail(t, s)
@@ -151,7 +155,7 @@ func TestLingeringIsBounded(t *testing.T) {
 func TestLingeringConnectionGivesWay(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	conns := NewConnections(1)
+	conns := newConnections(1)
 	addr := underCapOf(t, h.service, conns)
 	s := dialSender(t, addr)
 	if _, err := io.WriteString(s, refusals[0].head+strings.Repeat("x", refusals[0].first)); err != nil {
@@ -184,9 +188,7 @@ func TestLingeringConnectionGivesWay(t *testing.T) {
 	if got := ask(); got != http.StatusServiceUnavailable {
 		t.Errorf("beside a connection that lingers: %d, want 503", got)
 	}
-	conns.mu.Lock()
-	conns.quiet = 0
-	conns.mu.Unlock()
+	conns.SetMinIdle(0)
 	if got := ask(); got != http.StatusOK {
 		t.Errorf("in the place of a connection that lingered: %d, want 200", got)
 	}
@@ -203,7 +205,7 @@ func TestLingeringConnectionGivesWay(t *testing.T) {
 func TestConnectionThatDoesNotReadGivesWay(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	conns := NewConnections(1)
+	conns := newConnections(1)
 	addr := underCapOf(t, h.service, conns)
 	stuck := dialSender(t, addr)
 	if err := stuck.SetReadBuffer(4 << 10); err != nil {
@@ -219,9 +221,7 @@ func TestConnectionThatDoesNotReadGivesWay(t *testing.T) {
 			break
 		}
 	}
-	conns.mu.Lock()
-	conns.quiet = 0
-	conns.mu.Unlock()
+	conns.SetMinIdle(0)
 	other := dialSender(t, addr)
 	if _, err := io.WriteString(other, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestConnectionThatDoesNotReadGivesWay(t *testing.T) {
 func TestCapOfAnAddress(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	conns := NewConnections(100)
+	conns := newConnections(100)
 	conns.PerAddress = 2
 	addr := underCapOf(t, h.service, conns)
 	ask := func(c *sender) int {
@@ -283,9 +283,7 @@ func TestCapOfAnAddress(t *testing.T) {
 	want("127.0.0.1", 200)
 	want("127.0.0.1", 429)
 	want("127.0.0.2", 200)
-	conns.mu.Lock()
-	conns.quiet = 0
-	conns.mu.Unlock()
+	conns.SetMinIdle(0)
 	want("127.0.0.1", 200)
 	if _, err := all[0].r.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the longest quiet connection of the address reads %v, want the end", err)
@@ -299,40 +297,4 @@ func TestCapOfAnAddress(t *testing.T) {
 	for _, c := range all {
 		closeOrFail(t, c)
 	}
-}
-
-// Whose connections count together, and whose do not count.
-func TestNetworkOfAConnection(t *testing.T) {
-	conns := NewConnections(10)
-	conns.PerAddress = 1
-	conns.Exempt = prefixes("10.0.0.0/8", "fd00::/8")
-	for peer, want := range map[string]string{
-		"192.0.2.1:5":           "192.0.2.1/32",
-		"[::ffff:192.0.2.1]:5":  "192.0.2.1/32",
-		"[2001:db8:1:2:3::4]:5": "2001:db8:1:2::/64",
-		"10.1.2.3:5":            "",
-		"[::ffff:10.1.2.3]:5":   "",
-		"[fd00::1]:5":           "",
-	} {
-		address, err := net.ResolveTCPAddr("tcp", peer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		network, counts := conns.networkOf(address)
-		got := ""
-		if counts {
-			got = fmt.Sprint(network)
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", peer, got, want)
-		}
-	}
-}
-
-func prefixes(texts ...string) []netip.Prefix {
-	var all []netip.Prefix
-	for _, text := range texts {
-		all = append(all, netip.MustParsePrefix(text))
-	}
-	return all
 }

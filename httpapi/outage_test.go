@@ -131,11 +131,11 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 			t.Fatalf("PUT: %d %s", res.StatusCode, got)
 		}
 	}
-	granted, err := s.Sessions.Grant(t.Context(), "", nil)
+	granted, err := s.sessions.Grant(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	upload, err := s.Blobs.Begin(t.Context(), blob.BeginOptions{Account: "0x1", Name: "parts", PartSize: 10})
+	upload, err := s.blobs.Begin(t.Context(), blob.BeginOptions{Account: "0x1", Name: "parts", PartSize: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

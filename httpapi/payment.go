@@ -1,16 +1,12 @@
 package httpapi
 
 import (
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
 	"sluice/blob"
-	"sluice/metastore"
 	"sluice/metering"
-	"sluice/micropay"
 	"sluice/wire"
 )
 
@@ -26,16 +22,16 @@ const (
 
 // newBill parses the payment headers of a GET and returns its bill, or an error if the payer does not
 // exist or has expired. The bill is nil for a free read: HEAD, or a key that may read the account.
-func (s *Server) newBill(x *exchange, r *http.Request) (*metering.Bill, error) {
-	if s.Reads != ReadsPaid || r.Method == http.MethodHead || x.readsFree {
+func (s *Server) newBill(x *exchange) (*metering.Bill, error) {
+	if s.reads != ReadsPaid || x.r.Method == http.MethodHead || x.readsFree {
 		return nil, nil
 	}
 	payer := metering.Payer{Limit: -1}
-	sessions, payments := r.Header.Values(wire.HeaderSessionID), r.Header.Values(wire.HeaderMicropayment)
+	sessions, payments := x.r.Header.Values(wire.HeaderSessionID), x.r.Header.Values(wire.HeaderMicropayment)
 	if len(sessions)+len(payments) > 1 {
 		return nil, fmt.Errorf("%w: a read is paid by one %s or one %s", errHeader, wire.HeaderSessionID, wire.HeaderMicropayment)
 	}
-	if limits := r.Header.Values(wire.HeaderMaxChunksets); len(limits) > 0 {
+	if limits := x.r.Header.Values(wire.HeaderMaxChunksets); len(limits) > 0 {
 		n, err := strconv.ParseUint(limits[0], 10, 63)
 		if err != nil || len(limits) > 1 {
 			return nil, fmt.Errorf("%w: %s must be one whole number", errHeader, wire.HeaderMaxChunksets)
@@ -48,18 +44,18 @@ func (s *Server) newBill(x *exchange, r *http.Request) (*metering.Bill, error) {
 		}
 	}
 	if len(payments) == 1 {
-		p, err := s.Channels.Verify(payments[0])
+		p, err := s.channels.Verify(payments[0])
 		if err != nil {
 			return nil, err
 		}
 		payer.Payment = &p
 	}
-	return s.meter.NewBill(r.Context(), payer)
+	return s.meter.NewBill(x.r.Context(), payer)
 }
 
 // setPriceHeaders sets the price of a blob of this size, if reads are paid.
 func (s *Server) setPriceHeaders(h http.Header, size int64) {
-	if s.Reads != ReadsPaid {
+	if s.reads != ReadsPaid {
 		return
 	}
 	h.Set(wire.HeaderChunksetPrice, decimal(s.meter.Price()))
@@ -80,27 +76,4 @@ func charge(x *exchange, bill *metering.Bill, ranges []blob.Range) error {
 		x.Header().Set(wire.HeaderChunksetsLeft, decimal(left))
 	}
 	return nil
-}
-
-// setPaymentMembers adds to a problem what a payer can act on.
-func (s *Server) setPaymentMembers(p *wire.Problem, err error) {
-	var (
-		short *metering.ShortfallError
-		funds *metastore.InsufficientFundsError
-		stale *metastore.StaleError
-		bad   *micropay.Error
-	)
-	switch {
-	case errors.As(err, &short):
-		p.Required, p.Available = decimal(short.Required), decimal(short.Available)
-	case errors.As(err, &funds):
-		p.Required, p.Available = decimal(funds.Required), decimal(funds.Available)
-	case errors.As(err, &stale):
-		p.StoredMicropayment = base64.StdEncoding.EncodeToString(stale.Stored)
-	case errors.As(err, &bad):
-		p.Reason = string(bad.Reason)
-	}
-	if p.Status == http.StatusPaymentRequired {
-		p.ChunksetPrice = decimal(s.meter.Price())
-	}
 }

@@ -55,8 +55,8 @@ func newPaidService(t *testing.T) *paidService {
 // checkLeft makes all pending returns and checks how many chunksets the session has left.
 func (p *paidService) checkLeft(want int64) {
 	p.Helper()
-	for p.Returns.Pending() > 0 && p.Context().Err() == nil {
-		p.Returns.Replay(p.Context())
+	for p.returns.Pending() > 0 && p.Context().Err() == nil {
+		p.returns.Replay(p.Context())
 	}
 	if s, err := p.meta.Session(p.Context(), p.session); err != nil || s.Left != want {
 		p.Errorf("%d chunksets left, %v; want %d", s.Left, err, want)

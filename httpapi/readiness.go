@@ -9,90 +9,87 @@ import (
 	"time"
 )
 
-// readyAge is how long an answer of the stores counts: however many ask whether
-// the service is ready, the stores are asked once in that time.
+// readyAge is how long a result is reused, so that the stores are checked at most once in that time.
 const readyAge = time.Second
 
-// readyPatience is how long the stores may take to answer.
-const readyPatience = 5 * time.Second
+// readyTimeout bounds how long a check may take.
+const readyTimeout = 5 * time.Second
 
-// readiness asks the stores whether they can serve, for all who want to know. It
-// logs when that changes. Its methods may be called from many goroutines.
+// readiness checks whether the stores can serve requests, on behalf of all who ask concurrently, and logs
+// when the result changes. It is safe for concurrent use.
 type readiness struct {
-	ask func(context.Context) error
-	log *slog.Logger
+	check func(context.Context) error
+	log   *slog.Logger
 
 	mu     sync.Mutex
-	last   *readyAnswer // nil before the first
-	failed bool         // what the log says
+	last   *readyCheck // nil before the first check
+	failed bool        // the last result, which was logged
 }
 
-// readyAnswer is one question to the stores. What follows given may be read when
-// it is closed.
-type readyAnswer struct {
-	asked time.Time
-	given chan struct{}
-	err   error
-	panic error // the question panicked
+// readyCheck is one check of the stores. The fields after done may be read when it is closed.
+type readyCheck struct {
+	started time.Time
+	done    chan struct{}
+	err     error
+	panic   error // the check panicked
 }
 
-// check returns why the stores cannot serve. The answer is at most readyAge old,
-// and may have been asked for by another caller. It waits no longer than
-// readyPatience.
-func (r *readiness) check(ctx context.Context) error {
-	answer := r.join()
-	patience := time.NewTimer(readyPatience)
-	defer patience.Stop()
+// get returns why the stores cannot serve requests, or nil. The result is at most readyAge old. It waits for
+// readyTimeout at most. If the check panics, get panics.
+func (r *readiness) get(ctx context.Context) error {
+	check := r.join()
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
 	select {
-	case <-answer.given:
+	case <-check.done:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-patience.C:
-		return fmt.Errorf("the stores have not answered within %v", readyPatience)
+	case <-timeout.C:
+		return fmt.Errorf("the stores have not responded within %v", readyTimeout)
 	}
-	if answer.panic != nil {
-		panic(answer.panic)
+	if check.panic != nil {
+		panic(check.panic)
 	}
-	return answer.err
+	return check.err
 }
 
-// join returns the answer that is awaited or young enough, or asks for another.
-func (r *readiness) join() *readyAnswer {
+// join returns the current check if it is running or recent, or starts another one.
+func (r *readiness) join() *readyCheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last != nil && (time.Since(r.last.asked) < readyAge || !r.last.ended()) {
+	if r.last != nil && (time.Since(r.last.started) < readyAge || !r.last.ended()) {
 		return r.last
 	}
-	r.last = &readyAnswer{asked: time.Now(), given: make(chan struct{})}
-	go r.await(r.last)
+	r.last = &readyCheck{started: time.Now(), done: make(chan struct{})}
+	go r.run(r.last)
 	return r.last
 }
 
-func (a *readyAnswer) ended() bool {
+func (c *readyCheck) ended() bool {
 	select {
-	case <-a.given:
+	case <-c.done:
 		return true
 	default:
 		return false
 	}
 }
 
-// await asks the stores. Nobody's leaving ends the question for the others.
-func (r *readiness) await(a *readyAnswer) {
-	defer close(a.given)
+// run runs a check. It does not use the context of a request, because others may wait for the result.
+func (r *readiness) run(c *readyCheck) {
+	defer close(c.done)
 	defer func() {
 		if p := recover(); p != nil {
-			a.panic = fmt.Errorf("%v\n%s", p, debug.Stack())
+			c.panic = fmt.Errorf("%v\n%s", p, debug.Stack())
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), readyPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
-	a.err = r.ask(ctx)
-	r.note(a.err)
+	c.err = r.check(ctx)
+	r.logChange(c.err)
 }
 
-// note logs a change.
-func (r *readiness) note(err error) {
+// logChange logs a result that differs from the previous one.
+func (r *readiness) logChange(err error) {
 	r.mu.Lock()
 	changed := r.failed != (err != nil)
 	r.failed = err != nil
@@ -100,7 +97,7 @@ func (r *readiness) note(err error) {
 	switch {
 	case !changed:
 	case err != nil:
-		r.log.Error("not ready: the service cannot serve", "error", err)
+		r.log.Error("not ready: the service cannot serve requests", "error", err)
 	default:
 		r.log.Info("ready again")
 	}

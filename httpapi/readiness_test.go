@@ -25,7 +25,7 @@ import (
 func TestReadinessIsAskedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		r := &readiness{log: slog.New(slog.DiscardHandler), ask: func(context.Context) error {
+		r := &readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) error {
 			time.Sleep(time.Second / 2)
 			if asked.Add(1) == 2 {
 				return bytestore.ErrNoSpace
@@ -37,7 +37,7 @@ func TestReadinessIsAskedOnceASecond(t *testing.T) {
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
-					err := r.check(t.Context())
+					err := r.get(t.Context())
 					if want := asked.Load() == 2; errors.Is(err, bytestore.ErrNoSpace) != want {
 						t.Errorf("answer %d: %v", asked.Load(), err)
 					}
@@ -52,13 +52,13 @@ func TestReadinessIsAskedOnceASecond(t *testing.T) {
 	})
 }
 
-// Stores that do not answer hold nobody up for longer than readyPatience, and
+// Stores that do not answer hold nobody up for longer than readyTimeout, and
 // nobody who has gone.
 func TestReadinessOfStoresThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
 		var asked atomic.Int64
-		r := &readiness{log: slog.New(slog.DiscardHandler), ask: func(ctx context.Context) error {
+		r := &readiness{log: slog.New(slog.DiscardHandler), check: func(ctx context.Context) error {
 			asked.Add(1)
 			<-ctx.Done()
 			<-letGo // it does not mind the end of its time
@@ -66,7 +66,7 @@ func TestReadinessOfStoresThatHang(t *testing.T) {
 		}}
 		gone, leave := context.WithCancel(t.Context())
 		left := make(chan error)
-		go func() { left <- r.check(gone) }()
+		go func() { left <- r.get(gone) }()
 		synctest.Wait()
 		leave()
 		if err := <-left; !errors.Is(err, context.Canceled) {
@@ -74,11 +74,11 @@ func TestReadinessOfStoresThatHang(t *testing.T) {
 		}
 		begun := time.Now()
 		for range 3 {
-			if err := r.check(t.Context()); err == nil || !strings.Contains(err.Error(), "have not answered") {
+			if err := r.get(t.Context()); err == nil || !strings.Contains(err.Error(), "have not responded") {
 				t.Errorf("stores that hang: %v", err)
 			}
 		}
-		if took := time.Since(begun); took != 3*readyPatience || asked.Load() != 1 {
+		if took := time.Since(begun); took != 3*readyTimeout || asked.Load() != 1 {
 			t.Errorf("three answers took %v, and %d questions", took, asked.Load())
 		}
 		close(letGo)
@@ -152,7 +152,7 @@ func TestProbesAreLoggedOnDemand(t *testing.T) {
 func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
 		h := newHosted(t, ReadsPublic, access.ScopeWrite)
-		h.probes = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
+		h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}})
 		var asked sync.WaitGroup
 		var served, refused atomic.Int64
 		for range 8 {
@@ -196,7 +196,7 @@ func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 // the limits of who asks.
 func TestOpenAPIIsServedWithinLimits(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
-	h.MaxRequests = -1
+	h.slots.max = -1
 	if res, body := h.do(t, "GET", "/openapi.yaml", ""); res.StatusCode != 503 {
 		t.Errorf("%d %.100s", res.StatusCode, body)
 	}

@@ -1,6 +1,7 @@
-// Package httpapi is the HTTP side of sluice: routing, ranges, conditions,
-// errors, and one file of handlers for each resource. It holds no rules about
-// blobs, sessions or channels; those are in the packages of these names.
+// Package httpapi implements the HTTP interface of sluice: routes, authorization, limits, errors, and
+// one file of handlers for each resource. It enforces the rules of HTTP and of access; the rules of
+// blobs, sessions and channels are in the packages of these names. docs/protocol.md documents the
+// interface.
 package httpapi
 
 import (
@@ -23,49 +24,44 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/httpapi/internal/router"
+	"sluice/httpapi/internal/transfer"
+	"sluice/internal/connlimit"
+	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/wire"
 )
 
-// Config is what a Server works with. What has no comment that says otherwise
-// is required.
+// Config is the configuration of a Server. Every field is required unless its comment says otherwise.
 type Config struct {
 	Version  string
 	BasePath string // "" or "/NAME"
-	URL      string // where clients find the service, base path included; "": wherever they found it
+	URL      string // public URL of the service, including the base path; "": unknown
 	Blobs    *blob.Service
 	Sessions *session.Service
 	Channels *paychan.Service
-	Returns  *metering.Returns           // returns what was charged and not served
-	Reads    Reads                       // who may read
-	Payment  wire.Payment                // whom to pay, in what, and how much
-	Ready    func(context.Context) error // why the service cannot serve now
+	Returns  *metering.Returns // returns what was charged and not served
+	Reads    Reads
+	Payment  wire.Payment                // reported by /v1/info
+	Ready    func(context.Context) error // returns why the service cannot serve requests, or nil
 	Log      *slog.Logger
 
-	// Keys are asked who a caller is. nil makes a local instance: everything is
-	// open, credentials are ignored, and Local keeps foreign pages out.
+	// Keys authenticates callers. nil makes a local instance: every caller may do everything,
+	// credentials are ignored, and Local protects the instance from foreign web pages.
 	Keys  *access.Authenticator
-	Local Local
+	Local Local // used only if Keys is nil
 
-	Limiter        *access.Limiter       // of keys and addresses; nil: no limits, which goes with a local instance only
-	TrustedProxies []netip.Prefix        // whose X-Forwarded-For is believed
-	MaxRequests    int64                 // at work at once; 0: DefaultMaxRequests
-	Metrics        prometheus.Registerer // nil: nothing is measured
+	Limiter        *access.Limiter       // of keys and addresses; nil: no limits, allowed only if Keys is nil
+	TrustedProxies []netip.Prefix        // whose X-Forwarded-For is trusted; may be empty
+	MaxRequests    int64                 // maximum number of concurrent requests; 0: DefaultMaxRequests
+	Metrics        prometheus.Registerer // nil: no metrics
 }
 
-// Local says what a local instance answers beside loopback.
-type Local struct {
-	AllowedHosts  []string // host names
-	CORSOrigins   []string // origins of pages
-	OpenToNetwork bool     // hosts that are IP literals
-}
-
-// DefaultMaxRequests is how many requests are served at once.
+// DefaultMaxRequests is the default maximum number of concurrent requests.
 const DefaultMaxRequests = 4096
 
-// Profile is what /v1/info calls the way in which the service runs.
+// Profile returns "local" or "hosted", which /v1/info reports.
 func (c *Config) Profile() string {
 	if c.Keys == nil {
 		return "local"
@@ -73,169 +69,103 @@ func (c *Config) Profile() string {
 	return "hosted"
 }
 
-// Server answers the requests of the interface. It is an http.Handler.
+// Server is an http.Handler that implements the interface.
 type Server struct {
-	Config
-	router  *router.Router[operation]
-	meter   *metering.Meter
-	origins crossOrigin
-	pace    pace
-	metrics *metrics
+	blobs    *blob.Service
+	sessions *session.Service
+	channels *paychan.Service
+	meter    *metering.Meter
+	price    func() int64 // of a chunkset
+	reads    Reads
+	keys     *access.Authenticator // nil: local instance
 
-	readiness *readiness
-	probes    *access.Limiter // of requests that no other limit bounds; nil: no limits
-	lookups   *access.Limiter // of keys that must be looked up; nil: there are no keys
+	router         *router.Router[operation]
+	origins        originPolicy
+	trustedProxies []netip.Prefix
+	limiter        *access.Limiter // of keys and addresses
+	probeLimiter   *access.Limiter // of requests to which no other limit applies; nil: no limits
+	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
+	slots          *slots
+	minRate        transfer.MinRate
+	log            *slog.Logger
+	metrics        *metrics
+	readiness      *readiness
 
-	openAPIText []byte // with the address of this instance; shared by all replies
+	info    wire.Info // without limits
+	openAPI []byte    // with the URL of this instance; shared by all responses
 
-	active    atomic.Int64 // requests at work, probes not counted
-	anonymous atomic.Int64 // of them, those without a key that is known
-	looking   atomic.Int64 // of them, those whose key is being looked up
-	draining  atomic.Bool
-	cut       *cut
-	serving   sync.RWMutex // held shared by each exchange
+	draining atomic.Bool
+	cut      *transfer.Cut
+	serving  sync.RWMutex // held shared by each exchange
 }
 
-// New gives a Server. It fails when the base path is malformed.
+// New returns a Server. It returns an error if the base path is malformed, or if there are keys but no
+// limiter.
 func New(c Config) (*Server, error) {
-	s := &Server{Config: c, pace: defaultPace, origins: anyOrigin{}, metrics: newMetrics(c.Metrics)}
-	if s.Keys == nil {
-		s.origins = newLocalGuard(c.Local)
+	s := &Server{
+		blobs: c.Blobs, sessions: c.Sessions, channels: c.Channels,
+		meter: metering.New(c.Sessions, c.Channels, c.Returns),
+		reads: c.Reads, keys: c.Keys,
+		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
+		slots:   newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
+		minRate: transfer.DefaultMinRate,
+		log:     c.Log, metrics: newMetrics(c.Metrics),
+		readiness: &readiness{check: c.Ready, log: c.Log},
+		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
+		cut:       transfer.NewCut(errDraining),
 	}
-	if s.Limiter == nil {
-		if s.Keys != nil {
+	if s.keys == nil {
+		s.origins = newLocalOrigins(c.Local)
+		if s.limiter == nil {
+			s.limiter = access.NewLimiter(access.LimiterOptions{})
+		}
+	} else {
+		if s.limiter == nil {
 			return nil, errors.New("a service with keys needs a limiter")
 		}
-		s.Limiter = access.NewLimiter(access.LimiterOptions{})
+		s.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
+		s.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: s.limiter.AddressLimits()})
 	}
-	if s.MaxRequests == 0 {
-		s.MaxRequests = DefaultMaxRequests
-	}
-	s.cut = newCut()
-	s.meter = metering.New(c.Sessions, c.Channels, c.Returns)
-	s.readiness = &readiness{ask: s.Ready, log: s.Log}
-	if s.Keys != nil {
-		s.probes = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
-		s.lookups = access.NewLimiter(access.LimiterOptions{Address: s.Limiter.AddressLimits()})
-	}
-	s.openAPIText = bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1)
-	routes := s.routes()
-	for _, r := range routes {
-		if err := r.Value.rule.check(); err != nil {
-			return nil, fmt.Errorf("route %s %s: %w", r.Method, r.Pattern, err)
-		}
-	}
+	s.info = wire.Info{Version: c.Version, Profile: c.Profile(), URL: c.URL, Reads: string(c.Reads), Payment: c.Payment}
+	s.price = s.meter.Price
 	var err error
-	if s.router, err = router.New(c.BasePath, routes); err != nil {
-		return nil, err
-	}
-	return s, nil
+	s.router, err = newRouter(c.BasePath, routes(s))
+	return s, err
 }
 
-// CheckBasePath reports what is wrong with a base path.
-func CheckBasePath(path string) error {
-	return router.CheckBasePath(path)
-}
+// CheckBasePath returns an error if path is not a valid Config.BasePath.
+func CheckBasePath(path string) error { return router.CheckBasePath(path) }
 
-// Times that do not depend on how much is transferred.
+// Timeouts that do not depend on the size of a transfer.
 const (
 	readHeaderTimeout = 30 * time.Second
 	idleTimeout       = 2 * time.Minute
 )
 
-// What one connection over HTTP/2 may have at once: so many requests, and of each
-// so many bytes of its body that its handler has not read.
-//
-// The library gives a connection's window back as handlers read, so that one which
-// waits, for its caller's rate or for the store, holds what has come of its body. The
-// window of the connection has room for all of them, and for the 4 KiB that the
-// library may keep back: no stream ever waits for what another one holds. Memory is
-// taken as bytes come, and the requests at once of a caller bound it. A shorter window
-// of a stream would make each upload from far away slower: it is what may be under
-// way.
-const (
-	maxStreams   = 64
-	streamWindow = 1 << 20
-)
-
-// http2Config returns the bounds of each connection over HTTP/2.
-func http2Config() *http.HTTP2Config {
-	return &http.HTTP2Config{
-		// Each stream costs memory for as long as its client lets nothing be sent,
-		// and four times as many may be opened and reset before they are looked at.
-		MaxConcurrentStreams:          maxStreams,
-		MaxReceiveBufferPerStream:     streamWindow,
-		MaxReceiveBufferPerConnection: maxStreams*streamWindow + 4<<10,
-	}
-}
-
-// NewHTTPServer gives an HTTP server for s. Bodies have no absolute time limit:
-// each handler guards the progress of what it reads and writes.
+// NewHTTPServer returns an HTTP server for s. Bodies have no absolute time limit, but a minimum rate.
 func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
-		// net/http adds 4 KiB of its own to what is set here.
+		// net/http adds 4 KiB to this value.
 		MaxHeaderBytes: wire.MaxHeaderBytes - 4<<10,
-		HTTP2:          http2Config(),
+		HTTP2:          transfer.HTTP2Config(),
 		// OPTIONS * is a request like any other.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
-// operation is what a route does.
-type operation struct {
-	rule   rule
-	handle func(x *exchange, r *http.Request, p router.Params) error
-}
-
-// routes is the table of all operations, and of who may use them.
-func (s *Server) routes() []router.Route[operation] {
-	read, list := s.readRules()
-	write, channels := keyRule(access.ScopeWrite), keyRule(access.ScopeChannels)
-	return []router.Route[operation]{
-		{Method: "POST", Pattern: "/v1/sessions", Value: operation{openRule, s.createSession}},
-		{Method: "GET", Pattern: "/v1/sessions/{sessionId}", Value: operation{openRule, s.getSession}},
-		{Method: "POST", Pattern: "/v1/sessions/{sessionId}/use", Value: operation{openRule, s.useSession}},
-		{Method: "POST", Pattern: "/v1/sessions/micropaymentchannels", Value: operation{channels.askedLater(), s.openChannel}},
-		{Method: "GET", Pattern: "/v1/sessions/micropaymentchannels/{channelId}", Value: operation{openRule, s.getChannel}},
-		{Method: "POST", Pattern: "/v1/sessions/micropaymentchannels/{channelId}/deposit", Value: operation{channels.finding(accountOfChannel), s.addDeposit}},
-		{Method: "POST", Pattern: "/v1/sessions/micropaymentchannels/{channelId}/close", Value: operation{channels.finding(accountOfChannel), s.closeChannel}},
-
-		{Method: "GET", Pattern: "/v1/blobs/{account}", Value: operation{list, s.listBlobs}},
-		{Method: "GET", Pattern: "/v1/blobs/{account}/{blobName...}", Value: operation{read, s.getBlob}},
-		{Method: "PUT", Pattern: "/v1/blobs/{account}/{blobName...}", Value: operation{write.naming(blobInPath), s.putBlob}},
-		{Method: "DELETE", Pattern: "/v1/blobs/{account}/{blobName...}", Value: operation{write.naming(blobInPath), s.deleteBlob}},
-
-		{Method: "POST", Pattern: "/v1/multipart-uploads", Value: operation{write.askedLater(), s.beginUpload}},
-		{Method: "GET", Pattern: "/v1/multipart-uploads", Value: operation{write.naming(accountInQuery), s.listUploads}},
-		{Method: "GET", Pattern: "/v1/multipart-uploads/{uploadId}", Value: operation{write.finding(accountOfUpload), s.getUpload}},
-		{Method: "DELETE", Pattern: "/v1/multipart-uploads/{uploadId}", Value: operation{write.finding(accountOfUpload), s.abortUpload}},
-		{Method: "PUT", Pattern: "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", Value: operation{write.finding(accountOfPart), s.putPart}},
-		{Method: "POST", Pattern: "/v1/multipart-uploads/{uploadId}/complete", Value: operation{write.finding(accountOfUpload), s.completeUpload}},
-
-		{Method: "GET", Pattern: "/v1/info", Value: operation{openRule, s.getInfo}},
-		{Method: "GET", Pattern: "/livez", Value: operation{probeRule, s.livez}, Unprefixed: true},
-		{Method: "GET", Pattern: "/readyz", Value: operation{probeRule, s.readyz}, Unprefixed: true},
-		{Method: "GET", Pattern: "/openapi.yaml", Value: operation{openRule, s.openAPI}, Unprefixed: true},
-	}
-}
-
-// Drain makes readyz fail and every connection close after its reply.
+// Drain makes /readyz fail and closes every connection after its response.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Cut ends the bodies that clients still send: what they were for is answered
-// with 503 draining and has no effect. It reports whether there were any.
-func (s *Server) Cut() bool {
-	bodies := s.cut.bodies.Load() > 0
-	s.cut.now()
-	return bodies
-}
+// Cut ends the request bodies that are being received: the response to such a request is 503 draining,
+// and it has no effect. Cut reports whether there were any.
+func (s *Server) Cut() bool { return s.cut.Now() }
 
-// Wait waits until no exchange is going on, and lets no further one begin. When
-// ctx ends first it returns the context's error.
+// Wait waits until no exchange is in progress and prevents new ones. It returns the error of ctx if that
+// ends first.
 func (s *Server) Wait(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -250,32 +180,48 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// ServeHTTP answers one request, logs one line about it, and turns an error or
-// a panic into the error reply, or, after the first byte of a reply, into a cut
-// connection.
+// ServeHTTP serves one request and logs one line about it. An error or a panic becomes an error
+// response or, after the first byte of a response, closes the connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serving.RLock()
 	defer s.serving.RUnlock()
-	conn := connectionOf(r.Context())
-	conn.begin()
-	defer func() { conn.end(r.ProtoMajor == 2 && r.Context().Err() != nil) }()
+	conn := connlimit.FromContext(r.Context())
+	conn.Begin()
+	defer func() { conn.End(r.ProtoMajor == 2 && r.Context().Err() != nil) }()
 	x := s.newExchange(w, r)
 	defer x.end()
 	s.metrics.active.Inc()
 	defer s.metrics.active.Dec()
-	if err := s.serve(x, x.r); err != nil {
+	if err := s.serve(x); err != nil {
 		x.fail(err)
 	}
 }
 
-func (s *Server) serve(x *exchange, r *http.Request) error {
-	h := x.Header()
+func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	options := transfer.Options{Rate: s.minRate, Context: r.Context(), HTTP2: r.ProtoMajor == 2, Cut: s.cut}
+	x := &exchange{
+		out:       transfer.NewWriter(w, options),
+		body:      transfer.NewReader(w, r.Body, options),
+		log:       s.log,
+		metrics:   s.metrics,
+		price:     s.price,
+		local:     s.keys == nil,
+		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
+		began:     time.Now(),
+	}
+	// A copy, because the server itself reads the rest of the original body after the response.
+	x.r = r.WithContext(metastore.WithPatience(r.Context(), metastore.Patience))
+	x.r.Body = x.body
+	return x
+}
+
+func (s *Server) serve(x *exchange) error {
+	h, r := x.Header(), x.r
 	h.Set(wire.HeaderRequestID, x.requestID)
 	setFixed(h, "Referrer-Policy", noReferrer)
 	setFixed(h, "X-Content-Type-Options", noSniff)
-	// A body in chunks may have come with a Content-Length, which net/http removes
-	// without a trace. Whoever stands before this server may have believed that
-	// length, so the connection must not be used again (RFC 9112, section 6.1).
+	// A chunked body may have come with a Content-Length, which net/http removes silently. A proxy may
+	// have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
 	if s.draining.Load() || r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		h.Set("Connection", "close")
 	}
@@ -283,10 +229,11 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 		return err
 	}
 	m := s.router.Match(r.Method, router.EscapedPath(r.URL))
-	x.pattern = m.Pattern
+	x.pattern, x.params = m.Pattern, m.Params
+	// Probes and preflights must get a response even if the limits of their caller are reached.
 	admit := s.admit
-	if !counts(m) {
-		admit = s.admitProbe
+	if m.Outcome == router.Options || m.Route != nil && m.Route.Value.probe {
+		x.probe, admit = true, s.admitProbe
 	}
 	leave, err := admit(x)
 	if err != nil {
@@ -295,22 +242,14 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	defer leave()
 	switch m.Outcome {
 	case router.Found:
-		if err := s.authorize(x, m.Route.Value.rule, m.Params); err != nil {
-			return err
-		}
-		if counts(m) {
-			if err := discardBody(r); err != nil {
-				return err
-			}
-		}
-		return m.Route.Value.handle(x, r, m.Params)
+		return s.serveRoute(x, m.Route.Value)
 	case router.Options:
-		answerOptions(x, r, m.Allow)
+		respondOptions(x, r, m.Allow)
 		return nil
 	case router.UnknownMethod:
 		methods := strings.Join(m.Allow, ", ")
 		h.Set("Allow", methods)
-		return fmt.Errorf("%w; these are: %s", errMethod, methods)
+		return fmt.Errorf("%w; the allowed methods are %s", errMethod, methods)
 	case router.MalformedPath:
 		return m.Err
 	default:
@@ -318,19 +257,16 @@ func (s *Server) serve(x *exchange, r *http.Request) error {
 	}
 }
 
-// counts reports whether a request is served within the limits of its caller.
-// Preflights and probes are not: they must be answered when nothing else is.
-func counts(m router.Match[operation]) bool {
-	return m.Outcome != router.Options && (m.Route == nil || m.Route.Value.rule.who != probes)
-}
-
-// ready returns why the service cannot serve now.
-func (s *Server) ready(ctx context.Context) error {
-	if s.draining.Load() {
-		return errDraining
+func (s *Server) serveRoute(x *exchange, op operation) error {
+	if s.keys != nil {
+		if err := op.rule(x); err != nil {
+			return err
+		}
 	}
-	if err := s.readiness.check(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %s", errNotReady, err.Error()) // the cause is for the log
+	if !x.probe {
+		if err := discardBody(x.r); err != nil {
+			return err
+		}
 	}
-	return ctx.Err()
+	return op.handle(x)
 }

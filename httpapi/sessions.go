@@ -1,15 +1,12 @@
 package httpapi
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
-	"sluice/httpapi/internal/router"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
@@ -17,7 +14,7 @@ import (
 	"sluice/wire"
 )
 
-// sessionError tells that it is a session which is not there, or not any more.
+// sessionError reports that a session does not exist or has expired.
 func sessionError(err error) error {
 	switch {
 	case errors.Is(err, metastore.ErrNotFound):
@@ -29,9 +26,9 @@ func sessionError(err error) error {
 	}
 }
 
-func (s *Server) createSession(x *exchange, r *http.Request, _ router.Params) error {
+func (s *Server) createSession(x *exchange) error {
 	var in wire.CreateSession
-	body, err := readJSON(r, &in)
+	body, err := readJSON(x.r, &in)
 	if err != nil {
 		return err
 	}
@@ -40,33 +37,32 @@ func (s *Server) createSession(x *exchange, r *http.Request, _ router.Params) er
 		return err
 	}
 	if in.MicropaymentUpdate != nil {
-		return s.buySession(x, r, in, identity, body)
+		return s.buySession(x, in, identity, body)
 	}
 	if in.SessionID != nil {
-		return fmt.Errorf("%w: a session can only be added to with a micropaymentUpdate", errParameter)
+		return fmt.Errorf("%w: sessionId requires a micropaymentUpdate", errParameter)
 	}
-	idem, err := idempotency(x, r, "create-session", "", body)
+	idem, err := idempotency(x, "create-session", "", body)
 	if err != nil {
 		return err
 	}
-	made, err := s.Sessions.Grant(r.Context(), identity, idem)
+	created, err := s.sessions.Grant(x.r.Context(), identity, idem)
 	if errors.Is(err, session.ErrPaymentRequired) {
 		return &metering.ShortfallError{Err: session.ErrPaymentRequired, Required: s.meter.Price()}
 	}
-	if err != nil { // another session that nobody paid for does no harm
-		return inDoubt(err, doubtError{sessionID: made.ID, again: true})
+	if err != nil { // a second session that nobody pays for is harmless
+		return inDoubt(err, doubtError{sessionID: created.ID, retryable: true})
 	}
-	return writeJSON(x, http.StatusCreated, sessionJSON(made))
+	return writeJSON(x, http.StatusCreated, sessionJSON(created))
 }
 
-// buySession sells a session for a micropayment, or chunksets for one that
-// there is.
-func (s *Server) buySession(x *exchange, r *http.Request, in wire.CreateSession, identity string, body []byte) error {
-	payment, err := s.Channels.Verify(*in.MicropaymentUpdate)
+// buySession sells a session, or chunksets for an existing session, for a micropayment.
+func (s *Server) buySession(x *exchange, in wire.CreateSession, identity string, body []byte) error {
+	payment, err := s.channels.Verify(*in.MicropaymentUpdate)
 	if err != nil {
 		return err
 	}
-	idem, err := idempotency(x, r, "create-session", payment.Sender, body)
+	idem, err := idempotency(x, "create-session", payment.Sender, body)
 	if err != nil {
 		return err
 	}
@@ -77,47 +73,47 @@ func (s *Server) buySession(x *exchange, r *http.Request, in wire.CreateSession,
 		}
 		buy.SessionID, status = *in.SessionID, http.StatusOK
 	}
-	bought, err := s.Channels.Buy(r.Context(), buy, idem)
+	bought, err := s.channels.Buy(x.r.Context(), buy, idem)
 	if err != nil { // a micropayment counts once, however often it is sent
-		return inDoubt(sessionError(err), doubtError{sessionID: bought.ID, again: true})
+		return inDoubt(sessionError(err), doubtError{sessionID: bought.ID, retryable: true})
 	}
 	return writeJSON(x, status, sessionJSON(bought))
 }
 
-// userIdentity checks what a caller calls himself.
-func userIdentity(given *string) (string, error) {
+// userIdentity checks the name that a caller chooses for itself.
+func userIdentity(sent *string) (string, error) {
 	const limit = 255
-	if given == nil {
+	if sent == nil {
 		return "", nil
 	}
-	if *given == "" || len(*given) > limit || !utf8.ValidString(*given) {
-		return "", fmt.Errorf("%w: userIdentity must have 1 to %d bytes", errParameter, limit)
+	if *sent == "" || len(*sent) > limit || !utf8.ValidString(*sent) {
+		return "", fmt.Errorf("%w: userIdentity must be 1 to %d bytes of UTF-8", errParameter, limit)
 	}
-	return *given, nil
+	return *sent, nil
 }
 
-func (s *Server) getSession(x *exchange, r *http.Request, p router.Params) error {
-	found, err := s.Sessions.Get(r.Context(), p.Get("sessionId"))
+func (s *Server) getSession(x *exchange) error {
+	found, err := s.sessions.Get(x.r.Context(), x.params.Get("sessionId"))
 	if err != nil {
 		return sessionError(err)
 	}
 	return writeJSON(x, http.StatusOK, sessionJSON(found))
 }
 
-func (s *Server) useSession(x *exchange, r *http.Request, p router.Params) error {
+func (s *Server) useSession(x *exchange) error {
 	var nothing struct{}
-	body, err := readJSON(r, &nothing)
+	body, err := readJSON(x.r, &nothing)
 	if err != nil {
 		return err
 	}
-	id := p.Get("sessionId")
-	idem, err := idempotency(x, r, "use-session", id, body)
+	id := x.params.Get("sessionId")
+	idem, err := idempotency(x, "use-session", id, body)
 	if err != nil {
 		return err
 	}
-	used, err := s.Sessions.Use(r.Context(), id, 1, idem)
+	used, err := s.sessions.Use(x.r.Context(), id, 1, idem)
 	if err != nil {
-		return inDoubt(sessionError(err), doubtError{again: idem != nil})
+		return inDoubt(sessionError(err), doubtError{retryable: idem != nil})
 	}
 	x.Header().Set(wire.HeaderChunksetsLeft, strconv.FormatInt(used.Left, 10))
 	x.Header().Set("Content-Length", "0")
@@ -134,44 +130,4 @@ func sessionJSON(s metastore.Session) wire.Session {
 		Created:        s.Created,
 		Expires:        s.Expires,
 	}
-}
-
-// idempotency reads the Idempotency-Key of a request, nil when there is none.
-// The scope is the operation, its resource (empty: none) and the caller's key;
-// on a local instance all callers are one.
-func idempotency(x *exchange, r *http.Request, operation, resource string, body []byte) (*metastore.Idempotency, error) {
-	keys := r.Header.Values(wire.HeaderIdempotencyKey)
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	const limit = 255
-	if len(keys) > 1 || len(keys[0]) < 1 || len(keys[0]) > limit || !isVisibleASCII(keys[0]) {
-		return nil, fmt.Errorf("%w: %s must come once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
-	}
-	request := append([]byte(r.Method+"\n"+router.EscapedPath(r.URL)+"\n"), body...)
-	return &metastore.Idempotency{Scope: scope(operation, resource) + callerScope(x), Key: keys[0], Hash: sha256.Sum256(request)}, nil
-}
-
-// scope joins an operation and its resource, which can hold any character, so
-// that no two pairs of them, with any caller behind, are one text. The ids and
-// addresses that this service makes stand as they are, as in every version
-// before; everything else stands in quotes.
-func scope(operation, resource string) string {
-	switch {
-	case resource == "":
-		return operation
-	case strings.Trim(resource, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == "":
-		return operation + " " + resource
-	default:
-		return operation + " " + strconv.Quote(resource)
-	}
-}
-
-func isVisibleASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

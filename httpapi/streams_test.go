@@ -1,12 +1,9 @@
 package httpapi
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"runtime"
 	"testing"
 	"time"
@@ -27,8 +24,8 @@ func (streamRecorder) SetWriteDeadline(time.Time) error { return nil }
 // reset, and when the replies are taken he is served as before.
 func TestRepliesThatAreNotTakenAreBounded(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
-	h.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
-	h.probes = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
+	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
+	h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
 	for _, path := range []string{"/v1/info", "/v1/nothing", "/livez"} {
 		ended := make(chan context.CancelFunc, 100)
 		request := func() *httptest.ResponseRecorder {
@@ -76,58 +73,5 @@ func TestRepliesThatAreNotTakenAreBounded(t *testing.T) {
 		for cancel := range ended {
 			cancel()
 		}
-	}
-}
-
-// A client that resets streams for which handlers work loses its connection, and
-// one that has now and then reset one does not. A proxy does not lose its
-// connection, on which there are streams of others.
-func TestResetsEndTheConnection(t *testing.T) {
-	t.Run("client", func(t *testing.T) { testResets(t, false) })
-	t.Run("proxy", func(t *testing.T) { testResets(t, true) })
-}
-
-func testResets(t *testing.T, proxy bool) {
-	conns := NewConnections(10)
-	if proxy {
-		conns.Exempt = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	}
-	s := newCapped(t, conns, false, nil)
-	nc := s.rests()
-	conns.mu.Lock()
-	conn := conns.idle.Front().Value.(*connection)
-	conns.mu.Unlock()
-	for range 2 * maxResets {
-		for _, reset := range []bool{true, false} {
-			conn.begin()
-			conn.end(reset)
-		}
-	}
-	if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(nc)
-	res, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatalf("after as many replies as resets: %v", err)
-	}
-	closeOrFail(t, res.Body)
-	for range maxResets + 1 {
-		conn.begin()
-		conn.end(true)
-	}
-	if proxy {
-		if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatalf("after many resets by a proxy: %v", err)
-		}
-		closeOrFail(t, res.Body)
-		return
-	}
-	if n, err := r.Read(make([]byte, 1)); err == nil {
-		t.Errorf("after too many resets the connection reads %d bytes, %v; want its end", n, err)
 	}
 }

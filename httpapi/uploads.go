@@ -5,27 +5,17 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"sluice/access"
 	"sluice/blob"
 	"sluice/httpapi/internal/headers"
-	"sluice/httpapi/internal/router"
 	"sluice/metastore"
 	"sluice/wire"
 )
 
-// uploadError tells that it is an upload which is not there.
-func uploadError(err error) error {
-	if errors.Is(err, metastore.ErrNotFound) {
-		return fmt.Errorf("%w: %w", errNoUpload, err)
-	}
-	return err
-}
-
-func (s *Server) beginUpload(x *exchange, r *http.Request, _ router.Params) error {
+func (s *Server) beginUpload(x *exchange) error {
 	var in wire.BeginUpload
-	if _, err := readJSON(r, &in); err != nil {
+	if _, err := readJSON(x.r, &in); err != nil {
 		return err
 	}
 	begin := blob.BeginOptions{PartSize: wire.DefaultPartSize}
@@ -61,47 +51,43 @@ func (s *Server) beginUpload(x *exchange, r *http.Request, _ router.Params) erro
 	default:
 		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, errParameter)
 	}
-	if err := x.allows(access.ScopeWrite, begin.Account); err != nil {
+	if err := x.requireAccount(access.ScopeWrite, begin.Account); err != nil {
 		return err
 	}
-	reservation, err := x.allowance.ReserveUpload(r.Context(), begin.Name)
+	reservation, err := x.allowance.ReserveUpload(x.r.Context(), begin.Name)
 	if err != nil {
 		return err
 	}
 	begin.Owner = x.owner()
-	u, err := s.Blobs.Begin(r.Context(), begin)
-	if err != nil && !errors.Is(err, metastore.ErrUnknownOutcome) {
-		reservation.Release()
-		return err
-	}
-	reservation.Keep()
-	if err != nil { // an upload without parts does no harm, and ends by itself
-		return inDoubt(err, doubtError{uploadID: u.ID, again: true})
+	u, err := s.blobs.Begin(x.r.Context(), begin)
+	confirm(reservation, err)
+	if err != nil { // a second upload without parts is harmless and expires
+		return inDoubt(err, doubtError{uploadID: u.ID, retryable: true})
 	}
 	return writeJSON(x, http.StatusOK, wire.UploadBegun{UploadID: u.ID})
 }
 
-func (s *Server) putPart(x *exchange, r *http.Request, p router.Params) error {
-	index, err := partIndex(p.Get("partIdx"))
+func (s *Server) putPart(x *exchange) error {
+	index, err := partIndex(x.params.Get("partIdx"))
 	if err != nil {
 		return err
 	}
-	sha256, err := checkContent(r)
+	sha256, err := checkContent(x.r)
 	if err != nil {
 		return err
 	}
-	body, err := x.store(r, "")
+	body, err := x.storeBody("")
 	if err != nil {
 		return err
 	}
-	err = s.Blobs.PutPart(x.storing(r), p.Get("uploadId"), index, sha256, body, r.ContentLength)
-	if err = body.settle(err); err != nil {
+	err = s.blobs.PutPart(x.storeContext(), x.params.Get("uploadId"), index, sha256, body, x.r.ContentLength)
+	if err = body.confirm(err); err != nil {
 		return uploadError(err)
 	}
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 
-// partIndex reads an index as decimal digits; its range is for blob to judge.
+// partIndex parses an index in decimal digits. Package blob checks its range.
 func partIndex(s string) (int, error) {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -115,36 +101,36 @@ func partIndex(s string) (int, error) {
 	return n, nil
 }
 
-func (s *Server) completeUpload(x *exchange, r *http.Request, p router.Params) error {
-	if r.Header.Get(wire.HeaderReprDigest) != "" {
+func (s *Server) completeUpload(x *exchange) error {
+	if x.r.Header.Get(wire.HeaderReprDigest) != "" {
 		return errNoDigestHere
 	}
 	var in wire.CompleteUpload
-	if _, err := readJSON(r, &in); err != nil {
+	if _, err := readJSON(x.r, &in); err != nil {
 		return err
 	}
-	guard, err := s.guardOf(r.Header)
+	precondition, err := s.precondition(x.r.Header)
 	if err != nil {
 		return err
 	}
-	u, err := s.Blobs.Complete(r.Context(), p.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, guard)
+	u, err := s.blobs.Complete(x.r.Context(), x.params.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, precondition)
 	if err != nil {
 		return uploadError(err)
 	}
-	setValidators(x.Header(), headers.NewValidators(blob.ETag(u.Size, u.CRC64), u.Modified, true, s.Blobs.Now()))
+	setValidators(x.Header(), headers.NewValidators(blob.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 
-func (s *Server) abortUpload(x *exchange, r *http.Request, p router.Params) error {
-	if err := s.Blobs.Abort(r.Context(), p.Get("uploadId")); err != nil {
+func (s *Server) abortUpload(x *exchange) error {
+	if err := s.blobs.Abort(x.r.Context(), x.params.Get("uploadId")); err != nil {
 		return uploadError(err)
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (s *Server) getUpload(x *exchange, r *http.Request, p router.Params) error {
-	q, err := readQuery(r)
+func (s *Server) getUpload(x *exchange) error {
+	q, err := readQuery(x.r)
 	if err != nil {
 		return err
 	}
@@ -158,7 +144,7 @@ func (s *Server) getUpload(x *exchange, r *http.Request, p router.Params) error 
 			return fmt.Errorf("%w: after must be the index of a part", errParameter)
 		}
 	}
-	u, parts, err := s.Blobs.Upload(r.Context(), p.Get("uploadId"), after, limit+1)
+	u, parts, err := s.blobs.Upload(x.r.Context(), x.params.Get("uploadId"), after, limit+1)
 	if err != nil {
 		return uploadError(err)
 	}
@@ -192,8 +178,8 @@ func uploadJSON(u metastore.Upload) wire.Upload {
 	return out
 }
 
-func (s *Server) listUploads(x *exchange, r *http.Request, _ router.Params) error {
-	q, err := readQuery(r)
+func (s *Server) listUploads(x *exchange) error {
+	q, err := readQuery(x.r)
 	if err != nil {
 		return err
 	}
@@ -205,7 +191,7 @@ func (s *Server) listUploads(x *exchange, r *http.Request, _ router.Params) erro
 	if err != nil {
 		return err
 	}
-	uploads, err := s.Blobs.Uploads(r.Context(), account, q.text("after"), limit+1)
+	uploads, err := s.blobs.Uploads(x.r.Context(), account, q.text("after"), limit+1)
 	if errors.Is(err, metastore.ErrNotFound) {
 		return fmt.Errorf("%w: after must be the id of an upload", errParameter)
 	}
@@ -221,16 +207,4 @@ func (s *Server) listUploads(x *exchange, r *http.Request, _ router.Params) erro
 		out.Uploads = append(out.Uploads, uploadJSON(u))
 	}
 	return writeJSON(x, http.StatusOK, out)
-}
-
-// parseTime reads an optional RFC 3339 time of a JSON body.
-func parseTime(member, value string) (time.Time, error) {
-	if value == "" {
-		return time.Time{}, nil
-	}
-	t, ok := parseTimestamp(value)
-	if !ok {
-		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errParameter, member)
-	}
-	return t, nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"sluice/httpapi"
+	"sluice/internal/connlimit"
 	"sluice/metastore"
 )
 
@@ -16,13 +17,12 @@ const (
 )
 
 // newConnections returns the limits of connections.
-func (c *Config) newConnections() (*httpapi.Connections, error) {
+func (c *Config) newConnections() (*connlimit.Limiter, error) {
 	limit, err := c.maxConnections()
 	if err != nil {
 		return nil, err
 	}
-	connections := httpapi.NewConnections(limit)
-	connections.AnyOrigin = c.Profile == Hosted
+	connections := connlimit.New(limit, httpapi.ConnectionRefusal(c.Profile == Hosted))
 	connections.PerAddress = c.connectionsPerAddress(limit)
 	connections.Exempt, err = c.trustedProxies()
 	return connections, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/httpapi"
+	"sluice/internal/connlimit"
 )
 
 // errStopped is returned by drain when a signal ended it.
@@ -28,7 +29,7 @@ const (
 type drainingServer struct {
 	api         *httpapi.Server
 	http        *http.Server
-	connections *httpapi.Connections // nil if connections are not limited
+	connections *connlimit.Limiter // nil if connections are not limited
 }
 
 // start serves the listeners, with TLS if it is configured. The first error is sent

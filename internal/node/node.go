@@ -17,6 +17,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/httpapi"
+	"sluice/internal/connlimit"
 	"sluice/internal/lease"
 	"sluice/internal/storage"
 	"sluice/metering"
@@ -35,7 +36,7 @@ type Node struct {
 	returns     *metering.Returns
 	keys        *access.Authenticator // nil for a local instance
 	api         *httpapi.Server
-	connections *httpapi.Connections
+	connections *connlimit.Limiter
 	members     *membership // nil if no other node can run
 
 	listeners []net.Listener

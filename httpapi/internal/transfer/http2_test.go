@@ -1,4 +1,4 @@
-package httpapi
+package transfer
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/blob"
 	"sluice/metastore"
 )
 
@@ -25,10 +26,8 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 		const pause = 2 * time.Minute // several windows
 		served := make(chan error, 1)
 		overPipe(t, func(w http.ResponseWriter, r *http.Request) {
-			body := newProgressReader(w, r.Body, defaultPace)
-			body.strict = true
-			out := newProgressWriter(w, defaultPace)
-			out.strict = true
+			options := Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true}
+			body, out := NewReader(w, r.Body, options), NewWriter(w, options)
 			piece := make([]byte, 4)
 			for range 3 {
 				_, err := io.ReadFull(body, piece)
@@ -86,8 +85,8 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 		limiter := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesInPerSecond: rate}})
 		served := make(chan error, 1)
 		overPipe(t, func(w http.ResponseWriter, r *http.Request) {
-			body := newProgressReader(w, r.Body, defaultPace)
-			body.strict, body.ctx, body.allowance = true, r.Context(), limiter.OfAddress(netip.MustParseAddr("192.0.2.1"))
+			body := NewReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true})
+			body.Limit(limiter.OfAddress(netip.MustParseAddr("192.0.2.1")))
 			var got int64
 			for {
 				n, err := io.CopyN(io.Discard, body, piece)
@@ -130,7 +129,7 @@ func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 	h2.SetUnencryptedHTTP2(true)
 	l := &pipeListener{conns: make(chan net.Conn)}
 	l.ended, l.end = context.WithCancel(context.Background())
-	server := &http.Server{Handler: handle, Protocols: &h2, HTTP2: http2Config()}
+	server := &http.Server{Handler: handle, Protocols: &h2, HTTP2: HTTP2Config()}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	transport := &http.Transport{Protocols: &h2, DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -144,6 +143,49 @@ func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 		t.Error(err)
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}
+
+// TestCutOverHTTP2 cuts a reply that waits for a window, and one whose handler
+// is between two writes.
+func TestCutOverHTTP2(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			served := make(chan error, 1)
+			overPipe(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(64<<20))
+				out := NewWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true})
+				defer time.AfterFunc(time.Second, out.Cut).Stop()
+				_, err := out.Write(make([]byte, 1024))
+				time.Sleep(pause)
+				if err == nil {
+					_, err = out.Write(make([]byte, 64<<20-1024))
+				}
+				served <- err
+				panic(http.ErrAbortHandler)
+			}, func(client *http.Client) {
+				res, err := client.Get("http://pipe/")
+				if err == nil {
+					err = <-served
+					served <- err
+					n, readErr := io.Copy(io.Discard, res.Body)
+					if readErr == nil || n == 64<<20 {
+						t.Errorf("the client got %d bytes, %v", n, readErr)
+					}
+					closeOrFail(t, res.Body)
+				}
+				if err := <-served; !errors.Is(err, blob.ErrCut) {
+					t.Errorf("after a pause of %s: %v, want %v", pause, err, blob.ErrCut)
+				}
+			})
+		})
+	}
+}
+
+func closeOrFail(t testing.TB, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,9 +2,8 @@ package httpapi
 
 import "net/http"
 
-// fixed is the value of a header that is the same in many replies, which share it:
-// Header.Set would allocate a slice for each of them. Nothing may write to its
-// element. Header.Add makes a copy, since it has no room.
+// fixed is the value of a header that many responses share: Header.Set would allocate a slice for each
+// of them. Its element must not be written. Header.Add copies it, because it has no capacity left.
 type fixed []string
 
 // The fixed values of headers.

@@ -1,37 +1,11 @@
 package httpapi
 
 import (
-	"bufio"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"testing"
 
 	"sluice/wire"
 )
-
-// raw sends bytes as they are and gives the first reply.
-func (s *service) raw(t *testing.T, request string) (*http.Response, string) {
-	t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closeOrFail(t, conn) })
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(res.Body)
-	if err := errors.Join(err, res.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return res, string(body)
-}
 
 func TestPutMustTellItsLength(t *testing.T) {
 	s := newService(t, nil)

@@ -26,37 +26,6 @@ import (
 	"sluice/wire"
 )
 
-func TestClientAddress(t *testing.T) {
-	s := &Server{Config: Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}}
-	for _, c := range []struct {
-		peer      string
-		forwarded []string
-		want      string
-	}{
-		{"192.0.2.1:5", nil, "192.0.2.1"},
-		{"192.0.2.1:5", []string{"198.51.100.1"}, "192.0.2.1"}, // nobody that is trusted says so
-		{"10.0.0.1:5", nil, "10.0.0.1"},
-		{"10.0.0.1:5", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"10.0.0.1:5", []string{"203.0.113.9, 198.51.100.1"}, "198.51.100.1"}, // what the client made up stands before
-		{"10.0.0.1:5", []string{"203.0.113.9", "198.51.100.1, 10.9.9.9"}, "198.51.100.1"},
-		{"10.0.0.1:5", []string{"10.1.1.1"}, "10.1.1.1"},
-		{"10.0.0.1:5", []string{"198.51.100.1, nonsense"}, "10.0.0.1"},
-		{"10.0.0.1:5", []string{"nonsense, 198.51.100.1"}, "198.51.100.1"},
-		{"10.0.0.1:5", []string{"198.51.100.1:4711"}, "198.51.100.1"},
-		{"[fd00::1]:5", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
-		{"[::ffff:10.0.0.1]:5", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
-		{"10.0.0.1:5", []string{""}, "10.0.0.1"},
-		{"@", []string{"198.51.100.1"}, "invalid IP"},
-	} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.RemoteAddr = c.peer
-		r.Header["X-Forwarded-For"] = c.forwarded
-		if got := s.clientAddress(r).String(); got != c.want {
-			t.Errorf("from %s, forwarded %q: %s, want %s", c.peer, c.forwarded, got, c.want)
-		}
-	}
-}
-
 // Beyond the cap over all callers a request is refused at once, and probes and
 // preflights are answered all the same.
 func TestTooManyRequestsAtWork(t *testing.T) {
@@ -86,7 +55,7 @@ func TestTooManyRequestsAtWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for s.active.Load() < most { // until all are at work
+	for s.slots.active.Load() < most { // until all are at work
 		runtime.Gosched()
 	}
 	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"overloaded"`) {
@@ -117,13 +86,14 @@ func TestTooManyRequestsAtWork(t *testing.T) {
 func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt")}})
-	caller, err := h.Keys.Authenticate(t.Context(), secret)
+	caller, err := h.keys.Authenticate(t.Context(), secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &exchange{allowance: h.Limiter.OfKey(caller)}
-	put := func() (*stored, error) {
-		return x.store(httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60))), "in doubt")
+	x := &exchange{allowance: h.limiter.OfKey(caller)}
+	put := func() (*bodyReader, error) {
+		x.r = httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60)))
+		return x.storeBody("in doubt")
 	}
 	first, err := put()
 	if err != nil {
@@ -136,7 +106,7 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.settle(metastore.ErrUnknownOutcome); !errors.Is(err, metastore.ErrUnknownOutcome) {
+	if err := first.confirm(metastore.ErrUnknownOutcome); !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Error(err)
 	}
 	if second, err := put(); !errors.Is(err, access.ErrQuota) {
@@ -335,7 +305,7 @@ func (s *losesOpens) OpenChannel(ctx context.Context, c metastore.Channel, idem 
 // The rates are announced, and too many requests told when to come again.
 func TestRequestRate(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
-	h.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
+	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
 	var asked sync.WaitGroup
 	statuses := make(chan int, 8)
 	for range cap(statuses) {
@@ -369,7 +339,7 @@ func TestRequestRate(t *testing.T) {
 // holder of a key is served.
 func TestKeysKeepAShareOfThePlaces(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
-	h.MaxRequests = 8
+	h.slots.max = 8
 	const most = 6
 	var bodies []*io.PipeWriter
 	var replies sync.WaitGroup
@@ -390,7 +360,7 @@ func TestKeysKeepAShareOfThePlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for h.active.Load() < most { // until all are at work
+	for h.slots.active.Load() < most { // until all are at work
 		runtime.Gosched()
 	}
 	for name, headers := range map[string][]string{"no key": nil, "an unknown key": h.wrong[9].headers, "a revoked key": h.wrong[10].headers} {
@@ -412,8 +382,8 @@ func TestKeysKeepAShareOfThePlaces(t *testing.T) {
 		}
 	}
 	replies.Wait()
-	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 || h.anonymous.Load() != 0 {
-		t.Errorf("after they have ended: %d %s, and %d places held", res.StatusCode, body, h.anonymous.Load())
+	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 || h.slots.anonymous.Load() != 0 {
+		t.Errorf("after they have ended: %d %s, and %d places held", res.StatusCode, body, h.slots.anonymous.Load())
 	}
 }
 
@@ -422,9 +392,9 @@ func TestKeysKeepAShareOfThePlaces(t *testing.T) {
 func TestLookupsDoNotTakeFromAnAddress(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	limits := metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
-	h.Limiter = access.NewLimiter(access.LimiterOptions{Address: limits})
-	h.lookups = access.NewLimiter(access.LimiterOptions{Address: limits})
-	address := h.Limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
+	h.limiter = access.NewLimiter(access.LimiterOptions{Address: limits})
+	h.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: limits})
+	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
 	leave, err := address.Enter(t.Context()) // holds the only place, and the rate
 	if err != nil {
 		t.Fatal(err)
@@ -561,10 +531,10 @@ func TestWhatIsStoredNamesItsCaller(t *testing.T) {
 	body := strings.Repeat("x", 100_000)
 	stores := &callersOfPuts{Store: memory.New()}
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	h.Blobs = blob.New(h.meta, stores, blob.Options{})
+	h.blobs = blob.New(h.meta, stores, blob.Options{})
 	store := func(s *service, headers ...string) []string {
 		stores.callers = nil
-		upload, err := s.Blobs.Begin(t.Context(), blob.BeginOptions{Account: ours, Name: "u", PartSize: 1 << 20})
+		upload, err := s.blobs.Begin(t.Context(), blob.BeginOptions{Account: ours, Name: "u", PartSize: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -585,7 +555,7 @@ func TestWhatIsStoredNamesItsCaller(t *testing.T) {
 		seen[callers[0]] = true
 	}
 	local := newService(t, nil)
-	local.Blobs = blob.New(local.meta, stores, blob.Options{})
+	local.blobs = blob.New(local.meta, stores, blob.Options{})
 	if callers := store(local); !slices.Equal(callers, []string{"network 127.0.0.1/32", "network 127.0.0.1/32"}) {
 		t.Errorf("without keys stored in the name of %q", callers)
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package transfer
 
 import (
 	"bytes"
@@ -133,12 +133,12 @@ func TestWriterKeepsSendfile(t *testing.T) {
 			if _, err := f.Seek(0, io.SeekStart); err != nil {
 				t.Error(err)
 			}
-			w := newProgressWriter(hw, defaultPace)
+			w := NewWriter(hw, Options{Rate: DefaultMinRate})
 			n, err := tc.send(w)
 			if err != nil || n != int64(len(tc.want)) || w.written != n {
 				t.Errorf("%s: %d bytes, %d counted, %v", name, n, w.written, err)
 			}
-			if err := w.done(); err != nil {
+			if err := w.Done(); err != nil {
 				t.Error(err)
 			}
 		}))
@@ -172,15 +172,15 @@ func TestWriterKeepsSendfile(t *testing.T) {
 func TestSlowReaderOverTCP(t *testing.T) {
 	const size = 64 << 20 // more than the buffers of a connection hold
 	f, content := testFile(t, size)
-	for name, write := range map[string]func(w *progressWriter) (int64, error){
-		"bytes":  func(w *progressWriter) (int64, error) { n, err := w.Write(content); return int64(n), err },
-		"file":   func(w *progressWriter) (int64, error) { return w.ReadFrom(f) },
-		"reader": func(w *progressWriter) (int64, error) { return w.ReadFrom(bytes.NewBuffer(content)) },
+	for name, write := range map[string]func(w *Writer) (int64, error){
+		"bytes":  func(w *Writer) (int64, error) { n, err := w.Write(content); return int64(n), err },
+		"file":   func(w *Writer) (int64, error) { return w.ReadFrom(f) },
+		"reader": func(w *Writer) (int64, error) { return w.ReadFrom(bytes.NewBuffer(content)) },
 	} {
 		result := make(chan error, 1)
 		conn := serveLoopback(t, func(hw http.ResponseWriter, _ *http.Request) {
 			hw.Header().Set("Content-Length", fmt.Sprint(size))
-			w := newProgressWriter(hw, pace{bytes: 1 << 30, window: 200 * time.Millisecond})
+			w := NewWriter(hw, Options{Rate: MinRate{Bytes: 1 << 30, Window: 200 * time.Millisecond}})
 			n, err := write(w)
 			if n != w.written || n >= size {
 				err = fmt.Errorf("%d bytes, %d counted", n, w.written)
@@ -189,7 +189,7 @@ func TestSlowReaderOverTCP(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		})
 		send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-		if err := <-result; !errors.Is(err, errSlowReader) {
+		if err := <-result; !errors.Is(err, ErrSlowReader) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got, _ := io.Copy(io.Discard, conn); got >= size {
@@ -207,9 +207,9 @@ func TestReplyPace(t *testing.T) {
 	const mib = 1 << 20
 	content := bytes.Repeat([]byte("x"), 4*mib)
 	const size = 4 * mib
-	whole := func(w *progressWriter) error { _, err := w.Write(content); return err }
+	whole := func(w *Writer) error { _, err := w.Write(content); return err }
 	for name, tc := range map[string]struct {
-		write func(w *progressWriter) error
+		write func(w *Writer) error
 		wait  time.Duration // of the client, before each MiB that it takes
 		slow  bool
 		fast  int // so many MiB it takes at once
@@ -219,7 +219,7 @@ func TestReplyPace(t *testing.T) {
 		"below the pace":     {whole, 1100 * time.Second, true, 0},
 		"a stalled client":   {whole, 24 * time.Hour, true, 0},
 		"well, then stalled": {whole, 1500 * time.Second, true, 3},
-		"small writes": {func(w *progressWriter) error {
+		"small writes": {func(w *Writer) error {
 			for i := 0; i < size; i += 4 << 10 {
 				if _, err := w.Write(content[i : i+4<<10]); err != nil {
 					return err
@@ -227,18 +227,18 @@ func TestReplyPace(t *testing.T) {
 			}
 			return nil
 		}, 29 * time.Second, false, 0},
-		"small writes, too slow": {func(w *progressWriter) error {
+		"small writes, too slow": {func(w *Writer) error {
 			_, err := w.Write(content[:100<<10])
 			if err == nil {
 				_, err = w.Write(content[100<<10 : 110<<10])
 			}
 			return err
 		}, 2000 * time.Second, true, 0},
-		"a slow source": {func(w *progressWriter) error {
+		"a slow source": {func(w *Writer) error {
 			_, err := w.ReadFrom(&slowSource{bytes.NewReader(content), time.Hour})
 			return err
 		}, 0, false, 0},
-		"a slow handler": {func(w *progressWriter) error {
+		"a slow handler": {func(w *Writer) error {
 			for i := 0; i < size; i += mib {
 				time.Sleep(time.Hour)
 				if _, err := w.Write(content[i : i+mib]); err != nil {
@@ -252,9 +252,9 @@ func TestReplyPace(t *testing.T) {
 			var result error
 			inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
 				hw.Header().Set("Content-Length", fmt.Sprint(size))
-				w := newProgressWriter(hw, defaultPace)
+				w := NewWriter(hw, Options{Rate: DefaultMinRate})
 				result = tc.write(w)
-				if err := w.done(); err != nil && result == nil {
+				if err := w.Done(); err != nil && result == nil {
 					t.Error(err)
 				}
 			}, func(t *testing.T, conn net.Conn) {
@@ -267,7 +267,7 @@ func TestReplyPace(t *testing.T) {
 					_, err = io.CopyN(io.Discard, conn, mib)
 				}
 				synctest.Wait() // for the handler
-				if tc.slow != errors.Is(result, errSlowReader) || !tc.slow && result != nil {
+				if tc.slow != errors.Is(result, ErrSlowReader) || !tc.slow && result != nil {
 					t.Errorf("%v, slow %v", result, tc.slow)
 				}
 			})
@@ -289,11 +289,11 @@ func (s *slowSource) Read(p []byte) (int, error) {
 // After done, what the server still has in its buffer does not hold it up.
 func TestWriterDone(t *testing.T) {
 	inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
-		w := newProgressWriter(hw, defaultPace)
+		w := NewWriter(hw, Options{Rate: DefaultMinRate})
 		if _, err := w.Write([]byte("hello")); err != nil {
 			t.Error(err)
 		}
-		if err := w.done(); err != nil {
+		if err := w.Done(); err != nil {
 			t.Error(err)
 		}
 	}, func(t *testing.T, conn net.Conn) {
@@ -308,13 +308,13 @@ func TestWriterDone(t *testing.T) {
 
 func TestWriterWithoutDeadlines(t *testing.T) {
 	recorder := httptest.NewRecorder()
-	w := newProgressWriter(recorder, defaultPace)
+	w := NewWriter(recorder, Options{Rate: DefaultMinRate})
 	f, content := testFile(t, 10)
 	_, err := io.Copy(w, f)
 	if _, err2 := w.Write(nil); err != nil || err2 != nil || w.written != 10 || !bytes.Equal(recorder.Body.Bytes(), content) {
 		t.Errorf("%v, %v, %d bytes, %q", err, err2, w.written, recorder.Body)
 	}
-	if err := w.done(); err != nil {
+	if err := w.Done(); err != nil {
 		t.Error(err)
 	}
 	if err := http.NewResponseController(w).Flush(); err != nil || !recorder.Flushed {

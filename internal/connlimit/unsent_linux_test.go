@@ -1,4 +1,4 @@
-package httpapi
+package connlimit
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func TestUnsentBytesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	capped := NewConnections(2).Listener(l, false)
+	capped := New(2, nil).Listener(l, false)
 	client, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestUnsentBytesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := conn.(*connection).SyscallConn()
+	raw, err := conn.(*Conn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

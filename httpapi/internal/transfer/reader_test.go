@@ -1,4 +1,4 @@
-package httpapi
+package transfer
 
 import (
 	"bytes"
@@ -19,15 +19,15 @@ import (
 )
 
 func TestPace(t *testing.T) {
-	if got := defaultPace.bytesPerSecond(); got != 1024 {
+	if got := DefaultMinRate.BytesPerSecond(); got != 1024 {
 		t.Errorf("%d bytes/s", got)
 	}
 	for n, want := range map[int64]time.Duration{0: 30 * time.Second, 1: 30 * time.Second, 30 << 10: 30 * time.Second, 60 << 10: time.Minute, 1 << 20: 1024 * time.Second} {
-		if got := defaultPace.timeFor(n); got != want {
+		if got := DefaultMinRate.timeFor(n); got != want {
 			t.Errorf("%d bytes: %v, want %v", n, got, want)
 		}
 	}
-	if got := defaultPace.timeFor(1 << 62); got <= 0 {
+	if got := DefaultMinRate.timeFor(1 << 62); got <= 0 {
 		t.Errorf("2^62 bytes: %v", got)
 	}
 }
@@ -76,24 +76,24 @@ func putHead(n int) string {
 	return fmt.Sprintf("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", n)
 }
 
-// shortPace is one that a stalled client falls behind at once, and that a busy
+// shortRate is one that a stalled client falls behind at once, and that a busy
 // machine keeps.
-var shortPace = pace{bytes: 1 << 10, window: 200 * time.Millisecond}
+var shortRate = MinRate{Bytes: 1 << 10, Window: 200 * time.Millisecond}
 
 func TestSlowBodyOverTCP(t *testing.T) {
 	for name, sent := range map[string]string{"nothing": "", "a little": "abc", "some windows": strings.Repeat("x", 10<<10)} {
 		result := make(chan error, 1)
 		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-			body := newProgressReader(w, r.Body, shortPace)
+			body := NewReader(w, r.Body, Options{Rate: shortRate})
 			n, err := io.Copy(io.Discard, body)
 			if n != int64(len(sent)) {
 				err = fmt.Errorf("%d bytes, then %w", n, err)
 			}
-			if _, again := body.Read(make([]byte, 1)); !errors.Is(again, errSlowBody) {
+			if _, again := body.Read(make([]byte, 1)); !errors.Is(again, ErrSlowBody) {
 				err = fmt.Errorf("%w, then %w", err, again)
 			}
 			result <- err
-			body.done()
+			body.Done()
 			w.Header().Set("Connection", "close")
 			w.WriteHeader(http.StatusRequestTimeout)
 		})
@@ -103,7 +103,7 @@ func TestSlowBodyOverTCP(t *testing.T) {
 		if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 408 ") {
 			t.Errorf("%s: reply %q", name, reply)
 		}
-		if err := <-result; !errors.Is(err, errSlowBody) || strings.Contains(err.Error(), "then") {
+		if err := <-result; !errors.Is(err, ErrSlowBody) || strings.Contains(err.Error(), "then") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -112,12 +112,12 @@ func TestSlowBodyOverTCP(t *testing.T) {
 // A body that takes many windows but keeps the pace is read to its end.
 func TestSteadyBodyOverTCP(t *testing.T) {
 	const pieces, size = 60, 1 << 10
-	steady := pace{bytes: 1 << 10, window: time.Second} // a fortieth of what is sent
+	steady := MinRate{Bytes: 1 << 10, Window: time.Second} // a fortieth of what is sent
 	result := make(chan string, 1)
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		n, err := io.Copy(io.Discard, newProgressReader(w, r.Body, steady))
-		result <- fmt.Sprint(n, err, time.Since(start) > steady.window)
+		n, err := io.Copy(io.Discard, NewReader(w, r.Body, Options{Rate: steady}))
+		result <- fmt.Sprint(n, err, time.Since(start) > steady.Window)
 		w.Header().Set("Connection", "close")
 	})
 	send(t, conn, putHead(pieces*size))
@@ -147,8 +147,8 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 			t.Parallel()
 			result := make(chan error, 2)
 			conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-				body := newProgressReader(w, r.Body, shortPace)
-				defer body.done()
+				body := NewReader(w, r.Body, Options{Rate: shortRate})
+				defer body.Done()
 				if _, err := io.Copy(io.Discard, body); err != nil {
 					result <- err
 					return
@@ -159,12 +159,12 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 						result <- err
 						return
 					}
-					body.done()
+					body.Done()
 				}
 				select {
 				case <-r.Context().Done():
 					result <- context.Cause(r.Context())
-				case <-time.After(3 * shortPace.window):
+				case <-time.After(3 * shortRate.Window):
 					result <- nil
 				}
 			})
@@ -190,11 +190,11 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 func TestContextOutlivesNoBody(t *testing.T) {
 	result := make(chan error, 1)
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-		newProgressReader(w, r.Body, shortPace).done()
+		NewReader(w, r.Body, Options{Rate: shortRate}).Done()
 		select {
 		case <-r.Context().Done():
 			result <- context.Cause(r.Context())
-		case <-time.After(3 * shortPace.window):
+		case <-time.After(3 * shortRate.Window):
 			result <- nil
 		}
 	})
@@ -208,8 +208,8 @@ func TestContextOutlivesNoBody(t *testing.T) {
 // longer than a window by a client that never sends it.
 func TestUnreadBodyOverTCP(t *testing.T) {
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-		body := newProgressReader(w, r.Body, shortPace)
-		body.done()
+		body := NewReader(w, r.Body, Options{Rate: shortRate})
+		body.Done()
 		w.WriteHeader(http.StatusForbidden)
 	})
 	send(t, conn, putHead(1<<10))
@@ -239,7 +239,7 @@ func TestShortBodyOverTCP(t *testing.T) {
 		begun, result := make(chan bool), make(chan error, 1)
 		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 			close(begun)
-			_, err := io.Copy(io.Discard, newProgressReader(w, r.Body, defaultPace))
+			_, err := io.Copy(io.Discard, NewReader(w, r.Body, Options{Rate: DefaultMinRate}))
 			result <- err
 		})
 		send(t, conn, tc.sent)
@@ -247,7 +247,7 @@ func TestShortBodyOverTCP(t *testing.T) {
 		if err := tc.end(conn); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-result; !errors.Is(err, blob.ErrIncompleteBody) || errors.Is(err, errSlowBody) {
+		if err := <-result; !errors.Is(err, blob.ErrIncompleteBody) || errors.Is(err, ErrSlowBody) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -256,7 +256,7 @@ func TestShortBodyOverTCP(t *testing.T) {
 // Closing the body ends the guard, too.
 func TestCloseBody(t *testing.T) {
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-		body := newProgressReader(w, r.Body, shortPace)
+		body := NewReader(w, r.Body, Options{Rate: shortRate})
 		if err := body.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("closing a body that does not come: %v", err)
 		}
@@ -347,8 +347,8 @@ func TestBodyPace(t *testing.T) {
 			}
 			var result error
 			inBubble(t, func(w http.ResponseWriter, r *http.Request) {
-				body := newProgressReader(w, r.Body, defaultPace)
-				defer body.done()
+				body := NewReader(w, r.Body, Options{Rate: DefaultMinRate})
+				defer body.Done()
 				n, buffer := 0, make([]byte, 4<<10)
 				for result == nil {
 					var m int
@@ -380,7 +380,7 @@ func TestBodyPace(t *testing.T) {
 				synctest.Wait() // for the handler
 				want := io.EOF
 				if tc.slow {
-					want = errSlowBody
+					want = ErrSlowBody
 				}
 				if !errors.Is(result, want) {
 					t.Errorf("%v, want %v", result, want)
@@ -392,10 +392,10 @@ func TestBodyPace(t *testing.T) {
 
 // Where the connection has no deadlines, the guard only reads.
 func TestBodyWithoutDeadlines(t *testing.T) {
-	body := newProgressReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), defaultPace)
+	body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})
 	got, err := io.ReadAll(body)
 	if string(got) != "hello" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	body.done()
+	body.Done()
 }

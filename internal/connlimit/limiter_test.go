@@ -1,4 +1,4 @@
-package httpapi
+package connlimit
 
 import (
 	"bufio"
@@ -13,24 +13,29 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json"
-
-	"sluice/wire"
 )
+
+// testRefusal is a refusal with a short body.
+func testRefusal(_ Reason, head bool) []byte {
+	text := "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 8\r\n\r\n"
+	if !head {
+		text += "too many"
+	}
+	return []byte(text)
+}
 
 // cappedServer is an HTTP server under a cap, on loopback.
 type cappedServer struct {
 	*httptest.Server
 	t      *testing.T
-	conns  *Connections
+	conns  *Limiter
 	addr   string
 	states chan http.ConnState // of its connections, as they change
 	letGo  chan struct{}       // what requests of /stall wait for
 }
 
 // newCapped starts a server; change may alter it before.
-func newCapped(t *testing.T, conns *Connections, secure bool, change func(*httptest.Server)) *cappedServer {
+func newCapped(t *testing.T, conns *Limiter, secure bool, change func(*httptest.Server)) *cappedServer {
 	t.Helper()
 	s := &cappedServer{t: t, conns: conns, states: make(chan http.ConnState, 1000), letGo: make(chan struct{})}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -68,9 +73,9 @@ func newCapped(t *testing.T, conns *Connections, secure bool, change func(*httpt
 }
 
 // cap2 is a cap of two connections that gives way after the time.
-func cap2(quiet time.Duration) *Connections {
-	c := NewConnections(2)
-	c.quiet = quiet
+func cap2(minIdle time.Duration) *Limiter {
+	c := New(2, testRefusal)
+	c.minIdle = minIdle
 	return c
 }
 
@@ -143,21 +148,11 @@ func (s *cappedServer) checkRefusal(conn net.Conn, method string) {
 	if reply.StatusCode != http.StatusServiceUnavailable || reply.Header.Get("Retry-After") != "1" || !reply.Close {
 		s.t.Errorf("%s beyond the cap: %s, %v", method, reply.Status, reply.Header)
 	}
-	if got := reply.Header.Get("Content-Type"); got != "application/problem+json" {
-		s.t.Errorf("Content-Type %q", got)
-	}
 	if _, err := rest.ReadByte(); !errors.Is(err, io.EOF) {
 		s.t.Errorf("after a refusal: %v, want the end", err)
 	}
-	if method == http.MethodHead {
-		return
-	}
-	var p wire.Problem
-	if err := json.Unmarshal(body, &p); err != nil {
-		s.t.Fatal(err)
-	}
-	if p.Code != string(wire.CodeOverloaded) || p.Status != 503 || p.Retryable == nil || !*p.Retryable || p.RequestID == "" || p.RequestID != reply.Header.Get(wire.HeaderRequestID) {
-		s.t.Errorf("problem %s", body)
+	if want := map[bool]string{true: "", false: "too many"}[method == http.MethodHead]; string(body) != want {
+		s.t.Errorf("body %q, want %q", body, want)
 	}
 }
 
@@ -169,7 +164,7 @@ func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 	s.rests()
 	s.checkRefusal(s.dial(), http.MethodGet)
 	s.checkRefusal(s.dial(), http.MethodHead)
-	if got, want := s.conns.Counts(), (ConnectionCounts{Open: 2, Refused: 2}); got != want {
+	if got, want := s.conns.Counts(), (Counts{Open: 2, Refused: 2}); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
 	if err := first.Close(); err != nil {
@@ -205,7 +200,7 @@ func TestLongestQuietConnectionGivesWay(t *testing.T) {
 		t.Errorf("an idle one reads %d bytes, %v; want the end", n, err)
 	}
 	s.checkRefusal(s.dial(), http.MethodGet)
-	if got, want := s.conns.Counts(), (ConnectionCounts{Open: 2, Refused: 1, Evicted: 3}); got != want {
+	if got, want := s.conns.Counts(), (Counts{Open: 2, Refused: 1, Evicted: 3}); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
 	close(s.letGo)
@@ -233,9 +228,7 @@ func TestCapWithTLS(t *testing.T) {
 	if n, err := refused.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a refused connection reads %d bytes, %v; want it closed", n, err)
 	}
-	s.conns.mu.Lock()
-	s.conns.quiet = 0
-	s.conns.mu.Unlock()
+	s.conns.SetMinIdle(0)
 	s.dial()
 	s.dial()
 	if n, err := silent.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -252,7 +245,7 @@ func TestCapWithTLS(t *testing.T) {
 // long as all such places are held, further ones wait.
 func TestSilentConnectionsBeyondTheCapAreCut(t *testing.T) {
 	conns := cap2(time.Hour)
-	conns.patience = 10 * time.Millisecond
+	conns.RefusalTimeout = 10 * time.Millisecond
 	s := newCapped(t, conns, false, nil)
 	s.rests()
 	s.rests()
@@ -314,7 +307,7 @@ func TestQuietConnectionGivesItsFileHandle(t *testing.T) {
 
 // Files are sent on a connection under the cap without being copied.
 func TestCapKeepsSendfile(t *testing.T) {
-	var conn net.Conn = &connection{}
+	var conn net.Conn = &Conn{}
 	if _, ok := conn.(io.ReaderFrom); !ok {
 		t.Error("no io.ReaderFrom")
 	}

@@ -1,0 +1,258 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// rule decides whether a caller may use a route of a hosted service: it returns nil, or the reason for a
+// refusal. A local instance has no rules. Rules are made by public, publicFor, paid, requireKey,
+// requireKeyFor and requireScope; a nil rule is an error of New.
+type rule func(*exchange) error
+
+// accountFunc returns the account of a request.
+type accountFunc func(*exchange) (string, error)
+
+// public allows everybody. A credential is optional but must be valid if there is one.
+func public() rule {
+	return func(x *exchange) error { return x.badCredential }
+}
+
+// publicFor is public for a request that names an account. Like all rules for such requests, it checks
+// the syntax of the account before the credential.
+func publicFor(account accountFunc) rule {
+	return func(x *exchange) error {
+		if _, err := account(x); err != nil {
+			return err
+		}
+		return x.badCredential
+	}
+}
+
+// paid is publicFor, and lets a key that may read the account read without paying.
+func paid(account accountFunc) rule {
+	return func(x *exchange) error {
+		name, err := account(x)
+		if err != nil {
+			return err
+		}
+		x.readsFree = x.caller != nil && x.caller.Allows(access.ScopeRead, name) == nil
+		return x.badCredential
+	}
+}
+
+// requireKey requires a key with the scope for the account that the request names. account must not
+// access any store.
+func requireKey(scope access.Scope, account accountFunc) rule {
+	return func(x *exchange) error {
+		name, err := account(x)
+		if err != nil {
+			return err
+		}
+		if err := x.requireScope(scope); err != nil {
+			return err
+		}
+		return x.caller.Allows(scope, name)
+	}
+}
+
+// requireKeyFor requires a key with the scope for the account of a stored object. It looks up the object
+// only for keys with the scope, so other callers cannot probe for its existence.
+func requireKeyFor(scope access.Scope, find accountFunc) rule {
+	return func(x *exchange) error {
+		if err := x.requireScope(scope); err != nil {
+			return err
+		}
+		name, err := find(x)
+		if err != nil {
+			return err
+		}
+		return x.caller.Allows(scope, name)
+	}
+}
+
+// requireScope requires a key with the scope. The handler must call requireAccount when it has parsed
+// the body.
+func requireScope(scope access.Scope) rule {
+	return func(x *exchange) error { return x.requireScope(scope) }
+}
+
+func (x *exchange) requireScope(scope access.Scope) error {
+	switch {
+	case x.badCredential != nil:
+		return x.badCredential
+	case x.caller == nil:
+		return errNoCredential
+	case !x.caller.Has(scope):
+		return fmt.Errorf("%w: this needs %q", access.ErrScope, scope)
+	default:
+		return nil
+	}
+}
+
+// requireAccount requires that the caller has a key with the scope for the account. It allows everything
+// on a local instance.
+func (x *exchange) requireAccount(scope access.Scope, account string) error {
+	switch {
+	case x.local:
+		return nil
+	case x.caller == nil:
+		return errNoCredential
+	default:
+		return x.caller.Allows(scope, account)
+	}
+}
+
+// owner returns the quota group charged for this caller's writes, or "".
+func (x *exchange) owner() string {
+	if x.caller == nil {
+		return ""
+	}
+	return x.caller.Group()
+}
+
+// callerScope returns the part of the scope of an idempotency key that identifies the caller.
+func (x *exchange) callerScope() string {
+	if x.caller == nil {
+		return ""
+	}
+	return " by key " + x.caller.ID()
+}
+
+func accountInPath(x *exchange) (string, error) {
+	return blob.ParseAccount(x.params.Get("account"))
+}
+
+// blobInPath returns the account in the path of a blob, and checks its name.
+func blobInPath(x *exchange) (string, error) {
+	account, _, err := x.blobTarget()
+	return account, err
+}
+
+func accountInQuery(x *exchange) (string, error) {
+	q, err := readQuery(x.r)
+	if err != nil {
+		return "", err
+	}
+	return blob.ParseAccount(q.text("account"))
+}
+
+func (s *Server) accountOfUpload(x *exchange) (string, error) {
+	u, err := s.blobs.FindUpload(x.r.Context(), x.params.Get("uploadId"))
+	return u.Account, uploadError(err)
+}
+
+// accountOfPart also requires that the key belongs to the group that began the upload, which is charged
+// for the part.
+func (s *Server) accountOfPart(x *exchange) (string, error) {
+	u, err := s.blobs.FindUpload(x.r.Context(), x.params.Get("uploadId"))
+	if err == nil && u.Owner != "" && u.Owner != x.owner() && x.caller.Allows(access.ScopeWrite, u.Account) == nil {
+		return "", errOtherGroup
+	}
+	return u.Account, uploadError(err)
+}
+
+// accountOfChannel returns the sender of a channel, or "", which every key is for, if it is not bound to
+// a sender yet.
+func (s *Server) accountOfChannel(x *exchange) (string, error) {
+	c, err := s.channels.Get(x.r.Context(), x.params.Get("channelId"))
+	if err != nil || c.Sender == "" {
+		return "", channelError(err)
+	}
+	return blob.ParseAccount(c.Sender)
+}
+
+// identify authenticates the caller. An invalid credential is stored for the rule of the route, because
+// a malformed request is reported first. A key that is not cached is looked up within limits of the
+// client address that are separate from those of its requests without a key: neither consumes the
+// other, and the number of lookups is bounded.
+func (s *Server) identify(ctx context.Context, x *exchange, slot *slot) error {
+	if s.keys == nil {
+		return nil // clients that are configured for the hosted network work unchanged
+	}
+	credential, err := parseCredential(x.r.Header)
+	if err == nil && credential != "" {
+		x.caller, err = s.authenticate(ctx, x, credential)
+	}
+	if isBadCredential(err) {
+		x.badCredential, err = err, nil
+	}
+	if err != nil || x.caller != nil {
+		return err
+	}
+	return slot.markAnonymous()
+}
+
+// authenticate returns the caller with this key.
+func (s *Server) authenticate(ctx context.Context, x *exchange, credential string) (*access.Caller, error) {
+	if !s.keys.Cached(credential) {
+		lookups := s.lookupLimiter.OfAddress(x.client)
+		defer lookups.Release()
+		leave, err := lookups.Enter(ctx)
+		if err != nil {
+			setRateLimitHeaders(x.Header(), lookups)
+			return nil, err
+		}
+		defer leave()
+		done, err := s.slots.beginLookup()
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	return s.keys.Authenticate(ctx, credential)
+}
+
+// parseCredential returns the credential of a request (RFC 6750, section 2.1, or the header X-Api-Key),
+// or "" if there is none.
+func parseCredential(h http.Header) (string, error) {
+	authorizations, keys := h.Values("Authorization"), h.Values(wire.HeaderAPIKey)
+	switch {
+	case len(authorizations)+len(keys) == 0:
+		return "", nil
+	case len(authorizations)+len(keys) > 1:
+		return "", fmt.Errorf("%w: there is more than one", errBadCredential)
+	case len(keys) == 1:
+		return nonEmpty(keys[0])
+	}
+	scheme, key, _ := strings.Cut(authorizations[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", fmt.Errorf("%w: the scheme must be Bearer", errBadCredential)
+	}
+	return nonEmpty(strings.Trim(key, " "))
+}
+
+func nonEmpty(key string) (string, error) {
+	if key == "" {
+		return "", fmt.Errorf("%w: it is empty", errBadCredential)
+	}
+	return key, nil
+}
+
+// isBadCredential distinguishes an invalid credential from a failed lookup.
+func isBadCredential(err error) bool {
+	return errors.Is(err, errBadCredential) || errors.Is(err, access.ErrUnknownKey)
+}
+
+// uploadError and channelError report what metastore.ErrNotFound refers to.
+func uploadError(err error) error {
+	if errors.Is(err, metastore.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errNoUpload, err)
+	}
+	return err
+}
+
+func channelError(err error) error {
+	if errors.Is(err, metastore.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errNoChannel, err)
+	}
+	return err
+}

@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+)
+
+func TestClientAddress(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	for _, c := range []struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		{"192.0.2.1:5", nil, "192.0.2.1"},
+		{"192.0.2.1:5", []string{"198.51.100.1"}, "192.0.2.1"}, // the peer is not trusted
+		{"10.0.0.1:5", nil, "10.0.0.1"},
+		{"10.0.0.1:5", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{"203.0.113.9, 198.51.100.1"}, "198.51.100.1"}, // the first one may be forged
+		{"10.0.0.1:5", []string{"203.0.113.9", "198.51.100.1, 10.9.9.9"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{"10.1.1.1"}, "10.1.1.1"},
+		{"10.0.0.1:5", []string{"198.51.100.1, nonsense"}, "10.0.0.1"},
+		{"10.0.0.1:5", []string{"nonsense, 198.51.100.1"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{"198.51.100.1:4711"}, "198.51.100.1"},
+		{"[fd00::1]:5", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
+		{"[::ffff:10.0.0.1]:5", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
+		{"10.0.0.1:5", []string{""}, "10.0.0.1"},
+		{"@", []string{"198.51.100.1"}, "invalid IP"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = c.peer
+		r.Header["X-Forwarded-For"] = c.forwarded
+		if got := clientAddress(r, trusted).String(); got != c.want {
+			t.Errorf("from %s, forwarded %q: %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package transfer
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Cut ends the request bodies that are being received when the service shuts down. It is safe for
+// concurrent use.
+type Cut struct {
+	err    error
+	ctx    context.Context
+	cancel context.CancelFunc
+	bodies atomic.Int64
+}
+
+// NewCut returns a Cut that makes Readers return err.
+func NewCut(err error) *Cut {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Cut{err: err, ctx: ctx, cancel: cancel}
+}
+
+// Now ends all bodies, also those that are read later. It reports whether any was being received.
+func (c *Cut) Now() bool {
+	active := c.bodies.Load() > 0
+	c.cancel()
+	return active
+}

@@ -1,0 +1,212 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"sluice/access"
+	"sluice/blob"
+)
+
+// ErrSlowReader reports a client that reads the response below the minimum rate. The response is
+// incomplete.
+var ErrSlowReader = errors.New("the client reads the response too slowly")
+
+const (
+	// writeChunk is how many bytes one deadline covers. One deadline for a whole response would cut
+	// transfers that keep the rate.
+	writeChunk = 1 << 20
+	// copyBuffer is the size of the buffer for sources that must be copied.
+	copyBuffer = 128 << 10
+)
+
+// Writer is a ResponseWriter whose client must keep a minimum rate: it must read each MiB of the
+// response within the time that it takes at that rate, at least one window. Only the time in Write and
+// ReadFrom counts. The rate is enforced by the write deadline of the connection; if the ResponseWriter
+// has no deadlines, it is not enforced. A Writer is not safe for concurrent use, except for Cut.
+type Writer struct {
+	http.ResponseWriter
+	control   http.ResponseController
+	options   Options
+	allowance *access.Allowance // nil: no limits
+	deadline  time.Time         // of the whole response; zero: none
+	written   int64             // bytes of the body so far
+	isCut     atomic.Bool
+}
+
+// NewWriter returns a Writer to w. The caller must call Done when it has written the response.
+func NewWriter(w http.ResponseWriter, options Options) *Writer {
+	return &Writer{ResponseWriter: w, control: *http.NewResponseController(w), options: options}
+}
+
+// Limit applies the limits of a caller to the rest of the response.
+func (w *Writer) Limit(a *access.Allowance) { w.allowance = a }
+
+// SetDeadline sets when the response must have ended; the zero time means never.
+func (w *Writer) SetDeadline(t time.Time) { w.deadline = t }
+
+// Written returns how many bytes of the body have been written.
+func (w *Writer) Written() int64 { return w.written }
+
+// Unwrap returns the ResponseWriter for http.ResponseController.
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write writes p. It returns ErrSlowReader if the client is below its minimum rate. With an error over
+// HTTP/2 the count is an upper bound: the chunk that was being written counts as written. No byte after
+// the count was passed to the connection.
+func (w *Writer) Write(p []byte) (int, error) {
+	total := 0
+	for {
+		chunk := p[total:min(len(p), total+int(w.chunk()))]
+		if err := w.next(int64(len(chunk))); err != nil {
+			return total, err
+		}
+		n, err := w.ResponseWriter.Write(chunk)
+		if err != nil && w.options.HTTP2 {
+			// HTTP/2 does not report how much of the chunk was sent before the stream ended, which
+			// can be all but the last byte.
+			n = len(chunk)
+		}
+		total += n
+		w.written += int64(n)
+		if err == nil {
+			err = w.clearDeadline()
+		}
+		if err != nil {
+			return total, w.explain(err)
+		}
+		if total >= len(p) {
+			return total, nil
+		}
+	}
+}
+
+// ReadFrom writes all of src. It passes a file, also in an io.LimitedReader, to the ReadFrom of the
+// ResponseWriter, which can make the kernel send it (sendfile). Any other source is read first and then
+// written, so the time that it takes does not count against the client.
+func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
+	limited, isLimited := src.(*io.LimitedReader)
+	file := src
+	if isLimited {
+		file = limited.R
+	}
+	direct, canSend := w.ResponseWriter.(io.ReaderFrom)
+	if _, isFile := file.(syscall.Conn); !isFile || !canSend {
+		return io.CopyBuffer(writerOnly{w}, readerOnly{src}, make([]byte, copyBuffer))
+	}
+	var total int64
+	for {
+		// Package net unwraps one LimitedReader only.
+		chunk := &io.LimitedReader{R: file, N: w.chunk()}
+		if isLimited {
+			chunk.N = min(chunk.N, limited.N)
+		}
+		want := chunk.N
+		if want <= 0 {
+			return total, nil
+		}
+		if err := w.next(want); err != nil {
+			return total, err
+		}
+		n, err := direct.ReadFrom(chunk)
+		total += n
+		w.written += n
+		if isLimited {
+			limited.N -= n
+		}
+		if err != nil {
+			return total, w.explain(err)
+		}
+		if n < want {
+			return total, nil
+		}
+	}
+}
+
+// Done stops enforcing the rate and leaves one window for the bytes that the server has buffered, after
+// which the server clears the deadline itself. An error means that the connection is closed, as it is
+// after a failed write.
+func (w *Writer) Done() error { return w.setDeadline(0) }
+
+// chunk returns how many bytes to write under one deadline.
+func (w *Writer) chunk() int64 {
+	if w.allowance == nil {
+		return writeChunk
+	}
+	return min(writeChunk, w.allowance.ChunkOut())
+}
+
+// next waits until the caller may have n more bytes, which does not count against the client, and then
+// sets the deadline for them.
+func (w *Writer) next(n int64) error {
+	if w.allowance != nil && n > 0 {
+		if err := w.allowance.PaceOut(w.options.Context, int(n)); err != nil {
+			return err
+		}
+	}
+	return w.setDeadline(n)
+}
+
+// Cut makes the current write and all later ones fail with blob.ErrCut. It may be called while another
+// goroutine writes, until the handler of the request returns.
+func (w *Writer) Cut() {
+	w.isCut.Store(true)
+	// If the deadline cannot be set, the next write fails.
+	_ = w.control.SetWriteDeadline(longAgo)
+}
+
+// longAgo is an expired deadline.
+var longAgo = time.Unix(1, 0)
+
+// clearDeadline removes the deadline until the next write if it would end the stream meanwhile.
+func (w *Writer) clearDeadline() error {
+	if !w.options.HTTP2 {
+		return nil
+	}
+	if err := w.control.SetWriteDeadline(w.deadline); err != nil {
+		return fmt.Errorf("clearing the write deadline: %w", err)
+	}
+	return w.checkCut()
+}
+
+// setDeadline sets the deadline for the next n bytes.
+func (w *Writer) setDeadline(n int64) error {
+	deadline := time.Now().Add(w.options.Rate.timeFor(n))
+	if !w.deadline.IsZero() && w.deadline.Before(deadline) {
+		deadline = w.deadline
+	}
+	err := w.control.SetWriteDeadline(deadline)
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("setting the write deadline: %w", err)
+	}
+	return w.checkCut()
+}
+
+// checkCut must be called after each change of the deadline, which may have replaced that of Cut.
+func (w *Writer) checkCut() error {
+	if !w.isCut.Load() {
+		return nil
+	}
+	_ = w.control.SetWriteDeadline(longAgo)
+	return blob.ErrCut
+}
+
+func (w *Writer) explain(err error) error {
+	if w.isCut.Load() {
+		return fmt.Errorf("%w: %w", blob.ErrCut, err)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w: at least %d bytes in %v are required: %w", ErrSlowReader, w.options.Rate.Bytes, w.options.Rate.Window, err)
+	}
+	return err
+}
+
+// writerOnly and readerOnly hide all other methods, so a copy uses Read and Write.
+type writerOnly struct{ io.Writer }
+type readerOnly struct{ io.Reader }

@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/access"
+	"sluice/httpapi/internal/headers"
+	"sluice/internal/connlimit"
+	"sluice/metastore"
+	"sluice/metering"
+	"sluice/micropay"
+	"sluice/wire"
+)
+
+// blobHeaders are the headers that describe a blob, a part of it, or what was charged for it. An error
+// response has none of them.
+var blobHeaders = []string{
+	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft, "Content-Length", "Content-Range",
+	"Content-Security-Policy", "Content-Type", "ETag", "Last-Modified", wire.HeaderReprDigest,
+}
+
+// newProblem returns the body of an error response.
+func newProblem(row errorRow, requestID string) wire.Problem {
+	detail := sentence(row.detail)
+	p := wire.Problem{
+		Type:      "urn:sluice:error:" + string(row.code),
+		Title:     http.StatusText(row.status),
+		Status:    row.status,
+		Detail:    detail,
+		Error:     detail,
+		Code:      string(row.code),
+		RequestID: requestID,
+	}
+	if row.status == http.StatusServiceUnavailable {
+		retryable := row.retryAfter > 0
+		p.Retryable = &retryable
+	}
+	return p
+}
+
+// writeProblem sends the error response of a row. It removes the headers that the handler has set for its
+// own response.
+func writeProblem(x *exchange, row errorRow, cause error) error {
+	p := newProblem(row, x.requestID)
+	setPaymentMembers(&p, cause, x.price)
+	setDoubtMembers(&p, cause)
+	body, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encoding a problem: %w", err)
+	}
+	body = append(body, '\n') // for terminals
+	h := x.Header()
+	for _, name := range blobHeaders {
+		h.Del(name)
+	}
+	var unmet *unsatisfiedRange
+	if errors.As(cause, &unmet) {
+		h.Set("Content-Range", headers.UnsatisfiedRange(unmet.size))
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	setRetryAfter(h, row, cause)
+	if row.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", challenge(row.code))
+	}
+	x.WriteHeader(row.status)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	_, err = x.Write(body)
+	return err
+}
+
+// setPaymentMembers sets the members of a problem that a payer can act on. price returns that of a chunkset.
+func setPaymentMembers(p *wire.Problem, err error, price func() int64) {
+	var (
+		short *metering.ShortfallError
+		funds *metastore.InsufficientFundsError
+		stale *metastore.StaleError
+		bad   *micropay.Error
+	)
+	switch {
+	case errors.As(err, &short):
+		p.Required, p.Available = decimal(short.Required), decimal(short.Available)
+	case errors.As(err, &funds):
+		p.Required, p.Available = decimal(funds.Required), decimal(funds.Available)
+	case errors.As(err, &stale):
+		p.StoredMicropayment = base64.StdEncoding.EncodeToString(stale.Stored)
+	case errors.As(err, &bad):
+		p.Reason = string(bad.Reason)
+	}
+	if p.Status == http.StatusPaymentRequired {
+		p.ChunksetPrice = decimal(price())
+	}
+}
+
+// setDoubtMembers sets the ids by which a client can look up what its request may have made.
+func setDoubtMembers(p *wire.Problem, err error) {
+	var doubt *doubtError
+	if errors.As(err, &doubt) {
+		p.ChannelID, p.SessionID, p.UploadID = doubt.channelID, doubt.sessionID, doubt.uploadID
+	}
+}
+
+// challenge returns the WWW-Authenticate of a 401 (RFC 6750, section 3).
+func challenge(code wire.Code) string {
+	if code == wire.CodeCredentialRequired {
+		return `Bearer realm="sluice"`
+	}
+	return `Bearer realm="sluice", error="invalid_token"`
+}
+
+// setRetryAfter sets when the request may be retried, in seconds.
+func setRetryAfter(h http.Header, row errorRow, cause error) {
+	var rate *access.RateError
+	switch {
+	case errors.As(cause, &rate):
+		h.Set("Retry-After", strconv.FormatInt(max(1, seconds(rate.RetryAfter)), 10))
+	case row.retryAfter > 0:
+		h.Set("Retry-After", strconv.Itoa(row.retryAfter))
+	}
+}
+
+// ConnectionRefusal returns the responses to requests on connections over a limit, for connlimit.New.
+// anyOrigin lets pages of every origin read them.
+func ConnectionRefusal(anyOrigin bool) func(reason connlimit.Reason, head bool) []byte {
+	return func(reason connlimit.Reason, head bool) []byte {
+		row := tooManyConnections
+		if reason == connlimit.TooManyFromAddress {
+			row = tooManyFromAddress
+		}
+		response, err := refusal(row, head, anyOrigin)
+		if err != nil {
+			return nil
+		}
+		return response
+	}
+}
+
+func refusal(row errorRow, head, anyOrigin bool) ([]byte, error) {
+	p := newProblem(row, rand.Text())
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	body = append(body, '\n')
+	response := http.Response{
+		StatusCode: row.status,
+		ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type":           {"application/problem+json"},
+			"Cache-Control":          {"no-store"},
+			"X-Content-Type-Options": {"nosniff"},
+			"Retry-After":            {strconv.Itoa(row.retryAfter)},
+			wire.HeaderRequestID:     {p.RequestID},
+		},
+		ContentLength: int64(len(body)),
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		Close:         true,
+	}
+	if anyOrigin {
+		response.Header.Set("Access-Control-Allow-Origin", "*")
+		response.Header.Set("Access-Control-Expose-Headers", corsResponseHeaders)
+	}
+	if head {
+		response.Request = &http.Request{Method: http.MethodHead}
+	}
+	var out bytes.Buffer
+	err = response.Write(&out)
+	return out.Bytes(), err
+}

@@ -1,0 +1,220 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice/blob"
+	"sluice/httpapi/internal/headers"
+	"sluice/httpapi/internal/router"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// blobTarget returns the account and the name in the path of a blob.
+func (x *exchange) blobTarget() (account, name string, err error) {
+	if account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
+		return "", "", err
+	}
+	name = x.params.Get("blobName")
+	return account, name, blob.CheckName(name)
+}
+
+// requestID returns the id that a client has sent, if it is fit for a log, or a new one.
+func requestID(sent string) string {
+	const limit = 128
+	if sent == "" || len(sent) > limit {
+		return rand.Text()
+	}
+	for i := range len(sent) {
+		c := sent[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return rand.Text()
+		}
+	}
+	return sent
+}
+
+// query is the query of a request.
+type query map[string][]string
+
+// readQuery parses the query. Parameters that cannot be decoded, are not UTF-8 or occur more than once are
+// errors.
+func readQuery(r *http.Request) (query, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the query cannot be decoded", errParameter)
+	}
+	for name, values := range q {
+		if len(values) > 1 || !utf8.ValidString(values[0]) {
+			return nil, fmt.Errorf("%w: %.40q must occur once, in UTF-8", errParameter, name)
+		}
+	}
+	return query(q), nil
+}
+
+// text returns a parameter, or "".
+func (q query) text(name string) string {
+	if len(q[name]) == 0 {
+		return ""
+	}
+	return q[name][0]
+}
+
+// limit returns the requested size of a page.
+func (q query) limit() (int, error) {
+	text, ok := q["limit"]
+	if !ok {
+		return wire.MaxPageSize, nil
+	}
+	n, err := strconv.ParseUint(text[0], 10, 63)
+	if errors.Is(err, strconv.ErrRange) {
+		return wire.MaxPageSize, nil
+	}
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%w: limit must be a number from 1 to %d", errParameter, wire.MaxPageSize)
+	}
+	return int(min(n, wire.MaxPageSize)), nil
+}
+
+// discardBody reads the body of a request whose method gives it no meaning. The server itself would do so
+// before the response, without a time limit.
+func discardBody(r *http.Request) error {
+	switch r.Method {
+	case http.MethodPut, http.MethodPost:
+		return nil
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxJSONBody+1))
+	if err == nil && n > maxJSONBody {
+		err = tooLarge()
+	}
+	return err
+}
+
+// checkContent checks the headers of a PUT that describe its body. It returns the SHA-256 that the body
+// must have, or nil.
+func checkContent(r *http.Request) (sha256 []byte, err error) {
+	h := r.Header
+	if err := checkContentEncoding(h); err != nil {
+		return nil, err
+	}
+	if r.ContentLength == 0 && h.Get("Content-Length") == "" {
+		return nil, errNoLength
+	}
+	for _, name := range []string{wire.HeaderContentDigest, wire.HeaderReprDigest} {
+		if _, announced := r.Trailer[name]; announced {
+			return nil, fmt.Errorf("%w: %s must be sent before the body", headers.ErrMalformedDigest, name)
+		}
+	}
+	if h.Get("Content-Range") != "" {
+		return nil, fmt.Errorf("%w: Content-Range is not supported, since a PUT stores the whole; use a multipart upload", errHeader)
+	}
+	ofContent, err := headers.ParseDigest(h, wire.HeaderContentDigest)
+	if err != nil {
+		return nil, err
+	}
+	// Without a Content-Encoding the content is the representation.
+	ofWhole, err := headers.ParseDigest(h, wire.HeaderReprDigest)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case ofContent == nil:
+		return ofWhole, nil
+	case ofWhole != nil && subtle.ConstantTimeCompare(ofContent, ofWhole) == 0:
+		return nil, fmt.Errorf("%w: %s and %s differ", headers.ErrMalformedDigest, wire.HeaderContentDigest, wire.HeaderReprDigest)
+	default:
+		return ofContent, nil
+	}
+}
+
+// contentType checks a media type, which must be valid in a header and in JSON.
+func contentType(values []string) (string, error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	const limit = 255
+	if len(values) > 1 || len(values[0]) > limit {
+		return "", fmt.Errorf("must occur once, with at most %d characters", limit)
+	}
+	for i := range len(values[0]) {
+		if c := values[0][i]; c < ' ' || c > '~' {
+			return "", errors.New("must be printable ASCII")
+		}
+	}
+	return values[0], nil
+}
+
+// expiresHeader parses Blob-Expires. It returns the zero time if the header is absent.
+func expiresHeader(h http.Header) (time.Time, error) {
+	values := h.Values(wire.HeaderBlobExpires)
+	if len(values) == 0 {
+		return time.Time{}, nil
+	}
+	t, ok := parseTimestamp(values[0])
+	if !ok || len(values) > 1 {
+		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errHeader, wire.HeaderBlobExpires)
+	}
+	return t, nil
+}
+
+// parseTime parses an optional RFC 3339 time of a JSON body.
+func parseTime(member, value string) (time.Time, error) {
+	if value == "" {
+		return time.Time{}, nil
+	}
+	t, ok := parseTimestamp(value)
+	if !ok {
+		return time.Time{}, fmt.Errorf("%w: %s must be a time such as 2030-01-02T15:04:05Z (RFC 3339)", errParameter, member)
+	}
+	return t, nil
+}
+
+// idempotency returns the Idempotency-Key of a request, or nil. Its scope is the operation, the resource
+// (may be "") and the key of the caller; on a local instance all callers share their keys.
+func idempotency(x *exchange, operation, resource string, body []byte) (*metastore.Idempotency, error) {
+	r := x.r
+	keys := r.Header.Values(wire.HeaderIdempotencyKey)
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	const limit = 255
+	if len(keys) > 1 || len(keys[0]) < 1 || len(keys[0]) > limit || !isVisibleASCII(keys[0]) {
+		return nil, fmt.Errorf("%w: %s must occur once, with 1 to %d visible ASCII characters", errHeader, wire.HeaderIdempotencyKey, limit)
+	}
+	request := append([]byte(r.Method+"\n"+router.EscapedPath(r.URL)+"\n"), body...)
+	return &metastore.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
+}
+
+// scope joins an operation and its resource, which may contain any character, so that different pairs,
+// followed by any caller, result in different texts. Ids and addresses of this service are not quoted,
+// for compatibility with the scopes of all versions; everything else is.
+func scope(operation, resource string) string {
+	switch {
+	case resource == "":
+		return operation
+	case strings.Trim(resource, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == "":
+		return operation + " " + resource
+	default:
+		return operation + " " + strconv.Quote(resource)
+	}
+}
+
+func isVisibleASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+)
+
+// writeText sends a text that must not be cached.
+func writeText(w http.ResponseWriter, contentType string, text []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(text)
+	return err
+}
+
+// writeJSON sends a JSON response that must not be cached.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	body = append(body, '\n') // for terminals
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, err = w.Write(body)
+	return err
+}
+
+// decimal returns an amount as the interface represents it.
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"fmt"
+
+	"sluice/access"
+	"sluice/httpapi/internal/router"
+)
+
+// operation is what a route does.
+type operation struct {
+	rule   rule
+	handle func(*exchange) error
+	// probe marks health checks: no credential is examined, and only probeLimits apply.
+	probe bool
+}
+
+// newRouter returns the router of a table, or an error if a route has no rule or no handler.
+func newRouter(basePath string, table []router.Route[operation]) (*router.Router[operation], error) {
+	for _, r := range table {
+		if r.Value.rule == nil || r.Value.handle == nil {
+			return nil, fmt.Errorf("route %s %s has no rule or no handler", r.Method, r.Pattern)
+		}
+	}
+	return router.New(basePath, table)
+}
+
+// routes returns the table of all operations and who may use them.
+func routes(s *Server) []router.Route[operation] {
+	read, list := readRules(s.reads)
+	upload := requireKeyFor(access.ScopeWrite, s.accountOfUpload)
+	channel := requireKeyFor(access.ScopeChannels, s.accountOfChannel)
+	var table []router.Route[operation]
+	add := func(method, pattern string, rule rule, handle func(*exchange) error) {
+		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: operation{rule: rule, handle: handle}})
+	}
+	unprefixed := func(method, pattern string, op operation) {
+		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: op, Unprefixed: true})
+	}
+
+	add("POST", "/v1/sessions", public(), s.createSession)
+	add("GET", "/v1/sessions/{sessionId}", public(), s.getSession)
+	add("POST", "/v1/sessions/{sessionId}/use", public(), s.useSession)
+	add("POST", "/v1/sessions/micropaymentchannels", requireScope(access.ScopeChannels), s.openChannel)
+	add("GET", "/v1/sessions/micropaymentchannels/{channelId}", public(), s.getChannel)
+	add("POST", "/v1/sessions/micropaymentchannels/{channelId}/deposit", channel, s.addDeposit)
+	add("POST", "/v1/sessions/micropaymentchannels/{channelId}/close", channel, s.closeChannel)
+
+	add("GET", "/v1/blobs/{account}", list, s.listBlobs)
+	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
+	add("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.putBlob)
+	add("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
+
+	add("POST", "/v1/multipart-uploads", requireScope(access.ScopeWrite), s.beginUpload)
+	add("GET", "/v1/multipart-uploads", requireKey(access.ScopeWrite, accountInQuery), s.listUploads)
+	add("GET", "/v1/multipart-uploads/{uploadId}", upload, s.getUpload)
+	add("DELETE", "/v1/multipart-uploads/{uploadId}", upload, s.abortUpload)
+	add("PUT", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", requireKeyFor(access.ScopeWrite, s.accountOfPart), s.putPart)
+	add("POST", "/v1/multipart-uploads/{uploadId}/complete", upload, s.completeUpload)
+
+	add("GET", "/v1/info", public(), s.getInfo)
+	unprefixed("GET", "/livez", operation{rule: public(), handle: s.livez, probe: true})
+	unprefixed("GET", "/readyz", operation{rule: public(), handle: s.readyz, probe: true})
+	unprefixed("GET", "/openapi.yaml", operation{rule: public(), handle: s.getOpenAPI})
+	return table
+}
+
+// readRules returns the rules for reading a blob and for listing blobs.
+func readRules(reads Reads) (read, list rule) {
+	list = requireKey(access.ScopeRead, accountInPath)
+	switch reads {
+	case ReadsPublic:
+		return publicFor(blobInPath), publicFor(accountInPath)
+	case ReadsKey:
+		return requireKey(access.ScopeRead, blobInPath), list
+	default:
+		return paid(blobInPath), list
+	}
+}

@@ -1,0 +1,147 @@
+package connlimit
+
+import (
+	"container/list"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel can
+// send files. The fields after l are guarded by the lock of l.
+type Conn struct {
+	*net.TCPConn
+	l            *Limiter
+	source       *source // nil: PerAddress does not apply
+	shared       bool    // it belongs to a proxy, and its streams to many clients
+	removed      bool    // it is not counted anymore
+	lingers      bool    // Close was called, and the client has not closed its end
+	active       bool    // the server is reading a request or sending its response
+	handlers     int     // running now
+	resets       int     // streams reset by the client less those that were served, at least 0
+	since        time.Time
+	idle         *list.Element // in the list of idle connections since then; nil: not idle
+	idleInSource *list.Element // the same for the source
+
+	ended atomic.Bool // the client has closed its end, or the connection failed
+}
+
+// Read reads from the connection and notes when the client has closed its end.
+func (conn *Conn) Read(p []byte) (int, error) {
+	n, err := conn.TCPConn.Read(p)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		conn.ended.Store(true)
+	}
+	return n, err
+}
+
+// maxResets is how many more streams of a connection its client may reset while their handlers run
+// than are served before the connection is closed. The connection of a proxy is never closed for
+// this: one client would end the requests of others.
+const maxResets = 500
+
+// Begin notes that a handler begins. A nil Conn is not limited.
+func (conn *Conn) Begin() {
+	if conn == nil {
+		return
+	}
+	conn.l.mu.Lock()
+	defer conn.l.mu.Unlock()
+	conn.handlers++
+	conn.l.markActive(conn)
+}
+
+// End notes that a handler has ended. reset reports that the client has reset its stream meanwhile.
+func (conn *Conn) End(reset bool) {
+	if conn == nil {
+		return
+	}
+	conn.l.mu.Lock()
+	defer conn.l.mu.Unlock()
+	conn.handlers--
+	if conn.handlers == 0 { // little of the response is left to send
+		conn.l.markIdle(conn)
+	}
+	switch {
+	case conn.shared:
+	case !reset:
+		conn.resets = max(0, conn.resets-1)
+	case conn.resets < maxResets:
+		conn.resets++
+	default:
+		// The server notices the error and calls Close.
+		_ = conn.TCPConn.Close()
+	}
+}
+
+// lingerBytes is how many bytes of a request are read after its response, at most. A client that sends
+// more is held up, and not reset, until LingerTimeout. The bytes are more than the buffers of two
+// kernels, so a client that stops when it sees the response can finish.
+const lingerBytes = 16 << 20
+
+// Close closes the connection. If a request was served on it, it lingers first, in the background
+// (RFC 9112, section 9.6): closing it with unread bytes would reset it, which destroys the response in
+// flight and makes a proxy consider this node broken. Meanwhile the connection counts as open and
+// idle. A connection with running handlers is closed immediately.
+func (conn *Conn) Close() error {
+	if conn.beginsToLinger() {
+		go conn.linger()
+		return nil
+	}
+	conn.l.mu.Lock()
+	lingers := conn.lingers
+	if !lingers {
+		conn.l.remove(conn)
+	}
+	conn.l.mu.Unlock()
+	if lingers {
+		return net.ErrClosed
+	}
+	return conn.TCPConn.Close()
+}
+
+// beginsToLinger reports whether the connection must linger, and marks it.
+func (conn *Conn) beginsToLinger() bool {
+	l := conn.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !conn.active || conn.handlers > 0 || conn.removed || conn.lingers || conn.ended.Load() {
+		return false
+	}
+	conn.lingers = true
+	l.closing++
+	l.markIdle(conn)
+	return true
+}
+
+// linger ends a connection whose last response has been sent.
+func (conn *Conn) linger() {
+	drain(conn.TCPConn, lingerBytes, conn.l.LingerTimeout)
+	_ = conn.TCPConn.Close() // there is nobody to return the error to
+	l := conn.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(conn)
+	l.closing--
+	if l.closing == 0 && l.allEnded != nil {
+		close(l.allEnded)
+		l.allEnded = nil
+	}
+}
+
+// drain closes the sending side of a connection and then reads what the client sends until the client
+// closes its side: at most limit bytes, and for no longer than timeout. If more is sent, the rest
+// stays in the buffers of the kernels until the timeout.
+func drain(conn *net.TCPConn, limit int64, timeout time.Duration) {
+	deadline := time.Now().Add(timeout)
+	// An error, here and below, means that the client is gone.
+	if conn.SetDeadline(deadline) != nil || conn.CloseWrite() != nil {
+		return
+	}
+	if _, err := io.CopyN(io.Discard, conn, limit); err == nil {
+		time.Sleep(time.Until(deadline))
+	}
+}

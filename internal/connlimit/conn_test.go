@@ -1,0 +1,104 @@
+package connlimit
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+)
+
+// Whose connections count together, and whose do not count.
+func TestNetworkOfAConnection(t *testing.T) {
+	conns := New(10, nil)
+	conns.PerAddress = 1
+	conns.Exempt = prefixes("10.0.0.0/8", "fd00::/8")
+	for peer, want := range map[string]string{
+		"192.0.2.1:5":           "192.0.2.1/32",
+		"[::ffff:192.0.2.1]:5":  "192.0.2.1/32",
+		"[2001:db8:1:2:3::4]:5": "2001:db8:1:2::/64",
+		"10.1.2.3:5":            "",
+		"[::ffff:10.1.2.3]:5":   "",
+		"[fd00::1]:5":           "",
+	} {
+		address, err := net.ResolveTCPAddr("tcp", peer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network, counts := conns.networkOf(address)
+		got := ""
+		if counts {
+			got = fmt.Sprint(network)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", peer, got, want)
+		}
+	}
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// A client that resets streams for which handlers work loses its connection, and
+// one that has now and then reset one does not. A proxy does not lose its
+// connection, on which there are streams of others.
+func TestResetsEndTheConnection(t *testing.T) {
+	t.Run("client", func(t *testing.T) { testResets(t, false) })
+	t.Run("proxy", func(t *testing.T) { testResets(t, true) })
+}
+
+func testResets(t *testing.T, proxy bool) {
+	conns := New(10, testRefusal)
+	if proxy {
+		conns.Exempt = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}
+	s := newCapped(t, conns, false, nil)
+	nc := s.rests()
+	conns.mu.Lock()
+	conn := conns.idle.Front().Value.(*Conn)
+	conns.mu.Unlock()
+	for range 2 * maxResets {
+		for _, reset := range []bool{true, false} {
+			conn.Begin()
+			conn.End(reset)
+		}
+	}
+	if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(nc)
+	res, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatalf("after as many replies as resets: %v", err)
+	}
+	if err := res.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	for range maxResets + 1 {
+		conn.Begin()
+		conn.End(true)
+	}
+	if proxy {
+		if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("after many resets by a proxy: %v", err)
+		}
+		if err := res.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	if n, err := r.Read(make([]byte, 1)); err == nil {
+		t.Errorf("after too many resets the connection reads %d bytes, %v; want its end", n, err)
+	}
+}
