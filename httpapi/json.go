@@ -17,32 +17,28 @@ import (
 	"sluice/wire"
 )
 
-// What can be wrong with a request's body. They arrive wrapped, and the text
-// of the whole error is a sentence for the caller.
+// Errors of the body of a request. They are wrapped with details for the client.
 var (
-	// errBodyTooLarge: a JSON body of more than maxJSONBody bytes.
+	// errBodyTooLarge reports a JSON body of more than maxJSONBody bytes.
 	errBodyTooLarge = errors.New("the body is too large")
-	// errContentEncoding: the body has a content encoding other than identity.
-	errContentEncoding = errors.New("the body must come without a Content-Encoding")
-	// errMalformedJSON: the body is not JSON, or not what the operation takes.
+	// errContentEncoding reports a body with a content encoding other than identity.
+	errContentEncoding = errors.New("the body must not have a Content-Encoding")
+	// errMalformedJSON reports a body that is not JSON or not valid for the operation.
 	errMalformedJSON = errors.New("malformed body")
-	// errNumberTooLarge: an amount above 2^63-1.
+	// errNumberTooLarge reports an amount above 2^63-1.
 	errNumberTooLarge = errors.New("the number is larger than 9223372036854775807")
 )
 
-// maxJSONBody is the greatest length of a JSON body, in bytes.
+// maxJSONBody is the maximum length of a JSON body, in bytes.
 const maxJSONBody = wire.MaxJSONBody
 
-// maxExactInteger is the greatest integer that every JSON implementation reads
-// exactly.
+// maxExactInteger is the greatest integer that every JSON implementation represents exactly.
 const maxExactInteger = 1<<53 - 1
 
-// readJSON reads the body of a request, which is a JSON object, into the struct
-// that into points to, and returns the body as it came. An empty body is the
-// empty object: whether a member may be missing is for the caller to decide
-// (missingMember). Members that the struct does not have are ignored, and null
-// is as good as missing. Names are case-sensitive. Errors: errContentEncoding,
-// errBodyTooLarge, errMalformedJSON, errNumberTooLarge, and those of reading.
+// readJSON decodes the body of a request, a JSON object, into the struct that into points to, and returns the
+// body. An empty body is the empty object; callers check for required members themselves (missingMember).
+// Unknown members are ignored, and null is equivalent to an absent member. Names are case-sensitive. It returns
+// errContentEncoding, errBodyTooLarge, errMalformedJSON, errNumberTooLarge, or the errors of reading the body.
 func readJSON(r *http.Request, into any) ([]byte, error) {
 	if err := checkContentEncoding(r.Header); err != nil {
 		return nil, err
@@ -61,10 +57,10 @@ func readJSON(r *http.Request, into any) ([]byte, error) {
 }
 
 func tooLarge() error {
-	return fmt.Errorf("%w: it may have %d bytes", errBodyTooLarge, maxJSONBody)
+	return fmt.Errorf("%w: the limit is %d bytes", errBodyTooLarge, maxJSONBody)
 }
 
-// checkContentEncoding refuses a body that would have to be decoded.
+// checkContentEncoding returns errContentEncoding for an encoded body.
 func checkContentEncoding(h http.Header) error {
 	for _, line := range h.Values("Content-Encoding") {
 		for coding := range strings.SplitSeq(line, ",") {
@@ -77,9 +73,8 @@ func checkContentEncoding(h http.Header) error {
 	return nil
 }
 
-// decodeJSON is readJSON on bytes at hand. The library refuses, by default,
-// what must not be let through: members given twice, invalid UTF-8, unpaired
-// surrogates, trailing data, and nesting without end.
+// decodeJSON is readJSON for a body in memory. By default, the library refuses duplicate members, invalid UTF-8,
+// unpaired surrogates, trailing data, and excessive nesting.
 func decodeJSON(data []byte, into any) error {
 	if len(bytes.Trim(data, " \t\r\n")) == 0 {
 		return nil
@@ -93,20 +88,19 @@ func decodeJSON(data []byte, into any) error {
 	return nil
 }
 
-// missingMember is the error for a required member that is not there.
+// missingMember returns the error for a required member that is absent.
 func missingMember(name string) error {
 	return fmt.Errorf("%w: member %q is required", errMalformedJSON, name)
 }
 
-// explainJSON turns an error of the JSON library, which speaks of Go types to
-// programmers, into one for the caller.
+// explainJSON converts an error of the JSON library, which mentions Go types, into one for the client.
 func explainJSON(err error) error {
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			return fmt.Errorf("%w: %s occurs twice", errMalformedJSON, memberOf(syntactic.JSONPointer))
 		}
-		// Its cause is not wrapped: JSON that ends early is no body that does.
+		// The cause is not wrapped: JSON that ends early is not an incomplete body.
 		return fmt.Errorf("%w: it is not valid JSON, at byte %d: %s", errMalformedJSON, syntactic.ByteOffset, fmt.Sprint(syntactic.Err))
 	}
 	var semantic *json.SemanticError
@@ -124,12 +118,12 @@ func explainJSON(err error) error {
 	return fmt.Errorf("%w: %s must be %s", errMalformedJSON, member, string(expected))
 }
 
-// memberOf names the place that a JSON pointer points to.
+// memberOf returns a description of what a JSON pointer points to.
 func memberOf(pointer jsontext.Pointer) string {
 	if pointer == "" {
 		return "the body"
 	}
-	const limit = 64 // of what the caller sent, no more than he needs to find it
+	const limit = 64 // enough for the client to find it
 	name := strings.Join(lastTokens(pointer), ".")
 	if len(name) > limit {
 		name = strings.ToValidUTF8(name[:limit], "") + "..."
@@ -137,7 +131,7 @@ func memberOf(pointer jsontext.Pointer) string {
 	return fmt.Sprintf("member %q", name)
 }
 
-// lastTokens gives the last tokens of a pointer: all that is worth showing.
+// lastTokens returns the last tokens of a pointer.
 func lastTokens(pointer jsontext.Pointer) []string {
 	var tokens []string
 	for token := range pointer.Tokens() {
@@ -146,13 +140,13 @@ func lastTokens(pointer jsontext.Pointer) []string {
 	return tokens[max(0, len(tokens)-4):]
 }
 
-// expectation says what a member must be; as an error it says that it is not.
+// expectation describes what a member must be. As an error it reports that the member is not.
 type expectation string
 
-// Error gives the phrase that completes "must be".
+// Error returns the phrase that completes "must be".
 func (e expectation) Error() string { return string(e) }
 
-// expectationOf describes the JSON that a Go type is read from.
+// expectationOf describes the JSON that is decoded into a Go type.
 func expectationOf(t reflect.Type) expectation {
 	if t == nil {
 		return "of another type"
@@ -181,12 +175,12 @@ func expectationOf(t reflect.Type) expectation {
 	return "of another type"
 }
 
-// amount is a count of money, a sequence number or the like, from 0 to 2^63-1.
-// In JSON it is a string of decimal digits without leading zeros; an integer
-// up to 2^53-1 is read too. As a member that may be missing it is a *amount.
+// amount is an amount of money, a sequence number or a similar number, from 0 to 2^63-1. In JSON it is a string of
+// decimal digits without leading zeros; integers up to 2^53-1 are accepted too. Optional members have the type
+// *amount.
 type amount int64
 
-// UnmarshalJSONFrom reads an amount. A larger one is errNumberTooLarge.
+// UnmarshalJSONFrom decodes an amount. It returns errNumberTooLarge for a greater number.
 func (a *amount) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	const expected expectation = `a whole number in decimal digits, as a string such as "250"`
 	value, err := d.ReadValue()
@@ -222,16 +216,16 @@ func (a *amount) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// MarshalJSONTo writes an amount as a string.
+// MarshalJSONTo encodes an amount as a string.
 func (a amount) MarshalJSONTo(e *jsontext.Encoder) error {
 	return e.WriteToken(jsontext.String(strconv.FormatInt(int64(a), 10)))
 }
 
-// parseTimestamp reads an RFC 3339 time and gives it in UTC, to the
-// microsecond, which is as exactly as it can be stored.
+// parseTimestamp parses an RFC 3339 time and returns it in UTC, truncated to microseconds, the precision with
+// which it is stored.
 func parseTimestamp(s string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, s)
-	// Package time would also take an hour of one digit and a decimal comma.
+	// Package time also accepts an hour of one digit and a decimal comma.
 	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") {
 		return time.Time{}, false
 	}
