@@ -1,55 +1,47 @@
-// Package bytetest holds the checks that every bytestore.Store passes, and
-// benchmarks for any.
+// Package bytetest is the conformance suite of bytestore.Store, with benchmarks.
 //
-// An implementation's test hands Run a function that makes a [Harness] over an
-// empty place. The checks return errors, rather than fail a test, so that they
-// are themselves tested on broken stores.
+// The test of an implementation calls Run with a function that returns a [Harness] for an
+// empty store. The checks return errors instead of failing a test, so that they can
+// themselves be tested on stores that violate the contract.
 package bytetest
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"sluice/bytestore"
 )
 
-// Harness gives a check its store.
+// Harness provides a check with its store.
 type Harness struct {
-	// Open returns a handle on the data, which is empty at first. Each call
-	// returns another handle on the same data; where an implementation allows
-	// only one at a time, Open closes the one before. Checks use the latest.
+	// Open returns a handle of the store, which is empty at first. Each call returns
+	// another handle of the same data. If an implementation permits only one handle at a
+	// time, Open must close the previous one. Checks use only the latest handle.
 	Open func() (bytestore.Store, error)
-	// Crash cuts the power: what was not made durable is lost, and handles
-	// opened before can do nothing more. It may be called while a Put runs,
-	// also from within a read of its source. The next use is Open. Nil where
-	// the implementation cannot lose its power; then the checks of crashes do
-	// not run.
+	// Crash simulates a power failure: what was not made durable is lost, and existing
+	// handles have no further effect. It may be called during a Put, even from a read of
+	// its source. The next call is Open. If Crash is nil, the checks that need it do not
+	// run.
 	Crash func() error
 }
 
-// Check is one promise of the contract.
+// Check tests one promise of the contract.
 type Check struct {
 	Name string
-	// NeedsCrash says that the check uses Harness.Crash.
+	// NeedsCrash reports whether the check uses Harness.Crash.
 	NeedsCrash bool
-	// Run returns nil when the store keeps the promise, and otherwise what it
-	// did. Each run takes a fresh harness.
+	// Run returns nil if the store keeps the promise, and otherwise an error that
+	// describes the violation. Each run needs a new harness.
 	Run func(ctx context.Context, h Harness) error
 }
 
-// Checks are all checks, in the order in which failures are best read.
+// Checks returns all checks. The first one that fails is usually the most informative.
 func Checks() []Check {
 	return slices.Concat(putChecks(), sourceChecks(), raceChecks(), openChecks(), deleteChecks(), listChecks(), crashChecks())
 }
 
-// Run runs every check that applies as a subtest, each on a fresh harness.
+// Run runs every applicable check as a subtest, each with a new harness.
 func Run(t *testing.T, newHarness func(testing.TB) Harness) {
 	for _, c := range Checks() {
 		if c.NeedsCrash && newHarness(t).Crash == nil {
@@ -61,140 +53,4 @@ func Run(t *testing.T, newHarness func(testing.TB) Harness) {
 			}
 		})
 	}
-}
-
-// content is size bytes that depend on the seed, without repetition.
-func content(seed uint64, size int) []byte {
-	data := make([]byte, size)
-	key := [32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), 's'}
-	_, _ = rand.NewChaCha8(key).Read(data) // never fails
-	return data
-}
-
-// newKey is a fresh key whose time is fixed, so that only chance orders keys.
-func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
-
-// put stores data under key, with its size announced.
-func put(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
-	if err := s.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
-		return fmt.Errorf("Put(%s) of %d bytes: %w", key, len(data), err)
-	}
-	return nil
-}
-
-// read reads n bytes of key at off.
-func read(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64) ([]byte, error) {
-	r, err := s.Open(ctx, key, off, n)
-	if err != nil {
-		return nil, fmt.Errorf("Open(%s, %d, %d): %w", key, off, n, err)
-	}
-	data := make([]byte, n)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %d bytes at %d of %s: %w", n, off, key, err), r.Close())
-	}
-	if err := r.Close(); err != nil {
-		return nil, fmt.Errorf("close %s: %w", key, err)
-	}
-	return data, nil
-}
-
-// same is nil when got is want.
-func same(what string, got, want []byte) error {
-	if bytes.Equal(got, want) {
-		return nil
-	}
-	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
-			return fmt.Errorf("%s: wrong byte at %d (%d bytes, want %d)", what, i, len(got), len(want))
-		}
-	}
-	return fmt.Errorf("%s: %d bytes, want %d", what, len(got), len(want))
-}
-
-// holds is nil when the store has exactly data under key, and no byte more.
-func holds(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
-	size := int64(len(data))
-	got, err := read(ctx, s, key, 0, size)
-	if err != nil {
-		return err
-	}
-	if err := same(string(key), got, data); err != nil {
-		return err
-	}
-	return opens(ctx, s, key, 0, size+1, bytestore.ErrTruncated)
-}
-
-// opens is nil when Open of the range fails with want.
-func opens(ctx context.Context, s bytestore.Store, key bytestore.Key, off, n int64, want error) error {
-	r, err := s.Open(ctx, key, off, n)
-	if err == nil {
-		err = r.Close()
-		return errors.Join(fmt.Errorf("Open(%q, %d, %d) succeeded, want %w", key, off, n, want), err)
-	}
-	return isError(fmt.Sprintf("Open(%q, %d, %d)", key, off, n), err, want)
-}
-
-// isError is nil when err is want.
-func isError(what string, err, want error) error {
-	if errors.Is(err, want) {
-		return nil
-	}
-	if err == nil {
-		return fmt.Errorf("%s succeeded, want %w", what, want)
-	}
-	return fmt.Errorf("%s failed with %w, want %w", what, err, want)
-}
-
-// list is all that the store lists after a key.
-func list(ctx context.Context, s bytestore.Store, after bytestore.Key) ([]bytestore.Object, error) {
-	var all []bytestore.Object
-	err := s.List(ctx, after, func(o bytestore.Object) error {
-		all = append(all, o)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("List(%q): %w", after, err)
-	}
-	return all, nil
-}
-
-// lists is nil when the store lists exactly the objects want, in this order,
-// after the key.
-func lists(ctx context.Context, s bytestore.Store, after bytestore.Key, want []bytestore.Object) error {
-	got, err := list(ctx, s, after)
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("List(%q):\n  got  %v\n  want %v", after, got, want)
-	}
-	return nil
-}
-
-// absent is nil when the store shows no trace of key and lists only want.
-func absent(ctx context.Context, s bytestore.Store, key bytestore.Key, want ...bytestore.Object) error {
-	return errors.Join(opens(ctx, s, key, 0, 0, bytestore.ErrNotFound), lists(ctx, s, "", want))
-}
-
-// reopened opens the data anew and runs check on that handle.
-func reopened(h Harness, check func(bytestore.Store) error) error {
-	s, err := h.Open()
-	if err != nil {
-		return fmt.Errorf("reopen: %w", err)
-	}
-	if err := check(s); err != nil {
-		return fmt.Errorf("reopened: %w", err)
-	}
-	return nil
-}
-
-// onStore is a check that begins with one handle.
-func onStore(name string, check func(ctx context.Context, h Harness, s bytestore.Store) error) Check {
-	return Check{Name: name, Run: func(ctx context.Context, h Harness) error {
-		s, err := h.Open()
-		if err != nil {
-			return fmt.Errorf("open: %w", err)
-		}
-		return check(ctx, h, s)
-	}}
 }

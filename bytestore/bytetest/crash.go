@@ -22,7 +22,7 @@ func crashChecks() []Check {
 	return checks
 }
 
-// crash cuts the power and opens what is left.
+// crash simulates a power failure and reopens the store.
 func crash(h Harness) (bytestore.Store, error) {
 	if err := h.Crash(); err != nil {
 		return nil, fmt.Errorf("crash: %w", err)
@@ -41,14 +41,14 @@ func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	}
 	bodies := map[bytestore.Key][]byte{}
 	for _, size := range []int{0, 1, 256<<10 + 1, 1<<20 + 1} {
-		key := bytestore.Key(fmt.Sprintf("zzzz-%08d", size)) // after those of fill
+		key := bytestore.Key(fmt.Sprintf("zzzz-%08d", size)) // greater than those of fill
 		bodies[key] = content(uint64(size), size)
 		all = append(all, bytestore.Object{Key: key, Size: int64(size)})
 		if err := put(ctx, s, key, bodies[key]); err != nil {
 			return err
 		}
 	}
-	// Twice, since what the first crash left must be durable too.
+	// Twice, because what survived the first crash must be durable, too.
 	for range 2 {
 		if s, err = crash(h); err != nil {
 			return err
@@ -65,10 +65,10 @@ func crashAfterPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	return nil
 }
 
-// crashDuringPut crashes at every stage of the reading of a source.
+// crashDuringPut crashes at several points while a source is read.
 func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
-	settled, before := newKey(), content(1, 1000)
-	if err := put(ctx, s, settled, before); err != nil {
+	durable, before := newKey(), content(1, 1000)
+	if err := put(ctx, s, durable, before); err != nil {
 		return err
 	}
 	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
@@ -76,12 +76,12 @@ func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
 			key, data := newKey(), content(uint64(size), size)
 			err := s.Put(ctx, key, during(data, at, h.Crash), int64(size))
 			if err == nil {
-				return fmt.Errorf("a Put of %d bytes succeeded though the power was cut %d bytes into it", size, at)
+				return fmt.Errorf("a Put of %d bytes succeeded despite a power failure after %d bytes", size, at)
 			}
 			if s, err = h.Open(); err != nil {
 				return fmt.Errorf("open after a crash: %w", err)
 			}
-			if err := errors.Join(holds(ctx, s, settled, before), absentOrWhole(ctx, s, key, data)); err != nil {
+			if err := errors.Join(holds(ctx, s, durable, before), absentOrWhole(ctx, s, key, data)); err != nil {
 				return err
 			}
 			if err := s.Delete(ctx, key); err != nil {
@@ -92,7 +92,8 @@ func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	return nil
 }
 
-// absentOrWhole is what a Put that was never acknowledged may leave.
+// absentOrWhole returns an error unless the object is absent or complete, which is what a
+// Put that was not acknowledged may leave behind.
 func absentOrWhole(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
 	r, err := s.Open(ctx, key, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {
@@ -123,7 +124,8 @@ func crashAfterFailedPut(ctx context.Context, h Harness, s bytestore.Store) erro
 	return nil
 }
 
-// crashAfterDelete: a delete may be undone, but not by half.
+// crashAfterDelete checks that a crash after a Delete leaves the object absent or
+// complete.
 func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
 	kept, gone, data := newKey(), newKey(), content(1, 5000)
 	if err := errors.Join(put(ctx, s, kept, data), put(ctx, s, gone, data), s.Delete(ctx, gone)); err != nil {
@@ -136,12 +138,12 @@ func crashAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
 	return errors.Join(absentOrWhole(ctx, s, gone, data), holds(ctx, s, kept, data))
 }
 
-// crashDuringFirstPut crashes before anything was ever acknowledged: the store
-// can still be opened, and used.
+// crashDuringFirstPut crashes before any Put was acknowledged. The store must remain
+// usable.
 func crashDuringFirstPut(ctx context.Context, h Harness, s bytestore.Store) error {
 	key, data := bytestore.Key("sluice-instance"), content(1, 16)
 	if err := s.Put(ctx, key, during(data, 8, h.Crash), 16); err == nil {
-		return errors.New("a Put succeeded though the power was cut")
+		return errors.New("a Put succeeded despite a power failure")
 	}
 	s, err := h.Open()
 	if err != nil {

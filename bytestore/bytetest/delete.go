@@ -48,8 +48,8 @@ func deleteMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return lists(ctx, s, "", nil)
 }
 
-// deleteMany deletes none, one, and more objects than any request may name, most
-// of which were never there, and some twice.
+// deleteMany deletes no object, one object, and more objects than one request can name,
+// most of which do not exist and some of which are named twice.
 func deleteMany(ctx context.Context, h Harness, s bytestore.Store) error {
 	if err := s.Delete(ctx); err != nil {
 		return fmt.Errorf("delete of nothing: %w", err)
@@ -78,7 +78,7 @@ func deleteMany(ctx context.Context, h Harness, s bytestore.Store) error {
 	return reopened(h, func(s bytestore.Store) error { return lists(ctx, s, "", []bytestore.Object{kept}) })
 }
 
-// deleteSome deletes objects beside some that cannot be deleted.
+// deleteSome deletes objects together with some that cannot be deleted.
 func deleteSome(ctx context.Context, _ Harness, s bytestore.Store) error {
 	keys := []bytestore.Key{newKey(), "", newKey(), "../x", newKey()}
 	for _, key := range keys {
@@ -132,8 +132,8 @@ func putAfterDelete(ctx context.Context, h Harness, s bytestore.Store) error {
 	return nil
 }
 
-// deleteWhileReading reads on after a delete: the bytes are right, or the
-// reader fails.
+// deleteWhileReading continues to read after a Delete: the bytes must be correct, or the
+// reader must fail.
 func deleteWhileReading(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for _, size := range []int{2, 5000, 4 << 20} {
 		key, data := newKey(), content(uint64(size), size)
@@ -148,7 +148,7 @@ func deleteWhileReading(ctx context.Context, _ Harness, s bytestore.Store) error
 		if _, err := io.ReadFull(r, got[:size/2]); err != nil {
 			return errors.Join(err, r.Close())
 		}
-		// Something else takes the room, if it was given back too early.
+		// Another object reuses the space if it was freed too early.
 		if err := errors.Join(s.Delete(ctx, key), put(ctx, s, newKey(), content(9, size))); err != nil {
 			return errors.Join(err, r.Close())
 		}

@@ -25,8 +25,8 @@ func listChecks() []Check {
 	}
 }
 
-// fill puts objects whose keys sort in every manner around those of NewKey, and
-// returns them in byte order.
+// fill puts objects whose keys sort before, between and after those of NewKey, and returns
+// them in byte order.
 func fill(ctx context.Context, s bytestore.Store) ([]bytestore.Object, error) {
 	keys := []bytestore.Key{
 		"sluice-instance", "000", "00-", "---", "-00", "a--", "abc", "zzz", "ff-", "ff-zzz", "00-0", "80-", "7f-zzzzz",
@@ -57,7 +57,7 @@ func listOrder(ctx context.Context, h Harness, s bytestore.Store) error {
 	return reopened(h, func(s bytestore.Store) error { return lists(ctx, s, "", all) })
 }
 
-// errStop ends a listing.
+// errStop stops a listing.
 var errStop = errors.New("bytetest: stop")
 
 func listResume(ctx context.Context, _ Harness, s bytestore.Store) error {
@@ -66,7 +66,7 @@ func listResume(ctx context.Context, _ Harness, s bytestore.Store) error {
 		return err
 	}
 	for i := range all {
-		// Cut the listing after its first i+1 objects, and go on from there.
+		// Stop the listing after i+1 objects and resume it there.
 		var got []bytestore.Object
 		err := s.List(ctx, "", func(o bytestore.Object) error {
 			if got = append(got, o); len(got) == i+1 {
@@ -95,7 +95,7 @@ func listResume(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return nil
 }
 
-// greater are the objects whose key is greater than after.
+// greater returns the objects whose key is greater than after.
 func greater(all []bytestore.Object, after bytestore.Key) []bytestore.Object {
 	i := slices.IndexFunc(all, func(o bytestore.Object) bool { return o.Key > after })
 	if i < 0 {
@@ -115,12 +115,12 @@ func listError(ctx context.Context, _ Harness, s bytestore.Store) error {
 		calls++
 		return errStop
 	})
-	// As it is: callers may tell their own error from the store's by identity.
+	// Unwrapped: callers may distinguish their own error by identity.
 	if any(err) != any(errStop) {
-		return fmt.Errorf("not the callback's own error: %w", err)
+		return fmt.Errorf("not the error of the callback itself: %w", err)
 	}
 	if calls != 1 {
-		return fmt.Errorf("the listing went on after the callback's error: %d calls", calls)
+		return fmt.Errorf("the listing continued after the error of the callback: %d calls", calls)
 	}
 	return nil
 }
@@ -138,8 +138,8 @@ func listCancelled(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return isError("List", s.List(over, "", func(bytestore.Object) error { return nil }), context.Canceled)
 }
 
-// listWhileChanging lists while others put and delete: what stays is listed
-// exactly once, in order.
+// listWhileChanging lists during concurrent puts and deletes: every unchanged object must
+// be listed exactly once, in order.
 func listWhileChanging(ctx context.Context, _ Harness, s bytestore.Store) error {
 	stable, err := fill(ctx, s)
 	if err != nil {
@@ -182,7 +182,7 @@ func listsAtLeast(ctx context.Context, s bytestore.Store, stable []bytestore.Obj
 	}
 	got = slices.DeleteFunc(got, func(o bytestore.Object) bool { return !slices.Contains(stable, o) })
 	if !slices.Equal(got, stable) {
-		return fmt.Errorf("of the objects that stay:\n  got  %v\n  want %v", got, stable)
+		return fmt.Errorf("of the unchanged objects:\n  got  %v\n  want %v", got, stable)
 	}
 	return nil
 }

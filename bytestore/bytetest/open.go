@@ -44,7 +44,8 @@ func openRanges(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return nil
 }
 
-// edgesOf are the offsets at which a range of an object may begin or end badly.
+// edgesOf returns the offsets at which reading a range of an object is most likely to be
+// wrong.
 func edgesOf(size int64) []int64 {
 	var edges []int64
 	for _, e := range []int64{0, 1, 2, size / 2, 1<<20 - 1, 1 << 20, 1<<20 + 1, size - 1, size} {
@@ -74,11 +75,11 @@ func openBeyond(ctx context.Context, _ Harness, s bytestore.Store) error {
 }
 
 func openMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
-	there := newKey()
-	if err := put(ctx, s, there, content(1, 10)); err != nil {
+	existing := newKey()
+	if err := put(ctx, s, existing, content(1, 10)); err != nil {
 		return err
 	}
-	for _, key := range []bytestore.Key{newKey(), "sluice-instance", "abc", there[:len(there)-1], there + "0", there[:3]} {
+	for _, key := range []bytestore.Key{newKey(), "sluice-instance", "abc", existing[:len(existing)-1], existing + "0", existing[:3]} {
 		for _, n := range []int64{0, 1} {
 			if err := opens(ctx, s, key, 0, n, bytestore.ErrNotFound); err != nil {
 				return err
@@ -88,7 +89,7 @@ func openMissing(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return nil
 }
 
-// openSeveral reads one object through two readers in turns.
+// openSeveral reads one object alternately through two readers.
 func openSeveral(ctx context.Context, _ Harness, s bytestore.Store) error {
 	key, data := newKey(), content(1, 3000)
 	if err := put(ctx, s, key, data); err != nil {

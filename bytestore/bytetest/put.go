@@ -12,14 +12,14 @@ import (
 	"sluice/bytestore"
 )
 
-// sizes are those at which buffers and blocks end.
+// sizes are the sizes around which buffers and blocks end.
 var sizes = []int{
 	0, 1, 2, 4095, 4096, 4097, 64<<10 - 1, 64 << 10, 64<<10 + 1,
 	256<<10 - 1, 256 << 10, 256<<10 + 1, 512<<10 - 1, 512 << 10, 512<<10 + 1,
 	1<<20 - 1, 1 << 20, 1<<20 + 1, 2 << 20, 3<<20 + 7,
 }
 
-// hostileKeys are not keys, and some would leave the store's folder.
+// hostileKeys are not valid keys. Some of them would escape from the folder of a store.
 var hostileKeys = []bytestore.Key{
 	"", "a", "ab", ".", "..", "...", "../evil", "a/../../evil", "/evil", "a/b", `a\b`, "a//b", "aa/",
 	".put-abc", "abc.tmp", "a_b", "ABC", "Abc", "a b", "abc\n", "abc\x00", "a\x00b", "%2e%2e", "äöü", "a\xffb",
@@ -42,7 +42,7 @@ func putChecks() []Check {
 	}
 }
 
-// raceChecks are about Puts of one key.
+// raceChecks returns the checks of several Puts of one key.
 func raceChecks() []Check {
 	return []Check{
 		onStore("second put of a key", putTwice),
@@ -51,12 +51,12 @@ func raceChecks() []Check {
 	}
 }
 
-func putSizes(ctx context.Context, h Harness, s bytestore.Store, announce func([]byte) int64) error {
+func putSizes(ctx context.Context, h Harness, s bytestore.Store, declare func([]byte) int64) error {
 	keys := map[int]bytestore.Key{}
 	for _, size := range sizes {
 		keys[size] = newKey()
 		data := content(uint64(size), size)
-		if err := s.Put(ctx, keys[size], bytes.NewReader(data), announce(data)); err != nil {
+		if err := s.Put(ctx, keys[size], bytes.NewReader(data), declare(data)); err != nil {
 			return fmt.Errorf("put of %d bytes: %w", size, err)
 		}
 		if err := holds(ctx, s, keys[size], data); err != nil {
@@ -84,9 +84,9 @@ func putManners(ctx context.Context, _ Harness, s bytestore.Store) error {
 	}
 	for name, manner := range manners {
 		for _, size := range []int{0, 1, 1000, 5000} {
-			for _, announce := range []func([]byte) int64{exact, unknown} {
+			for _, declare := range []func([]byte) int64{exact, unknown} {
 				key, data := newKey(), content(uint64(size), size)
-				if err := s.Put(ctx, key, manner(bytes.NewReader(data)), announce(data)); err != nil {
+				if err := s.Put(ctx, key, manner(bytes.NewReader(data)), declare(data)); err != nil {
 					return fmt.Errorf("%s, %d bytes: %w", name, size, err)
 				}
 				if err := holds(ctx, s, key, data); err != nil {
@@ -98,7 +98,7 @@ func putManners(ctx context.Context, _ Harness, s bytestore.Store) error {
 	return nil
 }
 
-// hesitant returns nothing at every second read, which io.Reader allows.
+// hesitant returns no bytes at every second read, which io.Reader permits.
 type hesitant struct {
 	src  io.Reader
 	wait bool
@@ -170,16 +170,16 @@ func hostile(ctx context.Context, h Harness, s bytestore.Store) error {
 	})
 }
 
-// invisible looks at the store from within the reads of a Put's source.
+// invisible checks from within the reads of a source that the object is not visible yet.
 func invisible(ctx context.Context, _ Harness, s bytestore.Store) error {
-	settled := bytestore.Object{Key: newKey(), Size: 3}
-	if err := put(ctx, s, settled.Key, content(1, 3)); err != nil {
+	existing := bytestore.Object{Key: newKey(), Size: 3}
+	if err := put(ctx, s, existing.Key, content(1, 3)); err != nil {
 		return err
 	}
 	for _, size := range []int{0, 1, 1000, 1<<20 + 1} {
 		for _, at := range []int{0, size / 2, size} {
 			key, data := newKey(), content(uint64(size), size)
-			src := during(data, at, func() error { return absent(ctx, s, key, settled) })
+			src := during(data, at, func() error { return absent(ctx, s, key, existing) })
 			if err := s.Put(ctx, key, src, int64(size)); err != nil {
 				return fmt.Errorf("%d bytes into a put of %d: %w", at, size, err)
 			}
@@ -212,15 +212,15 @@ func putTwice(ctx context.Context, h Harness, s bytestore.Store) error {
 	})
 }
 
-// putOvertaken runs a whole Put of a key within the reads of another: a race
-// whose order is certain. A Put that kept others of its key waiting for its own
-// source would hang here.
+// putOvertaken runs a complete Put of a key within the reads of another one, which is a
+// race with a known winner. It hangs if a Put waits for the source of another Put of its
+// key.
 func putOvertaken(ctx context.Context, _ Harness, s bytestore.Store) error {
 	for _, at := range []int{0, 500, 1000} {
 		key, slow, quick := newKey(), content(1, 1000), content(2, 700)
 		src := during(slow, at, func() error { return put(ctx, s, key, quick) })
 		err := s.Put(ctx, key, src, int64(len(slow)))
-		if err := isError("the Put that was overtaken", err, bytestore.ErrExists); err != nil {
+		if err := isError("the overtaken Put", err, bytestore.ErrExists); err != nil {
 			return err
 		}
 		if err := holds(ctx, s, key, quick); err != nil {
@@ -251,18 +251,18 @@ func putRacing(ctx context.Context, _ Harness, s bytestore.Store) error {
 		for i, err := range errs {
 			switch {
 			case err == nil && winner >= 0:
-				return fmt.Errorf("racers %d and %d both won %s", winner, i, key)
+				return fmt.Errorf("puts %d and %d of %s both succeeded", winner, i, key)
 			case err == nil:
 				winner = i
 			case !errors.Is(err, bytestore.ErrExists):
-				return fmt.Errorf("a loser's error: %w", err)
+				return fmt.Errorf("the error of a losing put: %w", err)
 			}
 		}
 		if winner < 0 {
-			return fmt.Errorf("nobody won: %w", errors.Join(errs[:]...))
+			return fmt.Errorf("no put succeeded: %w", errors.Join(errs[:]...))
 		}
 		if err := holds(ctx, s, key, body(winner)); err != nil {
-			return fmt.Errorf("the winner's bytes: %w", err)
+			return fmt.Errorf("the bytes of the winner: %w", err)
 		}
 	}
 	all, err := list(ctx, s, "")

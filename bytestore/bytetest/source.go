@@ -11,11 +11,11 @@ import (
 	"sluice/bytestore"
 )
 
-// errSource is how the sources of these checks fail.
+// errSource is the error of the sources of these checks.
 var errSource = errors.New("bytetest: the source broke")
 
-// hookReader calls hook once, when at bytes of src have been read, and goes on
-// with what it returns.
+// hookReader calls hook once, after at bytes of src have been read, and fails if hook
+// returns an error.
 type hookReader struct {
 	src  io.Reader
 	at   int
@@ -40,18 +40,18 @@ func (r *hookReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// during is a source of data that calls hook after at bytes.
+// during returns a source of data that calls hook after at bytes.
 func during(data []byte, at int, hook func() error) io.Reader {
 	return &hookReader{src: bytes.NewReader(data), at: at, hook: hook}
 }
 
-// badSource is a source that a Put must refuse.
+// badSource is a source with which a Put must fail.
 type badSource struct {
 	name string
 	want error
-	// open makes the source; cancel ends the context of the Put.
+	// open returns the source; cancel ends the context of the Put.
 	open func(data []byte, cancel context.CancelFunc) io.Reader
-	size func(data []byte) int64 // what is announced
+	size func(data []byte) int64 // the declared size
 }
 
 func exact(data []byte) int64   { return int64(len(data)) }
@@ -63,15 +63,15 @@ func half(data []byte) int64    { return int64(len(data)) / 2 }
 
 func whole(data []byte, _ context.CancelFunc) io.Reader { return bytes.NewReader(data) }
 
-// failing is a source that breaks with err after at(len) bytes.
+// failing returns a source that fails with err after at(len) bytes.
 func failing(at func(n int) int, err error) func([]byte, context.CancelFunc) io.Reader {
 	return func(data []byte, _ context.CancelFunc) io.Reader {
 		return io.MultiReader(bytes.NewReader(data[:at(len(data))]), iotest.ErrReader(err))
 	}
 }
 
-// cancelling is a source that is complete and cancels the Put's context after
-// at(len) bytes.
+// cancelling returns a complete source that cancels the context of the Put after at(len)
+// bytes.
 func cancelling(at func(n int) int) func([]byte, context.CancelFunc) io.Reader {
 	return func(data []byte, cancel context.CancelFunc) io.Reader {
 		return during(data, at(len(data)), func() error { cancel(); return nil })
@@ -83,7 +83,7 @@ func middle(n int) int { return n / 2 }
 func last(n int) int   { return n }
 
 func badSources() []badSource {
-	// A connection that breaks is not a source that ends.
+	// A broken connection is not the end of a source.
 	brokenPipe := fmt.Errorf("connection lost: %w", io.EOF)
 	return []badSource{
 		{"ends one byte early", bytestore.ErrSize, whole, oneMore},
@@ -106,7 +106,8 @@ func badSources() []badSource {
 	}
 }
 
-// sourceChecks are about sources that a Put must refuse, leaving nothing.
+// sourceChecks returns the checks of sources with which a Put must fail and leave nothing
+// behind.
 func sourceChecks() []Check {
 	var checks []Check
 	for _, src := range badSources() {
@@ -125,8 +126,8 @@ func sourceChecks() []Check {
 	)
 }
 
-// refuses is nil when a Put of src fails as it should, leaves nothing, and
-// leaves the key free.
+// refuses returns an error unless a Put of src fails as expected, leaves nothing behind,
+// and leaves the key free.
 func refuses(ctx context.Context, s bytestore.Store, src badSource, data []byte) error {
 	putCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -136,7 +137,7 @@ func refuses(ctx context.Context, s bytestore.Store, src badSource, data []byte)
 		return err
 	}
 	if !errors.Is(src.want, bytestore.ErrSize) && errors.Is(err, bytestore.ErrSize) {
-		return fmt.Errorf("%w was taken for a wrong size: %w", src.want, err)
+		return fmt.Errorf("%w was reported as a wrong size: %w", src.want, err)
 	}
 	if err := absent(ctx, s, key); err != nil {
 		return err

@@ -15,30 +15,28 @@ import (
 	"time"
 )
 
-// ErrCrashed is the error of every operation on a CrashFS, and on its files,
-// after Crash.
+// ErrCrashed is returned by every operation on a CrashFS, and on its files, after Crash.
 var ErrCrashed = errors.New("vfs: the file system has crashed")
 
-// CrashFS is a file system in memory that knows what was fsynced. It is the
-// worst that POSIX allows, every time: a file whose bytes were not synced
-// since a write loses that write, and an entry that was made, renamed or
-// removed without a sync of its folder is as it was at the folder's last sync,
-// even if the file itself was synced. Its root folder "/" always exists.
+// CrashFS is a file system in memory that tracks what was fsynced. On Crash it behaves as
+// badly as POSIX permits: a file loses the writes after its last sync, and an entry that
+// was created, renamed or removed after the last sync of its folder reverts to its state
+// at that sync, even if the file itself was synced. The root folder "/" always exists.
 type CrashFS struct {
 	mu struct {
 		sync.Mutex
 		crashed bool
 		root    *node
 		used    Space // Size bytes and Inodes nodes are in use
-		limit   Space // Size and Inodes, 0 = none
+		limit   Space // Size and Inodes; 0 means no limit
 	}
 }
 
-// node is a file or a folder. The locks are the CrashFS's.
+// node is a file or a folder. It is guarded by the lock of the CrashFS.
 type node struct {
 	mode   fs.FileMode
-	data   []byte // of a file; grows only
-	synced int    // how much of data survives a crash
+	data   []byte // of a file; only grows
+	synced int    // bytes of data that survive a crash
 
 	entries map[string]*node // of a folder
 	durable map[string]*node // the entries that survive a crash
@@ -48,24 +46,24 @@ func newFolder() *node {
 	return &node{mode: fs.ModeDir | 0o700, entries: map[string]*node{}, durable: map[string]*node{}}
 }
 
-// NewCrash is an empty CrashFS without limits.
+// NewCrash returns an empty CrashFS without limits.
 func NewCrash() *CrashFS {
 	c := &CrashFS{}
 	c.mu.root = newFolder()
 	return c
 }
 
-// Limit makes the file system full (ENOSPC) at so many bytes of files, and at
-// so many files and folders; 0 means no limit. What it holds already, stays.
+// Limit sets the capacity of the file system in bytes, and in files and folders, beyond
+// which operations fail with ENOSPC; 0 means no limit. Existing contents are not affected.
 func (c *CrashFS) Limit(bytes, inodes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.limit = Space{Size: bytes, Inodes: inodes}
 }
 
-// Crash cuts the power: it returns a file system that holds what survived, and
-// from then on every operation on c and on its open files is ErrCrashed, so
-// that what still runs on c can touch nothing.
+// Crash simulates a power failure. It returns a file system with what survived. All
+// further operations on c and on its open files return ErrCrashed, so that goroutines that
+// still use c have no effect.
 func (c *CrashFS) Crash() *CrashFS {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +75,7 @@ func (c *CrashFS) Crash() *CrashFS {
 	return after
 }
 
-// survivor is what a crash leaves of n and all below it, counted into used.
+// survivor returns what survives of n and everything below it, and adds it to used.
 func (n *node) survivor(used *Space) *node {
 	used.Inodes++
 	used.Size += int64(n.synced)
@@ -92,7 +90,7 @@ func (n *node) survivor(used *Space) *node {
 	return left
 }
 
-// find is the node at name. The caller holds the lock.
+// find returns the node with the given name. The caller must hold the lock.
 func (c *CrashFS) find(op, name string) (*node, error) {
 	if c.mu.crashed {
 		return nil, &fs.PathError{Op: op, Path: name, Err: ErrCrashed}
@@ -114,7 +112,7 @@ func (c *CrashFS) find(op, name string) (*node, error) {
 	return n, nil
 }
 
-// folder is the folder at dir. The caller holds the lock.
+// folder returns the folder with the given name. The caller must hold the lock.
 func (c *CrashFS) folder(op, dir string) (*node, error) {
 	n, err := c.find(op, dir)
 	if err != nil {
@@ -126,7 +124,7 @@ func (c *CrashFS) folder(op, dir string) (*node, error) {
 	return n, nil
 }
 
-// add enters a new node under a free name. The caller holds the lock.
+// add adds a node with a name that must be free. The caller must hold the lock.
 func (c *CrashFS) add(op, name string, n *node) error {
 	parent, err := c.folder(op, filepath.Dir(name))
 	if err != nil {
@@ -196,8 +194,7 @@ func (c *CrashFS) Rename(oldname, newname string) error {
 	return nil
 }
 
-// Remove implements FS. The room of a file is free at once, even while it is
-// open.
+// Remove implements FS. The space of a file is freed immediately, even while it is open.
 func (c *CrashFS) Remove(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,8 +266,8 @@ type crashFile struct {
 	closed   bool
 }
 
-// begin takes the lock for an operation on the file; the caller releases it,
-// also after an error.
+// begin acquires the lock for an operation on the file. The caller must release it, even
+// after an error.
 func (f *crashFile) begin(op string) error {
 	f.fs.mu.Lock()
 	switch {
@@ -301,8 +298,7 @@ func (f *crashFile) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write adds p at the end of the file: files of this package are written once,
-// from their first byte to the last.
+// Write appends p: a file is written once, from its first byte to its last.
 func (f *crashFile) Write(p []byte) (int, error) {
 	defer f.fs.mu.Unlock()
 	if err := f.begin("write"); err != nil {
@@ -365,7 +361,7 @@ func (f *crashFile) Close() error {
 	return nil
 }
 
-// info describes the node as it is now. The caller holds the lock.
+// info describes the current state of the node. The caller must hold the lock.
 func (n *node) info(name string) fs.FileInfo {
 	return crashInfo{name: name, size: int64(len(n.data)), mode: n.mode}
 }

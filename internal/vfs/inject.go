@@ -5,39 +5,38 @@ import (
 	"sync/atomic"
 )
 
-// Moment says when an injected fault strikes.
+// Moment defines how an injected fault affects its operation.
 type Moment string
 
 // The moments of a fault.
 const (
-	// Before: the operation fails and has no effect.
+	// Before means that the operation fails without effect.
 	Before Moment = "before"
-	// After: the operation is carried out and then reports the fault, whatever
-	// came of it.
+	// After means that the operation is performed and reports the fault in place of
+	// its result.
 	After Moment = "after"
-	// Short: a write stores half of its bytes and fails; other operations fail
-	// without effect.
+	// Short means that a write stores half of its bytes and fails; other operations
+	// fail without effect.
 	Short Moment = "short"
 )
 
-// Fault makes one operation of a file system fail, the one with the number
-// Nth, counted from 0 over all operations that Match accepts. The zero Match
-// accepts all.
+// Fault makes one operation of a file system fail: the Nth, counted from 0, of those that
+// Match accepts. A nil Match accepts all.
 type Fault struct {
 	Nth    int64
 	Moment Moment
-	Err    error // what the operation reports, for example syscall.ENOSPC
+	Err    error // the error of the operation, for example syscall.ENOSPC
 	Match  func(Op) bool
 
 	seen  atomic.Int64
 	fired atomic.Bool
 }
 
-// Fired reports whether the fault has struck. A sweep over Nth is finished by
-// the first run in which it has not.
+// Fired reports whether the fault has occurred. A sweep over Nth ends with the first run
+// in which it has not.
 func (f *Fault) Fired() bool { return f.fired.Load() }
 
-// Inject is fsys with the fault in it.
+// Inject returns fsys with the fault.
 func Inject(fsys FS, f *Fault) FS {
 	return Intercept(fsys, func(op *Op, do func() error) error {
 		if f.Match != nil && !f.Match(*op) {
@@ -50,7 +49,7 @@ func Inject(fsys FS, f *Fault) FS {
 		fault := fmt.Errorf("injected %s %s: %w", f.Moment, op, f.Err)
 		switch {
 		case f.Moment == After:
-			// What came of it, nobody hears.
+			// The result is replaced by the fault.
 			_ = do()
 		case f.Moment == Short && op.Kind == KindWrite:
 			op.Len /= 2

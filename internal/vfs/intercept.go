@@ -5,7 +5,7 @@ import (
 	"io/fs"
 )
 
-// Kind says what an operation does.
+// Kind is the kind of an operation.
 type Kind string
 
 // The kinds of operations. Those from KindRead on belong to an open file.
@@ -26,15 +26,15 @@ const (
 	KindClose   Kind = "close"
 )
 
-// Op is one operation, about to be carried out.
+// Op is an operation that is about to be performed.
 type Op struct {
 	Kind Kind
 	Name string // the file or folder
-	To   string // of a rename: the new name
-	Len  int    // of a read or write: the bytes asked for
+	To   string // the new name, of a rename
+	Len  int    // the number of bytes, of a read or write
 }
 
-// String is the operation as a line of text.
+// String returns the operation as a line of text.
 func (op Op) String() string {
 	switch op.Kind {
 	case KindRename:
@@ -45,18 +45,18 @@ func (op Op) String() string {
 	return fmt.Sprintf("%s %s", op.Kind, op.Name)
 }
 
-// Hook carries out an operation by calling do, at most once, or does not, and
-// returns what the caller of the operation shall see. It may lower op.Len
-// before do: a short read or write.
+// Hook performs an operation by calling do at most once, and returns the error that the
+// caller of the operation gets. It may reduce op.Len before it calls do, for a short read
+// or write.
 type Hook func(op *Op, do func() error) error
 
-// Intercept is fsys with every operation passed through hook, which is called
-// from many goroutines when the file system is. Its files are not *os.File.
+// Intercept returns fsys with every operation passed to hook. The hook must be safe for
+// concurrent use if the file system is used concurrently. The files are not *os.File.
 func Intercept(fsys FS, hook Hook) FS { return &interceptFS{fsys, hook} }
 
-// Trace is fsys; it calls log with a line of text after every operation:
-// [Op.String] and, if it failed, ": " and the error. Lines come one at a time
-// from each goroutine that uses the file system, not from all.
+// Trace returns fsys with a call of log after every operation. Its line is [Op.String]
+// and, if the operation failed, ": " and the error. Concurrent operations call log
+// concurrently.
 func Trace(fsys FS, log func(line string)) FS {
 	return Intercept(fsys, func(op *Op, do func() error) error {
 		err := do()
@@ -89,7 +89,7 @@ func (i *interceptFS) file(kind Kind, name string, open func(string) (File, erro
 		return err
 	})
 	if err != nil {
-		if f != nil { // it was opened, and the caller must not know
+		if f != nil { // it was opened, although the hook reports an error
 			_ = f.Close()
 		}
 		return nil, err
