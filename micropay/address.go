@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// ErrAddress means that the text is not an address. It arrives wrapped.
+// ErrAddress means that a text is not an address. It is wrapped.
 var ErrAddress = errors.New("micropay: not an address")
 
-// Address is an account, object or module address.
+// Address is the address of an account, object or module.
 type Address [32]byte
 
-// ParseAddress reads an address: "0x" and 1 to 64 hex digits, or without the
-// prefix exactly one hex digit or 60 to 64 of them. Case does not matter and
-// leading zeros may be left out. Anything else is ErrAddress.
+// ParseAddress parses an address: "0x" and 1 to 64 hexadecimal digits, or without the prefix
+// exactly one digit or 60 to 64 of them, in upper or lower case. Leading zeros may be omitted. It
+// returns ErrAddress for anything else.
 func ParseAddress(s string) (Address, error) {
 	digits, prefixed := strings.CutPrefix(s, "0x")
 	n := len(digits)
@@ -30,8 +30,8 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// String gives the one canonical spelling: "0x0" to "0xf" for the sixteen
-// special addresses, "0x" and 64 lower-case hex digits for all others.
+// String returns the canonical form: "0x0" to "0xf" for the sixteen special addresses, and "0x"
+// with 64 lower-case hexadecimal digits for all others.
 func (a Address) String() string {
 	if a == (Address{31: a[31]}) && a[31] < 16 {
 		return fmt.Sprintf("0x%x", a[31])

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Scheme is how a sender's keys make up its address and sign. The numbers are
-// those of the encoding.
+// Scheme is how the address of a sender is derived from its keys, and how they sign. The values
+// are those of the encoding.
 type Scheme uint8
 
 // The schemes that can be verified.
@@ -18,7 +18,7 @@ const (
 	SchemeMultiKey     Scheme = 3 // some of up to 32 keys of any types
 )
 
-// String names the scheme.
+// String returns the name of the scheme.
 func (s Scheme) String() string {
 	switch s {
 	case SchemeEd25519:
@@ -34,7 +34,7 @@ func (s Scheme) String() string {
 	}
 }
 
-// Numbers of the alternatives of authenticators and keys.
+// Numbers of variants in the encoding of authenticators and keys.
 const (
 	authenticatorKinds = 6 // the four schemes, none, account abstraction
 	publicKeyKinds     = 5 // Ed25519, secp256k1, secp256r1, keyless, federated keyless
@@ -46,8 +46,8 @@ const (
 	bitmapSize = maxKeys / 8
 )
 
-// authenticator is what an account shows for a transaction. All schemes are of
-// one form: keys, how many of them must sign, and signatures by some.
+// authenticator proves that an account signed a transaction. All schemes have the same form: keys,
+// how many of them must sign, and signatures by some.
 type authenticator struct {
 	scheme     Scheme
 	keys       []PublicKey
@@ -55,7 +55,7 @@ type authenticator struct {
 	signatures []signature
 }
 
-// signature is by the key of that index; kind is what it says itself.
+// signature is made by the key with that index; kind is the type that its encoding states.
 type signature struct {
 	key   int
 	kind  KeyType
@@ -83,8 +83,8 @@ func (r *reader) authenticator() authenticator {
 	return a
 }
 
-// multiEd25519 reads keys and threshold as one byte string, signatures and
-// bitmap as another.
+// multiEd25519 reads the keys and the threshold from one byte string, and the signatures and the
+// bitmap from another.
 func (r *reader) multiEd25519(a *authenticator) {
 	keys := r.bytes()
 	signatures := r.bytes()
@@ -121,7 +121,7 @@ func (r *reader) multiKey(a *authenticator) {
 	}
 }
 
-// count reads a number from 1 to limit.
+// count reads a count, which must be from 1 to limit.
 func (r *reader) count(what string, limit int) int {
 	n := r.uleb()
 	if n < 1 || n > limit {
@@ -216,7 +216,7 @@ func (a *authenticator) bitmap() []byte {
 	return []byte{byte(set >> 24), byte(set >> 16), byte(set >> 8), byte(set)}
 }
 
-// publicKeys encodes keys and threshold as the address is derived from them.
+// publicKeys encodes the keys and the threshold in the form from which the address is derived.
 func (a *authenticator) publicKeys() []byte {
 	var b []byte
 	if a.scheme == SchemeMultiKey {
@@ -235,7 +235,7 @@ func (a *authenticator) publicKeys() []byte {
 	return b
 }
 
-// address derives the address of an account with these keys.
+// address returns the address of an account with these keys.
 func (a *authenticator) address() Address {
 	return sha3.Sum256(append(a.publicKeys(), byte(a.scheme)))
 }

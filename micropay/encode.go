@@ -2,14 +2,14 @@ package micropay
 
 import "encoding/binary"
 
-// signingPrefix is SHA3-256("APTOS::RawTransactionWithData") and the number of
-// the alternative that has secondary signers and a fee payer.
+// signingPrefix is SHA3-256("APTOS::RawTransactionWithData") and the number of the variant with
+// secondary signers and a fee payer.
 const signingPrefix = "\x5e\xfa\x3c\x4f\x02\xf8\x3a\x0f\x4b\x2d\x69\xfc\x95\xc6\x07\xcc" +
 	"\x02\x82\x5c\xc4\xe7\xbe\x53\x6e\xf0\x99\x2d\xf0\x50\xd9\xe6\x7c" + "\x01"
 
-// signingMessage cuts the message out of the encoded bytes, so that what is
-// verified is what was received. signed is the offset of the fee payer's option
-// tag, which is not signed and which decode allows one value only.
+// signingMessage assembles the message from the encoded bytes, so that the bytes that are verified
+// are those that were received. signed is the offset of the fee payer's option tag, which is not
+// signed and for which decode accepts only one value.
 func signingMessage(raw []byte, signed int) []byte {
 	m := make([]byte, 0, len(signingPrefix)+signed+len(Address{}))
 	m = append(m, signingPrefix...)
@@ -17,8 +17,8 @@ func signingMessage(raw []byte, signed int) []byte {
 	return append(m, raw[signed+1:signed+1+len(Address{})]...)
 }
 
-// append encodes all of a micropayment but its authenticator. signed is the
-// offset of the fee payer's option tag.
+// append encodes a micropayment without its authenticator. signed is the offset of the fee payer's
+// option tag.
 func (p *Payment) append(b []byte) (encoded []byte, signed int) {
 	b = append(b, p.Sender[:]...)
 	b = appendU64(b, p.AccountSequence)
@@ -53,7 +53,7 @@ func (p *Payment) append(b []byte) (encoded []byte, signed int) {
 
 func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
-// appendUleb relies on encoding/binary's varint being ULEB128.
+// appendUleb encodes v as ULEB128, which is the varint of encoding/binary.
 func appendUleb(b []byte, v int) []byte { return binary.AppendUvarint(b, uint64(v)) }
 
 func appendBytes(b []byte, s string) []byte { return append(appendUleb(b, len(s)), s...) }

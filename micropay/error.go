@@ -5,45 +5,43 @@ import (
 	"fmt"
 )
 
-// The two kinds of refusal. Every *Error is one of them; compare with
-// errors.Is.
+// The two kinds of errors. Every *Error wraps one of them; compare them with errors.Is.
 var (
-	// ErrMalformed: these bytes are no micropayment. Sending them again, to
-	// anyone, is of no use.
+	// ErrMalformed means that the bytes are not a micropayment. No receiver accepts them.
 	ErrMalformed = errors.New("micropay: malformed micropayment")
-	// ErrRefused: a micropayment, but not one that pays this receiver now.
+	// ErrRefused means that the bytes are a micropayment, but not one that pays this receiver
+	// now.
 	ErrRefused = errors.New("micropay: micropayment refused")
 )
 
 // Class is the stage at which a micropayment was refused.
 type Class string
 
-// The classes. The first three are ErrMalformed, the others ErrRefused.
+// The classes. Errors of the first three wrap ErrMalformed, the others ErrRefused.
 const (
 	ClassEncoding  Class = "encoding"  // not base64
 	ClassParse     Class = "parse"     // not the canonical encoding of a transaction
-	ClassShape     Class = "shape"     // a transaction, but no micropayment
+	ClassShape     Class = "shape"     // a transaction, but not a micropayment
 	ClassPolicy    Class = "policy"    // not for this receiver, asset, module, chain or time
 	ClassSigner    Class = "signer"    // the keys are not the sender's
-	ClassSignature Class = "signature" // the signatures do not hold
+	ClassSignature Class = "signature" // a signature is missing or invalid
 )
 
-// Reason says precisely what is wrong, in a word that never changes and may be
-// shown to the payer.
+// Reason identifies exactly what is wrong. Its values are stable and may be shown to the payer.
 type Reason string
 
 // The reasons, by class.
 const (
-	ReasonNotBase64 Reason = "not_base64" // encoding: also when empty
+	ReasonNotBase64 Reason = "not_base64" // encoding: also if empty
 	ReasonTooLong   Reason = "too_long"   // encoding or parse: above MaxSize
 
 	ReasonTruncated      Reason = "truncated"           // parse: ends too early
 	ReasonTrailingBytes  Reason = "trailing_bytes"      // parse: goes on too long
 	ReasonNotCanonical   Reason = "not_canonical"       // parse: number not in its shortest form, or above 2^31-1
 	ReasonUnknownVariant Reason = "unknown_variant"     // parse: variant or option tag that does not exist
-	ReasonAuthenticator  Reason = "authenticator_shape" // parse: sizes, threshold and bitmap do not fit each other
+	ReasonAuthenticator  Reason = "authenticator_shape" // parse: sizes, threshold and bitmap are inconsistent
 
-	ReasonPayload      Reason = "payload"           // shape: no call of an entry function
+	ReasonPayload      Reason = "payload"           // shape: not a call of an entry function
 	ReasonModuleName   Reason = "module_name"       // shape
 	ReasonFunctionName Reason = "function_name"     // shape
 	ReasonTypeArgs     Reason = "type_arguments"    // shape: there are some
@@ -62,23 +60,23 @@ const (
 	ReasonUnsupported Reason = "unsupported_authenticator" // signer: a scheme or key that cannot be verified here
 
 	ReasonTooFew       Reason = "too_few_signatures" // signature: fewer than the keys' threshold
-	ReasonWeakKey      Reason = "weak_key"           // signature: a public key that is no point of full order
-	ReasonBadSignature Reason = "bad_signature"      // signature: wrong, or not in its one accepted form
+	ReasonWeakKey      Reason = "weak_key"           // signature: a public key that is not a point of full order
+	ReasonBadSignature Reason = "bad_signature"      // signature: invalid, or not in the accepted form
 )
 
-// Error is a refusal. It is ErrMalformed or ErrRefused to errors.Is.
+// Error says why a micropayment was refused. It wraps ErrMalformed or ErrRefused.
 type Error struct {
 	Class  Class
 	Reason Reason
 	Detail string // a sentence for people, without secrets
 }
 
-// Error gives class, reason and detail.
+// Error returns class, reason and detail.
 func (e *Error) Error() string {
 	return fmt.Sprintf("micropay: %s: %s: %s", e.Class, e.Reason, e.Detail)
 }
 
-// Unwrap gives ErrMalformed or ErrRefused.
+// Unwrap returns ErrMalformed or ErrRefused.
 func (e *Error) Unwrap() error {
 	switch e.Class {
 	case ClassEncoding, ClassParse, ClassShape:

@@ -9,7 +9,7 @@ import (
 	"sluice/micropay"
 )
 
-// The receiver and asset of the examples.
+// policy returns what the receiver of the examples accepts.
 func policy() micropay.Policy {
 	return micropay.Policy{
 		Receiver:      micropay.Address{31: 0xa1},
@@ -19,11 +19,11 @@ func policy() micropay.Policy {
 	}
 }
 
-// now is the time at which the examples happen.
+// now returns the time of the examples.
 func now() time.Time { return time.Unix(1_760_000_000, 0) }
 
-// header makes what a payer sends: the third payment of channel 7, 250 units in
-// all, good for a minute.
+// header returns the text that a payer sends: the third payment over channel 7, of 250 units in
+// total, which expires after a minute.
 func header() (string, error) {
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{0x11}, 32))
 	if err != nil {
@@ -66,8 +66,7 @@ func ExampleSigner_Sign() {
 	// 496 FH5NOlsQ6u0qk1NuKEwjCW38
 }
 
-// A server takes the text apart, checks it against what it takes, and verifies
-// who signed.
+// A server parses the text, checks it against its policy, and verifies the signature.
 func ExampleReceive() {
 	text, err := header()
 	if err != nil {
@@ -88,8 +87,8 @@ func ExampleReceive() {
 	// expires 2025-10-09T08:54:20Z
 }
 
-// A refusal tells whether the bytes were no micropayment at all, or one that
-// is of no use here, and why.
+// An error distinguishes bytes that are not a micropayment from a micropayment that this receiver
+// does not accept, and gives the reason.
 func ExampleError() {
 	text, err := header()
 	if err != nil {
@@ -109,7 +108,7 @@ func ExampleError() {
 	// true parse truncated
 }
 
-// An address has many spellings and one canonical one.
+// An address has many spellings and one canonical form.
 func ExampleParseAddress() {
 	for _, text := range []string{"0x1", "1", "0x00000001"} {
 		a, err := micropay.ParseAddress(text)

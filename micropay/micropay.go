@@ -1,10 +1,9 @@
-// Package micropay reads, checks, builds and signs micropayments: transactions
-// that a payer has signed and hands to the receiver, who may submit them to the
-// chain. They are pure bytes here: no I/O, no clock but the one handed in, no
-// state. Whether a payment is new, and whether a deposit covers it, is for
-// package paychan to say.
+// Package micropay parses, verifies, encodes and signs micropayments: transactions that a payer
+// signs and sends to the receiver, who may submit them to the chain. It does no I/O, keeps no
+// state and reads no clock: the caller passes the time. Whether a payment is new, and whether a
+// deposit covers it, is decided by package paychan.
 //
-// A server calls [Receive]; a client makes a [Signer] and calls its Sign.
+// A server calls [Receive]. A client creates a [Signer] and calls [Signer.Sign].
 //
 // # Byte layout
 //
@@ -13,7 +12,7 @@
 // In the usual form the bytes are:
 //
 //	  0  32     sender
-//	 32  8      account sequence number, of no meaning when there is a nonce
+//	 32  8      account sequence number, without meaning if there is a nonce
 //	 40  3      04 00 01: payload, version 1, entry function
 //	 43  32     module address
 //	 75  14     "micropayments", length first
@@ -34,11 +33,10 @@
 // The plain form has 02 (entry function) at 40, the module address at 41, and
 // nothing between the last argument and max gas.
 //
-// Signed is SHA3-256("APTOS::RawTransactionWithData"), 01, and the bytes as
-// received from the sender up to and with the fee payer, the option tag before
-// the fee payer left out. An Ed25519 key signs that message itself, a secp256k1
-// key its SHA3-256. The sender's address is SHA3-256 of the public keys in
-// their encoding and the number of the [Scheme].
+// The signed message is SHA3-256("APTOS::RawTransactionWithData"), 01, and the bytes as received
+// from the sender up to and including the fee payer, without the option tag before the fee payer.
+// An Ed25519 key signs that message itself, a secp256k1 key its SHA3-256. The sender's address is
+// the SHA3-256 of the encoded public keys and the number of the [Scheme].
 //
 // Sources: the output of the public TypeScript client, kept as vectors in
 // testdata; the BCS specification; RFC 8032 and the strict rules of "Taming the
@@ -53,35 +51,35 @@ import (
 	"time"
 )
 
-// What every micropayment calls: the function of the module.
+// The function that every micropayment calls, and its module.
 const (
 	ModuleName   = "micropayments"
 	FunctionName = "receiver_withdraw"
 )
 
-// MaxSize is the size in bytes of the longest micropayment that there is: one
-// signed by all of 32 secp256k1 keys.
+// MaxSize is the size in bytes of the longest micropayment: one signed by all of 32 secp256k1
+// keys.
 const MaxSize = 4536
 
-// NoAccountSequence is what the public client writes for the account sequence
-// number of a payment that has a nonce instead. Verification ignores it.
+// NoAccountSequence is the account sequence number that the public client sets in a payment with a
+// nonce. Verification ignores it.
 const NoAccountSequence = 0xdeadbeef
 
-// Form is how the entry function call is wrapped in the transaction.
+// Form is how the call of the entry function is wrapped in the transaction.
 type Form uint8
 
 // The forms of the payload.
 const (
 	FormNonce    Form = iota // versioned payload with a replay protection nonce
 	FormSequence             // versioned payload without a nonce
-	FormPlain                // plain entry function, which has no nonce
+	FormPlain                // plain entry function, without a nonce
 )
 
-// Payment is what a sender signs. Amounts are in units of the asset. All
-// numbers have the whole range of their type.
+// Payment holds the terms that a sender signs. Amounts are in units of the asset. All numbers may
+// have any value of their type.
 type Payment struct {
-	Sender           Address // who pays and signs
-	Receiver         Address // who is paid: the only secondary signer
+	Sender           Address // pays and signs
+	Receiver         Address // is paid; the only secondary signer
 	Asset            Address // metadata address of the fungible asset
 	Amount           uint64  // paid in the channel so far, this payment included
 	PaymentChannelID uint64  // number of the channel between sender and receiver
@@ -97,8 +95,8 @@ type Payment struct {
 	GasPrice        uint64 // chain's smallest coin per gas unit
 }
 
-// Expires is Expiration as a time in UTC, at most the last second of the year
-// 9999, the last that RFC 3339 can write.
+// Expires returns Expiration as a time in UTC, at most the last second of the year 9999, which is
+// the last time that RFC 3339 can represent.
 func (p *Payment) Expires() time.Time {
 	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 	if p.Expiration > math.MaxInt64 || int64(p.Expiration) > last.Unix() {
@@ -107,29 +105,28 @@ func (p *Payment) Expires() time.Time {
 	return time.Unix(int64(p.Expiration), 0).UTC()
 }
 
-// Micropayment is a payment together with the bytes that prove it. Those made
-// by [Parse], [ParseBase64] and [Signer.Sign] have the right shape; whether
-// signature and signer are right, [Micropayment.Verify] tells. It does not
-// change, and may be used from many goroutines at once, as long as the caller
-// leaves its fields alone: what is verified is the bytes.
+// Micropayment is a payment together with the signed bytes. One returned by [Parse], [ParseBase64]
+// or [Signer.Sign] is well-formed; [Micropayment.Verify] checks its signer and signatures. It may
+// be used concurrently. The caller must not change its fields, because the bytes are what is
+// verified.
 type Micropayment struct {
 	Payment
 	auth authenticator
 	raw  []byte
-	// signed is the length of the part of raw that is signed as it stands: all
-	// before the option tag of the fee payer.
+	// signed is the length of the prefix of raw that is signed unchanged: everything before
+	// the option tag of the fee payer.
 	signed int
 }
 
-// Bytes gives a copy of the encoded micropayment.
+// Bytes returns a copy of the encoded micropayment.
 func (m *Micropayment) Bytes() []byte { return bytes.Clone(m.raw) }
 
-// Base64 gives the encoded micropayment in padded standard base64, the form in
-// which it travels in headers and JSON.
+// Base64 returns the encoded micropayment in padded standard base64, the form in which it is sent
+// in headers and JSON.
 func (m *Micropayment) Base64() string { return base64.StdEncoding.EncodeToString(m.raw) }
 
-// Scheme tells how the micropayment is signed.
+// Scheme returns how the micropayment is signed.
 func (m *Micropayment) Scheme() Scheme { return m.auth.scheme }
 
-// SigningMessage gives the message that the sender's keys signed.
+// SigningMessage returns the message that the sender's keys signed.
 func (m *Micropayment) SigningMessage() []byte { return signingMessage(m.raw, m.signed) }

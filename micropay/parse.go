@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ParseBase64 reads a micropayment in padded standard base64, as it comes in
-// the X-Shelby-Micropayment header. Line breaks, which other decoders skip, and
-// padding bits that are not zero are refused, so a micropayment has one
-// spelling. Its errors are *Error: ClassEncoding, or those of Parse.
+// ParseBase64 parses a micropayment in padded standard base64, as sent in the
+// X-Shelby-Micropayment header. It accepts neither line breaks, which other decoders skip, nor
+// padding bits other than zero, so that each micropayment has exactly one spelling. It returns an
+// *Error of ClassEncoding, or those of Parse.
 func ParseBase64(s string) (*Micropayment, error) {
 	if len(s) > base64.StdEncoding.EncodedLen(MaxSize) {
 		return nil, refuse(ClassEncoding, ReasonTooLong, "%d characters", len(s))
@@ -25,11 +25,10 @@ func ParseBase64(s string) (*Micropayment, error) {
 	return Parse(b)
 }
 
-// Parse reads a micropayment from exactly these bytes, of which it keeps a
-// copy. What it returns has the right shape and encodes to the same bytes
-// again, but proves nothing before Verify. Its errors are *Error: ClassParse or
-// ClassShape, and ClassSigner where an authenticator cannot be read because it
-// is of a kind that cannot be verified.
+// Parse parses a micropayment from exactly these bytes, of which it keeps a copy. The result is
+// well-formed and encodes to the same bytes, but proves nothing unless Verify returns nil. Parse
+// returns an *Error of ClassParse or ClassShape, or of ClassSigner if the authenticator is of a
+// kind that cannot be verified.
 func Parse(b []byte) (*Micropayment, error) {
 	if len(b) > MaxSize {
 		return nil, refuse(ClassParse, ReasonTooLong, "%d bytes", len(b))
@@ -41,7 +40,7 @@ func Parse(b []byte) (*Micropayment, error) {
 	return m, nil
 }
 
-// decode reads as much as it can; with an error the result is partial.
+// decode decodes as much as possible; with an error the result is partial.
 func decode(b []byte) (*Micropayment, error) {
 	m := &Micropayment{raw: b}
 	r := &reader{rest: b}
@@ -62,7 +61,7 @@ func decode(b []byte) (*Micropayment, error) {
 	return m, r.err
 }
 
-// Numbers of the alternatives in a transaction payload.
+// Numbers of the variants of a transaction payload.
 const (
 	payloadEntryFunction = 2
 	payloadVersioned     = 4
@@ -80,12 +79,12 @@ func (r *reader) payload(p *Payment) {
 	case payloadVersioned:
 		r.variant("versioned payload", 1)
 		if r.variant("executable", executableKinds) != executableEntryFunction {
-			r.stop(refuse(ClassShape, ReasonPayload, "the transaction calls no entry function"))
+			r.stop(refuse(ClassShape, ReasonPayload, "the transaction does not call an entry function"))
 		}
 		r.entryFunction(p)
 		r.extraConfig(p)
 	default:
-		r.stop(refuse(ClassShape, ReasonPayload, "the transaction calls no entry function"))
+		r.stop(refuse(ClassShape, ReasonPayload, "the transaction does not call an entry function"))
 	}
 }
 
@@ -106,7 +105,7 @@ func (r *reader) entryFunction(p *Payment) {
 func (r *reader) arguments(p *Payment) {
 	n := r.uleb()
 	var args [4][]byte
-	for i := 0; i < n && r.rest != nil; i++ { // n is not to be trusted: end with the bytes
+	for i := 0; i < n && r.rest != nil; i++ { // n is not trusted: stop at the end of the bytes
 		if arg := r.bytes(); i < len(args) {
 			args[i] = arg
 		}
@@ -118,13 +117,13 @@ func (r *reader) arguments(p *Payment) {
 	p.PaymentChannelID = r.u64Argument(args[1])
 	p.Sequence = r.u64Argument(args[2])
 	if copy(p.Asset[:], args[3]) != len(args[3]) || len(args[3]) != len(p.Asset) {
-		r.fail(refuse(ClassShape, ReasonArgs, "the fourth argument is no address"))
+		r.fail(refuse(ClassShape, ReasonArgs, "the fourth argument is not an address"))
 	}
 }
 
 func (r *reader) u64Argument(b []byte) uint64 {
 	if len(b) != 8 {
-		r.fail(refuse(ClassShape, ReasonArgs, "one of the first three arguments is no u64"))
+		r.fail(refuse(ClassShape, ReasonArgs, "one of the first three arguments is not a u64"))
 		return 0
 	}
 	return binary.LittleEndian.Uint64(b)
@@ -157,8 +156,8 @@ func (r *reader) secondarySigner() Address {
 	return first
 }
 
-// feePayer accepts no payer but 0x0, which stands for whoever submits: with
-// another one the receiver could not collect.
+// feePayer accepts only 0x0, which stands for the account that submits the transaction: with
+// another fee payer the receiver could not submit it.
 func (r *reader) feePayer() {
 	if !r.option("fee payer") || r.address() != (Address{}) {
 		r.fail(refuse(ClassShape, ReasonFeePayer, "the fee payer is not 0x0"))

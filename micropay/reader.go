@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// reader takes BCS values off the front of a byte slice. It keeps the first
-// fault and goes on as far as it can, so callers read a whole structure and
-// look at err once; what is read after the end is zero, and rest is then nil. It
-// allocates nothing: byte strings alias the input.
+// reader decodes BCS values from the front of a byte slice. It records the first error and
+// continues as far as possible, so callers decode a whole structure and then check err once; after
+// the end it returns zero values, and rest is nil. It does not allocate: byte strings alias the
+// input.
 type reader struct {
 	rest []byte
 	err  error
 }
 
-// fail records a fault after which the bytes still have a meaning.
+// fail records an error after which decoding can continue.
 func (r *reader) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// stop records a fault after which they have none.
+// stop records an error after which decoding cannot continue.
 func (r *reader) stop(err error) {
 	r.fail(err)
 	r.rest = nil
@@ -58,15 +58,15 @@ func (r *reader) address() (a Address) {
 	return a
 }
 
-// uleb reads a length, count or variant: ULEB128 up to 2^31-1, the greatest
-// length of BCS, in its shortest form.
+// uleb decodes a length, count or variant: ULEB128 in its shortest form, up to 2^31-1, which is
+// the greatest length in BCS.
 func (r *reader) uleb() int {
 	v, n := binary.Uvarint(r.rest)
 	if n < 0 || v > math.MaxInt32 {
 		r.stop(refuse(ClassParse, ReasonNotCanonical, "a length is above 2^31-1"))
 		return 0
 	}
-	if n == 0 { // the number goes on behind the end
+	if n == 0 { // the number does not end before the bytes do
 		n = len(r.rest) + 1
 	}
 	b := r.take(n)
@@ -76,7 +76,7 @@ func (r *reader) uleb() int {
 	return int(v)
 }
 
-// variant reads the number of an alternative of what.
+// variant decodes the number of a variant of what, which must be below known.
 func (r *reader) variant(what string, known int) int {
 	v := r.uleb()
 	if v >= known {
@@ -93,10 +93,10 @@ func (r *reader) option(what string) bool {
 	return tag == 1
 }
 
-// bytes reads a byte string of any length.
+// bytes decodes a byte string of any length.
 func (r *reader) bytes() []byte { return r.take(r.uleb()) }
 
-// sized reads a byte string that must be n long.
+// sized decodes a byte string, whose length must be n.
 func (r *reader) sized(what string, n int) []byte {
 	b := r.bytes()
 	if b != nil && len(b) != n {

@@ -11,20 +11,18 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// ErrKey means that a key is invalid, or that the keys do not make up the
-// account that was asked for. It arrives wrapped.
+// ErrKey means that a key is invalid, or that keys do not fit together. It is wrapped.
 var ErrKey = errors.New("micropay: unusable key")
 
-// PrivateKey signs. The zero value is not usable.
+// PrivateKey is a private key. The zero value is not usable.
 type PrivateKey struct {
 	public PublicKey
-	// sign keeps the secret in a closure, where neither fmt nor a logger nor
-	// an encoder can reach it.
+	// sign holds the secret in a closure, so that fmt, loggers and encoders cannot print it.
 	sign func(message []byte) []byte
 }
 
-// NewPrivateKey makes a key of a secret of 32 bytes: the seed of RFC 8032, or
-// a big-endian secp256k1 scalar. ErrKey when it is not one.
+// NewPrivateKey returns the key of a secret of 32 bytes: the seed of RFC 8032, or a big-endian
+// secp256k1 scalar. It returns ErrKey if the secret is invalid.
 func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
 	if len(secret) != 32 {
 		return PrivateKey{}, fmt.Errorf("%w: %d bytes of secret, not 32", ErrKey, len(secret))
@@ -47,11 +45,11 @@ func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
 	}
 }
 
-// Public gives the public key.
+// Public returns the public key.
 func (k PrivateKey) Public() PublicKey { return k.public }
 
-// signSecp256k1 makes the deterministic signature of RFC 6979, S in the lower
-// half, as r and s in big-endian.
+// signSecp256k1 returns the deterministic signature of RFC 6979, with S in the lower half, as r
+// and s in big-endian.
 func signSecp256k1(key *secp256k1.PrivateKey, message []byte) []byte {
 	hash := sha3.Sum256(message)
 	sig := ecdsa.Sign(key, hash[:])
@@ -60,29 +58,29 @@ func signSecp256k1(key *secp256k1.PrivateKey, message []byte) []byte {
 	return append(rb[:], sb[:]...)
 }
 
-// Signer signs for one account. It may be used from many goroutines at once.
+// Signer signs micropayments of one account. It may be used concurrently.
 type Signer struct {
 	auth    authenticator // without signatures
-	private []PrivateKey  // one for each signature to be, by index of its key
+	private []PrivateKey  // of the signatures, sorted by the index of the key
 	indices []int
 }
 
-// NewSigner makes a signer for the account of one key: SchemeEd25519 with an
-// Ed25519 key, or SchemeSingleKey. ErrKey otherwise.
+// NewSigner returns a signer for an account with one key. The scheme must be SchemeEd25519, with an
+// Ed25519 key, or SchemeSingleKey; otherwise NewSigner returns ErrKey.
 func NewSigner(s Scheme, key PrivateKey) (*Signer, error) {
 	if s != SchemeSingleKey && (s != SchemeEd25519 || key.public.Type != KeyEd25519) {
-		return nil, fmt.Errorf("%w: scheme %v does not take it", ErrKey, s)
+		return nil, fmt.Errorf("%w: scheme %v does not support the key", ErrKey, s)
 	}
 	return newSigner(s, []PublicKey{key.public}, 1, []PrivateKey{key})
 }
 
-// NewMultiSigner makes a signer for an account of several keys, of which at
-// least required must sign: SchemeMultiEd25519 with Ed25519 keys, or
-// SchemeMultiKey; 1 to 32 keys. All of the private keys will sign; they belong
-// to distinct ones of keys, and are at least required. ErrKey otherwise.
+// NewMultiSigner returns a signer for an account with 1 to 32 keys, of which at least required must
+// sign. The scheme must be SchemeMultiEd25519, with Ed25519 keys, or SchemeMultiKey. All private
+// keys will sign: there must be at least required of them, each of another one of keys. Otherwise
+// NewMultiSigner returns ErrKey.
 func NewMultiSigner(s Scheme, keys []PublicKey, required int, private ...PrivateKey) (*Signer, error) {
 	if s != SchemeMultiEd25519 && s != SchemeMultiKey {
-		return nil, fmt.Errorf("%w: scheme %v has not several keys", ErrKey, s)
+		return nil, fmt.Errorf("%w: scheme %v does not support several keys", ErrKey, s)
 	}
 	if len(keys) > maxKeys || required < 1 || required > len(keys) {
 		return nil, fmt.Errorf("%w: %d of %d keys", ErrKey, required, len(keys))
@@ -107,18 +105,17 @@ func newSigner(s Scheme, keys []PublicKey, required int, private []PrivateKey) (
 		}
 	}
 	if len(signer.private) != len(private) || len(private) < required {
-		return nil, fmt.Errorf("%w: %d private keys fit, %d were given, %d are required",
+		return nil, fmt.Errorf("%w: %d of %d private keys belong to the account, %d are required",
 			ErrKey, len(signer.private), len(private), required)
 	}
 	return signer, nil
 }
 
-// Address gives the account's address.
+// Address returns the account's address.
 func (s *Signer) Address() Address { return s.auth.address() }
 
-// Sign makes the micropayment for p, whose Sender it sets to the signer's
-// address. The same payment gives the same bytes each time, the very ones that
-// the public client makes.
+// Sign returns the micropayment for p, with Sender set to the signer's address. It is
+// deterministic, and returns the same bytes as the public client.
 func (s *Signer) Sign(p Payment) (*Micropayment, error) {
 	p.Sender = s.Address()
 	raw, signed := p.append(nil)

@@ -10,16 +10,16 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// Verify asks whether the micropayment's keys are those of its sender (as long
-// as the sender never rotated them, which cannot be seen here), whether enough
-// of them signed, and whether every signature holds. A signature is accepted in
-// one form only: S below the group order for Ed25519, in the lower half for
-// secp256k1; no key and no R of small order. Keys that did not sign must be
-// valid too, as the chain demands. Its errors are *Error of ClassSigner or
-// ClassSignature.
+// Verify returns nil if the micropayment's keys are those of its sender, enough of them signed, and
+// every signature is valid; otherwise it returns an *Error of ClassSigner or ClassSignature. It
+// assumes that the sender never rotated its keys, which only the chain knows.
+//
+// Each signature is accepted in one form only: S must be below the group order for Ed25519 and in
+// the lower half for secp256k1, and neither a key nor R may be of small order. Keys that did not
+// sign must be valid too, as the chain requires.
 func (m *Micropayment) Verify() error {
 	if address := m.auth.address(); address != m.Sender {
-		return refuse(ClassSigner, ReasonSigner, "the keys are of %v, the sender is %v", address, m.Sender)
+		return refuse(ClassSigner, ReasonSigner, "the keys are those of %v, the sender is %v", address, m.Sender)
 	}
 	if len(m.auth.signatures) < m.auth.required {
 		return refuse(ClassSignature, ReasonTooFew, "%d signatures, not %d", len(m.auth.signatures), m.auth.required)
@@ -40,7 +40,7 @@ func (m *Micropayment) Verify() error {
 	return nil
 }
 
-// KeyType is the kind of a key. The numbers are those of the encoding.
+// KeyType is the type of a key. The values are those of the encoding.
 type KeyType uint8
 
 // The types of keys that can be verified.
@@ -66,14 +66,14 @@ func (t KeyType) size() int {
 // PublicKey is a public key. It is comparable.
 type PublicKey struct {
 	Type KeyType
-	// Bytes are 32 for Ed25519 (RFC 8032), and 65 for secp256k1 (SEC 1,
-	// uncompressed: 04, x, y).
+	// Bytes are the 32 bytes of RFC 8032 for Ed25519, and the 65 of SEC 1, uncompressed (04,
+	// x, y), for secp256k1.
 	Bytes string
 }
 
 func (k PublicKey) verify(message []byte, s signature) error {
 	if s.kind != k.Type {
-		return badSignature("a signature is of another type than its key")
+		return badSignature("a signature has another type than its key")
 	}
 	if k.Type == KeyEd25519 {
 		return verifyEd25519([]byte(k.Bytes), message, s.bytes)
@@ -81,7 +81,7 @@ func (k PublicKey) verify(message []byte, s signature) error {
 	return verifySecp256k1([]byte(k.Bytes), message, s.bytes)
 }
 
-// valid tells of a key that made no signature whether it could make one.
+// valid reports whether a key that did not sign could have signed.
 func (k PublicKey) valid() bool {
 	if len(k.Bytes) != k.Type.size() {
 		return false
@@ -102,9 +102,9 @@ func badSignature(what string) error {
 	return refuse(ClassSignature, ReasonBadSignature, "%s", what)
 }
 
-// verifyEd25519 adds to [ed25519.Verify], which has S below the order and
-// compares R by its bytes, what that leaves open: the encoding of the key and
-// small orders.
+// verifyEd25519 checks what [ed25519.Verify] does not: that the key is encoded canonically, and
+// that neither the key nor R is of small order. ed25519.Verify requires that S is below the order,
+// and compares the bytes of R.
 func verifyEd25519(key, message, sig []byte) error {
 	if !canonical(key) || smallOrder(key) {
 		return weakKey()
@@ -113,7 +113,7 @@ func verifyEd25519(key, message, sig []byte) error {
 		return badSignature("R is a point of small order")
 	}
 	if !ed25519.Verify(key, message, sig) {
-		return badSignature("an Ed25519 signature is wrong")
+		return badSignature("an Ed25519 signature is invalid")
 	}
 	return nil
 }
@@ -132,13 +132,13 @@ func verifySecp256k1(key, message, sig []byte) error {
 	}
 	hash := sha3.Sum256(message)
 	if !ecdsa.NewSignature(&r, &s).Verify(hash[:], public) {
-		return badSignature("a secp256k1 signature is wrong")
+		return badSignature("a secp256k1 signature is invalid")
 	}
 	return nil
 }
 
 func parseSecp256k1(key []byte) (*secp256k1.PublicKey, error) {
-	if key[0] != secp256k1.PubKeyFormatUncompressed { // the parser takes hybrid keys too
+	if key[0] != secp256k1.PubKeyFormatUncompressed { // ParsePubKey accepts hybrid keys too
 		return nil, weakKey()
 	}
 	public, err := secp256k1.ParsePubKey(key)
@@ -148,7 +148,7 @@ func parseSecp256k1(key []byte) (*secp256k1.PublicKey, error) {
 	return public, nil
 }
 
-// Numbers of edwards25519, big-endian: the field prime and the curve's d.
+// Constants of edwards25519, big-endian: the field prime, its successor, and d of the curve.
 const (
 	fieldPrime = "\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" +
 		"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xed"
@@ -158,8 +158,8 @@ const (
 		"\x00\x70\x0a\x4d\x41\x41\xd8\xab\x75\xeb\x4d\xca\x13\x59\x78\xa3"
 )
 
-// The y coordinates of the points whose order divides 8, big-endian. The first
-// is of the neutral element, then those of order 2, 4, and (two) 8.
+// The y coordinates of the points whose order divides 8, big-endian: of order 1, 2, 4, and two of
+// order 8.
 const (
 	torsionY1 = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
@@ -173,8 +173,8 @@ const (
 		"\x0f\x67\x10\x0d\x76\x0b\x3c\xba\x4f\xd8\x4d\x3d\x70\x6a\x17\xc7"
 )
 
-// yBytes gives the y of an encoded point (little-endian, the sign of x in the
-// top bit) in big-endian, as written: it may be p or more.
+// yBytes returns the y coordinate of an encoded point (little-endian, with the sign of x in the
+// top bit) in big-endian, without reduction: it may be p or greater.
 func yBytes(encoded []byte) []byte {
 	y := slices.Clone(encoded)
 	y[31] &= 0x7f
@@ -182,13 +182,12 @@ func yBytes(encoded []byte) []byte {
 	return y
 }
 
-// canonical reports whether y is below p. The two other encodings that are not
-// canonical, x = 0 with its sign set, are of small order.
+// canonical reports whether y is below p. The two other non-canonical encodings, x = 0 with its
+// sign set, are of small order.
 func canonical(encoded []byte) bool { return string(yBytes(encoded)) < fieldPrime }
 
-// smallOrder reports whether the encoded point, canonical or not, has an order
-// that divides 8. p and p+1 are the only numbers from p up to 2^255 that are
-// another spelling of such a y, 0 and 1.
+// smallOrder reports whether the encoded point, canonical or not, has an order that divides 8. Of
+// the non-canonical values, p to 2^255-1, only p and p+1 are such a y: 0 and 1.
 func smallOrder(encoded []byte) bool {
 	switch string(yBytes(encoded)) {
 	case torsionY1, torsionY2, torsionY4, torsionY8a, torsionY8b, fieldPrime, fieldPrimePlus1:
@@ -197,9 +196,9 @@ func smallOrder(encoded []byte) bool {
 	return false
 }
 
-// onCurve reports whether there is a point with this y: whether
-// x^2 = (y^2-1) / (d*y^2+1) has a solution (RFC 8032, section 5.1.3). Dividing
-// does not change whether a number is a square, so the product will do.
+// onCurve reports whether there is a point with this y, that is, whether
+// x^2 = (y^2-1) / (d*y^2+1) has a solution (RFC 8032, section 5.1.3). A quotient is a square if and
+// only if the product is, so it computes the product.
 func onCurve(encoded []byte) bool {
 	p := new(big.Int).SetBytes([]byte(fieldPrime))
 	d := new(big.Int).SetBytes([]byte(curveD))
