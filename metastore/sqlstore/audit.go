@@ -228,16 +228,11 @@ func (a *audit) checkChannels() {
 func (a *audit) walkSessions() error {
 	var page []metastore.Session
 	read := func(at span) (last string, rows int64, err error) {
-		page = nil
 		var s metastore.Session
 		condition, in := at.within("id")
-		err = a.each(`SELECT `+sessionColumns+` FROM sessions WHERE `+condition+fmt.Sprintf(` ORDER BY id LIMIT ($%d + 0)`, len(in)+1),
-			append(in, a.page), sessionFields(&s), func() error {
-				page = append(page, s)
-				last = s.ID
-				return nil
-			})
-		return last, int64(len(page)), err
+		page, err = collect(a.tx, `SELECT `+sessionColumns+` FROM sessions WHERE `+condition+fmt.Sprintf(` ORDER BY id LIMIT ($%d + 0)`, len(in)+1),
+			append(in, a.page), sessionFields(&s), &s)
+		return s.ID, int64(len(page)), err
 	}
 	return a.walk(read, func(at span) error {
 		sold, err := a.sold(at, page)

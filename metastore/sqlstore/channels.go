@@ -199,19 +199,12 @@ func (s *Store) CloseChannel(ctx context.Context, id string) (metastore.Channel,
 // ChannelSessions implements metastore.Channels. An unknown channel has no sessions.
 func (s *Store) ChannelSessions(ctx context.Context, id string, limit int) ([]metastore.Session, error) {
 	var list []metastore.Session
-	err := s.read(ctx, func(t *tx) error {
-		list = nil
+	err := s.read(ctx, func(t *tx) (err error) {
 		var one metastore.Session
-		return t.each(`SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
+		list, err = collect(t, `SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
 			ORDER BY created DESC, id DESC LIMIT $3`,
-			args{[]byte(id), t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one),
-			func() error {
-				list = append(list, one)
-				return nil
-			})
+			args{[]byte(id), t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one), &one)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list, err
 }

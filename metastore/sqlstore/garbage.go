@@ -53,19 +53,15 @@ func (s *Store) GarbageContents(ctx context.Context, grace time.Duration, after 
 	if grace == 0 {
 		at = s.withTime
 	}
-	err := s.eng.read(ctx, at(func(t *tx) error {
+	err := s.eng.read(ctx, at(func(t *tx) (err error) {
 		due := int64(stagedFrom - 1) // at any time
 		if grace > 0 {
 			due = t.now.Add(-grace).UnixMicro()
 		}
-		list = nil
 		var g metastore.GarbageContent
-		return t.each(dueGarbage, args{after.Since.UnixMicro(), after.Content[:], due, int64(limit)},
-			args{(*contentID)(&g.Content), (*instant)(&g.Since)},
-			func() error {
-				list = append(list, g)
-				return nil
-			})
+		list, err = collect(t, dueGarbage, args{after.Since.UnixMicro(), after.Content[:], due, int64(limit)},
+			args{(*contentID)(&g.Content), (*instant)(&g.Since)}, &g)
+		return err
 	}))
 	return list, err
 }
@@ -142,14 +138,9 @@ func (s *Store) DropContents(ctx context.Context, contents []metastore.ContentID
 
 // dropSmall drops the small contents in a list.
 func (t *tx) dropSmall(list string, in args) error {
-	var small []metastore.ContentID
 	var id metastore.ContentID
-	err := t.each(`SELECT g.content FROM garbage g WHERE g.content IN (`+list+`)`+smallGarbage+` ORDER BY g.content`+t.forUpdate(),
-		in, args{(*contentID)(&id)},
-		func() error {
-			small = append(small, id)
-			return nil
-		})
+	small, err := collect(t, `SELECT g.content FROM garbage g WHERE g.content IN (`+list+`)`+smallGarbage+` ORDER BY g.content`+t.forUpdate(),
+		in, args{(*contentID)(&id)}, &id)
 	if err != nil {
 		return err
 	}

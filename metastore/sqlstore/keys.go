@@ -185,15 +185,11 @@ func (t *tx) key(id string) (metastore.Key, error) {
 // ListKeys implements metastore.Keys.
 func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]metastore.Key, error) {
 	var keys []metastore.Key
-	err := s.read(ctx, func(t *tx) error {
-		keys = nil
+	err := s.read(ctx, func(t *tx) (err error) {
 		var k metastore.Key
-		return t.each(keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
-			args{[]byte(after), int64(limit)}, keyFields(&k),
-			func() error {
-				keys = append(keys, k)
-				return nil
-			})
+		keys, err = collect(t, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
+			args{[]byte(after), int64(limit)}, keyFields(&k), &k)
+		return err
 	})
 	return keys, err
 }

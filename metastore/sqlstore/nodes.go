@@ -16,12 +16,8 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 		if err != nil {
 			return err
 		}
-		var others []string
 		var other string
-		err = t.each(`SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, func() error {
-			others = append(others, other)
-			return nil
-		})
+		others, err := collect(t, `SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, args{[]byte(node), now.UnixMicro()}, args{&other}, &other)
 		if err != nil {
 			return err
 		}

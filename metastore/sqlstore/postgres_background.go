@@ -79,21 +79,21 @@ func (p *postgresEngine) loop() {
 	defer close(p.done)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	look, measure, forget := time.NewTicker(probeEvery), time.NewTicker(measureEvery), time.NewTicker(deleteIDsEvery)
-	defer look.Stop()
+	probe, measure, deleteIDs := time.NewTicker(probeEvery), time.NewTicker(measureEvery), time.NewTicker(deleteIDsEvery)
+	defer probe.Stop()
 	defer measure.Stop()
-	defer forget.Stop()
+	defer deleteIDs.Stop()
 	for {
 		select {
 		case <-p.quit:
 			return
-		case <-look.C:
+		case <-probe.C:
 			if p.down.Load() != nil {
 				p.probe(ctx)
 			}
 		case <-measure.C:
 			_ = p.measure(ctx) // DeletionErr and ClockErr report repeated failures
-		case <-forget.C:
+		case <-deleteIDs.C:
 			p.deleteIDs(ctx, transactionIDRetention)
 		}
 	}

@@ -83,14 +83,9 @@ func (t *tx) purgeEndedUploads(limit int) (int, error) {
 	type ended struct {
 		id, content []byte
 	}
-	var list []ended
 	var u ended
-	err := t.each(`SELECT id, content FROM uploads WHERE ended IS NOT NULL AND ended <= $1 ORDER BY ended LIMIT $2`,
-		args{t.now.Add(-metastore.UploadRetention).UnixMicro(), int64(limit)}, args{&u.id, &u.content},
-		func() error {
-			list = append(list, u)
-			return nil
-		})
+	list, err := collect(t, `SELECT id, content FROM uploads WHERE ended IS NOT NULL AND ended <= $1 ORDER BY ended LIMIT $2`,
+		args{t.now.Add(-metastore.UploadRetention).UnixMicro(), int64(limit)}, args{&u.id, &u.content}, &u)
 	if err != nil {
 		return 0, err
 	}

@@ -15,22 +15,15 @@ func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, lim
 		since = after.Expires.UnixMicro()
 	}
 	var list []metastore.Settlement
-	err := s.read(ctx, func(t *tx) error {
-		list = nil
+	err := s.read(ctx, func(t *tx) (err error) {
 		var one metastore.Settlement
-		return t.each(`SELECT channel, sequence, amount, proof, expires FROM settlements
+		list, err = collect(t, `SELECT channel, sequence, amount, proof, expires FROM settlements
 			WHERE expires > $1 AND (expires, channel) > ($2, $3) ORDER BY expires, channel LIMIT ($4 + 0)`,
 			args{t.now.UnixMicro(), since, []byte(after.Channel), int64(limit)},
-			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)},
-			func() error {
-				list = append(list, one)
-				return nil
-			})
+			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)}, &one)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list, err
 }
 
 // errNotAccepted is the error of settling a payment that was never accepted.

@@ -58,17 +58,17 @@ func newCheckpointer(c *sqliteConn, w *writer) *checkpointer {
 // I/O error and damage, which health records.
 func (k *checkpointer) emptyLog() (busy bool) {
 	t := &tx{conn: k.conn}
-	var kept, log, moved integer
-	_, err := t.row("PRAGMA wal_checkpoint(TRUNCATE)", nil, &kept, &log, &moved)
+	var inUse, log, moved integer
+	_, err := t.row("PRAGMA wal_checkpoint(TRUNCATE)", nil, &inUse, &log, &moved)
 	switch {
-	case err == nil && kept == 0:
+	case err == nil && inUse == 0:
 		k.health.markReady()
 		return false
 	case err == nil:
 		k.health.notReady(classBusy, errLogInUse)
 		return true
 	}
-	f := k.conn.classifier(t.failed)
+	f := k.conn.classify(t.failed)
 	if !k.health.observe(f, t.failed) {
 		k.health.notReady(f, t.failed)
 	}
@@ -136,11 +136,11 @@ func (k *checkpointer) checkpoint() {
 // run makes a checkpoint. It returns the number of pages of the log and whether others
 // prevented its completion, which the next one makes up for. A failed write or sync stops
 // the writer.
-func (k *checkpointer) run(pragma string) (pages int64, kept bool) {
+func (k *checkpointer) run(pragma string) (pages int64, incomplete bool) {
 	t := &tx{conn: k.conn}
 	var busy, log, moved integer
 	if _, err := t.row(pragma, nil, &busy, &log, &moved); err != nil {
-		k.health.observe(k.conn.classifier(t.failed), t.failed)
+		k.health.observe(k.conn.classify(t.failed), t.failed)
 		return 0, true
 	}
 	return int64(log), busy != 0

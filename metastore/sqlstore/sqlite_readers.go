@@ -56,7 +56,7 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 		if t.failed == nil {
 			return err
 		}
-		f := c.classifier(t.failed)
+		f := c.classify(t.failed)
 		if f == classCorrupt { // other errors of reads say nothing about what was written
 			r.health.observe(f, t.failed)
 		}

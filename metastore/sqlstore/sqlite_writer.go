@@ -197,7 +197,7 @@ func (w *writer) batch() {
 	w.batchMu.Lock()
 	defer w.batchMu.Unlock()
 	if err := w.beginTx(); err != nil {
-		if w.conn.classifier(err) == classBusy {
+		if w.conn.classify(err) == classBusy {
 			return // another process writes; callers may give up before the next attempt
 		}
 		if c := w.next(); c != nil {
@@ -256,7 +256,7 @@ func (w *writer) runAlone(c *call) error {
 		if err == nil {
 			break
 		}
-		if w.conn.classifier(err) != classBusy {
+		if w.conn.classify(err) != classBusy {
 			return w.beginFailed(err)
 		}
 		if w.isClosed() {
@@ -288,7 +288,7 @@ func (w *writer) apply(c *call) (undo bool, err error) {
 	}()
 	err = c.fn(t)
 	if t.failed != nil {
-		w.health.observe(w.conn.classifier(t.failed), t.failed)
+		w.health.observe(w.conn.classify(t.failed), t.failed)
 	}
 	return t.failed != nil || (err != nil && t.changed), err
 }
@@ -306,7 +306,7 @@ func (w *writer) commit() error {
 		return nil
 	}
 	w.rollback()
-	f := w.conn.classifier(err)
+	f := w.conn.classify(err)
 	switch {
 	case !commitRefused(f, err):
 		if !w.health.observe(f, err) {
@@ -330,7 +330,7 @@ func (w *writer) rollback() {
 // the disk is full or the database damaged, the connection can no longer be used, and the
 // writer stops.
 func (w *writer) beginFailed(err error) error {
-	f := w.conn.classifier(err)
+	f := w.conn.classify(err)
 	if f == classFull {
 		return translate(f, err)
 	}

@@ -106,6 +106,20 @@ func (t *tx) each(query string, in, out args, fn func() error) error {
 	}
 }
 
+// collect returns the values that row has after each row of a query is scanned into out,
+// which are destinations in row.
+func collect[T any](t *tx, query string, in, out args, row *T) ([]T, error) {
+	var list []T
+	err := t.each(query, in, out, func() error {
+		list = append(list, *row)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
 // rows is the open result of a query in a transaction.
 type rows struct {
 	tx     *tx
