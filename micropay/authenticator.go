@@ -90,7 +90,7 @@ func (r *reader) multiEd25519(a *authenticator) {
 	signatures := r.bytes()
 	n := len(keys) / ed25519KeySize
 	m := (len(signatures) - bitmapSize) / signatureSize
-	if n < 1 || n > maxKeys || len(keys) != n*ed25519KeySize+1 ||
+	if n > maxKeys || len(keys) != n*ed25519KeySize+1 || // m > n excludes 0 keys
 		m < 1 || m > n || len(signatures) != m*signatureSize+bitmapSize {
 		r.stop(refuse(ClassParse, ReasonAuthenticator, "%d bytes of keys, %d bytes of signatures", len(keys), len(signatures)))
 		return

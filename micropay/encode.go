@@ -1,6 +1,9 @@
 package micropay
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // signingPrefix is SHA3-256("APTOS::RawTransactionWithData") and the number of the variant with
 // secondary signers and a fee payer.
@@ -11,10 +14,7 @@ const signingPrefix = "\x5e\xfa\x3c\x4f\x02\xf8\x3a\x0f\x4b\x2d\x69\xfc\x95\xc6\
 // are those that were received. signed is the offset of the fee payer's option tag, which is not
 // signed and for which decode accepts only one value.
 func signingMessage(raw []byte, signed int) []byte {
-	m := make([]byte, 0, len(signingPrefix)+signed+len(Address{}))
-	m = append(m, signingPrefix...)
-	m = append(m, raw[:signed]...)
-	return append(m, raw[signed+1:signed+1+len(Address{})]...)
+	return slices.Concat([]byte(signingPrefix), raw[:signed], raw[signed+1:][:len(Address{})])
 }
 
 // append encodes a micropayment without its authenticator. signed is the offset of the fee payer's

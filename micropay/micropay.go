@@ -47,7 +47,6 @@ package micropay
 import (
 	"bytes"
 	"encoding/base64"
-	"math"
 	"time"
 )
 
@@ -98,11 +97,8 @@ type Payment struct {
 // Expires returns Expiration as a time in UTC, at most the last second of the year 9999, which is
 // the last time that RFC 3339 can represent.
 func (p *Payment) Expires() time.Time {
-	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
-	if p.Expiration > math.MaxInt64 || int64(p.Expiration) > last.Unix() {
-		return last
-	}
-	return time.Unix(int64(p.Expiration), 0).UTC()
+	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC).Unix()
+	return time.Unix(int64(min(p.Expiration, uint64(last))), 0).UTC()
 }
 
 // Micropayment is a payment together with the signed bytes. One returned by [Parse], [ParseBase64]

@@ -69,6 +69,8 @@ func TestParseRefuses(t *testing.T) {
 		{"threshold 4 of 3", splice(multi, 272+1+96, 1, 4), ClassParse, ReasonAuthenticator},
 		{"no keys", splice(multi, 272, 98, 1, 1), ClassParse, ReasonAuthenticator},
 		{"keys without threshold", splice(multi, 272, 98, append([]byte{96}, multi[273:273+96]...)...), ClassParse, ReasonAuthenticator},
+		{"a byte between keys and threshold", splice(multi, 272, 98, slices.Concat([]byte{98}, multi[273:273+96], []byte{2, 2})...), ClassParse, ReasonAuthenticator},
+		{"33 keys", splice(multi, 272, 98, slices.Concat([]byte{0xa1, 0x08}, bytes.Repeat(multi[273:273+96], 11), []byte{2})...), ClassParse, ReasonAuthenticator},
 		{"no signatures", splice(multi, 370, 134, 4, 0, 0, 0, 0), ClassParse, ReasonAuthenticator},
 		{"signatures without bitmap", append(splice(multi, 370, 134, 0x80, 0x01), make([]byte, 128)...), ClassParse, ReasonAuthenticator},
 		{"bitmap with one bit more", splice(multi, 500, 1, 0xe0), ClassParse, ReasonAuthenticator},
