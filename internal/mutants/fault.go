@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,13 +12,13 @@ import (
 	"time"
 )
 
-// fault is a mistake that somebody could make in one place of the code.
+// fault is a mistake that a programmer could make in one place of the code.
 type fault struct {
 	name     string
 	file     string   // relative to the root
 	tests    []string // arguments of go test, packages included
 	old, new string   // whole lines
-	survives string   // why no test can notice it; empty: one must
+	survives string   // why no test can detect it; empty: one must
 }
 
 // readFaults reads the list.
@@ -31,11 +30,10 @@ func readFaults(root string) ([]fault, error) {
 	return parseFaults(string(text))
 }
 
-// parseFaults reads faults that are separated by empty lines. Lines that begin
-// with "//" are comments. A fault begins with its name, and has lines of the
-// forms "file: PATH", "tests: ARGUMENTS of go test" and, where no test can
-// notice it, "survives: REASON"; then the lines that it replaces, each behind
-// "-", and those that take their place, each behind "+".
+// parseFaults parses faults that are separated by empty lines. Lines that begin with "//" are comments. A fault
+// begins with its name, and has lines of the forms "file: PATH", "tests: ARGUMENTS of go test" and, if no test
+// can detect it, "survives: REASON"; then the lines that it replaces, each after "-", and the new lines, each
+// after "+".
 func parseFaults(text string) ([]fault, error) {
 	var faults []fault
 	for _, block := range strings.Split(text, "\n\n") {
@@ -69,7 +67,7 @@ func parseFault(block string) (fault, error) {
 		case key == "survives":
 			f.survives = value
 		default:
-			return f, fmt.Errorf("the line %q has no meaning", line)
+			return f, fmt.Errorf("the line %q is not of a known form", line)
 		}
 	}
 	if f.name != "" && (f.file == "" || len(f.tests) == 0 || f.old == "") {
@@ -78,14 +76,14 @@ func parseFault(block string) (fault, error) {
 	return f, nil
 }
 
-// apply returns the text of the fault's file with the fault in it. The lines
-// that it replaces must stand there exactly once.
+// apply returns the text of the fault's file with the fault in it. The text must contain the lines to replace
+// exactly once.
 func (f fault) apply(text string) (string, error) {
-	// A line break before the text lets the first line be found as the others are.
+	// With a line break before the text the first line is found like the others.
 	text, old := "\n"+text, "\n"+f.old
 	at := strings.Index(text, old)
 	if at < 0 || strings.Contains(text[at+1:], old) {
-		return "", fmt.Errorf("%s: the lines to replace do not stand in %s exactly once", f.name, f.file)
+		return "", fmt.Errorf("%s: %s does not contain the lines to replace exactly once", f.name, f.file)
 	}
 	return (text[:at] + "\n" + f.new + text[at+len(old):])[1:], nil
 }
@@ -97,10 +95,9 @@ type planter struct {
 	out   io.Writer
 }
 
-// plant runs the fault's tests on the tree with the fault in it, and reports
-// whether they failed. A fault that does not compile is an error: it shows
-// nothing.
-func (p planter) plant(ctx context.Context, f fault) (noticed bool, err error) {
+// plant runs the fault's tests on the tree with the fault in it, and reports whether they failed. It returns an
+// error if the fault does not compile.
+func (p planter) plant(ctx context.Context, f fault) (detected bool, err error) {
 	overlay, remove, err := p.overlay(f)
 	if err != nil {
 		return false, err
@@ -118,14 +115,13 @@ func (p planter) plant(ctx context.Context, f fault) (noticed bool, err error) {
 	}
 	verdict := "survives"
 	if err != nil {
-		verdict = "noticed by " + failedTests(string(out))
+		verdict = "detected by " + failedTests(string(out))
 	}
 	_, perr := fmt.Fprintf(p.out, "%s: %s (%s)\n", f.name, verdict, time.Since(began).Round(time.Second))
 	return err != nil, perr
 }
 
-// overlay writes the file with the fault in it, and what go calls an overlay: a
-// list of files that stand in for those of the tree.
+// overlay writes the file with the fault in it, and the overlay that puts it in the place of the file in the tree.
 func (p planter) overlay(f fault) (name string, remove func() error, err error) {
 	file := filepath.Join(p.root, f.file)
 	text, err := os.ReadFile(file)
@@ -141,23 +137,15 @@ func (p planter) overlay(f fault) (name string, remove func() error, err error) 
 		return "", nil, err
 	}
 	remove = func() error { return os.RemoveAll(dir) }
-	instead := filepath.Join(dir, filepath.Base(file))
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {file: instead}})
-	if err == nil {
-		err = os.WriteFile(instead, []byte(faulty), 0o600)
-	}
-	name = filepath.Join(dir, "overlay.json")
-	if err == nil {
-		err = os.WriteFile(name, list, 0o600)
-	}
+	name, err = writeOverlay(dir, map[string][]byte{file: []byte(faulty)})
 	if err != nil {
 		return "", nil, errors.Join(err, remove())
 	}
 	return name, remove, nil
 }
 
-// goCommand runs the go command with an overlay. The environment carries it, so that
-// it is also in the binaries that tests build.
+// goCommand returns a go command with an overlay. The overlay is in the environment, so that it also applies to
+// the binaries that tests build.
 func (p planter) goCommand(ctx context.Context, overlay string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = p.root
@@ -165,8 +153,7 @@ func (p planter) goCommand(ctx context.Context, overlay string, args ...string) 
 	return c
 }
 
-// failedTests names the tests that failed, or the end of the output when none
-// is named, as after a panic.
+// failedTests returns the names of the tests that failed. There is none if a test did not end.
 func failedTests(out string) string {
 	var names []string
 	for line := range strings.SplitSeq(out, "\n") {

@@ -1,9 +1,9 @@
-// Command mutants checks that the tests notice faults. It plants each fault of
-// faults.txt in turn, without touching the tree, and runs the tests that the
-// fault names: they must fail. With -gremlins it also judges the report of
-// go-gremlins, whose survivors must be listed in survivors.txt.
+// Command mutants checks that the tests detect faults. It plants each fault of faults.txt and runs the tests
+// that the fault names: one of them must fail. It also mutates the operators of the packages whose tests are
+// quick, and runs the tests of the package on each mutation: one of them must fail, unless survivors.txt says
+// why none can. It does not change the tree.
 //
-// It is run by make mutants, not in CI: it takes an hour.
+// make mutants runs it. CI does not, because it takes an hour or more.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"time"
 
 	"sluice/internal/testenv"
@@ -31,10 +32,9 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	only := flags.String("run", "", "plant only the faults whose name matches this regular expression")
-	report := flags.String("gremlins", "", "judge this report of go-gremlins in JSON, and plant no faults")
-	dir := flags.String("package", ".", "the folder of the package that the report is about")
-	limit := flags.Duration("timeout", 5*time.Minute, "the time that the tests of one fault may take; a test that hangs has noticed it")
+	only := flags.String("run", "", "plant the faults whose name matches this regular expression, and mutate no packages")
+	packages := flags.String("packages", "", "mutate these packages, folders separated by commas, and plant no faults")
+	limit := flags.Duration("timeout", 5*time.Minute, "the time that the tests of one planted fault may take; a fault that makes them hang is detected")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -42,25 +42,36 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if *report != "" {
-		return judge(root, *dir, *report, out)
+	var errs []error
+	if *packages == "" {
+		errs = append(errs, plantAll(ctx, planter{root: root, limit: *limit, out: out}, *only))
 	}
-	wanted, err := regexp.Compile(*only)
-	if err != nil {
-		return err
+	if *only == "" {
+		dirs := quickPackages
+		if *packages != "" {
+			dirs = strings.Split(*packages, ",")
+		}
+		known, err := readSurvivors(root)
+		if err == nil {
+			err = mutator{root: root, spare: 10 * time.Second, out: out}.mutateAll(ctx, dirs, known)
+		}
+		errs = append(errs, err)
 	}
-	faults, err := readFaults(root)
-	if err != nil {
-		return err
-	}
-	return plantAll(ctx, planter{root: root, limit: *limit, out: out}, faults, wanted)
+	return errors.Join(errs...)
 }
 
-// plantAll plants the faults whose names match. It is an error when one of them
-// goes unnoticed that is not known to, or is noticed although the list says that
-// no test can.
-func plantAll(ctx context.Context, p planter, faults []fault, wanted *regexp.Regexp) error {
-	var noticed, excused int
+// plantAll plants the faults whose names match a regular expression. It returns an error if one is not detected
+// and has no reason for it, or is detected although the list has a reason why no test can.
+func plantAll(ctx context.Context, p planter, only string) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	faults, err := readFaults(p.root)
+	if err != nil {
+		return err
+	}
+	var detected, excused int
 	var errs []error
 	for _, f := range faults {
 		if !wanted.MatchString(f.name) {
@@ -71,15 +82,15 @@ func plantAll(ctx context.Context, p planter, faults []fault, wanted *regexp.Reg
 		case err != nil:
 			return fmt.Errorf("%s: %w", f.name, err)
 		case found && f.survives == "":
-			noticed++
+			detected++
 		case !found && f.survives != "":
 			excused++
 		case found:
-			errs = append(errs, fmt.Errorf("%s is noticed: remove the reason why it survives", f.name))
+			errs = append(errs, fmt.Errorf("%s is detected: remove the reason why it survives", f.name))
 		default:
-			errs = append(errs, fmt.Errorf("%s survives: no test of %s notices it", f.name, f.tests))
+			errs = append(errs, fmt.Errorf("%s survives: no test of %s detects it", f.name, f.tests))
 		}
 	}
-	_, err := fmt.Fprintf(p.out, "%d faults were noticed, %d survive with a reason\n", noticed, excused)
+	_, err = fmt.Fprintf(p.out, "%d faults were detected, %d survive with a reason\n", detected, excused)
 	return errors.Join(append(errs, err)...)
 }

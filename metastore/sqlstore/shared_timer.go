@@ -27,7 +27,7 @@ func (p *sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-p.tick():
+		case <-p.beat():
 			if !time.Now().Before(until) {
 				return errQueued
 			}
@@ -35,18 +35,18 @@ func (p *sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time
 	}
 }
 
-// tick returns a channel that is closed at the next tick.
-func (p *sharedTimer) tick() <-chan struct{} {
+// beat returns a channel that is closed at the next tick.
+func (p *sharedTimer) beat() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == nil {
 		p.next = make(chan struct{})
-		time.AfterFunc(timerTick, p.fire)
+		time.AfterFunc(timerTick, p.strike)
 	}
 	return p.next
 }
 
-func (p *sharedTimer) fire() {
+func (p *sharedTimer) strike() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.next)

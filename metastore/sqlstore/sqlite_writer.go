@@ -31,10 +31,10 @@ type writer struct {
 		queue  []*call
 		closed bool
 	}
-	wake    chan struct{} // receives a token when the queue grows or is closed
-	health  *health
-	timer   sharedTimer // of the callers
-	batchMu sync.Mutex  // held by the running batch, or to exclude batches
+	wake     chan struct{} // receives a token when the queue grows or is closed
+	health   *health
+	patience sharedTimer // of the callers
+	batchMu  sync.Mutex  // held by the running batch, or to exclude batches
 
 	members []*call // of the running batch; kept to reuse its memory
 }
@@ -53,7 +53,7 @@ type call struct {
 const (
 	callWaiting = iota
 	callStarted
-	callAbandoned
+	callLeft
 )
 
 func newWriter(c *sqliteConn, begin string, h *health) *writer {
@@ -81,8 +81,8 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	if err := w.enqueue(c); err != nil {
 		return err
 	}
-	if err := w.timer.wait(ctx, c.done, wait.Until); err != nil {
-		if c.state.CompareAndSwap(callWaiting, callAbandoned) {
+	if err := w.patience.wait(ctx, c.done, wait.Until); err != nil {
+		if c.state.CompareAndSwap(callWaiting, callLeft) {
 			return err
 		}
 		<-c.done
@@ -183,11 +183,11 @@ func (w *writer) loop() {
 // refuse fails the waiting calls.
 func (w *writer) refuse(err error) {
 	for c := w.next(); c != nil; c = w.next() {
-		c.finish(err)
+		c.answer(err)
 	}
 }
 
-func (c *call) finish(err error) {
+func (c *call) answer(err error) {
 	c.err = err
 	close(c.done)
 }
@@ -201,7 +201,7 @@ func (w *writer) batch() {
 			return // another process writes; callers may give up before the next attempt
 		}
 		if c := w.next(); c != nil {
-			c.finish(w.beginFailed(err))
+			c.answer(w.beginFailed(err))
 		}
 		return
 	}
@@ -228,13 +228,13 @@ func (w *writer) batch() {
 			c.err = err
 		}
 	}
-	w.finishAll()
+	w.answerAll()
 }
 
-func (w *writer) finishAll() {
+func (w *writer) answerAll() {
 	for i, c := range w.members {
 		w.members[i] = nil
-		c.finish(c.err)
+		c.answer(c.err)
 	}
 }
 
@@ -244,7 +244,7 @@ func (w *writer) retrySeparately() {
 	for _, c := range w.members {
 		c.err = w.runAlone(c)
 	}
-	w.finishAll()
+	w.answerAll()
 }
 
 func (w *writer) runAlone(c *call) error {

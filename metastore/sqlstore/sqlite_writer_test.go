@@ -14,8 +14,8 @@ import (
 	"sluice/metastore"
 )
 
-// gate holds the writer in a transaction until it is opened, so that calls that arrive
-// meanwhile become one batch.
+// gate holds the writer inside a transaction until it is opened, so that what
+// is called meanwhile becomes one batch.
 type gate struct {
 	entered, open chan struct{}
 	result        chan error
@@ -62,7 +62,7 @@ func waiting(s *Store, id string, n int) {
 	}
 }
 
-// openWithWriter opens a store and returns it with its writer.
+// openWithWriter opens a store of which the test sees the writer.
 func openWithWriter(t *testing.T, path string, opt Options) (*Store, *writer) {
 	t.Helper()
 	e, err := openSQLite(path, opt)
@@ -87,7 +87,8 @@ func setFact(name string) func(*tx) error {
 
 var errPoison = errors.New("poison")
 
-// TestPoisonedBatch runs calls that fail in every way in one batch with calls that succeed.
+// TestPoisonedBatch puts closures that fail in every way into one batch with
+// good ones.
 func TestPoisonedBatch(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	g := holdWriter(t, s)
@@ -182,7 +183,7 @@ func TestPoisonedBatch(t *testing.T) {
 	}
 }
 
-// TestCallerLeaves ends the contexts of waiting calls and of a running one.
+// TestCallerLeaves ends contexts of calls that wait, and of one that runs.
 func TestCallerLeaves(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
@@ -197,7 +198,7 @@ func TestCallerLeaves(t *testing.T) {
 	go func() { stays <- s.SetProperty(context.Background(), "stays", "v") }()
 	queued(w, 3)
 	cancel()
-	for range 2 { // they return while the writer is held
+	for range 2 { // they return although the writer is held
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller that left: %v", err)
 		}
@@ -226,8 +227,8 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestCoalescedUses holds the writer while many callers use one session: the uses become one
-// transaction, which grants exactly the chunksets that are left.
+// TestCoalescedUses holds the writer while many use one session: they become
+// one transaction, which grants exactly what is left.
 func TestCoalescedUses(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	const left, callers = 30, 50
@@ -267,8 +268,8 @@ func TestCoalescedUses(t *testing.T) {
 	}
 }
 
-// TestCoalescedMany runs uses of many chunksets each in one transaction: in the order of
-// arrival each is performed completely or not at all.
+// TestCoalescedMany makes one transaction of uses of many chunksets each: in the
+// order of their arrival each gets all that it asks for, or none.
 func TestCoalescedMany(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 20, Left: 20, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
@@ -303,8 +304,8 @@ func TestCoalescedMany(t *testing.T) {
 	}
 }
 
-// TestUsePanics makes the clock panic in the transaction of the uses of a session: each caller
-// panics, and later uses succeed.
+// TestUsePanics lets the clock panic in the transaction of a session's uses:
+// each caller gets the panic, and later uses work.
 func TestUsePanics(t *testing.T) {
 	var broken atomic.Bool
 	s, w := openWithWriter(t, databasePath(t), Options{Now: func() time.Time {
@@ -345,7 +346,8 @@ func TestUsePanics(t *testing.T) {
 	}
 }
 
-// TestBusy holds the write lock on another connection for longer than SQLite waits.
+// TestBusy lets another process, as it were, hold the write lock for longer
+// than SQLite waits.
 func TestBusy(t *testing.T) {
 	path := databasePath(t)
 	s, w := openWithWriter(t, path, Options{})
@@ -366,15 +368,15 @@ func TestBusy(t *testing.T) {
 	if err := <-leaver; !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that left a busy database: %v", err)
 	}
-	timer := time.NewTimer(busyTimeout + busyTimeout/4) // SQLite gives up at least once
+	timer := time.NewTimer(busyTimeout + busyTimeout/4) // let SQLite give up at least once
 	defer timer.Stop()
 	select {
 	case err := <-stayer:
-		t.Fatalf("a write while the lock is held: %v", err)
+		t.Fatalf("a write beside a held lock: %v", err)
 	case <-timer.C:
 	}
 	if _, err := s.Property(t.Context(), "stayer"); !errors.Is(err, metastore.ErrNotFound) {
-		t.Errorf("a read while the lock is held: %v", err)
+		t.Errorf("a read beside a held lock: %v", err)
 	}
 	if err := other.run("COMMIT"); err != nil {
 		t.Fatal(err)
@@ -405,7 +407,7 @@ func TestReadCancelled(t *testing.T) {
 	}
 	close(open)
 	if err := <-result; err != nil {
-		t.Errorf("the running read: %v", err)
+		t.Errorf("the read at work: %v", err)
 	}
 	if _, err := s.Property(t.Context(), "fact"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("the next read: %v", err)

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"sluice/internal/mutants/switches"
+)
+
+// quickPackages are the packages whose mutations are run if none are named: those with tests that need neither
+// a server nor a built binary.
+var quickPackages = []string{
+	"session", "micropay", "paychan", "access", "httpapi/internal/headers", "httpapi/internal/router",
+	"bytestore/localfs", "bytestore/cached", "blob",
+}
+
+// verdict is what became of a mutation.
+type verdict string
+
+const (
+	detected   verdict = "detected"    // a test failed
+	timedOut   verdict = "timed out"   // the tests took more than ten times as long as without the mutation
+	survived   verdict = "survives"    // the tests passed
+	notCovered verdict = "not covered" // no test evaluates the operator
+)
+
+const (
+	workers      = 2
+	slower       = 10      // how many times as long as without the mutation tests may take
+	addressSpace = 8 << 20 // that tests may have, in KiB: a mutation may allocate memory in a loop
+)
+
+// mutator runs the mutations of packages.
+type mutator struct {
+	root  string
+	spare time.Duration // that tests may take in addition to a multiple of the time that they take without a mutation
+	out   io.Writer
+}
+
+// mutateAll runs the mutations of packages, given as folders below the root. It prints those that timed out and
+// those that no test covers, and a table. It returns an error if a mutation survives that is not listed, or a
+// listed one does not.
+func (m mutator) mutateAll(ctx context.Context, dirs []string, known map[survivor]string) error {
+	var errs []error
+	var rows strings.Builder
+	for _, dir := range dirs {
+		dir = path.Clean(filepath.ToSlash(dir))
+		mutations, verdicts, err := m.mutate(ctx, dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		for id, v := range verdicts {
+			if v != timedOut && v != notCovered {
+				continue
+			}
+			if _, err := fmt.Fprintf(m.out, "%s: %s\n", v, mutations[id]); err != nil {
+				return err
+			}
+		}
+		t, err := judge(dir, mutations, verdicts, known)
+		errs = append(errs, err)
+		fmt.Fprintf(&rows, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", dir, t.mutations, t.detected, t.timedOut, t.listed, t.survived, t.notCovered)
+	}
+	table := tabwriter.NewWriter(m.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, err := fmt.Fprint(table, "package\tmutations\tdetected\ttimed out\tlisted\tsurvive\tnot covered\t\n", rows.String())
+	return errors.Join(append(errs, err, table.Flush())...)
+}
+
+// mutate builds the tests of a package with all its mutations in it, runs each mutation with the tests that can
+// detect it, and returns the mutations in the order of the source with the verdict on each.
+func (m mutator) mutate(ctx context.Context, dir string) (mutations []mutation, verdicts []verdict, err error) {
+	p, err := instrument(ctx, m.root, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	temp, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	b := binary{name: filepath.Join(temp, "mutants.test"), dir: filepath.Join(m.root, dir), temp: temp, spare: m.spare}
+	overlay, err := writeOverlay(temp, p.files)
+	if err != nil {
+		return nil, nil, err
+	}
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay="+overlay, "-o", b.name, "./"+dir)
+	build.Dir = m.root
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	tests, err := b.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := inParallel(len(tests), func(i int) error { return b.record(ctx, &tests[i]) }); err != nil {
+		return nil, nil, err
+	}
+	verdicts = make([]verdict, len(p.mutations))
+	err = inParallel(len(p.mutations), func(id int) (err error) {
+		verdicts[id], err = b.judge(ctx, id, tests)
+		return err
+	})
+	return p.mutations, verdicts, err
+}
+
+// inParallel calls f for 0 to n-1, by the workers, until one call returns an error.
+func inParallel(n int, f func(int) error) error {
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+		next  int
+		errs  []error
+	)
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1, next <= n && len(errs) == 0
+	}
+	for range workers {
+		group.Go(func() {
+			for i, ok := take(); ok; i, ok = take() {
+				if err := f(i); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// binary is the test binary of an instrumented package.
+type binary struct {
+	name string
+	dir  string // the folder of the package, where its tests expect to run
+	temp string
+	// spare is that of the mutator. The limit on the time of a process allows for a busy machine.
+	spare time.Duration
+}
+
+// test is a top-level test, fuzz target or example.
+type test struct {
+	name  string
+	took  time.Duration
+	lines map[int]int // of the record, by the number of the mutation
+}
+
+func (b binary) list(ctx context.Context) ([]test, error) {
+	out, err := b.exec(ctx, 0, "", "-test.list=^(Test|Fuzz|Example)")
+	if err != nil {
+		return nil, fmt.Errorf("listing the tests: %w\n%s", err, out)
+	}
+	var tests []test
+	for name := range strings.FieldsSeq(string(out)) {
+		tests = append(tests, test{name: name})
+	}
+	return tests, nil
+}
+
+// record runs a test by itself, without a mutation, and records how long it takes, which mutations it evaluates
+// and which of them have an effect.
+func (b binary) record(ctx context.Context, t *test) error {
+	name := filepath.Join(b.temp, t.name+".record")
+	began := time.Now()
+	out, err := b.exec(ctx, 0, switches.Record+"="+name, "-test.run=^"+t.name+"$")
+	if err != nil {
+		return fmt.Errorf("%s fails without a mutation: %w\n%s", t.name, err, out)
+	}
+	t.took, t.lines = time.Since(began), map[int]int{}
+	text, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for line := range strings.FieldsSeq(string(text)) {
+		id, err := strconv.Atoi(line)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		t.lines[id]++
+	}
+	return nil
+}
+
+// judge runs the tests on which a mutation has an effect until one fails. The quickest are run first, in
+// processes that run twice as many tests as the one before, since a process takes longer to start than most
+// tests take.
+func (b binary) judge(ctx context.Context, id int, tests []test) (verdict, error) {
+	var able []test
+	covered := false
+	for _, t := range tests {
+		covered = covered || t.lines[id] > 0
+		if t.lines[id] > 1 {
+			able = append(able, t)
+		}
+	}
+	if !covered {
+		return notCovered, nil
+	}
+	slices.SortStableFunc(able, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	for n := 1; len(able) > 0; n *= 2 {
+		batch := able[:min(n, len(able))]
+		able = able[len(batch):]
+		if v, err := b.runBatch(ctx, id, batch); err != nil || v != survived {
+			return v, err
+		}
+	}
+	return survived, nil
+}
+
+func (b binary) runBatch(ctx context.Context, id int, tests []test) (verdict, error) {
+	var names []string
+	limit := b.spare
+	for _, t := range tests {
+		names = append(names, t.name)
+		limit += slower * t.took
+	}
+	out, err := b.exec(ctx, limit, switches.Active+"="+strconv.Itoa(id), "-test.failfast", "-test.run=^("+strings.Join(names, "|")+")$")
+	switch failed := (*exec.ExitError)(nil); {
+	case err == nil:
+		return survived, nil
+	case errors.Is(err, context.DeadlineExceeded) || bytes.Contains(out, []byte("panic: test timed out after")):
+		return timedOut, nil
+	case errors.As(err, &failed) && ctx.Err() == nil:
+		return detected, nil
+	default:
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+}
+
+// exec runs the binary in a temporary folder of its own, which a test that ends early leaves full. A limit of 0
+// is ten minutes. It returns an error that wraps context.DeadlineExceeded if the binary had to be killed.
+func (b binary) exec(ctx context.Context, limit time.Duration, variable string, args ...string) (out []byte, err error) {
+	temp, err := os.MkdirTemp(b.temp, "run-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	if limit == 0 {
+		limit = 10 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
+	defer cancel()
+	script := fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, addressSpace)
+	c := exec.CommandContext(ctx, "sh", append([]string{"-c", script, b.name, "-test.timeout=" + limit.String()}, args...)...)
+	c.Dir, c.Env = b.dir, append(os.Environ(), "TMPDIR="+temp, variable)
+	c.WaitDelay = 10 * time.Second // a process that the test started may hold the output open
+	out, err = c.CombinedOutput()
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(err, ctx.Err())
+	}
+	return out, err
+}
+
+// writeOverlay writes files and an overlay of the go command that puts them in the place of those in the tree,
+// and returns the name of the overlay.
+func writeOverlay(temp string, files map[string][]byte) (string, error) {
+	replace := map[string]string{}
+	for i, name := range slices.Sorted(maps.Keys(files)) {
+		replace[name] = filepath.Join(temp, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(replace[name], files[name], 0o600); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(temp, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
