@@ -33,6 +33,13 @@ func TestOneNodeLeads(t *testing.T) {
 			t.Fatalf("%d nodes work, after %d terms; want one node in its first term", working.Load(), terms.Load())
 		}
 		leases.unavailable.Store(true)
+		leases.mu <- struct{}{}
+		left := time.Until(leases.expires)
+		<-leases.mu
+		time.Sleep(left - margin + poll + poll/2)
+		if working.Load() != 0 {
+			t.Fatal("a node works until the end of its lease")
+		}
 		time.Sleep(ttl)
 		if working.Load() != 0 {
 			t.Fatal("a node works without a lease")

@@ -1,15 +1,9 @@
 package node
 
 import (
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -21,68 +15,6 @@ import (
 	"time"
 )
 
-// pair is a self-signed certificate for localhost and its key, in PEM.
-type pair struct{ cert, key []byte }
-
-func newPair(t *testing.T, serial int64) pair {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial),
-		DNSNames:     []string{"localhost"},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pair{
-		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
-		key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-	}
-}
-
-// write puts the pair into a folder, each file in one step.
-func (p pair) write(t *testing.T, dir string) (certFile, keyFile string) {
-	t.Helper()
-	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	for name, data := range map[string][]byte{certFile: p.cert, keyFile: p.key} {
-		if err := os.WriteFile(name+".new", data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(name+".new", name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
-}
-
-// load writes the pair into a folder and loads it from there.
-func (p pair) load(t *testing.T, dir string) *certificate {
-	t.Helper()
-	certFile, keyFile := p.write(t, dir)
-	return mustLoad(t, certFile, keyFile)
-}
-
-func mustLoad(t *testing.T, certFile, keyFile string) *certificate {
-	t.Helper()
-	c, err := loadCertificate(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func (c *certificate) serial() int64 { return c.current.Load().Leaf.SerialNumber.Int64() }
-
 func TestUnusableCertificatesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := newPair(t, 1).write(t, dir)
@@ -93,27 +25,9 @@ func TestUnusableCertificatesAreRefused(t *testing.T) {
 		"cannot be used": {keyFile, certFile},
 	} {
 		if _, err := loadCertificate(files[0], files[1]); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: error %v, want one that says %q", files, err, want)
+			t.Errorf("%v: error %v, want one that contains %q", files, err, want)
 		}
 	}
-}
-
-// watched runs watch in a synctest bubble. poll waits until the files were read.
-func watched(t *testing.T, c *certificate, fn func(poll func(), reload chan<- os.Signal, log *logBuffer)) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		reload, log, ended := make(chan os.Signal), &logBuffer{}, make(chan struct{})
-		go func() {
-			defer close(ended)
-			c.watch(ctx, reload, slog.New(slog.NewTextHandler(log, nil)))
-		}()
-		fn(func() {
-			time.Sleep(certificatePoll)
-			synctest.Wait()
-		}, reload, log)
-		stop()
-		<-ended
-	})
 }
 
 func TestCertificateFollowsItsFiles(t *testing.T) {
@@ -132,8 +46,8 @@ func TestCertificateFollowsItsFiles(t *testing.T) {
 	})
 }
 
-// TestCertificateFollowsALink: a Kubernetes volume turns a link to another
-// folder; the files keep their names and may keep size and time.
+// TestCertificateFollowsALink replaces a symbolic link to the folder, as a Kubernetes
+// volume does: the files keep their names, and may keep size and time.
 func TestCertificateFollowsALink(t *testing.T) {
 	root := t.TempDir()
 	data := filepath.Join(root, "data")
@@ -161,7 +75,7 @@ func TestCertificateFollowsALink(t *testing.T) {
 			t.Fatal(err)
 		}
 		if poll(); c.serial() != 2 {
-			t.Errorf("the link leads to certificate 2, served is %d", c.serial())
+			t.Errorf("the link leads to certificate 2, certificate %d is served", c.serial())
 		}
 	})
 }
@@ -172,26 +86,26 @@ func TestABadCertificateLeavesTheOld(t *testing.T) {
 	good := newPair(t, 3)
 	half := pair{cert: newPair(t, 2).cert, key: good.key}
 	watched(t, c, func(poll func(), reload chan<- os.Signal, log *logBuffer) {
-		told := func() int { return strings.Count(log.String(), "level=ERROR") }
+		logged := func() int { return strings.Count(log.String(), "level=ERROR") }
 		half.write(t, dir)
 		poll()
 		poll()
-		if c.serial() != 1 || told() != 1 {
-			t.Errorf("a bad pair: certificate %d, %d errors in the log, want the old and 1", c.serial(), told())
+		if c.serial() != 1 || logged() != 1 {
+			t.Errorf("a bad pair: certificate %d, %d errors in the log, want the old and 1", c.serial(), logged())
 		}
 		reload <- syscall.SIGHUP
-		if synctest.Wait(); c.serial() != 1 || told() != 2 {
-			t.Errorf("asked again: certificate %d, %d errors in the log, want the old and 2", c.serial(), told())
+		if synctest.Wait(); c.serial() != 1 || logged() != 2 {
+			t.Errorf("reloaded: certificate %d, %d errors in the log, want the old and 2", c.serial(), logged())
 		}
 		if err := os.Remove(filepath.Join(dir, "tls.key")); err != nil {
 			t.Fatal(err)
 		}
-		if poll(); c.serial() != 1 || told() != 3 {
-			t.Errorf("a file is gone: certificate %d, %d errors in the log, want the old and 3", c.serial(), told())
+		if poll(); c.serial() != 1 || logged() != 3 {
+			t.Errorf("a missing file: certificate %d, %d errors in the log, want the old and 3", c.serial(), logged())
 		}
 		good.write(t, dir)
-		if poll(); c.serial() != 3 || told() != 3 {
-			t.Errorf("a good pair: certificate %d, %d errors in the log, want the new and 3", c.serial(), told())
+		if poll(); c.serial() != 3 || logged() != 3 {
+			t.Errorf("a good pair: certificate %d, %d errors in the log, want the new and 3", c.serial(), logged())
 		}
 	})
 }
@@ -209,8 +123,8 @@ func TestReloadDoesNotWaitForThePoll(t *testing.T) {
 	})
 }
 
-// TestTLSVersions: HTTP/2 is negotiated, HTTP/1.1 is there for who wants it, and
-// TLS below 1.2 is refused. New connections get the new certificate.
+// TestTLSVersions checks that HTTP/2 and HTTP/1.1 are negotiated, that TLS below 1.2
+// is rejected, and that new connections use the new certificate.
 func TestTLSVersions(t *testing.T) {
 	dir := t.TempDir()
 	first, second := newPair(t, 1), newPair(t, 2)
@@ -240,7 +154,7 @@ func TestTLSVersions(t *testing.T) {
 		}
 	}
 	if _, err := get(&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, false); err == nil || !strings.Contains(err.Error(), "protocol version") {
-		t.Errorf("TLS 1.1: error %v, want a refusal of the version", err)
+		t.Errorf("TLS 1.1: error %v, want one about the version", err)
 	}
 	second.write(t, dir)
 	if _, err := c.load(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"sluice/metastore"
 )
 
-// fakeClock is a clock that can be uncertain.
+// fakeClock is a clock whose error the test sets.
 type fakeClock struct {
 	sync.Mutex
 	err error

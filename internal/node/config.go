@@ -20,6 +20,7 @@ import (
 // Profile is the purpose for which a node runs.
 type Profile string
 
+// The profiles.
 const (
 	Local  Profile = "local"  // development: this machine only, without keys
 	Hosted Profile = "hosted" // a service on a network: callers have keys

@@ -22,7 +22,7 @@ func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
 		}
 	}
 	if got := connectionsFor(20_000, 4096); got < 12_000 {
-		t.Errorf("20,000 files have room for %d connections, want 12,000", got)
+		t.Errorf("20,000 files allow %d connections, want at least 12,000", got)
 	}
 	if got := connectionsFor(64, 4096); got < 1 {
 		t.Errorf("64 files: %d connections", got)

@@ -1,0 +1,46 @@
+package storage
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLocationValidate(t *testing.T) {
+	const secret = "secret-canary"
+	for _, l := range []Location{
+		{Data: "data"},
+		{Data: "data", Meta: "postgres://host/name"},
+		{Meta: "postgresql://host/name", Bytes: "s3://bucket/prefix"},
+	} {
+		if err := l.Validate("--"); err != nil {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	for want, l := range map[string]Location{
+		"--from-meta: ":  {Meta: "mysql://u:" + secret + "@host"},
+		"--from-bytes: ": {Bytes: "http://" + secret},
+	} {
+		if err := l.Validate("--from-"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%+v: error %v, want one that names %s and repeats no DSN", l, err, want)
+		}
+	}
+}
+
+func TestLocationOverlaps(t *testing.T) {
+	const meta, bytes = "postgres://host/name", "s3://bucket"
+	for _, test := range []struct {
+		a, b Location
+		want bool
+	}{
+		{Location{Data: "a"}, Location{Data: "b"}, false},
+		{Location{Data: "a"}, Location{Data: "./a/."}, true},
+		{Location{Data: "a"}, Location{Data: "a", Meta: meta}, true},
+		{Location{Data: "a"}, Location{Data: "a", Meta: meta, Bytes: bytes}, false},
+		{Location{Data: "a", Meta: meta}, Location{Data: "b", Meta: meta}, true},
+		{Location{Data: "a", Bytes: bytes}, Location{Meta: meta, Bytes: bytes}, true},
+	} {
+		if got := test.a.Overlaps(test.b); got != test.want || test.b.Overlaps(test.a) != got {
+			t.Errorf("%+v and %+v: Overlaps is %t, want %t", test.a, test.b, got, test.want)
+		}
+	}
+}
