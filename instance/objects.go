@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"sync"
 	"sync/atomic"
 
+	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/internal/storage"
 	"sluice/metastore"
@@ -16,10 +15,6 @@ import (
 
 // workers is the number of objects that are copied concurrently.
 const workers = 8
-
-// errDamaged is returned for an object of the source that is missing or does not
-// match its metadata.
-var errDamaged = errors.New("damaged")
 
 // copyObjects copies the objects of the source that the target does not have, and
 // returns the number and the size of all objects. Damaged objects are reported and
@@ -53,7 +48,7 @@ func (c *cloner) copyMissing(ctx context.Context) (damaged int64, err error) {
 		running.Go(func() {
 			for e := range work {
 				switch err := c.copyObject(ctx, e); {
-				case errors.Is(err, errDamaged):
+				case errors.Is(err, blob.ErrCorrupt):
 					bad.Add(1)
 					c.progress.damaged(e.Key, err)
 				case err != nil:
@@ -143,50 +138,11 @@ func (i *objectIterator) next(ctx context.Context) error {
 func (c *cloner) copyObject(ctx context.Context, e metastore.Extent) error {
 	r, err := c.source.Bytes.Open(ctx, bytestore.Key(e.Key), 0, e.Size)
 	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
-		return fmt.Errorf("%w: %w", errDamaged, err)
+		return fmt.Errorf("%w: %w", blob.ErrCorrupt, err)
 	}
 	if err != nil {
 		return err
 	}
-	err = c.target.Bytes.Put(ctx, bytestore.Key(e.Key), &verifyingReader{src: r, remaining: e.Size, sums: e.Blocks}, e.Size)
+	err = c.target.Bytes.Put(ctx, bytestore.Key(e.Key), blob.NewVerifyingReader(r, e), e.Size)
 	return errors.Join(err, r.Close())
-}
-
-// blockSize is the number of bytes that each checksum of an extent covers.
-const blockSize = 1 << 20
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// verifyingReader reads an extent. It returns errDamaged at the end of the first
-// block that does not match its checksum.
-type verifyingReader struct {
-	src       io.Reader
-	remaining int64    // bytes until the end of the extent
-	sums      []uint32 // checksums of the current block and of those after it
-	blockRead int64    // bytes of the current block that were read
-	blockSum  uint32   // checksum of these bytes
-}
-
-// Read implements io.Reader.
-func (r *verifyingReader) Read(p []byte) (int, error) {
-	if r.remaining == 0 {
-		return 0, io.EOF
-	}
-	p = p[:min(int64(len(p)), r.remaining, blockSize-r.blockRead)]
-	n, err := r.src.Read(p)
-	r.blockSum = crc32.Update(r.blockSum, castagnoli, p[:n])
-	r.remaining, r.blockRead = r.remaining-int64(n), r.blockRead+int64(n)
-	if r.remaining == 0 || r.blockRead == blockSize {
-		if len(r.sums) == 0 || r.sums[0] != r.blockSum {
-			return 0, fmt.Errorf("%w: the block that ends %d bytes before the end does not match its checksum", errDamaged, r.remaining)
-		}
-		r.sums, r.blockRead, r.blockSum = r.sums[1:], 0, 0
-	}
-	if errors.Is(err, io.EOF) {
-		if r.remaining > 0 {
-			return n, fmt.Errorf("%w: it ends %d bytes too early", errDamaged, r.remaining)
-		}
-		err = nil // the next Read returns io.EOF
-	}
-	return n, err
 }

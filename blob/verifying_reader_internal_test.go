@@ -1,12 +1,13 @@
-package instance
+package blob
 
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"io"
 	"testing"
 	"testing/iotest"
+
+	"sluice/metastore"
 )
 
 // TestVerifyingReader reads sources with a flipped bit, too short, and too long.
@@ -15,14 +16,14 @@ func TestVerifyingReader(t *testing.T) {
 		data := bytes.Repeat([]byte("sluice!"), size/7+1)[:size]
 		var sums []uint32
 		for rest := data; len(rest) > 0; rest = rest[min(len(rest), blockSize):] {
-			sums = append(sums, crc32.Checksum(rest[:min(len(rest), blockSize)], castagnoli))
+			sums = append(sums, checksum(rest[:min(len(rest), blockSize)]))
 		}
 		read := func(source []byte, slow bool, sums []uint32) ([]byte, error) {
 			var src io.Reader = bytes.NewReader(source)
 			if slow {
 				src = iotest.DataErrReader(iotest.HalfReader(src))
 			}
-			return io.ReadAll(&verifyingReader{src: src, remaining: int64(size), sums: sums})
+			return io.ReadAll(NewVerifyingReader(src, metastore.Extent{Size: int64(size), Blocks: sums}))
 		}
 		for _, slow := range []bool{false, true} {
 			for name, source := range map[string][]byte{"whole": data, "longer": append(bytes.Clone(data), 1)} {
@@ -33,14 +34,14 @@ func TestVerifyingReader(t *testing.T) {
 			for _, at := range []int{0, size / 2, size - 1} {
 				flipped := bytes.Clone(data)
 				flipped[at] ^= 0x10
-				if got, err := read(flipped, slow, sums); !errors.Is(err, errDamaged) || len(got) >= size {
+				if got, err := read(flipped, slow, sums); !errors.Is(err, ErrCorrupt) || len(got) >= size {
 					t.Errorf("%d bytes with a flip at %d: %d bytes, %v", size, at, len(got), err)
 				}
 			}
-			if _, err := read(data[:size-1], slow, sums); !errors.Is(err, errDamaged) {
+			if _, err := read(data[:size-1], slow, sums); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%d bytes, cut: %v", size, err)
 			}
-			if _, err := read(data, slow, sums[1:]); !errors.Is(err, errDamaged) {
+			if _, err := read(data, slow, sums[1:]); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%d bytes, a checksum too few: %v", size, err)
 			}
 		}

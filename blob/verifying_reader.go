@@ -1,0 +1,49 @@
+package blob
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"sluice/metastore"
+)
+
+// NewVerifyingReader returns a reader of the object of an extent that compares each
+// block with its checksum. src must read the object from its start. Read returns
+// ErrCorrupt in place of the last bytes of the first block that does not match, and if
+// src ends early; it returns other errors of src unchanged.
+func NewVerifyingReader(src io.Reader, e metastore.Extent) io.Reader {
+	return &verifyingReader{src: src, remaining: e.Size, sums: e.Blocks}
+}
+
+type verifyingReader struct {
+	src       io.Reader
+	remaining int64    // bytes until the end of the extent
+	sums      []uint32 // checksums of the current block and of those after it
+	blockRead int64    // bytes of the current block that were read
+	blockSum  uint32   // checksum of these bytes
+}
+
+// Read implements io.Reader.
+func (r *verifyingReader) Read(p []byte) (int, error) {
+	if r.remaining == 0 {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), r.remaining, blockSize-r.blockRead)]
+	n, err := r.src.Read(p)
+	r.blockSum = updateChecksum(r.blockSum, p[:n])
+	r.remaining, r.blockRead = r.remaining-int64(n), r.blockRead+int64(n)
+	if r.remaining == 0 || r.blockRead == blockSize {
+		if len(r.sums) == 0 || r.sums[0] != r.blockSum {
+			return 0, fmt.Errorf("%w: the block that ends %d bytes before the end does not match its checksum", ErrCorrupt, r.remaining)
+		}
+		r.sums, r.blockRead, r.blockSum = r.sums[1:], 0, 0
+	}
+	if errors.Is(err, io.EOF) {
+		if r.remaining > 0 {
+			return n, fmt.Errorf("%w: the object ends %d bytes too early", ErrCorrupt, r.remaining)
+		}
+		err = nil // the next Read returns io.EOF
+	}
+	return n, err
+}
