@@ -1,7 +1,7 @@
 package wire
 
-// Problem is the body of an error (RFC 9457), media type
-// application/problem+json. Error repeats Detail: the public client reads it.
+// Problem is the body of an error (RFC 9457) with the media type application/problem+json. Error
+// repeats Detail, for the public client.
 type Problem struct {
 	Type      string `json:"type"` // "urn:sluice:error:" and the code
 	Title     string `json:"title"`
@@ -12,24 +12,24 @@ type Problem struct {
 	RequestID string `json:"requestId"`
 	Retryable *bool  `json:"retryable,omitempty"`
 
-	// What a payer can act on. Required and Available are units of the asset,
-	// or chunksets where those are what does not suffice.
+	// Details for a payer. Required and Available are in units of the asset, or in chunksets
+	// if there are too few of them.
 	Reason             string `json:"reason,omitempty"`
 	Required           string `json:"required,omitempty"`
 	Available          string `json:"available,omitempty"`
 	ChunksetPrice      string `json:"chunksetPrice,omitempty"`
 	StoredMicropayment string `json:"storedMicropayment,omitempty"`
 
-	// What a request may have made whose outcome is not known.
+	// The id of what a request with an unknown outcome may have created.
 	ChannelID string `json:"channelId,omitempty"`
 	SessionID string `json:"sessionId,omitempty"`
 	UploadID  string `json:"uploadId,omitempty"`
 }
 
-// Code is the stable name of an error.
+// Code identifies an error. Codes are stable.
 type Code string
 
-// The codes. docs/protocol.md says when each is sent.
+// The codes. docs/protocol.md describes when each is sent.
 const (
 	CodeBadRequest            Code = "bad_request"
 	CodeBadAccount            Code = "bad_account"

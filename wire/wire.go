@@ -1,9 +1,8 @@
-// Package wire holds what client and server of the interface share: the JSON
-// bodies, the names of headers, and the codes of errors. It has no logic.
+// Package wire defines what a client and the server of the HTTP interface share: JSON bodies,
+// header names and error codes. It contains no logic.
 //
-// What does not exist is left out of a body, never null; zero, false and empty
-// lists are values and always present. Amounts of money and the numbers that go
-// with them are decimal strings.
+// A member without a value is omitted, never null; zero, false and empty lists are values and are
+// always present. Amounts of money, and the numbers of channels and payments, are decimal strings.
 package wire
 
 import (
@@ -11,12 +10,12 @@ import (
 	"time"
 )
 
-// OpenAPI is the contract as an OpenAPI 3.1 document in YAML.
+// OpenAPI describes the interface as an OpenAPI 3.1 document in YAML.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// OpenAPIServer stands in the document where an instance puts its own address.
+// OpenAPIServer is the server address in OpenAPI, which an instance replaces by its own.
 const OpenAPIServer = "http://localhost:9090"
 
 // Units of the interface, in bytes.
@@ -34,7 +33,7 @@ const (
 	MaxPageSize     = 1_000    // entries of a page
 )
 
-// Names of the headers that are not standard ones.
+// Names of headers.
 const (
 	HeaderRequestID         = "X-Request-Id"
 	HeaderChunksetsLeft     = "Chunksets-Left"
@@ -55,7 +54,7 @@ const (
 type Blob struct {
 	Name         string    `json:"name"`
 	Size         int64     `json:"size"`
-	ETag         string    `json:"etag,omitempty"` // empty: must be paid for
+	ETag         string    `json:"etag,omitempty"` // empty: not shown before payment
 	ContentType  string    `json:"contentType"`
 	LastModified time.Time `json:"lastModified"`
 	Expires      time.Time `json:"expires,omitzero"`
@@ -68,8 +67,8 @@ type BlobPage struct {
 	Next     string   `json:"next,omitempty"`
 }
 
-// BeginUpload asks for a multipart upload. The first three members are the
-// public client's.
+// BeginUpload is the request that begins a multipart upload. The first three members are those of
+// the public client.
 type BeginUpload struct {
 	RawAccount  *string `json:"rawAccount"`
 	RawBlobName *string `json:"rawBlobName"`
@@ -79,18 +78,18 @@ type BeginUpload struct {
 	IfNoneMatch string  `json:"ifNoneMatch"`
 }
 
-// UploadBegun answers BeginUpload.
+// UploadBegun is the response to BeginUpload.
 type UploadBegun struct {
 	UploadID string `json:"uploadId"`
 }
 
-// CompleteUpload is the optional body of complete.
+// CompleteUpload is the optional request body that completes an upload.
 type CompleteUpload struct {
 	TotalBytes *int64  `json:"totalBytes"`
 	ETag       *string `json:"etag"`
 }
 
-// Success answers a part and complete.
+// Success is the response to a part and to CompleteUpload.
 type Success struct {
 	Success bool `json:"success"`
 }
@@ -101,20 +100,20 @@ type Part struct {
 	Size  int64 `json:"size"`
 }
 
-// Upload is an upload, as the list of uploads has it.
+// Upload is an entry of the list of uploads.
 type Upload struct {
 	UploadID string    `json:"uploadId"`
 	Account  string    `json:"account"`
 	Name     string    `json:"name"`
 	PartSize int64     `json:"partSize"`
 	State    string    `json:"state"` // "open", "committed" or "aborted"
-	Bytes    int64     `json:"bytes"` // sum of the parts present
+	Bytes    int64     `json:"bytes"` // sum of the sizes of the parts present
 	Created  time.Time `json:"created"`
-	Expires  time.Time `json:"expires,omitzero"` // when an open upload will be aborted unless a part comes
+	Expires  time.Time `json:"expires,omitzero"` // when an open upload is aborted unless a part is stored before
 	ETag     string    `json:"etag,omitempty"`   // of the blob, once committed
 }
 
-// UploadStatus is the state of an upload with a page of its parts.
+// UploadStatus is an upload with a page of its parts.
 type UploadStatus struct {
 	Upload
 	Parts []Part `json:"parts"`
@@ -127,7 +126,7 @@ type UploadPage struct {
 	Next    string   `json:"next,omitempty"`
 }
 
-// CreateSession asks for a session.
+// CreateSession is the request for a session.
 type CreateSession struct {
 	UserIdentity       *string `json:"userIdentity"`
 	MicropaymentUpdate *string `json:"micropaymentUpdate"`
@@ -158,10 +157,10 @@ type Channel struct {
 	Unsettled        string           `json:"unsettled"`
 	SequenceNumber   string           `json:"sequenceNumber"`
 	State            string           `json:"state"`
-	Refund           string           `json:"refund,omitempty"` // of the deposit, once closed: what was not accepted
+	Refund           string           `json:"refund,omitempty"` // of a closed channel: the part of the deposit that was not accepted
 	Created          time.Time        `json:"created"`
 	Expires          time.Time        `json:"expires"`
-	Sessions         []ChannelSession `json:"sessions,omitzero"` // nil: not known
+	Sessions         []ChannelSession `json:"sessions,omitzero"` // nil: could not be read
 }
 
 // ChannelSession is a session that was bought over a channel.
@@ -171,11 +170,11 @@ type ChannelSession struct {
 	Expires       time.Time `json:"expires"`
 }
 
-// Info tells the facts of a service.
+// Info describes a service.
 type Info struct {
 	Version      string  `json:"version"`
 	Profile      string  `json:"profile"`
-	URL          string  `json:"url,omitempty"` // where clients find the service
+	URL          string  `json:"url,omitempty"` // the base URL for clients
 	ChunkSize    int64   `json:"chunkSize"`
 	ChunksetSize int64   `json:"chunksetSize"`
 	Reads        string  `json:"reads"`
@@ -184,8 +183,8 @@ type Info struct {
 	Rates        Rates   `json:"rates"`
 }
 
-// Rates tells how much callers may ask of a node, unless their key says
-// otherwise. What is left out has no limit.
+// Rates are the limits of callers on a node, unless their key has other limits. A limit that is
+// omitted is unlimited.
 type Rates struct {
 	Key     Rate `json:"key"`     // the keys of a group together
 	Address Rate `json:"address"` // a client address without a key
@@ -195,7 +194,7 @@ type Rates struct {
 // "storedBytes". Bytes are those of bodies.
 type Rate map[string]int64
 
-// Payment tells whom to pay, in what, and how much.
+// Payment describes the terms of payment.
 type Payment struct {
 	Receiver       string `json:"receiver"`
 	Asset          string `json:"asset"`
@@ -205,7 +204,7 @@ type Payment struct {
 	UnsettledLimit string `json:"unsettledLimit"`
 }
 
-// Limits tells what a service accepts: sizes in bytes, times in seconds.
+// Limits are the limits of requests, with sizes in bytes and times in seconds.
 type Limits struct {
 	MaxBlobSize        int64 `json:"maxBlobSize"`
 	MaxPartSize        int64 `json:"maxPartSize"`
