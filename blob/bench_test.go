@@ -18,7 +18,7 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// newDurable gives a Service over the stores of a server, on the file system.
+// newDurable returns a Service over the stores of a server, on the file system.
 func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store) {
 	b.Helper()
 	dir := b.TempDir()
@@ -41,8 +41,8 @@ func newDurable(b *testing.B, opt blob.Options) (*blob.Service, *sqlstore.Store)
 	return blob.New(meta, files, opt), meta
 }
 
-// BenchmarkPut finds where an object of its own becomes cheaper than a row:
-// each size inline and as an object, in one run.
+// BenchmarkPut stores each size inline and as an object, to find the size from which an
+// object is cheaper than a larger row.
 func BenchmarkPut(b *testing.B) {
 	for _, kib := range []int{1, 4, 8, 16, 32, 64, 128} {
 		for _, inline := range []bool{true, false} {
@@ -57,7 +57,7 @@ func BenchmarkPut(b *testing.B) {
 					body := randomBytes(1, kib<<10)
 					b.SetBytes(int64(len(body)))
 					var n atomic.Int64
-					b.SetParallelism(max(1, writers/2)) // times GOMAXPROCS, which is 2 where this was measured
+					b.SetParallelism(max(1, writers/2)) // times GOMAXPROCS, which was 2 for the published figures
 					b.RunParallel(func(pb *testing.PB) {
 						for pb.Next() {
 							name := strconv.FormatInt(n.Add(1), 10)
@@ -73,8 +73,8 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkComplete completes uploads of 10,000 parts, every fifth of which was
-// sent twice.
+// BenchmarkComplete completes uploads of 10,000 parts, every fifth of which was sent
+// twice.
 func BenchmarkComplete(b *testing.B) {
 	ctx := context.Background()
 	s, _ := newDurable(b, blob.Options{})
@@ -119,7 +119,7 @@ func BenchmarkComplete(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads whole blobs: what a check of every block costs.
+// BenchmarkRead reads whole blobs, with a check of every block.
 func BenchmarkRead(b *testing.B) {
 	ctx := context.Background()
 	for _, kib := range []int{4, 1 << 10, 64 << 10} {
@@ -147,9 +147,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkOverwrite overwrites a few names from many goroutines while Run frees
-// what they leave behind, and reports how much of that is left at the end: what
-// the collector is behind by.
+// BenchmarkOverwrite overwrites a few names concurrently while Run frees the garbage, and
+// reports how much garbage is left at the end.
 func BenchmarkOverwrite(b *testing.B) {
 	for _, size := range []int{4 << 10, 20 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
@@ -183,8 +182,8 @@ func BenchmarkOverwrite(b *testing.B) {
 	}
 }
 
-// slowDeletes is a store that takes its time for each request for deletes: one
-// for each object, or one for as many as it is given.
+// slowDeletes is a store with a latency for each delete request: one for each object, or
+// one for all objects of a call.
 type slowDeletes struct {
 	bytestore.Store
 	each bool
@@ -199,8 +198,8 @@ func (s slowDeletes) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	return s.Store.Delete(ctx, keys...)
 }
 
-// BenchmarkFree frees 2,000 contents of one object each, on a store that takes
-// 30 ms for a request.
+// BenchmarkFree frees 2,000 contents of one object each in a store with a latency of 30
+// ms.
 func BenchmarkFree(b *testing.B) {
 	const contents = 2_000
 	for _, each := range []bool{true, false} {
@@ -228,7 +227,7 @@ func BenchmarkFree(b *testing.B) {
 	}
 }
 
-// BenchmarkDelete deletes blobs, and frees them before it answers.
+// BenchmarkDelete deletes blobs, which includes freeing them.
 func BenchmarkDelete(b *testing.B) {
 	for _, size := range []int{4 << 10, 20 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// midway runs something when the first half of a body was read.
+// midway calls a function after the first half of a body was read.
 type midway struct {
 	io.Reader
 	left int
@@ -31,12 +31,12 @@ func (m *midway) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNodesWithWrongClocks: the clocks of the nodes are wrong by three days. A sweep
-// of one spares what another is about to commit; and what has become too old to be
-// committed by the database's clock is refused, whatever the node believes, and not
-// deleted by a sweep that cannot be sure of the time.
+// TestNodesWithWrongClocks sets the clocks of the nodes wrong by three days. The sweep of
+// one node must spare what another is about to commit. What is too old to be committed by
+// the clock of the database must be rejected, whatever the clock of the node says, and
+// must not be deleted by a sweep that cannot be certain of the time.
 func TestNodesWithWrongClocks(t *testing.T) {
-	testenv.Postgres(t) // keeps the server
+	testenv.Postgres(t) // prevents the server from being stopped
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
 		dsn, set := testenv.MovedPostgres(t, ahead)
 		objects := memory.New()

@@ -13,7 +13,7 @@ import (
 	"sluice/metastore"
 )
 
-// pausing is a writer that blocks once it has n bytes, until the test lets it go on.
+// pausing is a writer that blocks after n bytes until the test releases it.
 type pausing struct {
 	bytes.Buffer
 	n      int
@@ -34,9 +34,9 @@ func (w *pausing) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestDeletedBlobOfManyExtentsIsReadToItsEnd: a slow reader of a blob whose
-// extents are more than a lookup returns, and more than are freed at once as
-// small, gets all of it, whichever way the blob goes meanwhile.
+// TestDeletedBlobOfManyExtentsIsReadToItsEnd reads a blob slowly that has more extents
+// than a lookup returns and more than are freed together. The reader must get all of it,
+// however the blob is removed meanwhile.
 func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	ctx := context.Background()
 	body := randomBytes(1, 66<<20+1)
@@ -79,8 +79,8 @@ func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// TestReadersOfGarbageAreCut: a reader keeps what was deleted for 24 hours, or
-// until there is no room, and not longer.
+// TestReadersOfGarbageAreCut checks that a reader retains a deleted content for 24 hours
+// or until the store is out of space, and not longer.
 func TestReadersOfGarbageAreCut(t *testing.T) {
 	ctx := context.Background()
 	full := false
@@ -114,7 +114,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 				reads[name] = append(reads[name], c)
 			}
 			reads["n"][1].Close()
-			f.clock.Advance(24 * time.Hour) // before anything is deleted: no matter
+			f.clock.Advance(24 * time.Hour) // before the deletion, so it has no effect
 			if err := errors.Join(f.Delete(ctx, "a", "n", nil), f.FreeGarbage(ctx)); err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 	}
 }
 
-// slowLookup is a store whose next lookup stops when the database has answered.
+// slowLookup is a store whose next lookup pauses after the database has answered.
 type slowLookup struct {
 	metastore.Store
 	asked       atomic.Bool
@@ -176,9 +176,9 @@ func (s *slowLookup) Blob(ctx context.Context, account, name string) (metastore.
 	return b, err
 }
 
-// TestStalledLookupHoldsNothingUp: while a lookup waits for the database, what
-// it has found is replaced and freed, and others open blobs. The lookup then
-// finds what is there, never what was freed.
+// TestStalledLookupHoldsNothingUp replaces and frees what a lookup has found while it
+// waits, and opens other blobs. The lookup must then find what exists, never what was
+// freed.
 func TestStalledLookupHoldsNothingUp(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})
@@ -220,7 +220,7 @@ func TestStalledLookupHoldsNothingUp(t *testing.T) {
 		if n := f.objects(t); n != 1 {
 			t.Errorf("%d objects, want that of the new blob", n)
 		}
-	case <-time.After(time.Minute): // only where something waits for the lookup
+	case <-time.After(time.Minute): // reached only if something waits for the lookup
 		t.Error("frees and reads wait for a lookup that is under way")
 	}
 	close(slow.goOn)

@@ -16,7 +16,7 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// unanswered is a metadata store that commits and whose answers are lost.
+// unanswered is a metadata store that commits but loses the responses.
 type unanswered struct{ metastore.Store }
 
 func (u unanswered) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
@@ -28,8 +28,8 @@ func (u unanswered) PutPart(ctx context.Context, id string, p metastore.Part, ex
 	return errors.Join(u.Store.PutPart(ctx, id, p, extents), fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
 }
 
-// TestWritesInDoubtKeepTheirBytes: a blob and a part whose commit was not answered
-// may be there, and so must what they are made of.
+// TestWritesInDoubtKeepTheirBytes checks that a blob and a part whose commits have an
+// unknown outcome keep their bytes.
 func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	doubtful := blob.New(unanswered{f.meta}, f.bytes, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
@@ -54,8 +54,8 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// TestRunFreesWhenTheLastReaderEnds: what was deleted under readers is freed a
-// moment after the last of them has ended, not at the next look at all garbage.
+// TestRunFreesWhenTheLastReaderEnds checks that a content deleted under readers is freed
+// shortly after the last of them has closed it, not at the next periodic run.
 func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -19,16 +19,16 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// fenceLimit is how long a restart may keep deletions waiting.
+// fenceLimit is how long deletions may be delayed by a restart.
 const fenceLimit = 30 * time.Second
 
-// guarded is a node of which only the fence runs.
+// guarded is a node that runs only a fence.
 type guarded struct {
 	*blob.Fence
 	stop func()
 }
 
-// guard starts a node; the end of the test stops it.
+// guard starts a node, which is stopped at the end of the test.
 func guard(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (guarded, error) {
 	t.Helper()
 	f, err := blob.OpenFence(t.Context(), meta, bytes)
@@ -65,7 +65,7 @@ func (g guarded) owns(t *testing.T) bool {
 	return err == nil
 }
 
-// database opens an empty database in a bubble.
+// database opens an empty database in a synctest bubble.
 func database(t *testing.T) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
@@ -80,7 +80,7 @@ func database(t *testing.T) *sqlstore.Store {
 	return s
 }
 
-// copyOf copies what the fence knows of a database.
+// copyOf copies the properties of a database that a fence uses.
 func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	t.Helper()
 	c := database(t)
@@ -96,8 +96,8 @@ func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	return c
 }
 
-// TestCopyBesideTheRunningOriginal: a copy that is started while its original
-// runs is fenced before it may delete anything, and the original goes on.
+// TestCopyBesideTheRunningOriginal starts a copy while its original runs. The copy must be
+// fenced before it may delete anything, and the original must continue.
 func TestCopyBesideTheRunningOriginal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -111,7 +111,7 @@ func TestCopyBesideTheRunningOriginal(t *testing.T) {
 				if duplicate.owns(t) || !first.owns(t) {
 					t.Fatalf("round %d, after %s: the copy may delete: %t, the original %t", round, time.Since(began), duplicate.owns(t), first.owns(t))
 				}
-				if time.Since(began) > 18*time.Second { // the original answers at its next look, and the copy finds that at its own
+				if time.Since(began) > 18*time.Second { // the original answers at its next check, and the copy notices at its own
 					t.Fatal("the copy is not fenced")
 				}
 			}
@@ -126,8 +126,8 @@ func TestCopyBesideTheRunningOriginal(t *testing.T) {
 	})
 }
 
-// TestCopyAndOriginalStartedTogether: of a stopped instance and its copies that
-// start one after the other, one gets the bytes, and no two may ever delete.
+// TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after
+// the other. Exactly one must become the owner, and two must never be permitted to delete.
 func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	for _, apart := range []time.Duration{0, time.Second, 19 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestCopyAndOriginalStartedTogether(t *testing.T) {
 				case err == nil:
 					nodes = append(nodes, g)
 				case errors.Is(err, blob.ErrFenced):
-					fenced++ // the first had been an owner for a while
+					fenced++ // the first was an owner for a while
 				default:
 					t.Fatal(err)
 				}
@@ -170,9 +170,9 @@ func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	}
 }
 
-// TestOldCopyDoesNotStart: a database that is behind the bytes, by one epoch or by
-// more than are kept, or that has none at all, is refused at its start; and of old
-// epochs only so many are kept.
+// TestOldCopyDoesNotStart checks that a database that is behind the bytes, by one epoch,
+// by more epochs than are kept, or because it has none, is rejected when it starts, and
+// that only the latest epochs are kept.
 func TestOldCopyDoesNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
@@ -199,7 +199,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		if objects > 40 {
 			t.Errorf("%d objects after 40 restarts", objects)
 		}
-		// What the message says brings the old copy back.
+		// The old copy can be used again as the error message says.
 		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Key) }); err != nil {
 			t.Fatal(err)
 		}
@@ -211,9 +211,9 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 	})
 }
 
-// TestNodesOfOneDatabase: nodes of one database never fence each other, whether
-// they start at once, one after the other, or anew after all were killed; beside
-// one that runs, a new one may soon delete.
+// TestNodesOfOneDatabase checks that nodes of one database never fence each other, whether
+// they start concurrently, one after the other, or again after all were killed, and that a
+// node that joins a running one is soon permitted to delete.
 func TestNodesOfOneDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 3
@@ -268,12 +268,12 @@ func TestNodesOfOneDatabase(t *testing.T) {
 	})
 }
 
-// TestFenceOfAnOwnerThatHangs: an owner that did not look for a while, because it
-// was stopped, finds before it deletes that a copy has taken the bytes.
+// TestFenceOfAnOwnerThatHangs suspends an owner. Before it deletes again it must notice
+// that a copy has become the owner.
 func TestFenceOfAnOwnerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
-		owner, err := blob.OpenFence(t.Context(), original, bytes) // nobody runs its Watch
+		owner, err := blob.OpenFence(t.Context(), original, bytes) // its Watch does not run
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestFenceOfAnOwnerThatHangs(t *testing.T) {
 		}
 		duplicate.stop()
 		hangs.hangsOn(t, "a copy has taken the bytes")
-		// Epochs that are old are removed, that of the database among them.
+		// Old epochs are removed, among them that of the database.
 		hung, err := blob.OpenFence(t.Context(), copied, bytes)
 		if err != nil {
 			t.Fatal(err)
@@ -305,9 +305,9 @@ func TestFenceOfAnOwnerThatHangs(t *testing.T) {
 	})
 }
 
-// TestFenceWhoseEpochWasReplaced: the object of an epoch that names another
-// database, as after an operator removed the objects of the fence while this one
-// ran and a copy of it put its own, fences the node that had put it.
+// TestFenceWhoseEpochWasReplaced replaces the object of an epoch by that of another
+// database, as if an operator had removed the objects of the fence while this node ran and
+// a copy had put its own. The node that had put the epoch must be fenced.
 func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
@@ -338,9 +338,8 @@ func (g guarded) hangsOn(t *testing.T, what string) {
 	}
 }
 
-// TestFenceCutAtEachStep: wherever a node is killed, the next start of its
-// database is an owner soon; and of it and of a copy of what was there at the kill
-// one is.
+// TestFenceCutAtEachStep kills a node at each step. The next start of its database must
+// soon be an owner, and exactly one of that database and of a copy made at the kill.
 func TestFenceCutAtEachStep(t *testing.T) {
 	for _, fresh := range []bool{true, false} {
 		for _, after := range []bool{false, true} {
@@ -411,9 +410,9 @@ func (b cutBytes) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	return b.do(func() error { return b.Store.Delete(ctx, keys...) })
 }
 
-// TestFenceOverHistories: over random histories of databases that are copied and
-// of nodes that start, stop and hang, no two databases may delete at one time, and
-// nodes that are left alone come to an end of waiting.
+// TestFenceOverHistories runs random histories of databases that are copied and of nodes
+// that start, stop and hang. Two databases must never be permitted to delete at the same
+// time, and undisturbed nodes must not wait forever.
 func TestFenceOverHistories(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) { fenceHistory(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -446,7 +445,7 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 			if len(nodes) > 0 {
 				i := random.IntN(len(nodes))
 				nodes[i].stop()
-				if random.IntN(3) > 0 { // else it hangs, and may be asked later
+				if random.IntN(3) > 0 { // otherwise it hangs, and may be checked later
 					nodes = append(nodes[:i], nodes[i+1:]...)
 				}
 			}

@@ -20,7 +20,7 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// watchedStore asks before each object is deleted.
+// watchedStore calls a function before each object is deleted.
 type watchedStore struct {
 	*memory.Store
 	on func(key bytestore.Key) error
@@ -35,8 +35,7 @@ func (s *watchedStore) Delete(ctx context.Context, keys ...bytestore.Key) error 
 	})
 }
 
-// onWatched is a fixture whose deletes are watched. What is deleted is due an
-// hour later.
+// onWatched returns a fixture whose deletes are watched. Garbage is due after an hour.
 func onWatched(t *testing.T, on func(key bytestore.Key) error) *fixture {
 	t.Helper()
 	f := newFixture(t, blob.Options{})
@@ -44,7 +43,7 @@ func onWatched(t *testing.T, on func(key bytestore.Key) error) *fixture {
 	return f
 }
 
-// garbage deletes n blobs of one object each, and returns their keys.
+// garbage deletes n blobs of one object each, and returns the keys.
 func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Key]bool {
 	t.Helper()
 	keys := map[bytestore.Key]bool{}
@@ -67,8 +66,8 @@ func (f *fixture) garbage(t *testing.T, prefix string, n int) map[bytestore.Key]
 	return keys
 }
 
-// largeGarbage aborts an upload of n parts of one object each, and returns their
-// keys in order.
+// largeGarbage aborts an upload of n parts of one object each, and returns the keys in
+// order.
 func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Key {
 	t.Helper()
 	u := f.begin(t, "large", 1)
@@ -89,8 +88,8 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Key {
 	return keys
 }
 
-// TestOverwritesLeaveABoundedBacklog: a blob is replaced a thousand times a
-// second, which is about what 32 deletes at once of 30 ms each can do.
+// TestOverwritesLeaveABoundedBacklog replaces a blob a thousand times a second, which is
+// about what 32 concurrent deletes of 30 ms each can handle.
 func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -133,8 +132,8 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	})
 }
 
-// TestLargeGarbageStallsNobody: what became garbage after a large content is
-// freed before all of that is.
+// TestLargeGarbageStallsNobody checks that garbage that arose after a large content is
+// freed before all of that content.
 func TestLargeGarbageStallsNobody(t *testing.T) {
 	var mu sync.Mutex
 	var order []bytestore.Key
@@ -168,9 +167,9 @@ func TestLargeGarbageStallsNobody(t *testing.T) {
 	}
 }
 
-// TestUndeletableObjectsKeepNothingWaiting: what the store does not delete is
-// tried again later, not at once, and all behind it is freed, the rest of its
-// own content included. The errors are counted, and few are kept.
+// TestUndeletableObjectsKeepNothingWaiting checks that objects which the store does not
+// delete are retried after a pause, and that everything else is freed, including the rest
+// of their own content. The errors are counted, and a few are kept.
 func TestUndeletableObjectsKeepNothingWaiting(t *testing.T) {
 	var (
 		mu          sync.Mutex
@@ -233,8 +232,8 @@ func TestUndeletableObjectsKeepNothingWaiting(t *testing.T) {
 	}
 }
 
-// TestOutageStopsTheRound: a store that deletes nothing is not asked for all of
-// the garbage.
+// TestOutageStopsTheRound checks that a store that deletes nothing is not asked to delete
+// all garbage.
 func TestOutageStopsTheRound(t *testing.T) {
 	var tries atomic.Int64
 	var down atomic.Bool
@@ -257,7 +256,7 @@ func TestOutageStopsTheRound(t *testing.T) {
 	}
 }
 
-// lateOrphans is a store that takes few objects for orphans, and then all.
+// lateOrphans is a store that reports few objects as orphans at first, and later all.
 type lateOrphans struct {
 	metastore.Store
 	calls atomic.Int64
@@ -271,8 +270,8 @@ func (s *lateOrphans) Unreferenced(ctx context.Context, keys []string) ([]string
 	return free, err
 }
 
-// TestBrakeHoldsInTheSecondPass: a sweep deletes no more than it counted, and
-// stops when it finds much more than that.
+// TestBrakeHoldsInTheSecondPass checks that a sweep deletes no more objects than it
+// counted, and stops if it finds many more.
 func TestBrakeHoldsInTheSecondPass(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	for range 1_500 {
@@ -289,8 +288,8 @@ func TestBrakeHoldsInTheSecondPass(t *testing.T) {
 	}
 }
 
-// TestSweepGoesPastUndeletableOrphans: an orphan that cannot be deleted keeps no
-// other, and thousands of them make a short error.
+// TestSweepGoesPastUndeletableOrphans checks that an orphan that cannot be deleted does
+// not prevent the deletion of others, and that thousands of them give a short error.
 func TestSweepGoesPastUndeletableOrphans(t *testing.T) {
 	var n atomic.Int64
 	f := newFixture(t, blob.Options{})
@@ -313,9 +312,8 @@ func TestSweepGoesPastUndeletableOrphans(t *testing.T) {
 	}
 }
 
-// TestOrphanAge holds the age of orphans to the time that a body may take: an
-// object is swept no sooner than 48 hours after it was made, four times as long
-// as the 12 hours within which a commit may refer to it.
+// TestOrphanAge checks that an object is swept no sooner than 48 hours after it was
+// created, four times the 12 hours within which a commit may refer to it.
 func TestOrphanAge(t *testing.T) {
 	if metastore.MaxExtentAge != 12*time.Hour || blob.OrphanAge != 48*time.Hour {
 		t.Errorf("an extent is accepted for %s, an orphan swept after %s", metastore.MaxExtentAge, blob.OrphanAge)
@@ -332,8 +330,8 @@ func TestOrphanAge(t *testing.T) {
 	}
 }
 
-// TestDeleteFreesBeforeItAnswers: an empty content, a small one, and one of
-// many objects.
+// TestDeleteFreesBeforeItAnswers deletes an empty content, a small one, and one of many
+// objects.
 func TestDeleteFreesBeforeItAnswers(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	for name, size := range map[string]int{"empty": 0, "small": 1, "many": 40<<20 + 1} {

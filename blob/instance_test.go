@@ -19,8 +19,8 @@ import (
 
 var errKilled = errors.New("killed here")
 
-// killer lets the steps of a first start happen until one at which the process
-// dies: before it takes effect, or after.
+// killer performs the steps of a first start until one at which the process dies: before
+// the step takes effect, or after.
 type killer struct {
 	step  int
 	after bool
@@ -77,12 +77,12 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Other metadata must never take over what this one began.
+				// Other metadata must never take over what this one has begun.
 				other := newFixture(t, blob.Options{})
 				if _, err := blob.Bind(ctx, other.meta, f.bytes); inBytes != "" && !errors.Is(err, blob.ErrForeignStore) {
 					t.Fatalf("another database on the bytes of a first start that was cut: %v", err)
 				} else if inBytes == "" {
-					f.bytes = memory.New() // taken by the other
+					f.bytes = memory.New() // in use by the other
 				}
 				id, err := blob.Bind(ctx, f.meta, f.bytes)
 				if err != nil || id == "" || inBytes != "" && id != inBytes {
@@ -105,7 +105,7 @@ func TestFirstStartsAtOnceAgree(t *testing.T) {
 		for range nodes {
 			starts.Go(func() {
 				id, err := blob.Bind(context.Background(), f.meta, f.bytes)
-				if err == nil { // a node that has started takes data in at once
+				if err == nil { // a node that has started accepts data immediately
 					_, err = f.meta.CreateSession(context.Background(), metastore.Session{ID: rand.Text(), Expires: time.Now().Add(time.Hour)}, nil)
 				}
 				if err != nil {
@@ -124,9 +124,9 @@ func TestFirstStartsAtOnceAgree(t *testing.T) {
 	}
 }
 
-// TestFirstStartsOfTwoDatabases: of databases that start at once on the same
-// empty bytes one becomes their instance; the others are refused, keep an id of
-// their own, and become an instance on other bytes.
+// TestFirstStartsOfTwoDatabases starts several databases concurrently on the same empty
+// bytes. One becomes their instance. The others are rejected, keep their own ids, and can
+// use other bytes.
 func TestFirstStartsOfTwoDatabases(t *testing.T) {
 	const databases, nodes = 3, 2
 	ctx := context.Background()
@@ -176,8 +176,8 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 	}
 }
 
-// TestUnfinishedCopies: stores that a copy was begun in are no instance, and the
-// refusal says so, whichever of the marks is there.
+// TestUnfinishedCopies checks that stores with an unfinished copy are rejected with a
+// specific error, whichever of its marks they hold.
 func TestUnfinishedCopies(t *testing.T) {
 	ctx := context.Background()
 	source := strings.Repeat("a", 32)

@@ -8,9 +8,9 @@ import (
 	"sluice/blob"
 )
 
-// TestNothingIsDeletedWithoutPermission: while MayDelete fails, no object goes,
-// neither of a deleted blob of one or of many extents nor an orphan, and a later
-// round deletes what was left.
+// TestNothingIsDeletedWithoutPermission checks that no object is deleted while MayDelete
+// fails, neither of deleted blobs of one or many extents nor orphans, and that all are
+// deleted later.
 func TestNothingIsDeletedWithoutPermission(t *testing.T) {
 	ctx := context.Background()
 	errFenced := errors.New("fenced")

@@ -129,7 +129,8 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// The accounts and names that the public client was seen to send.
+// TestClientVectors checks the accounts and names that the public client was observed to
+// send.
 func TestClientVectors(t *testing.T) {
 	data, err := os.ReadFile("../wire/testdata/client-http.json")
 	if err != nil {
@@ -172,7 +173,7 @@ func TestClientVectors(t *testing.T) {
 			if got != v.Get {
 				t.Errorf("%s: ParseAccount(%q) = %q, %v; want %q", id, begin.RawAccount, got, err, v.Get)
 			}
-		case err != nil: // what the client cannot read back is an account of ours all the same
+		case err != nil: // an account that the client cannot parse is valid nevertheless
 			t.Errorf("%s: ParseAccount(%q): %v", id, begin.RawAccount, err)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"sluice/metastore"
 )
 
-// TestPinsModel plays random histories of one blob: it is replaced, looked up,
-// pinned, let go and freed, in any order. Nothing is freed that is read, nobody
-// pins what was freed, what nobody reads can be freed at once, and nothing is
-// remembered at the end.
+// TestPinsModel runs random histories of one blob, which is replaced, looked up, pinned,
+// unpinned and freed. A content that is read is never freed, a freed content is never
+// pinned, a content without readers can be freed immediately, and no state is left at the
+// end.
 func TestPinsModel(t *testing.T) {
 	type looking struct {
 		l     lookup

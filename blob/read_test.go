@@ -27,8 +27,8 @@ import (
 	"sluice/metastore"
 )
 
-// heldPiece is the most that a read may hold for a client, beside the buffers
-// of Options.ReadBuffers.
+// heldPiece is the most that a read may buffer for a client in addition to
+// Options.ReadBuffers.
 const heldPiece = 32 << 10
 
 // newOverStore is newFixture over another byte store.
@@ -40,7 +40,7 @@ func newOverStore(t testing.TB, store bytestore.Store, opt blob.Options) *fixtur
 	return f
 }
 
-// newOnFiles is newFixture over files, whose folder it gives too.
+// newOnFiles is newFixture over files. It returns their folder as well.
 func newOnFiles(t testing.TB, opt blob.Options) (*fixture, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func newOnFiles(t testing.TB, opt blob.Options) (*fixture, string) {
 // plain hides that a writer is an io.ReaderFrom.
 type plain struct{ io.Writer }
 
-// Every way by which a range can go out gives its bytes.
+// TestReadAnyRangeByEveryWay reads ranges in every way in which bytes can be sent.
 func TestReadAnyRangeByEveryWay(t *testing.T) {
 	onFiles := func(ttl time.Duration, buffers int64) *fixture {
 		f, _ := newOnFiles(t, blob.Options{VerifyTTL: ttl, ReadBuffers: buffers})
@@ -110,8 +110,8 @@ func TestReadAnyRangeByEveryWay(t *testing.T) {
 	}
 }
 
-// stalledWriter is a client that takes nothing until it is let go. It tells how
-// much it is offered first.
+// stalledWriter is a client that receives nothing until it is released. It reports how
+// much it is first offered.
 type stalledWriter struct {
 	offered chan<- int
 	letGo   <-chan struct{}
@@ -124,9 +124,9 @@ func (w *stalledWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// However many clients stall, only as many blocks are held for them as
-// ReadBuffers allows, the others hold pieces, and who reads beside them is
-// served.
+// TestStalledClientsHoldLittleAndStarveNobody checks that stalled clients, however many,
+// hold at most as many blocks as ReadBuffers permits, and pieces otherwise, and that other
+// reads are served.
 func TestStalledClientsHoldLittleAndStarveNobody(t *testing.T) {
 	const clients, size = 40, 3 << 20
 	onFiles, _ := newOnFiles(t, blob.Options{ReadBuffers: 2 << 20})
@@ -174,7 +174,7 @@ func TestStalledClientsHoldLittleAndStarveNobody(t *testing.T) {
 	}
 }
 
-// meddler changes what is stored when the first bytes of a reply are taken.
+// meddler changes stored bytes when the first bytes of a response are received.
 type meddler struct {
 	bytes.Buffer
 	meddle func()
@@ -187,8 +187,8 @@ func (m *meddler) Write(p []byte) (int, error) {
 	return m.Buffer.Write(p)
 }
 
-// Bytes that change after their block was checked, and before they are sent,
-// are not sent.
+// TestChangeAfterTheCheckIsNotServed checks that bytes which change after their block was
+// checked, and before they are sent, are not sent.
 func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 	const size = 2 << 20
 	body := randomBytes(1, size)
@@ -199,10 +199,10 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 		change  func()
 		written int64
 	}{
-		// In the first block, of which a piece has been taken.
+		// In the first block, of which a piece has been sent.
 		"files": {onFiles, func() { damageFile(t, dir, 512<<10) }, 512 << 10},
-		// In the second block: a reader of the memory store never changes, but
-		// the second one is opened on what is there then.
+		// In the second block: a reader of the memory store never changes, but the
+		// second reader is opened after the change.
 		"memory": {inMemory, func() {
 			if err := inMemory.bytes.List(t.Context(), "", func(o bytestore.Object) error {
 				defer damage(t, inMemory.bytes, o.Key)
@@ -228,7 +228,7 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 	}
 }
 
-// damageFile flips a bit of the one object in a folder.
+// damageFile flips a bit of the only object in a folder.
 func damageFile(t *testing.T, dir string, off int64) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*-*"))
@@ -252,11 +252,11 @@ func damageFile(t *testing.T, dir string, off int64) {
 	}
 }
 
-// stallingStore is a store whose readers of one object block until they are
-// let go. They are files if isFile is set.
+// stallingStore is a store whose readers of one object block until they are released. They
+// are files if isFile is set.
 type stallingStore struct {
 	*memory.Store
-	stalls          bytestore.Key // its readers stall
+	stalls          bytestore.Key // the object whose readers stall
 	isFile          bool
 	opened, reading chan struct{}
 	letGo           chan struct{}
@@ -269,7 +269,7 @@ func newStallingStore(isFile bool) *stallingStore {
 	}
 }
 
-// stall has the readers of the one object that is there stall.
+// stall makes the readers of the only object block.
 func (s *stallingStore) stall(t *testing.T) {
 	if err := s.List(t.Context(), "", func(o bytestore.Object) error { s.stalls = o.Key; return nil }); err != nil {
 		t.Fatal(err)
@@ -301,15 +301,15 @@ func (r *stallingReader) Read(p []byte) (int, error) {
 	return r.ReadCloser.Read(p)
 }
 
-// stallingFile looks like a file. Nobody seeks in it or sends it.
+// stallingFile looks like a file that can be sent without copying.
 type stallingFile struct{ *stallingReader }
 
 func (stallingFile) Seek(int64, int) (int64, error)        { return 0, errors.ErrUnsupported }
 func (stallingFile) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
 
-// TestStalledStoreKeepsNobodyElseWaiting: of however many readers get nothing
-// from the store, those of another object take no notice, in both ways of
-// reading.
+// TestStalledStoreKeepsNobodyElseWaiting checks that readers which get nothing from the
+// store, however many, do not delay the readers of another object, whichever way of
+// reading is used.
 func TestStalledStoreKeepsNobodyElseWaiting(t *testing.T) {
 	const stalled, size = 200, 1 << 20
 	for _, buffers := range []int64{0, -1} {
@@ -344,8 +344,8 @@ func TestStalledStoreKeepsNobodyElseWaiting(t *testing.T) {
 	}
 }
 
-// TestFilesAreReadFewAtOnce: each may block a thread. A read that waits for that
-// ends with its context.
+// TestFilesAreReadFewAtOnce checks that concurrent reads of files are limited, because
+// each may block a thread, and that a read that waits ends with its context.
 func TestFilesAreReadFewAtOnce(t *testing.T) {
 	const atOnce, size = 64, 1 << 20
 	s := newStallingStore(true)
@@ -387,8 +387,8 @@ func TestFilesAreReadFewAtOnce(t *testing.T) {
 	readers.Wait()
 }
 
-// BenchmarkReadTLS reads a blob of 64 MiB over a TLS connection on loopback:
-// there each read checks every block and copies it, held or read twice.
+// BenchmarkReadTLS reads a blob of 64 MiB over a TLS connection on the loopback interface.
+// Each read checks and copies every block, buffered or read twice.
 func BenchmarkReadTLS(b *testing.B) {
 	for _, buffers := range []int64{0, -1} {
 		b.Run(fmt.Sprintf("ReadBuffers=%d", buffers), func(b *testing.B) { benchmarkReadTLS(b, buffers) })
@@ -444,8 +444,8 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 // plainReader hides that a reader is an io.WriterTo.
 type plainReader struct{ io.Reader }
 
-// A copy that was damaged on its way is not kept: the next read gets the bytes
-// anew.
+// TestDamagedCopyIsForgotten checks that a cached copy that was damaged is dropped: the
+// next read gets the bytes from the underlying store.
 func TestDamagedCopyIsForgotten(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	want := randomBytes(7, 1<<20)
@@ -479,7 +479,7 @@ func TestDamagedCopyIsForgotten(t *testing.T) {
 	}
 }
 
-// flippingOnce damages the first byte that is read from it.
+// flippingOnce damages the first byte that is read.
 type flippingOnce struct {
 	bytestore.Store
 	done atomic.Bool
@@ -519,8 +519,8 @@ func (s *brokenStore) Open(ctx context.Context, key bytestore.Key, off, n int64)
 	}{io.MultiReader(io.LimitReader(r, s.after), iotest.ErrReader(s.err)), r}, nil
 }
 
-// TestOnlyTheStoreSaysThatBytesAreDamaged: a store that cannot be reached has not
-// lost anything.
+// TestOnlyTheStoreSaysThatBytesAreDamaged checks that an unreachable store is not reported
+// as damage.
 func TestOnlyTheStoreSaysThatBytesAreDamaged(t *testing.T) {
 	broken := &brokenStore{Store: memory.New()}
 	for _, buffers := range []int64{0, -1} {
@@ -553,8 +553,8 @@ func TestOnlyTheStoreSaysThatBytesAreDamaged(t *testing.T) {
 	}
 }
 
-// damagedRows is a metadata store that returns inline bodies which differ from
-// those that were stored.
+// damagedRows is a metadata store that returns inline bodies that differ from the stored
+// ones.
 type damagedRows struct {
 	metastore.Store
 	damage func(body []byte) []byte
@@ -570,8 +570,8 @@ func (m *damagedRows) Extents(ctx context.Context, id metastore.ContentID, from 
 	return extents, err
 }
 
-// TestDamagedInlineBodyIsNotServed: what is kept beside the metadata is compared
-// with its checksum like what is in objects, whatever part of it is asked for.
+// TestDamagedInlineBodyIsNotServed checks that inline contents are compared with their
+// checksum, whichever range is requested.
 func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 	f := newFixture(t, blob.Options{VerifyTTL: time.Hour})
 	rows := &damagedRows{Store: f.meta}
@@ -596,7 +596,7 @@ func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows.damage = damage
-		for _, r := range [][2]int64{{0, int64(len(body))}, {100, 50}} { // the second holds no damage
+		for _, r := range [][2]int64{{0, int64(len(body))}, {100, 50}} { // the second range contains no damage
 			var out bytes.Buffer
 			n, err := c.WriteRange(t.Context(), &out, r[0], r[1])
 			if name == "as stored" {

@@ -17,8 +17,7 @@ import (
 	"sluice/bytestore/memory"
 )
 
-// countingStore counts how often each MiB of its objects is asked for, and the
-// bytes.
+// countingStore counts the reads of each MiB of its objects, and the bytes.
 type countingStore struct {
 	bytestore.Store
 	mu    sync.Mutex
@@ -40,8 +39,8 @@ func newCountingStore() *countingStore {
 	return &countingStore{Store: memory.New(), asked: map[string]int{}}
 }
 
-// forget returns how often the block that was asked for most was, and the bytes,
-// since it was called last.
+// forget returns the reads of the most frequently read MiB and the bytes read since its
+// last call.
 func (s *countingStore) forget() (most int, n int64) {
 	for _, times := range s.asked {
 		most = max(most, times)
@@ -51,7 +50,7 @@ func (s *countingStore) forget() (most int, n int64) {
 	return most, n
 }
 
-// readAll reads ranges of a blob by one Reading, and what it had to pay.
+// readAll reads ranges of a blob by one Reading, and returns what it had to pay.
 func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got [][]byte, paid int64, err error) {
 	t.Helper()
 	c, err := f.Open(t.Context(), "a", name)
@@ -77,8 +76,8 @@ func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got []
 	}
 }
 
-// disjoint returns up to n ranges of a blob in random order, each of at most
-// longest bytes.
+// disjoint returns up to n ranges of a blob in random order, each of at most longest
+// bytes.
 func disjoint(rng *rand.Rand, n int, size, longest int64) []blob.Range {
 	var cuts []int64
 	for range 2 * n {
@@ -95,8 +94,9 @@ func disjoint(rng *rand.Rand, n int, size, longest int64) []blob.Range {
 	return ranges
 }
 
-// TestRangesReadEachBlockOnce reads many ranges in any order: the bytes are right,
-// no block is asked for twice, and what is read and not sent is paid for.
+// TestRangesReadEachBlockOnce reads many ranges in random order. The bytes must be
+// correct, no block may be read twice, and bytes that are read and not sent must be paid
+// for.
 func TestRangesReadEachBlockOnce(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{})
@@ -106,7 +106,7 @@ func TestRangesReadEachBlockOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 150 {
 		n := 1 + rng.IntN(64)
-		ranges := disjoint(rng, n, size, 1<<20/int64(n)) // all of them fit into what is kept
+		ranges := disjoint(rng, n, size, 1<<20/int64(n)) // all of them fit into the buffer
 		store.forget()
 		got, paid, err := readAll(t, f, "n", ranges)
 		if err != nil {
@@ -126,9 +126,9 @@ func TestRangesReadEachBlockOnce(t *testing.T) {
 	}
 }
 
-// TestRangesThatCannotBeKept: where the ranges of a block are too long to be kept,
-// or no buffer is left, blocks are read again and paid for. The bytes are right in
-// every way of reading.
+// TestRangesThatCannotBeKept checks that blocks are read again and paid for if the ranges
+// are too long to be buffered or no buffer is free. The bytes must be correct in every way
+// of reading.
 func TestRangesThatCannotBeKept(t *testing.T) {
 	const size = 5<<20 + 7
 	body := randomBytes(1, size)
@@ -167,28 +167,28 @@ func TestRangesThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestSmallRangesOfOneBlockNeedNoBuffer: a byte here and there is kept also while
-// all buffers are held by clients that take their time.
+// TestSmallRangesOfOneBlockNeedNoBuffer checks that single bytes are buffered even while
+// slow clients hold all block buffers.
 func TestSmallRangesOfOneBlockNeedNoBuffer(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{ReadBuffers: -1})
 	f.put(t, "n", randomBytes(1, 2<<20))
 	var ranges []blob.Range
-	for i := range 64 { // of two blocks in turn
+	for i := range 64 { // alternating between two blocks
 		ranges = append(ranges, blob.Range{Off: int64(i%2)<<20 + int64(i)*100, N: 1})
 	}
 	store.forget()
 	if _, _, err := readAll(t, f, "n", ranges); err != nil {
 		t.Fatal(err)
 	}
-	// Each block once to be checked, and a piece of it again to be written.
+	// Each block is read once to be checked, and a piece of it again to be written.
 	if most, read := store.forget(); most != 2 || read != 2<<20+2*heldPiece {
 		t.Errorf("a block was asked for %d times, %d bytes in all", most, read)
 	}
 }
 
-// TestRangesOfADamagedBlock: of none of them a byte is served, and the reading is
-// over.
+// TestRangesOfADamagedBlock checks that no byte of a damaged block is served, and that the
+// error is final.
 func TestRangesOfADamagedBlock(t *testing.T) {
 	for _, buffers := range []int64{0, -1} {
 		f := newFixture(t, blob.Options{ReadBuffers: buffers})
@@ -212,8 +212,8 @@ func TestRangesOfADamagedBlock(t *testing.T) {
 	}
 }
 
-// TestReadingPaysBeforeItReads: with the error of paying the reading is over, and
-// the store was not asked.
+// TestReadingPaysBeforeItReads checks that an error of paying is final, and that the store
+// is not accessed.
 func TestReadingPaysBeforeItReads(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{})

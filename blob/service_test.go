@@ -231,7 +231,8 @@ func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 	}
 }
 
-// Readers that race with overwrites and the collector see one version, whole.
+// TestReadersRaceWithOverwrites checks that readers that race with overwrites and Run read
+// one version completely.
 func TestReadersRaceWithOverwrites(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})

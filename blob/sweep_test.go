@@ -173,7 +173,8 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 	}
 }
 
-// Run does all of it by itself, on a clock that the test moves.
+// TestRunWorksByItself checks that Run performs all tasks, with a clock that the test
+// sets.
 func TestRunWorksByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

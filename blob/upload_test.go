@@ -182,7 +182,8 @@ func TestCompleteRepeatedGivesTheRecordedOutcome(t *testing.T) {
 	}
 }
 
-// A part that arrives again beside a complete is either in the blob or refused.
+// TestReSentPartRacesWithComplete checks that a part that arrives again during Complete is
+// either in the blob or rejected.
 func TestReSentPartRacesWithComplete(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// New garbage is looked for at once only where it may be freed at once.
+// TestGarbageThatIsNotDueIsNotLookedFor checks that new garbage wakes Run only if it can
+// be freed immediately.
 func TestGarbageThatIsNotDueIsNotLookedFor(t *testing.T) {
 	for grace, want := range map[time.Duration]int{0: 1, time.Hour: 0} {
 		s := New(nil, nil, Options{GarbageGrace: grace})

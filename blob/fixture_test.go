@@ -16,8 +16,8 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// fixture is a Service over a real metadata store and a byte store in memory,
-// with a clock that the test moves.
+// fixture is a Service over a real metadata store and a byte store in memory, with a clock
+// that the test sets.
 type fixture struct {
 	*blob.Service
 	meta  *sqlstore.Store
@@ -36,8 +36,8 @@ func newClock() *clock {
 func (c *clock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
 func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 
-// newFixture gives a Service with these options; extents are small, so that
-// small contents have several.
+// newFixture returns a Service with the given options. Extents are small, so that small
+// contents have several.
 func newFixture(t testing.TB, opt blob.Options) *fixture {
 	t.Helper()
 	f := &fixture{bytes: memory.New(), clock: newClock()}
@@ -65,7 +65,7 @@ func (f *fixture) put(t testing.TB, name string, body []byte) {
 	}
 }
 
-// read gives bytes [off, off+n) of a blob.
+// read returns n bytes of a blob from offset off.
 func (f *fixture) read(t testing.TB, name string, off, n int64) []byte {
 	t.Helper()
 	c, err := f.Open(context.Background(), "a", name)
@@ -80,7 +80,7 @@ func (f *fixture) read(t testing.TB, name string, off, n int64) []byte {
 	return out.Bytes()
 }
 
-// objects counts what the byte store holds.
+// objects returns the number of objects in the byte store.
 func (f *fixture) objects(t testing.TB) int {
 	t.Helper()
 	n := 0
