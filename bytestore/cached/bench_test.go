@@ -12,9 +12,9 @@ import (
 	"sluice/bytestore/localfs"
 )
 
-// BenchmarkRead compares hits with reads of the store beneath, a folder on the
-// same disk, through a buffer of 1 MiB as package blob uses it; and tells what a
-// miss adds.
+// BenchmarkRead compares cache hits with reads of the underlying store, a folder on the
+// same disk, through a buffer of 1 MiB as package blob uses it. It also measures the
+// additional cost of a miss.
 func BenchmarkRead(b *testing.B) {
 	inner, err := localfs.Open(b.TempDir(), localfs.Options{})
 	if err != nil {
@@ -69,8 +69,7 @@ func BenchmarkSmallRange(b *testing.B) {
 
 var buffers = sync.Pool{New: func() any { return new([mib]byte) }}
 
-// drain reads an object through a buffer that outlives the call, as package blob
-// does.
+// drain reads an object through a buffer that outlives the call, as package blob does.
 func drain(b *testing.B, s bytestore.Store, key bytestore.Key, size int) error {
 	r, err := s.Open(b.Context(), key, 0, int64(size))
 	if err != nil {

@@ -81,7 +81,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestHitsDoNotAskBeneath reads in every size of buffer what was read before.
+// TestHitsDoNotAskBeneath reads what was read before with buffers of several sizes.
 func TestHitsDoNotAskBeneath(t *testing.T) {
 	inner := watch()
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
@@ -97,7 +97,7 @@ func TestHitsDoNotAskBeneath(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got bytes.Buffer
-			_, err = io.CopyBuffer(&got, struct{ io.Reader }{r}, make([]byte, size)) // hide what would bring its own buffer
+			_, err = io.CopyBuffer(&got, struct{ io.Reader }{r}, make([]byte, size)) // hides io.WriterTo, which would use its own buffer
 			if err := errors.Join(err, r.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -115,8 +115,8 @@ func TestHitsDoNotAskBeneath(t *testing.T) {
 	}
 }
 
-// TestOnlyTouchedBlocksAreFetched: a range costs its blocks, and of the last
-// one no more than up to its end.
+// TestOnlyTouchedBlocksAreFetched checks that a range costs its blocks, and only the
+// needed part of the last one.
 func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 	inner := watch()
 	type fetch struct{ off, n int64 }
@@ -138,8 +138,8 @@ func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 	}
 }
 
-// TestLongerRangeReplacesShorterBlock: what was kept of a block's beginning
-// does not pass for the whole.
+// TestLongerRangeReplacesShorterBlock checks that the cached beginning of a block is not
+// taken for the whole block.
 func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
@@ -158,7 +158,8 @@ func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 	}
 }
 
-// TestRangeIsProvedByOpen: also where the first block is cached.
+// TestRangeIsProvedByOpen checks that Open fails for a range beyond the end of an object
+// even if its first block is cached.
 func TestRangeIsProvedByOpen(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
 	key, data := put(t, s, 1, 3*mib)
@@ -178,7 +179,7 @@ func TestOtherKeysAreNotCached(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantRead(t, s, "sluice-instance", []byte(text), 0, 5)
-		wantErr(t, inner.Delete(t.Context(), "sluice-instance"), nil) // as another node would
+		wantErr(t, inner.Delete(t.Context(), "sluice-instance"), nil) // as another node would do
 	}
 	if names, _ := files(t, dir); len(names) != 0 {
 		t.Errorf("files in the cache: %q", names)
@@ -210,7 +211,8 @@ func TestRestartKeepsHits(t *testing.T) {
 	wantRead(t, s, key, data, 0, len(data))
 }
 
-// TestForeignFilesAreRemoved: from the shards, where only blocks belong.
+// TestForeignFilesAreRemoved checks that files which are not blocks are removed from the
+// shards.
 func TestForeignFilesAreRemoved(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
@@ -246,9 +248,9 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 }
 
-// TestRemovedFolderIsLockedAnew removes the folder of an open cache. The next block that is
-// kept makes and locks it anew; until then another Store may take the place, and
-// then the first one keeps nothing there. Every read goes on.
+// TestRemovedFolderIsLockedAnew removes the folder of an open cache. The next block that
+// is cached creates and locks it again. Another Store may lock it before; then the first
+// one caches nothing there. All reads succeed.
 func TestRemovedFolderIsLockedAnew(t *testing.T) {
 	dir, inner := filepath.Join(t.TempDir(), "cache"), watch()
 	first := mustOpen(t, inner, dir, cached.Options{})

@@ -11,8 +11,8 @@ import (
 	"sluice/bytestore/cached"
 )
 
-// TestDamagedFilesAreFetchedAgain damages the file of a block in every manner:
-// what is read is right, and the file is whole afterwards.
+// TestDamagedFilesAreFetchedAgain damages the file of a block in many ways. The bytes read
+// must be correct, and the file must be intact afterwards.
 func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	const size = 100_000 // 4 pieces, the last one short
 	dir, inner := t.TempDir(), watch()
@@ -44,7 +44,7 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	for _, n := range []int{1, 255, 256, 257, 256 + 32<<10, 256 + size - 1} {
 		damages = append(damages, damage{fmt.Sprintf("cut to %d bytes", n), func(file []byte) []byte { return file[:n] }})
 	}
-	for at := 0; at < 256+size; at += 1 + 4999*min(1, at/300) { // each byte of the header, some of the rest
+	for at := 0; at < 256+size; at += 1 + 4999*min(1, at/300) { // each byte of the header, and some of the block
 		damages = append(damages, damage{fmt.Sprintf("flipped at %d", at), func(file []byte) []byte {
 			file[at] ^= 1 << (at % 8)
 			return file
@@ -70,8 +70,8 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	}
 }
 
-// TestDamageAcrossRestart: what a power cut leaves of unsynced files is found
-// out when it is read.
+// TestDamageAcrossRestart checks that the damage which a power failure does to unsynced
+// files is detected when they are read.
 func TestDamageAcrossRestart(t *testing.T) {
 	for _, n := range []int{0, 100, 256, 300, 256 + 40_000} {
 		dir, inner := t.TempDir(), watch()
@@ -82,15 +82,15 @@ func TestDamageAcrossRestart(t *testing.T) {
 		wantErr(t, os.Truncate(onlyFile(t, dir), int64(n)), nil)
 		s = mustOpen(t, inner, dir, cached.Options{})
 		for range 2 {
-			wantRead(t, s, key, data, 0, 1000) // which the file that was cut may seem to cover
+			wantRead(t, s, key, data, 0, 1000) // which a truncated file may seem to cover
 			wantRead(t, s, key, data, 0, 100_000)
 		}
 		onlyFile(t, dir)
 	}
 }
 
-// TestDamageBehindAReader: the reader that stands in a block goes on with the
-// right bytes.
+// TestDamageBehindAReader damages the block that a reader has open. The reader must
+// continue with correct bytes.
 func TestDamageBehindAReader(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
@@ -120,8 +120,8 @@ func TestDamageBehindAReader(t *testing.T) {
 	}
 }
 
-// TestRemovedFolder: somebody who clears the cache's folder by hand costs
-// fetches and no more.
+// TestRemovedFolder checks that removing the files of the cache causes only further
+// fetches.
 func TestRemovedFolder(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})

@@ -13,12 +13,12 @@ import (
 	"sluice/bytestore/cached"
 )
 
-// gate lets the opens beneath wait, each until open is called, or its context
+// gate blocks the opens of the underlying store until open is called or their context
 // ends.
 type gate struct {
 	ch      chan struct{}
 	waiting atomic.Int64
-	left    atomic.Int64 // opens whose context ended
+	left    atomic.Int64 // opens whose context has ended
 }
 
 func newGate() *gate { return &gate{ch: make(chan struct{})} }
@@ -39,7 +39,7 @@ func (g *gate) wait(ctx context.Context) error {
 
 func (g *gate) before(ctx context.Context, _ bytestore.Key, _, _ int64) error { return g.wait(ctx) }
 
-// result is what a read gave.
+// result is the result of a read.
 type result struct {
 	data []byte
 	err  error
@@ -89,8 +89,8 @@ func TestOneFetchForAllWhoMiss(t *testing.T) {
 	})
 }
 
-// TestReaderMayLeave: the fetch goes on for the others, also when the one that
-// began it leaves.
+// TestReaderMayLeave checks that a fetch continues for the other readers, even if the one
+// that began it leaves.
 func TestReaderMayLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
@@ -121,7 +121,7 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		leaver := start(ctx, s, key, 0, 8*mib)
 		synctest.Wait()
-		if n := g.waiting.Load(); n != 6 { // the first, the last, and 4 ahead
+		if n := g.waiting.Load(); n != 6 { // the first, the last, and 4 prefetches
 			t.Errorf("%d fetches run", n)
 		}
 		cancel()
@@ -131,7 +131,7 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 			t.Errorf("%d fetches still run, %d were cancelled", g.waiting.Load(), g.left.Load())
 		}
 		g.open()
-		wantRead(t, s, key, data, 0, 8*mib) // which is not told of the cancellation
+		wantRead(t, s, key, data, 0, 8*mib) // which the cancellation must not affect
 	})
 }
 
@@ -161,8 +161,8 @@ func TestFailedFetchIsToldAndNotKept(t *testing.T) {
 	})
 }
 
-// TestFailedReadAheadIsTriedAgain: an error of a fetch that nobody waited for is
-// not that of the reader who comes to the block.
+// TestFailedReadAheadIsTriedAgain checks that the error of a prefetch is not reported to
+// the reader that later needs the block.
 func TestFailedReadAheadIsTriedAgain(t *testing.T) {
 	inner := watch()
 	var failed atomic.Int64
@@ -250,8 +250,8 @@ func TestStalledFetchKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-// TestStalledFetchesKeepNobodyWaiting: when the store beneath stalls for as many
-// objects as are fetched at once, others are read past the cache.
+// TestStalledFetchesKeepNobodyWaiting checks that reads bypass the cache if the underlying
+// store stalls for as many objects as are fetched concurrently.
 func TestStalledFetchesKeepNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
@@ -269,7 +269,7 @@ func TestStalledFetchesKeepNobodyWaiting(t *testing.T) {
 			key, data := put(t, s, uint64(i), 5000)
 			stalls[key] = true
 			stalled, bodies = append(stalled, start(t.Context(), s, key, 0, 5000)), append(bodies, data)
-			synctest.Wait() // none of them reads stalls while we write it
+			synctest.Wait() // none of them reads stalls while it is written
 		}
 		other, data := put(t, s, 9, 3*mib)
 		wantRead(t, s, other, data, 0, 3*mib)
@@ -310,8 +310,7 @@ func TestFetchesAtOnceAreBounded(t *testing.T) {
 	})
 }
 
-// TestReadAheadIsBounded: readers that have got their first blocks take at most
-// half of the fetches for what they will need.
+// TestReadAheadIsBounded checks that prefetches use at most half of the slots for fetches.
 func TestReadAheadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
@@ -345,7 +344,8 @@ func TestReadAheadIsBounded(t *testing.T) {
 	})
 }
 
-// TestDeleteDuringFetch: what was opened before the object went is not kept.
+// TestDeleteDuringFetch checks that a fetch that began before the object was deleted is
+// not cached.
 func TestDeleteDuringFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, inner, g := t.TempDir(), watch(), newGate()
@@ -365,7 +365,8 @@ func TestDeleteDuringFetch(t *testing.T) {
 	})
 }
 
-// TestCloseEndsFetches, also those that wait for their turn.
+// TestCloseEndsFetches checks that Close ends fetches, including those that wait for a
+// slot.
 func TestCloseEndsFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()

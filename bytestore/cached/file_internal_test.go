@@ -47,8 +47,8 @@ func FuzzFileName(f *testing.F) {
 	})
 }
 
-// TestOtherHeadersAreRefused: what is not as put writes it, though its checksum
-// is right.
+// TestOtherHeadersAreRefused checks that headers that put does not write are rejected
+// although their checksum is correct.
 func TestOtherHeadersAreRefused(t *testing.T) {
 	data := make([]byte, pieceSize+1)
 	whole := func(change func(h *header)) []byte {

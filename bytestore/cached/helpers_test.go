@@ -20,27 +20,27 @@ import (
 	"sluice/bytestore/memory"
 )
 
-// TestMain looks for goroutines that outlive the tests.
+// TestMain checks that no goroutine outlives the tests.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const mib = 1 << 20
 
 func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
 
-// content is size bytes without repetition.
+// content returns size pseudorandom bytes.
 func content(seed uint64, size int) []byte {
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(data) // never fails
 	return data
 }
 
-// watched is a store that counts the calls of Open and lets them wait.
+// watched is a store that counts the calls of Open and can delay them.
 type watched struct {
 	bytestore.Store
 	opens atomic.Int64
-	// before, when set, is called by each Open; its error is that of the Open.
+	// before, if set, is called by each Open, which fails with its error.
 	before func(ctx context.Context, key bytestore.Key, off, n int64) error
-	// after, when set, is called by each Open that has found its object.
+	// after, if set, is called by each Open that has found its object.
 	after func()
 }
 
@@ -58,10 +58,10 @@ func (w *watched) Open(ctx context.Context, key bytestore.Key, off, n int64) (io
 	return r, err
 }
 
-// watch is an empty store beneath.
+// watch returns an empty store.
 func watch() *watched { return &watched{Store: memory.New()} }
 
-// mustOpen opens a cache and closes it with the test.
+// mustOpen opens a cache, which is closed at the end of the test.
 func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Options) *cached.Store {
 	tb.Helper()
 	if opt.Size == 0 {
@@ -79,7 +79,7 @@ func mustOpen(tb testing.TB, inner bytestore.Store, dir string, opt cached.Optio
 	return s
 }
 
-// put stores size bytes under a fresh key.
+// put stores size bytes under a new key.
 func put(tb testing.TB, s bytestore.Store, seed uint64, size int) (bytestore.Key, []byte) {
 	tb.Helper()
 	key, data := newKey(), content(seed, size)
@@ -119,7 +119,7 @@ func wantErr(tb testing.TB, err, want error) {
 	}
 }
 
-// files are the files of the blocks below dir, and how many bytes they have.
+// files returns the files of the blocks below dir, and their total size in bytes.
 func files(tb testing.TB, dir string) (names []string, size int64) {
 	tb.Helper()
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
@@ -144,7 +144,7 @@ func files(tb testing.TB, dir string) (names []string, size int64) {
 	return names, size
 }
 
-// onlyFile is the one file of a block below dir.
+// onlyFile returns the only file of a block below dir.
 func onlyFile(tb testing.TB, dir string) string {
 	tb.Helper()
 	names, _ := files(tb, dir)

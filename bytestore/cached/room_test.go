@@ -20,8 +20,8 @@ import (
 	"sluice/internal/vfs"
 )
 
-// meter is the file system of the operating system. It counts the bytes of the
-// files that are made through it and not removed.
+// meter is the file system of the operating system. It counts the bytes of the files that
+// were created through it and not removed.
 type meter struct {
 	mu        sync.Mutex
 	files     map[string]int64
@@ -30,7 +30,7 @@ type meter struct {
 
 func (m *meter) hook(op *vfs.Op, do func() error) error {
 	m.mu.Lock()
-	if op.Kind == vfs.KindWrite { // counted before it is there
+	if op.Kind == vfs.KindWrite { // counted before it is written
 		m.files[op.Name] += int64(op.Len)
 		m.now += int64(op.Len)
 		m.most = max(m.most, m.now)
@@ -53,8 +53,8 @@ func (m *meter) hook(op *vfs.Op, do func() error) error {
 	return nil
 }
 
-// TestSizeIsNeverExceeded reads a set of objects that is larger than the cache
-// from many goroutines.
+// TestSizeIsNeverExceeded concurrently reads a set of objects that is larger than the
+// cache.
 func TestSizeIsNeverExceeded(t *testing.T) {
 	for _, size := range []int64{cached.MinSize, 5 * cached.MinSize, 20*mib + 12345} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSizeIsNeverExceeded(t *testing.T) {
 	}
 }
 
-// TestLeastRecentlyUsedGoesFirst also when a hit was all its use.
+// TestLeastRecentlyUsedGoesFirst checks that a cache hit counts as a use.
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	inner := watch()
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{Size: 3 * cached.MinSize})
@@ -113,10 +113,10 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	if n := touch(0, 1, 2, 0); n != 3 {
 		t.Fatalf("%d fetches", n)
 	}
-	if n := touch(3, 0, 2, 3); n != 1 { // 1 went
+	if n := touch(3, 0, 2, 3); n != 1 { // 1 was evicted
 		t.Errorf("%d fetches, want 1", n)
 	}
-	if n := touch(1, 2, 3, 1); n != 1 { // 0 went
+	if n := touch(1, 2, 3, 1); n != 1 { // 0 was evicted
 		t.Errorf("%d fetches, want 1", n)
 	}
 	if got := s.Stats(); got.Evictions != 2 || got.Blocks != 3 {
@@ -124,8 +124,8 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	}
 }
 
-// TestDeletesRaceWithReads: after a Delete has returned nothing is served, and
-// before that only what is right.
+// TestDeletesRaceWithReads checks that nothing is served after a Delete has returned, and
+// only correct bytes before.
 func TestDeletesRaceWithReads(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{Size: 16 * mib})
@@ -175,8 +175,8 @@ func TestForgetAsksBeneathAgain(t *testing.T) {
 	}
 }
 
-// TestFaultsOfTheFolder fails each operation on the folder in turn: no read
-// notices, and the books stay right. The two objects displace each other.
+// TestFaultsOfTheFolder makes each operation on the folder fail in turn. No read may fail,
+// and the counters must remain correct. The two objects evict each other.
 func TestFaultsOfTheFolder(t *testing.T) {
 	for _, moment := range []vfs.Moment{vfs.Before, vfs.After, vfs.Short} {
 		nth := int64(0)
@@ -195,7 +195,7 @@ func TestFaultsOfTheFolder(t *testing.T) {
 			armed = false
 			wantRead(t, s, one, data, 0, mib)
 			now := s.Stats()
-			// A read that gave all bytes and then an error has not failed.
+			// A read that returned all bytes and then an error has not failed.
 			if fault.Fired() && moment != vfs.After && now.Errors+now.Damaged == 0 {
 				t.Errorf("operation %d %s was not counted: %+v", nth, moment, now)
 			}
@@ -213,8 +213,8 @@ func TestFaultsOfTheFolder(t *testing.T) {
 	}
 }
 
-// TestOpenFaults: a folder that cannot be taken in is an error of Open, and is
-// not locked afterwards.
+// TestOpenFaults checks that Open fails for a folder that cannot be loaded, and leaves it
+// unlocked.
 func TestOpenFaults(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{})
@@ -236,7 +236,8 @@ func TestOpenFaults(t *testing.T) {
 	onlyFile(t, dir)
 }
 
-// TestFullDiskIsBypassed, and used again once there is room.
+// TestFullDiskIsBypassed checks that a full disk is bypassed, and used again once space is
+// free.
 func TestFullDiskIsBypassed(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.KindCreate, vfs.KindWrite, vfs.KindSpace} {
 		var full atomic.Bool
@@ -263,7 +264,8 @@ func TestFullDiskIsBypassed(t *testing.T) {
 	}
 }
 
-// TestBrokenOffBypass: also past the cache a short reply never looks complete.
+// TestBrokenOffBypass checks that a response that ends early is reported even if the cache
+// is bypassed.
 func TestBrokenOffBypass(t *testing.T) {
 	for broken, want := range map[error]error{io.EOF: bytestore.ErrTruncated, syscall.ECONNRESET: syscall.ECONNRESET} {
 		inner := watch()
@@ -282,8 +284,8 @@ func TestBrokenOffBypass(t *testing.T) {
 	}
 }
 
-// TestFolderThatCannotBeRead: whatever fails there, the bytes come from beneath.
-// Only files that were found bad are given up.
+// TestFolderThatCannotBeRead checks that reads succeed whatever fails in the folder, and
+// that only files that were found damaged are dropped.
 func TestFolderThatCannotBeRead(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -351,7 +353,7 @@ func TestCacheYieldsToOthersOnItsDisk(t *testing.T) {
 	}
 }
 
-// TestCancelledReaders read on, or give up, at random: what is read is right.
+// TestCancelledReaders reads or cancels at random. What is read must be correct.
 func TestCancelledReaders(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{Size: 6 * mib, Fetches: 4})
 	key, data := put(t, s, 1, 9*mib)

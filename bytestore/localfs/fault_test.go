@@ -14,10 +14,10 @@ import (
 	"sluice/internal/vfs"
 )
 
-// body is what the tests of faults put: several writes long.
+// body is the body of the tests of faults. It takes several writes.
 var body = bytes.Repeat([]byte("0123456789abcdef"), 100_000)
 
-// readBack is what the store has under key, nil when there is nothing.
+// readBack returns the content of an object, or nil if there is none.
 func readBack(t *testing.T, s *localfs.Store, key bytestore.Key) []byte {
 	t.Helper()
 	r, err := s.Open(t.Context(), key, 0, 0)
@@ -34,8 +34,8 @@ func readBack(t *testing.T, s *localfs.Store, key bytestore.Key) []byte {
 	return data
 }
 
-// TestFaultSweep fails every operation of a put in turn, in every manner, and
-// looks at what is left, before and after a crash.
+// TestFaultSweep makes every operation of a put fail in turn, in every way, and checks
+// what is left before and after a crash.
 func TestFaultSweep(t *testing.T) {
 	for _, moment := range []vfs.Moment{vfs.Before, vfs.After, vfs.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
@@ -52,7 +52,7 @@ func TestFaultSweep(t *testing.T) {
 	}
 }
 
-// sweepOne runs one put with a fault and reports whether the fault struck.
+// sweepOne runs one put with a fault and reports whether the fault occurred.
 func sweepOne(t *testing.T, fault *vfs.Fault) bool {
 	t.Helper()
 	disk := vfs.NewCrash()
@@ -106,9 +106,9 @@ func sweepOne(t *testing.T, fault *vfs.Fault) bool {
 	return fault.Fired()
 }
 
-// TestOpenFaultSweep fails the operations of the first Open in turn: it reports
-// that, and the next Open, after a crash or not, finishes the work. Of those
-// that repeat for each shard, every seventh is enough.
+// TestOpenFaultSweep makes the operations of the first Open fail in turn. Open must report
+// the error, and the next Open, after a crash or without one, must complete the work. Of
+// the operations that repeat for each shard, it tests every seventh.
 func TestOpenFaultSweep(t *testing.T) {
 	for _, moment := range []vfs.Moment{vfs.Before, vfs.After} {
 		for nth := int64(0); ; nth += 1 + 6*min(1, nth/16) {
@@ -134,8 +134,8 @@ func TestOpenFaultSweep(t *testing.T) {
 	}
 }
 
-// TestReadFaults: an error of the disk is an error of the call, never a missing
-// object or a shorter list.
+// TestReadFaults checks that an error of the disk is returned, and not reported as a
+// missing object or a shorter list.
 func TestReadFaults(t *testing.T) {
 	key := newKey()
 	for nth := int64(0); ; nth++ {
@@ -166,8 +166,8 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
-// TestFailedSync: after an fsync that failed the store takes nothing more, but
-// reads and deletes, and all is well once it is opened anew.
+// TestFailedSync checks that after a failed fsync the store permits only reads and deletes
+// until it is reopened.
 func TestFailedSync(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.KindSync, vfs.KindSyncDir} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -206,7 +206,8 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtSync: a disk found full as late as at the fsync costs one put.
+// TestFullDiskAtSync checks that a disk which turns out to be full at the fsync fails only
+// one put.
 func TestFullDiskAtSync(t *testing.T) {
 	disk := vfs.NewCrash()
 	s := mustOpen(t, vfs.Inject(disk, &vfs.Fault{

@@ -18,8 +18,7 @@ import (
 
 func itself(err error) error { return err }
 
-// TestSharedSync: who comes while a sync runs waits for the next one, and all
-// of those share it.
+// TestSharedSync checks that callers during a sync wait for the next one, and share it.
 func TestSharedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
@@ -35,17 +34,17 @@ func TestSharedSync(t *testing.T) {
 		for range 4 {
 			go ask()
 		}
-		synctest.Wait() // the four wait
+		synctest.Wait() // all four wait
 		if len(results) != 0 {
 			t.Fatal("a sync returned before it ran")
 		}
 		end <- nil
-		<-begin // the second round runs, for all four
+		<-begin // the second batch runs, for all four
 		synctest.Wait()
 		if len(results) != 1 {
 			t.Fatalf("%d of 5 returned after the first sync, want 1", len(results))
 		}
-		go ask() // comes too late for the second round
+		go ask() // too late for the second batch
 		synctest.Wait()
 		end <- nil
 		<-begin
@@ -66,9 +65,9 @@ func TestSharedSync(t *testing.T) {
 	})
 }
 
-// TestFailedSyncIsKnownToTheNext: the kernel reports lost entries once. Who
-// waits for the round after a failed one must hear of it, though that round
-// succeeds.
+// TestFailedSyncIsKnownToTheNext checks that a Put that waits for the batch after a failed
+// one fails although its own batch succeeds, because the kernel reports lost entries only
+// once.
 func TestFailedSyncIsKnownToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
@@ -94,7 +93,7 @@ func TestFailedSyncIsKnownToTheNext(t *testing.T) {
 		go store("first")
 		<-begin
 		go store("second")
-		synctest.Wait() // it was renamed, and waits for the next round
+		synctest.Wait() // it was renamed, and waits for the next batch
 		end <- syscall.EIO
 		<-begin
 		end <- nil
@@ -109,9 +108,8 @@ func TestFailedSyncIsKnownToTheNext(t *testing.T) {
 	})
 }
 
-// TestNotOpenedFailsItsRound: when the folder cannot be opened for a sync, all
-// that share that sync fail and are undone, none is acknowledged, and the next
-// Put succeeds.
+// TestNotOpenedFailsItsRound checks that if the folder cannot be opened for a sync, all
+// Puts of that batch fail and are undone, and the next Put succeeds.
 func TestNotOpenedFailsItsRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
@@ -137,7 +135,7 @@ func TestNotOpenedFailsItsRound(t *testing.T) {
 			key := bytestore.Key(fmt.Sprintf("shared-%d", i))
 			go func() { shared <- s.put(t.Context(), key, strings.NewReader(""), 0) }()
 		}
-		synctest.Wait() // they were renamed, and wait for the next round
+		synctest.Wait() // they were renamed, and wait for the next batch
 		end <- nil
 		<-begin
 		end <- fmt.Errorf("%w: %w", vfs.ErrNotOpened, syscall.EMFILE)
@@ -160,8 +158,9 @@ func TestNotOpenedFailsItsRound(t *testing.T) {
 	})
 }
 
-// TestSharedSyncIsEnough: an entry made before sync was called survives a crash
-// right after it returned, however many share the syncs.
+// TestSharedSyncIsEnough checks that an entry that was made before sync was called
+// survives a crash immediately after sync has returned, however many callers share the
+// syncs.
 func TestSharedSyncIsEnough(t *testing.T) {
 	disk := vfs.NewCrash()
 	var syncs atomic.Int64
@@ -191,8 +190,8 @@ func TestSharedSyncIsEnough(t *testing.T) {
 	}
 }
 
-// BenchmarkFolderSync compares shared with unshared syncs of one folder, into
-// which each caller has put a file.
+// BenchmarkFolderSync compares shared with separate syncs of one folder, into which each
+// caller has put a file.
 func BenchmarkFolderSync(b *testing.B) {
 	for _, goroutines := range []int{1, 16} {
 		for _, shared := range []bool{false, true} {

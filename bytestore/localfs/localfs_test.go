@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// onOS is a harness on the file system of the operating system. Each Open
-// closes the handle before, as a folder belongs to one at a time.
+// onOS returns a harness on the file system of the operating system. Each Open closes the
+// previous handle, because a folder must be used by one at a time.
 func onOS(tb testing.TB) bytetest.Harness {
 	dir := filepath.Join(tb.TempDir(), "not", "made", "yet")
 	var last *localfs.Store
@@ -41,7 +41,7 @@ func onOS(tb testing.TB) bytetest.Harness {
 	}}
 }
 
-// onCrash is a harness on a file system that can crash.
+// onCrash returns a harness on a file system that can crash.
 func onCrash(testing.TB) bytetest.Harness {
 	disk := vfs.NewCrash()
 	return bytetest.Harness{
@@ -82,7 +82,7 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
-// files are the names of all files below dir, relative to it.
+// files returns the names of all files below dir, relative to it.
 func files(t *testing.T, fsys vfs.FS, dir string) []string {
 	t.Helper()
 	var all []string
@@ -104,7 +104,7 @@ func files(t *testing.T, fsys vfs.FS, dir string) []string {
 	return all
 }
 
-// TestPutTrace pins the operations of one put and their order.
+// TestPutTrace checks the operations of one put and their order.
 func TestPutTrace(t *testing.T) {
 	var trace strings.Builder
 	disk := vfs.NewCrash()
@@ -251,7 +251,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForPuts: what follows a Close may rely on the folder.
+// TestCloseWaitsForPuts checks that no Put uses the folder after Close has returned.
 func TestCloseWaitsForPuts(t *testing.T) {
 	s := mustOpen(t, vfs.NewCrash(), "/objects")
 	reading, goOn, closed, done := make(chan bool), make(chan bool), make(chan error, 1), make(chan error, 1)
@@ -271,8 +271,8 @@ func TestCloseWaitsForPuts(t *testing.T) {
 	wantErr(t, <-closed, nil)
 }
 
-// TestSourceThatGivesNothing: a source that returns neither bytes nor an error ends
-// the put.
+// TestSourceThatGivesNothing checks that a source that returns neither bytes nor an error
+// fails the put.
 func TestSourceThatGivesNothing(t *testing.T) {
 	s := mustOpen(t, vfs.OS(), filepath.Join(t.TempDir(), "objects"))
 	defer func() { wantErr(t, s.Close(), nil) }()

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/vfs"
 )
 
-// TestReserve fills a small disk: puts stop above the reserve, before they read
-// their source, deletes still work and make room.
+// TestReserve fills a small disk. Puts must stop at the reserve, before they read their
+// source; deletes must succeed and free space.
 func TestReserve(t *testing.T) {
 	const size, reserve, object = 1 << 20, 100 << 10, 64 << 10
 	s, _ := openWithin(t, size, reserve)
@@ -36,7 +36,7 @@ func TestReserve(t *testing.T) {
 	unread := readerFunc(func([]byte) (int, error) { t.Error("the source was read"); return 0, io.EOF })
 	wantErr(t, s.Put(t.Context(), newKey(), unread, object), bytestore.ErrNoSpace)
 	wantErr(t, s.Put(t.Context(), newKey(), unread, 1<<62), bytestore.ErrNoSpace)
-	wantErr(t, s.Space(0), nil) // there is room for less
+	wantErr(t, s.Space(0), nil) // a smaller object fits
 	rest := int64(size - reserve - len(keys)*object)
 	wantErr(t, s.Put(t.Context(), newKey(), bytes.NewReader(body), rest+1), bytestore.ErrNoSpace)
 	wantErr(t, put(t, s, "the-rest", body[:rest]), nil)
@@ -51,7 +51,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestClaims: puts under way count for those that begin.
+// TestClaims checks that the reservations of puts in progress count for puts that begin.
 func TestClaims(t *testing.T) {
 	const size, object = 1 << 20, 600 << 10
 	s, _ := openWithin(t, size, -1)
@@ -66,18 +66,18 @@ func TestClaims(t *testing.T) {
 	wantErr(t, s.Put(t.Context(), "first", src, object), nil)
 	wantErr(t, put(t, s, "second", body[:object]), bytestore.ErrNoSpace)
 	wantErr(t, s.Put(t.Context(), "third", bytes.NewReader(body), 100), bytestore.ErrSize)
-	// All claims were given back: what is left can be filled to the byte.
+	// All reservations were released: the rest can be filled to the byte.
 	wantErr(t, put(t, s, "rest", body[:size-object-100]), nil)
 	wantErr(t, s.Delete(t.Context(), "first"), nil)
 	wantErr(t, s.Space(0), nil)
 }
 
-// TestStalledPutsClaimLittle: sources from which nothing comes keep only a
-// little of the disk from others, and never make it look full.
+// TestStalledPutsClaimLittle checks that puts with stalled sources reserve only a little
+// of the disk, and never make it look full.
 func TestStalledPutsClaimLittle(t *testing.T) {
 	const size, object, stalled = 100 << 20, 64 << 20, 9
 	s, _ := openWithin(t, size, -1)
-	var nest func(n int) // n more puts stall, then the rest of the test runs
+	var nest func(n int) // starts n more puts that stall, then runs the rest of the test
 	nest = func(n int) {
 		if n == 0 {
 			const room = size - stalled*4<<20
@@ -93,11 +93,11 @@ func TestStalledPutsClaimLittle(t *testing.T) {
 		wantErr(t, s.Put(t.Context(), newKey(), src, object), io.ErrUnexpectedEOF)
 	}
 	nest(stalled)
-	wantErr(t, s.Space(size-20<<20), nil) // all claims were given back
+	wantErr(t, s.Space(size-20<<20), nil) // all reservations were released
 	wantErr(t, s.Space(size-20<<20+1), bytestore.ErrNoSpace)
 }
 
-// TestReadyWhileAllIsClaimed: claims are not bytes on the disk.
+// TestReadyWhileAllIsClaimed checks that Space(0) does not count reservations.
 func TestReadyWhileAllIsClaimed(t *testing.T) {
 	const size = 3 << 20
 	s, _ := openWithin(t, size, -1)
@@ -109,8 +109,8 @@ func TestReadyWhileAllIsClaimed(t *testing.T) {
 	wantErr(t, s.Put(t.Context(), "first", src, size), bytestore.ErrSize)
 }
 
-// TestRacingPutsSpareTheReserve: three puts that each fit when they begin, but
-// not together, write as fast as they can.
+// TestRacingPutsSpareTheReserve runs three concurrent puts that each fit when they begin,
+// but not together.
 func TestRacingPutsSpareTheReserve(t *testing.T) {
 	const puts, object, room, reserve = 3, 9 << 20, 21 << 20, 3 << 20
 	disk := vfs.NewCrash()
@@ -138,7 +138,7 @@ func TestRacingPutsSpareTheReserve(t *testing.T) {
 				bytes.NewReader(make([]byte, object)),
 			)
 			err := s.Put(t.Context(), newKey(), src, object)
-			began() // if it was refused: the others must not wait for it
+			began() // if it was rejected, the others must not wait for it
 			results <- err
 		}()
 	}
@@ -157,7 +157,7 @@ func TestRacingPutsSpareTheReserve(t *testing.T) {
 	wantErr(t, s.Space(room-stored*object+1), bytestore.ErrNoSpace)
 }
 
-// TestUnknownSizeSparesTheReserve: a put of unknown size stops in time.
+// TestUnknownSizeSparesTheReserve checks that a put of unknown size stops at the reserve.
 func TestUnknownSizeSparesTheReserve(t *testing.T) {
 	const size, reserve = 2400 << 10, 500 << 10
 	s, disk := openWithin(t, size, reserve)
@@ -176,7 +176,7 @@ func TestUnknownSizeSparesTheReserve(t *testing.T) {
 	}
 }
 
-// openWithin opens a store on a disk of so many bytes.
+// openWithin opens a store on a disk of the given size in bytes.
 func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfs.CrashFS) {
 	t.Helper()
 	disk := vfs.NewCrash()
@@ -188,7 +188,7 @@ func openWithin(t *testing.T, size, reserve int64) (*localfs.Store, *vfs.CrashFS
 	return s, disk
 }
 
-// TestDiskFills: others fill the disk while a put writes.
+// TestDiskFills fills the disk while a put writes.
 func TestDiskFills(t *testing.T) {
 	s, disk := openWithin(t, 0, -1)
 	src := io.MultiReader(
@@ -209,7 +209,7 @@ func TestDiskFills(t *testing.T) {
 
 func TestInodes(t *testing.T) {
 	disk := vfs.NewCrash()
-	disk.Limit(0, 300) // 257 folders, and a twentieth is kept free
+	disk.Limit(0, 300) // 257 folders; a twentieth is kept free
 	s := mustOpen(t, disk, "/objects")
 	stored := 0
 	for put(t, s, newKey(), nil) == nil {
@@ -222,7 +222,7 @@ func TestInodes(t *testing.T) {
 	wantErr(t, s.Space(0), bytestore.ErrNoSpace)
 }
 
-// TestReserveByDefault fits a small file system as well as a large one.
+// TestReserveByDefault checks the default reserve of small and large file systems.
 func TestReserveByDefault(t *testing.T) {
 	s, _ := openWithin(t, 64<<20, 0)
 	wantErr(t, s.Put(t.Context(), "abc", strings.NewReader(""), 61<<20), bytestore.ErrNoSpace)
