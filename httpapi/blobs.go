@@ -288,17 +288,6 @@ func checkedWriter(x *exchange) io.Writer {
 	return struct{ io.Writer }{x}
 }
 
-// unsatisfiedRange is errRange with the size of the blob.
-type unsatisfiedRange struct{ size int64 }
-
-// Error includes the size, from which a client can choose another range.
-func (e *unsatisfiedRange) Error() string {
-	return fmt.Sprintf("%s, whose size is %d bytes", errRange, e.size)
-}
-
-// Unwrap returns errRange.
-func (e *unsatisfiedRange) Unwrap() error { return errRange }
-
 func (s *Server) listBlobs(x *exchange) error {
 	account, err := blob.ParseAccount(x.params.Get("account"))
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"sluice/internal/loopback"
-	"sluice/wire"
 )
 
 // Local says what a local instance accepts in addition to loopback.
@@ -106,21 +105,6 @@ func hostOnly(hostport string) string {
 	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
-
-// Headers of cross-origin requests: those that a page may send, and those of responses that it may read
-// in addition to the safelisted ones.
-var (
-	corsRequestHeaders = strings.Join([]string{
-		"Authorization", wire.HeaderBlobExpires, wire.HeaderContentDigest, "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
-		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", wire.HeaderReprDigest,
-		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets,
-	}, ", ")
-	corsResponseHeaders = strings.Join([]string{
-		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
-		wire.HeaderChunksetsRequired, "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
-		wire.HeaderReprDigest, "Retry-After", "WWW-Authenticate", wire.HeaderRequestID,
-	}, ", ")
-)
 
 // respondOptions responds to OPTIONS on a known path, including preflights.
 func respondOptions(w http.ResponseWriter, r *http.Request, allow []string) {

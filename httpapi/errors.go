@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"unicode"
@@ -207,6 +208,17 @@ func rowOf(err error) errorRow {
 	}
 	return internalError
 }
+
+// unsatisfiedRange is errRange with the size of the blob.
+type unsatisfiedRange struct{ size int64 }
+
+// Error includes the size, from which a client can choose another range.
+func (e *unsatisfiedRange) Error() string {
+	return fmt.Sprintf("%s, whose size is %d bytes", errRange, e.size)
+}
+
+// Unwrap returns errRange.
+func (e *unsatisfiedRange) Unwrap() error { return errRange }
 
 // doubtError is a metastore.ErrUnknownOutcome with what the client needs to resolve it.
 type doubtError struct {

@@ -124,7 +124,11 @@ func (x *exchange) fail(err error) {
 		x.drainBody(row.closes)
 	}
 	x.body.Done()
-	if err := writeProblem(x, row, err); err != nil {
+	p := newProblem(row, x.requestID)
+	setPaymentMembers(&p, err, x.price)
+	setDoubtMembers(&p, err)
+	setProblemHeaders(x.Header(), row, err)
+	if err := writeProblem(x, p, x.r.Method == http.MethodHead); err != nil {
 		x.err = errors.Join(x.err, err)
 	}
 }
@@ -162,7 +166,7 @@ func (x *exchange) end() {
 		x.err = err
 	}
 	x.logRequest()
-	x.metrics.observe(x)
+	x.metrics.observe(x.pattern, x.r.Method, x.status, time.Since(x.began), x.body.Total(), x.out.Written())
 	if x.release != nil {
 		context.AfterFunc(x.r.Context(), x.release) // the context of a stream ends with it
 	}

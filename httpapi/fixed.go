@@ -1,6 +1,11 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+
+	"sluice/wire"
+)
 
 // fixed is the value of a header that many responses share: Header.Set would allocate a slice for each
 // of them. Its element must not be written. Header.Add copies it, because it has no capacity left.
@@ -24,3 +29,18 @@ var (
 
 // setFixed is Header.Set for a key in canonical form and a fixed value.
 func setFixed(h http.Header, key string, value fixed) { h[key] = value }
+
+// Headers of cross-origin requests: those that a page may send, and those of responses that it may read
+// in addition to the safelisted ones.
+var (
+	corsRequestHeaders = strings.Join([]string{
+		"Authorization", wire.HeaderBlobExpires, wire.HeaderContentDigest, "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
+		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", wire.HeaderReprDigest,
+		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets,
+	}, ", ")
+	corsResponseHeaders = strings.Join([]string{
+		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
+		wire.HeaderChunksetsRequired, "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
+		wire.HeaderReprDigest, "Retry-After", "WWW-Authenticate", wire.HeaderRequestID,
+	}, ", ")
+)

@@ -38,16 +38,16 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// observe records an exchange that has ended.
-func (m *metrics) observe(x *exchange) {
-	method := x.r.Method
-	if x.pattern == "" || !knownMethod[method] {
+// observe records a request that has ended. pattern is "" for an unknown route, and in and out are the bytes of
+// the bodies.
+func (m *metrics) observe(pattern, method string, status int, took time.Duration, in, out int64) {
+	if pattern == "" || !knownMethod[method] {
 		method = "other" // clients must not create labels
 	}
-	m.requests.WithLabelValues(x.pattern, method, strconv.Itoa(x.status)).Inc()
-	m.duration.WithLabelValues(x.pattern, method).Observe(time.Since(x.began).Seconds())
-	m.bytes.WithLabelValues("in").Add(float64(x.body.Total()))
-	m.bytes.WithLabelValues("out").Add(float64(x.out.Written()))
+	m.requests.WithLabelValues(pattern, method, strconv.Itoa(status)).Inc()
+	m.duration.WithLabelValues(pattern, method).Observe(took.Seconds())
+	m.bytes.WithLabelValues("in").Add(float64(in))
+	m.bytes.WithLabelValues("out").Add(float64(out))
 }
 
 var knownMethod = map[string]bool{"GET": true, "HEAD": true, "PUT": true, "POST": true, "DELETE": true, "OPTIONS": true}

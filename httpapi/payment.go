@@ -10,16 +10,6 @@ import (
 	"sluice/wire"
 )
 
-// Reads says who may read blobs.
-type Reads string
-
-// The kinds of reads.
-const (
-	ReadsPublic Reads = "public" // everybody, free of charge
-	ReadsKey    Reads = "key"    // callers with a key that may read the account
-	ReadsPaid   Reads = "paid"   // callers who pay for the chunksets that a response touches
-)
-
 // newBill parses the payment headers of a GET and returns its bill, or an error if the payer does not
 // exist or has expired. The bill is nil for a free read: HEAD, or a key that may read the account.
 func (s *Server) newBill(x *exchange) (*metering.Bill, error) {

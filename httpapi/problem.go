@@ -47,18 +47,9 @@ func newProblem(row errorRow, requestID string) wire.Problem {
 	return p
 }
 
-// writeProblem sends the error response of a row. It removes the headers that the handler has set for its
-// own response.
-func writeProblem(x *exchange, row errorRow, cause error) error {
-	p := newProblem(row, x.requestID)
-	setPaymentMembers(&p, cause, x.price)
-	setDoubtMembers(&p, cause)
-	body, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("encoding a problem: %w", err)
-	}
-	body = append(body, '\n') // for terminals
-	h := x.Header()
+// setProblemHeaders sets the headers of an error response, and removes those that the handler has set for its own
+// response.
+func setProblemHeaders(h http.Header, row errorRow, cause error) {
 	for _, name := range blobHeaders {
 		h.Del(name)
 	}
@@ -67,17 +58,26 @@ func writeProblem(x *exchange, row errorRow, cause error) error {
 		h.Set("Content-Range", headers.UnsatisfiedRange(unmet.size))
 	}
 	h.Set("Content-Type", "application/problem+json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	setRetryAfter(h, row, cause)
 	if row.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", challenge(row.code))
 	}
-	x.WriteHeader(row.status)
-	if x.r.Method == http.MethodHead {
+}
+
+// writeProblem sends an error response, without its body if head.
+func writeProblem(w http.ResponseWriter, p wire.Problem, head bool) error {
+	body, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encoding a problem: %w", err)
+	}
+	body = append(body, '\n') // for terminals
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(p.Status)
+	if head {
 		return nil
 	}
-	_, err = x.Write(body)
+	_, err = w.Write(body)
 	return err
 }
 

@@ -7,14 +7,6 @@ import (
 	"sluice/httpapi/internal/router"
 )
 
-// operation is what a route does.
-type operation struct {
-	rule   rule
-	handle func(*exchange) error
-	// probe marks health checks: no credential is examined, and only probeLimits apply.
-	probe bool
-}
-
 // newRouter returns the router of a table, or an error if a route has no rule or no handler.
 func newRouter(basePath string, table []router.Route[operation]) (*router.Router[operation], error) {
 	for _, r := range table {

@@ -5,19 +5,11 @@
 package httpapi
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,8 +17,6 @@ import (
 	"sluice/blob"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
-	"sluice/internal/connlimit"
-	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -57,6 +47,16 @@ type Config struct {
 	MaxRequests    int64                 // maximum number of concurrent requests; 0: DefaultMaxRequests
 	Metrics        prometheus.Registerer // nil: no metrics
 }
+
+// Reads says who may read blobs.
+type Reads string
+
+// The kinds of reads.
+const (
+	ReadsPublic Reads = "public" // everybody, free of charge
+	ReadsKey    Reads = "key"    // callers with a key that may read the account
+	ReadsPaid   Reads = "paid"   // callers who pay for the chunksets that a response touches
+)
 
 // DefaultMaxRequests is the default maximum number of concurrent requests.
 const DefaultMaxRequests = 4096
@@ -97,176 +97,4 @@ type Server struct {
 	draining atomic.Bool
 	cut      *transfer.Cut
 	serving  sync.RWMutex // held shared by each exchange
-}
-
-// New returns a Server. It returns an error if the base path is malformed, or if there are keys but no
-// limiter.
-func New(c Config) (*Server, error) {
-	s := &Server{
-		blobs: c.Blobs, sessions: c.Sessions, channels: c.Channels,
-		meter: metering.New(c.Sessions, c.Channels, c.Returns),
-		reads: c.Reads, keys: c.Keys,
-		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
-		slots:   newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
-		minRate: transfer.DefaultMinRate,
-		log:     c.Log, metrics: newMetrics(c.Metrics),
-		readiness: &readiness{check: c.Ready, log: c.Log},
-		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
-		cut:       transfer.NewCut(errDraining),
-	}
-	if s.keys == nil {
-		s.origins = newLocalOrigins(c.Local)
-		if s.limiter == nil {
-			s.limiter = access.NewLimiter(access.LimiterOptions{})
-		}
-	} else {
-		if s.limiter == nil {
-			return nil, errors.New("a service with keys needs a limiter")
-		}
-		s.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
-		s.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: s.limiter.AddressLimits()})
-	}
-	s.info = wire.Info{Version: c.Version, Profile: c.Profile(), URL: c.URL, Reads: string(c.Reads), Payment: c.Payment}
-	s.price = s.meter.Price
-	var err error
-	s.router, err = newRouter(c.BasePath, routes(s))
-	return s, err
-}
-
-// CheckBasePath returns an error if path is not a valid Config.BasePath.
-func CheckBasePath(path string) error { return router.CheckBasePath(path) }
-
-// Timeouts that do not depend on the size of a transfer.
-const (
-	readHeaderTimeout = 30 * time.Second
-	idleTimeout       = 2 * time.Minute
-)
-
-// NewHTTPServer returns an HTTP server for s. Bodies have no absolute time limit, but a minimum rate.
-func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		// net/http adds 4 KiB to this value.
-		MaxHeaderBytes: wire.MaxHeaderBytes - 4<<10,
-		HTTP2:          transfer.HTTP2Config(),
-		// OPTIONS * is a request like any other.
-		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-}
-
-// Drain makes /readyz fail and closes every connection after its response.
-func (s *Server) Drain() { s.draining.Store(true) }
-
-// Cut ends the request bodies that are being received: the response to such a request is 503 draining,
-// and it has no effect. Cut reports whether there were any.
-func (s *Server) Cut() bool { return s.cut.Now() }
-
-// Wait waits until no exchange is in progress and prevents new ones. It returns the error of ctx if that
-// ends first.
-func (s *Server) Wait(ctx context.Context) error {
-	ended := make(chan struct{})
-	go func() {
-		s.serving.Lock()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for requests that were cut: %w", ctx.Err())
-	}
-}
-
-// ServeHTTP serves one request and logs one line about it. An error or a panic becomes an error
-// response or, after the first byte of a response, closes the connection.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.serving.RLock()
-	defer s.serving.RUnlock()
-	conn := connlimit.FromContext(r.Context())
-	conn.Begin()
-	defer func() { conn.End(r.ProtoMajor == 2 && r.Context().Err() != nil) }()
-	x := s.newExchange(w, r)
-	defer x.end()
-	s.metrics.active.Inc()
-	defer s.metrics.active.Dec()
-	if err := s.serve(x); err != nil {
-		x.fail(err)
-	}
-}
-
-func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	options := transfer.Options{Rate: s.minRate, Context: r.Context(), HTTP2: r.ProtoMajor == 2, Cut: s.cut}
-	x := &exchange{
-		out:       transfer.NewWriter(w, options),
-		body:      transfer.NewReader(w, r.Body, options),
-		log:       s.log,
-		metrics:   s.metrics,
-		price:     s.price,
-		local:     s.keys == nil,
-		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
-		began:     time.Now(),
-	}
-	// A copy, because the server itself reads the rest of the original body after the response.
-	x.r = r.WithContext(metastore.WithPatience(r.Context(), metastore.Patience))
-	x.r.Body = x.body
-	return x
-}
-
-func (s *Server) serve(x *exchange) error {
-	h, r := x.Header(), x.r
-	h.Set(wire.HeaderRequestID, x.requestID)
-	setFixed(h, "Referrer-Policy", noReferrer)
-	setFixed(h, "X-Content-Type-Options", noSniff)
-	// A chunked body may have come with a Content-Length, which net/http removes silently. A proxy may
-	// have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
-	if s.draining.Load() || r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		h.Set("Connection", "close")
-	}
-	if err := s.origins.admit(r, h); err != nil {
-		return err
-	}
-	m := s.router.Match(r.Method, router.EscapedPath(r.URL))
-	x.pattern, x.params = m.Pattern, m.Params
-	// Probes and preflights must get a response even if the limits of their caller are reached.
-	admit := s.admit
-	if m.Outcome == router.Options || m.Route != nil && m.Route.Value.probe {
-		x.probe, admit = true, s.admitProbe
-	}
-	leave, err := admit(x)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	switch m.Outcome {
-	case router.Found:
-		return s.serveRoute(x, m.Route.Value)
-	case router.Options:
-		respondOptions(x, r, m.Allow)
-		return nil
-	case router.UnknownMethod:
-		methods := strings.Join(m.Allow, ", ")
-		h.Set("Allow", methods)
-		return fmt.Errorf("%w; the allowed methods are %s", errMethod, methods)
-	case router.MalformedPath:
-		return m.Err
-	default:
-		return errNoRoute
-	}
-}
-
-func (s *Server) serveRoute(x *exchange, op operation) error {
-	if s.keys != nil {
-		if err := op.rule(x); err != nil {
-			return err
-		}
-	}
-	if !x.probe {
-		if err := discardBody(x.r); err != nil {
-			return err
-		}
-	}
-	return op.handle(x)
 }

@@ -123,6 +123,12 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{path.Dir(dir), "internal"}, true
 	case within(dir, contracts...):
 		return nil, true
+	case within(dir, "httpapi/internal/router", "internal/connlimit"):
+		return nil, true
+	case within(dir, "httpapi/internal/headers"):
+		return []string{"blob"}, true
+	case within(dir, "httpapi/internal/transfer"):
+		return []string{"access", "blob"}, true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"internal", "httpapi", "metering", "console"}, services, contracts, pure), true
 	case within(dir, "metering"):

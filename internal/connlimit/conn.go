@@ -1,33 +1,12 @@
 package connlimit
 
 import (
-	"container/list"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"sync/atomic"
 	"time"
 )
-
-// Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel can
-// send files. The fields after l are guarded by the lock of l.
-type Conn struct {
-	*net.TCPConn
-	l            *Limiter
-	source       *source // nil: PerAddress does not apply
-	shared       bool    // it belongs to a proxy, and its streams to many clients
-	removed      bool    // it is not counted anymore
-	lingers      bool    // Close was called, and the client has not closed its end
-	active       bool    // the server is reading a request or sending its response
-	handlers     int     // running now
-	resets       int     // streams reset by the client less those that were served, at least 0
-	since        time.Time
-	idle         *list.Element // in the list of idle connections since then; nil: not idle
-	idleInSource *list.Element // the same for the source
-
-	ended atomic.Bool // the client has closed its end, or the connection failed
-}
 
 // Read reads from the connection and notes when the client has closed its end.
 func (conn *Conn) Read(p []byte) (int, error) {

@@ -64,6 +64,25 @@ type source struct {
 	idle     list.List // of *Conn, longest idle first
 }
 
+// Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel can
+// send files. The fields after l are guarded by the lock of l.
+type Conn struct {
+	*net.TCPConn
+	l            *Limiter
+	source       *source // nil: PerAddress does not apply
+	shared       bool    // it belongs to a proxy, and its streams to many clients
+	removed      bool    // it is not counted anymore
+	lingers      bool    // Close was called, and the client has not closed its end
+	active       bool    // the server is reading a request or sending its response
+	handlers     int     // running now
+	resets       int     // streams reset by the client less those that were served, at least 0
+	since        time.Time
+	idle         *list.Element // in the list of idle connections since then; nil: not idle
+	idleInSource *list.Element // the same for the source
+
+	ended atomic.Bool // the client has closed its end, or the connection failed
+}
+
 // Reason says why a connection is refused.
 type Reason int
 

@@ -1,0 +1,14 @@
+package httpapi
+
+// operation is what a route does.
+type operation struct {
+	rule   rule
+	handle func(*exchange) error
+	// probe marks health checks: no credential is examined, and only probeLimits apply.
+	probe bool
+}
+
+// rule decides whether a caller may use a route of a hosted service: it returns nil, or the reason for a
+// refusal. A local instance has no rules. Rules are made by public, publicFor, paid, requireKey,
+// requireKeyFor and requireScope; a nil rule is an error of New.
+type rule func(*exchange) error

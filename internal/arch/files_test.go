@@ -1,0 +1,103 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// layered are packages in which files must not use each other in a circle.
+var layered = []string{"httpapi", "httpapi/internal/headers", "httpapi/internal/router", "httpapi/internal/transfer", "internal/connlimit", "metering"}
+
+// TestFilesAreLayered checks that the files of a package use only declarations of files below them: there is
+// no circle of files. Uses of methods and fields do not count.
+func TestFilesAreLayered(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range layered {
+		if circle := circleOf(usesOfFiles(t, filepath.Join(root, dir))); circle != nil {
+			t.Errorf("%s: these files use each other in a circle: %s", dir, strings.Join(circle, " -> "))
+		}
+	}
+}
+
+// usesOfFiles returns which files of a folder each file uses.
+func usesOfFiles(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declaredIn := map[string]string{}
+	unresolved := map[string][]*ast.Ident{}
+	for _, entry := range entries {
+		name := entry.Name()
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_other.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for declared := range file.Scope.Objects {
+			declaredIn[declared] = name
+		}
+		unresolved[name] = file.Unresolved
+	}
+	uses := map[string][]string{}
+	for name, idents := range unresolved {
+		for _, ident := range idents {
+			if in, ok := declaredIn[ident.Name]; ok && in != name && !slices.Contains(uses[name], in) {
+				uses[name] = append(uses[name], in)
+			}
+		}
+	}
+	return uses
+}
+
+// circleOf returns a circle of files, or nil.
+func circleOf(uses map[string][]string) []string {
+	done := map[string]bool{}
+	var visit func(path []string) []string
+	visit = func(path []string) []string {
+		last := path[len(path)-1]
+		if i := slices.Index(path[:len(path)-1], last); i >= 0 {
+			return path[i:]
+		}
+		if done[last] {
+			return nil
+		}
+		for _, used := range uses[last] {
+			if circle := visit(append(slices.Clone(path), used)); circle != nil {
+				return circle
+			}
+		}
+		done[last] = true
+		return nil
+	}
+	for name := range uses {
+		if circle := visit([]string{name}); circle != nil {
+			return circle
+		}
+	}
+	return nil
+}
+
+// TestCirclesAreFound checks that circleOf finds circles and nothing else.
+func TestCirclesAreFound(t *testing.T) {
+	if circle := circleOf(map[string][]string{"a": {"b", "c"}, "b": {"c"}}); circle != nil {
+		t.Errorf("a circle without one: %v", circle)
+	}
+	if circle := circleOf(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"b"}}); len(circle) != 3 {
+		t.Errorf("the circle is %v", circle)
+	}
+}
