@@ -174,6 +174,24 @@ func TestIfRange(t *testing.T) {
 	}
 }
 
+// TestUnevaluated checks that conditions that must disclose nothing have the same result whether or not they
+// hold, and that a range stays a range unless it depends on a validator.
+func TestUnevaluated(t *testing.T) {
+	current := Validators{ETag: `"a"`, Modified: modifiedAt.Truncate(time.Second), exact: true}
+	for _, tag := range []string{`"a"`, `"x"`} {
+		c := ParseConditions(http.Header{"If-Match": {tag}, "If-None-Match": {tag}}).Unevaluated()
+		if !c.RangeApplies(&current) {
+			t.Errorf("%s: without If-Range the range does not apply", tag)
+		}
+		if got := c.ForRead(&current); got != (Conditions{}).ForRead(&current) {
+			t.Errorf("%s: the conditions were evaluated: %v", tag, got)
+		}
+		if c := ParseConditions(http.Header{"If-Range": {tag}}).Unevaluated(); c.RangeApplies(&current) {
+			t.Errorf("If-Range: %s: the range applies", tag)
+		}
+	}
+}
+
 func TestTagList(t *testing.T) {
 	got, ok := parseTagList("\t, \"\" ,W/\"\x80,*\"\t,\"W/\"")
 	want := tagList{tags: []entityTag{{`""`, false}, {"\"\x80,*\"", true}, {`"W/"`, false}}}

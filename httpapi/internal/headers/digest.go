@@ -59,10 +59,11 @@ var (
 
 // byteSequence decodes an item that is a byte sequence.
 func byteSequence(item string) ([]byte, bool) {
-	if len(item) < 2 || item[0] != ':' {
+	text, ok := strings.CutPrefix(item, ":")
+	if !ok {
 		return nil, false
 	}
-	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(item[1:len(item)-1], "="))
+	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "=:"))
 	return decoded, err == nil
 }
 

@@ -49,7 +49,7 @@ func (s RangeSet) Kind() RangeKind { return s.kind }
 type rangeSpec struct {
 	first  int64 // -1: a suffix
 	last   int64 // inclusive; math.MaxInt64: open-ended
-	suffix int64 // number of bytes at the end, if first is -1
+	suffix int64 // number of bytes at the end, if first is -1, else 0
 }
 
 // Selection is what a range set selects from a blob.
@@ -152,7 +152,7 @@ func (s RangeSet) Resolve(size int64) (Selection, []blob.Range) {
 	var ranges []blob.Range
 	for _, spec := range s.specs {
 		switch {
-		case spec.first < 0 && spec.suffix > 0 && size == 0:
+		case spec.suffix > 0 && size == 0:
 			// The last bytes of an empty blob are all of it, which a 206 cannot express.
 			return SelectWhole, nil
 		case spec.first < 0:

@@ -1,6 +1,7 @@
 package headers
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -66,6 +67,20 @@ func TestParseRange(t *testing.T) {
 		if selection, ranges := got.Resolve(10); got.kind != RangeValid && (selection != SelectWhole || ranges != nil) {
 			t.Errorf("%.60q: selection %d, want the whole blob", tc.headers, selection)
 		}
+	}
+}
+
+// TestResolveMostRanges checks that none of the maximum number of ranges is lost.
+func TestResolveMostRanges(t *testing.T) {
+	var elements []string
+	var want []blob.Range
+	for i := range int64(MaxRanges) {
+		elements = append(elements, fmt.Sprintf("%d-%d", 2*i, 2*i))
+		want = append(want, blob.Range{Off: 2 * i, N: 1})
+	}
+	selection, ranges := ParseRange([]string{"bytes=" + strings.Join(elements, ",")}).Resolve(1000)
+	if selection != SelectPartial || !slices.Equal(ranges, want) {
+		t.Errorf("%d %v, want %v", selection, ranges, want)
 	}
 }
 

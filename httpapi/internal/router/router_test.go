@@ -181,7 +181,7 @@ func TestBasePath(t *testing.T) {
 			t.Errorf("%s: pattern %q, outcome %d, want %q", path, m.Pattern, m.Outcome, want)
 		}
 	}
-	for base, path := range map[string]string{"/v1": "/v1/v1/info", "/livez": "/livez/livez", "/a.b-c_D9": "/a.b-c_D9/v1/info"} {
+	for base, path := range map[string]string{"/v1": "/v1/v1/info", "/livez": "/livez/livez", "/a.b-c_D9": "/a.b-c_D9/v1/info", "/azAZ09": "/azAZ09/v1/info"} {
 		if m := newTestRouter(t, base).Match("GET", path); m.Outcome != Found {
 			t.Errorf("base %s: %s is not found", base, path)
 		}
@@ -189,7 +189,7 @@ func TestBasePath(t *testing.T) {
 	if m := newTestRouter(t, "/livez").Match("GET", "/livez"); m.Pattern != "/livez" {
 		t.Error("an unprefixed route of the base path's name is not found")
 	}
-	for _, base := range []string{"/", "sluice", "/a/b", "/a/", "//", "/..", "/.", "/a b", "/%41", "/é", "/{a}"} {
+	for _, base := range []string{"/", "sluice", "/a/b", "/a/", "//", "/..", "/.", "/a b", "/`", "/a:", "/a@", "/a[", "/%41", "/é", "/{a}"} {
 		if _, err := New(base, testRoutes()); err == nil {
 			t.Errorf("base path %q was accepted", base)
 		}
