@@ -89,7 +89,7 @@ func (m mutator) mutate(ctx context.Context, dir string) (mutations []mutation, 
 	if err != nil {
 		return nil, nil, err
 	}
-	temp, err := os.MkdirTemp("", "mutants-")
+	temp, err := tempDir("")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -249,7 +249,7 @@ func (b binary) runBatch(ctx context.Context, id int, tests []test) (verdict, er
 // exec runs the binary in a temporary folder of its own, which a test that ends early leaves full. A limit of 0
 // is ten minutes. It returns an error that wraps context.DeadlineExceeded if the binary had to be killed.
 func (b binary) exec(ctx context.Context, limit time.Duration, variable string, args ...string) (out []byte, err error) {
-	temp, err := os.MkdirTemp(b.temp, "run-")
+	temp, err := tempDir(b.temp)
 	if err != nil {
 		return nil, err
 	}
@@ -268,6 +268,15 @@ func (b binary) exec(ctx context.Context, limit time.Duration, variable string, 
 		err = errors.Join(err, ctx.Err())
 	}
 	return out, err
+}
+
+// tempDir makes a folder that other users may enter: tests start PostgreSQL as a user of its own.
+func tempDir(parent string) (string, error) {
+	name, err := os.MkdirTemp(parent, "mutants-")
+	if err != nil {
+		return "", err
+	}
+	return name, os.Chmod(name, 0o755)
 }
 
 // writeOverlay writes files and an overlay of the go command that puts them in the place of those in the tree,
