@@ -26,8 +26,8 @@ import (
 	"sluice/wire"
 )
 
-// Beyond the cap over all callers a request is refused at once, and probes and
-// preflights are answered all the same.
+// TestTooManyRequestsAtWork: above the limit of all callers a request is refused immediately, but
+// probes and preflights are served.
 func TestTooManyRequestsAtWork(t *testing.T) {
 	const most = 3
 	s := newService(t, func(c *Config, _ *Server) { c.MaxRequests = most })
@@ -81,8 +81,8 @@ func TestTooManyRequestsAtWork(t *testing.T) {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
-// TestQuotaOfWritesInDoubt: what may have been stored counts until the store is
-// asked again.
+// TestQuotaOfWritesInDoubt checks that what may have been stored counts until the store is queried
+// again.
 func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt")}})
@@ -114,8 +114,8 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 	}
 }
 
-// A quota counts parts and blobs, refuses before it reads, and what is deleted
-// does not count.
+// TestQuota: a quota counts parts and blobs and refuses before it reads. Deleted objects do not
+// count.
 func TestQuota(t *testing.T) {
 	const unit = 20_000 // large beside what each object is charged
 	const limit = 100*unit + 10_000
@@ -169,8 +169,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// Blobs without a byte, parts and uploads count with their names, so that a quota
-// bounds what is stored whatever it is.
+// TestQuotaOfEmptyBlobs: empty blobs, parts and uploads count with their names, so a quota bounds
+// everything that is stored.
 func TestQuotaOfEmptyBlobs(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	long := strings.Repeat("n", 900)
@@ -218,8 +218,8 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 	}
 }
 
-// A quota of channels refuses the next one before anything is stored, and never what
-// was opened already.
+// TestQuotaOfChannels: a quota of channels refuses the next channel before anything is stored, but
+// never a repeated request.
 func TestQuotaOfChannels(t *testing.T) {
 	const path = "/v1/sessions/micropaymentchannels"
 	loses := &losesOpens{}
@@ -288,7 +288,7 @@ func TestQuotaOfChannels(t *testing.T) {
 	}
 }
 
-// losesOpens is a store that loses the answer to the next channel that is opened.
+// losesOpens is a store that loses the result of the next OpenChannel.
 type losesOpens struct {
 	metastore.Store
 	next atomic.Bool
@@ -302,7 +302,7 @@ func (s *losesOpens) OpenChannel(ctx context.Context, c metastore.Channel, idem 
 	return c, err
 }
 
-// The rates are announced, and too many requests told when to come again.
+// TestRequestRate: the rates are announced, and a refused request is told when to retry.
 func TestRequestRate(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
@@ -330,13 +330,12 @@ func TestRequestRate(t *testing.T) {
 		count[status]++
 	}
 	if count[200] < 1 || count[429] < 1 || count[200]+count[429] != cap(statuses) {
-		t.Errorf("replies by status: %v", count)
+		t.Errorf("responses by status: %v", count)
 	}
 }
 
-// TestKeysKeepAShareOfThePlaces holds all places that callers without a key may
-// have: a further one is refused, also with a key that nobody knows, and the
-// holder of a key is served.
+// TestKeysKeepAShareOfThePlaces occupies all slots that callers without a key may have: the next
+// one is refused, also with an unknown key, and a caller with a key is served.
 func TestKeysKeepAShareOfThePlaces(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	h.slots.max = 8
@@ -387,8 +386,8 @@ func TestKeysKeepAShareOfThePlaces(t *testing.T) {
 	}
 }
 
-// TestLookupsDoNotTakeFromAnAddress: who shares an address with callers that have
-// used up its rate still has a new key looked up.
+// TestLookupsDoNotTakeFromAnAddress checks that a new key is looked up even if other callers at
+// its address have used up their rate.
 func TestLookupsDoNotTakeFromAnAddress(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	limits := metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
@@ -408,7 +407,8 @@ func TestLookupsDoNotTakeFromAnAddress(t *testing.T) {
 	}
 }
 
-// Nobody can have the key store asked beyond the limits of his address.
+// TestUnknownKeysAreLookedUpWithinLimits: the number of lookups of keys is bounded by the limits
+// of an address.
 func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	store := &countingKeys{}
 	s := startService(t, func(meta metastore.Store) *access.Authenticator {
@@ -428,11 +428,11 @@ func TestUnknownKeysAreLookedUpWithinLimits(t *testing.T) {
 	}
 	asked.Wait()
 	if n := store.asked.Load(); n == 0 || n > 10 {
-		t.Errorf("30 requests had the store asked %d times", n)
+		t.Errorf("30 requests made %d lookups in the store", n)
 	}
 }
 
-// hangingKeys is a store that answers a look-up when the test lets it.
+// hangingKeys is a store whose lookups return when the test allows it.
 type hangingKeys struct {
 	access.KeyStore
 	asked, answer chan struct{}
@@ -444,8 +444,8 @@ func (k *hangingKeys) Key(ctx context.Context, id string) (metastore.Key, error)
 	return k.KeyStore.Key(ctx, id)
 }
 
-// TestLookupsHoldFewPlaces: keys that are looked up hold an eighth of all places at
-// most, however long the store takes for each.
+// TestLookupsHoldFewPlaces checks that lookups of keys take at most an eighth of all slots, even
+// if the store hangs.
 func TestLookupsHoldFewPlaces(t *testing.T) {
 	store := &hangingKeys{asked: make(chan struct{}), answer: make(chan struct{})}
 	s := startService(t, func(meta metastore.Store) *access.Authenticator {
@@ -490,7 +490,8 @@ func (k *countingKeys) Key(ctx context.Context, id string) (metastore.Key, error
 	return k.KeyStore.Key(ctx, id)
 }
 
-// Probes and preflights, which no limit bounds, wait for no body.
+// TestProbesWaitForNoBody: probes and preflights, to which few limits apply, do not wait for a
+// body.
 func TestProbesWaitForNoBody(t *testing.T) {
 	s := newService(t, nil)
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
@@ -511,7 +512,7 @@ func TestProbesWaitForNoBody(t *testing.T) {
 	}
 }
 
-// callersOfPuts is a store that notes the callers of its Puts.
+// callersOfPuts is a store that records the callers of its Puts.
 type callersOfPuts struct {
 	bytestore.Store
 	mu      sync.Mutex
@@ -525,8 +526,8 @@ func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Key, src io.Reade
 	return s.Store.Put(ctx, key, src, size)
 }
 
-// TestWhatIsStoredNamesItsCaller: blobs and parts are stored in the name of the
-// group of keys, and without keys in that of the network.
+// TestWhatIsStoredNamesItsCaller checks that blobs and parts are stored in the name of the group
+// of keys or, without keys, of the network.
 func TestWhatIsStoredNamesItsCaller(t *testing.T) {
 	body := strings.Repeat("x", 100_000)
 	stores := &callersOfPuts{Store: memory.New()}
@@ -564,8 +565,8 @@ func TestWhatIsStoredNamesItsCaller(t *testing.T) {
 	}
 }
 
-// TestRangesArePacedByWhatIsRead: a range of a byte costs the store a block, and
-// as much of the pace, once for all ranges of the block.
+// TestRangesArePacedByWhatIsRead checks that a range of a byte counts as a block towards the rate,
+// once for all ranges in the block.
 func TestRangesArePacedByWhatIsRead(t *testing.T) {
 	const rate = 4 << 20 // bytes/s, a tenth of which goes at once
 	s := newService(t, func(c *Config, s *Server) {

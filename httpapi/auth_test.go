@@ -22,16 +22,16 @@ import (
 	"sluice/paychan"
 )
 
-// The account that everything in these tests belongs to.
+// ours is the account to which everything in these tests belongs.
 const ours = "ours"
 
-// credential is a form of credential, and the headers that carry it.
+// credential is a kind of credential and the headers that send it.
 type credential struct {
 	name    string
 	headers []string
 }
 
-// hosted is a service with keys, and one credential of every form.
+// hosted is a service with keys and one credential of every kind.
 type hosted struct {
 	*service
 	right, small, other credential // small: every scope but the one that is asked for
@@ -44,7 +44,7 @@ func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
 	return newHostedOver(t, func(m metastore.Store) metastore.Store { return m }, reads, scope)
 }
 
-// newHostedOver is newHosted over what around makes of the metadata store.
+// newHostedOver is newHosted with the metadata store that around returns.
 func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
 	h := &hosted{service: startOver(t, around, keysOf, func(c *Config, _ *Server) { c.Reads = reads })}
@@ -104,19 +104,19 @@ func (h *hosted) key(t testing.TB, n access.NewKey) (metastore.Key, string) {
 	return k, secret
 }
 
-// need is what a row of the table asks of a caller.
+// need is what a route requires of a caller.
 type need struct {
 	scope access.Scope // "": nothing is asked
 	probe bool         // credentials are not even looked at
 }
 
-// target is one request of a route, on objects of its own.
+// target is a request to a route, with objects of its own.
 type target struct {
 	method, path, body string
 	want               int // status for whoever may
 }
 
-// row says of one route what it needs for each kind of reads, and how to ask.
+// row says what a route needs for each kind of reads, and how to request it.
 type row struct {
 	need func(Reads) need
 	ask  func(t *testing.T, h *hosted) target
@@ -128,7 +128,7 @@ func scoped(s access.Scope) func(Reads) need {
 	return func(Reads) need { return need{scope: s} }
 }
 
-// reading is open where reads are public; a listing is never paid for.
+// reading returns what a read needs: nothing if reads are public. A listing is never paid for.
 func reading(paid need) func(Reads) need {
 	return func(r Reads) need {
 		switch r {
@@ -231,7 +231,7 @@ func TestEveryRouteAsksForCredentials(t *testing.T) {
 			name := r.Method + " " + r.Pattern
 			row, ok := accessTable[name]
 			if !ok {
-				t.Errorf("%s has no row in the table: nobody knows who may use it", name)
+				t.Errorf("%s has no row in the table that says who may use it", name)
 				continue
 			}
 			tried[name] = true
@@ -250,7 +250,7 @@ func TestEveryRouteAsksForCredentials(t *testing.T) {
 	}
 }
 
-// tryRoute expects of each credential what the row needs.
+// tryRoute checks that each credential gets what the row says.
 func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 	expect := func(c credential, status int, code string) {
 		t.Helper()
@@ -296,8 +296,8 @@ func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 	expect(credential{"right", []string{"X-Api-Key", strings.TrimPrefix(h.right.headers[1], "Bearer ")}}, 0, "")
 }
 
-// A refusal must not depend on what is there: not on the blob, nor on
-// conditions and ranges that would tell of it.
+// TestConditionsTellTheUninvitedNothing checks that a refusal depends neither on the existence of the blob nor
+// on conditions and ranges that would disclose it.
 func TestConditionsTellTheUninvitedNothing(t *testing.T) {
 	for _, reads := range []Reads{ReadsKey, ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeRead)
@@ -319,18 +319,18 @@ func TestConditionsTellTheUninvitedNothing(t *testing.T) {
 					asked := c
 					asked.headers = slices.Concat(c.headers, condition)
 					if got := h.reply(t, method, at.path, asked); got != plain {
-						t.Errorf("%s with %s and %v is told\n%s, and without the condition\n%s", method, c.name, condition, got, plain)
+						t.Errorf("%s with %s and %v gets\n%s, and without the condition\n%s", method, c.name, condition, got, plain)
 					}
 				}
 				if absent := h.reply(t, method, at.path+"-absent", c); absent != plain {
-					t.Errorf("%s with %s of an absent blob is told\n%s, and of one that is there\n%s", method, c.name, absent, plain)
+					t.Errorf("%s with %s of an absent blob gets\n%s, and of an existing one\n%s", method, c.name, absent, plain)
 				}
 			}
 		}
 	}
 }
 
-// reply gives a whole reply, but for its date, as text.
+// reply returns a whole response without its date, as text.
 func (h *hosted) reply(t *testing.T, method, path string, c credential) string {
 	t.Helper()
 	res, body := h.do(t, method, path, "", append([]string{"X-Request-Id", "same"}, c.headers...)...)
@@ -356,8 +356,8 @@ func TestRouteWithoutRuleIsRefused(t *testing.T) {
 	}
 }
 
-// What is malformed is told before a key is asked for, and a body only read
-// after it.
+// TestSyntaxComesBeforeCredentials checks that malformed requests are reported before a missing
+// key, and that bodies are read after the key was checked.
 func TestSyntaxComesBeforeCredentials(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	for _, at := range []target{
@@ -372,8 +372,8 @@ func TestSyntaxComesBeforeCredentials(t *testing.T) {
 	}
 }
 
-// A part counts where its upload began, so a key of another group, though for
-// the same account, may end the upload but not fill it.
+// TestPartsComeFromTheGroupThatBegan: a part is charged to the group that began its upload, so a key of
+// another group for the same account may end the upload but not add parts.
 func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	n := access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{ours}, Group: "mates"}
@@ -397,7 +397,7 @@ func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
 	}
 }
 
-// A local instance ignores whatever credentials come.
+// TestLocalInstanceIgnoresCredentials: a local instance ignores all credentials.
 func TestLocalInstanceIgnoresCredentials(t *testing.T) {
 	s := newService(t, nil)
 	for _, headers := range [][]string{{"Authorization", "Basic x"}, {"Authorization", "Bearer nonsense"}, {"X-Api-Key", ""}} {
@@ -407,7 +407,7 @@ func TestLocalInstanceIgnoresCredentials(t *testing.T) {
 	}
 }
 
-// An idempotency key belongs to the key that sent it.
+// TestIdempotencyKeysBelongToTheirCaller: an idempotency key belongs to the key that sent it.
 func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeChannels)
 	_, other := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeChannels}})
@@ -421,8 +421,8 @@ func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 	}
 }
 
-// A refusal does not wait for a body that does not come, and a body that has come
-// does not cost the connection, unless it came in chunks, which always do.
+// TestRefusalDoesNotWaitForTheBody: a refusal does not wait for a body that is not sent, and a
+// body that was sent does not cost the connection unless it is chunked, which always does.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	for _, c := range []struct {

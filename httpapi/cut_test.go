@@ -18,9 +18,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestDeletedContentCutsItsReply: a client that does not take its reply keeps
-// the bytes of a deleted blob only while there is room. Then its connection is
-// cut, whatever it waits in, and the bytes are freed.
+// TestDeletedContentCutsItsReply checks that a client that does not read its response retains the
+// bytes of a deleted blob only while there is space. Then its connection is closed and the bytes
+// are freed.
 func TestDeletedContentCutsItsReply(t *testing.T) {
 	const size = 32 << 20 // more than the buffers of a connection hold
 	files, err := localfs.Open(filepath.Join(t.TempDir(), "bytes"), localfs.Options{})

@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestDatesOfVersions walks through what a client sees of dates while a blob is
-// written, replaced and deleted within a second and with the clock set back.
+// TestDatesOfVersions checks the dates that a client sees while a blob is stored, replaced and
+// deleted within a second and with a clock that is set back.
 func TestDatesOfVersions(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())

@@ -16,8 +16,8 @@ import (
 	"sluice/wire"
 )
 
-// unsureStore is a store that fails to list sessions, or loses the answers to its commits,
-// while it is told to.
+// unsureStore is a store that fails to list sessions, or loses the results of its commits, while
+// its fields say so.
 type unsureStore struct {
 	metastore.Store
 	noSessions, loses atomic.Bool
@@ -30,7 +30,7 @@ func (s *unsureStore) ChannelSessions(ctx context.Context, id string, limit int)
 	return s.Store.ChannelSessions(ctx, id, limit)
 }
 
-// doubt is the error of a commit whose effect was had.
+// doubt is the error of a commit that took effect.
 func (s *unsureStore) doubt(err error) error {
 	if err == nil && s.loses.Load() {
 		err = fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome)
@@ -83,7 +83,8 @@ func newUnsure(t *testing.T) (*service, *unsureStore) {
 	return s, unsure
 }
 
-// What was committed is answered as such, whatever cannot be read afterwards.
+// TestNothingAfterACommitRefuses: a committed change is reported as such even if nothing can be
+// read afterwards.
 func TestNothingAfterACommitRefuses(t *testing.T) {
 	s, store := newUnsure(t)
 	const channels = "/v1/sessions/micropaymentchannels"
@@ -113,8 +114,8 @@ func TestNothingAfterACommitRefuses(t *testing.T) {
 	}
 }
 
-// A request whose outcome is not known is told the id by which its sender can
-// look, and whether it may be sent again.
+// TestUnknownOutcomeTellsWhereToLook: an unknown outcome is reported with the id by which the
+// client can check, and whether it may retry.
 func TestUnknownOutcomeTellsWhereToLook(t *testing.T) {
 	s, store := newUnsure(t)
 	_, body := s.do(t, "POST", "/v1/sessions", "")
@@ -172,8 +173,8 @@ func TestUnknownOutcomeTellsWhereToLook(t *testing.T) {
 	}
 }
 
-// The scope of an Idempotency-Key cannot be written into the path of another
-// request.
+// TestScopeOfAnIdempotencyKeyCannotBeForged: the scope of an Idempotency-Key cannot be forged by
+// the path of another request.
 func TestScopeOfAnIdempotencyKeyCannotBeForged(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeChannels)
 	made, err := h.meta.CreateSession(t.Context(), metastore.Session{ID: "AAAA", Total: 5, Left: 5, Expires: time.Now().Add(time.Hour)}, nil)

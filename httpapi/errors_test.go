@@ -19,9 +19,8 @@ import (
 	"sluice/wire"
 )
 
-// notForClients are the sentinels that never reach a client with a meaning of
-// their own: they stop a start, concern a background task, or are told as 500
-// because the client can do nothing about them.
+// notForClients are the sentinels that clients never see as such: they prevent a start, concern a
+// background task, or are reported as 500 because clients can do nothing about them.
 var notForClients = []string{
 	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrFenced", "blob.ErrFenceWaits", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
@@ -53,7 +52,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 	}
 }
 
-// sentinels gives the package-level errors of a folder, and their texts.
+// sentinels returns the package-level errors of a folder and their texts.
 func sentinels(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -78,7 +77,7 @@ func sentinels(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// addSentinels adds the variables of a declaration that errors.New makes.
+// addSentinels adds the variables of a declaration that are initialized with errors.New.
 func addSentinels(t *testing.T, vars *ast.GenDecl, found map[string]string) {
 	for _, spec := range vars.Specs {
 		v := spec.(*ast.ValueSpec)
@@ -122,7 +121,7 @@ func TestEveryCodeIsUsedAndDocumented(t *testing.T) {
 	}
 }
 
-// codes gives the values of wire's codes.
+// codes returns the codes of package wire.
 func codes(t *testing.T) []wire.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../wire/errors.go", nil, 0)
@@ -170,7 +169,7 @@ func TestRowOf(t *testing.T) {
 			t.Errorf("%v: %d %s, want %d %s", c.err, row.status, row.code, c.status, c.code)
 		}
 		if row.status == http.StatusInternalServerError && strings.Contains(row.detail, c.err.Error()) {
-			t.Errorf("%v: the cause is told to the client", c.err)
+			t.Errorf("%v: the client sees the cause", c.err)
 		}
 	}
 }

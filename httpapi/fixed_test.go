@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFixedHeadersAreNotWrittenTo: what one reply adds to a header, or sets, is not
-// in the next one.
+// TestFixedHeadersAreNotWrittenTo checks that what is added to or set in one response does not
+// appear in the next.
 func TestFixedHeadersAreNotWrittenTo(t *testing.T) {
 	for _, value := range []fixed{noReferrer, varyOrigin, noCache} {
 		want := value[0]
@@ -21,7 +21,7 @@ func TestFixedHeadersAreNotWrittenTo(t *testing.T) {
 		next := http.Header{}
 		setFixed(next, "Vary", value)
 		if got := next.Values("Vary"); len(got) != 1 || got[0] != want {
-			t.Errorf("the next reply has %q, want %q", got, want)
+			t.Errorf("the next response has %q, want %q", got, want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ import (
 	"sluice/wire"
 )
 
-// No goroutine outlives the requests and the servers of these tests.
+// TestMain checks that no goroutine outlives the requests and servers of these tests.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // service is a Server over real stores, on a loopback address.
@@ -63,25 +63,25 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newService starts a local service; change may alter it before it serves.
+// newService starts a local service; change may alter its configuration, and then the Server.
 func newService(t testing.TB, change func(*Config, *Server)) *service {
 	t.Helper()
 	return startService(t, nil, change)
 }
 
-// startService starts a service. keys, if there is one, makes it a hosted one.
+// startService starts a service, which is hosted if keys is not nil.
 func startService(t testing.TB, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	return startOver(t, func(m metastore.Store) metastore.Store { return m }, keys, change)
 }
 
-// startOver starts a service over what around makes of its metadata store.
+// startOver starts a service with the metadata store that around returns.
 func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	return startAt(t, nil, around, keys, change)
 }
 
-// startAt starts a service whose time is now, unless that is nil.
+// startAt starts a service whose store uses the clock now, unless it is nil.
 func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
 	dir := t.TempDir()
@@ -146,7 +146,7 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	return &service{Server: s, url: h.URL, addr: h.Listener.Addr().String(), bytes: files, meta: meta, log: logged, returns: returns}
 }
 
-// do sends a request and gives the reply with its body read.
+// do sends a request and returns the response and its body.
 func (s *service) do(t testing.TB, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -175,7 +175,7 @@ func closeOrFail(t testing.TB, c io.Closer) {
 	}
 }
 
-// wantProblem checks an error reply.
+// wantProblem checks an error response.
 func wantProblem(t testing.TB, res *http.Response, body string, status int, code wire.Code) {
 	t.Helper()
 	var p wire.Problem
@@ -189,7 +189,7 @@ func wantProblem(t testing.TB, res *http.Response, body string, status int, code
 		t.Errorf("request id %q in the header, %q in the body", id, p.RequestID)
 	}
 	if p.Detail == "" || p.Error != p.Detail || p.Title != http.StatusText(status) || !strings.HasSuffix(p.Type, p.Code) {
-		t.Errorf("not the members of section 6: %s", body)
+		t.Errorf("members are missing or wrong: %s", body)
 	}
 	if got := res.Header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("content type %q", got)
@@ -199,7 +199,7 @@ func wantProblem(t testing.TB, res *http.Response, body string, status int, code
 	}
 }
 
-// loseExtent deletes the object of a blob's extent, by its place.
+// loseExtent deletes the object of an extent of a blob.
 func (s *service) loseExtent(t *testing.T, account, name string, place int) {
 	t.Helper()
 	ctx := context.Background()
@@ -216,7 +216,7 @@ func (s *service) loseExtent(t *testing.T, account, name string, place int) {
 	}
 }
 
-// raw sends bytes as they are and gives the first reply.
+// raw sends bytes unchanged and returns the first response.
 func (s *service) raw(t *testing.T, request string) (*http.Response, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)

@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// sample has a member of every kind that the operations use.
+// sample has a member of every type that the operations use.
 type sample struct {
 	Text   *string    `json:"text"`
 	Plain  string     `json:"plain"`
@@ -250,13 +250,13 @@ func FuzzJSON(f *testing.F) {
 		}
 		var again sample
 		if err := decodeJSON(out, &again); err != nil || !equalSamples(got, again) {
-			t.Fatalf("%q: %+v, then %s gives %+v, %v", data, got, out, again, err)
+			t.Fatalf("%q: %+v, then %s is decoded as %+v, %v", data, got, out, again, err)
 		}
 	})
 }
 
-// equalSamples compares what JSON can carry: not whether a list is nil, nor the
-// name of a time zone.
+// equalSamples compares what JSON can represent, which excludes nil lists and the names of time
+// zones.
 func equalSamples(a, b sample) bool {
 	if (a.Time == nil) != (b.Time == nil) || a.Time != nil && !a.Time.Equal(*b.Time) || fmt.Sprint(a.List) != fmt.Sprint(b.List) {
 		return false

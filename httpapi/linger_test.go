@@ -20,7 +20,7 @@ func newConnections(limit int) *connlimit.Limiter {
 	return connlimit.New(limit, ConnectionRefusal(false))
 }
 
-// underCapOf serves the handler of a service a second time, under a cap.
+// underCapOf serves the handler of a service a second time, with limited connections.
 func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
 	return listener.Addr().String()
 }
 
-// sender is a client that sends on whatever it reads.
+// sender is a client that continues to send whatever it reads.
 type sender struct {
 	*net.TCPConn
 	r *bufio.Reader
@@ -66,8 +66,7 @@ func dialSender(t *testing.T, addr string) *sender {
 	return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
 }
 
-// refusals are requests that are refused while more of them comes, in every
-// framing.
+// refusals are requests that are refused while more of their body is sent, in every framing.
 var refusals = []struct {
 	name, head string
 	first      int // bytes that are sent before the reply is read
@@ -92,8 +91,8 @@ var refusals = []struct {
 	{"an unknown expectation", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: more\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 417},
 }
 
-// What is left of a refused request is read off, in every framing, wherever it is
-// refused: its sender finds its connection at its end, never reset.
+// TestRefusedBodiesAreReadOff: the rest of a refused request is read, in every framing: the
+// connection of its sender ends and is never reset.
 func TestRefusedBodiesAreReadOff(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
@@ -103,7 +102,7 @@ func TestRefusedBodiesAreReadOff(t *testing.T) {
 			t.Parallel()
 			s := dialSender(t, addr)
 			if _, err := io.WriteString(s, c.head+strings.Repeat("x", c.first)); err != nil {
-				t.Fatalf("before the reply: %v", err)
+				t.Fatalf("before the response: %v", err)
 			}
 			res, err := http.ReadResponse(s.r, nil)
 			if err != nil {
@@ -114,7 +113,7 @@ func TestRefusedBodiesAreReadOff(t *testing.T) {
 				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)
 			}
 			if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
-				t.Errorf("after the reply: %v, want the end", err)
+				t.Errorf("after the response: %v, want the end", err)
 			}
 			// More than the kernels buffer: somebody reads it.
 			if _, err := io.WriteString(s, strings.Repeat("x", 12<<20)); err != nil {
@@ -127,7 +126,8 @@ func TestRefusedBodiesAreReadOff(t *testing.T) {
 	}
 }
 
-// Whoever sends without end is held up, and cut when the time is over.
+// TestLingeringIsBounded: a client that never stops sending is held up, and its connection is
+// closed at the timeout.
 func TestLingeringIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
@@ -151,7 +151,8 @@ func TestLingeringIsBounded(t *testing.T) {
 	closeOrFail(t, s)
 }
 
-// A connection that lingers holds its place, and gives way as a quiet one does.
+// TestLingeringConnectionGivesWay: a connection that lingers counts as open, and is evicted like
+// an idle one.
 func TestLingeringConnectionGivesWay(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
@@ -169,7 +170,7 @@ func TestLingeringConnectionGivesWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Fatalf("after the reply: %v, want the end", err)
+		t.Fatalf("after the response: %v, want the end", err)
 	}
 	ask := func() int {
 		c := dialSender(t, addr)
@@ -186,11 +187,11 @@ func TestLingeringConnectionGivesWay(t *testing.T) {
 		return res.StatusCode
 	}
 	if got := ask(); got != http.StatusServiceUnavailable {
-		t.Errorf("beside a connection that lingers: %d, want 503", got)
+		t.Errorf("while a connection lingers: %d, want 503", got)
 	}
 	conns.SetMinIdle(0)
 	if got := ask(); got != http.StatusOK {
-		t.Errorf("in the place of a connection that lingered: %d, want 200", got)
+		t.Errorf("after a lingering connection was evicted: %d, want 200", got)
 	}
 	if got := conns.Counts(); got.Evicted != 1 || got.Refused != 1 {
 		t.Errorf("counts %+v", got)
@@ -200,8 +201,8 @@ func TestLingeringConnectionGivesWay(t *testing.T) {
 	}
 }
 
-// Who never reads the small replies that he asks for, one behind the other, is
-// quiet: he gives way at the cap.
+// TestConnectionThatDoesNotReadGivesWay: a client that never reads the small responses to its
+// pipelined requests is idle, and its connection is evicted.
 func TestConnectionThatDoesNotReadGivesWay(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
@@ -238,8 +239,8 @@ func TestConnectionThatDoesNotReadGivesWay(t *testing.T) {
 	}
 }
 
-// One address has its own cap: at it one of its own quiet connections gives way,
-// or the new one is refused. Other addresses and proxies are not concerned.
+// TestCapOfAnAddress: at the limit of an address an idle connection of that address is evicted, or
+// the new one is refused. Other addresses and proxies are not affected.
 func TestCapOfAnAddress(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)

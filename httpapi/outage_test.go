@@ -19,14 +19,14 @@ import (
 	"sluice/wire"
 )
 
-// failingMeta is a store whose writes end as those over a lost connection do.
-// A write that is unknown has happened.
+// failingMeta is a store whose writes fail like those over a lost connection. A write with an
+// unknown outcome has taken effect.
 type failingMeta struct {
 	*sqlstore.Store
 	err atomic.Pointer[error]
 }
 
-// answer is the answer to a write that has happened, or has not.
+// answer returns the result of a write that has taken effect, or has not.
 func (s *failingMeta) answer(do func() error) error {
 	fails := s.err.Load()
 	if fails == nil {
@@ -60,8 +60,7 @@ func (s *failingMeta) UseSession(ctx context.Context, id string, n int64, idem *
 	return out, err
 }
 
-// failingBytes is a store whose Puts fail, and whose replies end after the given
-// number of bytes.
+// failingBytes is a store whose Puts fail, and whose reads end after the given number of bytes.
 type failingBytes struct {
 	*memory.Store
 	put   atomic.Pointer[error]
@@ -119,9 +118,8 @@ func newFailing(t *testing.T) (*service, *failingMeta, *failingBytes) {
 	return s, meta, files
 }
 
-// TestOutagesAreNotTheClientsFault has the stores fail as they do when the other
-// end closes the connection in order, which package io calls the same as a body
-// that was cut.
+// TestOutagesAreNotTheClientsFault makes the stores fail as they do when the other end closes the
+// connection, for which package io has the same error as for an incomplete body.
 func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	s, meta, files := newFailing(t)
 	const path = "/v1/blobs/0x1/n"
@@ -142,7 +140,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	usePath := "/v1/sessions/" + granted.ID + "/use"
 	unknown := fmt.Errorf("commit: %w: %w", metastore.ErrUnknownOutcome, io.ErrUnexpectedEOF)
 	away := fmt.Errorf("%w: %w", metastore.ErrUnavailable, io.ErrUnexpectedEOF)
-	cut := fmt.Errorf("%w: the replies break off: %w", bytestore.ErrOverloaded, io.ErrUnexpectedEOF)
+	cut := fmt.Errorf("%w: the responses end too early: %w", bytestore.ErrOverloaded, io.ErrUnexpectedEOF)
 	both := fmt.Errorf("%w: %w", blob.ErrDigestMismatch, unknown) // whatever else it is
 	for _, tc := range []struct {
 		name         string
@@ -190,9 +188,9 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	}
 }
 
-// TestEndedContextsAreNotInternal has writes and reads fail because a context
-// ended, that of the caller or the store's own, wherever it was looked at: that
-// is the client's leaving, or an overload, and never an internal error.
+// TestEndedContextsAreNotInternal makes writes and reads fail because a context ended, that of the
+// request or that of the store: it is reported as the end of the client or as an overload, and
+// never as an internal error.
 func TestEndedContextsAreNotInternal(t *testing.T) {
 	s, meta, files := newFailing(t)
 	ended, cancel := context.WithCancel(t.Context())

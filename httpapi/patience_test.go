@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// patienceStore notes for how long each use of a session may wait.
+// patienceStore records how long each use of a session may wait.
 type patienceStore struct {
 	metastore.Store
 	waited atomic.Int64
@@ -26,7 +26,7 @@ func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem
 	return s.Store.UseSession(ctx, id, n, idem)
 }
 
-// TestRequestsHavePatience: each request may wait for the database for so long.
+// TestRequestsHavePatience checks how long a request may wait for the database.
 func TestRequestsHavePatience(t *testing.T) {
 	var waits *patienceStore
 	s := startOver(t, func(m metastore.Store) metastore.Store {

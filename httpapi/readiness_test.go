@@ -20,8 +20,8 @@ import (
 	"sluice/metastore"
 )
 
-// However many ask, the stores are asked once a second, and those who ask
-// meanwhile have the same answer.
+// TestReadinessIsAskedOnceASecond: the stores are checked once a second, and concurrent callers
+// share the result.
 func TestReadinessIsAskedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -47,13 +47,13 @@ func TestReadinessIsAskedOnceASecond(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if got := asked.Load(); got < 9 || got > 10 {
-			t.Errorf("asked %d times in 10 s, want once a second", got)
+			t.Errorf("%d checks in 10 s, want one a second", got)
 		}
 	})
 }
 
-// Stores that do not answer hold nobody up for longer than readyTimeout, and
-// nobody who has gone.
+// TestReadinessOfStoresThatHang: stores that hang delay nobody for longer than readyTimeout, and
+// nobody whose context has ended.
 func TestReadinessOfStoresThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
@@ -86,8 +86,8 @@ func TestReadinessOfStoresThatHang(t *testing.T) {
 	})
 }
 
-// Probes and preflights are not logged by default, and why the service is not
-// ready is logged once, whatever comes between.
+// TestProbesAreNotLogged: probes and preflights are not logged by default, and why the service is
+// not ready is logged once.
 func TestProbesAreNotLogged(t *testing.T) {
 	var failing atomic.Bool
 	s := newService(t, func(c *Config, _ *Server) {
@@ -135,7 +135,7 @@ func TestProbesAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestProbesAreLoggedOnDemand: they are when the log wants everything.
+// TestProbesAreLoggedOnDemand checks that probes are logged at the level debug.
 func TestProbesAreLoggedOnDemand(t *testing.T) {
 	all := &lockedBuffer{}
 	s := newService(t, func(c *Config, _ *Server) {
@@ -147,8 +147,8 @@ func TestProbesAreLoggedOnDemand(t *testing.T) {
 	}
 }
 
-// A loose limit bounds the probes and preflights of an address. What is beyond it
-// is refused, and its connection is closed.
+// TestProbesAndPreflightsHaveLimits: a loose limit applies to the probes and preflights of an
+// address. Above it they are refused, and their connection is closed.
 func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 	for _, line := range []string{"GET /livez", "GET /readyz", "OPTIONS /v1/info"} {
 		h := newHosted(t, ReadsPublic, access.ScopeWrite)
@@ -192,8 +192,8 @@ func TestProbesAndPreflightsHaveLimits(t *testing.T) {
 	}
 }
 
-// The description of the interface is a page like any other: it is served within
-// the limits of who asks.
+// TestOpenAPIIsServedWithinLimits checks that the OpenAPI document is served within the limits of
+// the caller.
 func TestOpenAPIIsServedWithinLimits(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
 	h.slots.max = -1

@@ -41,7 +41,7 @@ func TestServiceThatCannotServeIsNotReady(t *testing.T) {
 	res, body := s.do(t, "GET", "/readyz", "")
 	wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeNotReady)
 	if !strings.Contains(s.log.String(), bytestore.ErrNoSpace.Error()) {
-		t.Error("the log does not tell why")
+		t.Error("the log does not say why")
 	}
 }
 
@@ -74,11 +74,11 @@ func TestDamageFoundBeforeTheFirstByteIsAnError(t *testing.T) {
 	wantProblem(t, res, body, http.StatusInternalServerError, wire.CodeInternal)
 	for _, name := range blobHeaders {
 		if got := res.Header.Get(name); got != "" && name != "Content-Type" && name != "Content-Length" {
-			t.Errorf("%s: %s in an error reply", name, got)
+			t.Errorf("%s: %s in an error response", name, got)
 		}
 	}
 	if !strings.Contains(s.log.String(), "level=ERROR") {
-		t.Error("the log does not tell of it")
+		t.Error("it is not logged")
 	}
 }
 
@@ -105,7 +105,7 @@ func TestPanicIsAnError(t *testing.T) {
 	res, body := s.do(t, "GET", "/readyz", "")
 	wantProblem(t, res, body, http.StatusInternalServerError, wire.CodeInternal)
 	if log := s.log.String(); !strings.Contains(log, "boom") || strings.Contains(body, "boom") {
-		t.Errorf("reply %s, log %s", body, log)
+		t.Errorf("response %s, log %s", body, log)
 	}
 }
 
@@ -147,8 +147,8 @@ func TestConcurrentRequestsOfOneIdempotencyKeyHaveOneEffect(t *testing.T) {
 	wantProblem(t, res, body, http.StatusUnprocessableEntity, wire.CodeIdempotencyReuse)
 }
 
-// A client that announces a body and sends none holds nobody for ever, also
-// where the body is of no interest.
+// TestUnreadBodyIsNotAwaitedForEver: a client that announces a body and does not send it cannot
+// delay a response forever, even if the body has no meaning.
 func TestUnreadBodyIsNotAwaitedForEver(t *testing.T) {
 	s := newService(t, func(_ *Config, s *Server) {
 		if s != nil {

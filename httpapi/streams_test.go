@@ -12,16 +12,15 @@ import (
 	"sluice/metastore"
 )
 
-// streamRecorder is a recorder with the deadlines of a stream, which it never
-// meets.
+// streamRecorder is a recorder with the deadlines of a stream, which never expire.
 type streamRecorder struct{ *httptest.ResponseRecorder }
 
 func (streamRecorder) SetReadDeadline(time.Time) error  { return nil }
 func (streamRecorder) SetWriteDeadline(time.Time) error { return nil }
 
-// A caller over HTTP/2 holds a place for each reply until it is sent to its end,
-// also when it is a refusal or the answer to a probe. Beyond that a stream is
-// reset, and when the replies are taken he is served as before.
+// TestRepliesThatAreNotTakenAreBounded: over HTTP/2 each response counts for its caller until it
+// has been sent completely, also a refusal or the response to a probe. Above the limit a stream is
+// reset, and when the responses have been read the caller is served again.
 func TestRepliesThatAreNotTakenAreBounded(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
@@ -50,11 +49,11 @@ func TestRepliesThatAreNotTakenAreBounded(t *testing.T) {
 		served := 0
 		for request() != nil {
 			if served++; served == 50 {
-				t.Fatalf("%s: there is no end to the replies that are not taken", path)
+				t.Fatalf("%s: the number of unread responses is not bounded", path)
 			}
 		}
 		if served < 2 {
-			t.Errorf("%s: %d replies, want at least two", path, served)
+			t.Errorf("%s: %d responses, want at least two", path, served)
 		}
 		close(ended)
 		for cancel := range ended {

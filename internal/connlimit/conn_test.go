@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Whose connections count together, and whose do not count.
+// TestNetworkOfAConnection checks which connections count together, and which do not count.
 func TestNetworkOfAConnection(t *testing.T) {
 	conns := New(10, nil)
 	conns.PerAddress = 1
@@ -46,9 +46,9 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// A client that resets streams for which handlers work loses its connection, and
-// one that has now and then reset one does not. A proxy does not lose its
-// connection, on which there are streams of others.
+// TestResetsEndTheConnection: a client that resets many streams while their handlers run loses its
+// connection, and one that resets a stream occasionally does not. A proxy does not lose its
+// connection, which carries streams of other clients.
 func TestResetsEndTheConnection(t *testing.T) {
 	t.Run("client", func(t *testing.T) { testResets(t, false) })
 	t.Run("proxy", func(t *testing.T) { testResets(t, true) })
@@ -76,7 +76,7 @@ func testResets(t *testing.T, proxy bool) {
 	r := bufio.NewReader(nc)
 	res, err := http.ReadResponse(r, nil)
 	if err != nil {
-		t.Fatalf("after as many replies as resets: %v", err)
+		t.Fatalf("after as many responses as resets: %v", err)
 	}
 	if err := res.Body.Close(); err != nil {
 		t.Error(err)

@@ -24,7 +24,7 @@ func testRefusal(_ Reason, head bool) []byte {
 	return []byte(text)
 }
 
-// cappedServer is an HTTP server under a cap, on loopback.
+// cappedServer is an HTTP server with limited connections, on loopback.
 type cappedServer struct {
 	*httptest.Server
 	t      *testing.T
@@ -34,7 +34,7 @@ type cappedServer struct {
 	letGo  chan struct{}       // what requests of /stall wait for
 }
 
-// newCapped starts a server; change may alter it before.
+// newCapped starts a server; change may alter it before it serves.
 func newCapped(t *testing.T, conns *Limiter, secure bool, change func(*httptest.Server)) *cappedServer {
 	t.Helper()
 	s := &cappedServer{t: t, conns: conns, states: make(chan http.ConnState, 1000), letGo: make(chan struct{})}
@@ -72,7 +72,7 @@ func newCapped(t *testing.T, conns *Limiter, secure bool, change func(*httptest.
 	return s
 }
 
-// cap2 is a cap of two connections that gives way after the time.
+// cap2 returns a limiter of two connections that are evicted after minIdle.
 func cap2(minIdle time.Duration) *Limiter {
 	c := New(2, testRefusal)
 	c.minIdle = minIdle
@@ -112,7 +112,7 @@ func (s *cappedServer) dial() net.Conn {
 	return conn
 }
 
-// ask sends a request and reads the reply to it.
+// ask sends a request and reads its response.
 func (s *cappedServer) ask(conn net.Conn, method, path string) (*http.Response, []byte, *bufio.Reader) {
 	s.t.Helper()
 	if _, err := io.WriteString(conn, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
@@ -130,7 +130,7 @@ func (s *cappedServer) ask(conn net.Conn, method, path string) (*http.Response, 
 	return reply, body, r
 }
 
-// rests gives a connection that had one request and is idle.
+// rests returns a connection that had one request and is idle.
 func (s *cappedServer) rests() net.Conn {
 	s.t.Helper()
 	conn := s.dial()
@@ -141,7 +141,7 @@ func (s *cappedServer) rests() net.Conn {
 	return conn
 }
 
-// checkRefusal wants a 503 for the next request, and the end of the connection.
+// checkRefusal checks that the next request gets a 503 and that the connection ends.
 func (s *cappedServer) checkRefusal(conn net.Conn, method string) {
 	s.t.Helper()
 	reply, body, rest := s.ask(conn, method, "/")
@@ -156,8 +156,8 @@ func (s *cappedServer) checkRefusal(conn net.Conn, method string) {
 	}
 }
 
-// Where nobody is quiet a connection beyond the cap gets a 503, and a place
-// that becomes free is given to the next.
+// TestConnectionBeyondTheCapIsRefused: if no connection is idle, one above the limit gets a 503,
+// and when a connection ends the next one is served.
 func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 	s := newCapped(t, cap2(time.Hour), false, nil)
 	first := s.rests()
@@ -174,8 +174,8 @@ func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 	s.rests()
 }
 
-// The connection that has been quiet for longest gives way, be it new or idle;
-// one that is served stays.
+// TestLongestQuietConnectionGivesWay: the connection that has been idle for the longest time is
+// evicted, also a new one; one that is being served is not.
 func TestLongestQuietConnectionGivesWay(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	first, second := s.rests(), s.rests()
@@ -206,8 +206,8 @@ func TestLongestQuietConnectionGivesWay(t *testing.T) {
 	close(s.letGo)
 }
 
-// Connections with TLS are seen to rest as others are, also with HTTP/2, and
-// are closed when they are refused.
+// TestCapWithTLS: connections with TLS become idle like others, also with HTTP/2, and are closed
+// when they are refused.
 func TestCapWithTLS(t *testing.T) {
 	s := newCapped(t, cap2(time.Hour), true, nil)
 	reply, err := s.Client().Get(s.URL)
@@ -241,8 +241,8 @@ func TestCapWithTLS(t *testing.T) {
 	}
 }
 
-// One that is to get a 503 and never asks holds its place only for a while; as
-// long as all such places are held, further ones wait.
+// TestSilentConnectionsBeyondTheCapAreCut: a refused connection that never sends a request is
+// closed at the timeout; while all slots of refusals are taken, further connections wait.
 func TestSilentConnectionsBeyondTheCapAreCut(t *testing.T) {
 	conns := cap2(time.Hour)
 	conns.RefusalTimeout = 10 * time.Millisecond
@@ -263,7 +263,7 @@ func TestSilentConnectionsBeyondTheCapAreCut(t *testing.T) {
 	}
 }
 
-// failingListener fails to accept with these errors first.
+// failingListener fails with these errors first.
 type failingListener struct {
 	net.Listener
 	errs []error
@@ -277,7 +277,7 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// The server outlives whatever an accept can fail with.
+// TestFailuresToAcceptPass: the server survives all errors of Accept.
 func TestFailuresToAcceptPass(t *testing.T) {
 	failing := &failingListener{errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.EPROTO, syscall.EPERM}}
 	s := newCapped(t, cap2(0), false, func(server *httptest.Server) {
@@ -290,7 +290,8 @@ func TestFailuresToAcceptPass(t *testing.T) {
 	}
 }
 
-// Where file handles have run out a quiet connection gives up its own.
+// TestQuietConnectionGivesItsFileHandle: if file handles have run out, an idle connection is
+// evicted.
 func TestQuietConnectionGivesItsFileHandle(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	quiet := s.rests()
@@ -305,7 +306,7 @@ func TestQuietConnectionGivesItsFileHandle(t *testing.T) {
 	s.await(http.StateClosed)
 }
 
-// Files are sent on a connection under the cap without being copied.
+// TestCapKeepsSendfile: files are sent on a limited connection without being copied.
 func TestCapKeepsSendfile(t *testing.T) {
 	var conn net.Conn = &Conn{}
 	if _, ok := conn.(io.ReaderFrom); !ok {

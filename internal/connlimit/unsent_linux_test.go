@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every connection that is served has a bound on what waits to be sent.
+// TestUnsentBytesAreBounded: the unsent bytes of every connection are bounded.
 func TestUnsentBytesAreBounded(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The blob of these tests was modified within this second.
+// modifiedAt is when the blob of these tests was modified; the dates are around it.
 var (
 	modifiedAt = time.Date(2025, 3, 9, 8, 49, 37, 654321000, time.UTC)
 	dateBefore = "Sun, 09 Mar 2025 08:49:36 GMT"
@@ -17,7 +17,7 @@ var (
 	dateAfter  = "Sun, 09 Mar 2025 08:49:38 GMT"
 )
 
-// headerOf makes a header of "Name: value" lines.
+// headerOf returns a header of "Name: value" lines.
 func headerOf(lines ...string) http.Header {
 	h := http.Header{}
 	for _, line := range lines {
@@ -112,7 +112,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// A list that cannot be read never lets a write through, and is told.
+// TestMalformedTagLists: a malformed list makes every write fail and is reported.
 func TestMalformedTagLists(t *testing.T) {
 	current := Validators{ETag: `"a"`, Modified: modifiedAt.Truncate(time.Second), exact: true}
 	for _, list := range []string{
@@ -237,8 +237,8 @@ func FuzzEntityTags(f *testing.F) {
 	})
 }
 
-// TestIfRangeOfALaterDate: a version that was stored later than this node's clock
-// shows is sent with the date of the reply, which other versions may have had.
+// TestIfRangeOfALaterDate: a version stored later than the clock of this node shows is sent with
+// the date of the response, which other versions may have had.
 func TestIfRangeOfALaterDate(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	for ahead, want := range map[time.Duration]bool{0: true, 2 * time.Second: false} {

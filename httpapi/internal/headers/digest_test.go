@@ -15,7 +15,7 @@ func TestParseDigest(t *testing.T) {
 	other := sha256.Sum256([]byte("other"))
 	good, wrong := FormatDigest(sum[:]), FormatDigest(other[:])
 	if good != "sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:" {
-		t.Fatalf("FormatDigest gives %s", good)
+		t.Fatalf("FormatDigest returns %s", good)
 	}
 	for _, lines := range [][]string{
 		{good},

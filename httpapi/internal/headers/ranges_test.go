@@ -149,7 +149,7 @@ func TestContentRange(t *testing.T) {
 	}
 }
 
-// bitmap is the naive meaning of a good set: which bytes it names.
+// bitmap computes naively which bytes a valid set selects.
 func (s RangeSet) bitmap(size int64) []bool {
 	named := make([]bool, size)
 	for i := range size {

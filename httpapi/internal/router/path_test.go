@@ -97,7 +97,7 @@ func TestClientNames(t *testing.T) {
 		for _, method := range []string{"GET", "PUT"} {
 			m := rt.Match(method, EscapedPath(requestURL(t, target)))
 			if m.Outcome != Found || m.Params.Get("account") != "0x1" || m.Params.Get("blobName") != name {
-				t.Errorf("%s: %s of %.40q gives outcome %d, %.40q", v.ID, method, name, m.Outcome, m.Params.values)
+				t.Errorf("%s: %s of %.40q has the outcome %d, %.40q", v.ID, method, name, m.Outcome, m.Params.values)
 			}
 		}
 	}

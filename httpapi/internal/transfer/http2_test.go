@@ -18,9 +18,8 @@ import (
 	"sluice/metastore"
 )
 
-// Over HTTP/2 a deadline that passes ends a stream also when nothing waits for
-// it. The time that a handler takes between two reads or writes is its own, so
-// nothing may be armed meanwhile.
+// TestPausesOfTheHandlerOverHTTP2: over HTTP/2 an expired deadline ends a stream even if nothing
+// waits for it, so no deadline may be set between two reads or writes of the handler.
 func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 2 * time.Minute // several windows
@@ -70,9 +69,9 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 	})
 }
 
-// A body that is held to the rate of its caller, while the store is slow as well,
-// comes whole: neither counts against the client, which sends as the window of the
-// stream allows.
+// TestPacedBodyAndSlowStoreOverHTTP2: a body that is limited to the rate of its caller while the
+// store is slow as well arrives completely: neither counts against the client, which sends as the
+// window of the stream allows.
 func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
@@ -122,7 +121,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 	})
 }
 
-// overPipe lets a client ask a server over HTTP/2, on a pipe in the bubble.
+// overPipe connects a client to a server over HTTP/2, on a pipe in the bubble.
 func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 	t.Helper()
 	var h2 http.Protocols
@@ -147,8 +146,8 @@ func overPipe(t *testing.T, handle http.HandlerFunc, ask func(*http.Client)) {
 	}
 }
 
-// TestCutOverHTTP2 cuts a reply that waits for a window, and one whose handler
-// is between two writes.
+// TestCutOverHTTP2 cuts a response that waits for a window, and one whose handler is between two
+// writes.
 func TestCutOverHTTP2(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

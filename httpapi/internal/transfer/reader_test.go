@@ -32,8 +32,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// serveLoopback answers one connection of a real server with handle and gives
-// the client's end. The client fails rather than hangs.
+// serveLoopback serves one connection of a real server with handle and returns the end of the
+// client, which has a deadline.
 func serveLoopback(t *testing.T, handle http.HandlerFunc) *net.TCPConn {
 	t.Helper()
 	server := httptest.NewServer(handle)
@@ -61,7 +61,7 @@ func send(t *testing.T, conn net.Conn, text string) {
 	}
 }
 
-// received gives all that comes until the other end closes.
+// received returns everything that arrives until the other end closes.
 func received(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	got, err := io.ReadAll(conn)
@@ -71,13 +71,12 @@ func received(t *testing.T, conn net.Conn) string {
 	return string(got)
 }
 
-// putHead is the head of a request with a body of n bytes.
+// putHead returns the head of a request with a body of n bytes.
 func putHead(n int) string {
 	return fmt.Sprintf("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", n)
 }
 
-// shortRate is one that a stalled client falls behind at once, and that a busy
-// machine keeps.
+// shortRate is a rate that a stalled client fails immediately, and that a busy machine keeps.
 var shortRate = MinRate{Bytes: 1 << 10, Window: 200 * time.Millisecond}
 
 func TestSlowBodyOverTCP(t *testing.T) {
@@ -101,7 +100,7 @@ func TestSlowBodyOverTCP(t *testing.T) {
 		// The reply comes and the connection is closed, though the client
 		// never sends the rest.
 		if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 408 ") {
-			t.Errorf("%s: reply %q", name, reply)
+			t.Errorf("%s: response %q", name, reply)
 		}
 		if err := <-result; !errors.Is(err, ErrSlowBody) || strings.Contains(err.Error(), "then") {
 			t.Errorf("%s: %v", name, err)
@@ -109,7 +108,7 @@ func TestSlowBodyOverTCP(t *testing.T) {
 	}
 }
 
-// A body that takes many windows but keeps the pace is read to its end.
+// TestSteadyBodyOverTCP: a body that takes many windows but keeps the rate is read completely.
 func TestSteadyBodyOverTCP(t *testing.T) {
 	const pieces, size = 60, 1 << 10
 	steady := MinRate{Bytes: 1 << 10, Window: time.Second} // a fortieth of what is sent
@@ -133,8 +132,8 @@ func TestSteadyBodyOverTCP(t *testing.T) {
 	}
 }
 
-// After the body the request's context stays alive, however long the handler
-// works, although the body had a deadline; and the connection can be used again.
+// TestContextOutlivesBodyDeadline: after the body the context of the request stays alive, however
+// long the handler runs, although the body had a deadline; and the connection can be used again.
 func TestContextOutlivesBodyDeadline(t *testing.T) {
 	for name, requests := range map[string]string{
 		"with a length":  putHead(5) + "hello",
@@ -175,7 +174,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 				}
 				buffer := make([]byte, 15)
 				if _, err := io.ReadFull(conn, buffer); err != nil || string(buffer) != "HTTP/1.1 200 OK" {
-					t.Fatalf("reply %q, %v", buffer, err)
+					t.Fatalf("response %q, %v", buffer, err)
 				}
 				// The rest of the head, which is all there is.
 				if _, err := conn.Read(make([]byte, 4<<10)); err != nil {
@@ -186,7 +185,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 	}
 }
 
-// Nor does the end of a guard whose body nobody read, because there was none.
+// TestContextOutlivesNoBody: the same for a request without a body, which is never read.
 func TestContextOutlivesNoBody(t *testing.T) {
 	result := make(chan error, 1)
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
@@ -204,8 +203,8 @@ func TestContextOutlivesNoBody(t *testing.T) {
 	}
 }
 
-// A handler that leaves the body unread and refuses it is not held up for
-// longer than a window by a client that never sends it.
+// TestUnreadBodyOverTCP: a handler that refuses a body without reading it is delayed by at most
+// one window if the client never sends it.
 func TestUnreadBodyOverTCP(t *testing.T) {
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 		body := NewReader(w, r.Body, Options{Rate: shortRate})
@@ -214,7 +213,7 @@ func TestUnreadBodyOverTCP(t *testing.T) {
 	})
 	send(t, conn, putHead(1<<10))
 	if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 403 ") {
-		t.Errorf("reply %q", reply)
+		t.Errorf("response %q", reply)
 	}
 }
 
@@ -253,7 +252,7 @@ func TestShortBodyOverTCP(t *testing.T) {
 	}
 }
 
-// Closing the body ends the guard, too.
+// TestCloseBody: closing the body stops enforcing the rate, too.
 func TestCloseBody(t *testing.T) {
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 		body := NewReader(w, r.Body, Options{Rate: shortRate})
@@ -264,12 +263,12 @@ func TestCloseBody(t *testing.T) {
 	})
 	send(t, conn, putHead(1<<10))
 	if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 403 ") {
-		t.Errorf("reply %q", reply)
+		t.Errorf("response %q", reply)
 	}
 }
 
-// pipeListener is a listener without a network: its connections are pipes
-// without any buffer, which obey the time of a synctest bubble.
+// pipeListener is a listener without a network: its connections are unbuffered pipes that obey the
+// time of a synctest bubble.
 type pipeListener struct {
 	conns chan net.Conn
 	ended context.Context
@@ -288,7 +287,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { l.end(); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
-// inBubble runs client against a server with handle, in a time of their own.
+// inBubble runs client against a server with handle, in a synctest bubble.
 func inBubble(t *testing.T, handle http.HandlerFunc, client func(t *testing.T, conn net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -312,7 +311,7 @@ func inBubble(t *testing.T, handle http.HandlerFunc, client func(t *testing.T, c
 	})
 }
 
-// At the real limits, to the byte and to the second.
+// TestBodyPace: the real limits, to the byte and to the second.
 func TestBodyPace(t *testing.T) {
 	type piece struct {
 		wait  time.Duration
@@ -390,7 +389,7 @@ func TestBodyPace(t *testing.T) {
 	}
 }
 
-// Where the connection has no deadlines, the guard only reads.
+// TestBodyWithoutDeadlines: without deadlines on the connection a Reader only reads.
 func TestBodyWithoutDeadlines(t *testing.T) {
 	body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})
 	got, err := io.ReadAll(body)

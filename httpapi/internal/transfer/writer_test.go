@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// testFile is a file of n bytes that differ from MiB to MiB.
+// testFile returns a file of n bytes that differ between MiBs.
 func testFile(t *testing.T, n int) (*os.File, []byte) {
 	t.Helper()
 	content := make([]byte, n)
@@ -39,13 +39,13 @@ func testFile(t *testing.T, n int) (*os.File, []byte) {
 	return f, content
 }
 
-// countingListener counts what its connections are asked to send by ReadFrom.
+// countingListener counts what its connections send by ReadFrom.
 type countingListener struct {
 	net.Listener
 	sent *sentFiles
 }
 
-// sentFiles are the calls of ReadFrom that were given a file.
+// sentFiles are the calls of ReadFrom with a file.
 type sentFiles struct {
 	sync.Mutex
 	sizes []int64
@@ -78,7 +78,7 @@ func (c countingConn) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// Files reach the connection as files, in calls of at most 1 MiB, so that the
+// TestWriterKeepsSendfile: files reach the connection as files, in calls of at most 1 MiB, so the
 // kernel sends them.
 func TestWriterKeepsSendfile(t *testing.T) {
 	const size = 3<<20 + 777
@@ -167,8 +167,8 @@ func TestWriterKeepsSendfile(t *testing.T) {
 	}
 }
 
-// A client that does not take the reply is given up, in whatever way the reply
-// is written.
+// TestSlowReaderOverTCP: a client that does not read the response is given up, however the
+// response is written.
 func TestSlowReaderOverTCP(t *testing.T) {
 	const size = 64 << 20 // more than the buffers of a connection hold
 	f, content := testFile(t, size)
@@ -201,8 +201,8 @@ func TestSlowReaderOverTCP(t *testing.T) {
 	}
 }
 
-// At the real limits: 1 MiB may take 1024 seconds, and how long the whole takes,
-// or the handler between two writes, or its source, does not matter.
+// TestReplyPace: the real limits: 1 MiB may take 1024 seconds, and the time of the whole, of the
+// handler between two writes, and of its source does not matter.
 func TestReplyPace(t *testing.T) {
 	const mib = 1 << 20
 	content := bytes.Repeat([]byte("x"), 4*mib)
@@ -275,7 +275,7 @@ func TestReplyPace(t *testing.T) {
 	}
 }
 
-// slowSource waits before each piece that it delivers.
+// slowSource waits before each read.
 type slowSource struct {
 	src  io.Reader
 	wait time.Duration
@@ -286,7 +286,7 @@ func (s *slowSource) Read(p []byte) (int, error) {
 	return s.src.Read(p)
 }
 
-// After done, what the server still has in its buffer does not hold it up.
+// TestWriterDone: after Done, bytes in the buffer of the server do not block it.
 func TestWriterDone(t *testing.T) {
 	inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
 		w := NewWriter(hw, Options{Rate: DefaultMinRate})
@@ -301,7 +301,7 @@ func TestWriterDone(t *testing.T) {
 		synctest.Wait()              // for the handler
 		time.Sleep(31 * time.Second) // without reading
 		if got, err := io.ReadAll(conn); len(got) != 0 || err != nil {
-			t.Errorf("the reply %q was still sent after its time, %v", got, err)
+			t.Errorf("the response %q was sent after its deadline, %v", got, err)
 		}
 	})
 }
