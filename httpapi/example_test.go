@@ -25,10 +25,10 @@ import (
 func Example() {
 	dir, err := os.MkdirTemp("", "httpapi")
 	check(err)
-	defer os.RemoveAll(dir)
+	defer func() { check(os.RemoveAll(dir)) }()
 	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	check(err)
-	defer meta.Close()
+	defer func() { check(meta.Close()) }()
 
 	log := slog.New(slog.DiscardHandler)
 	sessions := session.New(meta, session.Options{Grant: session.DefaultGrant})

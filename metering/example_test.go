@@ -24,10 +24,10 @@ func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "metering")
 	check(err)
-	defer os.RemoveAll(dir)
+	defer func() { check(os.RemoveAll(dir)) }()
 	store, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
 	check(err)
-	defer store.Close()
+	defer func() { check(store.Close()) }()
 
 	sessions := session.New(store, session.Options{Grant: 10, TTL: time.Hour})
 	channels, err := paychan.New(store, paychan.Options{

@@ -25,7 +25,7 @@ func ParseDigest(h http.Header, name string) ([]byte, error) {
 	}
 	digest, found, ok := dictionaryMember(strings.Join(values, ","), "sha-256")
 	if !ok {
-		return nil, fmt.Errorf("%w: %s must be a dictionary such as sha-256=:BASE64:", ErrMalformedDigest, name)
+		return nil, fmt.Errorf("%w: %s must be a dictionary, as sha-256=:BASE64: is", ErrMalformedDigest, name)
 	}
 	if !found {
 		return nil, nil
