@@ -5,8 +5,8 @@ import (
 	"sluice/metastore"
 )
 
-// admit applies the limits of the service and then those of the caller, which it identifies. The caller
-// of admit must call leave when the request has ended.
+// admit applies the limits of the service and then those of the caller, which it identifies. The
+// caller of admit must call leave when the request has ended.
 func (s *Server) admit(x *exchange) (leave func(), err error) {
 	slot, err := s.slots.acquire()
 	if err != nil {
@@ -51,12 +51,12 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 	}, nil
 }
 
-// probeLimits bound the probes and preflights of one address. They are far above what load balancers and
-// browsers need, and prevent one client from using up the processors of a node.
+// probeLimits bound the probes and preflights of one address. They are far above what load
+// balancers and browsers need, and prevent one client from using up the processors of a node.
 var probeLimits = metastore.Limits{RequestsPerSecond: 200, ConcurrentRequests: 64}
 
-// admitProbe applies probeLimits to a probe or a preflight. No other limit applies, so its body is not
-// read, and a refusal closes the connection.
+// admitProbe applies probeLimits to a probe or a preflight. No other limit applies, so its body is
+// not read, and a refusal closes the connection.
 func (s *Server) admitProbe(x *exchange) (leave func(), err error) {
 	if x.r.ContentLength != 0 && x.r.ProtoMajor == 1 {
 		x.Header().Set("Connection", "close")

@@ -21,8 +21,8 @@ func public() rule {
 	return func(x *exchange) error { return x.badCredential }
 }
 
-// publicFor is public for a request that names an account. Like all rules for such requests, it checks
-// the syntax of the account before the credential.
+// publicFor is public for a request that names an account. Like all rules for such requests, it
+// checks the syntax of the account before the credential.
 func publicFor(account accountFunc) rule {
 	return func(x *exchange) error {
 		if _, err := account(x); err != nil {
@@ -59,8 +59,8 @@ func requireKey(scope access.Scope, account accountFunc) rule {
 	}
 }
 
-// requireKeyFor requires a key with the scope for the account of a stored object. It looks up the object
-// only for keys with the scope, so other callers cannot probe for its existence.
+// requireKeyFor requires a key with the scope for the account of a stored object. It looks up the
+// object only for keys with the scope, so other callers cannot probe for its existence.
 func requireKeyFor(scope access.Scope, find accountFunc) rule {
 	return func(x *exchange) error {
 		if err := x.requireScope(scope); err != nil {
@@ -74,8 +74,8 @@ func requireKeyFor(scope access.Scope, find accountFunc) rule {
 	}
 }
 
-// requireScope requires a key with the scope. The handler must call requireAccount when it has parsed
-// the body.
+// requireScope requires a key with the scope. The handler must call requireAccount when it has
+// parsed the body.
 func requireScope(scope access.Scope) rule {
 	return func(x *exchange) error { return x.requireScope(scope) }
 }
@@ -103,8 +103,8 @@ func (s *Server) accountOfUpload(x *exchange) (string, error) {
 	return u.Account, uploadError(err)
 }
 
-// accountOfPart also requires that the key belongs to the group that began the upload, which is charged
-// for the part.
+// accountOfPart also requires that the key belongs to the group that began the upload, which is
+// charged for the part.
 func (s *Server) accountOfPart(x *exchange) (string, error) {
 	u, err := s.blobs.FindUpload(x.r.Context(), x.params.Get("uploadId"))
 	if err == nil && u.Owner != "" && u.Owner != x.owner() && x.caller.Allows(access.ScopeWrite, u.Account) == nil {
@@ -113,8 +113,8 @@ func (s *Server) accountOfPart(x *exchange) (string, error) {
 	return u.Account, uploadError(err)
 }
 
-// accountOfChannel returns the sender of a channel, or "", which every key is for, if it is not bound to
-// a sender yet.
+// accountOfChannel returns the sender of a channel, or "", which every key is for, if it is not
+// bound to a sender yet.
 func (s *Server) accountOfChannel(x *exchange) (string, error) {
 	c, err := s.channels.Get(x.r.Context(), x.params.Get("channelId"))
 	if err != nil || c.Sender == "" {
@@ -123,10 +123,10 @@ func (s *Server) accountOfChannel(x *exchange) (string, error) {
 	return blob.ParseAccount(c.Sender)
 }
 
-// identify authenticates the caller. An invalid credential is stored for the rule of the route, because
-// a malformed request is reported first. A key that is not cached is looked up within limits of the
-// client address that are separate from those of its requests without a key: neither consumes the
-// other, and the number of lookups is bounded.
+// identify authenticates the caller. An invalid credential is stored for the rule of the route,
+// because a malformed request is reported first. A key that is not cached is looked up within
+// limits of the client address that are separate from those of its requests without a key: neither
+// consumes the other, and the number of lookups is bounded.
 func (s *Server) identify(ctx context.Context, x *exchange, slot *slot) error {
 	if s.keys == nil {
 		return nil // clients that are configured for the hosted network work unchanged
@@ -164,8 +164,8 @@ func (s *Server) authenticate(ctx context.Context, x *exchange, credential strin
 	return s.keys.Authenticate(ctx, credential)
 }
 
-// parseCredential returns the credential of a request (RFC 6750, section 2.1, or the header X-Api-Key),
-// or "" if there is none.
+// parseCredential returns the credential of a request (RFC 6750, section 2.1, or the header
+// X-Api-Key), or "" if there is none.
 func parseCredential(h http.Header) (string, error) {
 	authorizations, keys := h.Values("Authorization"), h.Values(wire.HeaderAPIKey)
 	switch {

@@ -296,8 +296,8 @@ func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 	expect(credential{"right", []string{"X-Api-Key", strings.TrimPrefix(h.right.headers[1], "Bearer ")}}, 0, "")
 }
 
-// TestConditionsTellTheUninvitedNothing checks that a refusal depends neither on the existence of the blob nor
-// on conditions and ranges that would disclose it.
+// TestConditionsTellTheUninvitedNothing checks that a refusal depends neither on the existence of
+// the blob nor on conditions and ranges that would disclose it.
 func TestConditionsTellTheUninvitedNothing(t *testing.T) {
 	for _, reads := range []Reads{ReadsKey, ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeRead)
@@ -372,8 +372,8 @@ func TestSyntaxComesBeforeCredentials(t *testing.T) {
 	}
 }
 
-// TestPartsComeFromTheGroupThatBegan: a part is charged to the group that began its upload, so a key of
-// another group for the same account may end the upload but not add parts.
+// TestPartsComeFromTheGroupThatBegan: a part is charged to the group that began its upload, so a
+// key of another group for the same account may end the upload but not add parts.
 func TestPartsComeFromTheGroupThatBegan(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	n := access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{ours}, Group: "mates"}

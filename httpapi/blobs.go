@@ -178,8 +178,8 @@ func (s *Server) getBlob(x *exchange) error {
 // smallBlob is the size in bytes up to which a blob can be computed from its checksums.
 const smallBlob = 16
 
-// withholds reports whether the checksums of a blob of this size are sent or compared only to callers who
-// pay, because they disclose the bytes.
+// withholds reports whether the checksums of a blob of this size are sent or compared only to
+// callers who pay, because they disclose the bytes.
 func (s *Server) withholds(x *exchange, size int64) bool {
 	return s.reads == ReadsPaid && !x.readsFree && size <= smallBlob
 }
@@ -219,9 +219,9 @@ func mediaType(b metastore.Blob) string {
 	return b.ContentType
 }
 
-// sendBlob sends the whole blob, one range, or several ranges as multipart/byteranges, whose framing is
-// computed first so that the length is known. It returns the ranges of bytes that were sent, also with an
-// error.
+// sendBlob sends the whole blob, one range, or several ranges as multipart/byteranges, whose
+// framing is computed first so that the length is known. It returns the ranges of bytes that were
+// sent, also with an error.
 func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges []blob.Range) (served []blob.Range, err error) {
 	h := x.Header()
 	frame := headers.MultipartRanges{Length: c.Size, Parts: make([]headers.RangePart, len(ranges))}
@@ -256,8 +256,8 @@ func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges 
 	return served, writeFraming(x, frame.Trailer)
 }
 
-// paceRead waits until the caller may have n more bytes. They are read and not sent: a range costs the store
-// whole blocks.
+// paceRead waits until the caller may have n more bytes. They are read and not sent: a range costs
+// the store whole blocks.
 func (x *exchange) paceRead(ctx context.Context, n int64) error {
 	for n > 0 {
 		chunk := min(n, x.allowance.ChunkOut())
@@ -269,8 +269,8 @@ func (x *exchange) paceRead(ctx context.Context, n int64) error {
 	return nil
 }
 
-// writeFraming writes the text between ranges. It does not write an empty text, because the first write sends
-// the status.
+// writeFraming writes the text between ranges. It does not write an empty text, because the first
+// write sends the status.
 func writeFraming(w io.Writer, text string) error {
 	if text == "" {
 		return nil
@@ -279,8 +279,8 @@ func writeFraming(w io.Writer, text string) error {
 	return err
 }
 
-// checkedWriter returns x without its ReadFrom on connections for which ReadFrom would copy: bytes that are
-// copied anyway are verified on the way.
+// checkedWriter returns x without its ReadFrom on connections for which ReadFrom would copy: bytes
+// that are copied anyway are verified on the way.
 func checkedWriter(x *exchange) io.Writer {
 	if x.r.TLS == nil && x.r.ProtoMajor == 1 {
 		return x

@@ -20,8 +20,8 @@ func (x *exchange) requireScope(scope access.Scope) error {
 	}
 }
 
-// requireAccount requires that the caller has a key with the scope for the account. It allows everything
-// on a local instance.
+// requireAccount requires that the caller has a key with the scope for the account. It allows
+// everything on a local instance.
 func (x *exchange) requireAccount(scope access.Scope, account string) error {
 	switch {
 	case x.local:

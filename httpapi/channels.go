@@ -24,8 +24,8 @@ type openChannelBody struct {
 	PaymentChannelID *amount `json:"paymentChannelId"`
 }
 
-// errUnboundChannel refuses a channel without a sender, which is bound to the first payer: others must not
-// spend the deposit of the owner of a key.
+// errUnboundChannel refuses a channel without a sender, which is bound to the first payer: others
+// must not spend the deposit of the owner of a key.
 var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: it is the address that will pay over the channel", errParameter)
 
 func (s *Server) openChannel(x *exchange) error {
@@ -71,8 +71,8 @@ func (s *Server) openChannel(x *exchange) error {
 	return s.writeChanged(x, http.StatusCreated, opened)
 }
 
-// openWithinQuota opens a channel if the quota of its owner allows it. A repeated request that has already
-// opened one needs no quota.
+// openWithinQuota opens a channel if the quota of its owner allows it. A repeated request that has
+// already opened one needs no quota.
 func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
 	ctx := x.r.Context()
 	reservation, refused := x.allowance.ReserveChannel(ctx)
@@ -155,8 +155,8 @@ func (s *Server) closeChannel(x *exchange) error {
 // sessionsTimeout bounds how long the response to a change waits for the sessions of the channel.
 const sessionsTimeout = 2 * time.Second
 
-// writeChanged sends a channel that was just changed. The change is committed, so a failure to read the
-// sessions must not become an error response: they are omitted.
+// writeChanged sends a channel that was just changed. The change is committed, so a failure to read
+// the sessions must not become an error response: they are omitted.
 func (s *Server) writeChanged(x *exchange, status int, c metastore.Channel) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), sessionsTimeout)
 	defer cancel()
@@ -167,8 +167,8 @@ func (s *Server) writeChanged(x *exchange, status int, c metastore.Channel) erro
 	return s.writeChannel(x, status, c, sessions)
 }
 
-// channelSessions returns the sessions that were bought over a channel. The list is nil only if there is an
-// error.
+// channelSessions returns the sessions that were bought over a channel. The list is nil only if
+// there is an error.
 func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.ChannelSession, error) {
 	sessions, err := s.channels.Sessions(ctx, id)
 	if err != nil {

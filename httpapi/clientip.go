@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// clientAddress returns the address of the client: that of the connection or, if it is a trusted proxy,
-// the last address in X-Forwarded-For that is not a trusted proxy.
+// clientAddress returns the address of the client: that of the connection or, if it is a trusted
+// proxy, the last address in X-Forwarded-For that is not a trusted proxy.
 func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	address := peerAddress(r.RemoteAddr)
 	if !contains(trusted, address) {
@@ -34,7 +34,8 @@ func contains(networks []netip.Prefix, address netip.Addr) bool {
 	return false
 }
 
-// peerAddress parses an address with or without a port. It returns the invalid address for other text.
+// peerAddress parses an address with or without a port. It returns the invalid address for other
+// text.
 func peerAddress(text string) netip.Addr {
 	host, _, err := net.SplitHostPort(text)
 	if err != nil {

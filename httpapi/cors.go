@@ -19,13 +19,13 @@ type Local struct {
 
 // originPolicy decides which hosts and which web pages are served.
 type originPolicy interface {
-	// admit returns errForeignHost or errForeignOrigin if the request is refused. It sets the headers
-	// that let pages read the response.
+	// admit returns errForeignHost or errForeignOrigin if the request is refused. It sets the
+	// headers that let pages read the response.
 	admit(r *http.Request, response http.Header) error
 }
 
-// anyOrigin is the policy of a hosted network. There are no cookies or other credentials that a browser
-// would add by itself, so a page can do no more than any program.
+// anyOrigin is the policy of a hosted network. There are no cookies or other credentials that a
+// browser would add by itself, so a page can do no more than any program.
 type anyOrigin struct{}
 
 func (anyOrigin) admit(_ *http.Request, response http.Header) error {
@@ -35,9 +35,9 @@ func (anyOrigin) admit(_ *http.Request, response http.Header) error {
 	return nil
 }
 
-// localOrigins is the policy of a local instance, which needs no credentials. It protects the instance
-// from the pages in the browser of its user: it accepts requests for its own host names only (against
-// DNS rebinding), and serves only pages of allowed origins.
+// localOrigins is the policy of a local instance, which needs no credentials. It protects the
+// instance from the pages in the browser of its user: it accepts requests for its own host names
+// only (against DNS rebinding), and serves only pages of allowed origins.
 type localOrigins struct {
 	hosts   map[string]bool // allowed in addition to loopback, in lower case
 	origins map[string]bool // allowed in addition to loopback

@@ -53,8 +53,8 @@ var (
 	errDraining = errors.New("the service is shutting down")
 )
 
-// errorRow says how an error is reported to a client. An error matches the first row of the table that it
-// is. If detail is empty, the text of the error itself is sent.
+// errorRow says how an error is reported to a client. An error matches the first row of the table
+// that it is. If detail is empty, the text of the error itself is sent.
 type errorRow struct {
 	is         error
 	status     int
@@ -68,8 +68,8 @@ type errorRow struct {
 // io.ErrUnexpectedEOF, does not say who caused it. The exceptions, context.Canceled and
 // context.DeadlineExceeded, are last.
 var errorTable = []errorRow{
-	// Errors of the stores are first, whatever they wrap: an unknown outcome must not look like a refusal,
-	// nor an outage like an error of the client.
+	// Errors of the stores are first, whatever they wrap: an unknown outcome must not look like a
+	// refusal, nor an outage like an error of the client.
 	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is unknown whether the request took effect; check, or retry it", retryAfter: 1},
 	{is: blob.ErrCorrupt, status: http.StatusInternalServerError, code: wire.CodeInternal, detail: internalError.detail},
 	{is: metastore.ErrUnavailable, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the database is unreachable or read-only; nothing was changed", retryAfter: 1},
@@ -171,8 +171,8 @@ var (
 	tooManyFromAddress = errorRow{status: http.StatusTooManyRequests, code: wire.CodeTooManyAtOnce, detail: "too many connections from this address are open", retryAfter: 1}
 )
 
-// statusClientGone is the status in the log if the client did not wait for the response. It is that of
-// nginx.
+// statusClientGone is the status in the log if the client did not wait for the response. It is that
+// of nginx.
 const statusClientGone = 499
 
 // internalError is the row of errors that are in no other row.

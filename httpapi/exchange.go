@@ -17,8 +17,9 @@ import (
 	"sluice/httpapi/internal/transfer"
 )
 
-// exchange is one request and its response. It is the ResponseWriter of handlers. It sends the status
-// with the first byte of the body, so that an earlier failure can still become an error response.
+// exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
+// status with the first byte of the body, so that an earlier failure can still become an error
+// response.
 type exchange struct {
 	r      *http.Request // its Body is body
 	params router.Params // of the route
@@ -91,10 +92,10 @@ func (x *exchange) limit(a *access.Allowance) {
 	x.out.Limit(a)
 }
 
-// hold counts the exchange for its caller until the response has been sent completely. Over HTTP/1.1 a
-// connection has one response at a time, and the limits of connections bound them. Over HTTP/2 any
-// number of streams could wait for a client that does not let anything be sent: if it holds too many,
-// the stream is reset without a response, which would have to wait too.
+// hold counts the exchange for its caller until the response has been sent completely. Over
+// HTTP/1.1 a connection has one response at a time, and the limits of connections bound them. Over
+// HTTP/2 any number of streams could wait for a client that does not let anything be sent: if it
+// holds too many, the stream is reset without a response, which would have to wait too.
 func (x *exchange) hold(a *access.Allowance) error {
 	if x.r.ProtoMajor != 2 {
 		return nil
@@ -108,8 +109,8 @@ func (x *exchange) hold(a *access.Allowance) error {
 	return nil
 }
 
-// fail sends an error response, or closes the connection if the response has begun: an incomplete body
-// must never look complete.
+// fail sends an error response, or closes the connection if the response has begun: an incomplete
+// body must never look complete.
 func (x *exchange) fail(err error) {
 	x.err = err
 	if x.started {
@@ -133,8 +134,9 @@ func (x *exchange) fail(err error) {
 	}
 }
 
-// drainBody reads the rest of the body of a refused request, so that the connection can be used again. If
-// that is impossible or too much, the connection is closed after the response (see connlimit.Conn).
+// drainBody reads the rest of the body of a refused request, so that the connection can be used
+// again. If that is impossible or too much, the connection is closed after the response (see
+// connlimit.Conn).
 func (x *exchange) drainBody(broken bool) {
 	// A client that waits for "100 Continue" must not get it now.
 	waits := x.r.Header.Get("Expect") != ""
@@ -145,14 +147,15 @@ func (x *exchange) drainBody(broken bool) {
 	x.body.Abandon()
 }
 
-// end completes the exchange and logs it. It must be deferred, because it recovers a panic of the handler.
+// end completes the exchange and logs it. It must be deferred, because it recovers a panic of the
+// handler.
 func (x *exchange) end() {
 	if p := recover(); p != nil {
 		x.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 	}
 	if x.r.ProtoMajor == 2 {
-		// This frees the buffered body now instead of when the response has been read. An error needs
-		// no handling because the stream ends.
+		// This frees the buffered body now instead of when the response has been read. An error
+		// needs no handling because the stream ends.
 		_ = x.body.Close()
 	} else {
 		// This bounds how long the server itself reads the rest of the body.
@@ -203,8 +206,8 @@ func (x *exchange) logRequest() {
 	x.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// level returns the log level of the exchange. Why a node is not ready is logged once (see readiness) and
-// not for each probe.
+// level returns the log level of the exchange. Why a node is not ready is logged once (see
+// readiness) and not for each probe.
 func (x *exchange) level() slog.Level {
 	gone := x.r.Context().Err() != nil
 	switch {

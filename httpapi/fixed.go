@@ -7,8 +7,9 @@ import (
 	"sluice/wire"
 )
 
-// fixed is the value of a header that many responses share: Header.Set would allocate a slice for each
-// of them. Its element must not be written. Header.Add copies it, because it has no capacity left.
+// fixed is the value of a header that many responses share: Header.Set would allocate a slice for
+// each of them. Its element must not be written. Header.Add copies it, because it has no capacity
+// left.
 type fixed []string
 
 // The fixed values of headers.
@@ -30,8 +31,8 @@ var (
 // setFixed is Header.Set for a key in canonical form and a fixed value.
 func setFixed(h http.Header, key string, value fixed) { h[key] = value }
 
-// Headers of cross-origin requests: those that a page may send, and those of responses that it may read
-// in addition to the safelisted ones.
+// Headers of cross-origin requests: those that a page may send, and those of responses that it may
+// read in addition to the safelisted ones.
 var (
 	corsRequestHeaders = strings.Join([]string{
 		"Authorization", wire.HeaderBlobExpires, wire.HeaderContentDigest, "Content-Type", wire.HeaderIdempotencyKey, "If-Match",

@@ -35,10 +35,11 @@ const maxJSONBody = wire.MaxJSONBody
 // maxExactInteger is the greatest integer that every JSON implementation represents exactly.
 const maxExactInteger = 1<<53 - 1
 
-// readJSON decodes the body of a request, a JSON object, into the struct that into points to, and returns the
-// body. An empty body is the empty object; callers check for required members themselves (missingMember).
-// Unknown members are ignored, and null is equivalent to an absent member. Names are case-sensitive. It returns
-// errContentEncoding, errBodyTooLarge, errMalformedJSON, errNumberTooLarge, or the errors of reading the body.
+// readJSON decodes the body of a request, a JSON object, into the struct that into points to, and
+// returns the body. An empty body is the empty object; callers check for required members
+// themselves (missingMember). Unknown members are ignored, and null is equivalent to an absent
+// member. Names are case-sensitive. It returns errContentEncoding, errBodyTooLarge,
+// errMalformedJSON, errNumberTooLarge, or the errors of reading the body.
 func readJSON(r *http.Request, into any) ([]byte, error) {
 	if err := checkContentEncoding(r.Header); err != nil {
 		return nil, err
@@ -73,8 +74,8 @@ func checkContentEncoding(h http.Header) error {
 	return nil
 }
 
-// decodeJSON is readJSON for a body in memory. By default, the library refuses duplicate members, invalid UTF-8,
-// unpaired surrogates, trailing data, and excessive nesting.
+// decodeJSON is readJSON for a body in memory. By default, the library refuses duplicate members,
+// invalid UTF-8, unpaired surrogates, trailing data, and excessive nesting.
 func decodeJSON(data []byte, into any) error {
 	if len(bytes.Trim(data, " \t\r\n")) == 0 {
 		return nil
@@ -93,7 +94,8 @@ func missingMember(name string) error {
 	return fmt.Errorf("%w: member %q is required", errMalformedJSON, name)
 }
 
-// explainJSON converts an error of the JSON library, which mentions Go types, into one for the client.
+// explainJSON converts an error of the JSON library, which mentions Go types, into one for the
+// client.
 func explainJSON(err error) error {
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
@@ -175,9 +177,9 @@ func expectationOf(t reflect.Type) expectation {
 	return "of another type"
 }
 
-// amount is an amount of money, a sequence number or a similar number, from 0 to 2^63-1. In JSON it is a string of
-// decimal digits without leading zeros; integers up to 2^53-1 are accepted too. Optional members have the type
-// *amount.
+// amount is an amount of money, a sequence number or a similar number, from 0 to 2^63-1. In JSON it
+// is a string of decimal digits without leading zeros; integers up to 2^53-1 are accepted too.
+// Optional members have the type *amount.
 type amount int64
 
 // UnmarshalJSONFrom decodes an amount. It returns errNumberTooLarge for a greater number.
@@ -221,8 +223,8 @@ func (a amount) MarshalJSONTo(e *jsontext.Encoder) error {
 	return e.WriteToken(jsontext.String(strconv.FormatInt(int64(a), 10)))
 }
 
-// parseTimestamp parses an RFC 3339 time and returns it in UTC, truncated to microseconds, the precision with
-// which it is stored.
+// parseTimestamp parses an RFC 3339 time and returns it in UTC, truncated to microseconds, the
+// precision with which it is stored.
 func parseTimestamp(s string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, s)
 	// Package time also accepts an hour of one digit and a decimal comma.

@@ -38,8 +38,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// observe records a request that has ended. pattern is "" for an unknown route, and in and out are the bytes of
-// the bodies.
+// observe records a request that has ended. pattern is "" for an unknown route, and in and out are
+// the bytes of the bodies.
 func (m *metrics) observe(pattern, method string, status int, took time.Duration, in, out int64) {
 	if pattern == "" || !knownMethod[method] {
 		method = "other" // clients must not create labels

@@ -61,8 +61,8 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 	}
 }
 
-// TestOpenAPITellsWhereAKeyIsNeeded checks that exactly the operations that need a key with every kind of
-// reads say so in the document.
+// TestOpenAPITellsWhereAKeyIsNeeded checks that exactly the operations that need a key with every
+// kind of reads say so in the document.
 func TestOpenAPITellsWhereAKeyIsNeeded(t *testing.T) {
 	asks := map[string]bool{}
 	s, err := New(Config{Reads: ReadsPublic})

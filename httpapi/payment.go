@@ -10,8 +10,9 @@ import (
 	"sluice/wire"
 )
 
-// newBill parses the payment headers of a GET and returns its bill, or an error if the payer does not
-// exist or has expired. The bill is nil for a free read: HEAD, or a key that may read the account.
+// newBill parses the payment headers of a GET and returns its bill, or an error if the payer does
+// not exist or has expired. The bill is nil for a free read: HEAD, or a key that may read the
+// account.
 func (s *Server) newBill(x *exchange) (*metering.Bill, error) {
 	if s.reads != ReadsPaid || x.r.Method == http.MethodHead || x.readsFree {
 		return nil, nil

@@ -63,8 +63,8 @@ func (p *paidService) checkLeft(want int64) {
 	}
 }
 
-// TestReadWithUnknownChargeIsNotServed checks that a read whose charge has an unknown outcome sends no
-// byte of the blob and gets the chunksets back.
+// TestReadWithUnknownChargeIsNotServed checks that a read whose charge has an unknown outcome sends
+// no byte of the blob and gets the chunksets back.
 func TestReadWithUnknownChargeIsNotServed(t *testing.T) {
 	p := newPaidService(t)
 	p.store.lossy.Store(true)
@@ -73,8 +73,8 @@ func TestReadWithUnknownChargeIsNotServed(t *testing.T) {
 	p.checkLeft(100)
 }
 
-// TestPayerThatIsMissing checks that a session that does not exist, also one with an empty id, is never
-// reported as a missing blob.
+// TestPayerThatIsMissing checks that a session that does not exist, also one with an empty id, is
+// never reported as a missing blob.
 func TestPayerThatIsMissing(t *testing.T) {
 	p := newPaidService(t)
 	for _, id := range []string{"", "none"} {
@@ -88,8 +88,8 @@ func TestPayerThatIsMissing(t *testing.T) {
 	p.checkLeft(100)
 }
 
-// TestDamagedPaidReadComesBack checks that a paid read of damaged bytes keeps what it was charged for
-// the chunksets of which it has sent some, and returns everything if it has sent nothing.
+// TestDamagedPaidReadComesBack checks that a paid read of damaged bytes keeps what it was charged
+// for the chunksets of which it has sent some, and returns everything if it has sent nothing.
 func TestDamagedPaidReadComesBack(t *testing.T) {
 	p := newPaidService(t)
 	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))

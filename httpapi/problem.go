@@ -21,8 +21,8 @@ import (
 	"sluice/wire"
 )
 
-// blobHeaders are the headers that describe a blob, a part of it, or what was charged for it. An error
-// response has none of them.
+// blobHeaders are the headers that describe a blob, a part of it, or what was charged for it. An
+// error response has none of them.
 var blobHeaders = []string{
 	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft, "Content-Length", "Content-Range",
 	"Content-Security-Policy", "Content-Type", "ETag", "Last-Modified", wire.HeaderReprDigest,
@@ -47,8 +47,8 @@ func newProblem(row errorRow, requestID string) wire.Problem {
 	return p
 }
 
-// setProblemHeaders sets the headers of an error response, and removes those that the handler has set for its own
-// response.
+// setProblemHeaders sets the headers of an error response, and removes those that the handler has
+// set for its own response.
 func setProblemHeaders(h http.Header, row errorRow, cause error) {
 	for _, name := range blobHeaders {
 		h.Del(name)
@@ -81,7 +81,8 @@ func writeProblem(w http.ResponseWriter, p wire.Problem, head bool) error {
 	return err
 }
 
-// setPaymentMembers sets the members of a problem that a payer can act on. price returns that of a chunkset.
+// setPaymentMembers sets the members of a problem that a payer can act on. price returns that of a
+// chunkset.
 func setPaymentMembers(p *wire.Problem, err error, price func() int64) {
 	var (
 		short *metering.ShortfallError
@@ -131,8 +132,8 @@ func setRetryAfter(h http.Header, row errorRow, cause error) {
 	}
 }
 
-// ConnectionRefusal returns the responses to requests on connections over a limit, for connlimit.New.
-// anyOrigin lets pages of every origin read them.
+// ConnectionRefusal returns the responses to requests on connections over a limit, for
+// connlimit.New. anyOrigin lets pages of every origin read them.
 func ConnectionRefusal(anyOrigin bool) func(reason connlimit.Reason, head bool) []byte {
 	return func(reason connlimit.Reason, head bool) []byte {
 		row := tooManyConnections

@@ -27,9 +27,9 @@ type bodyReader struct {
 // reservationStep is how many bytes are reserved at a time for a body of unknown length.
 const reservationStep = 1 << 20
 
-// storeBody reserves space in the quota of the caller for the body of the request, before any of it is
-// read. name is that of the blob, or "" for a part. The caller must call confirm with the result of the
-// write.
+// storeBody reserves space in the quota of the caller for the body of the request, before any of it
+// is read. name is that of the blob, or "" for a part. The caller must call confirm with the result
+// of the write.
 func (x *exchange) storeBody(name string) (*bodyReader, error) {
 	size := x.r.ContentLength
 	reservation, err := x.allowance.Reserve(x.r.Context(), name, max(size, 0))
@@ -75,7 +75,8 @@ func (b *bodyReader) confirm(err error) error {
 	return err
 }
 
-// confirm keeps a reservation if the write was made or may have been made, and releases it otherwise.
+// confirm keeps a reservation if the write was made or may have been made, and releases it
+// otherwise.
 func confirm(r *access.Reservation, err error) {
 	if err == nil || errors.Is(err, metastore.ErrUnknownOutcome) {
 		r.Keep()

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// readyAge is how long a result is reused, so that the stores are checked at most once in that time.
+// readyAge is how long a result is reused, so that the stores are checked at most once in that
+// time.
 const readyAge = time.Second
 
 // readyTimeout bounds how long a check may take.
 const readyTimeout = 5 * time.Second
 
-// readiness checks whether the stores can serve requests, on behalf of all who ask concurrently, and logs
-// when the result changes. It is safe for concurrent use.
+// readiness checks whether the stores can serve requests, on behalf of all who ask concurrently,
+// and logs when the result changes. It is safe for concurrent use.
 type readiness struct {
 	check func(context.Context) error
 	log   *slog.Logger
@@ -34,8 +35,8 @@ type readyCheck struct {
 	panic   error // the check panicked
 }
 
-// get returns why the stores cannot serve requests, or nil. The result is at most readyAge old. It waits for
-// readyTimeout at most. If the check panics, get panics.
+// get returns why the stores cannot serve requests, or nil. The result is at most readyAge old. It
+// waits for readyTimeout at most. If the check panics, get panics.
 func (r *readiness) get(ctx context.Context) error {
 	check := r.join()
 	timeout := time.NewTimer(readyTimeout)
@@ -74,7 +75,8 @@ func (c *readyCheck) ended() bool {
 	}
 }
 
-// run runs a check. It does not use the context of a request, because others may wait for the result.
+// run runs a check. It does not use the context of a request, because others may wait for the
+// result.
 func (r *readiness) run(c *readyCheck) {
 	defer close(c.done)
 	defer func() {

@@ -48,8 +48,8 @@ func requestID(sent string) string {
 // query is the query of a request.
 type query map[string][]string
 
-// readQuery parses the query. Parameters that cannot be decoded, are not UTF-8 or occur more than once are
-// errors.
+// readQuery parses the query. Parameters that cannot be decoded, are not UTF-8 or occur more than
+// once are errors.
 func readQuery(r *http.Request) (query, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -87,8 +87,8 @@ func (q query) limit() (int, error) {
 	return int(min(n, wire.MaxPageSize)), nil
 }
 
-// discardBody reads the body of a request whose method gives it no meaning. The server itself would do so
-// before the response, without a time limit.
+// discardBody reads the body of a request whose method gives it no meaning. The server itself would
+// do so before the response, without a time limit.
 func discardBody(r *http.Request) error {
 	switch r.Method {
 	case http.MethodPut, http.MethodPost:
@@ -101,8 +101,8 @@ func discardBody(r *http.Request) error {
 	return err
 }
 
-// checkContent checks the headers of a PUT that describe its body. It returns the SHA-256 that the body
-// must have, or nil.
+// checkContent checks the headers of a PUT that describe its body. It returns the SHA-256 that the
+// body must have, or nil.
 func checkContent(r *http.Request) (sha256 []byte, err error) {
 	h := r.Header
 	if err := checkContentEncoding(h); err != nil {
@@ -180,8 +180,8 @@ func parseTime(member, value string) (time.Time, error) {
 	return t, nil
 }
 
-// idempotency returns the Idempotency-Key of a request, or nil. Its scope is the operation, the resource
-// (may be "") and the key of the caller; on a local instance all callers share their keys.
+// idempotency returns the Idempotency-Key of a request, or nil. Its scope is the operation, the
+// resource (may be "") and the key of the caller; on a local instance all callers share their keys.
 func idempotency(x *exchange, operation, resource string, body []byte) (*metastore.Idempotency, error) {
 	r := x.r
 	keys := r.Header.Values(wire.HeaderIdempotencyKey)
@@ -196,9 +196,9 @@ func idempotency(x *exchange, operation, resource string, body []byte) (*metasto
 	return &metastore.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 
-// scope joins an operation and its resource, which may contain any character, so that different pairs,
-// followed by any caller, result in different texts. Ids and addresses of this service are not quoted,
-// for compatibility with the scopes of all versions; everything else is.
+// scope joins an operation and its resource, which may contain any character, so that different
+// pairs, followed by any caller, result in different texts. Ids and addresses of this service are
+// not quoted, for compatibility with the scopes of all versions; everything else is.
 func scope(operation, resource string) string {
 	switch {
 	case resource == "":

@@ -21,8 +21,8 @@ import (
 	"sluice/wire"
 )
 
-// New returns a Server. It returns an error if the base path is malformed, or if there are keys but no
-// limiter.
+// New returns a Server. It returns an error if the base path is malformed, or if there are keys but
+// no limiter.
 func New(c Config) (*Server, error) {
 	s := &Server{
 		blobs: c.Blobs, sessions: c.Sessions, channels: c.Channels,
@@ -51,8 +51,10 @@ func New(c Config) (*Server, error) {
 	s.info = wire.Info{Version: c.Version, Profile: c.Profile(), URL: c.URL, Reads: string(c.Reads), Payment: c.Payment}
 	s.price = s.meter.Price
 	var err error
-	s.router, err = newRouter(c.BasePath, routes(s))
-	return s, err
+	if s.router, err = newRouter(c.BasePath, routes(s)); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // CheckBasePath returns an error if path is not a valid Config.BasePath.
@@ -64,7 +66,8 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// NewHTTPServer returns an HTTP server for s. Bodies have no absolute time limit, but a minimum rate.
+// NewHTTPServer returns an HTTP server for s. Bodies have no absolute time limit, but a minimum
+// rate.
 func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           s,
@@ -82,12 +85,12 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 // Drain makes /readyz fail and closes every connection after its response.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Cut ends the request bodies that are being received: the response to such a request is 503 draining,
-// and it has no effect. Cut reports whether there were any.
+// Cut ends the request bodies that are being received: the response to such a request is 503
+// draining, and it has no effect. Cut reports whether there were any.
 func (s *Server) Cut() bool { return s.cut.Now() }
 
-// Wait waits until no exchange is in progress and prevents new ones. It returns the error of ctx if that
-// ends first.
+// Wait waits until no exchange is in progress and prevents new ones. It returns the error of ctx if
+// that ends first.
 func (s *Server) Wait(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
@@ -142,8 +145,8 @@ func (s *Server) serve(x *exchange) error {
 	h.Set(wire.HeaderRequestID, x.requestID)
 	setFixed(h, "Referrer-Policy", noReferrer)
 	setFixed(h, "X-Content-Type-Options", noSniff)
-	// A chunked body may have come with a Content-Length, which net/http removes silently. A proxy may
-	// have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
+	// A chunked body may have come with a Content-Length, which net/http removes silently. A proxy
+	// may have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
 	if s.draining.Load() || r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		h.Set("Connection", "close")
 	}

@@ -1,7 +1,7 @@
-// Package httpapi implements the HTTP interface of sluice: routes, authorization, limits, errors, and
-// one file of handlers for each resource. It enforces the rules of HTTP and of access; the rules of
-// blobs, sessions and channels are in the packages of these names. docs/protocol.md documents the
-// interface.
+// Package httpapi implements the HTTP interface of sluice: routes, authorization, limits, errors,
+// and one file of handlers for each resource. It enforces the rules of HTTP and of access; the
+// rules of blobs, sessions and channels are in the packages of these names. docs/protocol.md
+// documents the interface.
 package httpapi
 
 import (
@@ -23,7 +23,8 @@ import (
 	"sluice/wire"
 )
 
-// Config is the configuration of a Server. Every field is required unless its comment says otherwise.
+// Config is the configuration of a Server. Every field is required unless its comment says
+// otherwise.
 type Config struct {
 	Version  string
 	BasePath string // "" or "/NAME"

@@ -30,8 +30,8 @@ func (s *slots) acquire() (*slot, error) {
 	return &slot{of: s}, nil
 }
 
-// markAnonymous counts the slot as one without a key, or returns errTooBusy. A quarter of all slots is
-// reserved for callers with keys, so that many addresses together cannot lock them out.
+// markAnonymous counts the slot as one without a key, or returns errTooBusy. A quarter of all slots
+// is reserved for callers with keys, so that many addresses together cannot lock them out.
 func (s *slot) markAnonymous() error {
 	limit := s.of.max - s.of.max/4
 	if s.of.anonymous.Add(1) > limit {
@@ -49,8 +49,8 @@ func (s *slot) release() {
 	s.of.active.Add(-1)
 }
 
-// beginLookup counts a lookup of a key, or returns errTooBusy. The key may be invalid, so lookups must
-// not take the slots of callers with valid keys.
+// beginLookup counts a lookup of a key, or returns errTooBusy. The key may be invalid, so lookups
+// must not take the slots of callers with valid keys.
 func (s *slots) beginLookup() (done func(), err error) {
 	done = func() { s.lookups.Add(-1) }
 	if limit := max(1, s.max/8); s.lookups.Add(1) > limit {

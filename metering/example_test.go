@@ -46,8 +46,8 @@ func Example() {
 	check(err)
 	fmt.Println(charged, "charged,", left, "left")
 
-	// The client closes the connection after the first byte, so two chunksets are returned. A server
-	// calls returns.Run in the background instead of Replay.
+	// The client closes the connection after the first byte, so two chunksets are returned. A
+	// server calls returns.Run in the background instead of Replay.
 	bill.Return([]blob.Range{{Off: 0, N: 1}})
 	returns.Replay(ctx)
 	after, err := sessions.Get(ctx, payer.ID)

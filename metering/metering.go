@@ -98,8 +98,8 @@ type Payer struct {
 	Limit   int64              // greatest number of chunksets to charge; negative: no limit
 }
 
-// Bill is the bill of one read: NewBill checks who pays, Require that anybody does, Charge takes the
-// chunksets, and Return returns those that were not served. It is not safe for concurrent use.
+// Bill is the bill of one read: NewBill checks who pays, Require that anybody does, Charge takes
+// the chunksets, and Return returns those that were not served. It is not safe for concurrent use.
 //
 // A nil *Bill is the bill of a free read: its methods do nothing and return nil.
 type Bill struct {
@@ -144,8 +144,8 @@ func payerError(err error) error {
 	return err
 }
 
-// Require returns ErrPaymentRequired, with the price of the whole blob of this size, if nothing pays
-// for the read.
+// Require returns ErrPaymentRequired, with the price of the whole blob of this size, if nothing
+// pays for the read.
 func (b *Bill) Require(size int64) error {
 	if b == nil || b.payer.Session != "" || b.payer.Payment != nil {
 		return nil

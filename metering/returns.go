@@ -72,8 +72,8 @@ const (
 )
 
 // Returns returns to payers what reads were charged but not served. It retries each return for up
-// to half of metastore.IdempotencyRetention, across restarts: Close writes the pending returns to a file (a
-// JSON list), and the next process continues. It is safe for concurrent use.
+// to half of metastore.IdempotencyRetention, across restarts: Close writes the pending returns to a
+// file (a JSON list), and the next process continues. It is safe for concurrent use.
 type Returns struct {
 	sessions *session.Service
 	channels *paychan.Service
@@ -93,9 +93,9 @@ type Returns struct {
 	}
 }
 
-// NewReturns returns a Returns that continues with what an earlier process has written to the folder
-// dir. Close creates the folder if needed. metrics may be nil. NewReturns returns an error if a file
-// cannot be read or parsed.
+// NewReturns returns a Returns that continues with what an earlier process has written to the
+// folder dir. Close creates the folder if needed. metrics may be nil. NewReturns returns an error
+// if a file cannot be read or parsed.
 func NewReturns(sessions *session.Service, channels *paychan.Service, dir string, log *slog.Logger, metrics prometheus.Registerer) (*Returns, error) {
 	r := &Returns{
 		sessions: sessions, channels: channels, fs: vfs.OS(), dir: dir, log: log, now: time.Now,
@@ -145,8 +145,9 @@ func (r *Returns) Run(ctx context.Context) {
 	}
 }
 
-// Close tries every pending return once more, for at most 5 seconds, and then writes the rest durably
-// to a file. It must be called after the last request has ended: later returns are lost, which is logged.
+// Close tries every pending return once more, for at most 5 seconds, and then writes the rest
+// durably to a file. It must be called after the last request has ended: later returns are lost,
+// which is logged.
 func (r *Returns) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), returnsTimeout)
 	defer cancel()
@@ -249,7 +250,8 @@ func (r *Returns) remove(done map[*pendingReturn]bool) {
 	if len(r.mu.pending) > 0 || len(r.mu.files) == 0 {
 		return
 	}
-	// If this fails or is lost in a crash, the next process repeats the returns, which has no effect.
+	// If this fails or is lost in a crash, the next process repeats the returns, which has no
+	// effect.
 	if err := r.removeFiles(r.mu.files); err != nil {
 		r.log.Error("cannot remove the files of returns that were made", "folder", r.dir, "error", err)
 	}

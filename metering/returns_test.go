@@ -12,8 +12,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestChargeInDoubtComesBack checks that a charge with an unknown outcome is returned if it was made,
-// and once if the result of the return is lost.
+// TestChargeInDoubtComesBack checks that a charge with an unknown outcome is returned if it was
+// made, and once if the result of the return is lost.
 func TestChargeInDoubtComesBack(t *testing.T) {
 	for _, made := range []bool{true, false} {
 		t.Run(fmt.Sprint("made: ", made), func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestReturnsAreTriedUntilTheStoreAnswers(t *testing.T) {
 	f.checkFunds(100, 10)
 }
 
-// TestReturnsOutliveTheProcess checks that returns that are pending at the end survive a power failure
-// and are made once by the next process.
+// TestReturnsOutliveTheProcess checks that returns that are pending at the end survive a power
+// failure and are made once by the next process.
 func TestReturnsOutliveTheProcess(t *testing.T) {
 	f := newFixture(t)
 	disk := vfs.NewCrash()
@@ -108,8 +108,8 @@ func TestReturnsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// TestOldReturnsAreDropped checks that a return that the store may no longer remember is not retried:
-// it may have been made.
+// TestOldReturnsAreDropped checks that a return that the store may no longer remember is not
+// retried: it may have been made.
 func TestOldReturnsAreDropped(t *testing.T) {
 	f := newFixture(t)
 	f.store.unreachable.Store(true)
@@ -124,8 +124,8 @@ func TestOldReturnsAreDropped(t *testing.T) {
 	f.checkFunds(97, 7)
 }
 
-// TestReturnsStayOnDiskUntilAllAreDone checks that a file with two returns stays until both are made,
-// also if a save fails in between.
+// TestReturnsStayOnDiskUntilAllAreDone checks that a file with two returns stays until both are
+// made, also if a save fails in between.
 func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
 	f := newFixture(t)
 	disk := vfs.NewCrash()

@@ -56,15 +56,15 @@ func (conn *Conn) End(reset bool) {
 	}
 }
 
-// lingerBytes is how many bytes of a request are read after its response, at most. A client that sends
-// more is held up, and not reset, until LingerTimeout. The bytes are more than the buffers of two
-// kernels, so a client that stops when it sees the response can finish.
+// lingerBytes is how many bytes of a request are read after its response, at most. A client that
+// sends more is held up, and not reset, until LingerTimeout. The bytes are more than the buffers of
+// two kernels, so a client that stops when it sees the response can finish.
 const lingerBytes = 16 << 20
 
 // Close closes the connection. If a request was served on it, it lingers first, in the background
-// (RFC 9112, section 9.6): closing it with unread bytes would reset it, which destroys the response in
-// flight and makes a proxy consider this node broken. Meanwhile the connection counts as open and
-// idle. A connection with running handlers is closed immediately.
+// (RFC 9112, section 9.6): closing it with unread bytes would reset it, which destroys the response
+// in flight and makes a proxy consider this node broken. Meanwhile the connection counts as open
+// and idle. A connection with running handlers is closed immediately.
 func (conn *Conn) Close() error {
 	if conn.beginsToLinger() {
 		go conn.linger()
@@ -111,9 +111,9 @@ func (conn *Conn) linger() {
 	}
 }
 
-// drain closes the sending side of a connection and then reads what the client sends until the client
-// closes its side: at most limit bytes, and for no longer than timeout. If more is sent, the rest
-// stays in the buffers of the kernels until the timeout.
+// drain closes the sending side of a connection and then reads what the client sends until the
+// client closes its side: at most limit bytes, and for no longer than timeout. If more is sent, the
+// rest stays in the buffers of the kernels until the timeout.
 func drain(conn *net.TCPConn, limit int64, timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
 	// An error, here and below, means that the client is gone.

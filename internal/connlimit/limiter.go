@@ -21,8 +21,8 @@ import (
 // address is evicted. It is safe for concurrent use.
 //
 // A connection is idle from its start to its first request, and from the end of one handler to the
-// start of the next, even if its client is not reading the response or the rest of a refused body is
-// being read.
+// start of the next, even if its client is not reading the response or the rest of a refused body
+// is being read.
 //
 // A Limiter uses file handles for at most limit + limit/16 + 16 connections, and one more for each
 // listener.
@@ -64,8 +64,8 @@ type source struct {
 	idle     list.List // of *Conn, longest idle first
 }
 
-// Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel can
-// send files. The fields after l are guarded by the lock of l.
+// Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel
+// can send files. The fields after l are guarded by the lock of l.
 type Conn struct {
 	*net.TCPConn
 	l            *Limiter
@@ -99,9 +99,9 @@ const (
 	defaultLingerTimeout  = 10 * time.Second
 )
 
-// New returns a Limiter of limit connections, which must be at least 1. refusal returns the HTTP/1.1
-// response to the first request of a refused connection, without a body if it is a HEAD request, or
-// nil to close the connection without a response.
+// New returns a Limiter of limit connections, which must be at least 1. refusal returns the
+// HTTP/1.1 response to the first request of a refused connection, without a body if it is a HEAD
+// request, or nil to close the connection without a response.
 func New(limit int, refusal func(reason Reason, head bool) []byte) *Limiter {
 	return &Limiter{
 		RefusalTimeout: defaultRefusalTimeout, LingerTimeout: defaultLingerTimeout,
@@ -239,8 +239,8 @@ func addressOf(peer net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// evict closes the connection of a list that has been idle for the longest time, and reports whether
-// there was one. The caller must hold the lock.
+// evict closes the connection of a list that has been idle for the longest time, and reports
+// whether there was one. The caller must hold the lock.
 func (l *Limiter) evict(idle *list.List) bool {
 	first := idle.Front()
 	if first == nil || time.Since(first.Value.(*Conn).since) < l.minIdle {

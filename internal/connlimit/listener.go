@@ -82,8 +82,8 @@ func (l *Limiter) refusalEnds(s *source) {
 // refusalDrain is how many bytes of a refused request are read.
 const refusalDrain = 256 << 10
 
-// refuse sends a response to the first request of a connection and closes it. A client that is gone or
-// too slow gets no response.
+// refuse sends a response to the first request of a connection and closes it. A client that is gone
+// or too slow gets no response.
 func refuse(conn *net.TCPConn, timeout time.Duration, response func(head bool) []byte) {
 	// There is nobody to return errors to, here and below.
 	defer func() { _ = conn.Close() }()

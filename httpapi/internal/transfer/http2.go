@@ -7,10 +7,10 @@ import "net/http"
 //
 // The library extends the window of a connection as handlers read, so a handler that waits, for the
 // rate of its caller or for the store, retains what has arrived of its body. The window of the
-// connection has room for all streams and for the 4 KiB that the library may retain, so no stream waits
-// for what another one retains. Memory is used only as bytes arrive, and bounded by the concurrent
-// requests of a caller. A smaller window of a stream would slow every upload over a long distance,
-// because it bounds the bytes in flight.
+// connection has room for all streams and for the 4 KiB that the library may retain, so no stream
+// waits for what another one retains. Memory is used only as bytes arrive, and bounded by the
+// concurrent requests of a caller. A smaller window of a stream would slow every upload over a long
+// distance, because it bounds the bytes in flight.
 const (
 	maxStreams   = 64
 	streamWindow = 1 << 20

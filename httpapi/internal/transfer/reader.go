@@ -35,8 +35,8 @@ type Options struct {
 }
 
 // Reader is the body of a request that must keep a minimum rate. Only the time in Read counts, so a
-// handler may pause between reads. The rate is enforced by the read deadline of the connection; if the
-// ResponseWriter has no deadlines, it is not enforced. A Reader is not safe for concurrent use.
+// handler may pause between reads. The rate is enforced by the read deadline of the connection; if
+// the ResponseWriter has no deadlines, it is not enforced. A Reader is not safe for concurrent use.
 type Reader struct {
 	body       io.ReadCloser
 	control    http.ResponseController
@@ -51,8 +51,8 @@ type Reader struct {
 }
 
 // NewReader returns a Reader of the body of a request. w is the ResponseWriter of the same request.
-// The caller must call Done or Close when it does not need the body anymore, before it writes an error
-// response.
+// The caller must call Done or Close when it does not need the body anymore, before it writes an
+// error response.
 func NewReader(w http.ResponseWriter, body io.ReadCloser, options Options) *Reader {
 	r := &Reader{body: body, control: *http.NewResponseController(w), options: options, left: options.Rate.Window}
 	if body == http.NoBody {
@@ -70,8 +70,8 @@ func (r *Reader) Limit(a *access.Allowance) { r.allowance = a }
 func (r *Reader) Total() int64 { return r.total }
 
 // Read reads from the body. It returns ErrSlowBody if the body is below its minimum rate,
-// blob.ErrIncompleteBody if the client is gone before the end, ErrBrokenBody if the framing is invalid,
-// and the error of the Cut if that ended the body. Every error is final.
+// blob.ErrIncompleteBody if the client is gone before the end, ErrBrokenBody if the framing is
+// invalid, and the error of the Cut if that ended the body. Every error is final.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -132,8 +132,8 @@ func (r *Reader) wait(n int) error {
 	return r.err
 }
 
-// explain classifies the error of a body here, where it cannot be confused with the error of a store,
-// whose connections fail in the same ways.
+// explain classifies the error of a body here, where it cannot be confused with the error of a
+// store, whose connections fail in the same ways.
 func (r *Reader) explain(err error) error {
 	var lost *net.OpError
 	switch {
@@ -188,9 +188,9 @@ const (
 	drainTimeout = time.Second
 )
 
-// Drain reads the rest of a body of this length (negative: unknown), so that the connection can be used
-// again. It reports whether it reached the end within 256 KiB and 1 second. Without it the server would
-// do the same before it sends the response, and wait longer.
+// Drain reads the rest of a body of this length (negative: unknown), so that the connection can be
+// used again. It reports whether it reached the end within 256 KiB and 1 second. Without it the
+// server would do the same before it sends the response, and wait longer.
 func (r *Reader) Drain(length int64) bool {
 	if length-r.total > drainLimit {
 		return false

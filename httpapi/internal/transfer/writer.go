@@ -27,9 +27,10 @@ const (
 )
 
 // Writer is a ResponseWriter whose client must keep a minimum rate: it must read each MiB of the
-// response within the time that it takes at that rate, at least one window. Only the time in Write and
-// ReadFrom counts. The rate is enforced by the write deadline of the connection; if the ResponseWriter
-// has no deadlines, it is not enforced. A Writer is not safe for concurrent use, except for Cut.
+// response within the time that it takes at that rate, at least one window. Only the time in Write
+// and ReadFrom counts. The rate is enforced by the write deadline of the connection; if the
+// ResponseWriter has no deadlines, it is not enforced. A Writer is not safe for concurrent use,
+// except for Cut.
 type Writer struct {
 	http.ResponseWriter
 	control   http.ResponseController
@@ -57,9 +58,9 @@ func (w *Writer) Written() int64 { return w.written }
 // Unwrap returns the ResponseWriter for http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Write writes p. It returns ErrSlowReader if the client is below its minimum rate. With an error over
-// HTTP/2 the count is an upper bound: the chunk that was being written counts as written. No byte after
-// the count was passed to the connection.
+// Write writes p. It returns ErrSlowReader if the client is below its minimum rate. With an error
+// over HTTP/2 the count is an upper bound: the chunk that was being written counts as written. No
+// byte after the count was passed to the connection.
 func (w *Writer) Write(p []byte) (int, error) {
 	total := 0
 	for {
@@ -88,8 +89,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 }
 
 // ReadFrom writes all of src. It passes a file, also in an io.LimitedReader, to the ReadFrom of the
-// ResponseWriter, which can make the kernel send it (sendfile). Any other source is read first and then
-// written, so the time that it takes does not count against the client.
+// ResponseWriter, which can make the kernel send it (sendfile). Any other source is read first and
+// then written, so the time that it takes does not count against the client.
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	limited, isLimited := src.(*io.LimitedReader)
 	file := src
@@ -129,9 +130,9 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	}
 }
 
-// Done stops enforcing the rate and leaves one window for the bytes that the server has buffered, after
-// which the server clears the deadline itself. An error means that the connection is closed, as it is
-// after a failed write.
+// Done stops enforcing the rate and leaves one window for the bytes that the server has buffered,
+// after which the server clears the deadline itself. An error means that the connection is closed,
+// as it is after a failed write.
 func (w *Writer) Done() error { return w.setDeadline(0) }
 
 // chunk returns how many bytes to write under one deadline.
@@ -142,8 +143,8 @@ func (w *Writer) chunk() int64 {
 	return min(writeChunk, w.allowance.ChunkOut())
 }
 
-// next waits until the caller may have n more bytes, which does not count against the client, and then
-// sets the deadline for them.
+// next waits until the caller may have n more bytes, which does not count against the client, and
+// then sets the deadline for them.
 func (w *Writer) next(n int64) error {
 	if w.allowance != nil && n > 0 {
 		if err := w.allowance.PaceOut(w.options.Context, int(n)); err != nil {
@@ -153,8 +154,8 @@ func (w *Writer) next(n int64) error {
 	return w.setDeadline(n)
 }
 
-// Cut makes the current write and all later ones fail with blob.ErrCut. It may be called while another
-// goroutine writes, until the handler of the request returns.
+// Cut makes the current write and all later ones fail with blob.ErrCut. It may be called while
+// another goroutine writes, until the handler of the request returns.
 func (w *Writer) Cut() {
 	w.isCut.Store(true)
 	// If the deadline cannot be set, the next write fails.
