@@ -232,6 +232,10 @@ func TestRunCollectsTheNewest(t *testing.T) {
 		s.settled(30)
 		s.wait(20 * time.Second)
 		s.settled(40)
+		at := s.chain.mu.at
+		if pause := at[len(at)-1].Sub(at[len(at)-2]); pause != s.chain.takes {
+			t.Errorf("the newer one was not collected until %s after the call for the other", pause-s.chain.takes)
+		}
 	})
 }
 
@@ -318,8 +322,14 @@ func TestRunTellsWhatHasExpired(t *testing.T) {
 		if told != 1 {
 			t.Errorf("told %d times, want once", told)
 		}
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 25)})
+		s.wait(5 * time.Minute)
+		const growth = "25 units over 1 channels, 15 more than before"
+		if all := errors.Join(s.reports...); !strings.Contains(all.Error(), growth) {
+			t.Errorf("%q is not reported", growth)
+		}
 		s.chain.mu.refuse = 0
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 35)})
 		s.wait(2 * time.Minute)
 		if channels, amount := s.Uncollected(); channels != 0 || amount != 0 {
 			t.Errorf("%d channels with %d units, want none", channels, amount)
@@ -488,6 +498,44 @@ func TestLedgerGoesPastARefusal(t *testing.T) {
 		}
 	}
 	s.audit()
+}
+
+// countingLedger counts the calls of PayOut, and fails them if it has an error.
+type countingLedger struct {
+	paychan.Store
+	err   error
+	calls int
+}
+
+func (l *countingLedger) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	l.calls++
+	if l.err != nil {
+		return l.err
+	}
+	return l.Store.PayOut(ctx, list)
+}
+
+// TestLedgerBatches checks that a batch is one transaction, and that its settlements are tried alone only
+// after a refusal: an outage is not multiplied by the number of settlements.
+func TestLedgerBatches(t *testing.T) {
+	for err, want := range map[error]int{nil: 1, metastore.ErrUnavailable: 1, metastore.ErrUnknownOutcome: 1, errChain: 4} {
+		s := newShop(t)
+		payer := newPayer(t, 1)
+		for i := range 3 {
+			s.open(payer.address(), int64(i))
+			if _, err := s.PayRead(t.Context(), s.paid(payer, uint64(i), 1, 3), 1, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ledger := &countingLedger{Store: s.meta, err: err}
+		service, newErr := paychan.New(ledger, s.opt)
+		if newErr != nil {
+			t.Fatal(newErr)
+		}
+		if got := service.Settle(t.Context(), nil); !errors.Is(got, err) || ledger.calls != want {
+			t.Errorf("after %v: %d calls and error %v, want %d calls", err, ledger.calls, got, want)
+		}
+	}
 }
 
 // TestLedgerTakesTheSameTwice: the embedded ledger is a Settler by its contract,
