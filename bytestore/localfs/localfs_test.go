@@ -251,6 +251,18 @@ func TestClosed(t *testing.T) {
 	}
 }
 
+// TestNegativeRange checks that a range with either bound negative is refused.
+func TestNegativeRange(t *testing.T) {
+	s := mustOpen(t, vfs.NewCrash(), "/objects")
+	wantErr(t, put(t, s, "key", body[:10]), nil)
+	for _, span := range [][2]int64{{-1, 1}, {0, -1}, {-1, -1}} {
+		if r, err := s.Open(t.Context(), "key", span[0], span[1]); err == nil {
+			t.Errorf("%d bytes at %d were opened", span[1], span[0])
+			wantErr(t, r.Close(), nil)
+		}
+	}
+}
+
 // TestCloseWaitsForPuts checks that no Put uses the folder after Close has returned.
 func TestCloseWaitsForPuts(t *testing.T) {
 	s := mustOpen(t, vfs.NewCrash(), "/objects")
@@ -264,7 +276,11 @@ func TestCloseWaitsForPuts(t *testing.T) {
 		return 0, io.EOF
 	})
 	go func() { done <- s.Put(context.WithoutCancel(t.Context()), newKey(), src, 0) }()
-	<-reading
+	select {
+	case <-reading:
+	case err := <-done:
+		t.Fatalf("the put ended before it read its source: %v", err)
+	}
 	go func() { closed <- s.Close() }()
 	goOn <- true
 	wantErr(t, <-done, nil)

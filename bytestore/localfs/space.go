@@ -40,13 +40,10 @@ func newSpace(fsys vfs.FS, dir string, reserve int64) (*space, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case reserve == 0:
+	if reserve == 0 {
 		reserve = min(maxReserve, now.Size/reserveShare)
-	case reserve < 0:
-		reserve = 0
 	}
-	return &space{fs: fsys, dir: dir, keptBytes: reserve, keptInodes: min(maxInodeReserve, now.Inodes/reserveShare)}, nil
+	return &space{fs: fsys, dir: dir, keptBytes: max(reserve, 0), keptInodes: min(maxInodeReserve, now.Inodes/reserveShare)}, nil
 }
 
 // check returns nil if n bytes fit above the reserves and, unless n is 0, the

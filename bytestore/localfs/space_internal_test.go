@@ -1,0 +1,36 @@
+package localfs
+
+import (
+	"errors"
+	"testing"
+
+	"sluice/bytestore"
+	"sluice/internal/vfs"
+)
+
+// TestCoverReservesTheDifference checks that a Put reserves only what its reservation lacks, so that it can
+// fill the disk to the last byte.
+func TestCoverReservesTheDifference(t *testing.T) {
+	disk := vfs.NewCrash()
+	disk.Limit(15, 0)
+	if err := disk.Mkdir("/objects"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSpace(disk, "/objects", -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.reserve(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cover(16); !errors.Is(err, bytestore.ErrNoSpace) || s.outstanding != 10 {
+		t.Errorf("one byte too many: %v, %d reserved", err, s.outstanding)
+	}
+	if err := r.cover(15); err != nil || s.outstanding != 15 {
+		t.Errorf("all that fits: %v, %d reserved", err, s.outstanding)
+	}
+	if r.release(); s.outstanding != 0 {
+		t.Errorf("%d reserved afterwards", s.outstanding)
+	}
+}
