@@ -70,7 +70,7 @@ type channelAccount struct {
 	paidOut int64   // the last amount in the ledger
 }
 
-func (a *audit) find(format string, args ...any) {
+func (a *audit) report(format string, args ...any) {
 	if a.total++; a.total <= metastore.MaxFindings {
 		a.findings = append(a.findings, fmt.Sprintf(format, args...))
 	}
@@ -144,7 +144,7 @@ func (a *audit) readChannels(at span) (last string, rows int64, err error) {
 func (a *audit) account(id, what string) (*channelAccount, bool) {
 	c, ok := a.channels[id]
 	if !ok {
-		a.find("%s belongs to channel %.6s, which does not exist", what, id)
+		a.report("%s belongs to channel %.6s, which does not exist", what, id)
 	}
 	return c, ok
 }
@@ -176,7 +176,7 @@ func (a *audit) readSettlements(at span) error {
 			}
 			c.pending = true
 			if one.Amount != c.Accepted || one.Sequence != c.Sequence || string(one.Proof) != string(c.Proof) {
-				a.find("the settlement of channel %.6s is for %d at sequence %d, but %d was accepted at %d",
+				a.report("the settlement of channel %.6s is for %d at sequence %d, but %d was accepted at %d",
 					c.ID, one.Amount, one.Sequence, c.Accepted, c.Sequence)
 			}
 			return nil
@@ -195,10 +195,10 @@ func (a *audit) readLedger(at span) error {
 				return nil
 			}
 			if amount <= c.paidOut {
-				a.find("channel %.6s was paid out %d at sequence %d, after %d", c.ID, amount, sequence, c.paidOut)
+				a.report("channel %.6s was paid out %d at sequence %d, after %d", c.ID, amount, sequence, c.paidOut)
 			}
 			if amount > c.Accepted || sequence > c.Sequence {
-				a.find("channel %.6s was paid out %d at sequence %d, but %d was accepted at %d",
+				a.report("channel %.6s was paid out %d at sequence %d, but %d was accepted at %d",
 					c.ID, amount, sequence, c.Accepted, c.Sequence)
 			}
 			c.paidOut = amount
@@ -210,17 +210,17 @@ func (a *audit) checkChannels() {
 	for _, id := range a.order {
 		c := a.channels[id]
 		if sum := new(big.Int).Add(&c.sales, big.NewInt(c.Credit)); sum.Cmp(big.NewInt(c.Accepted)) != 0 {
-			a.find("channel %.6s: sales of %v and a credit of %d do not add up to the accepted %d", id, &c.sales, c.Credit, c.Accepted)
+			a.report("channel %.6s: sales of %v and a credit of %d do not add up to the accepted %d", id, &c.sales, c.Credit, c.Accepted)
 		}
 		if c.Credit < 0 || c.Settled < 0 || c.Settled > c.Accepted || c.Accepted > c.Deposit {
-			a.find("channel %.6s: credit %d, settled %d, accepted %d and deposit %d are inconsistent",
+			a.report("channel %.6s: credit %d, settled %d, accepted %d and deposit %d are inconsistent",
 				id, c.Credit, c.Settled, c.Accepted, c.Deposit)
 		}
 		if (c.Proof == nil) != (c.Accepted == 0) || (c.Accepted > 0 && c.Sender == "") {
-			a.find("channel %.6s: %d was accepted from sender %.6s with a proof of %d bytes", id, c.Accepted, c.Sender, len(c.Proof))
+			a.report("channel %.6s: %d was accepted from sender %.6s with a proof of %d bytes", id, c.Accepted, c.Sender, len(c.Proof))
 		}
 		if c.Settled < c.Accepted && !c.pending {
-			a.find("channel %.6s: %d was accepted, %d settled, and no settlement is pending", id, c.Accepted, c.Settled)
+			a.report("channel %.6s: %d was accepted, %d settled, and no settlement is pending", id, c.Accepted, c.Settled)
 		}
 	}
 }
@@ -268,13 +268,13 @@ func (a *audit) sold(at span, page []metastore.Session) (map[string]int64, error
 
 func (a *audit) checkSession(s *metastore.Session, sold int64) {
 	if s.Used < 0 || s.Left < 0 || s.Total < s.Left || s.Total-s.Left != s.Used {
-		a.find("session %.6s: used %d and left %d do not add up to the total of %d", s.ID, s.Used, s.Left, s.Total)
+		a.report("session %.6s: used %d and left %d do not add up to the total of %d", s.ID, s.Used, s.Left, s.Total)
 	}
 	switch {
 	case a.remembered(*s, true) != nil: // some of its sales may be folded
 	case s.Channel == "" && sold > s.Total:
-		a.find("session %.6s: %d chunksets were sold to it, its total is %d", s.ID, sold, s.Total)
+		a.report("session %.6s: %d chunksets were sold to it, its total is %d", s.ID, sold, s.Total)
 	case s.Channel != "" && sold != s.Total:
-		a.find("session %.6s: %d chunksets were sold to it, but its total is %d", s.ID, sold, s.Total)
+		a.report("session %.6s: %d chunksets were sold to it, but its total is %d", s.ID, sold, s.Total)
 	}
 }

@@ -15,8 +15,8 @@ const (
 	auditedSession = "unguessable-session"
 )
 
-// openAudited opens a store with a channel that sold to a session and a read,
-// took a return, and was settled in part; and a granted session.
+// openAudited opens a store with a channel that sold to a session and to a read, had a return
+// and was partly settled, and a granted session.
 func openAudited(t *testing.T) *Store {
 	t.Helper()
 	ctx := t.Context()
@@ -56,7 +56,7 @@ func openAudited(t *testing.T) *Store {
 	return s
 }
 
-// TestAuditFindsDamage damages the tables in one way at a time, and undoes it.
+// TestAuditFindsDamage damages the tables in one way at a time and repairs them.
 func TestAuditFindsDamage(t *testing.T) {
 	s := openAudited(t)
 	undo := errors.New("undo")
@@ -113,7 +113,7 @@ func TestAuditFindsDamage(t *testing.T) {
 	}
 }
 
-// TestOnePaymentSellsOnce goes past the code: the table itself refuses.
+// TestOnePaymentSellsOnce bypasses the code: the table itself refuses the second sale.
 func TestOnePaymentSellsOnce(t *testing.T) {
 	s := openAudited(t)
 	err := s.write(t.Context(), func(t *tx) error {
@@ -125,8 +125,7 @@ func TestOnePaymentSellsOnce(t *testing.T) {
 	}
 }
 
-// TestMigratesPayments opens a database of version 1 with a session and a
-// channel in it.
+// TestMigratesPayments opens a database of version 1 that has a session and a channel.
 func TestMigratesPayments(t *testing.T) {
 	path := databasePath(t)
 	c, err := openSQLiteConn(path, 0, nil)

@@ -145,34 +145,50 @@ func (t *tx) replaceBlob(b *metastore.Blob, precondition metastore.Precondition,
 		return metastore.Blob{}, fmt.Errorf("blob: %w", metastore.ErrExists)
 	}
 	b.Modified = latest(t.now, old.Modified)
-	second := b.Modified.Truncate(time.Second)
+	if found {
+		// old.Modified is not before the time that deleted_blobs has for the name, if any.
+		b.SharedSecond = !old.Modified.Before(b.Modified.Truncate(time.Second))
+		if err := t.updateBlob(b); err != nil {
+			return old, err
+		}
+		return old, t.addGarbage(old.Content)
+	}
+	return old, t.insertBlob(b)
+}
+
+// updateBlob writes b over the row of that name.
+func (t *tx) updateBlob(b *metastore.Blob) error {
+	n := splitName(b.Name)
 	shared := int64(0)
-	if found && !old.Modified.Before(second) {
+	if b.SharedSecond {
 		shared = 1
 	}
+	_, err := t.exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
+			modified = $10, expires = $11, owner = $12, shared_second = $13
+		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, bytesColumn(b.SHA256),
+		[]byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner), shared)
+	return err
+}
+
+// insertBlob writes the first row of that name, whose time is not before that of a blob of the name that was
+// deleted. It sets b.Modified and b.SharedSecond.
+func (t *tx) insertBlob(b *metastore.Blob) error {
 	n := splitName(b.Name)
 	t.changed = true // row does not set it
-	_, err = t.row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
+	_, err := t.row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 			(SELECT MAX(m) FROM (SELECT CAST($11 AS BIGINT) AS m UNION ALL
 				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
 			$12, $13,
 			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $14)
-				THEN 1 ELSE CAST($15 AS BIGINT) END)
-		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET content = excluded.content,
-			size = excluded.size, crc64 = excluded.crc64, part_size = excluded.part_size,
-			sha256 = excluded.sha256, content_type = excluded.content_type,
-			modified = excluded.modified, expires = excluded.expires, owner = excluded.owner,
-			shared_second = excluded.shared_second
+				THEN 1 ELSE 0 END)
 		RETURNING modified, shared_second`,
 		args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 			bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner),
-			second.UnixMicro(), shared},
+			b.Modified.Truncate(time.Second).UnixMicro()},
 		(*instant)(&b.Modified), (*boolean)(&b.SharedSecond))
-	if err != nil || !found {
-		return old, err
-	}
-	return old, t.addGarbage(old.Content)
+	return err
 }
 
 // evaluate evaluates a precondition, which may be nil, on the current blob.

@@ -51,7 +51,7 @@ func encodeCharges(list []chargeRecord) []byte {
 
 func decodeCharges(b []byte) ([]chargeRecord, error) {
 	if len(b)%chargeRecordSize != 0 {
-		return nil, fmt.Errorf("sqlstore: the charges of a session have %d bytes", len(b))
+		return nil, fmt.Errorf("sqlstore: a session has invalid charges of %d bytes", len(b))
 	}
 	var list []chargeRecord
 	for ; len(b) > 0; b = b[chargeRecordSize:] {

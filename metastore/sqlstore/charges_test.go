@@ -15,8 +15,8 @@ import (
 	"sluice/metastore"
 )
 
-// unsure makes the store lose the answers to those of its transactions that pick
-// picks, before their COMMIT or after it.
+// unsure makes the store lose the answers to the transactions that pick selects, before or
+// after their COMMIT.
 func unsure(s *Store, pick func() (before, after bool)) {
 	s.eng = hookedEngine{engine: s.eng, onWriteLocked: func(write transactor) transactor {
 		return func(ctx context.Context, fn func(*tx) error) error {
@@ -34,8 +34,8 @@ func unsure(s *Store, pick func() (before, after bool)) {
 	}}
 }
 
-// A charge in doubt is given back if it was made, whatever the same store has
-// charged since, and after a restart.
+// TestChargeInDoubt: a charge in doubt is returned if it was made, regardless of later charges
+// of the store, and after a restart.
 func TestChargeInDoubt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	open := func() *Store {
@@ -92,8 +92,8 @@ func TestChargeInDoubt(t *testing.T) {
 	}
 }
 
-// Many charges at once of a few sessions, of which some are in doubt, are
-// counted once or not at all.
+// TestChargesInDoubtAtOnce makes concurrent charges to a few sessions, of which some are in doubt.
+// Each counts once or not at all.
 func TestChargesInDoubtAtOnce(t *testing.T) {
 	testChargesInDoubt(t, func(t *testing.T) *Store {
 		s, err := OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), Options{})
@@ -104,7 +104,8 @@ func TestChargesInDoubtAtOnce(t *testing.T) {
 	})
 }
 
-// The same over PostgreSQL, whose transactions of a session wait for each other.
+// TestChargesInDoubtAtOncePostgres does the same on PostgreSQL, where transactions of a session wait
+// for each other.
 func TestChargesInDoubtAtOncePostgres(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	testChargesInDoubt(t, func(t *testing.T) *Store {
@@ -151,7 +152,7 @@ func testChargesInDoubt(t *testing.T, open func(*testing.T) *Store) {
 					served[w%sessions].Add(n)
 					continue
 				}
-				for errors.Is(err, metastore.ErrUnknownOutcome) { // until it is known
+				for errors.Is(err, metastore.ErrUnknownOutcome) { // until the outcome is known
 					_, err = s.ReturnCharge(t.Context(), id, name)
 				}
 				if err != nil {
@@ -174,8 +175,8 @@ func testChargesInDoubt(t *testing.T, open func(*testing.T) *Store) {
 	}
 }
 
-// A charge whose COMMIT comes late, when its caller has long been told that the
-// outcome is not known, and while another node gives it back, counts for nothing.
+// TestLateCommitOfAChargePostgres: the COMMIT of a charge arrives after its caller was told that the
+// outcome is unknown, and while another node returns the charge. The charge has no effect.
 func TestLateCommitOfAChargePostgres(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	stores := make([]*Store, 2)

@@ -89,7 +89,7 @@ func newWallClock(wall func() time.Time, passed func() time.Duration) *wallClock
 		wall = time.Now
 	}
 	c := &wallClock{wall: wall, passed: passedOr(passed)}
-	c.takeOver()
+	c.adopt()
 	return c
 }
 
@@ -101,8 +101,8 @@ func passedOr(injected func() time.Duration) func() time.Duration {
 	return boottime.Now
 }
 
-// takeOver adopts the wall clock.
-func (c *wallClock) takeOver() {
+// adopt takes a new reading of the wall clock.
+func (c *wallClock) adopt() {
 	c.reading.Store(&clockReading{shown: c.wall().Round(0), at: c.passed()})
 	c.mu.jump = 0
 }
@@ -117,7 +117,7 @@ func (c *wallClock) deletions(*tx) error {
 	jump, passed := c.wall().Sub(c.now()), c.passed()
 	switch {
 	case jump.Abs() < clockStep, c.mu.jump != 0 && (jump-c.mu.jump).Abs() < clockStep && passed-c.mu.since >= jumpPause:
-		c.takeOver()
+		c.adopt()
 		return nil
 	case c.mu.jump == 0 || (jump-c.mu.jump).Abs() >= clockStep:
 		c.mu.jump, c.mu.since = jump, passed
@@ -150,18 +150,18 @@ func (c *serverClock) at(t *tx) (time.Time, error) {
 	case c.err() == nil:
 		return c.now(), nil
 	default:
-		return c.ask(t)
+		return c.query(t)
 	}
 }
 
-// ask measures the clock of the server in a transaction.
-func (c *serverClock) ask(t *tx) (time.Time, error) {
+// query measures the clock of the server in a transaction.
+func (c *serverClock) query(t *tx) (time.Time, error) {
 	sent := c.passed()
 	shown, err := postgresTime(t)
 	if err != nil {
 		return time.Time{}, err
 	}
-	c.learn(shown, sent)
+	c.record(shown, sent)
 	return shown, nil
 }
 
@@ -174,14 +174,14 @@ func (c *serverClock) learnFrom(results []*pgconn.Result, sent time.Duration) (t
 		return time.Time{}, fmt.Errorf("sqlstore: time of the server: %w", err)
 	}
 	shown := time.UnixMicro(micros).UTC()
-	c.learn(shown, sent)
+	c.record(shown, sent)
 	return shown, nil
 }
 
-// learn records a time that the server showed between sent and now. It keeps the most
+// record stores a time that the server showed between sent and now. It keeps the most
 // accurate reading and detects that the clock of the server was set. The clock of this
 // machine may be the cause too: a virtual machine that was paused does not notice it.
-func (c *serverClock) learn(shown time.Time, sent time.Duration) {
+func (c *serverClock) record(shown time.Time, sent time.Duration) {
 	got := c.passed()
 	next := &clockReading{shown: shown, at: sent + (got-sent)/2, within: (got - sent) / 2}
 	c.mu.Lock()
@@ -220,7 +220,7 @@ func (c *serverClock) err() error {
 
 func (c *serverClock) deletions(t *tx) error {
 	if t != nil && t.now.IsZero() {
-		if _, err := c.ask(t); err != nil {
+		if _, err := c.query(t); err != nil {
 			return err
 		}
 	}

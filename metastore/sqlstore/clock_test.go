@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// machine is a machine's wall clock, and the time that passes on it.
+// machine is a wall clock and the elapsed time of a machine.
 type machine struct {
 	shown time.Time
 	ran   time.Duration
@@ -24,12 +24,12 @@ func newMachine() *machine {
 func (m *machine) wall() time.Time       { return m.shown }
 func (m *machine) passed() time.Duration { return m.ran }
 
-// run lets time pass, and set sets the wall clock.
+// run advances the time, and set sets the wall clock.
 func (m *machine) run(d time.Duration) { m.shown, m.ran = m.shown.Add(d), m.ran+d }
 func (m *machine) set(d time.Duration) { m.shown = m.shown.Add(d) }
 
-// TestWallClockThatIsSet: the time does not follow a wall clock that is set until
-// nothing was deleted for an hour; one that is set right again is right at once.
+// TestWallClockThatIsSet: a wall clock that was set is adopted only after an hour without
+// deletions. If it is corrected before, deletions resume immediately.
 func TestWallClockThatIsSet(t *testing.T) {
 	for _, jump := range []time.Duration{25 * time.Hour, -25 * time.Hour, 10 * time.Second} {
 		m := newMachine()
@@ -43,7 +43,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 				t.Errorf("jump of %v, %s: it is %v, want %v", jump, what, got, at)
 			}
 		}
-		m.run(time.Hour) // asleep or not
+		m.run(time.Hour) // including sleep
 		want("before", m.shown, nil)
 		m.set(jump)
 		want("after", m.shown.Add(-jump), metastore.ErrClock)
@@ -65,8 +65,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 	}
 }
 
-// storeUndue stores one thing of each kind that a purge takes when it is due, all
-// due within a day.
+// storeUndue stores one row of each kind that a purge handles. All are due within a day.
 func storeUndue(t *testing.T, s *Store) (check func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -101,8 +100,8 @@ func storeUndue(t *testing.T, s *Store) (check func()) {
 	}
 }
 
-// refusesToDelete fails the test unless nothing is deleted for its age, whichever of
-// the three calls comes first.
+// refusesToDelete fails the test unless nothing is deleted by age, regardless of which of the
+// three calls is first.
 func refusesToDelete(t *testing.T, s *Store, first int) {
 	t.Helper()
 	calls := []func() error{
@@ -127,16 +126,16 @@ func refusesToDelete(t *testing.T, s *Store, first int) {
 	}
 }
 
-// deletesAgain fails the test unless what is due is deleted.
+// deletesAgain fails the test unless rows that are due are deleted.
 func deletesAgain(t *testing.T, s *Store) {
 	t.Helper()
 	if n, err := s.Purge(t.Context(), 100); err != nil || n == 0 {
-		t.Errorf("a purge of what is due ended %d things, %v", n, err)
+		t.Errorf("a purge of rows that are due handled %d of them, %v", n, err)
 	}
 }
 
-// TestJumpOfTheWallClockPurgesNothing: the wall clock of a single node jumps by
-// 25 h right before a purge.
+// TestJumpOfTheWallClockPurgesNothing: the wall clock of a single node jumps by 25 h
+// immediately before a purge.
 func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
 	m := newMachine()
 	s, err := OpenSQLite(databasePath(t), Options{wall: m.wall, passed: m.passed})
@@ -156,7 +155,7 @@ func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
 	deletesAgain(t, s)
 }
 
-// openSleeper opens a store on a machine that also slept for slept.
+// openSleeper opens a store on a machine that has also slept for slept.
 func openSleeper(t *testing.T, dsn string) (s *Store, p *postgresEngine, slept *atomic.Int64) {
 	t.Helper()
 	slept = new(atomic.Int64)
@@ -173,8 +172,8 @@ func openSleeper(t *testing.T, dsn string) (s *Store, p *postgresEngine, slept *
 	return s, p, slept
 }
 
-// TestPostgresGoesByTheServersClock: the clock of a node is wrong by three days. It
-// stamps, and judges what it stamped, by the server's.
+// TestPostgresGoesByTheServersClock: a node whose clock is wrong by three days uses the clock
+// of the server for the times that it stores and compares.
 func TestPostgresGoesByTheServersClock(t *testing.T) {
 	testenv.Postgres(t)
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
@@ -202,9 +201,9 @@ func TestPostgresGoesByTheServersClock(t *testing.T) {
 	}
 }
 
-// TestPostgresClockThatIsSet: the server's clock jumps by 25 h right before a purge.
-// Nothing that was not due is purged, also before the clock is measured again, by
-// whatever call comes first; requests go on.
+// TestPostgresClockThatIsSet: the clock of the server jumps by 25 h immediately before a
+// purge. Nothing that was not due is purged, even before the next measurement, regardless of
+// which call is first. Requests succeed.
 func TestPostgresClockThatIsSet(t *testing.T) {
 	testenv.Postgres(t)
 	for first := range 3 {
@@ -216,7 +215,7 @@ func TestPostgresClockThatIsSet(t *testing.T) {
 		if n := value(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0`) + value(t, s, `SELECT COUNT(*) FROM idempotency`); n != 2 {
 			t.Errorf("%d of an open upload and an idempotency key are there", n)
 		}
-		set(0) // right again
+		set(0) // correct again
 		if err := p.measure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -228,8 +227,8 @@ func TestPostgresClockThatIsSet(t *testing.T) {
 	}
 }
 
-// TestPostgresClockNotMeasured: a node that did not reach its server for long
-// deletes nothing and is not ready, and measures before it answers by the time.
+// TestPostgresClockNotMeasured: a node that could not reach its server for long deletes
+// nothing and is not ready, and measures the clock before it uses the time.
 func TestPostgresClockNotMeasured(t *testing.T) {
 	testenv.Postgres(t)
 	dsn, set := testenv.MovedPostgres(t, 0)
@@ -244,7 +243,7 @@ func TestPostgresClockNotMeasured(t *testing.T) {
 			t.Errorf("not measured for %v: %v, want ErrClock", 2*measurementMaxAge, err)
 		}
 	}
-	set(2 * time.Hour) // the machine stood still and does not know it
+	set(2 * time.Hour) // the machine was paused without noticing
 	if _, err := s.Blob(t.Context(), "a", "n"); !errors.Is(err, metastore.ErrExpired) {
 		t.Errorf("an expired blob: %v", err)
 	}
@@ -253,15 +252,15 @@ func TestPostgresClockNotMeasured(t *testing.T) {
 	}
 }
 
-// TestServerClockKeepsTheBest: a measurement that took long does not spoil one that
-// did not; one that contradicts it does.
+// TestServerClockKeepsTheBest: a slow measurement does not replace an accurate one, unless it
+// contradicts it.
 func TestServerClockKeepsTheBest(t *testing.T) {
 	m := newMachine()
 	c := &serverClock{passed: m.passed}
 	measure := func(took, wrong time.Duration) {
 		sent, shown := m.ran, m.shown
 		m.run(took)
-		c.learn(shown.Add(wrong), sent)
+		c.record(shown.Add(wrong), sent)
 	}
 	want := func(what string, within time.Duration) {
 		t.Helper()
@@ -282,10 +281,10 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 	if err := c.deletions(nil); err != nil {
 		t.Errorf("drift is taken for a jump: %v", err)
 	}
-	// The server was in a hurry: what it showed last is what it shows at least.
+	// The server is ahead: now is at least the time that it showed last.
 	sent, shown := m.ran, m.shown.Add(20*time.Millisecond)
 	m.run(10 * time.Millisecond)
-	c.learn(shown, sent)
+	c.record(shown, sent)
 	if now := c.now(); now.Before(shown) {
 		t.Errorf("it is %v after the server showed %v", now, shown)
 	}
@@ -301,7 +300,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 	}
 }
 
-// TestWallClockThatIsSetTwice: the pause begins anew when the clock is set once more.
+// TestWallClockThatIsSetTwice: the pause begins again when the clock is set again.
 func TestWallClockThatIsSetTwice(t *testing.T) {
 	m := newMachine()
 	c := newWallClock(m.wall, m.passed)

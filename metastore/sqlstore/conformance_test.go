@@ -12,7 +12,7 @@ import (
 	"sluice/metastore/metatest"
 )
 
-// newHarness gives a harness over a database in a folder of its own.
+// newHarness returns a harness with a database in its own folder.
 func newHarness(tb testing.TB) *metatest.Harness {
 	path := databasePath(tb)
 	clock := metatest.NewClock()
@@ -21,10 +21,10 @@ func newHarness(tb testing.TB) *metatest.Harness {
 	})
 }
 
-// newPostgresHarness gives a harness over a schema of its own, in which the
-// server's clock is one that can be moved.
+// newPostgresHarness returns a harness with its own schema, in which the clock of the server
+// can be moved.
 func newPostgresHarness(tb testing.TB) *metatest.Harness {
-	dsn := testenv.Postgres(tb) + ",pg_catalog" // what the schema has goes before the server's own
+	dsn := testenv.Postgres(tb) + ",pg_catalog" // functions of the schema take precedence over those of the server
 	clock := metatest.NewClock()
 	execute := func(query string, in ...any) error {
 		ctx := context.Background()
@@ -54,7 +54,7 @@ func newPostgresHarness(tb testing.TB) *metatest.Harness {
 func TestConformance(t *testing.T) { metatest.Run(t, newHarness) }
 
 func TestConformancePostgres(t *testing.T) {
-	testenv.Postgres(t) // keeps the server between the checks
+	testenv.Postgres(t) // keeps the server running between the checks
 	metatest.Run(t, newPostgresHarness)
 }
 

@@ -17,8 +17,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestCopyKnowsEveryTable: a migration that adds a table or a column has to say
-// whether it is copied.
+// TestCopyKnowsEveryTable: a migration that adds a table or a column must declare whether it
+// is copied.
 func TestCopyKnowsEveryTable(t *testing.T) {
 	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		have := tablesOf(t, s, name == "SQLite")
@@ -36,12 +36,12 @@ func TestCopyKnowsEveryTable(t *testing.T) {
 			delete(known, name)
 		}
 		if len(known) > 0 {
-			t.Errorf("%s has not the tables %v", name, slices.Collect(maps.Keys(known)))
+			t.Errorf("%s lacks the tables %v", name, slices.Collect(maps.Keys(known)))
 		}
 	}
 }
 
-// tablesOf gives the tables of a database and their columns, sorted.
+// tablesOf returns the tables of a database and their columns, sorted.
 func tablesOf(t *testing.T, s *Store, sqlite bool) map[string][]string {
 	t.Helper()
 	query := `SELECT CAST(table_name AS TEXT)::BYTEA, CAST(column_name AS TEXT)::BYTEA FROM information_schema.columns WHERE table_schema = current_schema()`
@@ -71,14 +71,14 @@ func openAtPostgres(tb testing.TB) *Store {
 	return s
 }
 
-// filler stores things in a store until one fails.
+// filler calls methods of a store and collects their errors.
 type filler struct {
 	*Store
 	ctx  context.Context
 	errs []error
 }
 
-// deleted is a blob that was deleted soon after it was stored.
+// deleted stores a blob and deletes it soon afterwards.
 func (f *filler) deleted(account, name string) {
 	f.blob(account, name)
 	_, _, err := f.DeleteBlob(f.ctx, account, name, nil)
@@ -109,7 +109,7 @@ func objectExtent(key string, size int64) metastore.Extent {
 func (f *filler) upload(id string, parts int) {
 	u, err := f.BeginUpload(f.ctx, metastore.Upload{ID: id, Account: "a", Name: id, Content: metastore.NewContentID(time.Now()), PartSize: 2, Owner: "owner"})
 	f.note(u, err)
-	const atOnce = 64 // they share commits
+	const atOnce = 64 // concurrent calls share commits
 	errs := make([]error, atOnce)
 	var senders sync.WaitGroup
 	for first := range min(atOnce, parts) {
@@ -129,7 +129,7 @@ func (f *filler) upload(id string, parts int) {
 	f.note(nil, errors.Join(errs...))
 }
 
-// fill puts something into every table, and a thing or two of each kind.
+// fill inserts rows into every table, of every kind.
 func fill(tb testing.TB, s *Store, parts int) {
 	tb.Helper()
 	f := &filler{Store: s, ctx: tb.Context()}
@@ -160,7 +160,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.note(nil, err)
 	f.note(nil, f.Collect(f.ctx, settlements[0]))
 	f.note(f.PayRead(f.ctx, metastore.ReadPurchase{Payment: pay(2, 30), Price: 1, Count: 19}))
-	for i := range 5 { // equal to each other, but for the time at most
+	for i := range 5 { // equal to each other except for the time
 		f.note(f.ReturnCredit(f.ctx, "channel", 1, 1, fmt.Sprint(i)))
 	}
 	f.note(nil, f.write(f.ctx, func(t *tx) error {
@@ -183,8 +183,8 @@ func fill(tb testing.TB, s *Store, parts int) {
 	}
 }
 
-// sameTables fails when the stores have other rows, whatever the copy says of
-// that: it compares them one by one.
+// sameTables fails the test if the rows of the stores differ. It compares them one by one,
+// independently of the copy.
 func sameTables(tb testing.TB, a, b *Store) {
 	tb.Helper()
 	rows := func(s *Store, table *table) []string {
@@ -223,7 +223,7 @@ func TestCopyThereAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got < want {
-			t.Errorf("%d rows were told of, there are %d", got, want)
+			t.Errorf("progress reported %d rows, there are %d", got, want)
 		}
 	}
 	sameTables(t, first, third)
@@ -245,9 +245,8 @@ func TestCopyThereAndBack(t *testing.T) {
 	}
 }
 
-// TestCopyCutAfterEachPage: whichever commit was the last, the next run ends
-// with the same rows, and copies none of the tables anew but those that have to
-// be.
+// TestCopyCutAfterEachPage: regardless of which commit was the last, the next run ends with
+// the same rows, and copies only the tables again that need it.
 func TestCopyCutAfterEachPage(t *testing.T) {
 	from := openAt(t, databasePath(t), Options{})
 	fill(t, from, 8)
@@ -289,8 +288,8 @@ func TestCopyCutAfterEachPage(t *testing.T) {
 	}
 }
 
-// TestCopyOfAChangedSource: what the source did between two runs is in the copy,
-// also where the first run was past it.
+// TestCopyOfAChangedSource: changes of the source between two runs are in the copy, also in
+// the part that the first run had copied.
 func TestCopyOfAChangedSource(t *testing.T) {
 	ctx := t.Context()
 	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
@@ -314,7 +313,7 @@ func TestCopyOfAChangedSource(t *testing.T) {
 	copyAll()
 }
 
-// TestCopyNoticesWrites: who writes meanwhile is noticed, on either side.
+// TestCopyNoticesWrites: concurrent writes to either store are detected.
 func TestCopyNoticesWrites(t *testing.T) {
 	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
 	fill(t, from, 1)
@@ -332,7 +331,7 @@ func TestCopyNoticesWrites(t *testing.T) {
 	}
 }
 
-// TestObjects: every object of a content that lives, once, and none of garbage.
+// TestObjects: Objects returns every object of a live content once, and none of garbage.
 func TestObjects(t *testing.T) {
 	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		fill(t, s, 4)

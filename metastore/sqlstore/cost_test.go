@@ -15,13 +15,13 @@ import (
 	"sluice/metastore"
 )
 
-// costs counts what calls ask of an engine.
+// costs counts the requests of calls to an engine.
 type costs struct {
-	statements int // but for those that begin and end a transaction
+	statements int // except those that begin and end a transaction
 	writes     int // write transactions
 }
 
-// counted is an engine whose calls are counted. It is for one caller at a time.
+// counted returns an engine whose calls are counted. It must not be used concurrently.
 func counted(e engine, c *costs) engine {
 	count := func(writes int) func(transactor) transactor {
 		return func(run transactor) transactor {
@@ -61,9 +61,9 @@ func (c countedConn) lock(kind string, name []string) error {
 	return c.runner.lock(kind, name)
 }
 
-// BenchmarkCost reports what one call of a verb costs: its statements, its
-// write transactions (each is synced once), and the bytes that are written for
-// it: by SQLite to its log and later to the database, by PostgreSQL to its log.
+// BenchmarkCost reports the cost of one call of each operation: its statements, its write
+// transactions (each is synced once), and the bytes written for it: by SQLite to its log and
+// later to the database, by PostgreSQL to its log.
 func BenchmarkCost(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		e, err := openSQLite(databasePath(b), Options{})
@@ -84,11 +84,11 @@ func BenchmarkCost(b *testing.B) {
 	})
 }
 
-// writtenBytes is what this process has handed to the system to be written.
+// writtenBytes returns the number of bytes that this process has written.
 func writtenBytes(b *testing.B) int64 {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {
-		b.Skip("only Linux tells what a process writes")
+		b.Skip("the bytes that a process writes are known on Linux only")
 	}
 	_, rest, _ := bytes.Cut(text, []byte("wchar: "))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -118,10 +118,10 @@ type costBench struct {
 	*costs
 	store   *Store
 	written func() int64
-	calls   int // of all benchmarks, to tell names apart
+	calls   int // of all benchmarks, for unique names
 }
 
-// cost measures call, before each of which prepare runs.
+// cost measures call. prepare runs before each call.
 func (k *costBench) cost(name string, prepare, call func(ctx context.Context, i int) error) {
 	k.Run(name, func(b *testing.B) {
 		var statements, writes int
@@ -161,7 +161,7 @@ func (k *costBench) commit(ctx context.Context, name string, extents ...metastor
 	return k.store.CommitBlob(ctx, b, extents, nil)
 }
 
-// objects makes extents of 64 MiB.
+// objects returns n extents of 64 MiB.
 func objects(n int) []metastore.Extent {
 	list := make([]metastore.Extent, n)
 	for i := range list {
@@ -175,7 +175,7 @@ func objects(n int) []metastore.Extent {
 
 func inline(size int) []metastore.Extent {
 	body := make([]byte, size)
-	rand.Read(body) // or it would be compressed
+	rand.Read(body) // incompressible
 	return []metastore.Extent{{Size: int64(size), Blocks: []uint32{1}, Body: body}}
 }
 
@@ -309,7 +309,7 @@ func (k *costBench) sessions() {
 	})
 }
 
-// nodes measures what a node asks though nobody asks it.
+// nodes measures the calls that a node makes without requests.
 func (k *costBench) nodes() {
 	k.cost("keys-version", nil, func(ctx context.Context, _ int) error {
 		_, err := k.store.KeysVersion(ctx)

@@ -25,7 +25,7 @@ func checkExtents(extents []metastore.Extent, part int, size int64) error {
 		end += e.Size
 	}
 	if end != size {
-		return fmt.Errorf("sqlstore: extents hold %d bytes of %d", end, size)
+		return fmt.Errorf("sqlstore: extents have %d bytes, want %d", end, size)
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ func (c *counting) exec(query string, in args) (int64, error) {
 	return c.sqliteConn.exec(query, in)
 }
 
-// TestExtentsGoInBulk counts the statements that a list of extents takes: on
-// PostgreSQL each is a round trip.
+// TestExtentsGoInBulk counts the statements that insert a list of extents. On PostgreSQL each
+// is a round trip.
 func TestExtentsGoInBulk(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	for n, most := range map[int]int{0: 0, 1: 1, 5: 2, 31: 10, 64: 2, 255: 17, 2048: 8} {
@@ -56,9 +56,9 @@ func TestExtentsGoInBulk(t *testing.T) {
 	}
 }
 
-// TestStagedExtentsOfACrash writes extents ahead of a commit that never comes:
-// their objects are referenced, and nothing deletes them, until they become
-// garbage, which is long after a commit would have been refused for their age.
+// TestStagedExtentsOfACrash stages extents for a commit that never happens. Their objects
+// count as referenced and are not deleted until the extents become garbage, which is long
+// after a commit would have been refused for their age.
 func TestStagedExtentsOfACrash(t *testing.T) {
 	for engine, newHarness := range map[string]func(testing.TB) *metatest.Harness{"sqlite": newHarness, "postgres": newPostgresHarness} {
 		t.Run(engine, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			b := metastore.Blob{Account: "a", Name: "b", Content: content, Size: int64(len(extents))}
 			_, err = s.commitBlob(t.Context(), b, extents, nil, func(t *tx) error { return t.claim(content) })
 			if !errors.Is(err, metastore.ErrStaleExtent) {
-				t.Errorf("a commit of what is too old: %v", err)
+				t.Errorf("a commit of extents that are too old: %v", err)
 			}
 			forward(stageTime - metastore.MaxExtentAge - 2*time.Second)
 			check("just before the time", false)
@@ -121,9 +121,8 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 	}
 }
 
-// TestContextEndsWhileStaging ends the context of a commit between two of its
-// transactions: it fails with the context's error, and what was written ahead is
-// due garbage.
+// TestContextEndsWhileStaging ends the context of a commit between two of its transactions:
+// the commit returns the error of the context, and the staged extents are due garbage.
 func TestContextEndsWhileStaging(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var left atomic.Int64
@@ -156,8 +155,8 @@ func TestContextEndsWhileStaging(t *testing.T) {
 	}
 }
 
-// TestStagedExtentsThatBecameGarbage: a commit does not claim what time has made
-// garbage meanwhile, of which objects may be gone, nor what was never staged.
+// TestStagedExtentsThatBecameGarbage: a commit does not claim a content that has become
+// garbage meanwhile, whose objects may be deleted, nor one that was never staged.
 func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	content := metastore.NewContentID(time.Now())
@@ -175,8 +174,9 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	}
 }
 
-// TestStagedExtentsOfACommitInDoubt stay as they are, for the commit that may still
-// claim them; those of one that was refused are garbage at once.
+// TestStagedExtentsOfACommitInDoubt: extents remain staged if the outcome of their commit is
+// unknown, because it may still claim them. Those of a refused commit become garbage
+// immediately.
 func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	for cause, want := range map[error]error{metastore.ErrUnknownOutcome: nil, metastore.ErrExpired: metastore.ErrStaleExtent} {

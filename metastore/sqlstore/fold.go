@@ -22,18 +22,18 @@ func (t *tx) foldOldSales(limit int) (int, error) {
 		t.now.Add(-metastore.SaleRetention).UnixMicro(), int64(limit))
 }
 
-// forgotten selects the first sessions whose retention has ended.
-const forgotten = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f.expires LIMIT ($2 + 0))`
+// endedSessions selects the first sessions whose retention has ended.
+const endedSessions = `(SELECT f.id FROM sessions f WHERE f.expires <= $1 ORDER BY f.expires LIMIT ($2 + 0))`
 
 // purgeSessions folds the sales to sessions whose retention has ended and then deletes these
 // sessions. A session with more sales than the limit takes several calls.
 func (t *tx) purgeSessions(limit int) (int, error) {
 	over, most := t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)
-	folded, err := t.foldSales(`session IN `+forgotten+` LIMIT ($2 + 0)`, over, most)
+	folded, err := t.foldSales(`session IN `+endedSessions+` LIMIT ($2 + 0)`, over, most)
 	if err != nil {
 		return 0, err
 	}
-	n, err := t.exec(`DELETE FROM sessions WHERE id IN `+forgotten+`
+	n, err := t.exec(`DELETE FROM sessions WHERE id IN `+endedSessions+`
 		AND NOT EXISTS (SELECT 1 FROM sales s WHERE s.session = sessions.id)`, over, most)
 	return folded + int(n), err
 }

@@ -17,8 +17,8 @@ import (
 	"sluice/metastore/metatest"
 )
 
-// TestFoldedSalesTakeNoRows counts the rows behind a channel that sells and pays out
-// for long: they do not grow with what it sold.
+// TestFoldedSalesTakeNoRows counts the rows of a channel that sells and pays out for months:
+// their number does not grow.
 func TestFoldedSalesTakeNoRows(t *testing.T) {
 	clock := metatest.NewClock()
 	s := openAt(t, databasePath(t), Options{Now: clock.Now})
@@ -46,7 +46,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 			}
 			payments = append(payments, metastore.Settlement{Channel: "c", Sequence: sequence, Amount: 10 * sequence})
 		}
-		for i, p := range payments { // by both ways, and late ones again
+		for i, p := range payments { // in both ways, and late ones again
 			var err error
 			if i%2 == 0 {
 				err = s.PayOut(ctx, []metastore.Settlement{p})
@@ -68,18 +68,18 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 			}
 		}
 		for table, want := range map[string]int64{"sales": 0, "sessions": 0, "ledger": 1, "channels": 1} {
-			if n := number(t, s, `SELECT COUNT(*) FROM `+table); n != want {
+			if n := value(t, s, `SELECT COUNT(*) FROM `+table); n != want {
 				t.Fatalf("month %d: %d rows of %s, want %d", month, n, table, want)
 			}
 		}
 	}
-	if folded := number(t, s, `SELECT folded + credit - accepted FROM channels`); folded != 0 {
+	if folded := value(t, s, `SELECT folded + credit - accepted FROM channels`); folded != 0 {
 		t.Errorf("what was folded differs from what was accepted by %d", folded)
 	}
 }
 
-// TestAuditIsBounded: an audit of damaged books has a greatest length, and says how
-// much it found.
+// TestAuditIsBounded: the number of findings of an audit is bounded, and the last one has
+// their total.
 func TestAuditIsBounded(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	err := s.write(t.Context(), func(tx *tx) error {
@@ -100,7 +100,7 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 }
 
-// recorder keeps the statements of a connection.
+// recorder records the statements of a connection.
 type recorder struct {
 	runner
 	statements *[]statement
@@ -121,7 +121,7 @@ func (r recorder) query(query string, in args) (cursor, error) {
 	return r.runner.query(query, in)
 }
 
-// recorded is an engine that keeps the statements of its write transactions.
+// recorded returns an engine that records the statements of its write transactions.
 func recorded(e engine, statements *[]statement) engine {
 	record := func(write transactor) transactor {
 		return func(ctx context.Context, fn func(*tx) error) error {
@@ -136,8 +136,8 @@ func recorded(e engine, statements *[]statement) engine {
 	return hookedEngine{engine: e, onWrite: record, onWriteLocked: record}
 }
 
-// large fills the tables that a purge looks at with rows with which it has nothing to
-// do; few of many owners, or of few.
+// large fills the tables that a purge reads with rows that are not due, of many owners or of
+// few.
 const large = `
 	INSERT INTO usage_sums (owner, bytes, uploads) SELECT CAST(%[1]s AS BLOB), 1, 1 FROM n;
 	INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
@@ -149,9 +149,8 @@ const large = `
 
 const largeRows = 50_000
 
-// TestPurgeReadsByIndex asks the engines how they run the statements of a purge over
-// large tables in which there is nothing to purge: none reads a table from end to
-// end.
+// TestPurgeReadsByIndex looks at the query plans of a purge over large tables in which nothing
+// is due: none scans a whole table.
 func TestPurgeReadsByIndex(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		path := databasePath(t)
@@ -198,7 +197,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 			return strings.Join(list, "\n")
 		}
 		purgesByIndex(t, s, &statements, plan, func(line string) bool {
-			return strings.HasPrefix(line, "SCAN ") && line != "SCAN u" // the rows of usage are there to be purged
+			return strings.HasPrefix(line, "SCAN ") && line != "SCAN u" // rows of usage are always purged
 		})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
@@ -240,7 +239,7 @@ func TestPurgeReadsByIndex(t *testing.T) {
 	})
 }
 
-// forPostgres returns the SQL of a test, which is written for SQLite, for PostgreSQL.
+// forPostgres converts the SQL of a test, which is written for SQLite, to PostgreSQL.
 func forPostgres(text string) string { return strings.ReplaceAll(text, " AS BLOB)", " AS BYTEA)") }
 
 func inserts(id string) []string {
@@ -259,8 +258,8 @@ func closing(t *testing.T, s *Store) {
 	}
 }
 
-// purgesByIndex purges a store until there is no more to do, and looks at the plans
-// of all statements.
+// purgesByIndex purges a store until nothing is left to do and checks the plans of all
+// statements.
 func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(string, args) string, scans func(line string) bool) {
 	t.Helper()
 	for i := range 40 {
@@ -273,7 +272,7 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 			t.Fatal(err)
 		}
 	}
-	if n := number(t, s, `SELECT COUNT(*) FROM usage`); n >= 30 {
+	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n >= 30 {
 		t.Errorf("%d rows of usage are left", n)
 	}
 	if len(*statements) < 10 {
@@ -290,8 +289,8 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 	}
 }
 
-// onOlder runs a test on stores of both engines that were databases of an older
-// version, with these rows.
+// onOlder runs a test on stores of both engines that are opened on databases of an older
+// version with these rows.
 func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
 	t.Helper()
 	open := map[string]func(t *testing.T) *Store{
@@ -323,9 +322,9 @@ func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Stor
 	}
 }
 
-// TestMigratesSales opens databases of the version before sales had ids, on both
-// engines: what there was is kept, but for payouts that newer ones include, and sales
-// to forgotten sessions can be folded.
+// TestMigratesSales opens databases of the version before sales had ids, on both engines: all
+// rows are kept except payouts that newer ones include, and sales to sessions that were purged
+// can be folded.
 func TestMigratesSales(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	rows := `
@@ -340,10 +339,10 @@ func TestMigratesSales(t *testing.T) {
 	onOlder(t, 8, rows, func(t *testing.T, s *Store) {
 		look := func(sales, folded int64) {
 			t.Helper()
-			if n := number(t, s, `SELECT COUNT(*) FROM sales`); n != sales {
+			if n := value(t, s, `SELECT COUNT(*) FROM sales`); n != sales {
 				t.Errorf("%d sales, want %d", n, sales)
 			}
-			if n := number(t, s, `SELECT folded FROM channels`); n != folded {
+			if n := value(t, s, `SELECT folded FROM channels`); n != folded {
 				t.Errorf("%d is folded, want %d", n, folded)
 			}
 			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
@@ -351,7 +350,7 @@ func TestMigratesSales(t *testing.T) {
 			}
 		}
 		look(5, 0)
-		if n := number(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
+		if n := value(t, s, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`); n != 60 {
 			t.Errorf("the payouts add up to %d", n)
 		}
 		if _, err := s.Purge(t.Context(), 100); err != nil {
@@ -361,8 +360,8 @@ func TestMigratesSales(t *testing.T) {
 	})
 }
 
-// TestMigratesUsage: after the migration usage counts what is there, whatever it
-// counted before.
+// TestMigratesUsage: after the migration, usage is computed from the stored rows, regardless
+// of its earlier values.
 func TestMigratesUsage(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	blob := func(head, tail, owner string, size int) string {
@@ -388,7 +387,7 @@ func TestMigratesUsage(t *testing.T) {
 			t.Errorf("x uses %+v, want %+v", got, want)
 		}
 		usageIsExact(t, s, "y")
-		if n := number(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 2 {
+		if n := value(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 2 {
 			t.Errorf("%d sums", n)
 		}
 		if u, err := s.Upload(t.Context(), "open"); err != nil || u.Parts != 2 {
@@ -401,8 +400,8 @@ func TestMigratesUsage(t *testing.T) {
 	})
 }
 
-// TestMigratesChannels: channels of an older database count for nobody, what its
-// owners took up stays, and what is opened from then on counts.
+// TestMigratesChannels: channels of an older database count towards no owner, the usage of
+// owners is unchanged, and channels opened later count.
 func TestMigratesChannels(t *testing.T) {
 	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
 	rows := `

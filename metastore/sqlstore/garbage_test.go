@@ -14,8 +14,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestUnreferencedIsExact asks for keys that stand close together and far apart,
-// with and without extents, in any order.
+// TestUnreferencedIsExact queries keys that are close together and far apart, with and without
+// extents, in any order.
 func TestUnreferencedIsExact(t *testing.T) {
 	check := func(t *testing.T, s *Store) {
 		key := func(i int) string { return fmt.Sprintf("%04d-object", i) }
@@ -30,7 +30,7 @@ func TestUnreferencedIsExact(t *testing.T) {
 		}
 		for range 100 {
 			first := rand.IntN(400)
-			numbers := rand.Perm(400 - first) // of which some are taken
+			numbers := rand.Perm(400 - first) // of which some are used
 			var keys, want []string
 			for _, i := range numbers[:rand.IntN(len(numbers)+1)] {
 				k := key(first + i)
@@ -56,8 +56,8 @@ func TestUnreferencedIsExact(t *testing.T) {
 	})
 }
 
-// TestGarbageThatIsNotDueIsNotRead: 100,000 contents that are not due cost
-// neither the look for due ones nor the backlog anything.
+// TestGarbageThatIsNotDueIsNotRead: 100,000 contents that are not due add no cost to
+// GarbageContents or GarbageBacklog.
 func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 	const contents = 100_000
 	fill := func(t *testing.T, s *Store, bytesType string) {
@@ -116,7 +116,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(got, want) {
-				t.Errorf("%s\nis done so:\n%s\nwant %s", query, got, want)
+				t.Errorf("%s\nhas the plan\n%s\nwant %s", query, got, want)
 			}
 		}
 	})

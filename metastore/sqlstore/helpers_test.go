@@ -10,10 +10,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childEnv names what a re-executed test binary does instead of testing.
+// childEnv names the job that a re-executed test binary runs instead of the tests.
 const childEnv = "SQLSTORE_TEST_CHILD"
 
-// TestMain looks for goroutines that outlive the tests.
+// TestMain checks that no goroutines outlive the tests.
 func TestMain(m *testing.M) {
 	if job := os.Getenv(childEnv); job != "" {
 		if err := runChild(job, os.Args[len(os.Args)-1]); err != nil {
@@ -47,6 +47,20 @@ func closeConn(tb testing.TB, c *sqliteConn) {
 	if err := c.close(); err != nil {
 		tb.Error(err)
 	}
+}
+
+// value returns the only row of a query, an integer.
+func value(tb testing.TB, s *Store, query string, in ...any) int64 {
+	tb.Helper()
+	var n int64
+	err := s.read(context.Background(), func(t *tx) error {
+		_, err := t.row(query, in, (*integer)(&n))
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
 }
 
 func listMigrations(tb testing.TB, dir string) []migration {

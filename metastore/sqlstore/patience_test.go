@@ -11,12 +11,12 @@ import (
 	"sluice/metastore"
 )
 
-// short is the patience of a call that is to end without one.
+// short is the patience of a call that is expected to give up.
 const short = 100 * time.Millisecond
 
-// neverBegins checks that a write, and a use of a session, that may not wait long
-// enough are refused and do not happen later. busy occupies every writer until
-// the function that it returns is called.
+// neverBegins checks that a write and a use of a session whose patience is too short return
+// ErrBusy and do not happen later. busy occupies every writer until the function that it
+// returns is called.
 func neverBegins(t *testing.T, s *Store, busy func() (end func())) {
 	t.Helper()
 	_, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 3, Left: 3, Expires: time.Now().Add(time.Hour)}, nil)
@@ -83,8 +83,8 @@ func TestPostgresPatience(t *testing.T) {
 	})
 }
 
-// TestPostgresLockPatience: who waits too long for the lock of another node is
-// told so, and the connection that waited is free of it.
+// TestPostgresLockPatience: a call that waits too long for the lock of another node returns
+// ErrBusy, and its connection is no longer waiting.
 func TestPostgresLockPatience(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
@@ -101,7 +101,7 @@ func TestPostgresLockPatience(t *testing.T) {
 		if !errors.Is(err, metastore.ErrBusy) {
 			return fmt.Errorf("a use that waits for a lock: %w", err)
 		}
-		if err := s.Err(); err != nil { // the server was there all the time
+		if err := s.Err(); err != nil { // the server was reachable all the time
 			return err
 		}
 		_, err = t.exec(`UPDATE sessions SET remaining = remaining - 2 WHERE id = $1`, []byte("session"))

@@ -70,7 +70,7 @@ func (s *Store) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastor
 }
 
 // errNoProof is the error of a payment that could not be collected.
-var errNoProof = errors.New("sqlstore: a payment without a sender or without its bytes")
+var errNoProof = errors.New("sqlstore: a payment must have a sender and a proof")
 
 // examine returns the channel of a payment and the amount that can be spent if the payment
 // is accepted. It changes nothing.

@@ -108,7 +108,7 @@ func (p *postgresEngine) measure(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
-	_, err = p.serverClock.ask(&tx{conn: &postgresConn{ctx: ctx, conn: conn.Conn()}})
+	_, err = p.serverClock.query(&tx{conn: &postgresConn{ctx: ctx, conn: conn.Conn()}})
 	return err
 }
 

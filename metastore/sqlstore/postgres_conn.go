@@ -63,9 +63,9 @@ func (c *postgresConn) script(text string) error {
 	return err
 }
 
-// leave rolls the transaction back. If that fails, the pool closes the connection, which
+// rollback rolls the transaction back. If that fails, the pool closes the connection, which
 // ends the transaction as well.
-func (c *postgresConn) leave() { _, _ = c.send("ROLLBACK") }
+func (c *postgresConn) rollback() { _, _ = c.send("ROLLBACK") }
 
 // classify implements runner. An error on a connection that is closed afterwards is a lost
 // connection, for example to a server that did not answer a request to cancel.

@@ -15,8 +15,8 @@ import (
 	"sluice/metastore"
 )
 
-// faultLoad makes calls that must each take effect once, whatever happens to
-// the connections.
+// faultLoad makes calls that must each take effect exactly once, regardless of failed
+// connections.
 type faultLoad struct {
 	*testing.T
 	store *Store
@@ -36,7 +36,7 @@ func newFaultLoad(t *testing.T, s *Store) *faultLoad {
 	return &faultLoad{T: t, store: s}
 }
 
-// run makes calls from some goroutines until enough is closed.
+// run makes calls from several goroutines until enough is closed.
 func (l *faultLoad) run(enough <-chan struct{}) {
 	for g := range 12 {
 		l.wg.Go(func() {
@@ -75,8 +75,8 @@ func (l *faultLoad) call(g int, name string) error {
 	return nil
 }
 
-// createAndDelete fails when a transaction that was committed is run again: it
-// would find the blob, or not find it.
+// createAndDelete fails if a committed transaction is run again: it would find the blob, or
+// not find it.
 func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3}
 	_, err := l.store.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Key: name, Created: time.Now()}}, func(current *metastore.Blob) error {
@@ -98,10 +98,10 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 	return err
 }
 
-// reach waits until some more calls are acknowledged.
+// reach waits until more calls are acknowledged.
 func (l *faultLoad) reach(more int64) {
 	for want := l.calls.Load() + more; l.calls.Load() < want && !l.Failed(); {
-		// Each use of the session is an event, and lets the others run.
+		// Each use of the session blocks, so that the others run.
 		if _, err := l.store.UseSession(l.Context(), faultSession, 1, nil); err != nil {
 			l.Error(err)
 		}
@@ -109,7 +109,7 @@ func (l *faultLoad) reach(more int64) {
 	}
 }
 
-// check ends the load and looks whether every call took effect once.
+// check ends the load and checks that every call took effect once.
 func (l *faultLoad) check() {
 	l.Helper()
 	l.wg.Wait()
@@ -133,8 +133,8 @@ func (l *faultLoad) check() {
 	l.Logf("%d calls", l.calls.Load())
 }
 
-// TestPostgresStoppedUnderLoad crashes the server under load. The calls go on
-// when it is back, and each has had its effect once.
+// TestPostgresStoppedUnderLoad crashes the server under load. The calls succeed when it is
+// back, and each takes effect once.
 func TestPostgresStoppedUnderLoad(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	s, _ := openNode(t, server.DSN())
@@ -151,8 +151,7 @@ func TestPostgresStoppedUnderLoad(t *testing.T) {
 	load.check()
 }
 
-// TestPostgresCutAtCommit cuts connections while COMMITs are on their way, in
-// all the ways of cut.
+// TestPostgresCutAtCommit cuts connections during COMMITs, in each way of cut.
 func TestPostgresCutAtCommit(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex
@@ -181,8 +180,8 @@ func TestPostgresCutAtCommit(t *testing.T) {
 	t.Logf("COMMITs let through, cut before, after and around: %v", cuts)
 }
 
-// TestPostgresUnknownOutcome: the outcome of a COMMIT is unknown only while
-// nobody can be asked.
+// TestPostgresUnknownOutcome: the outcome of a COMMIT is unknown only while the server cannot
+// be reached.
 func TestPostgresUnknownOutcome(t *testing.T) {
 	var p *proxy
 	p = newProxy(t, testenv.Postgres(t), func() cut {
@@ -193,10 +192,10 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	short := func() context.Context { return metastore.WithPatience(t.Context(), 300*time.Millisecond) }
 	err := s.SetProperty(short(), "name", "value")
 	if !errors.Is(err, metastore.ErrUnknownOutcome) {
-		t.Errorf("a COMMIT without an answer, and nobody to ask: %v", err)
+		t.Errorf("a COMMIT without an answer, while the server cannot be reached: %v", err)
 	}
-	// It wraps what pgx says when the other end closes in order, which callers
-	// must not take for the end of a client's body.
+	// It wraps the error of pgx for a connection that was closed properly, which callers must
+	// not mistake for the end of the body of a request.
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a connection that was closed in order: %v", err)
 	}
@@ -219,12 +218,11 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 		t.Errorf("the fact is %q, %v", got, err)
 	}
 	if err := s.Err(); err != nil {
-		t.Errorf("the store says %v beside a server", err)
+		t.Errorf("Err is %v while the server is reachable", err)
 	}
 }
 
-// TestPostgresLooksForItsServer: a store that nobody calls notices that its
-// server is back.
+// TestPostgresLooksForItsServer: a store without calls detects that its server is back.
 func TestPostgresLooksForItsServer(t *testing.T) {
 	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
 	s, node := openNode(t, p.dsn)
@@ -238,6 +236,6 @@ func TestPostgresLooksForItsServer(t *testing.T) {
 	p.refuse.Store(false)
 	node.probe(t.Context())
 	if err := s.Err(); err != nil {
-		t.Errorf("the store says %v beside a server", err)
+		t.Errorf("Err is %v while the server is reachable", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestPostgresWriteSkew: of two transactions that each read what the other
-// changes, the engine undoes one, and it is run again.
+// TestPostgresWriteSkew: of two transactions that each read what the other writes, the engine
+// rolls one back and retries it.
 func TestPostgresWriteSkew(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t)+patientDSN)
 	var runs atomic.Int64
@@ -48,7 +48,7 @@ func TestPostgresWriteSkew(t *testing.T) {
 	}
 }
 
-// TestPostgresDeadlock: two transactions that wait for each other are parted.
+// TestPostgresDeadlock: a deadlock of two transactions is resolved.
 func TestPostgresDeadlock(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t)+"&deadlock_timeout=10")
 	var runs atomic.Int64
@@ -77,8 +77,8 @@ func TestPostgresDeadlock(t *testing.T) {
 	}
 }
 
-// TestPostgresLostNodeHoldsNoLocks: a node that is cut off within a transaction
-// loses it, and with it its locks.
+// TestPostgresLostNodeHoldsNoLocks: a node that is cut off during a transaction loses the
+// transaction and its locks.
 func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	lost, _ := openNode(t, dsn+"&idle_in_transaction_session_timeout=50")
@@ -91,7 +91,7 @@ func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 		if err := t.lock("thing"); err != nil {
 			return err
 		}
-		// As long as the first transaction lives, this one waits.
+		// This one waits as long as the first transaction lives.
 		if err := other.writeLocked(context.Background(), func(t *tx) error { return t.lock("thing") }); err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 	}
 }
 
-// TestPostgresReadsDoNotQueueBehindWrites: transactions that wait take only a
-// part of the connections.
+// TestPostgresReadsDoNotQueueBehindWrites: waiting transactions occupy only a part of the
+// connections.
 func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)
 	at, release := make(chan struct{}, 10), make(chan struct{})
@@ -127,10 +127,10 @@ func TestPostgresReadsDoNotQueueBehindWrites(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	if _, err := s.Blob(ctx, "a", "name"); !errors.Is(err, metastore.ErrNotFound) {
-		t.Errorf("read beside writes that wait: %v", err)
+		t.Errorf("read while writes wait: %v", err)
 	}
 	if page, err := s.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 10}); err != nil || len(page.Blobs) > 0 {
-		t.Errorf("list beside writes that wait: %+v, %v", page, err)
+		t.Errorf("list while writes wait: %+v, %v", page, err)
 	}
 	close(release)
 	wg.Wait()

@@ -13,10 +13,10 @@ import (
 	"sluice/metastore"
 )
 
-// patientDSN is added to a DSN where the test itself holds a transaction.
+// patientDSN is appended to a DSN if the test itself holds a transaction open.
 const patientDSN = "&idle_in_transaction_session_timeout=0"
 
-// openNode opens a store for a test, and gives its engine beside it.
+// openNode opens a store for a test and returns it with its engine.
 func openNode(tb testing.TB, dsn string) (*Store, *postgresEngine) {
 	tb.Helper()
 	p, err := openPostgres(context.Background(), dsn, Options{})
@@ -30,20 +30,6 @@ func openNode(tb testing.TB, dsn string) (*Store, *postgresEngine) {
 		}
 	})
 	return s, p
-}
-
-// value gives the only row of a query, one integer.
-func value(tb testing.TB, s *Store, query string, in ...any) int64 {
-	tb.Helper()
-	var n int64
-	err := s.read(context.Background(), func(t *tx) error {
-		_, err := t.row(query, in, (*integer)(&n))
-		return err
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return n
 }
 
 func TestPostgresRacingFirstOpens(t *testing.T) {
@@ -108,8 +94,8 @@ func TestPostgresExisting(t *testing.T) {
 	}
 }
 
-// TestPostgresMustBeDurable: a server that would acknowledge what a crash loses
-// is refused, whoever set it so.
+// TestPostgresMustBeDurable: a server that would acknowledge writes that a crash loses is
+// refused, regardless of where that is configured.
 func TestPostgresMustBeDurable(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	refused := func(dsn, why string) {
@@ -147,7 +133,7 @@ func TestPostgresMustBeDurable(t *testing.T) {
 	refused(server.DSN(), "fsync is off")
 }
 
-// TestPostgresUsesIndexes: the queries over names cost as much as they give.
+// TestPostgresUsesIndexes: queries over names use indexes.
 func TestPostgresUsesIndexes(t *testing.T) {
 	s, p := openNode(t, testenv.Postgres(t))
 	for query, index := range map[string]string{
@@ -202,8 +188,7 @@ func TestPostgresClosed(t *testing.T) {
 	}
 }
 
-// TestPostgresPanic: a panic of a guard is the caller's, and leaves nothing
-// locked.
+// TestPostgresPanic: a panic of a precondition reaches the caller and leaves no lock.
 func TestPostgresPanic(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t))
 	b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(time.Now())}
@@ -221,7 +206,7 @@ func TestPostgresPanic(t *testing.T) {
 	}
 }
 
-// TestRetriesEnd: a call is tried again for as long as its patience lasts.
+// TestRetriesEnd: a call is retried until its patience ends.
 func TestRetriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := retries{postgresEngine: &postgresEngine{}}

@@ -18,9 +18,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestPostgresForgottenIsNotRunAgain: a process that stood still between a COMMIT
-// and the question for its outcome finds its id forgotten, and must not take that
-// for the transaction's not having happened.
+// TestPostgresForgottenIsNotRunAgain: a process that was suspended between a COMMIT and the
+// query for its outcome finds that its id was deleted, and must not conclude that the
+// transaction did not commit.
 func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
 	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionIDRetention+time.Minute) })
 	t.Run("the clock is set back", func(t *testing.T) { testForgotten(t, -transactionIDRetention-time.Minute) })
@@ -41,7 +41,7 @@ func testForgotten(t *testing.T, passed time.Duration) {
 		if n := begins.Add(1); n < 3 || !cutting.Load() {
 			return
 		}
-		cutting.Store(false) // the COMMIT of the use was cut
+		cutting.Store(false) // the COMMIT of the use was lost
 		set(passed)
 		err := direct.read(context.Background(), func(t *tx) error {
 			_, err := t.exec(`DELETE FROM transactions`)
@@ -58,14 +58,14 @@ func testForgotten(t *testing.T, passed time.Duration) {
 	}
 	cutting.Store(true)
 	if _, err := s.UseSession(t.Context(), "session", 1, nil); !errors.Is(err, metastore.ErrUnknownOutcome) {
-		t.Errorf("a use whose id was forgotten: %v", err)
+		t.Errorf("a use whose id was deleted: %v", err)
 	}
 	if got, err := direct.Session(t.Context(), "session"); err != nil || got.Used != 1 {
 		t.Errorf("%d chunksets were used (%v), want 1", got.Used, err)
 	}
 }
 
-// holdLease is what a child does: it takes a lease, says so, and never commits.
+// holdLease is the job of a child process: it takes a lease, prints a line and never commits.
 func holdLease(dsn string) error {
 	ctx := context.Background()
 	s, err := OpenPostgres(ctx, dsn, Options{})
@@ -84,8 +84,8 @@ func holdLease(dsn string) error {
 	})
 }
 
-// TestPostgresHungNode stops a node in the middle of a transaction: its locks are
-// free within five seconds.
+// TestPostgresHungNode suspends a node during a transaction: its locks are released within
+// five seconds.
 func TestPostgresHungNode(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
@@ -103,7 +103,7 @@ func TestPostgresHungNode(t *testing.T) {
 		if err := child.Process.Kill(); err != nil {
 			t.Error(err)
 		}
-		_ = child.Wait() // it was killed
+		_ = child.Wait() // the error says that it was killed
 	}()
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
 		t.Fatalf("the child said %q, %v", line, err)
@@ -119,8 +119,8 @@ func TestPostgresHungNode(t *testing.T) {
 	t.Logf("the locks were free after %v", time.Since(stopped))
 }
 
-// TestPostgresTakesNoStandby: a server that takes no writes is refused at the start,
-// and by the connections that are made later, also for reads.
+// TestPostgresTakesNoStandby: a server that accepts no writes is refused when the store is
+// opened and by later connections, also for reads.
 func TestPostgresTakesNoStandby(t *testing.T) {
 	primary := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, primary)
@@ -139,10 +139,10 @@ func TestPostgresTakesNoStandby(t *testing.T) {
 	p.serveFrom(standby.Socket())
 	p.cutAll()
 	if _, err := s.Property(metastore.WithPatience(t.Context(), time.Second), "name"); !errors.Is(err, metastore.ErrUnavailable) {
-		t.Errorf("a read beside a standby: %v", err)
+		t.Errorf("a read from a standby: %v", err)
 	}
 	if err := s.SetProperty(metastore.WithPatience(t.Context(), time.Second), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
-		t.Errorf("a write beside a standby: %v", err)
+		t.Errorf("a write to a standby: %v", err)
 	}
 	p.serveFrom(primary.Socket())
 	if err := s.SetProperty(t.Context(), "other", "value"); err != nil {
@@ -150,8 +150,8 @@ func TestPostgresTakesNoStandby(t *testing.T) {
 	}
 }
 
-// TestPostgresCancelledIsRetried: an operator cancels a statement that waits, and
-// then its session. Neither shows.
+// TestPostgresCancelledIsRetried: an operator cancels a waiting statement and then terminates
+// its session. The call succeeds nevertheless.
 func TestPostgresCancelledIsRetried(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn+"&application_name=waiting")
@@ -166,9 +166,9 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 	}
 	var useErr error
 	ended := make(chan struct{})
-	var last time.Time // when the statement began that was interrupted last
+	var last time.Time // begin of the statement that was interrupted last
 	interrupt := func(how string) error {
-		for { // until it waits, anew
+		for { // until it waits again
 			err := conn.QueryRow(t.Context(), `SELECT query_start, `+how+`(pid) FROM pg_stat_activity
 				WHERE application_name = 'waiting' AND wait_event_type = 'Lock' AND query_start > $1`, last).Scan(&last, nil)
 			if !errors.Is(err, pgx.ErrNoRows) {

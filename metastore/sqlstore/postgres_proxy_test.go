@@ -15,37 +15,37 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// cut is what a proxy does to a connection over which a COMMIT is sent.
+// cut is how a proxy fails a connection on which a COMMIT is sent.
 type cut int
 
 const (
 	cutNot    cut = iota
-	cutBefore     // the COMMIT is lost with the connection
+	cutBefore     // the COMMIT is lost
 	cutAfter      // its answer is: the client loses the connection after it
-	cutAround     // the client loses the connection, the COMMIT arrives later
+	cutAround     // the client loses the connection, and the COMMIT arrives later
 	cutKinds
 )
 
-// proxy stands between pgx and a PostgreSQL server.
+// proxy forwards connections of pgx to a PostgreSQL server.
 type proxy struct {
 	listener net.Listener
 	socket   atomic.Pointer[string] // of the server
 	dsn      string                 // of the server's database, through the proxy
-	// onCommit decides what happens to a COMMIT.
+	// onCommit returns how a COMMIT fails.
 	onCommit func() cut
-	// onBegin, unless it is nil, is called before each write transaction.
+	// onBegin, if it is not nil, is called before each write transaction.
 	onBegin func()
-	refuse  atomic.Bool // no connection gets through
+	refuse  atomic.Bool // refuses connections
 
 	mu struct {
 		sync.Mutex
 		conns map[net.Conn]bool
-		late  map[string]chan struct{} // closed when a transaction of that id begins again
+		late  map[string]chan struct{} // by transaction id; closed when that transaction begins again
 	}
 	wg sync.WaitGroup
 }
 
-// newProxy makes a proxy for the database that dsn names.
+// newProxy starts a proxy for the database of dsn.
 func newProxy(t *testing.T, dsn string, onCommit func() cut) *proxy {
 	t.Helper()
 	config, err := pgx.ParseConfig(dsn)
@@ -73,7 +73,7 @@ func newProxy(t *testing.T, dsn string, onCommit func() cut) *proxy {
 	return p
 }
 
-// serveFrom makes new connections lead to the server with that socket.
+// serveFrom forwards new connections to the server with this socket.
 func (p *proxy) serveFrom(socket string) { p.socket.Store(&socket) }
 
 func (p *proxy) accept() {
@@ -112,7 +112,7 @@ func (p *proxy) serve(client net.Conn) {
 	p.keep(client)
 	defer p.drop(client)
 	if p.refuse.Load() {
-		// What was sent is read, so that the connection is closed in order.
+		// What was sent is read, so that the connection is closed properly.
 		_, _ = client.Read(make([]byte, 4<<10))
 		return
 	}
@@ -124,19 +124,19 @@ func (p *proxy) serve(client net.Conn) {
 	defer p.drop(server)
 	l := &link{proxy: p, client: client, server: server, answered: make(chan struct{})}
 	p.wg.Go(l.answers)
-	_ = l.requests() // however it ends, both ends are closed
+	_ = l.requests() // both connections are closed in any case
 }
 
-// link is one connection through the proxy.
+// link is a connection through the proxy.
 type link struct {
 	*proxy
 	client, server net.Conn
-	id             string        // of the transaction at work
-	silent         atomic.Bool   // the client gets no answers any more
-	answered       chan struct{} // closed when the server has ended, or has answered in silence
+	id             string        // of the current transaction
+	silent         atomic.Bool   // answers are discarded
+	answered       chan struct{} // closed when the server has closed the connection or its answer was discarded
 }
 
-// answers copies what the server says.
+// answers copies the messages of the server.
 func (l *link) answers() {
 	defer close(l.answered)
 	defer func() { _ = l.client.Close() }()
@@ -152,8 +152,8 @@ func (l *link) answers() {
 	}
 }
 
-// requests copies what the client says, a message at a time: the first without
-// a type, and all with a length that counts itself.
+// requests copies the messages of the client one by one. The first has no type, and all begin
+// with their length, including the length itself.
 func (l *link) requests() error {
 	in := bufio.NewReader(l.client)
 	for typeLen := 0; ; typeLen = 1 {
@@ -178,8 +178,7 @@ func (l *link) requests() error {
 
 var errCut = errors.New("the proxy cut the connection")
 
-// statement forwards statements that came without parameters, unless they are a
-// COMMIT to be cut.
+// statement forwards a simple query, unless it is a COMMIT that must fail.
 func (l *link) statement(text string, message []byte) error {
 	forward := func() error {
 		_, err := l.server.Write(message)
@@ -219,7 +218,7 @@ func (l *link) statement(text string, message []byte) error {
 	}
 }
 
-// begins notes that a transaction begins, perhaps again.
+// begins records that a transaction begins, possibly again.
 func (l *link) begins(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,8 +229,8 @@ func (l *link) begins(id string) {
 	}
 }
 
-// cutClient closes the client's end. The channel is closed when the client
-// begins the same transaction on another connection.
+// cutClient closes the connection of the client. The returned channel is closed when the
+// client begins the same transaction on another connection.
 func (l *link) cutClient() <-chan struct{} {
 	again := make(chan struct{})
 	l.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"sluice/metastore"
 )
 
-// replicated is a primary that acknowledges only what its standby has.
+// replicated is a primary that acknowledges only commits that its standby has.
 type replicated struct {
 	*testing.T
 	primary, standby *testenv.PostgresServer
@@ -36,7 +36,7 @@ func (r replicated) do(errs ...error) {
 	}
 }
 
-// sessions makes n sessions.
+// sessions creates n sessions.
 func (r replicated) sessions(s *Store, kind string, n int) []string {
 	r.Helper()
 	var ids []string
@@ -59,7 +59,7 @@ func (r replicated) use(s *Store, id string) <-chan error {
 	return used
 }
 
-// used is how many chunksets of a session were used.
+// used returns how many chunksets of a session were used.
 func (r replicated) used(s *Store, id string) int64 {
 	r.Helper()
 	session, err := s.Session(r.Context(), id)
@@ -67,8 +67,8 @@ func (r replicated) used(s *Store, id string) int64 {
 	return session.Used
 }
 
-// awaitCommits waits until so many COMMITs wait for the standby. Before that, no
-// call that is at work is answered.
+// awaitCommits waits until this many COMMITs wait for the standby, and checks that no running
+// call returns before.
 func (r replicated) awaitCommits(want int, calls ...<-chan error) {
 	r.Helper()
 	r.awaitEvents("SyncRep", want, func() {
@@ -82,8 +82,8 @@ func (r replicated) awaitCommits(want int, calls ...<-chan error) {
 	})
 }
 
-// awaitEvents waits until so many sessions wait for a kind of event, and checks
-// something meanwhile.
+// awaitEvents waits until this many sessions wait for a kind of event, and runs a check
+// meanwhile.
 func (r replicated) awaitEvents(event string, want int, check func()) {
 	r.Helper()
 	conn, err := pgx.Connect(r.Context(), r.primary.DSN())
@@ -95,7 +95,7 @@ func (r replicated) awaitEvents(event string, want int, check func()) {
 	r.do(conn.Close(r.Context()))
 }
 
-// settled waits until no COMMIT of a node stands any more.
+// settled waits until a node has no detached COMMIT.
 func (r replicated) settled(node *postgresEngine) {
 	r.awaitCommits(0)
 	for range cap(node.writeSlots) {
@@ -106,9 +106,9 @@ func (r replicated) settled(node *postgresEngine) {
 	}
 }
 
-// TestPostgresStandbyAway: while the standby is away nothing is acknowledged,
-// reads go on, and only half of the connections wait for it. When it is back,
-// everything has happened once.
+// TestPostgresStandbyAway: while the standby is unreachable nothing is acknowledged, reads
+// succeed, and only half of the connections wait for it. When it is back, every call has taken
+// effect once.
 func TestPostgresStandbyAway(t *testing.T) {
 	r := newReplicated(t)
 	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=8")
@@ -126,7 +126,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 	}
 	wg.Wait()
 	r.awaitCommits(len(ids))
-	long := metastore.WithPatience(t.Context(), time.Hour) // it is refused without waiting
+	long := metastore.WithPatience(t.Context(), time.Hour) // refused without waiting
 	if err := s.SetProperty(long, "name", "value"); !errors.Is(err, metastore.ErrBusy) {
 		t.Errorf("a write beyond half of the connections: %v", err)
 	}
@@ -149,8 +149,8 @@ func TestPostgresStandbyAway(t *testing.T) {
 	r.do(s.SetProperty(t.Context(), "name", "value"))
 }
 
-// TestPostgresCommitIsNotCancelled: whatever interrupts the waiting for a COMMIT,
-// it is acknowledged only when the standby has it.
+// TestPostgresCommitIsNotCancelled: a COMMIT is acknowledged only when the standby has it,
+// regardless of what interrupts the wait.
 func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	r := newReplicated(t)
 	proxied := newProxy(t, r.primary.DSN()+"&search_path=public", func() cut { return cutNot })
@@ -178,7 +178,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	used = r.use(s, ids[1])
 	r.awaitCommits(1)
 	r.do(r.primary.Exec(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`))
-	for n := int64(0); n == 0; { // until PostgreSQL has committed it, here alone
+	for n := int64(0); n == 0; { // until PostgreSQL has committed it on this server only
 		n = r.used(s, ids[1])
 	}
 	r.awaitCommits(1, used)
@@ -199,8 +199,8 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	r.do(r.standby.Start())
 }
 
-// TestPostgresFastShutdown: a shutdown of the primary ends the waiting for the
-// standby; what it ended is made again on the standby that takes its place.
+// TestPostgresFastShutdown: a shutdown of the primary ends the wait for the standby. The calls
+// that it interrupted are repeated on the standby that replaces it.
 func TestPostgresFastShutdown(t *testing.T) {
 	r := newReplicated(t)
 	s, _ := openNode(t, fmt.Sprintf("host=%s,%s user=sluice dbname=postgres sslmode=disable",

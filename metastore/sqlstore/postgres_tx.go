@@ -146,14 +146,14 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	now, err := w.insertID(c)
 	if err != nil {
 		f := w.observe(c.classify(err), err)
-		c.leave()
+		c.rollback()
 		if f == classUnique && w.inDoubt {
 			return w.confirm(c)
 		}
 		return f, translate(f, err)
 	}
 	if age := now.Sub(w.beganAt()); w.inDoubt && age.Abs() > transactionIDRetention/2 {
-		c.leave()
+		c.rollback()
 		return classOther, fmt.Errorf("sqlstore: commit: %w: the transaction began %s ago by the clock of the server, and its id may have been deleted",
 			metastore.ErrUnknownOutcome, age.Round(time.Second))
 	}
@@ -165,18 +165,18 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	switch {
 	case t.failed != nil:
 		f := w.observe(c.classify(t.failed), t.failed)
-		c.leave()
+		c.rollback()
 		if err == nil {
 			err = translate(f, t.failed)
 		}
 		return f, err
 	case err != nil, !t.changed && w.begin == beginLocked:
 		// Without a change there is nothing to commit: READ COMMITTED saw only committed rows.
-		c.leave()
+		c.rollback()
 		return classOther, err
 	case c.ctx.Err() != nil:
 		// A request to cancel may be under way.
-		c.leave()
+		c.rollback()
 		return classBusy, c.ctx.Err()
 	}
 	return w.commit(c)
@@ -217,7 +217,7 @@ func (w *postgresWrite) beganAt() time.Time {
 func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
 	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
 		f := w.observe(c.classify(err), err)
-		c.leave()
+		c.rollback()
 		return f, translate(f, err)
 	}
 	return w.commit(c)
@@ -233,7 +233,7 @@ func (p *postgresEngine) snapshot(ctx context.Context, fn func(*tx) error) error
 		if _, err := t.exec(beginSnapshot); err != nil {
 			return err
 		}
-		defer t.conn.(*pooledConn).leave()
+		defer t.conn.(*pooledConn).rollback()
 		return fn(t)
 	})
 }

@@ -24,10 +24,10 @@ const scaleEnv = "SLUICE_BENCH_SCALE"
 const (
 	smallestScale = 10_000
 	defaultScale  = 100_000
-	// namesPerAccount is how many names an account has, but for the archive.
+	// namesPerAccount is the number of names of an account, except the archive.
 	namesPerAccount = 3000
-	// archiveGroups is how many groups the names of the archive are in, a tenth
-	// of all.
+	// archiveGroups is the number of groups of names in the archive, which has a tenth of all
+	// names.
 	archiveGroups = 1000
 	archive       = "archive"
 	pageNames     = 1000
@@ -35,9 +35,9 @@ const (
 	loadBatch     = 20_000
 )
 
-// BenchmarkScale measures verbs on a store that grows from 10^4 blobs by tens:
-// to 10^5, or to as many as the environment asks for. Reported are the median
-// and the 99th percentile of a call, and what the tables and indexes take.
+// BenchmarkScale measures operations on a store that grows from 10^4 blobs by factors of ten
+// to 10^5, or to as many as the environment sets. It reports the median and the 99th
+// percentile of a call, and the sizes of tables and indexes.
 func BenchmarkScale(b *testing.B) {
 	most := defaultScale
 	if value := os.Getenv(scaleEnv); value != "" {
@@ -59,15 +59,15 @@ func benchScale(b *testing.B, s *scaleStore, most int) {
 	}
 }
 
-// scaleStore is a store that is filled past its verbs.
+// scaleStore is a store that is filled without its operations.
 type scaleStore struct {
 	*Store
-	// load adds rows as the verbs would have written them, one after the other.
+	// load inserts rows as the operations would have, one after the other.
 	load func(ctx context.Context, rows []scaleRow) error
-	// settle does what the engine would do by itself in the time that so many
-	// rows take.
+	// settle does the maintenance that the engine would do in the time in which so many rows
+	// are written.
 	settle func(ctx context.Context) error
-	// sizes is a query for the names of tables and indexes, and their bytes.
+	// sizes is a query for the names of tables and indexes and their bytes.
 	sizes string
 }
 
@@ -142,8 +142,8 @@ func loadPostgres(ctx context.Context, p *postgresEngine, rows []scaleRow) error
 	})
 }
 
-// grow loads rows have to n, in the order in which their writers came. To a
-// hundred of them there is one content that became garbage just now.
+// grow loads rows up to n in the order of their writes. For every hundred of them there is one
+// content that has just become garbage.
 func (s *scaleStore) grow(ctx context.Context, have, n int) error {
 	start := time.Now()
 	var rows []scaleRow
@@ -184,7 +184,7 @@ type scaleRow struct {
 // scaleSize is the size of every blob, in bytes: four blocks.
 const scaleSize = 4 << 20
 
-// newScaleRow makes row i, a millisecond after the one before it.
+// newScaleRow returns row i, which is a millisecond later than the one before it.
 func newScaleRow(i int, start time.Time) scaleRow {
 	at := truncate(start.Add(time.Duration(i) * time.Millisecond))
 	account, name := scaleName(i)
@@ -202,14 +202,14 @@ func newScaleRow(i int, start time.Time) scaleRow {
 
 func scaleOwner(i int) string { return fmt.Sprintf("group-%03d", i) }
 
-// scaleName gives the name of row i. Every tenth is in the archive. The others
-// belong to accounts that write in turns, and of which there are the more the
-// more rows there are.
+// scaleName returns the account and the name of row i. Every tenth is in the archive. The
+// others belong to accounts that write in turn, and whose number grows with the number of
+// rows.
 func scaleName(i int) (account, name string) {
 	if i%10 == 0 {
 		return archive, fmt.Sprintf("logs/%04d/%08d.json", i/10%archiveGroups, i/10)
 	}
-	n := i - i/10 - 1 // of those outside the archive
+	n := i - i/10 - 1 // number outside the archive
 	first, end := 0, outside(smallestScale)
 	for n >= end {
 		first, end = end, 10*end
@@ -218,14 +218,14 @@ func scaleName(i int) (account, name string) {
 	return scaleAccount((first + (n-first)%accounts*namesPerAccount) / namesPerAccount), photo((n - first) / accounts)
 }
 
-// outside is how many of the blobs are outside the archive.
+// outside returns how many of the blobs are outside the archive.
 func outside(blobs int) int { return blobs / 10 * 9 }
 
 func scaleAccount(i int) string { return fmt.Sprintf("0x%x", sha256.Sum256([]byte(strconv.Itoa(i)))) }
 
 func photo(i int) string { return fmt.Sprintf("photos/2025/%02d/IMG_%06d.jpg", i/250+1, i) }
 
-// measure calls the verbs on a store of n blobs, each time at another place.
+// measure calls the operations on a store of n blobs, each time with other names.
 func (s *scaleStore) measure(b *testing.B, n int) {
 	b.Run("stored", func(b *testing.B) { s.reportSizes(b, n) })
 	ctx := b.Context()
@@ -253,7 +253,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 	})
 	var keys []string
 	someKeys := func(int) (err error) {
-		// From somewhere in the first half, so that there are enough.
+		// From the first half, so that there are enough.
 		from := bytestore.NewKey(time.Now().Add(time.Duration(rand.IntN(n)) * time.Millisecond))
 		keys, err = s.objects(ctx, fmt.Sprintf("%x%s", rand.IntN(8), from[1:]))
 		return err
@@ -272,7 +272,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 		}
 		return err
 	})
-	var names [][2]string // of the blobs that are there
+	var names [][2]string // of existing blobs
 	commit := func(int) error {
 		row := newScaleRow(0, time.Now())
 		row.blob.Account, row.blob.Name, row.blob.Owner = anyAccount(), fmt.Sprintf("uploads/%x", rand.Uint64()), "writer"
@@ -292,7 +292,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 	})
 }
 
-// objects gives the keys of a thousand objects, as a sweep would list them.
+// objects returns the keys of a thousand objects, as a sweep would list them.
 func (s *scaleStore) objects(ctx context.Context, from string) ([]string, error) {
 	var keys []string
 	err := s.read(ctx, func(t *tx) error {
@@ -307,7 +307,7 @@ func (s *scaleStore) objects(ctx context.Context, from string) ([]string, error)
 	return keys, err
 }
 
-// page lists a page that must hold so many names and groups.
+// page lists a page that must have this many names and groups.
 func (s *scaleStore) page(ctx context.Context, q metastore.ListQuery, blobs, groups int) error {
 	q.Limit = pageNames
 	page, err := s.ListBlobs(ctx, q)
@@ -317,8 +317,7 @@ func (s *scaleStore) page(ctx context.Context, q metastore.ListQuery, blobs, gro
 	return err
 }
 
-// timed reports the median and the 99th percentile of call, before each of which
-// prepare runs.
+// timed reports the median and the 99th percentile of call. prepare runs before each call.
 func timed(b *testing.B, name string, prepare, call func(i int) error) {
 	b.Run(name, func(b *testing.B) {
 		took := make([]time.Duration, 0, b.N)
@@ -339,17 +338,17 @@ func timed(b *testing.B, name string, prepare, call func(i int) error) {
 		slices.Sort(took)
 		b.ReportMetric(float64(took[b.N/2].Nanoseconds())/1000, "µs-p50")
 		b.ReportMetric(float64(took[b.N*99/100].Nanoseconds())/1000, "µs-p99")
-		b.ReportMetric(0, "ns/op") // the mean says less
+		b.ReportMetric(0, "ns/op") // the mean is less useful
 	})
 }
 
-// reportSizes reports what each table and index takes, per blob.
+// reportSizes reports the size of each table and index per blob.
 func (s *scaleStore) reportSizes(b *testing.B, n int) {
 	var name string
 	var size, sum int64
 	err := s.read(b.Context(), func(t *tx) error {
 		return t.each(s.sizes, nil, args{&name, (*integer)(&size)}, func() error {
-			if size >= int64(n) { // a byte
+			if size >= int64(n) { // at least one byte per blob
 				b.ReportMetric(float64(size)/float64(n), "B/blob:"+name)
 			}
 			sum += size

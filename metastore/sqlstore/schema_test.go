@@ -54,7 +54,7 @@ func connectPostgres(t *testing.T, dsn string) *postgresConn {
 // withoutScripts is a connection on which no migration may run.
 type withoutScripts struct{ migrator }
 
-func (withoutScripts) script(string) error { return errors.New("a migration runs") }
+func (withoutScripts) script(string) error { return errors.New("a migration is run") }
 
 func compareSchema(t *testing.T, engine string, c migrator, schema []string) {
 	t.Helper()

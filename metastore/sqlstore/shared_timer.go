@@ -27,7 +27,7 @@ func (p *sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-p.beat():
+		case <-p.tick():
 			if !time.Now().Before(until) {
 				return errQueued
 			}
@@ -35,18 +35,18 @@ func (p *sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time
 	}
 }
 
-// beat returns a channel that is closed at the next tick.
-func (p *sharedTimer) beat() <-chan struct{} {
+// tick returns a channel that is closed at the next tick.
+func (p *sharedTimer) tick() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == nil {
 		p.next = make(chan struct{})
-		time.AfterFunc(timerTick, p.strike)
+		time.AfterFunc(timerTick, p.fire)
 	}
 	return p.next
 }
 
-func (p *sharedTimer) strike() {
+func (p *sharedTimer) fire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.next)

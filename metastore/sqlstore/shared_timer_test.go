@@ -11,8 +11,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestPulse: each of many who wait leaves at its own time, or when it is answered.
-func TestPulse(t *testing.T) {
+// TestSharedTimer: each of many callers returns at its own time, or when it is answered.
+func TestSharedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p sharedTimer
 		began := time.Now()
@@ -23,7 +23,7 @@ func TestPulse(t *testing.T) {
 				err := p.wait(t.Context(), make(chan struct{}), began.Add(limit))
 				late := time.Since(began) - limit
 				if !errors.Is(err, metastore.ErrBusy) || late < 0 || late > timerTick {
-					t.Errorf("who waits for %v left %v after that: %v", limit, late, err)
+					t.Errorf("a caller with a patience of %v returned %v later: %v", limit, late, err)
 				}
 			})
 		}
@@ -37,7 +37,7 @@ func TestPulse(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		if err := p.wait(ctx, make(chan struct{}), time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
-			t.Errorf("who left: %v", err)
+			t.Errorf("an abandoned call: %v", err)
 		}
 	})
 }

@@ -11,12 +11,11 @@ import (
 	"sluice/metastore"
 )
 
-// maxLogFile is what the log may grow to under steady reads and writes, in
-// bytes: half as much again as the length at which it begins anew.
+// maxLogFile is the maximum size of the log in bytes under steady reads and writes: one and a
+// half times the size at which it is restarted.
 const maxLogFile = 96 << 20
 
-// TestLogStaysBounded writes more than maxLogFile while others read without
-// a pause.
+// TestLogStaysBounded writes more than maxLogFile while other goroutines read without pause.
 func TestLogStaysBounded(t *testing.T) {
 	const writers, readers, commits = 16, 8, 130
 	path := databasePath(t)

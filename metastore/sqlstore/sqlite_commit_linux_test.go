@@ -15,8 +15,7 @@ import (
 	"sluice/metastore"
 )
 
-// smallDisk is a file system with a file on it that takes up what is to be free
-// for nobody.
+// smallDisk is a file system with a file that occupies all space that is not to be free.
 type smallDisk struct {
 	t      *testing.T
 	dir    string
@@ -47,7 +46,7 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 	return d
 }
 
-// leave makes the filler as large as it must be for n bytes to be free.
+// leave resizes the filler so that n bytes are free.
 func (d *smallDisk) leave(n int64) {
 	d.t.Helper()
 	var fs syscall.Statfs_t
@@ -73,8 +72,8 @@ func (d *smallDisk) size(name string) int64 {
 	return info.Size()
 }
 
-// afterPowerCut opens what the disk would hold after a power cut now: a copy of
-// the database and its log. The log's index does not outlast a power cut.
+// afterPowerCut opens what the disk would hold after a power cut now: a copy of the database
+// and its log, without the index of the log.
 func afterPowerCut(t *testing.T, path string) *Store {
 	t.Helper()
 	cut := databasePath(t)
@@ -104,17 +103,17 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 const (
-	// walFrame is what a page takes in SQLite's log, indexedFrames how many of
-	// them the first 32 KiB of the log's index hold.
+	// walFrame is the size of a page in the log, indexedFrames the number of pages that the
+	// first 32 KiB of the index of the log hold.
 	walFrame      = 24 + 4096
 	indexedFrames = 4062
 	tmpfsPage     = 4096
 )
 
-// fullIndex gives a store whose log is near the end of the first part of its
-// index, kept from beginning anew by a read. write then runs op, the i-th time
-// with i, on a disk that has room for the log to grow but not for its index,
-// until that has to grow, and returns the error of this op.
+// fullIndex returns a store whose log is near the end of the first part of its index and
+// cannot be restarted because of a read. write then runs op repeatedly, with i = 0, 1, ..., on
+// a disk that has space for the log to grow but not for its index, until the index must grow,
+// and returns the error of that op.
 func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) error) error) {
 	t.Helper()
 	disk := newSmallDisk(t, "40m")
@@ -159,7 +158,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 				}
 				return err
 			}
-			// As much as this one needed, and half of what the index needs.
+			// The space that this one needed, and half of what the index needs.
 			room = (disk.size("meta.db-wal")-before)/tmpfsPage*tmpfsPage + 5*tmpfsPage
 		}
 		t.Fatal("the log's index does not grow")
@@ -167,8 +166,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	}
 }
 
-// stoppedInDoubt checks that a store has stopped after a COMMIT that failed with
-// err.
+// stoppedInDoubt checks that a store has stopped after a COMMIT that failed with err.
 func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	t.Helper()
 	if !errors.Is(err, metastore.ErrUnknownOutcome) || errors.Is(err, metastore.ErrNoSpace) {
@@ -190,9 +188,9 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	}
 }
 
-// TestCommitThatComesBack lets the index of the log fail to grow on a full disk
-// after the log was synced: a power cut brings the overwrite of a blob back, so
-// that it is no refusal, upon which its objects would be deleted.
+// TestCommitThatComesBack makes the growth of the index of the log fail on a full disk after
+// the log was synced. A power cut restores the overwrite of a blob, so that it must not count
+// as refused, in which case its objects would be deleted.
 func TestCommitThatComesBack(t *testing.T) {
 	s, path, write := fullIndex(t)
 	name := func(i int) string { return fmt.Sprint("object", i) }
@@ -212,12 +210,12 @@ func TestCommitThatComesBack(t *testing.T) {
 	}
 	extents, err := after.Extents(t.Context(), b.Content, metastore.Position{}, 2)
 	if err != nil || len(extents) != 1 || extents[0].Key != name(last) {
-		t.Fatalf("after the power cut: %+v, %v; want %s: the test lets nothing come back", extents, err, name(last))
+		t.Fatalf("after the power cut: %+v, %v; want %s: nothing was restored", extents, err, name(last))
 	}
 }
 
-// TestPaymentThatComesBack is TestCommitThatComesBack for a payment: one that
-// was refused and comes back was taken for nothing.
+// TestPaymentThatComesBack is TestCommitThatComesBack for a payment, which would be accepted
+// for nothing.
 func TestPaymentThatComesBack(t *testing.T) {
 	s, path, write := fullIndex(t)
 	_, err := s.OpenChannel(t.Context(), metastore.Channel{
@@ -240,13 +238,13 @@ func TestPaymentThatComesBack(t *testing.T) {
 
 	c, err := afterPowerCut(t, path).Channel(t.Context(), "channel")
 	if err != nil || c.Accepted != last {
-		t.Fatalf("after the power cut %d is accepted, want %d: the test lets nothing come back (%v)", c.Accepted, last, err)
+		t.Fatalf("after the power cut %d is accepted, want %d: nothing was restored (%v)", c.Accepted, last, err)
 	}
 }
 
-// TestRefusedCommitStaysAway fills the disk so that the log itself cannot grow:
-// the write is refused, the store goes on, and a power cut right after the
-// refusal brings nothing back.
+// TestRefusedCommitStaysAway fills the disk so that the log itself cannot grow: the write is
+// refused, the store continues, and a power cut immediately afterwards does not restore the
+// write.
 func TestRefusedCommitStaysAway(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	path := filepath.Join(disk.dir, "meta.db")
@@ -254,8 +252,8 @@ func TestRefusedCommitStaysAway(t *testing.T) {
 	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
 		t.Fatal(err)
 	}
-	// The log keeps what each attempt has made of it, so that it is cut after 1,
-	// 3, 6 and so on of the 100 frames.
+	// The log keeps the frames of each attempt, so that it ends after 1, 3, 6 and so on of the
+	// 100 frames.
 	for pages := range int64(13) {
 		disk.leave(pages * tmpfsPage)
 		name := fmt.Sprint("refused", pages)
@@ -280,8 +278,8 @@ func TestRefusedCommitStaysAway(t *testing.T) {
 	}
 }
 
-// TestFullDiskRefusesOnlyWhatDoesNotFit: of the calls that share a COMMIT for which
-// the disk has no room, those succeed for which it has.
+// TestFullDiskRefusesOnlyWhatDoesNotFit: of the calls that share a COMMIT for which the disk
+// has no space, those succeed that fit.
 func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	s, w := openWithWriter(t, filepath.Join(disk.dir, "meta.db"), Options{})
@@ -300,7 +298,7 @@ func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 		t.Errorf("what does not fit: %v", err)
 	}
 	if err := errors.Join(<-small, <-g.result); err != nil {
-		t.Errorf("what fits beside it: %v", err)
+		t.Errorf("a call of the same batch that fits: %v", err)
 	}
 	if _, err := s.Property(t.Context(), "small"); err != nil {
 		t.Error(err)

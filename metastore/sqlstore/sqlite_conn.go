@@ -75,9 +75,9 @@ func (c *sqliteConn) run(query string) error {
 	return err
 }
 
-// leave rolls back the transaction that the connection may be in. Until it returns nil the
+// rollback rolls back the transaction that the connection may be in. Until it returns nil the
 // connection may still be in the transaction and read an old state.
-func (c *sqliteConn) leave() error {
+func (c *sqliteConn) rollback() error {
 	err := c.run("ROLLBACK")
 	if err != nil && c.run("BEGIN") == nil {
 		// There was no transaction: BEGIN fails within one.

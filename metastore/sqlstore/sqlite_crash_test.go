@@ -19,7 +19,7 @@ import (
 	"sluice/metastore"
 )
 
-// runChild does the job of a re-executed test binary on the database at path.
+// runChild runs the job of a re-executed test binary on the database at path.
 func runChild(job, path string) error {
 	if job == "quota" {
 		return writeBeyondQuota(path)
@@ -40,8 +40,8 @@ func runChild(job, path string) error {
 	return fmt.Errorf("no job %q", job)
 }
 
-// What the children use: a session that is used and refilled, and a channel
-// for each goroutine that pays.
+// The rows that the children use: a session that is used and refilled, and a channel for each
+// goroutine that pays.
 const (
 	crashSession   = "session"
 	crashOwner     = "owner"
@@ -51,7 +51,7 @@ const (
 
 func crashChannel(g int) string { return fmt.Sprint("channel", g) }
 
-// prepareCrash stores what the children use.
+// prepareCrash inserts the rows that the children use.
 func prepareCrash(t *testing.T, path string) {
 	t.Helper()
 	s, err := OpenSQLite(path, Options{})
@@ -72,8 +72,7 @@ func prepareCrash(t *testing.T, path string) {
 	}
 }
 
-// writeForEver commits from many goroutines, and prints a line for each
-// acknowledgement.
+// writeForEver commits from many goroutines and prints a line for each acknowledgement.
 func writeForEver(s *Store) error {
 	ctx := context.Background()
 	errs := make(chan error)
@@ -131,8 +130,8 @@ func writeOne(ctx context.Context, s *Store, name string, kind int) error {
 // The sizes of a use, and of a payment: each sells three chunksets at 3.
 const crashUse, crashPay, crashPrice = 3, 10, 3
 
-// payOne pays over the goroutine's channel, in one of three ways, and gives the
-// amount that is then accepted.
+// payOne pays over the channel of the goroutine in one of three ways and returns the amount
+// that is then accepted.
 func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 	c, err := s.Channel(ctx, crashChannel(g))
 	if err != nil {
@@ -173,8 +172,8 @@ func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestKilled kills a process that writes, again and again, and looks for
-// everything that it had acknowledged.
+// TestKilled repeatedly kills a process that writes, and looks for everything that it had
+// acknowledged.
 func TestKilled(t *testing.T) {
 	path := databasePath(t)
 	prepareCrash(t, path)
@@ -199,7 +198,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// acknowledged is what the children said that they had done.
+// acknowledged is what the children reported as done.
 type acknowledged struct {
 	names []string         // of blobs
 	uses  int64            // of the session
@@ -225,9 +224,9 @@ func (a *acknowledged) note(t *testing.T, line string) {
 	}
 }
 
-// verifyCrashed looks for acknowledged blobs, and for counters and amounts that
-// are at least what was acknowledged and at most what was issued: every
-// goroutine may have done one thing unheard. It notes what it finds.
+// verifyCrashed looks for acknowledged blobs, and for counters and amounts that are at least
+// the acknowledged and at most the issued ones: every goroutine may have done one thing
+// without reporting it. It records what it finds.
 func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 	t.Helper()
 	s, err := OpenSQLite(path, Options{})
@@ -286,8 +285,8 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 	}
 }
 
-// writeUntilStopped makes the file system refuse writes (by the limit of a
-// file's size) beneath a store that works, and tells what follows.
+// writeUntilStopped makes the file system refuse writes, by a limit on file sizes, while a
+// store is open, and returns an error unless the store stops as it must.
 func writeUntilStopped(s *Store, path string) error {
 	ctx := context.Background()
 	for i := range 50 {
@@ -334,8 +333,8 @@ func writeUntilStopped(s *Store, path string) error {
 	return nil
 }
 
-// writeBeyondQuota makes the file system refuse writes beneath a store as if a
-// quota was used up, and then lets it write again.
+// writeBeyondQuota makes the file system refuse writes while a store is open, as if a quota
+// were exceeded, and then accept them again.
 func writeBeyondQuota(path string) (err error) {
 	ctx := context.Background()
 	e, err := openSQLite(path, Options{})
@@ -382,8 +381,8 @@ func writeBeyondQuota(path string) (err error) {
 	return nil
 }
 
-// TestQuota uses up a quota in another process: writes are ErrNoSpace for as
-// long as it lasts, and what was refused is not there.
+// TestQuota exceeds a quota in another process: writes return ErrNoSpace meanwhile, and
+// refused writes have no effect.
 func TestQuota(t *testing.T) {
 	path := databasePath(t)
 	cmd, lines := child(t, "quota", path)
@@ -405,8 +404,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestStopsAfterIOError runs a store into an I/O error in another process: it
-// takes no more writes, goes on reading, and works when it is opened anew.
+// TestStopsAfterIOError causes an I/O error in another process: the store refuses writes,
+// continues to read, and works when it is opened again.
 func TestStopsAfterIOError(t *testing.T) {
 	path := databasePath(t)
 	cmd, lines := child(t, "fail", path)
@@ -436,6 +435,6 @@ func TestStopsAfterIOError(t *testing.T) {
 		}
 	}
 	if err := s.SetProperty(t.Context(), "anew", "v"); err != nil {
-		t.Errorf("a write to the store opened anew: %v", err)
+		t.Errorf("a write to the store that was opened again: %v", err)
 	}
 }

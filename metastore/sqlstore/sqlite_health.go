@@ -19,9 +19,9 @@ type health struct {
 	stopped chan struct{} // closed at a stop
 	ready   chan struct{} // closed when the log was emptied
 
-	why   atomic.Pointer[error] // why writes are refused; nil: they are accepted
-	mu    sync.Mutex
-	state healthState
+	reason atomic.Pointer[error] // why writes are refused; nil: they are accepted
+	mu     sync.Mutex
+	state  healthState
 }
 
 // healthState orders the states: a later one replaces an earlier one.
@@ -39,13 +39,13 @@ var errNotReady = fmt.Errorf("sqlstore: the log has not been emptied yet: %w", m
 
 func newHealth() *health {
 	h := &health{stopped: make(chan struct{}), ready: make(chan struct{}), state: stateStarting}
-	h.why.Store(&errNotReady)
+	h.reason.Store(&errNotReady)
 	return h
 }
 
 // err returns the reason why writes are refused, or nil if they are accepted.
 func (h *health) err() error {
-	if why := h.why.Load(); why != nil {
+	if why := h.reason.Load(); why != nil {
 		return *why
 	}
 	return nil
@@ -58,7 +58,7 @@ func (h *health) set(g healthState, err error) bool {
 		return false
 	}
 	h.state = g
-	h.why.Store(&err)
+	h.reason.Store(&err)
 	return true
 }
 
@@ -105,7 +105,7 @@ func (h *health) markReady() {
 	defer h.mu.Unlock()
 	if h.state == stateStarting {
 		h.state = stateReady
-		h.why.Store(nil)
+		h.reason.Store(nil)
 		close(h.ready)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func TestDurabilitySettings(t *testing.T) {
 	path := databasePath(t)
-	for range 2 { // fresh, and opened again
+	for range 2 { // new, and opened again
 		s, err := OpenSQLite(path, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -29,8 +29,7 @@ func TestDurabilitySettings(t *testing.T) {
 	}
 }
 
-// TestRefusesWithoutDurability gives the check a connection that would not
-// sync its commits.
+// TestRefusesWithoutDurability checks a connection that would not sync its commits.
 func TestRefusesWithoutDurability(t *testing.T) {
 	path := databasePath(t)
 	openAt(t, path, Options{})
@@ -76,8 +75,8 @@ func TestRefusesNewerDatabase(t *testing.T) {
 	}
 }
 
-// TestMigrationIsOneTransaction breaks the second of two migrations: neither
-// may be left.
+// TestMigrationIsOneTransaction makes the second of two migrations fail: neither may have an
+// effect.
 func TestMigrationIsOneTransaction(t *testing.T) {
 	path := databasePath(t)
 	c, err := openSQLiteConn(path, 0, nil)
@@ -134,7 +133,7 @@ func TestRacingFirstOpens(t *testing.T) {
 	}
 }
 
-// TestOpenPaths opens databases whose paths mean something in a URI.
+// TestOpenPaths opens databases whose paths have special characters of URIs.
 func TestOpenPaths(t *testing.T) {
 	for _, name := range []string{"a b?c#d%41&e=f;g.db", "ü'\".db", "~.db"} {
 		path := filepath.Join(t.TempDir(), name)
@@ -177,7 +176,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// olderDatabase makes a database of an older schema, with a blob and an upload.
+// olderDatabase creates a database of an older schema with a blob and an upload.
 func olderDatabase(t *testing.T) string {
 	t.Helper()
 	path := databasePath(t)
@@ -203,7 +202,7 @@ func olderDatabase(t *testing.T) string {
 	return path
 }
 
-// TestOpenExisting opens databases that must not be made or changed.
+// TestOpenExisting opens databases that must not be created or changed.
 func TestOpenExisting(t *testing.T) {
 	existing := Options{Existing: true}
 	missing := filepath.Join(t.TempDir(), "meta.db")

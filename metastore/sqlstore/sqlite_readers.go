@@ -47,7 +47,7 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 	wait := metastore.Await(ctx, metastore.Patience)
 	defer wait.End()
 	for {
-		c, err := r.take(ctx, wait.Until)
+		c, err := r.acquire(ctx, wait.Until)
 		if err != nil {
 			return err
 		}
@@ -71,14 +71,14 @@ func (r *readers) read(ctx context.Context, fn func(*tx) error) error {
 func (r *readers) run(c *sqliteConn, t *tx, fn func(*tx) error) error {
 	defer func() { r.free <- c }()
 	if c.inTx {
-		if err := c.leave(); err != nil {
+		if err := c.rollback(); err != nil {
 			return t.fail(err)
 		}
 	}
 	return fn(t)
 }
 
-func (r *readers) take(ctx context.Context, until time.Time) (*sqliteConn, error) {
+func (r *readers) acquire(ctx context.Context, until time.Time) (*sqliteConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (r *readers) snapshot(ctx context.Context, fn func(*tx) error) error {
 			return err
 		}
 		defer func() {
-			if lerr := t.conn.(*sqliteConn).leave(); lerr != nil && err == nil {
+			if lerr := t.conn.(*sqliteConn).rollback(); lerr != nil && err == nil {
 				err = t.fail(lerr)
 			}
 		}()

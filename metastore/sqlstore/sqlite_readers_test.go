@@ -11,8 +11,7 @@ import (
 
 var errRollback = errors.New("rollback failed")
 
-// badRollback is a connection whose next rollbacks fail, and leave it in its
-// transaction.
+// badRollback is a connection whose next rollbacks fail and leave it in its transaction.
 type badRollback struct {
 	driver.Conn
 	fail int
@@ -39,8 +38,8 @@ func (s *badStmt) ExecContext(ctx context.Context, in []driver.NamedValue) (driv
 	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, in)
 }
 
-// TestReaderLeavesTransaction lets rollbacks of the only reader fail: no later
-// read sees the old state, however long the connection stays in it.
+// TestReaderLeavesTransaction makes rollbacks of the only reader fail: no later read sees the
+// old state, regardless of how long the connection stays in the transaction.
 func TestReaderLeavesTransaction(t *testing.T) {
 	ctx := t.Context()
 	e, err := openSQLite(databasePath(t), Options{Readers: 1})
@@ -90,9 +89,9 @@ func TestReaderLeavesTransaction(t *testing.T) {
 	if _, err := s.Unreferenced(ctx, []string{"key"}); err != nil {
 		t.Errorf("a snapshot afterwards: %v", err)
 	}
-	// The engine may have left the transaction by itself.
+	// The engine may have ended the transaction by itself.
 	err = s.snapshot(ctx, func(t *tx) error { return t.conn.(*sqliteConn).run("ROLLBACK") })
 	if err != nil {
-		t.Errorf("a snapshot that the engine left: %v", err)
+		t.Errorf("a snapshot whose transaction the engine ended: %v", err)
 	}
 }

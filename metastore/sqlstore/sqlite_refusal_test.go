@@ -25,8 +25,8 @@ func (s failingStmt) QueryContext(context.Context, []driver.NamedValue) (driver.
 
 func (s failingStmt) Close() error { return nil }
 
-// TestFailedCheckpointStopsTheWriter: after a sync that failed in a checkpoint it is
-// not known what the disk holds.
+// TestFailedCheckpointStopsTheWriter: after a sync has failed in a checkpoint, the contents of
+// the disk are unknown.
 func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 	c, err := openSQLiteConn(databasePath(t), busyTimeout, nil)
 	if err != nil {
@@ -44,9 +44,8 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 	}
 }
 
-// TestRefusalGoesWithItsBatch: what a call was refused for may have been changed by
-// another call of the same batch. When the outcome of their COMMIT is not known,
-// that of the refusal is not, either.
+// TestRefusalGoesWithItsBatch: the error of a call may depend on another call of the same
+// batch. If the outcome of their COMMIT is unknown, so is the error.
 func TestRefusalGoesWithItsBatch(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	g := holdWriter(t, s)

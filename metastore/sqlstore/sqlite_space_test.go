@@ -12,9 +12,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestFullDatabase fills the database to a limit of pages: what does not fit is
-// ErrNoSpace, what shares its batch is unharmed, deletes work, and what they
-// free can be used again.
+// TestFullDatabase fills the database to a limit of pages: calls that do not fit return
+// ErrNoSpace, others in their batch succeed, deletes work, and the space that they free can be
+// used again.
 func TestFullDatabase(t *testing.T) {
 	ctx := t.Context()
 	s, w := openWithWriter(t, databasePath(t), Options{})
@@ -64,7 +64,7 @@ func TestFullDatabase(t *testing.T) {
 		wg.Go(func() {
 			idem := &metastore.Idempotency{Scope: "s", Key: fmt.Sprint(i)}
 			if _, err := s.UseSession(ctx, "session", 1, idem); err != nil {
-				t.Errorf("use of a session beside a commit that does not fit: %v", err)
+				t.Errorf("use of a session in a batch with a commit that does not fit: %v", err)
 			}
 		})
 	}
@@ -103,8 +103,8 @@ func TestFullDatabase(t *testing.T) {
 	}
 }
 
-// TestProbeSpace probes where there is room, and where nothing can be written:
-// neither is a full disk, and nothing is left behind.
+// TestProbeSpace probes a folder with space and one that does not exist: neither is a full
+// disk, and no file remains.
 func TestProbeSpace(t *testing.T) {
 	dir := t.TempDir()
 	if err := probeSpace(dir); err != nil {

@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// crashed gives a database whose log holds facts that are not in the database
-// itself, as after a crash.
+// crashed returns a database whose log holds rows that are not in the database itself, as
+// after a crash.
 func crashed(t *testing.T) string {
 	t.Helper()
 	path := databasePath(t)
@@ -31,7 +31,7 @@ func crashed(t *testing.T) string {
 	if _, err := (&tx{conn: hold}).row(`SELECT COUNT(*) FROM facts`, nil, &n); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 20 { // the read keeps them in the log
+	for i := range 20 { // the open read keeps them in the log
 		if err := s.SetProperty(t.Context(), fmt.Sprint("logged", i), "v"); err != nil {
 			t.Fatal(err)
 		}
@@ -48,9 +48,9 @@ func crashed(t *testing.T) string {
 	return left
 }
 
-// TestStartEmptiesTheLog opens a store on the log of a process that crashed: at
-// the first acknowledgement all that was in the log is in the database itself,
-// and nothing of the old log stands before what is acknowledged.
+// TestStartEmptiesTheLog opens a store on the log of a process that crashed: at the first
+// acknowledgement everything in the log has been moved into the database, and the log has
+// nothing of the old one before the acknowledged write.
 func TestStartEmptiesTheLog(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		path := crashed(t)
@@ -84,9 +84,9 @@ func TestStartEmptiesTheLog(t *testing.T) {
 	}
 }
 
-// TestStartBesideARead opens a store while another connection reads from the log
-// of a process that crashed: writes are refused, reads go on, and when the read
-// has ended writes begin without anybody's help.
+// TestStartBesideARead opens a store while another connection reads from the log of a process
+// that crashed: writes are refused, reads succeed, and once that read has ended writes succeed
+// without intervention.
 func TestStartBesideARead(t *testing.T) {
 	path := crashed(t)
 	other, err := openSQLiteConn(path, 0, nil)
@@ -140,7 +140,7 @@ func TestStartBesideARead(t *testing.T) {
 	}
 }
 
-// damaged gives a database in which the page where a table begins is overwritten.
+// damaged returns a database in which the first page of a table is overwritten.
 func damaged(t *testing.T, table string) string {
 	t.Helper()
 	path := databasePath(t)
@@ -174,9 +174,8 @@ func damaged(t *testing.T, table string) string {
 	return path
 }
 
-// TestDamagedDatabase meets damage in a read and in a write: no more writes are
-// taken, reads of what is whole go on, and the store does not ask to be opened
-// anew.
+// TestDamagedDatabase finds damage in a read and in a write: further writes are refused, reads
+// of undamaged tables succeed, and Stopped is not closed.
 func TestDamagedDatabase(t *testing.T) {
 	for what, meet := range map[string]func(*Store) error{
 		"read": func(s *Store) error { _, err := s.Channel(t.Context(), "channel"); return err },
@@ -203,7 +202,7 @@ func TestDamagedDatabase(t *testing.T) {
 				t.Errorf("a write: %v", err)
 			}
 			if v, err := s.Property(t.Context(), "fact"); err != nil || v != "v" {
-				t.Errorf("a read of what is whole: %q, %v", v, err)
+				t.Errorf("a read of an undamaged table: %q, %v", v, err)
 			}
 			select {
 			case <-s.Stopped():

@@ -31,10 +31,10 @@ type writer struct {
 		queue  []*call
 		closed bool
 	}
-	wake     chan struct{} // receives a token when the queue grows or is closed
-	health   *health
-	patience sharedTimer // of the callers
-	batchMu  sync.Mutex  // held by the running batch, or to exclude batches
+	wake    chan struct{} // receives a token when the queue grows or is closed
+	health  *health
+	timer   sharedTimer // of the callers
+	batchMu sync.Mutex  // held by the running batch, or to exclude batches
 
 	members []*call // of the running batch; kept to reuse its memory
 }
@@ -53,7 +53,7 @@ type call struct {
 const (
 	callWaiting = iota
 	callStarted
-	callLeft
+	callAbandoned
 )
 
 func newWriter(c *sqliteConn, begin string, h *health) *writer {
@@ -81,8 +81,8 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	if err := w.enqueue(c); err != nil {
 		return err
 	}
-	if err := w.patience.wait(ctx, c.done, wait.Until); err != nil {
-		if c.state.CompareAndSwap(callWaiting, callLeft) {
+	if err := w.timer.wait(ctx, c.done, wait.Until); err != nil {
+		if c.state.CompareAndSwap(callWaiting, callAbandoned) {
 			return err
 		}
 		<-c.done
@@ -183,11 +183,11 @@ func (w *writer) loop() {
 // refuse fails the waiting calls.
 func (w *writer) refuse(err error) {
 	for c := w.next(); c != nil; c = w.next() {
-		c.answer(err)
+		c.finish(err)
 	}
 }
 
-func (c *call) answer(err error) {
+func (c *call) finish(err error) {
 	c.err = err
 	close(c.done)
 }
@@ -201,7 +201,7 @@ func (w *writer) batch() {
 			return // another process writes; callers may give up before the next attempt
 		}
 		if c := w.next(); c != nil {
-			c.answer(w.beginFailed(err))
+			c.finish(w.beginFailed(err))
 		}
 		return
 	}
@@ -228,13 +228,13 @@ func (w *writer) batch() {
 			c.err = err
 		}
 	}
-	w.answerAll()
+	w.finishAll()
 }
 
-func (w *writer) answerAll() {
+func (w *writer) finishAll() {
 	for i, c := range w.members {
 		w.members[i] = nil
-		c.answer(c.err)
+		c.finish(c.err)
 	}
 }
 
@@ -244,7 +244,7 @@ func (w *writer) retrySeparately() {
 	for _, c := range w.members {
 		c.err = w.runAlone(c)
 	}
-	w.answerAll()
+	w.finishAll()
 }
 
 func (w *writer) runAlone(c *call) error {

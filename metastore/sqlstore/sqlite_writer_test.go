@@ -14,8 +14,8 @@ import (
 	"sluice/metastore"
 )
 
-// gate holds the writer inside a transaction until it is opened, so that what
-// is called meanwhile becomes one batch.
+// gate holds the writer in a transaction until it is opened, so that calls that arrive
+// meanwhile become one batch.
 type gate struct {
 	entered, open chan struct{}
 	result        chan error
@@ -62,7 +62,7 @@ func waiting(s *Store, id string, n int) {
 	}
 }
 
-// openWithWriter opens a store of which the test sees the writer.
+// openWithWriter opens a store and returns it with its writer.
 func openWithWriter(t *testing.T, path string, opt Options) (*Store, *writer) {
 	t.Helper()
 	e, err := openSQLite(path, opt)
@@ -87,8 +87,7 @@ func setFact(name string) func(*tx) error {
 
 var errPoison = errors.New("poison")
 
-// TestPoisonedBatch puts closures that fail in every way into one batch with
-// good ones.
+// TestPoisonedBatch runs calls that fail in every way in one batch with calls that succeed.
 func TestPoisonedBatch(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	g := holdWriter(t, s)
@@ -183,7 +182,7 @@ func TestPoisonedBatch(t *testing.T) {
 	}
 }
 
-// TestCallerLeaves ends contexts of calls that wait, and of one that runs.
+// TestCallerLeaves ends the contexts of waiting calls and of a running one.
 func TestCallerLeaves(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
@@ -198,7 +197,7 @@ func TestCallerLeaves(t *testing.T) {
 	go func() { stays <- s.SetProperty(context.Background(), "stays", "v") }()
 	queued(w, 3)
 	cancel()
-	for range 2 { // they return although the writer is held
+	for range 2 { // they return while the writer is held
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller that left: %v", err)
 		}
@@ -227,8 +226,8 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestCoalescedUses holds the writer while many use one session: they become
-// one transaction, which grants exactly what is left.
+// TestCoalescedUses holds the writer while many callers use one session: the uses become one
+// transaction, which grants exactly the chunksets that are left.
 func TestCoalescedUses(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	const left, callers = 30, 50
@@ -268,8 +267,8 @@ func TestCoalescedUses(t *testing.T) {
 	}
 }
 
-// TestCoalescedMany makes one transaction of uses of many chunksets each: in the
-// order of their arrival each gets all that it asks for, or none.
+// TestCoalescedMany runs uses of many chunksets each in one transaction: in the order of
+// arrival each is performed completely or not at all.
 func TestCoalescedMany(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 20, Left: 20, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
@@ -304,8 +303,8 @@ func TestCoalescedMany(t *testing.T) {
 	}
 }
 
-// TestUsePanics lets the clock panic in the transaction of a session's uses:
-// each caller gets the panic, and later uses work.
+// TestUsePanics makes the clock panic in the transaction of the uses of a session: each caller
+// panics, and later uses succeed.
 func TestUsePanics(t *testing.T) {
 	var broken atomic.Bool
 	s, w := openWithWriter(t, databasePath(t), Options{Now: func() time.Time {
@@ -346,8 +345,7 @@ func TestUsePanics(t *testing.T) {
 	}
 }
 
-// TestBusy lets another process, as it were, hold the write lock for longer
-// than SQLite waits.
+// TestBusy holds the write lock on another connection for longer than SQLite waits.
 func TestBusy(t *testing.T) {
 	path := databasePath(t)
 	s, w := openWithWriter(t, path, Options{})
@@ -368,15 +366,15 @@ func TestBusy(t *testing.T) {
 	if err := <-leaver; !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that left a busy database: %v", err)
 	}
-	timer := time.NewTimer(busyTimeout + busyTimeout/4) // let SQLite give up at least once
+	timer := time.NewTimer(busyTimeout + busyTimeout/4) // SQLite gives up at least once
 	defer timer.Stop()
 	select {
 	case err := <-stayer:
-		t.Fatalf("a write beside a held lock: %v", err)
+		t.Fatalf("a write while the lock is held: %v", err)
 	case <-timer.C:
 	}
 	if _, err := s.Property(t.Context(), "stayer"); !errors.Is(err, metastore.ErrNotFound) {
-		t.Errorf("a read beside a held lock: %v", err)
+		t.Errorf("a read while the lock is held: %v", err)
 	}
 	if err := other.run("COMMIT"); err != nil {
 		t.Fatal(err)
@@ -407,7 +405,7 @@ func TestReadCancelled(t *testing.T) {
 	}
 	close(open)
 	if err := <-result; err != nil {
-		t.Errorf("the read at work: %v", err)
+		t.Errorf("the running read: %v", err)
 	}
 	if _, err := s.Property(t.Context(), "fact"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("the next read: %v", err)

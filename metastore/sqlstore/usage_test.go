@@ -8,21 +8,7 @@ import (
 	"sluice/metastore/metatest"
 )
 
-// number gives what a query of one number finds.
-func number(t *testing.T, s *Store, query string, in ...any) int64 {
-	t.Helper()
-	var n integer
-	err := s.read(t.Context(), func(t *tx) error {
-		_, err := t.row(query, in, &n)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int64(n)
-}
-
-// usageIsExact compares what an owner takes up with what the tables hold.
+// usageIsExact compares the usage of an owner with the stored rows.
 func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 	t.Helper()
 	got, err := s.Usage(t.Context(), owner)
@@ -30,14 +16,14 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 		t.Fatal(err)
 	}
 	want := metastore.Used{
-		Bytes: number(t, s, `SELECT CAST((SELECT COALESCE(SUM(size), 0) FROM blobs WHERE owner = $1)
+		Bytes: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(size), 0) FROM blobs WHERE owner = $1)
 			+ (SELECT COALESCE(SUM(p.size), 0) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1) AS BIGINT)`, []byte(owner)),
-		Uploads: number(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0 AND owner = $1`, []byte(owner)),
-		Objects: number(t, s, `SELECT (SELECT COUNT(*) FROM blobs WHERE owner = $1)
+		Uploads: value(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0 AND owner = $1`, []byte(owner)),
+		Objects: value(t, s, `SELECT (SELECT COUNT(*) FROM blobs WHERE owner = $1)
 			+ (SELECT COUNT(*) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
-		Names: number(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail)), 0) FROM blobs WHERE owner = $1)
+		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail)), 0) FROM blobs WHERE owner = $1)
 			+ (SELECT COALESCE(SUM(length(name)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
-		Channels: number(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
+		Channels: value(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
 	}
 	if got != want {
 		t.Fatalf("usage of %s is %+v, but there is %+v", owner, got, want)
@@ -47,7 +33,7 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 
 func usageRows(t *testing.T, s *Store, owner string) int64 {
 	t.Helper()
-	return number(t, s, `SELECT COUNT(*) FROM usage WHERE owner = $1`, []byte(owner))
+	return value(t, s, `SELECT COUNT(*) FROM usage WHERE owner = $1`, []byte(owner))
 }
 
 // putFor commits an empty or inline blob for an owner.
@@ -63,8 +49,8 @@ func putFor(t *testing.T, s *Store, owner, name string, body string) {
 	}
 }
 
-// TestUsageRows counts the rows behind usage: one for each owner of whom
-// something changed, and none after a purge of bounded calls but their sums.
+// TestUsageRows counts the rows of usage: one for each change of an owner, and only the sums
+// after purges with a limit.
 func TestUsageRows(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{Now: metatest.NewClock().Now})
 	rows := func(owner string, want int64) {
@@ -86,7 +72,7 @@ func TestUsageRows(t *testing.T) {
 	putFor(t, s, "", "one", "abcd")
 	putFor(t, s, "", "two", "abcd")
 	rows("", 0)
-	if n := number(t, s, `SELECT COUNT(*) FROM usage`); n != 6 {
+	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n != 6 {
 		t.Fatalf("%d rows in all", n)
 	}
 
@@ -114,7 +100,7 @@ func TestUsageRows(t *testing.T) {
 	}
 	rows("x", 0)
 	rows("y", 0)
-	if n := number(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 1 {
+	if n := value(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 1 {
 		t.Fatalf("%d sums of the one owner that takes up something", n)
 	}
 
@@ -129,8 +115,8 @@ func TestUsageRows(t *testing.T) {
 	rows("x", 0)
 }
 
-// TestOwnersOfAnOlderDatabase shows that what was stored before there were
-// owners counts for nobody.
+// TestOwnersOfAnOlderDatabase: rows that were stored before owners existed count towards no
+// owner.
 func TestOwnersOfAnOlderDatabase(t *testing.T) {
 	s := openAt(t, olderDatabase(t), Options{})
 	b, err := s.Blob(t.Context(), "a", "b")
@@ -153,6 +139,6 @@ func TestOwnersOfAnOlderDatabase(t *testing.T) {
 		t.Fatalf("%+v is used", used)
 	}
 	if n := usageRows(t, s, ""); n != 0 {
-		t.Fatalf("%d rows of nobody", n)
+		t.Fatalf("%d rows without an owner", n)
 	}
 }

@@ -17,7 +17,7 @@ type useBatcher struct {
 	store *Store
 	name  [8]byte // random name of the store
 
-	patience sharedTimer // of the callers
+	timer sharedTimer // of the callers
 
 	mu struct {
 		sync.Mutex
@@ -48,7 +48,7 @@ func (u *useBatcher) use(ctx context.Context, id string, n int64, charge string)
 	defer wait.End()
 	one := &use{n: n, charge: charge, until: wait.Until, done: make(chan struct{})}
 	u.enqueue(id, one)
-	if err := u.patience.wait(ctx, one.done, wait.Until); err != nil {
+	if err := u.timer.wait(ctx, one.done, wait.Until); err != nil {
 		if u.withdraw(id, one) {
 			return metastore.Session{}, err
 		}
