@@ -122,7 +122,7 @@ func (c *sqliteConn) forUpdate() string { return "" }
 // lock implements runner: there is one writer at a time.
 func (c *sqliteConn) lock(string, []string) error { return nil }
 
-func (c *sqliteConn) classify(err error) errorClass { return c.classify(err) }
+func (c *sqliteConn) classify(err error) errorClass { return c.classifier(err) }
 
 // next implements cursor.
 func (r *sqliteRows) next(out args) (bool, error) {
