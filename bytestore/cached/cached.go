@@ -1,38 +1,37 @@
-// Package cached is a bytestore.Store that keeps what is read of another one,
-// in production a remote one, in a folder of a local disk.
+// Package cached implements bytestore.Store as a cache in a folder of a local disk, in
+// front of another store, which is usually remote.
 //
-// Objects never change and keys made by bytestore.NewKey are never used twice,
-// so nothing in the cache is ever out of date. Objects under other keys are not
-// cached. Puts and listings pass through; what is put is not cached before it
-// is read.
+// Objects are immutable and keys made by bytestore.NewKey are never reused, so the cache
+// is never stale. Objects with other keys are not cached. Puts and listings are passed to
+// the underlying store; an object is cached when it is first read.
 //
-// An object is cached in blocks of 1 MiB, counted from its start: those that
-// package blob checks whole. A block of which only the first bytes are asked
-// for is fetched and kept up to there, since nothing tells where the object
-// ends; who asks for more of it later lets it be fetched again. So a range
-// inside one block costs the transfer of that block from its start. Package
-// blob pays that anyway, as it checks each block whole.
+// An object is cached in blocks of 1 MiB, counted from its start, which are the blocks
+// that package blob checks whole. If only the first bytes of a block are requested, the
+// block is fetched and cached up to there, because the size of the object is not known; a
+// later request for more of it fetches it again. A range within one block therefore costs
+// the transfer of that block from its start. Package blob needs that anyway, because it
+// checks blocks whole.
 //
-// A block that several readers miss is fetched once. The fetch belongs to all
-// who wait: it goes on while one of them does. A reader lets the next blocks of
-// its range be fetched while it reads one.
+// A block that several readers need is fetched once. The fetch continues while at least
+// one of them waits. While a reader reads one block, the next blocks of its range are
+// prefetched.
 //
 // Layout of the folder:
 //
-//	sluice-cache-lock    locked while a Store has the folder
-//	00/ … ff/            256 shards, by a checksum of the key, made when needed
-//	3f/KEY.2.9ac1…       block 2 of the object, under a random tag
+//	sluice-cache-lock    locked while a Store uses the folder
+//	00/ … ff/            256 shards, by a checksum of the key, created on demand
+//	3f/KEY.2.9ac1…       block 2 of the object, with a random tag
 //	3f/.put-KEY.2.9ac1…  a block that is being written; removed by Open
 //
-// A file is a header of 256 bytes and the bytes of the block; see the header
-// type. The header names the block and holds a CRC-32C of each 32 KiB, which
-// are checked whenever they are read: damage, also the damage of a power cut as
-// nothing is ever synced, is fetched again and never served. Because of the
-// header and the check a reader is no file that could be sent without a copy: a
-// hit costs one copy and one checksum, little beside what the fetch did.
+// A file consists of a header of 256 bytes and the bytes of the block; see the header
+// type. The header identifies the block and holds a CRC-32C of each segment of 32 KiB,
+// which is checked whenever the segment is read. Nothing is synced: damage, also that of a
+// power failure, is detected, and the block is fetched again. Because of the header and
+// the checks a reader is not a file that could be sent without copying: a cache hit costs
+// one copy and one checksum.
 //
-// Trouble with the folder never fails a read. When it is full or broken, reads
-// go to the store beneath, and Stats and Err tell.
+// Errors of the folder never fail a read. If the folder is full or broken, reads bypass
+// the cache, and Stats and Err report it.
 package cached
 
 import (
@@ -48,28 +47,28 @@ import (
 	"sluice/internal/vfs"
 )
 
-// blockSize is the length of the blocks of an object, but for its last one.
+// blockSize is the length of a block in bytes. The last block of an object may be shorter.
 const blockSize = 1 << 20
 
-// MinSize is the least that Options.Size may be, in bytes: one block's file.
+// MinSize is the least value of Options.Size in bytes: the size of the file of one block.
 const MinSize = (headerSize + blockSize + diskBlock - 1) / diskBlock * diskBlock
 
-// Options of Open. Only Size is required.
+// Options are the options of Open. Only Size is required.
 type Options struct {
-	// Size is how many bytes the files in the folder take at most, each
-	// rounded up to 4 KiB; at least MinSize. Files that are removed while they
-	// are read stay on the disk until then, and are not counted.
+	// Size is the greatest total size of the files in the folder in bytes, each rounded up
+	// to 4 KiB. It must be at least MinSize. Files that were removed while they are read
+	// remain on the disk until then and are not counted.
 	Size int64
-	// Fetches is how many blocks are fetched at once, at most; each takes 1 MiB
-	// of memory until it is written. Who finds them all stalled for a second
-	// reads past the cache. Default 64.
+	// Fetches is the greatest number of concurrent fetches of blocks; each takes 1 MiB of
+	// memory until its block is written. A reader that waits for a second while all of
+	// them are in use bypasses the cache. Default 64.
 	Fetches int
-	// Ahead is how many blocks of its range are fetched for a reader beyond
-	// the one it reads. Half of Fetches is the limit for all readers together.
-	// Default 4; below 0: none.
+	// Ahead is the number of blocks that are prefetched for a reader. All readers together
+	// prefetch at most half as many blocks as Fetches. Default 4; a negative value
+	// disables prefetching.
 	Ahead int
-	// FS is what the folder is reached through, nil for the file system of the
-	// operating system itself. The lock does not go through it.
+	// FS is the file system. If it is nil, that of the operating system is used. The lock
+	// does not use it.
 	FS vfs.FS
 }
 
@@ -81,12 +80,12 @@ type Store struct {
 	size  int64
 	ahead int
 
-	folder sync.Mutex // held while the lock of the folder is looked at
+	lockMu sync.Mutex // guards lock
 	lock   *vfs.Lock  // of the folder
 
-	slots      chan struct{} // one for each fetch that runs
-	aheadSlots chan struct{} // one for each that no reader waits for yet
-	reserve    int64         // bytes of the file system that are left free
+	slots      chan struct{} // semaphore of fetches
+	aheadSlots chan struct{} // semaphore of prefetches
+	reserve    int64         // bytes of the file system that are kept free
 	counts     counts
 
 	ctx     context.Context // ends with Close
@@ -95,20 +94,19 @@ type Store struct {
 
 	mu      sync.Mutex
 	closed  bool
-	used    int64 // bytes of the files that are there, and of those about to be
+	used    int64 // bytes of the files that exist or are about to be written
 	blocks  *index
 	flights map[span]*flight
 }
 
 var _ bytestore.Store = (*Store)(nil)
 
-// Open opens the cache in the folder dir, which it makes when it is not there,
-// in front of inner. A folder that is removed later is made anew, with the next
-// block that is kept. It refuses a folder that another Store has, in this
-// process or another, and one that holds anything but a cache. What is cached
-// there already stays, the most recently written of it when Size is smaller
-// than it was; that takes a listing of all files. The caller closes the Store,
-// and inner after it.
+// Open opens the cache in the folder dir in front of inner. It creates the folder if
+// necessary, also later if it is removed. It returns an error if another Store, of this
+// process or another, uses the folder, or if the folder contains anything but a cache.
+// Blocks that are in the folder remain cached, the most recently written ones if Size is
+// smaller than before; to find them, Open lists all files. The caller must Close the
+// Store, and then inner.
 func Open(inner bytestore.Store, dir string, opt Options) (*Store, error) {
 	s, err := open(inner, dir, opt)
 	if err != nil {
@@ -148,9 +146,9 @@ func open(inner bytestore.Store, dir string, opt Options) (_ *Store, err error) 
 	return s, nil
 }
 
-// Close ends the fetches under way, waits for them, and gives the folder free.
-// Later calls fail with fs.ErrClosed, and so do open readers once they need a
-// block that they do not have open. A second Close does nothing.
+// Close ends the fetches in progress, waits for them, and unlocks the folder. Later calls
+// fail with fs.ErrClosed, and so do open readers when they need a block that they have not
+// opened. Close is idempotent.
 func (s *Store) Close() error {
 	if !s.close() {
 		return nil
@@ -160,7 +158,7 @@ func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// close lets no further fetch begin; false when that was so before.
+// close prevents further fetches. It returns false if the Store was closed before.
 func (s *Store) close() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +167,7 @@ func (s *Store) close() bool {
 	return !was
 }
 
-// usable is nil while calls may go on.
+// usable returns the reason why a call must fail, or nil.
 func (s *Store) usable(ctx context.Context) error {
 	if s.ctx.Err() != nil {
 		return fs.ErrClosed
@@ -177,7 +175,7 @@ func (s *Store) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Put implements bytestore.Store: it is that of the store beneath.
+// Put implements bytestore.Store by the underlying store.
 func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("cached: put %s: %w", key, fs.ErrClosed)
@@ -185,7 +183,7 @@ func (s *Store) Put(ctx context.Context, key bytestore.Key, src io.Reader, size 
 	return s.inner.Put(ctx, key, src, size)
 }
 
-// List implements bytestore.Store: it is that of the store beneath.
+// List implements bytestore.Store by the underlying store.
 func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("cached: list: %w", fs.ErrClosed)

@@ -102,7 +102,7 @@ func TestHitsDoNotAskBeneath(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got.Bytes(), data[off:]) {
-				t.Fatalf("wrong bytes from %d in pieces of %d", off, size)
+				t.Fatalf("wrong bytes from %d in segments of %d", off, size)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // TestDamagedFilesAreFetchedAgain damages the file of a block in many ways. The bytes read
 // must be correct, and the file must be intact afterwards.
 func TestDamagedFilesAreFetchedAgain(t *testing.T) {
-	const size = 100_000 // 4 pieces, the last one short
+	const size = 100_000 // 4 segments, the last one short
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	key, data := put(t, s, 1, size)
@@ -33,7 +33,7 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 		{"grown", func(file []byte) []byte { return append(file, 0) }},
 		{"zeroed", func(file []byte) []byte { return make([]byte, len(file)) }},
 		{"of another object", func([]byte) []byte { return foreign }},
-		{"with two pieces swapped", func(file []byte) []byte {
+		{"with two segments swapped", func(file []byte) []byte {
 			a, b := file[256:][:32<<10], file[256+32<<10:][:32<<10]
 			held := bytes.Clone(a)
 			copy(a, b)

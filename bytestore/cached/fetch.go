@@ -14,27 +14,26 @@ import (
 	"sluice/bytestore"
 )
 
-// errNotKept: the block was not cached, and that is nobody's fault. The reader
-// goes on in the store beneath.
-var errNotKept = errors.New("cached: the block is not kept")
+// errNotCached means that a block could not be cached. The reader bypasses the cache.
+var errNotCached = errors.New("cached: the block is not kept")
 
-// flight is a fetch of one block for all who need it up to the same length. It
-// ends when the block is cached or cannot be, or when nobody waits any more.
+// flight is a fetch of one block up to some length, shared by all readers that need it. It
+// ends when the block is cached or cannot be cached, or when nobody waits for it any more.
 type flight struct {
 	span
-	ahead  bool // begun for a reader that did not wait yet
+	ahead  bool // begun as a prefetch
 	cancel context.CancelFunc
-	done   chan struct{} // closed when err is set
-	err    error         // errNotKept, or that of the store beneath
+	done   chan struct{} // closed once err is set
+	err    error         // errNotCached or the error of the underlying store
 
-	// These are under the Store's lock.
-	waiting   int
-	forgotten bool // the object was deleted meanwhile
+	// The following fields are guarded by the lock of the Store.
+	waiting     int
+	invalidated bool // the object was deleted or found damaged meanwhile
 }
 
-// join gives the cached entry, or else the flight, which may begin now and
-// which the caller leaves. With ahead it is neither when too many flights are
-// ahead of their readers already.
+// join returns the cached entry or a flight, which it begins if necessary and which the
+// caller must leave. For a prefetch it returns neither if too many prefetches are in
+// progress.
 func (s *Store) join(want span, ahead bool) (*entry, *flight, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,17 +47,17 @@ func (s *Store) join(want span, ahead bool) (*entry, *flight, error) {
 		f.waiting++
 		return nil, f, nil
 	}
-	if ahead && !s.takeAhead() {
+	if ahead && !s.acquireAhead() {
 		return nil, nil, nil
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	f := &flight{span: want, ahead: ahead, cancel: cancel, done: make(chan struct{}), waiting: 1}
 	s.flights[want] = f
-	s.running.Go(func() { s.fly(ctx, f) })
+	s.running.Go(func() { s.runFlight(ctx, f) })
 	return nil, f, nil
 }
 
-func (s *Store) takeAhead() bool {
+func (s *Store) acquireAhead() bool {
 	select {
 	case s.aheadSlots <- struct{}{}:
 		return true
@@ -67,7 +66,7 @@ func (s *Store) takeAhead() bool {
 	}
 }
 
-// wait returns when the flight has ended, with its error, or ctx has.
+// wait waits until the flight or ctx ends, and returns its error.
 func (f *flight) wait(ctx context.Context) error {
 	select {
 	case <-f.done:
@@ -87,15 +86,15 @@ func (s *Store) leave(f *flight) {
 	}
 }
 
-// retire lets nobody join the flight any more. The caller holds the lock.
+// retire prevents readers from joining the flight. The caller must hold the lock.
 func (s *Store) retire(f *flight) {
-	if s.flights[f.span] == f { // no later one of the same block
+	if s.flights[f.span] == f { // not a later flight of the same block
 		delete(s.flights, f.span)
 	}
 }
 
-// fly fetches the block and tells all who wait.
-func (s *Store) fly(ctx context.Context, f *flight) {
+// runFlight fetches the block and wakes the readers that wait for it.
+func (s *Store) runFlight(ctx context.Context, f *flight) {
 	defer f.cancel()
 	err := s.fetch(ctx, f)
 	if err != nil && s.ctx.Err() != nil {
@@ -111,83 +110,75 @@ func (s *Store) fly(ctx context.Context, f *flight) {
 	close(f.done)
 }
 
-// fileBuffers hold the file of a block while it is fetched.
+// fileBuffers hold the files of blocks being fetched.
 var fileBuffers = sync.Pool{New: func() any { return new([headerSize + blockSize]byte) }}
 
 func (s *Store) fetch(ctx context.Context, f *flight) error {
-	if err := s.takeSlot(ctx); err != nil {
+	if err := s.acquireSlot(ctx); err != nil {
 		return err
 	}
 	defer func() { <-s.slots }()
-	if !s.keepsFolder() || !s.diskHasRoom() {
-		return errNotKept
+	if !s.ownsFolder() || !s.diskHasSpace() {
+		return errNotCached
 	}
 	s.counts.fetches.Add(1)
 	buf := fileBuffers.Get().(*[headerSize + blockSize]byte)
 	defer fileBuffers.Put(buf)
 	data := buf[headerSize : headerSize+f.length]
-	if err := s.read(ctx, f.span, data); err != nil {
+	if err := s.readBlock(ctx, f.span, data); err != nil {
 		return err
 	}
 	newHeader(f.blockID, data).put(buf[:headerSize])
 	e := &entry{f.span, rand.Uint64()}
-	if !s.makeRoom(e.size()) || !s.write(e, buf[:headerSize+f.length]) {
-		return errNotKept
+	if !s.makeSpace(e.size()) || !s.writeBlock(e, buf[:headerSize+f.length]) {
+		return errNotCached
 	}
-	return s.enter(f, e)
+	return s.addEntry(f, e)
 }
 
-// slotWait is how long a fetch waits for its slot. Where the fetches under way
-// take longer the store beneath stalls for them, which must not stop all others.
-const slotWait = time.Second
+// slotTimeout is how long a fetch waits for a slot. If the fetches in progress take
+// longer, the underlying store stalls for them, which must not stop all others.
+const slotTimeout = time.Second
 
-// takeSlot waits until a further fetch may run. errNotKept when that does not come
-// soon: then the block is read past the cache.
-func (s *Store) takeSlot(ctx context.Context) error {
+// acquireSlot waits until another fetch may run. It returns errNotCached after
+// slotTimeout.
+func (s *Store) acquireSlot(ctx context.Context) error {
 	select {
 	case s.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	soon := time.NewTimer(slotWait)
+	soon := time.NewTimer(slotTimeout)
 	defer soon.Stop()
 	select {
 	case s.slots <- struct{}{}:
 		return nil
 	case <-soon.C:
-		return errNotKept
+		return errNotCached
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// read fills data with the block from the store beneath.
-func (s *Store) read(ctx context.Context, from span, data []byte) error {
+// readBlock fills data with the block from the underlying store.
+func (s *Store) readBlock(ctx context.Context, from span, data []byte) error {
 	r, err := s.inner.Open(ctx, from.key, from.number*blockSize, from.length)
 	if err != nil {
 		return err
 	}
-	n := 0
-	for n < len(data) && err == nil {
-		var m int
-		m, err = r.Read(data[n:])
-		n += m
-	}
-	switch {
-	case n == len(data):
-		err = nil
-	case errors.Is(err, io.EOF):
-		err = bytestore.ErrTruncated // no reader shall take it for the end of its range
+	n, err := bytestore.ReadFull(r, data)
+	if errors.Is(err, io.EOF) {
+		err = bytestore.ErrTruncated // io.EOF would look like the end of the reader's range
 	}
 	if err != nil {
-		err = fmt.Errorf("block %d broke off after %d of %d bytes: %w", from.number, n, from.length, err)
+		err = fmt.Errorf("block %d ended after %d of %d bytes: %w", from.number, n, from.length, err)
 	}
 	return errors.Join(err, r.Close())
 }
 
-// write makes the entry's file, for which there is room, and reports whether it
-// could. A power cut may leave it torn.
-func (s *Store) write(e *entry, file []byte) bool {
+// writeBlock writes the entry's file, for which space was acquired, and reports whether it
+// succeeded. After a power failure the file may be incomplete.
+func (s *Store) writeBlock(e *entry, file []byte) bool {
 	temp := filepath.Join(s.shard(e.key), tempPrefix+e.name())
 	err := s.writeFile(temp, file)
 	if err == nil {
@@ -197,12 +188,12 @@ func (s *Store) write(e *entry, file []byte) bool {
 		s.counts.last.Store(nil)
 		return true
 	}
-	// Either may be there when an operation failed that was carried out.
-	left := errors.Join(removed(s.fs.Remove(temp)), removed(s.fs.Remove(s.path(e))))
+	// An operation that failed may have taken effect, so either file may exist.
+	left := errors.Join(ignoreNotExist(s.fs.Remove(temp)), ignoreNotExist(s.fs.Remove(s.path(e))))
 	if left == nil {
-		s.release(e.size())
+		s.releaseSpace(e.size())
 	}
-	s.counts.trouble(errors.Join(err, left))
+	s.counts.noteError(errors.Join(err, left))
 	return false
 }
 
@@ -221,11 +212,11 @@ func (s *Store) writeFile(name string, file []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// enter makes the entry known, unless its object was deleted meanwhile.
-func (s *Store) enter(f *flight, e *entry) error {
+// addEntry adds the entry to the index, unless the object was invalidated meanwhile.
+func (s *Store) addEntry(f *flight, e *entry) error {
 	s.mu.Lock()
-	displaced, err := e, errNotKept
-	if !f.forgotten {
+	displaced, err := e, errNotCached
+	if !f.invalidated {
 		displaced, err = s.blocks.add(e), nil
 	}
 	s.mu.Unlock()

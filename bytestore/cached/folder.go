@@ -19,29 +19,25 @@ import (
 const (
 	shards     = 256
 	lockName   = "sluice-cache-lock"
-	tempPrefix = ".put-" // the dot keeps it apart from all keys
-
-	// The file system keeps maxReserve free, or 1/smallShare of a small one.
-	maxReserve = 64 << 20
-	smallShare = 20
+	tempPrefix = ".put-" // no key contains a dot
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func shardName(i uint32) string { return fmt.Sprintf("%02x", i) }
 
-// shard is the folder of an object's blocks.
+// shard returns the folder of an object's blocks.
 func (s *Store) shard(key bytestore.Key) string {
 	return filepath.Join(s.dir, shardName(crc32.Checksum([]byte(key), castagnoli)%shards))
 }
 
-// name is the entry's file, without its folder.
+// name returns the name of the entry's file without its folder.
 func (e *entry) name() string { return fmt.Sprintf("%s.%d.%016x", e.key, e.number, e.tag) }
 
 func (s *Store) path(e *entry) string { return filepath.Join(s.shard(e.key), e.name()) }
 
-// parseName is the entry whose file has the name and so many bytes; false when
-// no entry's has.
+// parseName returns the entry whose file has the given name and size in bytes. It returns
+// false if there is no such entry.
 func parseName(name string, size int64) (*entry, bool) {
 	parts := strings.Split(name, ".")
 	if len(parts) != 3 || size <= headerSize || size > headerSize+blockSize {
@@ -54,15 +50,15 @@ func parseName(name string, size int64) (*entry, bool) {
 	}
 	e := &entry{span{blockID{bytestore.Key(parts[0]), number}, size - headerSize}, tag}
 	_, made := e.key.Created()
-	return e, made && e.name() == name // of the spellings of a number one is ours
+	return e, made && e.name() == name // a number has several spellings, of which name produces one
 }
 
-// lockFolder creates the folder if necessary and locks it against other Stores.
+// lockFolder creates the folder if necessary and locks it.
 func lockFolder(fsys vfs.FS, dir string) (*vfs.Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := checkOurs(fsys, dir); err != nil {
+	if err := checkFolder(fsys, dir); err != nil {
 		return nil, err
 	}
 	lock, err := vfs.LockFile(filepath.Join(dir, lockName))
@@ -72,29 +68,29 @@ func lockFolder(fsys vfs.FS, dir string) (*vfs.Lock, error) {
 	return lock, err
 }
 
-// keepsFolder reports whether the folder is this Store's. One that was removed
-// while the Store is open is made and locked anew, unless another Store has
-// done so before.
-func (s *Store) keepsFolder() bool {
-	s.folder.Lock()
-	defer s.folder.Unlock()
+// ownsFolder reports whether this Store has the folder locked. If the folder was removed
+// while the Store is open, it is created and locked again, unless another Store has done
+// that.
+func (s *Store) ownsFolder() bool {
+	s.lockMu.Lock()
+	defer s.lockMu.Unlock()
 	if s.lock.Current() {
 		return true
 	}
 	lock, err := lockFolder(s.fs, s.dir)
-	if s.counts.trouble(err) {
+	if s.counts.noteError(err) {
 		return false
 	}
-	s.counts.trouble(s.lock.Close())
+	s.counts.noteError(s.lock.Close())
 	s.lock = lock
-	for s.evict() { // what the index knows of has gone with the folder
+	for s.evict() { // the files were removed with the folder
 	}
 	return true
 }
 
-// checkOurs refuses a folder that is neither empty nor a cache: files that are
-// not known are removed from its shards.
-func checkOurs(fsys vfs.FS, dir string) error {
+// checkFolder returns an error if the folder is neither empty nor a cache, because unknown
+// files are removed from the shards.
+func checkFolder(fsys vfs.FS, dir string) error {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return err
@@ -110,32 +106,32 @@ func checkOurs(fsys vfs.FS, dir string) error {
 		}
 	}
 	if foreign != "" {
-		return fmt.Errorf("this is not a cache folder (it holds %q and no %s): name another, or empty it", foreign, lockName)
+		return fmt.Errorf("this is not a cache folder (it contains %q and no %s): name another folder, or empty it", foreign, lockName)
 	}
 	return nil
 }
 
-// found is an entry and when its file was written.
+// found is an entry and the time at which its file was written.
 type found struct {
 	*entry
 	written time.Time
 }
 
-// load takes the files of an earlier Store in, and removes those that are none
-// or too many.
+// load adds the files of an earlier Store to the index, and removes invalid and surplus
+// ones.
 func (s *Store) load() error {
 	space, err := s.fs.Space(s.dir)
 	if err != nil {
 		return err
 	}
-	s.reserve = min(maxReserve, space.Size/smallShare)
+	s.reserve = space.Reserve()
 	var all []found
 	for i := range uint32(shards) {
 		if all, err = s.loadShard(all, filepath.Join(s.dir, shardName(i))); err != nil {
 			return err
 		}
 	}
-	// When they were read last is not known; when they were written is.
+	// The time of the last read is unknown, so the time of the write is used.
 	slices.SortFunc(all, func(a, b found) int { return a.written.Compare(b.written) })
 	for _, f := range all {
 		s.used += f.size()
@@ -143,17 +139,17 @@ func (s *Store) load() error {
 			s.discard(other)
 		}
 	}
-	if !s.makeRoom(0) {
-		return fmt.Errorf("the files to be removed cannot be: %w", s.Err())
+	if !s.makeSpace(0) {
+		return fmt.Errorf("files cannot be removed: %w", s.Err())
 	}
 	return nil
 }
 
-// loadShard appends the entries of a shard to all, and removes its other files.
+// loadShard appends the entries of a shard to all, and removes the other files.
 func (s *Store) loadShard(all []found, dir string) ([]found, error) {
 	files, err := s.fs.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return all, nil // it is made for its first block
+		return all, nil // it is created with its first block
 	}
 	if err != nil {
 		return nil, err
@@ -171,7 +167,7 @@ func (s *Store) loadShard(all []found, dir string) ([]found, error) {
 			all = append(all, found{e, info.ModTime()})
 			continue
 		}
-		if err := removed(s.fs.Remove(filepath.Join(dir, file.Name()))); err != nil {
+		if err := ignoreNotExist(s.fs.Remove(filepath.Join(dir, file.Name()))); err != nil {
 			return nil, err
 		}
 	}

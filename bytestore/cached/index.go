@@ -6,34 +6,34 @@ import (
 	"sluice/bytestore"
 )
 
-// blockID names a block of an object.
+// blockID identifies a block of an object.
 type blockID struct {
 	key    bytestore.Key
 	number int64 // from 0
 }
 
-// span is a block up to a length: what a reader needs of it.
+// span is the first length bytes of a block.
 type span struct {
 	blockID
 	length int64 // 1 to blockSize
 }
 
-// entry is a cached block. It does not change.
+// entry is a cached block. It is immutable.
 type entry struct {
 	span
-	tag uint64 // tells its file from others of the same block
+	tag uint64 // distinguishes files of the same block
 }
 
-// diskBlock is the unit in which a file takes room on the disk.
+// diskBlock is the unit of disk space in bytes.
 const diskBlock = 4 << 10
 
-// size is how many bytes the file takes.
+// size returns the disk space that the file takes in bytes.
 func (e *entry) size() int64 {
 	return (headerSize + e.length + diskBlock - 1) / diskBlock * diskBlock
 }
 
-// index knows the cached blocks, at most one entry for each, and which of them
-// were used last. The lock is the Store's.
+// index holds the cached blocks, at most one entry for each, in order of their last use.
+// It is guarded by the lock of the Store.
 type index struct {
 	recent  *list.List // of *entry, the most recently used first
 	objects map[bytestore.Key]map[int64]*list.Element
@@ -43,8 +43,8 @@ func newIndex() *index {
 	return &index{recent: list.New(), objects: map[bytestore.Key]map[int64]*list.Element{}}
 }
 
-// find gives the entry that covers the span, nil when there is none, and marks
-// it as used.
+// find returns the entry that covers the span and marks it as used. It returns nil if
+// there is none.
 func (x *index) find(want span) *entry {
 	at := x.objects[want.key][want.number]
 	if at == nil || at.Value.(*entry).length < want.length {
@@ -54,9 +54,9 @@ func (x *index) find(want span) *entry {
 	return at.Value.(*entry)
 }
 
-// add takes e in as the most recently used one, and returns the entry that it
-// displaces: a shorter one of its block, or e itself where there is one that is
-// as long; otherwise nil.
+// add adds e as the most recently used entry. It returns the entry that must be discarded:
+// a shorter one of the same block, or e itself if there is one that is not shorter, or
+// nil.
 func (x *index) add(e *entry) *entry {
 	if x.find(e.span) != nil {
 		return e
@@ -73,7 +73,7 @@ func (x *index) add(e *entry) *entry {
 	return shorter
 }
 
-// remove takes the entry out; false when it is not in.
+// remove removes an entry. It returns false if the index does not hold it.
 func (x *index) remove(e *entry) bool {
 	at := x.objects[e.key][e.number]
 	if at == nil || at.Value != any(e) {
@@ -87,8 +87,7 @@ func (x *index) remove(e *entry) bool {
 	return true
 }
 
-// removeOldest takes out the entry that was not used for the longest time; nil
-// when there is none.
+// removeOldest removes the least recently used entry. It returns nil if there is none.
 func (x *index) removeOldest() *entry {
 	at := x.recent.Back()
 	if at == nil {
@@ -99,7 +98,7 @@ func (x *index) removeOldest() *entry {
 	return e
 }
 
-// removeAll takes out all entries of an object.
+// removeAll removes and returns all entries of an object.
 func (x *index) removeAll(key bytestore.Key) []*entry {
 	var all []*entry
 	for _, at := range x.objects[key] {

@@ -12,12 +12,11 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Open implements bytestore.Store. It returns once the first and the last block
-// of the range are cached, which prove the range; when both were cached before,
-// the store beneath is not asked, nor whether the object still exists there.
-// The reader ends after n bytes, fails once ctx has ended and a block is
-// needed, and holds at most 32 KiB. It reads on after Delete only in the block
-// that it stands in.
+// Open implements bytestore.Store. It returns once the first and the last block of the
+// range are cached, which proves that the range exists. If both were cached before, the
+// underlying store is not accessed, so the object may have been deleted there. The reader
+// ends after n bytes, fails if it needs a block after ctx has ended, and holds at most 32
+// KiB. After Delete it can read only the rest of the block at which it is positioned.
 func (s *Store) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
 	if err := s.usable(ctx); err != nil {
 		return nil, fmt.Errorf("cached: open %s: %w", key, err)
@@ -40,42 +39,42 @@ type reader struct {
 	key      bytestore.Key
 	pos, end int64
 
-	block   *blockFile        // the block at pos, nil before it is opened
-	rest    io.ReadCloser     // of the store beneath, once the cache is of no use
-	flights map[int64]*flight // that we wait for or will; nil for those that have ended
-	asked   int64             // blocks before this one were looked up
-	damages int               // blocks found damaged in this range
-	closed  bool
+	block     *blockFile        // the block at pos, or nil if it is not open
+	direct    io.ReadCloser     // reader of the underlying store if the cache is bypassed
+	flights   map[int64]*flight // joined flights; nil for those that have ended
+	requested int64             // number of the first block that was not requested
+	damaged   int               // blocks found damaged in this range
+	closed    bool
 }
 
-// begin opens the first block, and sees to it that the range is one.
+// begin opens the first block and ensures that the last one exists.
 func (r *reader) begin() error {
 	first, last := r.pos/blockSize, r.last()
 	if first < last {
-		if _, err := r.ask(last, false); err != nil { // to come together with the first
+		if _, err := r.request(last, false); err != nil { // so that it is fetched together with the first
 			return err
 		}
 	}
 	if err := r.advance(); err != nil {
 		return err
 	}
-	if first == last || r.rest != nil {
+	if first == last || r.direct != nil {
 		return nil
 	}
 	b, err := r.open(last)
-	if errors.Is(err, errNotKept) {
+	if errors.Is(err, errNotCached) {
 		return r.bypass()
 	}
 	if err == nil {
-		r.s.counts.trouble(b.close())
+		r.s.counts.noteError(b.close())
 	}
 	return err
 }
 
-// last is the number of the block in which the range ends.
+// last returns the number of the block in which the range ends.
 func (r *reader) last() int64 { return (r.end - 1) / blockSize }
 
-// span is what we need of a block.
+// span returns what the range needs of a block.
 func (r *reader) span(number int64) span {
 	return span{blockID{r.key, number}, min(blockSize, r.end-number*blockSize)}
 }
@@ -101,7 +100,7 @@ func (r *reader) Read(p []byte) (int, error) {
 }
 
 func (r *reader) read(p []byte) (int, error) {
-	for r.rest == nil {
+	for r.direct == nil {
 		if r.block == nil {
 			if err := r.advance(); err != nil {
 				return 0, err
@@ -116,11 +115,11 @@ func (r *reader) read(p []byte) (int, error) {
 			}
 			return n, nil
 		}
-		if err := r.damaged(err); err != nil {
+		if err := r.replaceDamaged(err); err != nil {
 			return 0, err
 		}
 	}
-	n, err := r.rest.Read(p)
+	n, err := r.direct.Read(p)
 	if errors.Is(err, io.EOF) && n == len(p) {
 		return n, nil
 	}
@@ -130,18 +129,18 @@ func (r *reader) read(p []byte) (int, error) {
 	return n, err
 }
 
-// advance opens the block at pos, or the rest of the range in the store
-// beneath, and asks for the blocks to come.
+// advance opens the block at pos, or the rest of the range in the underlying store, and
+// prefetches the next blocks.
 func (r *reader) advance() error {
 	number := r.pos / blockSize
-	if _, err := r.ask(number, false); err != nil {
+	if _, err := r.request(number, false); err != nil {
 		return err
 	}
-	if err := r.askAhead(number); err != nil {
+	if err := r.prefetch(number); err != nil {
 		return err
 	}
 	b, err := r.open(number)
-	if errors.Is(err, errNotKept) {
+	if errors.Is(err, errNotCached) {
 		return r.bypass()
 	}
 	if err != nil {
@@ -157,9 +156,9 @@ func (r *reader) advance() error {
 	return nil
 }
 
-// ask begins to wait for a block that is not cached. False when it was to come
-// ahead and there is no room for that.
-func (r *reader) ask(number int64, ahead bool) (bool, error) {
+// request joins the fetch of a block unless the block is cached. For a prefetch it returns
+// false if too many are in progress.
+func (r *reader) request(number int64, ahead bool) (bool, error) {
 	if _, asked := r.flights[number]; asked {
 		return true, nil
 	}
@@ -170,27 +169,27 @@ func (r *reader) ask(number int64, ahead bool) (bool, error) {
 	return e != nil || f != nil, err
 }
 
-// askAhead asks for the blocks after the one with the number, each once.
-func (r *reader) askAhead(number int64) error {
-	r.asked = max(r.asked, number+1)
-	for r.asked <= min(number+int64(r.s.ahead), r.last()) {
-		ok, err := r.ask(r.asked, true)
+// prefetch requests the blocks after the given one, each once.
+func (r *reader) prefetch(number int64) error {
+	r.requested = max(r.requested, number+1)
+	for r.requested <= min(number+int64(r.s.ahead), r.last()) {
+		ok, err := r.request(r.requested, true)
 		if err != nil || !ok {
 			return err
 		}
-		r.asked++
+		r.requested++
 	}
 	return nil
 }
 
-// attempts is how often a block is looked for: it may be evicted or found
-// damaged as soon as it is there.
-const attempts = 4
+// maxOpenAttempts limits how often a block is looked up: it may be evicted or found
+// damaged as soon as it is cached.
+const maxOpenAttempts = 4
 
-// open waits for a block and opens it. errNotKept when it is not to be had from
-// the cache.
+// open waits for a block and opens it. It returns errNotCached if the cache cannot provide
+// it.
 func (r *reader) open(number int64) (*blockFile, error) {
-	for range attempts {
+	for range maxOpenAttempts {
 		f := r.flights[number]
 		if f == nil {
 			e, joined, err := r.s.join(r.span(number), false)
@@ -203,10 +202,10 @@ func (r *reader) open(number int64) (*blockFile, error) {
 					return b, nil
 				}
 				if vfs.IsTooManyFiles(err) {
-					r.s.counts.trouble(err) // not the fault of the file
-					return nil, errNotKept
+					r.s.counts.noteError(err) // the file is not damaged
+					return nil, errNotCached
 				}
-				r.s.drop(e, err)
+				r.s.dropDamaged(e, err)
 				continue
 			}
 			f = joined
@@ -217,16 +216,16 @@ func (r *reader) open(number int64) (*blockFile, error) {
 		if r.ctx.Err() != nil {
 			return nil, r.ctx.Err()
 		}
-		// A fetch ahead may have failed long ago.
+		// A prefetch may have failed long ago: the block is fetched again.
 		if err != nil && !f.ahead {
 			return nil, err
 		}
 	}
-	return nil, errNotKept
+	return nil, errNotCached
 }
 
-// drop takes out an entry of which the file is of no use.
-func (s *Store) drop(e *entry, why error) {
+// dropDamaged removes an entry whose file cannot be used.
+func (s *Store) dropDamaged(e *entry, why error) {
 	s.mu.Lock()
 	was := s.blocks.remove(e)
 	s.mu.Unlock()
@@ -239,29 +238,28 @@ func (s *Store) drop(e *entry, why error) {
 	s.discard(e)
 }
 
-// maxDamages is how many damaged blocks a reader fetches again before it has
-// had enough of the folder.
-const maxDamages = 8
+// maxDamaged is the number of damaged blocks after which a reader bypasses the cache.
+const maxDamaged = 8
 
-// damaged gives up the block that is open, which shall be fetched again.
-func (r *reader) damaged(why error) error {
-	r.s.drop(r.block.entry, why)
+// replaceDamaged drops the open block, so that it is fetched again.
+func (r *reader) replaceDamaged(why error) error {
+	r.s.dropDamaged(r.block.entry, why)
 	r.closeBlock()
-	if r.damages++; r.damages < maxDamages {
+	if r.damaged++; r.damaged < maxDamaged {
 		return nil
 	}
 	return r.bypass()
 }
 
-// bypass opens the rest of the range in the store beneath.
+// bypass opens the rest of the range in the underlying store.
 func (r *reader) bypass() (err error) {
 	r.release()
 	r.s.counts.bypasses.Add(1)
-	r.rest, err = r.s.inner.Open(r.ctx, r.key, r.pos, r.end-r.pos)
+	r.direct, err = r.s.inner.Open(r.ctx, r.key, r.pos, r.end-r.pos)
 	return err
 }
 
-// release lets go what the reader has of the cache.
+// release releases the open block and the flights.
 func (r *reader) release() {
 	r.closeBlock()
 	for _, f := range r.flights {
@@ -274,19 +272,19 @@ func (r *reader) release() {
 
 func (r *reader) closeBlock() {
 	if r.block != nil {
-		r.s.counts.trouble(r.block.close())
+		r.s.counts.noteError(r.block.close())
 		r.block = nil
 	}
 }
 
-// Close implements io.Closer. A second Close does nothing.
+// Close implements io.Closer. It is idempotent.
 func (r *reader) Close() error {
 	r.closed = true
 	r.release()
-	if r.rest == nil {
+	if r.direct == nil {
 		return nil
 	}
-	rest := r.rest
-	r.rest = nil
+	rest := r.direct
+	r.direct = nil
 	return rest.Close()
 }

@@ -6,28 +6,27 @@ import (
 	"sync/atomic"
 )
 
-// Stats counts what a Store has done since it was opened, and tells its size.
+// Stats are the counters of a Store since it was opened, and its size.
 type Stats struct {
-	Hits      int64 // blocks that were there when a reader needed them
-	Misses    int64 // blocks that a reader waited for, or had fetched ahead
-	Fetches   int64 // requests for a block to the store beneath
-	Bypasses  int64 // reads that went on in the store beneath
-	Evictions int64 // blocks that made room for others
-	Damaged   int64 // blocks whose files were found damaged, or gone
+	Hits      int64 // blocks that were cached when a reader needed them
+	Misses    int64 // blocks that a reader waited for or that were prefetched for it
+	Fetches   int64 // requests for a block to the underlying store
+	Bypasses  int64 // reads that continued in the underlying store
+	Evictions int64 // blocks that were evicted
+	Damaged   int64 // blocks whose files were damaged or missing
 	Errors    int64 // operations on the folder that failed; see Store.Err
-	Bytes     int64 // taken by files now, each rounded up to 4 KiB
-	Blocks    int64 // cached now
+	Bytes     int64 // current disk space of the files, each rounded up to 4 KiB
+	Blocks    int64 // current number of cached blocks
 }
 
-// counts are the counters of Stats.
+// counts holds the counters of Stats.
 type counts struct {
 	hits, misses, fetches, bypasses, evictions, damaged, errors atomic.Int64
 
 	last atomic.Pointer[error]
 }
 
-// Stats returns the counters. Each is exact; together they need not be of one
-// moment.
+// Stats returns the counters. Each is exact, but together they are not a snapshot.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	bytes, blocks := s.used, int64(s.blocks.recent.Len())
@@ -45,8 +44,8 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Err is the latest failure of the folder, nil when there was none or a block
-// was written since.
+// Err returns the latest failure of the folder. It returns nil if there was none or if a
+// block was written since.
 func (s *Store) Err() error {
 	if last := s.counts.last.Load(); last != nil {
 		return *last
@@ -54,9 +53,9 @@ func (s *Store) Err() error {
 	return nil
 }
 
-// trouble notes an error of the folder; a read does not fail because of it.
-// It reports whether there was one.
-func (c *counts) trouble(err error) bool {
+// noteError records an error of the folder, which does not fail a read, and reports
+// whether there was one.
+func (c *counts) noteError(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -65,8 +64,8 @@ func (c *counts) trouble(err error) bool {
 	return true
 }
 
-// removed is nil when a file that was to be removed is not there.
-func removed(err error) error {
+// ignoreNotExist returns nil for the error of removing a file that does not exist.
+func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

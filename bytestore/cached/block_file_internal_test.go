@@ -9,7 +9,7 @@ import (
 )
 
 func FuzzHeader(f *testing.F) {
-	for _, size := range []int{1, pieceSize, pieceSize + 1, blockSize} {
+	for _, size := range []int{1, segmentSize, segmentSize + 1, blockSize} {
 		h := newHeader(blockID{bytestore.NewKey(time.UnixMilli(1)), 7}, make([]byte, size))
 		b := make([]byte, headerSize)
 		h.put(b)
@@ -25,7 +25,7 @@ func FuzzHeader(f *testing.F) {
 		if !bytes.Equal(again, b) {
 			t.Errorf("%x was read as %+v", b, h)
 		}
-		if h.length < 1 || h.length > blockSize || h.number < 0 || h.used() > pieces {
+		if h.length < 1 || h.length > blockSize || h.number < 0 || h.used() > segments {
 			t.Errorf("%+v", h)
 		}
 	})
@@ -50,7 +50,7 @@ func FuzzFileName(f *testing.F) {
 // TestOtherHeadersAreRefused checks that headers that put does not write are rejected
 // although their checksum is correct.
 func TestOtherHeadersAreRefused(t *testing.T) {
-	data := make([]byte, pieceSize+1)
+	data := make([]byte, segmentSize+1)
 	whole := func(change func(h *header)) []byte {
 		h := newHeader(blockID{bytestore.NewKey(time.UnixMilli(1)), 7}, data)
 		change(h)
@@ -65,8 +65,8 @@ func TestOtherHeadersAreRefused(t *testing.T) {
 		"no bytes":             func(h *header) { h.length = 0 },
 		"too many bytes":       func(h *header) { h.length = blockSize + 1 },
 		"a negative number":    func(h *header) { h.number = -1 },
-		"a sum of no piece":    func(h *header) { h.sums[2] = 1 },
-		"a sum beyond its end": func(h *header) { h.length = pieceSize },
+		"a sum of no segment":  func(h *header) { h.sums[2] = 1 },
+		"a sum beyond its end": func(h *header) { h.length = segmentSize },
 	} {
 		if h, err := parseHeader(whole(change)); err == nil {
 			t.Errorf("%s: read as %+v", name, h)

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// pieceSize is how much of a block is checked at once: all that a small
-	// read costs, and all that a slow reader holds in memory.
-	pieceSize = 32 << 10
-	pieces    = blockSize / pieceSize
+	// segmentSize is the unit of checksums in bytes. It is what a small read costs, and
+	// what a slow reader holds in memory.
+	segmentSize = 32 << 10
+	segments    = blockSize / segmentSize
 
 	headerSize = 256
 	maxKey     = 64
 )
 
-// header begins the file of a block. Numbers are little-endian:
+// header is the start of a block's file. Numbers are little-endian:
 //
 //	0    "sluiceb1"
 //	8    length of the bytes that follow the header, 4 bytes
 //	12   number of the block, 8 bytes
 //	20   length of the key, 1 byte, and the key, padded with zeros to 64
-//	88   CRC-32C of each piece of 32 KiB, 4 bytes each, zero of those not there
-//	252  CRC-32C of all bytes before
+//	88   CRC-32C of each segment of 32 KiB, 4 bytes each, zero for missing segments
+//	252  CRC-32C of all preceding bytes
 type header struct {
 	span
-	sums [pieces]uint32
+	sums [segments]uint32
 }
 
 const (
@@ -42,22 +42,22 @@ const (
 	checkedAt = headerSize - 4
 )
 
-// errDamaged: a file is not what was written, or not there any more.
+// errDamaged is returned if a file is not as it was written, or is missing.
 var errDamaged = errors.New("cached: the file of a block is damaged")
 
-// newHeader is the header of a block that holds data.
+// newHeader returns the header of a block that holds data.
 func newHeader(id blockID, data []byte) *header {
 	h := &header{span: span{id, int64(len(data))}}
 	for i := range h.used() {
-		h.sums[i] = crc32.Checksum(data[i*pieceSize:min((i+1)*pieceSize, len(data))], castagnoli)
+		h.sums[i] = crc32.Checksum(data[i*segmentSize:min((i+1)*segmentSize, len(data))], castagnoli)
 	}
 	return h
 }
 
-// used is how many pieces there are.
-func (h *header) used() int { return int((h.length + pieceSize - 1) / pieceSize) }
+// used returns the number of segments.
+func (h *header) used() int { return int((h.length + segmentSize - 1) / segmentSize) }
 
-// put writes the header into b, which has headerSize bytes.
+// put writes the header into b, which must have headerSize bytes.
 func (h *header) put(b []byte) {
 	clear(b)
 	copy(b, magic)
@@ -71,10 +71,10 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[checkedAt:], crc32.Checksum(b[:checkedAt], castagnoli))
 }
 
-// parseHeader reads what put has written, and nothing else.
+// parseHeader parses a header. It accepts only what put writes.
 func parseHeader(b []byte) (*header, error) {
 	if len(b) != headerSize || b[20] > maxKey {
-		return nil, fmt.Errorf("%w: it has no header", errDamaged)
+		return nil, fmt.Errorf("%w: it has no valid header", errDamaged)
 	}
 	h := &header{span: span{
 		blockID: blockID{bytestore.Key(b[21 : 21+b[20]]), int64(binary.LittleEndian.Uint64(b[12:]))},
@@ -89,25 +89,25 @@ func parseHeader(b []byte) (*header, error) {
 	var canonical [headerSize]byte
 	h.put(canonical[:])
 	if !bytes.Equal(b, canonical[:]) {
-		return nil, fmt.Errorf("%w: its header is not whole", errDamaged)
+		return nil, fmt.Errorf("%w: its header is damaged", errDamaged)
 	}
 	return h, nil
 }
 
-// blockFile reads the file of an entry. It is for one goroutine at a time.
+// blockFile reads the file of an entry. It must be used by one goroutine at a time.
 type blockFile struct {
 	*header
 	entry *entry
 	file  vfs.File
-	pos   int64 // where the file stands, counted from the end of the header
+	pos   int64 // offset in the block at which the file is positioned
 
-	held  *[pieceSize]byte // a piece that was read in part, nil for none
-	piece int              // its number
+	held    *[segmentSize]byte // buffer for a segment that was read in part, or nil
+	segment int                // number of the segment in held
 }
 
-var pieceBuffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
+var segmentBuffers = sync.Pool{New: func() any { return new([segmentSize]byte) }}
 
-// openBlock opens the file of an entry. Any error means that it is of no use.
+// openBlock opens the file of an entry. After any error the file must not be used.
 func openBlock(fsys vfs.FS, path string, e *entry) (_ *blockFile, err error) {
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -131,77 +131,76 @@ func openBlock(fsys vfs.FS, path string, e *entry) (_ *blockFile, err error) {
 		return nil, err
 	}
 	if h.span != e.span || info.Size() != headerSize+h.length {
-		return nil, fmt.Errorf("%w: it is of another block", errDamaged)
+		return nil, fmt.Errorf("%w: it belongs to another block", errDamaged)
 	}
 	return &blockFile{header: h, entry: e, file: f}, nil
 }
 
-// readAt reads bytes of the block from off, at least one, and at most to its
-// end. None that does not match its checksum is counted; any error means that
-// the file is of no use. p is not empty, and off is less than the length.
+// readAt reads at least one byte of the block from offset off, and at most up to its end.
+// The bytes read match their checksums; after any error the file must not be used. p must
+// not be empty, and off must be less than the length of the block.
 func (b *blockFile) readAt(p []byte, off int64) (int, error) {
 	p = p[:min(int64(len(p)), b.length-off)]
-	first := int(off / pieceSize)
+	first := int(off / segmentSize)
 	n := len(p)
 	if off+int64(n) < b.length {
-		n -= n % pieceSize // whole pieces, if p begins with one
+		n -= n % segmentSize // whole segments, if p begins with one
 	}
-	if off%pieceSize == 0 && n > 0 {
+	if off%segmentSize == 0 && n > 0 {
 		return n, b.load(p[:n], first)
 	}
-	if b.held == nil || b.piece != first {
-		if err := b.hold(first); err != nil {
+	if b.held == nil || b.segment != first {
+		if err := b.loadBuffer(first); err != nil {
 			return 0, err
 		}
 	}
-	start := int64(first) * pieceSize
-	return copy(p, b.held[off-start:min(pieceSize, b.length-start)]), nil
+	start := int64(first) * segmentSize
+	return copy(p, b.held[off-start:min(segmentSize, b.length-start)]), nil
 }
 
-// hold reads a piece into the buffer.
-func (b *blockFile) hold(piece int) error {
-	b.drop()
-	held := pieceBuffers.Get().(*[pieceSize]byte)
-	if err := b.load(held[:min(pieceSize, b.length-int64(piece)*pieceSize)], piece); err != nil {
-		pieceBuffers.Put(held)
+// loadBuffer reads a segment into the buffer.
+func (b *blockFile) loadBuffer(segment int) error {
+	b.releaseBuffer()
+	held := segmentBuffers.Get().(*[segmentSize]byte)
+	if err := b.load(held[:min(segmentSize, b.length-int64(segment)*segmentSize)], segment); err != nil {
+		segmentBuffers.Put(held)
 		return err
 	}
-	b.held, b.piece = held, piece
+	b.held, b.segment = held, segment
 	return nil
 }
 
-// drop gives the buffer back.
-func (b *blockFile) drop() {
+func (b *blockFile) releaseBuffer() {
 	if b.held != nil {
-		pieceBuffers.Put(b.held)
+		segmentBuffers.Put(b.held)
 		b.held = nil
 	}
 }
 
-// load fills p with whole pieces from the first on, and checks them.
+// load fills p with whole segments from the given one on, and checks them.
 func (b *blockFile) load(p []byte, first int) error {
-	off := int64(first) * pieceSize
+	off := int64(first) * segmentSize
 	if b.pos != off {
 		if _, err := b.file.Seek(headerSize+off, io.SeekStart); err != nil {
 			return err
 		}
 	}
-	b.pos = -1 // unknown, should the read fail
+	b.pos = -1 // unknown if the read fails
 	if _, err := io.ReadFull(b.file, p); err != nil {
 		return err
 	}
 	b.pos = off + int64(len(p))
 	for i := first; len(p) > 0; i++ {
-		piece := p[:min(pieceSize, len(p))]
-		if crc32.Checksum(piece, castagnoli) != b.sums[i] {
-			return fmt.Errorf("%w: piece %d", errDamaged, i)
+		segment := p[:min(segmentSize, len(p))]
+		if crc32.Checksum(segment, castagnoli) != b.sums[i] {
+			return fmt.Errorf("%w: segment %d", errDamaged, i)
 		}
-		p = p[len(piece):]
+		p = p[len(segment):]
 	}
 	return nil
 }
 
 func (b *blockFile) close() error {
-	b.drop()
+	b.releaseBuffer()
 	return b.file.Close()
 }
