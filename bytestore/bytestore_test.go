@@ -22,7 +22,7 @@ func TestNewKey(t *testing.T) {
 			}
 			seen[key] = true
 			if got, ok := key.Created(); !ok || !got.Equal(made.Truncate(time.Millisecond)) {
-				t.Fatalf("%q: made %v, tells %v, %t", key, made, got, ok)
+				t.Fatalf("%q: made %v, Created returns %v, %t", key, made, got, ok)
 			}
 		}
 	}

@@ -19,14 +19,14 @@ import (
 	"sluice/internal/vfs"
 )
 
-// overMemory is a harness whose handles are what open makes of one memory store.
+// overMemory returns a harness whose handles open makes of one memory store.
 func overMemory(open func(*memory.Store) bytestore.Store) bytetest.Harness {
 	m := memory.New()
 	return bytetest.Harness{Open: func() (bytestore.Store, error) { return open(m), nil }}
 }
 
-// overCrash is a harness of localfs stores on a file system that can crash and
-// of which the store sees what wrap makes.
+// overCrash returns a harness of localfs stores on a file system that can crash. The store
+// uses that file system as wrapped by wrap.
 func overCrash(wrap func(vfs.FS) vfs.FS) bytetest.Harness {
 	disk := vfs.NewCrash()
 	return bytetest.Harness{
@@ -40,8 +40,8 @@ func overCrash(wrap func(vfs.FS) vfs.FS) bytetest.Harness {
 	}
 }
 
-// without is a file system on which operations of a kind report success and do
-// nothing.
+// without returns a file system on which operations of the given kinds report success and
+// have no effect.
 func without(kinds ...vfs.Kind) func(vfs.FS) vfs.FS {
 	return func(fsys vfs.FS) vfs.FS {
 		return vfs.Intercept(fsys, func(op *vfs.Op, do func() error) error {
@@ -53,8 +53,7 @@ func without(kinds ...vfs.Kind) func(vfs.FS) vfs.FS {
 	}
 }
 
-// failures runs the checks that apply and that choose picks, and returns those
-// that fail.
+// failures runs the applicable checks that choose selects, and returns those that fail.
 func failures(t *testing.T, newHarness func() bytetest.Harness, choose func(name string) bool) map[string]error {
 	failed := map[string]error{}
 	for _, c := range bytetest.Checks() {
@@ -84,14 +83,14 @@ func TestHonestStoresPass(t *testing.T) {
 	}
 }
 
-// broken is a store that breaks one promise: each method that is set replaces
-// the honest one.
+// broken is a store that violates one promise: each method that is set replaces the
+// correct one.
 type broken struct {
 	bytestore.Store
 	put    func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error
 	open   func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error)
 	delete func(ctx context.Context, key bytestore.Key) error
-	// deleteAll goes before delete.
+	// deleteAll takes precedence over delete.
 	deleteAll func(ctx context.Context, keys []bytestore.Key) error
 	list      func(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error
 }
@@ -127,7 +126,7 @@ func (b *broken) List(ctx context.Context, after bytestore.Key, fn func(bytestor
 	return b.Store.List(ctx, after, fn)
 }
 
-// breakMemory is a harness of memory stores broken by set.
+// breakMemory returns harnesses of memory stores broken by set.
 func breakMemory(set func(m *memory.Store, b *broken)) func() bytetest.Harness {
 	return func() bytetest.Harness {
 		return overMemory(func(m *memory.Store) bytestore.Store {
@@ -142,7 +141,7 @@ func breakDisk(wrap func(vfs.FS) vfs.FS) func() bytetest.Harness {
 	return func() bytetest.Harness { return overCrash(wrap) }
 }
 
-// swallow is a reader whose errors look like its end.
+// swallow is a reader that reports errors as its end.
 type swallow struct{ src io.Reader }
 
 func (r swallow) Read(p []byte) (int, error) {
@@ -153,8 +152,8 @@ func (r swallow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestBrokenStoresAreCaught shows that the checks can fail: each of these
-// stores is caught, by the check that is about what it does wrong.
+// TestBrokenStoresAreCaught checks that the suite detects violations: each of these stores
+// fails the check of the promise that it violates.
 func TestBrokenStoresAreCaught(t *testing.T) {
 	for _, mutant := range []struct {
 		name  string
@@ -190,7 +189,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 				if r, err := m.Open(ctx, key, 0, 0); err == nil {
 					return errors.Join(bytestore.ErrExists, r.Close())
 				}
-				// Checked, then acted upon much later.
+				// The check is much earlier than the write.
 				staged := memory.New()
 				if err := staged.Put(ctx, key, src, size); err != nil {
 					return err
@@ -400,7 +399,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	}
 }
 
-// spoiled reads zeros once over says so.
+// spoiled reads zeros once over returns true.
 type spoiled struct {
 	src  io.Reader
 	over func() bool
@@ -414,7 +413,7 @@ func (r *spoiled) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// move puts an object of one store into another.
+// move moves an object to another store.
 func move(ctx context.Context, from, to *memory.Store, key bytestore.Key) error {
 	return from.List(ctx, "", func(o bytestore.Object) error {
 		r, err := from.Open(ctx, key, 0, o.Size)
@@ -425,8 +424,8 @@ func move(ctx context.Context, from, to *memory.Store, key bytestore.Key) error 
 	})
 }
 
-// syncsOnce is a file system that syncs each folder once, and then no more: as
-// one that shares a running sync with those who come too late for it.
+// syncsOnce returns a file system that syncs each folder only once, like a store that lets
+// late callers share a running sync.
 func syncsOnce(fsys vfs.FS) vfs.FS {
 	var synced sync.Map
 	return vfs.Intercept(fsys, func(op *vfs.Op, do func() error) error {
@@ -440,7 +439,7 @@ func syncsOnce(fsys vfs.FS) vfs.FS {
 	})
 }
 
-// replaces is a file system whose rename replaces, as rename(2) does.
+// replaces returns a file system whose rename replaces, like rename(2).
 func replaces(fsys vfs.FS) vfs.FS {
 	return vfs.Intercept(fsys, func(op *vfs.Op, do func() error) error {
 		if op.Kind == vfs.KindRename {
@@ -452,8 +451,8 @@ func replaces(fsys vfs.FS) vfs.FS {
 	})
 }
 
-// listsTemporary is a file system that shows temporary files under names like
-// those of objects.
+// listsTemporary returns a file system that shows temporary files under names that are
+// valid keys.
 func listsTemporary(fsys vfs.FS) vfs.FS { return disguising{fsys} }
 
 type disguising struct{ vfs.FS }

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// onDisk makes harnesses of localfs stores, to compare with.
+// onDisk returns harnesses of localfs stores, for comparison.
 func onDisk(tb testing.TB) bytetest.Harness {
 	s, err := localfs.Open(tb.TempDir(), localfs.Options{})
 	if err != nil {
@@ -26,9 +26,8 @@ func onDisk(tb testing.TB) bytetest.Harness {
 	return bytetest.Harness{Open: func() (bytestore.Store, error) { return s, nil }}
 }
 
-// Benchmark compares the store with localfs. The server runs on the same
-// machine and syncs nothing, so puts tell what the way costs, not what
-// durability does.
+// Benchmark compares the store with localfs. The server runs on the same machine and does
+// not sync, so puts measure the cost of the requests, not of durability.
 func Benchmark(b *testing.B) {
 	server := testenv.S3(b, testenv.S3Options{})
 	for name, newHarness := range map[string]func(testing.TB) bytetest.Harness{"s3": harnesses(server), "localfs": onDisk} {
@@ -41,7 +40,7 @@ func Benchmark(b *testing.B) {
 	}
 }
 
-// benchExtents measures the largest objects that are kept in object stores.
+// benchExtents measures objects of the greatest length that package blob stores.
 func benchExtents(b *testing.B, newHarness func(testing.TB) bytetest.Harness, goroutines int) {
 	const size = 16 * mib
 	data := content(1, size)

@@ -34,7 +34,7 @@ func TestParseDSN(t *testing.T) {
 	}
 }
 
-// secret is in every DSN that is refused, where a key might stand.
+// secret is contained in every DSN that is rejected, where a key could be.
 const secret = "wJalrXUtnFEMI"
 
 func TestParseDSNRefuses(t *testing.T) {
@@ -71,7 +71,7 @@ func FuzzParseDSN(f *testing.F) {
 	f.Add("s3://bucket/prefix?endpoint=https://h:9000&region=eu&path-style=on&credentials=env&ca=x", "key", "value")
 	f.Add("s3://bucket", "", "")
 	f.Add("s3://bucket?profile=a", "a%20b", "%")
-	f.Add("s3://bucket#", "?", "00000000") // the password becomes a parameter's name
+	f.Add("s3://bucket#", "?", "00000000") // the password becomes the name of a parameter
 	f.Fuzz(func(t *testing.T, dsn, user, password string) {
 		c, err := ParseDSN(dsn)
 		if err == nil {
@@ -83,7 +83,7 @@ func FuzzParseDSN(f *testing.F) {
 				t.Errorf("%q has the prefix %q", dsn, c.Prefix)
 			}
 		}
-		// What no sentence holds by itself.
+		// A string that no error message contains by itself.
 		password += secret
 		_, err = ParseDSN("s3://" + user + ":" + password + "@bucket/prefix")
 		if err != nil && strings.Contains(err.Error(), secret) {

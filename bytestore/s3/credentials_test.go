@@ -15,14 +15,14 @@ import (
 	"sluice/internal/testenv"
 )
 
-// noKeys takes the keys out of the environment.
+// noKeys removes the keys from the environment.
 func noKeys(t *testing.T) {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 }
 
-// awsFile makes an AWS credentials file.
+// awsFile creates an AWS credentials file.
 func awsFile(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "credentials")
@@ -80,8 +80,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestNoLookupsUnasked: without keys nobody is asked for them, not even the
-// metadata address of the machine.
+// TestNoLookupsUnasked checks that no server is queried for keys if there are none, in
+// particular not the metadata address of the machine.
 func TestNoLookupsUnasked(t *testing.T) {
 	noKeys(t)
 	watch := func(http.RoundTripper) http.RoundTripper {
@@ -98,7 +98,7 @@ func TestNoLookupsUnasked(t *testing.T) {
 	}
 }
 
-// TestRoleOfAContainer: a role that the environment names is asked for.
+// TestRoleOfAContainer checks that a role named by the environment is used.
 func TestRoleOfAContainer(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	noKeys(t)
@@ -124,8 +124,8 @@ func TestRoleOfAContainer(t *testing.T) {
 	}
 }
 
-// TestErrorsHoldNoSecrets looks at the errors of a server that knows the key
-// and not its secret, or not the session.
+// TestErrorsHoldNoSecrets checks the errors of a server that knows the key but not its
+// secret, or not the session.
 func TestErrorsHoldNoSecrets(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	for variable, code := range map[string]string{"AWS_SECRET_ACCESS_KEY": "403 SignatureDoesNotMatch", "AWS_SESSION_TOKEN": "400 "} {
@@ -151,8 +151,8 @@ func TestOpenWithoutItsBucket(t *testing.T) {
 	}
 }
 
-// TestServersThatReplaceAreRefused: a server that does not know conditional
-// writes says so, or takes a second object of a name.
+// TestServersThatReplaceAreRefused checks servers that reject conditional writes, or that
+// accept a second object of a name.
 func TestServersThatReplaceAreRefused(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	c := freshPrefix(t, server)
@@ -166,7 +166,7 @@ func TestServersThatReplaceAreRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	for range 2 { // the second finds the object of the first
+	for range 2 { // the second Open finds the object of the first
 		mustOpen(t, c, s3.Options{})
 	}
 	_, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir(), Transport: func(next http.RoundTripper) http.RoundTripper {

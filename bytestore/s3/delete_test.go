@@ -83,8 +83,8 @@ func TestDeleteWithoutTheBucket(t *testing.T) {
 	wantErr(t, s.Delete(t.Context(), key), nil)
 }
 
-// TestRepliesToManyDeletes: an object is gone where the reply says so, and each
-// other one is named with its reason.
+// TestRepliesToManyDeletes checks that only objects that the response reports as deleted
+// count as deleted, and that the others have their own errors.
 func TestRepliesToManyDeletes(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
 	keys := make([]bytestore.Key, 6)

@@ -14,7 +14,7 @@ import (
 	"sluice/bytestore/s3"
 )
 
-// passingFaults are those that a repetition gets over.
+// passingFaults are faults that a retry overcomes.
 var passingFaults = map[string]fault{
 	"500":                answers(500, "InternalError"),
 	"502":                answers(502, "BadGateway"),
@@ -51,8 +51,8 @@ func TestPassingFailuresAreGotOver(t *testing.T) {
 	}
 }
 
-// TestLastingFailuresAreClean: a Put whose requests all fail says so, and
-// nothing is visible, now or once the server is well.
+// TestLastingFailuresAreClean checks that a Put whose requests all fail returns an error,
+// and that nothing is visible, then or after the server has recovered.
 func TestLastingFailuresAreClean(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	for _, tc := range []struct {
@@ -98,7 +98,8 @@ func TestDamageOnTheWayIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestConflictIsTriedAgain: AWS answers 409 to one of two requests at once.
+// TestConflictIsTriedAgain checks that a Put is retried after status 409, which AWS
+// returns to one of two concurrent requests.
 func TestConflictIsTriedAgain(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	conflict := answers(409, "ConditionalRequestConflict")
@@ -112,8 +113,8 @@ func TestConflictIsTriedAgain(t *testing.T) {
 	wantObject(t, aside, taken, content(2, 1000))
 }
 
-// TestLostRepliesOfAPut: the object is stored and no PUT is ever answered. The
-// Put asks, and knows its own object from another's.
+// TestLostRepliesOfAPut stores the object and loses all responses to PUT requests. The Put
+// must find out that it succeeded, and distinguish its object from that of another Put.
 func TestLostRepliesOfAPut(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	w.handle(times(always, http.MethodPut, loseReply))
@@ -124,8 +125,8 @@ func TestLostRepliesOfAPut(t *testing.T) {
 	wantObject(t, aside, taken, content(2, 1000))
 }
 
-// TestUnknownOutcome: when nobody answers any more the Put fails, and what the
-// server may have is the whole object.
+// TestUnknownOutcome checks that a Put fails if the server no longer responds, and that
+// the server has either nothing or the complete object.
 func TestUnknownOutcome(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	key, data := newKey(), content(1, 1000)
@@ -143,9 +144,9 @@ func TestUnknownOutcome(t *testing.T) {
 	wantObject(t, aside, key, data)
 }
 
-// TestPutInDoubtIsNotTaken: the reply to the first PUT is lost, the second is
-// answered 412 for the object of the first, and nobody answers the question whose
-// object it is. That says nothing of the key being taken by another.
+// TestPutInDoubtIsNotTaken loses the response to the first PUT, returns 412 to the second
+// because of the object of the first, and loses the response to the request for its
+// metadata. The error must not report that the key is in use.
 func TestPutInDoubtIsNotTaken(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	key, data := newKey(), content(1, 1000)
@@ -166,8 +167,8 @@ func TestPutInDoubtIsNotTaken(t *testing.T) {
 	wantObject(t, aside, key, data)
 }
 
-// TestCancelledPutTakesItsObjectBack: the context ends when the server has
-// stored the object and nobody knows it yet.
+// TestCancelledPutTakesItsObjectBack ends the context after the server has stored the
+// object and before it has responded.
 func TestCancelledPutTakesItsObjectBack(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -187,8 +188,8 @@ func TestCancelledPutTakesItsObjectBack(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestLateReaderOfABody: a transport may return and read on. It gets nothing of
-// a body whose request is over.
+// TestLateReaderOfABody uses a transport that continues to read a body after it has
+// returned. It must not get any bytes.
 func TestLateReaderOfABody(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	for _, f := range []fault{refused, answers(503, "SlowDown")} {
@@ -216,7 +217,7 @@ func list(t *testing.T, s *s3.Store) (keys []bytestore.Key) {
 	return keys
 }
 
-// wantAbsent fails the test unless nothing is visible under key.
+// wantAbsent fails the test unless no object is visible under key.
 func wantAbsent(t *testing.T, s *s3.Store, key bytestore.Key) {
 	t.Helper()
 	_, err := read(t.Context(), s, key, 0, 0)

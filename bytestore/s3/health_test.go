@@ -13,8 +13,8 @@ import (
 	"sluice/bytestore/s3"
 )
 
-// TestErr: a Put that fails by the server's doing counts until another succeeds,
-// and for 30 s. Nothing else counts.
+// TestErr checks that a Put that fails because of the server is reported until another
+// succeeds, and for at most 30 s. Nothing else is reported.
 func TestErr(t *testing.T) {
 	var now atomic.Int64
 	s, _, w := onWire(t, s3.Options{StagingLimit: mib, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
@@ -83,7 +83,7 @@ func TestClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Close waits for a Put under way.
+	// Close waits for a Put in progress.
 	entered, release, closed := make(chan bool), make(chan bool), make(chan error, 1)
 	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		entered <- true

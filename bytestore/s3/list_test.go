@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestListPages lists several pages of 1,000: all of them in order, from any
-// place, and no page more than the caller wants.
+// TestListPages lists several pages of 1,000 objects: all of them in order, from any
+// position, and without requesting more pages than the caller needs.
 func TestListPages(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	const objects, putters = 2100, 20
@@ -77,8 +77,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// TestOthersNamesAreNotListed: of a bucket that others use too, only what lies
-// right under the prefix and is a key is an object.
+// TestOthersNamesAreNotListed checks that in a shared bucket only names directly under the
+// prefix that are valid keys are objects.
 func TestOthersNamesAreNotListed(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	var keys []bytestore.Key

@@ -20,8 +20,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// badNetwork is a store that reaches its server by a proxy with toxics and has
-// little patience, and another one that reaches it straight and is patient.
+// badNetwork returns a store with short timeouts that reaches its server through a proxy
+// with toxics, and another one with normal timeouts and a direct connection.
 func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Config, proxy *toxiproxy.Proxy) {
 	t.Helper()
 	server := testenv.S3(t, testenv.S3Options{})
@@ -38,8 +38,8 @@ func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Con
 	return mustOpen(t, c, s3.Options{Stall: stall}), aside, c, proxy
 }
 
-// awaitProxy waits until the proxy takes connections, which on a busy machine may
-// be later than the end of its Start.
+// awaitProxy waits until the proxy accepts connections, which on a busy machine may be
+// after its Start has returned.
 func awaitProxy(t *testing.T, addr string) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; runtime.Gosched() {
@@ -56,8 +56,8 @@ func awaitProxy(t *testing.T, addr string) {
 	}
 }
 
-// toxic adds a toxic, as toxiproxy describes them in JSON, until the returned
-// function is called.
+// toxic adds a toxic, in the JSON form of toxiproxy, until the returned function is
+// called.
 func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity float64, attributes string) (remove func()) {
 	t.Helper()
 	_, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
@@ -72,15 +72,15 @@ func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity f
 	}
 }
 
-// How long the stores wait where a fault ends connections, and where it lets
-// them stand still. The second is so short that a busy machine may stand as
-// still: then the store need not succeed when the network is well.
+// The timeouts of the stores for faults that end connections and for faults that stall
+// them. The latter is so short that a busy machine may exceed it: then the store need not
+// succeed after the network has recovered.
 const (
 	patience = 20 * time.Second
 	haste    = 200 * time.Millisecond
 )
 
-// networkFaults are what happens to connections.
+// networkFaults are faults of connections.
 var networkFaults = []struct {
 	name, stream, kind, attributes string
 	stall                          time.Duration
@@ -95,12 +95,12 @@ var networkFaults = []struct {
 	{"request stands still", "upstream", "timeout", `"timeout": 0`, haste},
 }
 
-// TestBadNetwork meets each fault on every connection: calls end, without harm.
-// Then the network is well, and they succeed.
+// TestBadNetwork applies each fault to every connection: calls must end without damage.
+// Then the network recovers, and they must succeed.
 func TestBadNetwork(t *testing.T) {
 	for _, f := range networkFaults {
 		t.Run(f.name, func(t *testing.T) {
-			t.Parallel() // standing still takes its time
+			t.Parallel() // stalls take time
 			s, aside, c, proxy := badNetwork(t, f.stall)
 			there, data := newKey(), content(1, 2*mib)
 			wantErr(t, put(t, aside, there, data), nil)
@@ -126,8 +126,8 @@ func TestBadNetwork(t *testing.T) {
 	}
 }
 
-// endsWell puts data: a success is a whole object, a failure is one of those
-// that may pass, and an object that is whole or absent.
+// endsWell puts data. A success must have stored the whole object. A failure must be
+// retryable, and the object complete or absent.
 func endsWell(t *testing.T, s, aside *s3.Store, key bytestore.Key, data []byte) {
 	t.Helper()
 	err := put(t, s, key, data)
@@ -147,8 +147,8 @@ func endsWell(t *testing.T, s, aside *s3.Store, key bytestore.Key, data []byte) 
 	}
 }
 
-// TestWorseNetwork lets half of the connections meet a fault while several put
-// and read.
+// TestWorseNetwork applies a fault to half of the connections during concurrent puts and
+// reads.
 func TestWorseNetwork(t *testing.T) {
 	for _, f := range networkFaults {
 		t.Run(f.name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestLatency(t *testing.T) {
 	wantObject(t, s, key, data)
 }
 
-// TestServerEndsAndReturns stops the server, and starts it on the same data.
+// TestServerEndsAndReturns stops the server and starts it again with the same data.
 func TestServerEndsAndReturns(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	s := mustOpen(t, freshPrefix(t, server), s3.Options{})

@@ -19,8 +19,8 @@ import (
 
 const mib = 1 << 20
 
-// TestRequestsOfARead: what is small costs one request, what is large one for
-// each 4 MiB, and never a byte that was not asked for.
+// TestRequestsOfARead checks that a small range costs one request and a large one a
+// request for each 4 MiB, and that no other bytes are requested.
 func TestRequestsOfARead(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 16*mib)
@@ -64,8 +64,8 @@ func TestRequestsOfAPut(t *testing.T) {
 	}
 }
 
-// TestBrokenRepliesAreResumed cuts replies at many places: what arrives is
-// right, and what has arrived is not asked for again.
+// TestBrokenRepliesAreResumed cuts responses at many positions. The bytes must be correct,
+// and bytes that were received must not be requested again.
 func TestBrokenRepliesAreResumed(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 10*mib)
@@ -76,7 +76,7 @@ func TestBrokenRepliesAreResumed(t *testing.T) {
 			wantObject(t, s, key, data)
 		})
 	}
-	w.handle(times(5, http.MethodGet, cutReply(0))) // as often as a reply is resumed
+	w.handle(times(5, http.MethodGet, cutReply(0))) // as often as a response is resumed
 	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
 		t.Errorf("after five replies that broke off: %v", err)
 	}
@@ -89,8 +89,8 @@ func TestBrokenRepliesAreResumed(t *testing.T) {
 	}
 }
 
-// TestRepliesThatAlwaysBreakOff: the reader fails after a bounded number of
-// requests, and what it gave before is right.
+// TestRepliesThatAlwaysBreakOff checks that the reader fails after a bounded number of
+// requests, and that the bytes before that are correct.
 func TestRepliesThatAlwaysBreakOff(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 6*mib)
@@ -114,8 +114,8 @@ func TestRepliesThatAlwaysBreakOff(t *testing.T) {
 	}
 }
 
-// TestResumesPause: a reply that broke off is not asked for again at once, and
-// who waits for that goes when the context does.
+// TestResumesPause checks that a broken response is resumed after a pause, which ends with
+// the context.
 func TestResumesPause(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 10_000)
@@ -161,7 +161,7 @@ func TestResumesPause(t *testing.T) {
 	}
 }
 
-// closing tells when a reply is closed.
+// closing reports when a response is closed.
 type closing struct {
 	io.ReadCloser
 	closed chan<- bool
@@ -172,8 +172,8 @@ func (c closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// TestReplacedWhileReading: what a resumed read gets is of the same object, or
-// nothing.
+// TestReplacedWhileReading checks that a resumed read gets bytes of the same version of
+// the object, or fails.
 func TestReplacedWhileReading(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	key := mustPut(t, aside, content(1, 10*mib))
@@ -192,8 +192,8 @@ func TestReplacedWhileReading(t *testing.T) {
 	wantErr(t, r.Close(), nil)
 }
 
-// TestTruncatedObject: an object shorter than the range is told from a reply
-// that broke off, also when it shrank behind our back.
+// TestTruncatedObject checks that an object shorter than the range is distinguished from a
+// broken response, even if it was truncated meanwhile.
 func TestTruncatedObject(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{})
 	key := mustPut(t, s, content(1, 5*mib))
@@ -203,8 +203,8 @@ func TestTruncatedObject(t *testing.T) {
 	}
 }
 
-// TestPiecesAreFetchedAhead: before the first byte is read the next three
-// pieces are on their way, all at once.
+// TestPiecesAreFetchedAhead checks that three requests are prefetched concurrently before
+// the first byte is read.
 func TestPiecesAreFetchedAhead(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 24*mib)
@@ -234,13 +234,13 @@ func TestPiecesAreFetchedAhead(t *testing.T) {
 	wantErr(t, r.Close(), nil)
 }
 
-// TestReadAheadIsBounded: many readers at once share the memory. Those that get
-// none read all the same, and Close gives back what was taken.
+// TestReadAheadIsBounded checks that concurrent readers share the memory, that readers
+// without memory work as well, and that Close releases the memory.
 func TestReadAheadIsBounded(t *testing.T) {
-	s, aside, w := onWire(t, s3.Options{ReadAheadMemory: 9 * mib}) // room for two pieces
+	s, aside, w := onWire(t, s3.Options{ReadAheadMemory: 9 * mib}) // enough for two prefetches
 	data := content(1, 13*mib)
 	key := mustPut(t, aside, data)
-	ahead := func(n int) { // n readers stay open; two pieces in all are fetched ahead
+	ahead := func(n int) { // n readers remain open, which prefetch twice in total
 		w.handle(nil)
 		var open []io.ReadCloser
 		for range n {
@@ -266,7 +266,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 	}
 	ahead(5)
 	ahead(1)
-	// None of it is held: a reader that closes at once leaves room for the next.
+	// All memory was released: a reader that is closed immediately leaves it to the next.
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for range 5 {

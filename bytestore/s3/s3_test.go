@@ -1,28 +1,19 @@
 package s3_test
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 	"go.uber.org/goleak"
 
-	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
-	"sluice/bytestore/s3"
 	"sluice/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
-	// Stores find the keys of the test servers, and no others.
+	// Stores must find the keys of the test servers and no others.
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY": testenv.S3SecretKey, "AWS_SESSION_TOKEN": "",
 		"AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_PROFILE": "",
@@ -33,106 +24,16 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	// The pauses between repeated requests are the client's, and only slow here.
+	// The backoff of the client would only make the tests slow.
 	minio.DefaultRetryUnit, minio.DefaultRetryCap = time.Millisecond, 5*time.Millisecond
-	// toxiproxy forgets some of its own when it cuts a connection.
+	// toxiproxy leaks goroutines when it cuts a connection.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).write"),
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run"))
 }
 
-var prefixes atomic.Int64
-
-// freshPrefix is the configuration of an empty place on the server.
-func freshPrefix(tb testing.TB, server *testenv.S3Server) s3.Config {
-	tb.Helper()
-	c, err := s3.ParseDSN(fmt.Sprintf("s3://%s/tests/%d?endpoint=http://%s", server.Bucket, prefixes.Add(1), server.Addr))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
-
-// mustOpen opens a store that the test closes.
-func mustOpen(tb testing.TB, c s3.Config, opt s3.Options) *s3.Store {
-	tb.Helper()
-	if opt.Staging == "" {
-		opt.Staging = tb.TempDir()
-	}
-	s, err := s3.Open(context.Background(), c, opt)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return s
-}
-
-// harnesses makes harnesses on one server, each on an empty prefix.
-func harnesses(server *testenv.S3Server) func(testing.TB) bytetest.Harness {
-	return func(tb testing.TB) bytetest.Harness {
-		c := freshPrefix(tb, server)
-		return bytetest.Harness{Open: func() (bytestore.Store, error) { return mustOpen(tb, c, s3.Options{}), nil }}
-	}
-}
-
 func TestConformance(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	bytetest.Run(t, harnesses(server))
-}
-
-func newKey() bytestore.Key { return bytestore.NewKey(time.UnixMilli(1_700_000_000_000)) }
-
-// content is size bytes without repetition.
-func content(seed byte, size int) []byte {
-	data := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data) // never fails
-	return data
-}
-
-func put(t *testing.T, s *s3.Store, key bytestore.Key, data []byte) error {
-	t.Helper()
-	return s.Put(t.Context(), key, bytes.NewReader(data), int64(len(data)))
-}
-
-func mustPut(t *testing.T, s *s3.Store, data []byte) bytestore.Key {
-	t.Helper()
-	key := newKey()
-	if err := put(t, s, key, data); err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// read reads a range to its end.
-func read(ctx context.Context, s *s3.Store, key bytestore.Key, off, n int64) ([]byte, error) {
-	r, err := s.Open(ctx, key, off, n)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(r)
-	return data, errors.Join(err, r.Close())
-}
-
-// wantObject fails the test unless the store has exactly data under key.
-func wantObject(t *testing.T, s *s3.Store, key bytestore.Key, data []byte) {
-	t.Helper()
-	got, err := read(t.Context(), s, key, 0, int64(len(data)))
-	if err != nil {
-		t.Fatalf("%s: %v", key, err)
-	}
-	if !bytes.Equal(got, data) {
-		t.Fatalf("%s: %d bytes that are not the %d put", key, len(got), len(data))
-	}
-}
-
-func wantErr(t *testing.T, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("got %v, want %v", err, want)
-	}
 }

@@ -17,11 +17,11 @@ import (
 	"sluice/internal/testenv"
 )
 
-// errRead is of sources that must not be read.
+// errRead is the error of sources that must not be read.
 var errRead = errors.New("the source was read")
 
-// TestStagingIsBounded: over the limit a Put waits, and fails in the end, and what
-// others staged is not harmed.
+// TestStagingIsBounded checks that a Put above the limit waits and finally fails, without
+// harm to staged bodies.
 func TestStagingIsBounded(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{StagingLimit: 3 * mib, StagingStall: time.Hour, StagingWait: time.Millisecond})
 	wantErr(t, s.Put(t.Context(), newKey(), iotest.ErrReader(errRead), 3*mib+1), bytestore.ErrOverloaded)
@@ -31,7 +31,7 @@ func TestStagingIsBounded(t *testing.T) {
 	for _, size := range []int64{2 * mib, bytestore.UnknownSize} {
 		outer := newKey()
 		src := io.MultiReader(bytes.NewReader(data), calls(func() error {
-			// 2 MiB are staged: one more has room, two have not.
+			// 2 MiB are staged: another one fits, two do not.
 			wantErr(t, put(t, s, newKey(), content(2, 2*mib)), bytestore.ErrOverloaded)
 			wantErr(t, put(t, s, newKey(), content(2, mib)), nil)
 			full := io.MultiReader(bytes.NewReader(content(2, mib)), calls(func() error {
@@ -44,7 +44,7 @@ func TestStagingIsBounded(t *testing.T) {
 		wantErr(t, s.Put(t.Context(), outer, src, size), nil)
 		wantObject(t, aside, outer, data)
 	}
-	// All is given back, whatever became of the Puts.
+	// Everything is released, whatever the result of the Puts.
 	for range 10 {
 		failing := io.MultiReader(bytes.NewReader(data), iotest.ErrReader(errRead))
 		wantErr(t, s.Put(t.Context(), newKey(), failing, 3*mib), errRead)
@@ -56,9 +56,9 @@ func TestStagingIsBounded(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestStalledSendersGiveWay has one caller take nearly all the room with bodies
-// that stall just before their end: the large bodies of another are stored, and
-// of those that stalled only as many are lost as had to be.
+// TestStalledSendersGiveWay has one caller use nearly all staging space for bodies that
+// stall just before their end. The large bodies of another caller must be stored, and only
+// as many stalled bodies evicted as necessary.
 func TestStalledSendersGiveWay(t *testing.T) {
 	const senders, limit = 68, 72
 	for _, caller := range []string{"other", "stalls"} {
@@ -68,7 +68,7 @@ func TestStalledSendersGiveWay(t *testing.T) {
 			var given atomic.Int64
 			goOn := make(chan bool)
 			release := sync.OnceFunc(func() { close(goOn) })
-			defer release() // or a failure would wait for them for ever
+			defer release() // otherwise a failure would wait for them forever
 			stalled.Add(senders)
 			for i := range senders {
 				data := content(byte(i), mib)
@@ -100,14 +100,14 @@ func TestStalledSendersGiveWay(t *testing.T) {
 			if n := given.Load(); n < 12 || n > 16 {
 				t.Errorf("%d of %d bodies gave way to one of 16 MiB, of which 4 had room", n, senders)
 			}
-			// All is given back.
+			// Everything is released.
 			wantErr(t, s.Put(ctx, newKey(), bytes.NewReader(content(1, limit*mib)), limit*mib), nil)
 		})
 	}
 }
 
-// TestTricklingBodiesKeepNobodyOut: what was announced and has not come takes no
-// room from others.
+// TestTricklingBodiesKeepNobodyOut checks that bytes which were declared and not received
+// take no space from others.
 func TestTricklingBodiesKeepNobodyOut(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{StagingLimit: 8 * mib})
 	var trickle func(n int) error
@@ -124,16 +124,16 @@ func TestTricklingBodiesKeepNobodyOut(t *testing.T) {
 		}
 		return nil
 	}
-	wantErr(t, trickle(5), nil) // which announce 10 MiB together
+	wantErr(t, trickle(5), nil) // which declare 10 MiB in total
 }
 
-// calls is a source whose read calls fn and ends with its error.
+// calls is a source whose Read calls the function and returns its error.
 type calls func() error
 
 func (c calls) Read([]byte) (int, error) { return 0, c() }
 
-// TestStagingPlaces puts through buffers and through files: where there is no
-// memory for a buffer, it is a file for the smallest body.
+// TestStagingPlaces stages bodies in buffers and in files. Without memory for a buffer
+// even the smallest body is staged in a file.
 func TestStagingPlaces(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	c := freshPrefix(t, server)
@@ -152,8 +152,8 @@ func TestStagingPlaces(t *testing.T) {
 	}
 }
 
-// TestStagingFilesHaveNoNames: nothing is left of a body by a crash, and what
-// one may leave in the moment of its creation is removed by Open.
+// TestStagingFilesHaveNoNames checks that a crash leaves nothing of a staged body, and
+// that Open removes what a crash may leave while a file is created.
 func TestStagingFilesHaveNoNames(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	dir := t.TempDir()
@@ -194,8 +194,8 @@ func TestStagingFolderFull(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestManyPutsAtOnce puts 64 times 16 MiB at once. The memory that is ever
-// allocated is a small part of what passes.
+// TestManyPutsAtOnce puts 16 MiB 64 times concurrently. The memory allocated must be a
+// small part of that.
 func TestManyPutsAtOnce(t *testing.T) {
 	const puts, size = 64, 16 * mib
 	s, aside, _ := onWire(t, s3.Options{StagingLimit: puts * size})
@@ -208,7 +208,7 @@ func TestManyPutsAtOnce(t *testing.T) {
 	begun.Add(puts)
 	for i := range puts {
 		keys[i] = newKey()
-		// None ends before all have staged nearly everything.
+		// No body ends before all have staged nearly everything.
 		src := io.MultiReader(bytes.NewReader(data[:size-1]), &rendezvous{met: &begun}, bytes.NewReader(data[size-1:]))
 		done.Go(func() { errs[i] = s.Put(t.Context(), keys[i], src, size) })
 	}
@@ -227,7 +227,7 @@ func TestManyPutsAtOnce(t *testing.T) {
 	}
 }
 
-// rendezvous is an empty source whose end is reached when all have come to it.
+// rendezvous is an empty source that ends once all have reached it.
 type rendezvous struct{ met *sync.WaitGroup }
 
 func (r *rendezvous) Read([]byte) (int, error) {

@@ -13,14 +13,14 @@ import (
 	"sluice/bytestore"
 )
 
-// sender is a body in a room of the tests, which comes a unit at a time.
+// sender sends a body a unit at a time.
 type sender struct {
 	caller    string
 	begins    time.Duration
 	size      int64
-	every     time.Duration // a unit comes
-	stallsAt  int64         // units, after which nothing comes for an hour; 0: never
-	takes     time.Duration // to be sent
+	every     time.Duration // interval between units
+	stallsAt  int64         // units, after which it stalls for an hour; 0 if it does not
+	takes     time.Duration // time to be sent to the store
 	unknown   bool
 	gaveUp    atomic.Bool // free was called
 	completed time.Duration
@@ -52,7 +52,7 @@ func (s *sender) run(ctx context.Context, r *stagingQuota) error {
 	return nil
 }
 
-// all runs senders at once, and returns what became of each.
+// all runs senders concurrently and returns the error of each.
 func all(t *testing.T, r *stagingQuota, senders []*sender) []error {
 	errs := make([]error, len(senders))
 	var running sync.WaitGroup
@@ -66,8 +66,8 @@ func all(t *testing.T, r *stagingQuota, senders []*sender) []error {
 	return errs
 }
 
-// TestBodiesThatComeAllComplete: many times more than there is room for come at
-// once, and wait for each other. None fails.
+// TestBodiesThatComeAllComplete receives many times more than fits. The bodies wait for
+// each other, and none fails.
 func TestBodiesThatComeAllComplete(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestBodiesThatComeAllComplete(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsNeededGivesWay: bodies that stall keep their room until others
-// need it, then as many lose it as it takes.
+// TestOnlyWhatIsNeededGivesWay checks that stalled bodies keep their reservations until
+// others need them, and that only as many are evicted as necessary.
 func TestOnlyWhatIsNeededGivesWay(t *testing.T) {
 	for need, want := range map[int64]int{4: 0, 5: 1, 16: 1, 19: 1, 20: 2, 64: 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestOnlyWhatIsNeededGivesWay(t *testing.T) {
 					lost++
 				}
 			}
-			// The others were not slower than it takes to see that bodies stall.
+			// The late body waited only until the others counted as stalled.
 			if lost != want || late.completed > 10*time.Second {
 				t.Errorf("for a body of %d, %d gave way, want %d; it took %v", need, lost, want, late.completed)
 			}
@@ -117,19 +117,18 @@ func TestOnlyWhatIsNeededGivesWay(t *testing.T) {
 	}
 }
 
-// TestSharesOfCallers: a caller whose bodies take all the room, and come so slowly
-// that it will not be free for long, gives way to one that takes less than its
-// share, and to no more than that.
+// TestSharesOfCallers checks that a caller whose slow bodies use the whole quota loses as
+// much as another caller needs that does not exceed its share, and not more.
 func TestSharesOfCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStagingQuota(64, 5*time.Second, time.Hour)
 		var senders []*sender
-		for range 10 { // each a unit every 4 s, once the room is full
+		for range 10 { // each a unit every 4 s once the quota is used up
 			senders = append(senders, &sender{caller: "greedy", size: 16, every: 4 * time.Second})
 		}
 		errs := make(chan []error)
 		go func() { errs <- all(t, r, senders) }()
-		time.Sleep(26 * time.Second) // most of the room is taken
+		time.Sleep(26 * time.Second) // most of the quota is used
 		small := &sender{caller: "small", size: 16}
 		if err := small.run(t.Context(), r); err != nil || small.completed > time.Minute {
 			t.Errorf("the one body of a caller: %v, after %v", err, small.completed)
@@ -143,7 +142,7 @@ func TestSharesOfCallers(t *testing.T) {
 		if completed < 5 || completed == len(senders) {
 			t.Errorf("%d of %d bodies of the greedy caller were completed", completed, len(senders))
 		}
-		// Alone again, it has all the room.
+		// Without competition a caller can use the whole quota.
 		for i, err := range all(t, r, []*sender{{caller: "greedy", size: 64}, {caller: "greedy", size: 64}}) {
 			if err != nil {
 				t.Errorf("body %d of a caller alone: %v", i, err)
@@ -152,7 +151,7 @@ func TestSharesOfCallers(t *testing.T) {
 	})
 }
 
-// TestWaitForRoomEnds: with its limit, and with its context.
+// TestWaitForRoomEnds checks that waiting ends after the limit, and with the context.
 func TestWaitForRoomEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStagingQuota(16, 5*time.Second, 30*time.Second)

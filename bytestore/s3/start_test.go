@@ -10,8 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestOpenWithoutTheRightToDelete: a start finds that it may not delete, and says
-// which right is missing.
+// TestOpenWithoutTheRightToDelete checks that Open reports the missing permission to
+// delete.
 func TestOpenWithoutTheRightToDelete(t *testing.T) {
 	deletes := 0
 	_, err := s3.Open(t.Context(), freshPrefix(t, testenv.S3(t, testenv.S3Options{})), s3.Options{Staging: t.TempDir(), Transport: func(below http.RoundTripper) http.RoundTripper {
@@ -32,14 +32,14 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestOpenOfASilentServer: a start does not wait for a server that takes
-// connections and answers nothing.
+// TestOpenOfASilentServer checks that Open does not wait for a server that accepts
+// connections and does not respond.
 func TestOpenOfASilentServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }() // nothing of it is used
+	defer func() { _ = l.Close() }() // it was not used
 	c := freshPrefix(t, testenv.S3(t, testenv.S3Options{}))
 	c.Endpoint = "http://" + l.Addr().String()
 	if _, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "did not respond within 4s") {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The fallback runs where the kernel or the file system has no
-// RENAME_NOREPLACE, which a test machine seldom offers.
+// TestLinkNoReplace tests the fallback for kernels and file systems without
+// RENAME_NOREPLACE, which test machines rarely have.
 func TestLinkNoReplace(t *testing.T) {
 	dir := t.TempDir()
 	a, b, c := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")

@@ -15,82 +15,8 @@ import (
 	"sluice/internal/vfs"
 )
 
-// systems are the file systems that must behave alike, each with a folder to
-// work in.
-func systems(t *testing.T) map[string]struct {
-	fs  vfs.FS
-	dir string
-} {
-	crash := vfs.NewCrash()
-	if err := crash.Mkdir("/work"); err != nil {
-		t.Fatal(err)
-	}
-	type system = struct {
-		fs  vfs.FS
-		dir string
-	}
-	pass := func(_ *vfs.Op, do func() error) error { return do() }
-	return map[string]system{
-		"os":          {vfs.OS(), t.TempDir()},
-		"crash":       {crash, "/work"},
-		"intercepted": {vfs.Intercept(vfs.OS(), pass), t.TempDir()},
-	}
-}
-
-func write(t *testing.T, fsys vfs.FS, name, text string, sync bool) {
-	t.Helper()
-	f, err := fsys.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := io.WriteString(f, text); n != len(text) || err != nil {
-		t.Fatalf("write: %d, %v", n, err)
-	}
-	if sync {
-		if err := f.Sync(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, fsys vfs.FS, name string) string {
-	t.Helper()
-	f, err := fsys.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-func names(t *testing.T, fsys vfs.FS, dir string) []string {
-	t.Helper()
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := []string{}
-	for _, e := range entries {
-		list = append(list, e.Name())
-	}
-	return list
-}
-
-func wantErr(t *testing.T, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("error %v, want %v", err, want)
-	}
-}
-
-// TestSyncDirNotOpened: a folder that cannot be opened is told apart from one
-// whose fsync failed.
+// TestSyncDirNotOpened checks that a folder that cannot be opened is distinguished from a
+// failed fsync.
 func TestSyncDirNotOpened(t *testing.T) {
 	for name, sys := range systems(t) {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +213,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestMkdirAllIsDurable(t *testing.T) {
-	// Whatever operation a first call is cut at, a second one makes it whole.
+	// Whichever operation interrupts the first call, a second call completes it.
 	for nth := int64(0); ; nth++ {
 		c := vfs.NewCrash()
 		fault := &vfs.Fault{Nth: nth, Moment: vfs.Before, Err: syscall.EIO}

@@ -13,14 +13,14 @@ import (
 	"sluice/internal/testenv"
 )
 
-// wire stands between a store and the network: it keeps what was sent and lets
-// a test have its way with it.
+// wire is a transport between a store and the network. It records requests and can be made
+// to fail them.
 type wire struct {
 	next http.RoundTripper
 
 	mu   sync.Mutex
 	sent []string // "PUT", "GET bytes=0-9"
-	// on handles a request; nil hands it on. It may be set between calls.
+	// on handles a request. If it is nil, requests are sent. It may be set between calls.
 	on func(r *http.Request, next http.RoundTripper) (*http.Response, error)
 }
 
@@ -35,24 +35,24 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return on(r, w.next)
 }
 
-// handle sets what happens to requests from now on, and forgets those before.
+// handle sets the handler of further requests and clears the record.
 func (w *wire) handle(on func(*http.Request, http.RoundTripper) (*http.Response, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.on, w.sent = on, nil
 }
 
-// requests are those since handle.
+// requests returns the requests since handle.
 func (w *wire) requests() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sent
 }
 
-// fault is what happens to a request.
+// fault handles a request that is to fail.
 type fault = func(r *http.Request, next http.RoundTripper) (*http.Response, error)
 
-// times lets the first n requests of a method meet a fault, and the others not.
+// times applies a fault to the first n requests of a method.
 func times(n int, method string, f fault) fault {
 	var mu sync.Mutex
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -72,7 +72,7 @@ func times(n int, method string, f fault) fault {
 // always is a number of times that no test reaches.
 const always = 1 << 30
 
-// answers is a server that does nothing and says so.
+// answers returns the fault of a server that returns an error.
 func answers(status int, code string) fault {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		body := fmt.Sprintf("<Error><Code>%s</Code><Message>as the test wants</Message></Error>", code)
@@ -83,12 +83,12 @@ func answers(status int, code string) fault {
 	}
 }
 
-// refused is a connection that is never made.
+// refused is the fault of a connection that is refused.
 func refused(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return nil, fmt.Errorf("the test refuses the connection")
 }
 
-// loseReply lets the server do its work and loses the reply.
+// loseReply performs the request and loses the response.
 func loseReply(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
@@ -100,7 +100,7 @@ func loseReply(r *http.Request, next http.RoundTripper) (*http.Response, error) 
 	return nil, fmt.Errorf("the test cuts the connection after %d", resp.StatusCode)
 }
 
-// cutReply breaks a reply off after n bytes.
+// cutReply breaks the response off after n bytes.
 func cutReply(n int64) fault {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -119,7 +119,7 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// damage flips a bit of a request's body.
+// damage flips a bit of the request body.
 func damage(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if r.Body == nil {
 		return next.RoundTrip(r)
@@ -134,8 +134,8 @@ func damage(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	return next.RoundTrip(r)
 }
 
-// onWire is a store whose requests pass a wire, and another one of the same
-// objects whose requests do not.
+// onWire returns a store whose requests pass a wire, and another one of the same objects
+// whose requests do not.
 func onWire(t *testing.T, opt s3.Options) (s, aside *s3.Store, w *wire) {
 	t.Helper()
 	server := testenv.S3(t, testenv.S3Options{})
