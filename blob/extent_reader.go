@@ -17,7 +17,7 @@ type extentReader struct {
 	bytes    bytestore.Store
 	verified *verifyLog
 	limits   *readLimits
-	next     *lookahead
+	ahead    *lookahead
 	pay      func(ctx context.Context, n int64) error // may be nil
 
 	e     *metastore.Extent
@@ -106,7 +106,7 @@ func (x *extentReader) charge(ctx context.Context, n int64) error {
 func (x *extentReader) reserve(block int64) {
 	start := x.start + block*blockSize
 	size := min(blockSize, x.e.Size-block*blockSize)
-	x.keep = append(x.keep, x.next.reserve(block, start, start+size)...)
+	x.keep = append(x.keep, x.ahead.reserve(block, start, start+size)...)
 }
 
 // buffer buffers what later ranges need of a block, of which b holds the bytes from

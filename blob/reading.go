@@ -17,10 +17,10 @@ import (
 // Options.ReadBuffers limits, or 32 KiB if there is none. If a block has more bytes
 // to be buffered, it is read again.
 type Reading struct {
-	c    *Content
-	pay  func(ctx context.Context, n int64) error // may be nil
-	next lookahead
-	err  error // of the range that failed
+	c     *Content
+	pay   func(ctx context.Context, n int64) error // may be nil
+	ahead lookahead
+	err   error // of the range that failed
 }
 
 // Read prepares to read ranges, which must not overlap. Before the store is accessed,
@@ -28,11 +28,11 @@ type Reading struct {
 // that are sent; if pay returns an error, reading fails with it. pay may be nil. The
 // caller must Close the Reading, and then the Content.
 func (c *Content) Read(ranges []Range, pay func(ctx context.Context, n int64) error) *Reading {
-	return &Reading{c: c, pay: pay, next: newLookahead(c.s.reads, ranges)}
+	return &Reading{c: c, pay: pay, ahead: newLookahead(c.s.reads, ranges)}
 }
 
 // Close releases the buffers. It is idempotent.
-func (r *Reading) Close() { r.next.close() }
+func (r *Reading) Close() { r.ahead.close() }
 
 // WriteRange writes n bytes from offset off to w, like Reading.WriteNext, without
 // paying for additional bytes.
@@ -57,11 +57,11 @@ func (r *Reading) WriteNext(ctx context.Context, w io.Writer) (n int64, err erro
 	if r.err != nil {
 		return 0, r.err
 	}
-	if r.next.next == len(r.next.ranges) {
+	if r.ahead.next == len(r.ahead.ranges) {
 		return 0, io.EOF
 	}
 	defer func() { r.err = err }()
-	next, ends := r.next.begin()
+	next, ends := r.ahead.begin()
 	if n, err = writeBytes(w, ends.head); err != nil {
 		return n, err
 	}
@@ -73,7 +73,7 @@ func (r *Reading) WriteNext(ctx context.Context, w io.Writer) (n int64, err erro
 	if n += m; err != nil {
 		return n, err
 	}
-	r.next.written(ends)
+	r.ahead.written(ends)
 	return n, nil
 }
 
@@ -130,7 +130,7 @@ func (r *Reading) writeExtent(ctx context.Context, w io.Writer, e *metastore.Ext
 	}
 	s := r.c.s
 	x := extentReader{
-		bytes: s.bytes, verified: s.verified, limits: s.reads, next: &r.next, pay: r.pay,
+		bytes: s.bytes, verified: s.verified, limits: s.reads, ahead: &r.ahead, pay: r.pay,
 		e: e, start: r.c.start(e), w: w, times: s.verified.of(e.Key),
 	}
 	return x.write(ctx, from, to)

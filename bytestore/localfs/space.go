@@ -10,12 +10,10 @@ import (
 )
 
 const (
-	// The default reserve is maxReserve, or 1/reserveShare of a small file system.
-	maxReserve   = 64 << 20
-	reserveShare = 20
-	// maxInodeReserve is the greatest number of inodes that are kept free. The
+	// maxInodeReserve inodes are kept free, or 1/inodeReserveShare if that is less. The
 	// metadata engine needs a few files for its log.
-	maxInodeReserve = 64
+	maxInodeReserve   = 64
+	inodeReserveShare = 20
 	// reserveAhead is how many bytes a Put reserves at a time: few enough that
 	// hundreds of stalled Puts leave space for others.
 	reserveAhead = 4 << 20
@@ -41,9 +39,9 @@ func newSpace(fsys vfs.FS, dir string, reserve int64) (*space, error) {
 		return nil, err
 	}
 	if reserve == 0 {
-		reserve = min(maxReserve, now.Size/reserveShare)
+		reserve = now.Reserve()
 	}
-	return &space{fs: fsys, dir: dir, keptBytes: max(reserve, 0), keptInodes: min(maxInodeReserve, now.Inodes/reserveShare)}, nil
+	return &space{fs: fsys, dir: dir, keptBytes: max(reserve, 0), keptInodes: min(maxInodeReserve, now.Inodes/inodeReserveShare)}, nil
 }
 
 // check returns nil if n bytes fit above the reserves and, unless n is 0, the

@@ -89,6 +89,10 @@ type Space struct {
 	Inodes, FreeInodes int64
 }
 
+// Reserve returns how many bytes of the file system should be kept free by default:
+// 64 MiB, or a twentieth of a file system smaller than 1.25 GiB.
+func (s Space) Reserve() int64 { return min(64<<20, s.Size/20) }
+
 // MkdirAll creates dir and its missing parents. Once it returns nil they survive a
 // power failure, including those that an interrupted earlier call created without
 // syncing them.
