@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice/bytestore"
 	"sluice/metastore"
@@ -12,7 +13,7 @@ import (
 // OrphanAge is the age from which an object that nothing refers to is an orphan. It is
 // four times the greatest age that a commit accepts, so a sweep never deletes an object
 // that is about to be committed.
-const OrphanAge = 4 * metastore.MaxExtentAge
+const OrphanAge time.Duration = 4 * metastore.MaxExtentAge
 
 // A sweep stops if there are more than brakeCount orphans and they are more than one in
 // brakeShare of the listed objects.
