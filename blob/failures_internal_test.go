@@ -15,7 +15,7 @@ func TestFailures(t *testing.T) {
 		var all []error
 		f.add(nil)
 		for i := range n {
-			all = append(all, fmt.Errorf("failure %d.", i))
+			all = append(all, fmt.Errorf("failure (%d)", i))
 			f.add(all[i])
 		}
 		err := f.err()

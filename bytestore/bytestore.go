@@ -43,8 +43,7 @@ var (
 	ErrOverloaded = errors.New("bytestore: overloaded")
 )
 
-// UnknownSize, as the size of a Put, means that the object ends where its source
-// ends.
+// UnknownSize is the size of a Put whose object ends where its source ends.
 const UnknownSize = -1
 
 // Store stores immutable objects. All methods may be called concurrently, also

@@ -197,7 +197,7 @@ func parsePrefix(path string) (string, error) {
 	}
 	for segment := range strings.SplitSeq(prefix, "/") {
 		if segment == "." || segment == ".." {
-			return "", errors.New("the prefix must not contain the segments . and ..")
+			return "", errors.New("the prefix must not contain the segment . or .. anywhere")
 		}
 	}
 	return prefix + "/", nil
