@@ -140,9 +140,31 @@ func (s *S3Server) Start() {
 	case <-time.After(startTimeout):
 		err = fmt.Errorf("it did not listen within %s", startTimeout)
 	}
+	if err == nil {
+		err = s.awaitListener(listens)
+	}
 	if err != nil {
 		s.Stop()
 		s.t.Fatalf("versitygw: %v", err)
+	}
+}
+
+// awaitListener waits until the server accepts connections: it reports that it listens
+// shortly before it does.
+func (s *S3Server) awaitListener(ended <-chan error) error {
+	for deadline := time.Now().Add(startTimeout); ; {
+		c, err := net.Dial("tcp", s.Addr)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
 }
 
