@@ -61,7 +61,7 @@ func TestCopiedDataFolder(t *testing.T) {
 	if said := refusedStart(t, o); !strings.Contains(said, "another database with the same instance id") {
 		t.Errorf("the copy is started again: %s", said)
 	}
-	if said := refusedStart(t, options{wrapper: o.wrapper, flags: o.flags, data: filepath.Join(t.TempDir(), "new")}); !strings.Contains(said, "the metadata carries no instance id") {
+	if said := refusedStart(t, options{wrapper: o.wrapper, flags: o.flags, data: filepath.Join(t.TempDir(), "new")}); !strings.Contains(said, "the metadata has no instance id") {
 		t.Errorf("a new data folder on the bucket: %s", said)
 	}
 }

@@ -246,17 +246,17 @@ func TestForeignStoresStopTheStart(t *testing.T) {
 	other := newCluster(t, options{})
 
 	mixed := c.places(other.database)
-	if said := c.refused(mixed); !strings.Contains(said, "there are bytes, but the metadata carries no instance id") {
+	if said := c.refused(mixed); !strings.Contains(said, "there are bytes, but the metadata has no instance id") {
 		t.Errorf("with an empty database: %s", said)
 	}
-	if said := c.refused(other.places(c.database)); !strings.Contains(said, "there is metadata, but the bytes carry no instance id") {
+	if said := c.refused(other.places(c.database)); !strings.Contains(said, "there is metadata, but the bytes have no instance id") {
 		t.Errorf("with an empty bucket: %s", said)
 	}
 	// The refusals took neither of the empty ones for the missing half.
 	other.start(1)
 	other.nodes[0].must(204, "PUT", blobTarget("0x1", "kept"), data)
 	for _, places := range [][]string{mixed, other.places(c.database)} {
-		if said := c.refused(places); !strings.Contains(said, "the metadata is of instance ") || !strings.Contains(said, "the bytes are of instance ") {
+		if said := c.refused(places); !strings.Contains(said, "the metadata belongs to instance ") || !strings.Contains(said, "the bytes belong to instance ") {
 			t.Errorf("with those of another service: %s", said)
 		}
 	}
