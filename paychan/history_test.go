@@ -371,7 +371,7 @@ func (h *history) advance(t *rapid.T) {
 
 // settle collects all that is due into the embedded ledger.
 func (h *history) settle(t *rapid.T) {
-	if err := h.Settle(t.Context(), h.Ledger()); err != nil {
+	if err := h.Settle(t.Context(), h.meta.Collect); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range h.model.channels {
@@ -385,7 +385,7 @@ func (h *history) settle(t *rapid.T) {
 func (h *history) settleLate(t *rapid.T) {
 	c := h.anyChannel(t, func(c *modelChannel) bool { return len(c.accepted) > 0 })
 	s := c.accepted[rapid.IntRange(0, len(c.accepted)-1).Draw(t, "payment")]
-	if err := errors.Join(h.Ledger()(t.Context(), s), h.meta.Settle(t.Context(), s.Channel, s.Sequence, s.Amount)); err != nil {
+	if err := errors.Join(h.meta.Collect(t.Context(), s), h.meta.Settle(t.Context(), s.Channel, s.Sequence, s.Amount)); err != nil {
 		t.Fatal(err)
 	}
 	c.settled(s)

@@ -1,9 +1,26 @@
-// Package paychan holds the rules for micropayment channels: how a payer opens
-// one, what a micropayment is good for, and how what was accepted is collected.
+// Package paychan implements payment channels: a payer opens a channel with a deposit and pays
+// over it by micropayments, each of which promises a cumulative amount.
 //
-// A micropayment is verified here (its bytes by package micropay) and accepted
-// in the metadata transaction that sells something for it, so that no order of
-// retries, races and crashes charges twice or serves unpaid.
+// The life of a micropayment is this:
+//
+//  1. The payer signs it (package micropay), with a sequence number and a cumulative amount above
+//     those of the last one over the channel, and sends it with a request.
+//  2. Service.Verify checks what needs no state: the encoding, the signature, the signer, and that
+//     it pays this receiver, in this asset, on this chain, and has not expired.
+//  3. Service.Buy (chunksets of a session) or Service.PayRead (of one read) accepts it, in the
+//     transaction that also records the sale. The transaction finds the channel and compares the
+//     micropayment with the accepted sequence and amount, the deposit and the unsettled limit.
+//     The difference to the accepted amount, and the channel's credit, can be spent; what is not
+//     spent becomes the credit. So no order of retries, races and crashes charges twice or
+//     serves unpaid.
+//  4. The same transaction makes it the pending settlement of the channel. It replaces an older
+//     one, because its amount includes the older amount.
+//  5. Service.Run collects pending settlements before they expire: with a Settler on a chain, or
+//     without one in the embedded ledger. Then the amount is settled. A settlement that expires
+//     uncollected is reported; the next micropayment over the channel includes its amount.
+//
+// If a sale is made but nothing could be served for it, Service.Return or Service.ReturnRead adds
+// its price to the channel's credit.
 package paychan
 
 import (
@@ -19,44 +36,43 @@ import (
 	"sluice/micropay"
 )
 
-// ErrExpiryPast says that the expiry lies in the past.
+// ErrExpiryPast means that the expiry of a new channel is in the past.
 var ErrExpiryPast = errors.New("the expiry lies in the past")
 
-// Depositor is asked, where there is a chain, before a deposit is believed:
-// whether the payer has put amount units more aside for this channel, beyond its
-// present Deposit. (A channel that is about to be opened has a Deposit of 0.)
-// nil means yes; an error is the refusal of the request. It only looks, so that
-// a request that is repeated may ask again.
+// Depositor verifies a deposit on a chain: it returns nil if the payer has deposited amount units
+// for this channel in addition to its present Deposit, which is 0 for a channel that is about to
+// be opened. An error refuses the request. It must have no side effects, because a repeated
+// request calls it again.
 type Depositor func(ctx context.Context, c metastore.Channel, amount int64) error
 
-// Options are the settings of a Service. Addresses are in any spelling.
+// Options are the settings of a Service. Addresses are accepted in any spelling.
 type Options struct {
-	// TTL is how long a channel lives when nothing else is asked for. Default
-	// DefaultTTL.
+	// TTL is the time from a channel's opening to its expiry, unless the payer requests
+	// another expiry. Default DefaultTTL.
 	TTL time.Duration
-	// SessionTTL is how long a session lives that is bought.
+	// SessionTTL is the time from a session's purchase to its expiry. It is required.
 	SessionTTL time.Duration
-	// Receiver is the address that is paid.
+	// Receiver is the address to be paid.
 	Receiver string
-	// Asset is what is paid in, and what channels hold when nothing else is
-	// asked for.
+	// Asset is the asset of micropayments, and of channels unless the payer requests
+	// another one.
 	Asset string
-	// Module is the address of the module that a micropayment calls.
+	// Module is the address of the module that a micropayment must call.
 	Module string
 	// ChainID is the chain on which micropayments are collected.
 	ChainID uint8
-	// Price is that of a chunkset, in units of the asset, at least 1.
+	// Price is the price of a chunkset, in units of the asset, at least 1.
 	Price int64
-	// Deposit is what a channel holds when nothing else is asked for, in units
-	// of the asset.
+	// Deposit is the deposit of a channel, in units of the asset, unless the payer requests
+	// another one.
 	Deposit int64
-	// Deposited is asked about deposits; nil: whoever asks is believed.
+	// Deposited verifies deposits. nil: every deposit is accepted.
 	Deposited Depositor
-	// UnsettledLimit bounds what is accepted over a channel and not collected
-	// yet, in units of the asset.
+	// UnsettledLimit is the greatest amount that is accepted over a channel and not collected
+	// yet, in units of the asset, at least 1.
 	UnsettledLimit int64
-	// Space is asked before something is written that stays; it returns an error
-	// when there is no room. nil: there always is.
+	// Space is called with 0 before something is stored permanently. It returns an error if
+	// there is not enough space. nil: there always is.
 	Space func(n int64) error
 }
 
@@ -66,24 +82,24 @@ const (
 	DefaultDeposit = 1_000_000
 	// DefaultAsset is the metadata address of the public client's asset.
 	DefaultAsset = "0x1b18363a9f1fe5e6ebf247daba5cc1c18052bb232efdc4c50f556053922d98e1"
-	// DefaultModule is where the public client looks for the payment module.
+	// DefaultModule is the address at which the public client expects the payment module.
 	DefaultModule = "0xb42ac038b6dae86f6171e28e297aab9555ce09909445ec579e4ffe6b8d4d63bf"
 	// DefaultChainID is the chain id of a local network.
 	DefaultChainID = 4
 	// DefaultPrice is the price of a chunkset, in units of the asset.
 	DefaultPrice = 1
-	// DefaultUnsettledLimit bounds what is accepted and not settled yet.
+	// DefaultUnsettledLimit is the greatest amount that is accepted and not settled yet.
 	DefaultUnsettledLimit = 1_000_000
 )
 
-// Store is where channels are kept, and whose time they live by.
+// Store holds channels, and the clock by which they expire.
 type Store interface {
 	metastore.Channels
 	metastore.Clock
 }
 
-// Service keeps channels. Its methods may be called at once from many
-// goroutines.
+// Service opens channels, accepts payments over them and settles them. Its methods may be called
+// concurrently.
 type Service struct {
 	meta   Store
 	opt    Options
@@ -93,8 +109,8 @@ type Service struct {
 	uncollected uncollected
 }
 
-// New gives a Service over a store. It fails when an address is none, and when
-// the price, the unsettled limit or the life of a session is below 1.
+// New returns a Service over a store. It returns an error if an address is invalid, or if the
+// price, the unsettled limit or SessionTTL is not positive.
 func New(meta Store, opt Options) (*Service, error) {
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
@@ -109,7 +125,7 @@ func New(meta Store, opt Options) (*Service, error) {
 		return nil, fmt.Errorf("the price of a chunkset must be at least 1, not %d", opt.Price)
 	}
 	if opt.SessionTTL <= 0 || opt.UnsettledLimit < 1 {
-		return nil, fmt.Errorf("sessions must live (%s) and some money be accepted before it is settled (%d)", opt.SessionTTL, opt.UnsettledLimit)
+		return nil, fmt.Errorf("the session TTL (%s) and the unsettled limit (%d) must be positive", opt.SessionTTL, opt.UnsettledLimit)
 	}
 	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1)}
 	for _, a := range []struct {
@@ -130,33 +146,32 @@ func New(meta Store, opt Options) (*Service, error) {
 	return s, nil
 }
 
-// Payee tells whom a micropayment must pay, in what, and which module it must
-// call: canonical addresses.
+// Payee returns the canonical addresses of the receiver that a micropayment must pay, of the
+// asset and of the module that it must call.
 func (s *Service) Payee() (receiver, asset, module string) {
 	return s.opt.Receiver, s.opt.Asset, s.opt.Module
 }
 
-// TTL is how long a channel lives when nothing else is asked for.
+// TTL returns the time from a channel's opening to its expiry by default.
 func (s *Service) TTL() time.Duration { return s.opt.TTL }
 
-// Price is that of a chunkset, in units of the asset.
+// Price returns the price of a chunkset, in units of the asset.
 func (s *Service) Price() int64 { return s.opt.Price }
 
-// Open asks for a channel. Zero values are filled with the defaults.
+// OpenOptions describes a channel. Zero values select the defaults.
 type OpenOptions struct {
-	Sender           string // canonical address of the payer; empty: not bound
+	Sender           string // canonical address of the payer; empty: bound by the first payment
 	Asset            string // canonical address
 	Deposit          *int64
-	PaymentChannelID *int64 // nil: assigned at random, below 2^53
-	Owner            string // whom it counts for; empty: nobody
+	PaymentChannelID *int64 // nil: random, below 2^53
+	Owner            string // whose quota it counts towards; empty: nobody's
 	Expires          time.Time
 }
 
-// Open opens a channel and returns it, or, when idem was seen before, the
-// channel as it was first returned. idem may be nil. ErrExpiryPast,
-// metastore.ErrExists, metastore.ErrIdempotencyReuse. Beside
-// metastore.ErrUnknownOutcome without an idem the channel has the ID that it has
-// if it was opened, or will be, and nothing else.
+// Open opens a channel and returns it, or, if idem was recorded before, the channel as it was
+// first returned. idem may be nil. It returns ErrExpiryPast, metastore.ErrExists or
+// metastore.ErrIdempotencyReuse. With metastore.ErrUnknownOutcome, and without an idem, it also
+// returns a Channel of which only ID is set: the id of the channel if it was, or will be, opened.
 func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
 	now := s.meta.Now()
 	c := metastore.Channel{
@@ -199,36 +214,34 @@ func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idemp
 	return opened, err
 }
 
-// Opened returns the channel that an Open with this idem opened, as it was first
-// returned. metastore.ErrNotFound when none did, metastore.ErrIdempotencyReuse.
+// Opened returns the channel that Open opened with this idem, as it was first returned. It returns
+// metastore.ErrNotFound if there is none, or metastore.ErrIdempotencyReuse.
 func (s *Service) Opened(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
 	return s.meta.OpenedChannel(ctx, idem)
 }
 
-// Get gives a channel, in whatever state it is. metastore.ErrNotFound.
+// Get returns a channel in any state, or metastore.ErrNotFound.
 func (s *Service) Get(ctx context.Context, id string) (metastore.Channel, error) {
 	return s.meta.Channel(ctx, id)
 }
 
-// State tells where a channel stands now.
+// State returns the present state of a channel.
 func (s *Service) State(c metastore.Channel) metastore.ChannelState {
 	return c.State(s.meta.Now())
 }
 
-// sessionsShown is how many sessions of a channel are told of.
-const sessionsShown = 1_000
+// maxSessions is the number of sessions of a channel that Sessions returns at most.
+const maxSessions = 1_000
 
-// Sessions gives the sessions that were bought over a channel, the newest
-// first, at most 1,000.
+// Sessions returns the sessions that were bought over a channel, newest first, at most 1,000.
 func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session, error) {
-	return s.meta.ChannelSessions(ctx, id, sessionsShown)
+	return s.meta.ChannelSessions(ctx, id, maxSessions)
 }
 
-// Deposit adds to the deposit of an open channel and returns the channel, or,
-// when idem was seen before, the channel as it was first returned. idem may be
-// nil. metastore.ErrNotFound, ErrChannelClosed, ErrChannelExpired, ErrAmountOverflow.
-//
-// Where there is a chain, Options.Deposited is asked first.
+// Deposit adds to the deposit of an open channel, after Options.Deposited has verified it, and
+// returns the channel, or, if idem was recorded before, the channel as it was first returned. idem
+// may be nil. It returns metastore.ErrNotFound, metastore.ErrChannelClosed,
+// metastore.ErrChannelExpired, metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Channel{}, err
@@ -243,24 +256,22 @@ func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *me
 	return s.meta.AddDeposit(ctx, id, amount, idem)
 }
 
-// Close ends a channel and returns it with what was settled, what was not, and
-// the credit that was not spent. Repeated, it returns the same.
-// metastore.ErrNotFound.
+// Close closes a channel and returns it. Repeated, it returns the channel in its present state. It
+// returns metastore.ErrNotFound if there is no such channel.
 func (s *Service) Close(ctx context.Context, id string) (metastore.Channel, error) {
 	return s.meta.CloseChannel(ctx, id)
 }
 
-// newID gives an unguessable id.
 func newID() string { return rand.Text() }
 
-// randomChannelID gives 53 random bits: what every JSON reader takes exactly.
+// randomChannelID returns 53 random bits, which every JSON parser represents exactly.
 func randomChannelID() int64 {
 	var b [8]byte
 	rand.Read(b[:])
 	return int64(binary.BigEndian.Uint64(b[:]) >> 11)
 }
 
-// NewReceiver gives a random address, for an instance that has none of its own.
+// NewReceiver returns a random address, for an instance without one.
 func NewReceiver() string {
 	var b [32]byte
 	rand.Read(b[:])

@@ -10,10 +10,10 @@ import (
 	"sluice/micropay"
 )
 
-// Verify reads a micropayment as it stands in a header or a JSON body, in
-// base64, and checks all that needs no state: its shape, signature and signer,
-// receiver, module, chain, asset and expiry. A *micropay.Error tells what is
-// wrong; metastore.ErrAmountOverflow that a number in it is above 2^63-1.
+// Verify decodes a micropayment from base64, as it is sent in a header or a JSON body, and checks
+// everything that needs no state: its encoding, signature, signer, receiver, module, chain, asset
+// and expiry. It returns a *micropay.Error, or metastore.ErrAmountOverflow if a number in it is
+// above 2^63-1.
 func (s *Service) Verify(encoded string) (metastore.Payment, error) {
 	m, err := micropay.Receive(encoded, s.policy, s.meta.Now())
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *Service) Verify(encoded string) (metastore.Payment, error) {
 	}, nil
 }
 
-// Live reports why a payment has no open channel: metastore.ErrNoChannel,
-// ErrChannelClosed, ErrChannelExpired.
+// Live returns nil if there is an open channel for a payment, otherwise metastore.ErrNoChannel,
+// metastore.ErrChannelClosed or metastore.ErrChannelExpired.
 func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
 	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err != nil {
@@ -52,19 +52,18 @@ func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
 	}
 }
 
-// Buy asks for chunksets.
+// BuyOptions describes a purchase of chunksets for a session.
 type BuyOptions struct {
-	Payment      metastore.Payment // as Verify gave it
-	UserIdentity string            // of a session that is made
-	SessionID    string            // the session to add to; empty: a fresh one
+	Payment      metastore.Payment // from Verify
+	UserIdentity string            // of a new session
+	SessionID    string            // of the session to add to; empty: a new session
 }
 
-// Buy accepts a payment and sells as many chunksets as it covers; the rest stays
-// as the channel's credit. It returns the session, or, when idem was seen
-// before, the session as it was first returned. A refusal changes nothing; see
-// metastore.Channels for them. idem may be nil. Beside
-// metastore.ErrUnknownOutcome without an idem the session has the ID that it has
-// if it was sold, or will be, and nothing else.
+// Buy accepts a payment and sells as many chunksets as it covers; the rest becomes the channel's
+// credit. It returns the session, or, if idem was recorded before, the session as it was first
+// returned. idem may be nil. Its errors are those of metastore.Channels.Buy; a refusal has no
+// effect. With metastore.ErrUnknownOutcome, and without an idem, it also returns a Session of
+// which only ID is set: the id of the session if it was, or will be, sold.
 func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempotency) (metastore.Session, error) {
 	p := metastore.Purchase{Payment: b.Payment, Price: s.opt.Price}
 	if b.SessionID == "" {
@@ -85,10 +84,10 @@ func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempot
 	return bought, err
 }
 
-// PayRead accepts a payment and sells count chunksets, to be read at once; what
-// is over stays as credit. A refusal changes nothing; see metastore.Channels.
-// charge is a fresh, unguessable name by which ReturnRead finds the sale, should
-// its outcome be metastore.ErrUnknownOutcome.
+// PayRead accepts a payment and sells exactly count chunksets for one read; the rest becomes the
+// channel's credit. Its errors are those of metastore.Channels.PayRead; a refusal has no effect.
+// charge is a new, unguessable name by which ReturnRead finds the sale if its outcome is
+// metastore.ErrUnknownOutcome.
 func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64, charge string) (metastore.Channel, error) {
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Channel{}, err
@@ -100,15 +99,15 @@ func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64,
 	return c, err
 }
 
-// ReturnRead gives back what PayRead sold under this name, if it did; see
-// metastore.Channels.
+// ReturnRead adds the price of what PayRead sold under this name, if it did, to the channel's
+// credit; see metastore.Channels.ReturnRead.
 func (s *Service) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
 	return s.meta.ReturnRead(ctx, p, charge)
 }
 
-// Return gives chunksets back to the channel's credit that were sold by PayRead
-// at this price and of which nothing was served. request names this return:
-// repeated, it has no effect.
+// Return adds the price of count chunksets, which PayRead sold at this price but for which nothing
+// was served, to the channel's credit. request identifies the return: repeated with the same
+// request, it has no effect.
 func (s *Service) Return(ctx context.Context, channelID string, count, price int64, request string) (metastore.Channel, error) {
 	return s.meta.ReturnCredit(ctx, channelID, count, price, request)
 }

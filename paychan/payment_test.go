@@ -313,7 +313,7 @@ func TestUnsettledLimit(t *testing.T) {
 	for _, spend := range s.spend() {
 		s.unchanged(c.ID, metastore.ErrUnsettledLimit, func() error { return spend(next) })
 	}
-	if err := s.Settle(t.Context(), s.Ledger()); err != nil {
+	if err := s.Settle(t.Context(), s.meta.Collect); err != nil {
 		t.Fatal(err)
 	}
 	s.buy(paychan.BuyOptions{Payment: next})

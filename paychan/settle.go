@@ -12,44 +12,38 @@ import (
 	"sluice/metastore"
 )
 
-// Settler collects an accepted micropayment before it expires. nil means that
-// it is collected for good. It may be called at once for several channels, for
-// one channel with one settlement at a time, and again with one that it has
-// collected, of which it must make nothing new: a channel and a sequence number
-// name it. It must return when its context ends.
+// Settler collects an accepted micropayment before it expires. It returns nil if the payment is
+// collected irrevocably. It may be called concurrently for several channels, but not for one
+// channel. It may be called again with a settlement that it has collected, identified by channel
+// and sequence number, and must not collect it again. It must return when ctx ends.
 type Settler func(ctx context.Context, s metastore.Settlement) error
 
-// Ledger is the Settler of an instance without a chain: it pays out into the
-// embedded ledger.
-func (s *Service) Ledger() Settler { return s.meta.Collect }
-
-// How settling is tried.
 const (
-	settleBatch  = 200              // settlements that are read, or paid out into the ledger, at once
-	settleCalls  = 64               // of a Settler at once
-	settleTime   = 10 * time.Second // for a call
-	settleRetry  = time.Second      // after a failure, and as a net under a lost kick
-	settleReview = time.Minute      // between looks at what has expired
+	settleBatch   = 200              // settlements that are read, or paid out into the ledger, together
+	settleCalls   = 64               // concurrent calls of a Settler
+	settleTimeout = 10 * time.Second // for a call of a Settler
+	settleRetry   = time.Second      // after a failure; also finds settlements whose wake-up was lost
+	settleReview  = time.Minute      // between searches for expired settlements
 )
 
-// ErrUncollected reports payments that were accepted and expired before they
-// were collected. The next payment over the channel collects their amount, too.
+// ErrUncollected means that accepted payments expired before they were collected. The next payment
+// over such a channel includes their amount.
 var ErrUncollected = errors.New("accepted payments have expired uncollected")
 
-// uncollected is what has expired, when it was last looked for.
+// uncollected is the result of the last search for expired settlements.
 type uncollected struct{ count, amount atomic.Int64 }
 
-// Uncollected returns how many channels have a payment that expired before it was
-// collected, and the sum of what is not settled of them, as Run last saw it.
+// Uncollected returns the number of channels with a payment that expired before it was collected,
+// and the sum of their unsettled amounts, when Run last searched for them.
 func (s *Service) Uncollected() (channels, amount int64) {
 	return s.uncollected.count.Load(), s.uncollected.amount.Load()
 }
 
-// Run collects what is accepted, soon after it was, until ctx ends: with settle,
-// in parallel, or, where settle is nil, into the embedded ledger, many in one
-// transaction. What fails is tried again a second later until it expires, and
-// keeps nothing else waiting. Failures go to report, joined, once a second, and so
-// does ErrUncollected when there is more of it.
+// Run collects accepted payments, soon after they are accepted, until ctx ends: by concurrent calls
+// of settle or, if settle is nil, into the embedded ledger, many in one transaction. It retries a
+// failed settlement after a second until it expires, without delaying others. It calls report
+// with all failures of a second, joined, and with ErrUncollected when more payments have expired
+// uncollected.
 func (s *Service) Run(ctx context.Context, settle Settler, report func(task string, err error)) {
 	retry, review := time.NewTicker(settleRetry), time.NewTicker(settleReview)
 	defer retry.Stop()
@@ -60,7 +54,7 @@ func (s *Service) Run(ctx context.Context, settle Settler, report func(task stri
 		kick := s.kick
 		if err := c.start(ctx); err != nil {
 			c.fail(err)
-			kick = nil // the store is not asked at once again, whatever is accepted meanwhile
+			kick = nil // retry after settleRetry, even if payments are accepted meanwhile
 		}
 		select {
 		case <-ctx.Done():
@@ -78,8 +72,8 @@ func (s *Service) Run(ctx context.Context, settle Settler, report func(task stri
 	}
 }
 
-// review looks for what has expired uncollected. It is an error when there is
-// more of it than before.
+// review searches for settlements that expired uncollected. It returns ErrUncollected if their
+// amount has grown.
 func (s *Service) review(ctx context.Context) error {
 	count, amount, err := s.meta.Uncollected(ctx)
 	if err != nil {
@@ -92,9 +86,8 @@ func (s *Service) review(ctx context.Context) error {
 	return nil
 }
 
-// Settle collects all settlements that are pending now, as Run does, those that
-// expire first at first, each once. It goes on past failures and returns them
-// joined.
+// Settle tries once to collect each settlement that is pending now, like Run, in the order of
+// their expiry. It continues after failures and returns them joined.
 func (s *Service) Settle(ctx context.Context, settle Settler) error {
 	c := newCollection(s, settle)
 	err := c.start(ctx)
@@ -102,30 +95,30 @@ func (s *Service) Settle(ctx context.Context, settle Settler) error {
 	return errors.Join(err, c.failures())
 }
 
-// collection is settling at work.
+// collection is a run of Run or Settle.
 type collection struct {
 	*Service
 	settle Settler
-	places chan struct{}
+	sem    chan struct{} // limits concurrent calls of settle
 	calls  sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		// busy are the channels that are not to be asked for: at work (zero), or
-		// after a failure, until then.
+		// busy holds the channels whose settlement must not be started: zero while it is
+		// being collected, or, after a failure, the time of the next try.
 		busy   map[string]time.Time
 		failed []error
 	}
 }
 
 func newCollection(s *Service, settle Settler) *collection {
-	c := &collection{Service: s, settle: settle, places: make(chan struct{}, settleCalls)}
+	c := &collection{Service: s, settle: settle, sem: make(chan struct{}, settleCalls)}
 	c.mu.busy = map[string]time.Time{}
 	return c
 }
 
-// start looks once through what is pending, and starts to collect it. It waits
-// for a place, but for no call.
+// start starts to collect all pending settlements. It waits for a slot of sem, but not for the
+// calls to return.
 func (c *collection) start(ctx context.Context) error {
 	var last metastore.Settlement
 	for ctx.Err() == nil {
@@ -137,21 +130,21 @@ func (c *collection) start(ctx context.Context) error {
 			return nil
 		}
 		last = pending[len(pending)-1]
-		whole := len(pending) == settleBatch
+		full := len(pending) == settleBatch
 		if c.settle == nil {
 			c.payOut(ctx, pending)
 		} else if err := c.call(ctx, pending); err != nil {
 			return err
 		}
-		if !whole {
+		if !full {
 			return nil
 		}
 	}
 	return ctx.Err()
 }
 
-// payOut collects settlements into the embedded ledger, in one transaction. When
-// that is refused each has its own, so that one that is wrong stops no other.
+// payOut collects settlements into the embedded ledger in one transaction. If that is refused, it
+// tries one transaction for each, so that a wrong one does not block the others.
 func (c *collection) payOut(ctx context.Context, pending []metastore.Settlement) {
 	pending = slices.DeleteFunc(pending, func(p metastore.Settlement) bool { return !c.begin(p.Channel) })
 	if len(pending) == 0 {
@@ -171,20 +164,20 @@ func (c *collection) payOut(ctx context.Context, pending []metastore.Settlement)
 	}
 }
 
-// call starts a call of the Settler for each settlement whose channel has none.
+// call starts a call of the Settler for each settlement whose channel is not busy.
 func (c *collection) call(ctx context.Context, pending []metastore.Settlement) error {
 	for _, p := range pending {
 		if !c.begin(p.Channel) {
 			continue
 		}
 		select {
-		case c.places <- struct{}{}:
+		case c.sem <- struct{}{}:
 		case <-ctx.Done():
 			c.end(p.Channel, nil)
 			return ctx.Err()
 		}
 		c.calls.Go(func() {
-			defer func() { <-c.places }()
+			defer func() { <-c.sem }()
 			err := c.settleOne(ctx, p)
 			if err != nil && ctx.Err() == nil {
 				err = settlingFailed(p, err)
@@ -201,12 +194,12 @@ func settlingFailed(p metastore.Settlement, err error) error {
 	return fmt.Errorf("settling payment %d of channel %.6s: %w", p.Sequence, p.Channel, err)
 }
 
-// settleOne collects one settlement, unless it has expired while others were.
+// settleOne collects one settlement, unless it has expired while it waited.
 func (c *collection) settleOne(ctx context.Context, p metastore.Settlement) error {
 	if !p.Expires.After(c.meta.Now()) {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, settleTime)
+	limited, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if err := c.settle(limited, p); err != nil {
 		return err
@@ -214,20 +207,20 @@ func (c *collection) settleOne(ctx context.Context, p metastore.Settlement) erro
 	return c.meta.Settle(ctx, p.Channel, p.Sequence, p.Amount)
 }
 
-// begin reports whether a channel may be asked for, and then is at work.
+// begin marks a channel as busy. It reports false if it is busy already.
 func (c *collection) begin(channel string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	until, busy := c.mu.busy[channel]
-	if busy && (until.IsZero() || time.Now().Before(until)) {
+	next, busy := c.mu.busy[channel]
+	if busy && (next.IsZero() || time.Now().Before(next)) {
 		return false
 	}
 	c.mu.busy[channel] = time.Time{}
 	return true
 }
 
-// end ends the work for a channel. What came in meanwhile is looked for at once;
-// after a failure it waits.
+// end marks a channel as no longer busy, and wakes Run because a newer settlement may be pending;
+// after a failure the channel stays busy until the next try.
 func (c *collection) end(channel string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,7 +235,7 @@ func (c *collection) end(channel string, err error) {
 	c.mu.failed = append(c.mu.failed, err)
 }
 
-// fail notes a failure; nil is none.
+// fail records a failure unless err is nil.
 func (c *collection) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,29 +244,29 @@ func (c *collection) fail(err error) {
 	}
 }
 
-// failuresTold is how many failures are told one by one.
-const failuresTold = 10
+// maxReported is how many failures are reported individually.
+const maxReported = 10
 
-// failures returns what has failed since it was last asked, joined: the first
-// ones, and the number of the others. It also forgets the channels that failed
-// long ago and were not tried since.
+// failures returns the failures since its last call, joined: the first ones, and the number of the
+// others. It also removes channels from busy that failed long ago and were not tried since, such
+// as those whose settlement has expired.
 func (c *collection) failures() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for channel, until := range c.mu.busy {
-		if !until.IsZero() && time.Since(until) > settleReview {
+	for channel, next := range c.mu.busy {
+		if !next.IsZero() && time.Since(next) > settleReview {
 			delete(c.mu.busy, channel)
 		}
 	}
 	failed := c.mu.failed
 	c.mu.failed = nil
-	if n := len(failed) - failuresTold; n > 0 {
-		failed = append(failed[:failuresTold:failuresTold], fmt.Errorf("and %d failures more", n))
+	if n := len(failed) - maxReported; n > 0 {
+		failed = append(failed[:maxReported:maxReported], fmt.Errorf("and %d failures more", n))
 	}
 	return errors.Join(failed...)
 }
 
-// wake asks Run to look for settlements now.
+// wake makes Run look for settlements now.
 func (s *Service) wake() {
 	select {
 	case s.kick <- struct{}{}:

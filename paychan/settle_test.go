@@ -421,7 +421,7 @@ func TestSettleGoesPastFailures(t *testing.T) {
 		if !good[p.Channel] {
 			return errChain
 		}
-		return s.Ledger()(ctx, p)
+		return s.meta.Collect(ctx, p)
 	})
 	if !errors.Is(err, errChain) {
 		t.Errorf("error %v, want %v", err, errChain)
@@ -544,7 +544,7 @@ func TestLedgerTakesTheSameTwice(t *testing.T) {
 	forgetful := func(s *settling) paychan.Settler {
 		forgets := 2
 		return func(ctx context.Context, p metastore.Settlement) error {
-			err := s.Ledger()(ctx, p)
+			err := s.meta.Collect(ctx, p)
 			if err == nil && forgets > 0 {
 				forgets--
 				err = fmt.Errorf("settled, but: %w", errChain)

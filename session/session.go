@@ -1,5 +1,8 @@
-// Package session holds the rules for sessions: counts of paid chunksets, of
-// which each use takes one, exactly and durably.
+// Package session implements sessions: prepaid or granted counts of chunksets, from which every
+// read takes the chunksets that it touches, exactly and durably.
+//
+// A Service grants sessions and uses them up; package paychan sells them. The counting itself is
+// done by metastore.Sessions, in one transaction for each use.
 package session
 
 import (
@@ -11,18 +14,18 @@ import (
 	"sluice/metastore"
 )
 
-// ErrPaymentRequired says that this service gives no sessions away.
+// ErrPaymentRequired means that the service grants no sessions: they must be paid for.
 var ErrPaymentRequired = errors.New("a session must be paid for")
 
 // Options are the settings of a Service.
 type Options struct {
-	// TTL is how long a session lives. Default DefaultTTL.
+	// TTL is the time from a session's creation to its expiry. Default DefaultTTL.
 	TTL time.Duration
-	// Space is asked before something is written that stays; it returns an error
-	// when there is no room. nil: there always is.
+	// Space is called with 0 before something is stored permanently. It returns an error if
+	// there is not enough space. nil: there always is.
 	Space func(n int64) error
-	// Grant is the number of chunksets of a session that is not paid for. 0:
-	// every session must be paid for.
+	// Grant is the number of chunksets of a session that is not paid for. If it is 0, every
+	// session must be paid for.
 	Grant int64
 }
 
@@ -32,20 +35,19 @@ const (
 	DefaultGrant = 1_000
 )
 
-// Store is where sessions are kept, and whose time they live by.
+// Store holds sessions, and the clock by which they expire.
 type Store interface {
 	metastore.Sessions
 	metastore.Clock
 }
 
-// Service keeps sessions. Its methods may be called at once from many
-// goroutines.
+// Service grants and uses sessions. Its methods may be called concurrently.
 type Service struct {
 	meta Store
 	opt  Options
 }
 
-// New gives a Service over a store.
+// New returns a Service over a store.
 func New(meta Store, opt Options) *Service {
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
@@ -56,18 +58,18 @@ func New(meta Store, opt Options) *Service {
 	return &Service{meta: meta, opt: opt}
 }
 
-// TTL is how long a session lives.
+// TTL returns the time from a session's creation to its expiry.
 func (s *Service) TTL() time.Duration { return s.opt.TTL }
 
-// Granted is the number of chunksets of a session that is not paid for, 0 when
-// every session must be.
+// Granted returns the number of chunksets of a session that is not paid for, or 0 if every
+// session must be.
 func (s *Service) Granted() int64 { return s.opt.Grant }
 
-// Grant creates a session that is not paid for and returns it, or, when idem
-// was seen before, the session as it was first returned. idem may be nil.
-// ErrPaymentRequired, metastore.ErrIdempotencyReuse. Beside
-// metastore.ErrUnknownOutcome without an idem the session has the ID that it has
-// if it was created, or will be, and nothing else.
+// Grant creates a session that is not paid for and returns it, or, if idem was recorded before,
+// the session as it was first returned. idem may be nil. It returns ErrPaymentRequired or
+// metastore.ErrIdempotencyReuse. With metastore.ErrUnknownOutcome, and without an idem, it also
+// returns a Session of which only ID is set: the id of the session if it was, or will be,
+// created.
 func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastore.Idempotency) (metastore.Session, error) {
 	if s.opt.Grant == 0 {
 		return metastore.Session{}, ErrPaymentRequired
@@ -89,12 +91,13 @@ func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastor
 	return made, err
 }
 
-// Get gives a session, expired or not. metastore.ErrNotFound.
+// Get returns a session, expired or not, or metastore.ErrNotFound.
 func (s *Service) Get(ctx context.Context, id string) (metastore.Session, error) {
 	return s.meta.Session(ctx, id)
 }
 
-// Live reports why a session cannot be used: metastore.ErrNotFound, ErrExpired.
+// Live returns nil if a session exists and has not expired, otherwise metastore.ErrNotFound or
+// metastore.ErrExpired.
 func (s *Service) Live(ctx context.Context, id string) error {
 	found, err := s.meta.Session(ctx, id)
 	if err == nil && !found.Expires.After(s.meta.Now()) {
@@ -103,13 +106,13 @@ func (s *Service) Live(ctx context.Context, id string) error {
 	return err
 }
 
-// Use takes exactly n chunksets, at least 1, or none, and returns the session as
-// it then is. With N left and any number of uses at once, no more than N are
-// ever taken. When idem was seen before, nothing is taken and the first answer
-// returned. idem may be nil. metastore.ErrNotFound, ErrExpired, ErrExhausted
-// (with the session as it is), ErrIdempotencyReuse.
+// Use takes exactly n chunksets, or none, and returns the session after that. n must be at
+// least 1. Concurrent uses never take more than is left. If idem was recorded before, nothing is
+// taken and the first result is returned. idem may be nil. It returns metastore.ErrNotFound,
+// metastore.ErrExpired, metastore.ErrExhausted (with the unchanged session) or
+// metastore.ErrIdempotencyReuse.
 func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
-	if idem != nil { // a key is remembered
+	if idem != nil { // the key is stored
 		if err := s.opt.Space(0); err != nil {
 			return metastore.Session{}, err
 		}
@@ -117,20 +120,21 @@ func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.I
 	return s.meta.UseSession(ctx, id, n, idem)
 }
 
-// Charge is Use for a read. charge is a fresh, unguessable name by which
-// ReturnCharge finds it, should its outcome be metastore.ErrUnknownOutcome.
+// Charge is Use for a read. charge is a new, unguessable name by which ReturnCharge finds the
+// charge if its outcome is metastore.ErrUnknownOutcome.
 func (s *Service) Charge(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
 	return s.meta.ChargeSession(ctx, id, n, charge)
 }
 
-// ReturnCharge gives back what Charge took under this name, if it did; see
-// metastore.Sessions.
+// ReturnCharge returns what Charge took under this name, if it did; see
+// metastore.Sessions.ReturnCharge.
 func (s *Service) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
 	return s.meta.ReturnCharge(ctx, id, charge)
 }
 
-// Return gives n chunksets back that were used and of which nothing was served.
-// request names this return: repeated, it has no effect. metastore.ErrNotFound.
+// Return returns n chunksets that were used but for which nothing was served. request identifies
+// the return: repeated with the same request, it has no effect. It returns
+// metastore.ErrNotFound.
 func (s *Service) Return(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
 	return s.meta.ReturnChunksets(ctx, id, n, request)
 }
