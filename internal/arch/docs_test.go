@@ -21,7 +21,7 @@ type document struct {
 	text string
 }
 
-// documents reads the project's Markdown files, those at the root and in docs.
+// documents returns the Markdown files at the root of the project and in docs.
 func documents(t *testing.T, root string) []document {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "*.md"))
@@ -63,13 +63,12 @@ var (
 	filePath   = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*/?$`)
 )
 
-// layout are the folders of the architecture, whether they exist yet or not: a
-// path that begins with one of them is a path of this tree.
-var layout = []string{"cmd", "wire", "micropay", "claycode", "commit", "client", "console", "httpapi", "metering", "blob", "session", "paychan",
-	"access", "instance", "metastore", "bytestore", "internal", "e2e", "docs", ".ci"}
+// layout lists the top-level folders: a path that begins with one of them is a path of this project.
+var layout = []string{"cmd", "wire", "micropay", "httpapi", "metering", "blob", "session", "paychan",
+	"access", "instance", "metastore", "bytestore", "internal", "deploy", "e2e", "docs", ".ci"}
 
-// TestDocumentsNameExistingPaths looks up every path of this tree that a
-// document quotes or links to.
+// TestDocumentsNameExistingPaths checks that every path of the project that a document quotes or links
+// to exists.
 func TestDocumentsNameExistingPaths(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -89,7 +88,7 @@ func TestDocumentsNameExistingPaths(t *testing.T) {
 	}
 }
 
-// namesFile tells whether a quoted word is meant as a path of this tree.
+// namesFile reports whether a quoted word is a path of the project.
 func namesFile(word string) bool {
 	if !filePath.MatchString(word) {
 		return false
@@ -112,7 +111,7 @@ func checkPath(t *testing.T, d document, base, name string) {
 	}
 }
 
-// TestDocumentsNameExistingTargets looks up every make target.
+// TestDocumentsNameExistingTargets checks that every make target in a document exists.
 func TestDocumentsNameExistingTargets(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -126,7 +125,7 @@ func TestDocumentsNameExistingTargets(t *testing.T) {
 		for _, code := range codeOf(d.text) {
 			for _, found := range makeTarget.FindAllStringSubmatch(code, -1) {
 				if !strings.Contains("\n"+string(makefile), "\n"+found[1]+":") {
-					t.Errorf("%s names the target %q, which the Makefile does not have", d.file, found[0])
+					t.Errorf("%s names %q, but the Makefile has no such target", d.file, found[0])
 				}
 			}
 		}
@@ -135,7 +134,7 @@ func TestDocumentsNameExistingTargets(t *testing.T) {
 
 var fenced = regexp.MustCompile("(?s)```.*?```")
 
-// codeOf gives the code in a document: fenced blocks and quoted words.
+// codeOf returns the code in a document: fenced blocks and quoted words.
 func codeOf(text string) []string {
 	code := fenced.FindAllString(text, -1)
 	for _, found := range quoted.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
@@ -144,7 +143,7 @@ func codeOf(text string) []string {
 	return code
 }
 
-// TestDocumentsNameExistingTests looks up every test, fuzz target and benchmark.
+// TestDocumentsNameExistingTests checks that every test, fuzz target and benchmark in a document exists.
 func TestDocumentsNameExistingTests(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -168,13 +167,13 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	for _, d := range documents(t, root) {
 		for _, found := range testName.FindAllStringSubmatch(d.text, -1) {
 			if !known[found[1]] {
-				t.Errorf("%s names %s, which no test file has", d.file, found[1])
+				t.Errorf("%s names %s, which does not exist", d.file, found[1])
 			}
 		}
 	}
 }
 
-// TestDocumentRules guards the rules that decide what counts as a path.
+// TestDocumentRules checks which words count as paths.
 func TestDocumentRules(t *testing.T) {
 	for word, want := range map[string]bool{
 		"bytestore/bytestore.go": true,

@@ -1,5 +1,5 @@
-// Package arch tests what the compiler does not: which package may import
-// which, and that the documents name only what exists.
+// Package arch tests what the compiler does not check: which packages a package may import, and
+// that documents name only paths, make targets and tests that exist.
 package arch
 
 import (
@@ -18,15 +18,15 @@ import (
 
 const module = "sluice"
 
-// source is what a Go file imports.
+// source is a Go file and its imports.
 type source struct {
-	file    string // path from the root, with slashes
+	file    string // slash-separated path, relative to the root of the module
 	dir     string
 	test    bool
 	imports []string
 }
 
-// sources reads the imports of every Go file of the module.
+// sources returns every Go file of the module.
 func sources(t *testing.T) []source {
 	t.Helper()
 	root, err := testenv.Root()
@@ -70,7 +70,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// local gives the folder of an imported package of this module.
+// local returns the folder of an imported package, and whether the package belongs to this module.
 func local(imported string) (dir string, ok bool) {
 	if imported == module {
 		return ".", true
@@ -78,41 +78,41 @@ func local(imported string) (dir string, ok bool) {
 	return strings.CutPrefix(imported, module+"/")
 }
 
-// standard tells whether a package is of the standard library.
+// standard reports whether a package belongs to the standard library.
 func standard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	_, ours := local(imported)
 	return !ours && !strings.Contains(first, ".")
 }
 
-// within tells whether dir is one of the folders or lies inside one.
+// within reports whether dir is one of the folders or inside one of them.
 func within(dir string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(folder string) bool {
 		return dir == folder || strings.HasPrefix(dir, folder+"/")
 	})
 }
 
-// The layers, from the top. A package imports of this module only what lies
-// below it.
+// The layers. A package imports only packages of this module that are below it.
 var (
 	services  = []string{"blob", "session", "paychan", "access"}
 	contracts = []string{"metastore", "bytestore"}
 	stores    = []string{"metastore/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"metastore/metatest", "bytestore/bytetest"}
-	pure      = []string{"wire", "micropay", "claycode", "commit"}
-	// composition is what opens stores and puts the layers together.
+	pure      = []string{"wire", "micropay"}
+	// composition opens stores and connects the layers.
 	composition = []string{"instance", "internal/node", "internal/storage"}
-	testOnly    = append([]string{"internal/fault", "internal/testenv", "internal/arch", "internal/mutants", "e2e"}, suites...)
+	// testOnly may be imported by tests only.
+	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/arch", "internal/mutants", "e2e"}, suites...)
 )
 
-// mayImport lists the folders of this module that a package may import outside
-// its tests; ok is false for a folder that no rule names.
+// mayImport returns the folders of this module that the package in dir may import outside its
+// tests. The result ok is false if there is no rule for dir.
 func mayImport(dir string) (allowed []string, ok bool) {
 	switch {
 	case within(dir, "cmd"):
-		return slices.Concat([]string{"httpapi", "metering", "console", "client", "internal"}, composition, services, contracts, pure), true
+		return slices.Concat([]string{"httpapi", "metering", "internal"}, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"httpapi", "metering", "console", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"httpapi", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return append([]string{"internal", "internal/storage", "blob"}, contracts...), true
 	case within(dir, "internal/storage"):
@@ -130,17 +130,13 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "httpapi/internal/transfer"):
 		return []string{"access", "blob"}, true
 	case within(dir, "httpapi"):
-		return slices.Concat([]string{"internal", "httpapi", "metering", "console"}, services, contracts, pure), true
+		return slices.Concat([]string{"internal", "httpapi", "metering"}, services, contracts, pure), true
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, contracts), true
 	case within(dir, services...):
-		return slices.Concat([]string{"internal", "micropay", "commit"}, contracts), true
-	case within(dir, "client"):
-		return pure, true
-	case within(dir, "console"):
-		return nil, true
+		return slices.Concat([]string{"internal", "micropay"}, contracts), true
 	case within(dir, pure...):
-		return []string{"claycode"}, true // commit encodes; the others need nothing
+		return nil, true
 	case within(dir, "internal/testenv", "internal/arch", "e2e"):
 		return []string{"internal"}, true
 	case within(dir, "internal"):
@@ -149,12 +145,13 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	return nil, false
 }
 
-// ownSubfolders lets a store have packages of its own.
+// ownSubfolders returns the folder of the store that contains dir: the packages of a store may
+// import each other.
 func ownSubfolders(dir string) []string {
 	return slices.DeleteFunc(slices.Clone(stores), func(store string) bool { return !within(dir, store) })
 }
 
-// TestImports holds every package to the layer below it.
+// TestImports checks that every package imports only packages below it.
 func TestImports(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test {
@@ -162,7 +159,7 @@ func TestImports(t *testing.T) {
 		}
 		allowed, ok := mayImport(s.dir)
 		if !ok {
-			t.Errorf("%s: no rule says what %s may import; name it in this test", s.file, s.dir)
+			t.Errorf("%s: there is no rule for %s; add one to mayImport", s.file, s.dir)
 			continue
 		}
 		for _, imported := range s.imports {
@@ -174,9 +171,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// permitted reports whether dir is one of the folders or in one of them. The folder
-// of a contract does not include its implementations, and internal does not include
-// the packages of composition.
+// permitted reports whether dir is one of the folders or in one of them. The folder of a contract
+// does not include its implementations, and internal does not include the packages of composition.
 func permitted(dir string, allowed []string) bool {
 	if slices.Contains(allowed, dir) {
 		return true
@@ -184,7 +180,7 @@ func permitted(dir string, allowed []string) bool {
 	return !within(dir, contracts...) && !within(dir, composition...) && within(dir, allowed...)
 }
 
-// TestServicesKnowNoMachinery: the rules know neither HTTP, SQL nor files.
+// TestServicesKnowNoMachinery checks that the services use neither the network, SQL nor files.
 func TestServicesKnowNoMachinery(t *testing.T) {
 	machinery := []string{"net", "net/http", "database/sql", "os", "os/exec", "path/filepath"}
 	for _, s := range sources(t) {
@@ -199,8 +195,7 @@ func TestServicesKnowNoMachinery(t *testing.T) {
 	}
 }
 
-// TestContractsNeedNothing: the contracts and the wire forms import only the
-// standard library.
+// TestContractsNeedNothing checks that the contracts and wire import only the standard library.
 func TestContractsNeedNothing(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test || !slices.Contains(append([]string{"wire"}, contracts...), s.dir) {
@@ -214,8 +209,8 @@ func TestContractsNeedNothing(t *testing.T) {
 	}
 }
 
-// TestOnePackageNamesImplementations checks that outside tests only
-// internal/storage names the implementations of stores.
+// TestOnePackageNamesImplementations checks that outside tests only internal/storage imports
+// implementations of stores.
 func TestOnePackageNamesImplementations(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test || within(s.dir, "internal/storage") || within(s.dir, testOnly...) {
@@ -230,7 +225,7 @@ func TestOnePackageNamesImplementations(t *testing.T) {
 	}
 }
 
-// TestTestPackagesStayInTests: what is made for tests is imported by tests only.
+// TestTestPackagesStayInTests checks that only tests import packages for tests.
 func TestTestPackagesStayInTests(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test || within(s.dir, testOnly...) {
@@ -245,8 +240,8 @@ func TestTestPackagesStayInTests(t *testing.T) {
 	}
 }
 
-// TestRulesSeeTheTree guards the rules themselves: what they must allow, what
-// they must refuse, and that they look at real files.
+// TestRulesSeeTheTree checks the rules themselves: that they read existing files, and that they allow
+// and refuse the right imports.
 func TestRulesSeeTheTree(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range sources(t) {
@@ -254,7 +249,7 @@ func TestRulesSeeTheTree(t *testing.T) {
 	}
 	for _, dir := range []string{"bytestore", "metastore", "internal/testenv"} {
 		if !seen[dir] {
-			t.Errorf("the tests of this package do not see %s", dir)
+			t.Errorf("no file of %s was read", dir)
 		}
 	}
 	for dir, want := range map[string]string{"blob": "metastore", "httpapi": "blob", "bytestore/localfs": "bytestore"} {

@@ -10,16 +10,16 @@ import (
 	"sluice/internal/testenv"
 )
 
-// What a program can reach others with: hosts, and programs.
+// reaching lists the functions and types that open connections or run programs, by package.
 var reaching = map[string][]string{
 	"net/http": {"Client", "Get", "Head", "Post", "PostForm", "NewRequest", "NewRequestWithContext", "Transport", "DefaultClient", "DefaultTransport"},
 	"net":      {"Dial", "DialTimeout", "DialTCP", "DialUDP", "DialUnix", "Dialer"},
 	"os/exec":  {"Command", "CommandContext"},
 }
 
-// TestNothingThatClientsNameIsReached: nothing of the service asks another host
-// or runs a program, so that nothing that a client names can make it. The
-// stores reach what the operator has configured, and the tests what they start.
+// TestNothingThatClientsNameIsReached checks that the service neither opens connections nor runs
+// programs, so a client cannot make it do so. Excepted are the stores, which connect to what the
+// operator configured, and packages for tests.
 func TestNothingThatClientsNameIsReached(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -40,11 +40,11 @@ func TestNothingThatClientsNameIsReached(t *testing.T) {
 		}
 	}
 	if looked < 50 {
-		t.Errorf("only %d files were looked at", looked)
+		t.Errorf("only %d files were read", looked)
 	}
 }
 
-// reaches gives what a file uses of reaching.
+// reaches returns the functions and types of reaching that a file uses.
 func reaches(file *ast.File) (found []string) {
 	packages := map[string]string{}
 	for _, spec := range file.Imports {
@@ -74,7 +74,7 @@ func reaches(file *ast.File) (found []string) {
 	return found
 }
 
-// TestReachIsSeen shows that the test above sees what it looks for.
+// TestReachIsSeen checks that reaches finds uses under any package name.
 func TestReachIsSeen(t *testing.T) {
 	text := `package p
 import ("net"; web "net/http"; "os/exec")
@@ -85,6 +85,6 @@ var d = web.StatusText`
 		t.Fatal(err)
 	}
 	if found := reaches(file); len(found) != 3 {
-		t.Errorf("of three uses these were seen: %v", found)
+		t.Errorf("found %v, want three uses", found)
 	}
 }
