@@ -6,13 +6,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/internal/testclock"
 	"sluice/metastore/sqlstore"
 )
 
@@ -22,25 +21,14 @@ type fixture struct {
 	*blob.Service
 	meta  *sqlstore.Store
 	bytes *memory.Store
-	clock *clock
+	clock *testclock.Clock
 }
-
-type clock struct{ now atomic.Int64 }
-
-func newClock() *clock {
-	c := &clock{}
-	c.now.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
-	return c
-}
-
-func (c *clock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
-func (c *clock) Advance(d time.Duration) { c.now.Add(int64(d)) }
 
 // newFixture returns a Service with the given options. Extents are small, so that small
 // contents have several.
 func newFixture(t testing.TB, opt blob.Options) *fixture {
 	t.Helper()
-	f := &fixture{bytes: memory.New(), clock: newClock()}
+	f := &fixture{bytes: memory.New(), clock: testclock.New()}
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: f.clock.Now})
 	if err != nil {
 		t.Fatal(err)

@@ -2,19 +2,18 @@ package httpapi
 
 import (
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
 )
 
 // TestDatesOfVersions checks the dates that a client sees while a blob is stored, replaced and
 // deleted within a second and with a clock that is set back.
 func TestDatesOfVersions(t *testing.T) {
-	var clock atomic.Int64
-	clock.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
-	s := startAt(t, func() time.Time { return time.Unix(0, clock.Load()) },
+	clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	s := startAt(t, clock.Now,
 		func(m metastore.Store) metastore.Store { return m }, nil, nil)
 	const path = "/v1/blobs/0x1/name"
 	put := func(body string, headers ...string) (status int, modified string) {
@@ -29,20 +28,20 @@ func TestDatesOfVersions(t *testing.T) {
 		if res.StatusCode != want {
 			t.Errorf("%s: If-Range %s: %d %q, want %d", what, date, res.StatusCode, body, want)
 		}
-		if got := res.Header.Get("Date"); got != time.Unix(0, clock.Load()).UTC().Format(http.TimeFormat) {
+		if got := res.Header.Get("Date"); got != clock.Now().Format(http.TimeFormat) {
 			t.Errorf("%s: Date is %s", what, got)
 		}
 	}
 
 	_, first := put("first")
 	part("a first version", first, 206)
-	clock.Add(int64(time.Second / 2))
+	clock.Advance(time.Second / 2)
 	_, second := put("second")
 	if second != first {
 		t.Fatalf("versions of one second have the dates %s and %s", first, second)
 	}
 	part("a second version of the second", second, 200)
-	clock.Add(int64(time.Second))
+	clock.Advance(time.Second)
 	_, third := put("third")
 	part("one of the next second", third, 206)
 	part("the date of the one before", second, 200)
@@ -53,21 +52,21 @@ func TestDatesOfVersions(t *testing.T) {
 	part("one made anew within the second", fourth, 200)
 
 	// The clock goes back by an hour: dates do not.
-	clock.Add(int64(2 * time.Second))
+	clock.Advance(2 * time.Second)
 	_, before := put("before")
 	part("one before the clock is set back", before, 206)
-	clock.Add(-int64(time.Hour))
+	clock.Advance(-time.Hour)
 	_, after := put("after")
 	at, err := http.ParseTime(after)
-	if err != nil || at.After(time.Unix(0, clock.Load())) {
+	if err != nil || at.After(clock.Now()) {
 		t.Errorf("Last-Modified %s lies behind Date", after)
 	}
 	part("one that lies in the future", after, 200)
-	clock.Add(int64(time.Second))
+	clock.Advance(time.Second)
 	if status, _ := put("lost", "If-Unmodified-Since", after); status != 412 {
 		t.Errorf("with a date that was sent when it was cut to Date: %d", status)
 	}
-	clock.Add(int64(time.Hour))
+	clock.Advance(time.Hour)
 	res, _ := s.do(t, "GET", path, "")
 	if got := res.Header.Get("Last-Modified"); got != before {
 		t.Errorf("Last-Modified is %s when the clock has caught up, want that of the version before, %s", got, before)

@@ -6,30 +6,20 @@ import (
 	"errors"
 	"path/filepath"
 	"reflect"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 	"sluice/micropay"
 	"sluice/paychan"
 )
 
-// clock moves only when it is told to.
-type clock struct{ nanos atomic.Int64 }
-
-// newClock stands at the time of the vectors of micropay.
-func newClock() *clock {
-	c := &clock{}
-	c.nanos.Store(1_760_000_000 * int64(time.Second))
-	return c
-}
-
-func (c *clock) Now() time.Time          { return time.Unix(0, c.nanos.Load()).UTC() }
-func (c *clock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
+// newClock returns a clock that shows the time of the test vectors of micropay.
+func newClock() *testclock.Clock { return testclock.At(time.Unix(1_760_000_000, 0)) }
 
 const (
 	receiver   = "0xa1"
@@ -69,7 +59,7 @@ type shop struct {
 	path  string
 	opt   paychan.Options
 	meta  *sqlstore.Store
-	clock *clock           // nil where now is not one that can be moved
+	clock *testclock.Clock // nil where now is not one that can be moved
 	now   func() time.Time // of the store
 }
 

@@ -6,27 +6,20 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 	"sluice/session"
 )
 
-// clock moves only when it is told to.
-type clock struct{ nanos atomic.Int64 }
-
-func (c *clock) Now() time.Time          { return time.Unix(0, c.nanos.Load()).UTC() }
-func (c *clock) Advance(d time.Duration) { c.nanos.Add(int64(d)) }
-
 // newServices gives Services over handles of their own on one real store, and
 // the clock of all of them.
-func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, *clock) {
+func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, *testclock.Clock) {
 	t.Helper()
-	c := &clock{}
-	c.nanos.Store(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano())
+	c := testclock.New()
 	path := filepath.Join(t.TempDir(), "meta.db")
 	var services []*session.Service
 	for range n {
@@ -45,7 +38,7 @@ func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, 
 	return services, c
 }
 
-func newService(t *testing.T, opt session.Options) (*session.Service, *clock) {
+func newService(t *testing.T, opt session.Options) (*session.Service, *testclock.Clock) {
 	t.Helper()
 	services, c := newServices(t, 1, opt)
 	return services[0], c

@@ -5,19 +5,19 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
+	"sluice/internal/testclock"
 )
 
 // TestErr checks that a Put that fails because of the server is reported until another
 // succeeds, and for at most 30 s. Nothing else is reported.
 func TestErr(t *testing.T) {
-	var now atomic.Int64
-	s, _, w := onWire(t, s3.Options{StagingLimit: mib, Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	clock := testclock.New()
+	s, _, w := onWire(t, s3.Options{StagingLimit: mib, Now: clock.Now})
 	fail := func() {
 		t.Helper()
 		w.handle(times(always, http.MethodPut, answers(403, "AccessDenied")))
@@ -34,11 +34,11 @@ func TestErr(t *testing.T) {
 	if err := s.Ready(t.Context()); err == nil {
 		t.Error("ready after a failure")
 	}
-	now.Add(29)
+	clock.Advance(29 * time.Second)
 	if s.Err() == nil {
 		t.Error("the failure is forgotten after 29 s")
 	}
-	now.Add(1)
+	clock.Advance(time.Second)
 	wantErr(t, s.Err(), nil)
 	wantErr(t, s.Ready(t.Context()), nil)
 

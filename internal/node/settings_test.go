@@ -6,10 +6,10 @@ import (
 	"maps"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/testclock"
 	"sluice/metastore/sqlstore"
 )
 
@@ -18,9 +18,8 @@ import (
 // expire after settingsTTL, and that a node whose settings have expired detects that
 // another has joined.
 func TestSettingsOfNodes(t *testing.T) {
-	var passed atomic.Int64
-	begin := time.Now()
-	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: func() time.Time { return begin.Add(time.Duration(passed.Load())) }})
+	clock := testclock.New()
+	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +59,12 @@ func TestSettingsOfNodes(t *testing.T) {
 		}
 	}
 	// A node that was killed.
-	passed.Add(int64(settingsTTL) - int64(time.Microsecond))
+	clock.Advance(settingsTTL - time.Microsecond)
 	other := node("--reads", "paid")
 	if err := other.start(t.Context()); !errors.Is(err, errSettingsDiffer) {
 		t.Errorf("too early: %v", err)
 	}
-	passed.Add(int64(time.Microsecond))
+	clock.Advance(time.Microsecond)
 	if err := other.start(t.Context()); err != nil {
 		t.Errorf("after the settings have expired: %v", err)
 	}

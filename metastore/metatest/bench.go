@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
 )
 
@@ -44,7 +45,7 @@ func Bench(b *testing.B, newHarness func(testing.TB) *Harness) {
 type bench struct {
 	*testing.B
 	ctx   context.Context
-	clock *Clock
+	clock *testclock.Clock
 	store metastore.Store
 	keys  atomic.Int64
 	spent time.Duration // in what timed measures

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
 )
 
@@ -33,7 +34,7 @@ type Handle interface {
 // check.
 type Harness struct {
 	// Clock is the clock of every handle.
-	Clock *Clock
+	Clock *testclock.Clock
 	// AdvanceEngine moves the clock of an engine that has one of its own, by
 	// which leases are judged. It stands where Clock does at first. Nil: Clock
 	// is the engine's.
@@ -49,7 +50,7 @@ type Harness struct {
 // NewHarness makes a harness. Each call of open gives another handle, which
 // works by clock, on the same data; there is none at first, and it outlives
 // the handles.
-func NewHarness(clock *Clock, open func() (Handle, error)) *Harness {
+func NewHarness(clock *testclock.Clock, open func() (Handle, error)) *Harness {
 	return &Harness{Clock: clock, open: open}
 }
 
@@ -76,36 +77,6 @@ func (h *Harness) Close() error {
 	}
 	h.mu.handles = nil
 	return errors.Join(errs...)
-}
-
-// Clock is a clock that moves only when it is told to. Its methods may be
-// called at once.
-type Clock struct {
-	mu struct {
-		sync.Mutex
-		now time.Time
-	}
-}
-
-// NewClock makes a clock that stands at an arbitrary time.
-func NewClock() *Clock {
-	var c Clock
-	c.mu.now = time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC)
-	return &c
-}
-
-// Now tells the time.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mu.now
-}
-
-// Advance moves the clock on.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.now = c.mu.now.Add(d)
 }
 
 // Checks lists all checks.

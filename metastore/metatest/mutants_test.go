@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
 	"sluice/metastore/metatest"
 	"sluice/metastore/sqlstore"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 // harness gives a harness over SQLite whose handles are broken by breakIt.
 func harness(tb testing.TB, breakIt func(h metatest.Handle, path string) metatest.Handle) *metatest.Harness {
 	path := filepath.Join(tb.TempDir(), "meta.db")
-	clock := metatest.NewClock()
+	clock := testclock.New()
 	return metatest.NewHarness(clock, func() (metatest.Handle, error) {
 		s, err := sqlstore.OpenSQLite(path, sqlstore.Options{Now: clock.Now})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
 )
 
@@ -17,7 +18,7 @@ import (
 type probe struct {
 	ctx   context.Context
 	h     *Harness
-	clock *Clock
+	clock *testclock.Clock
 	store metastore.Store // the first handle
 	keys  int             // made so far
 }

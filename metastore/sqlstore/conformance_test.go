@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/metastore/metatest"
 )
@@ -15,7 +16,7 @@ import (
 // newHarness returns a harness with a database in its own folder.
 func newHarness(tb testing.TB) *metatest.Harness {
 	path := databasePath(tb)
-	clock := metatest.NewClock()
+	clock := testclock.New()
 	return metatest.NewHarness(clock, func() (metatest.Handle, error) {
 		return OpenSQLite(path, Options{Now: clock.Now})
 	})
@@ -25,7 +26,7 @@ func newHarness(tb testing.TB) *metatest.Harness {
 // can be moved.
 func newPostgresHarness(tb testing.TB) *metatest.Harness {
 	dsn := testenv.Postgres(tb) + ",pg_catalog" // functions of the schema take precedence over those of the server
-	clock := metatest.NewClock()
+	clock := testclock.New()
 	execute := func(query string, in ...any) error {
 		ctx := context.Background()
 		conn, err := pgx.Connect(ctx, dsn)

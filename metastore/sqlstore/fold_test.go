@@ -12,15 +12,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/metastore"
-	"sluice/metastore/metatest"
 )
 
 // TestFoldedSalesTakeNoRows counts the rows of a channel that sells and pays out for months:
 // their number does not grow.
 func TestFoldedSalesTakeNoRows(t *testing.T) {
-	clock := metatest.NewClock()
+	clock := testclock.New()
 	s := openAt(t, databasePath(t), Options{Now: clock.Now})
 	ctx := t.Context()
 	expires := clock.Now().Add(1000 * 24 * time.Hour)

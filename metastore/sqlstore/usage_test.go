@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"sluice/internal/testclock"
 	"sluice/metastore"
-	"sluice/metastore/metatest"
 )
 
 // usageIsExact compares the usage of an owner with the stored rows.
@@ -52,7 +52,7 @@ func putFor(t *testing.T, s *Store, owner, name string, body string) {
 // TestUsageRows counts the rows of usage: one for each change of an owner, and only the sums
 // after purges with a limit.
 func TestUsageRows(t *testing.T) {
-	s := openAt(t, databasePath(t), Options{Now: metatest.NewClock().Now})
+	s := openAt(t, databasePath(t), Options{Now: testclock.New().Now})
 	rows := func(owner string, want int64) {
 		t.Helper()
 		if n := usageRows(t, s, owner); n != want {
