@@ -44,11 +44,11 @@ func number(text string) int {
 	return id
 }
 
-// open returns the descriptor of the record, or -1 if there is none. The record is not an os.File because the
+// open returns the descriptor of the record, or noRecord if there is none. The record is not an os.File because the
 // tests under it may run in a bubble of testing/synctest or count what the os package has open.
-func open(name string) int {
+func open(name string) descriptor {
 	if name == "" {
-		return -1
+		return noRecord
 	}
 	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CREAT|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -59,7 +59,7 @@ func open(name string) int {
 
 // note records that the operator of a mutation was evaluated, and whether the mutation changes its result.
 func note(id int, changed bool) {
-	if record >= 0 {
+	if record != noRecord {
 		noteLines(id, changed)
 	}
 }

@@ -45,7 +45,7 @@ func TestActive(t *testing.T) {
 // never again.
 func TestRecord(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "record")
-	defer func(fd int) { record = fd }(record)
+	defer func(d descriptor) { record = d }(record)
 	record = open(name)
 	for range 2 {
 		Less(21, 1, 2)
