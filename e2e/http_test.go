@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// client sends requests as they are: no redirects, no compression.
+// client sends requests unmodified: it follows no redirects and requests no compression.
 var client = &http.Client{
 	Transport: &http.Transport{
 		DisableCompression:  true,
@@ -25,7 +25,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// reply is a whole answer.
+// reply is a complete response.
 type reply struct {
 	proto  string // HTTP/1.1 or HTTP/2.0
 	status int
@@ -34,11 +34,10 @@ type reply struct {
 	length int64 // Content-Length, -1 when it was not sent
 }
 
-// headers are header names and values in turn.
+// headers are alternating header names and values.
 type headers []string
 
-// request builds a request whose target goes over the wire byte for byte.
-// target begins behind the base path.
+// request returns a request whose target is sent byte for byte. target is relative to the base path.
 func (s *server) request(method, target string, body io.Reader, h headers) (*http.Request, error) {
 	req, err := http.NewRequest(method, s.scheme+"://"+s.host, body)
 	if err != nil {
@@ -58,7 +57,7 @@ func (s *server) request(method, target string, body io.Reader, h headers) (*htt
 	return req, nil
 }
 
-// try sends a request and reads the whole answer.
+// try sends a request and reads the complete response.
 func (s *server) try(method, target string, body []byte, h ...string) (reply, error) {
 	var source io.Reader
 	if body != nil {
@@ -79,17 +78,17 @@ func (s *server) send(req *http.Request) (reply, error) {
 	return collect(resp)
 }
 
-// collect reads an answer to its end. No answer sets a cookie.
+// collect reads a response to its end. It returns an error if the response sets a cookie.
 func collect(resp *http.Response) (reply, error) {
 	body, err := io.ReadAll(resp.Body)
 	err = errors.Join(err, resp.Body.Close())
 	if cookies := resp.Header["Set-Cookie"]; cookies != nil {
-		err = errors.Join(err, fmt.Errorf("the answer sets the cookies %q", cookies))
+		err = errors.Join(err, fmt.Errorf("the response sets the cookies %q", cookies))
 	}
 	return reply{resp.Proto, resp.StatusCode, resp.Header, body, resp.ContentLength}, err
 }
 
-// do is try, for tests that cannot go on without an answer.
+// do is like try, but ends the test on an error.
 func (s *server) do(method, target string, body []byte, h ...string) reply {
 	s.t.Helper()
 	r, err := s.try(method, target, body, h...)
@@ -99,7 +98,7 @@ func (s *server) do(method, target string, body []byte, h ...string) reply {
 	return r
 }
 
-// must is do, for requests that have to succeed in one way.
+// must is like do, but ends the test if the response has another status.
 func (s *server) must(status int, method, target string, body []byte, h ...string) reply {
 	s.t.Helper()
 	r := s.do(method, target, body, h...)
@@ -109,7 +108,7 @@ func (s *server) must(status int, method, target string, body []byte, h ...strin
 	return r
 }
 
-// raw sends text as it is on a connection of its own and reads one answer.
+// raw sends text on a new connection and reads one response.
 func (s *server) raw(method, text string) reply {
 	s.t.Helper()
 	connection := s.dial()
@@ -117,7 +116,7 @@ func (s *server) raw(method, text string) reply {
 	return s.answer(connection, method)
 }
 
-// answer reads one answer from a connection.
+// answer reads one response from a connection.
 func (s *server) answer(connection net.Conn, method string) reply {
 	s.t.Helper()
 	r, err := readAnswer(bufio.NewReader(connection), method)
@@ -127,7 +126,7 @@ func (s *server) answer(connection net.Conn, method string) reply {
 	return r
 }
 
-// readAnswer reads one answer to a request of this method.
+// readAnswer reads one response to a request with the given method.
 func readAnswer(r *bufio.Reader, method string) (reply, error) {
 	resp, err := http.ReadResponse(r, &http.Request{Method: method})
 	if err != nil {
@@ -136,7 +135,7 @@ func readAnswer(r *bufio.Reader, method string) (reply, error) {
 	return collect(resp)
 }
 
-// String shows an answer in a failure message.
+// String formats a response for a failure message.
 func (r reply) String() string {
 	return fmt.Sprintf("%d %v %.300q", r.status, r.header, r.body)
 }
@@ -162,7 +161,7 @@ func (r reply) object(t testing.TB) map[string]any {
 	return o
 }
 
-// text gives a member of a JSON object as text, failing when it is not there.
+// text returns a member of a JSON object as text. It ends the test if there is none.
 func text(t testing.TB, o map[string]any, member string) string {
 	t.Helper()
 	value, ok := o[member]
@@ -189,8 +188,8 @@ type problem struct {
 	RequestID *string `json:"requestId"`
 }
 
-// checkProblem fails the test unless r is an error of this status in the form
-// that every error has. code may be empty: any. It returns the code.
+// checkProblem fails the test unless r is an error response with this status and, if code is not
+// empty, this code. It returns the code.
 func checkProblem(t testing.TB, r reply, status int, code string) string {
 	t.Helper()
 	if r.status != status {
@@ -219,7 +218,7 @@ func checkProblem(t testing.TB, r reply, status int, code string) string {
 		t.Errorf("member status is not %d: %s", status, r.body)
 	}
 	if leak := internals.FindString(*p.Detail); leak != "" {
-		t.Errorf("the detail tells %q of the inside: %s", leak, *p.Detail)
+		t.Errorf("the detail reveals the internal %q: %s", leak, *p.Detail)
 	}
 	if *p.Error != *p.Detail {
 		t.Errorf("error %q and detail %q differ", *p.Error, *p.Detail)
@@ -320,7 +319,7 @@ func (s *server) begin(account, name string, partSize int, more ...any) string {
 	r := s.must(200, "POST", "/v1/multipart-uploads", asJSON(s.t, o), "Content-Type", "application/json")
 	id := text(s.t, r.object(s.t), "uploadId")
 	if !idForm.MatchString(id) {
-		s.t.Errorf("uploadId %q has not the form %v", id, idForm)
+		s.t.Errorf("uploadId %q does not match %v", id, idForm)
 	}
 	return id
 }
@@ -342,7 +341,7 @@ func (s *server) parts(uploadID string, data []byte, partSize int) {
 	}
 }
 
-// upload stores data by parts and returns the answer to complete.
+// upload stores data in parts and returns the response to complete.
 func (s *server) upload(account, name string, data []byte, partSize int) reply {
 	s.t.Helper()
 	id := s.begin(account, name, partSize)

@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// patience bounds every wait for the process. It is no expectation of speed:
-// only a hang reaches it.
+// patience limits every wait for the process. It is far above any expected duration: only a hang
+// reaches it.
 const patience = 60 * time.Second
 
-// readyLine is what serve prints on standard output when it is ready.
+// readyLine matches the line that serve prints on standard output when it is ready.
 var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (https?://\S+) \(data in (.+)\)$`)
 
 // server is a running sluice.
@@ -35,8 +35,8 @@ type server struct {
 	scheme  string // of url
 	host    string // host:port of url
 	base    string // path of url, empty without --base-path
-	key     string // API key that goes with each request, empty: none
-	proxied bool   // seen through a proxy, which refuses some requests by itself
+	key     string // API key that is sent with each request, if not empty
+	proxied bool   // reached through a proxy, which refuses some requests itself
 	version string // as printed
 	client  *http.Client
 	log     *logBuffer
@@ -44,7 +44,7 @@ type server struct {
 	exitErr error         // of Wait, once exited is closed
 }
 
-// options are how a server is started.
+// options configure how a server is started.
 type options struct {
 	addr    string        // 127.0.0.1:0 when empty
 	data    string        // a fresh folder when empty
@@ -52,11 +52,11 @@ type options struct {
 	flags   []string      // further flags of serve
 	wrapper []string      // command line to run the binary under
 	dirty   bool          // the process may end with errors or be killed
-	damaged bool          // what is stored may be damaged: answers of 500 are fine
+	damaged bool          // stored bytes may be damaged, so 500 is expected
 }
 
-// start runs a server and stops it at the end of the test; then it must exit
-// with 0 and have logged no panic.
+// start runs a server and stops it at the end of the test. The server must then exit with 0 and must
+// not have logged a panic.
 func start(t testing.TB, o options) *server {
 	t.Helper()
 	if o.addr == "" {
@@ -154,7 +154,7 @@ func (s *server) ready(line string) {
 	}
 }
 
-// running tells whether the process has not ended yet.
+// running reports whether the process is running.
 func (s *server) running() bool {
 	select {
 	case <-s.exited:
@@ -172,7 +172,7 @@ func (s *server) signal(sig syscall.Signal) {
 	}
 }
 
-// wait returns the exit code, once the process has ended.
+// wait waits until the process has ended and returns its exit code.
 func (s *server) wait() int {
 	s.t.Helper()
 	select {
@@ -184,7 +184,7 @@ func (s *server) wait() int {
 	return s.command.ProcessState.ExitCode()
 }
 
-// stop ends the server in good order.
+// stop sends SIGTERM and waits until the server has ended, which must be with exit code 0.
 func (s *server) stop() {
 	s.t.Helper()
 	s.signal(syscall.SIGTERM)
@@ -193,7 +193,7 @@ func (s *server) stop() {
 	}
 }
 
-// kill ends the process at once, as a crash would.
+// kill kills the process, which simulates a crash.
 func (s *server) kill() {
 	s.t.Helper()
 	if err := s.command.Process.Kill(); err != nil && !s.gone() {
@@ -202,7 +202,7 @@ func (s *server) kill() {
 	<-s.exited
 }
 
-// gone waits a moment for a process that is said to have ended.
+// gone waits until the process has ended, and reports whether it has.
 func (s *server) gone() bool {
 	select {
 	case <-s.exited:
@@ -220,8 +220,7 @@ func (s *server) restart() {
 	s.launch()
 }
 
-// checkLog fails the test when the process panicked, raced, or answered with an
-// internal error.
+// checkLog fails the test if the process logged a panic, a data race or an internal error.
 func (s *server) checkLog() {
 	s.t.Helper()
 	text := s.log.String()
@@ -231,7 +230,7 @@ func (s *server) checkLog() {
 	}
 	for _, bad := range signs {
 		if strings.Contains(text, bad) {
-			s.t.Errorf("the log holds %q:\n%s", bad, tail(text))
+			s.t.Errorf("the log contains %q:\n%s", bad, tail(text))
 			return
 		}
 	}
@@ -259,21 +258,21 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String gives all that was written.
+// String returns everything that was written.
 func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
 }
 
-// result is how a sluice that was run to its end ended.
+// result is the outcome of a command that has exited.
 type result struct {
 	code   int
 	stdout string
 	stderr string
 }
 
-// sluiceRuns runs the binary until it exits by itself.
+// sluiceRuns runs the binary until it exits.
 func sluiceRuns(t testing.TB, args ...string) result {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), sluice, args...)
