@@ -155,7 +155,7 @@ func (b *blockFile) readAt(p []byte, off int64) (int, error) {
 		}
 	}
 	start := int64(first) * segmentSize
-	return copy(p, b.held[off-start:min(segmentSize, b.length-start)]), nil
+	return copy(p, b.held[off-start:]), nil // p ends within the block
 }
 
 // loadBuffer reads a segment into the buffer.

@@ -2,10 +2,14 @@ package cached
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/vfs"
 )
 
 func FuzzHeader(f *testing.F) {
@@ -74,5 +78,69 @@ func TestOtherHeadersAreRefused(t *testing.T) {
 	}
 	if _, err := parseHeader(nil); err == nil {
 		t.Error("nothing was read as a header")
+	}
+}
+
+// TestSmallestAndLargest checks the bounds of what a header and a name hold, and the room that a file takes.
+func TestSmallestAndLargest(t *testing.T) {
+	longest := bytestore.Key(strings.Repeat("k", maxKey))
+	b := make([]byte, headerSize)
+	newHeader(blockID{longest, 0}, make([]byte, 1)).put(b)
+	if h, err := parseHeader(b); err != nil || h.key != longest || h.length != 1 {
+		t.Errorf("one byte with the longest key: %+v, %v", h, err)
+	}
+	name := (&entry{span{blockID{bytestore.NewKey(time.UnixMilli(1)), 7}, 1}, 0xabc}).name()
+	for size, want := range map[int64]bool{headerSize: false, headerSize + 1: true, headerSize + blockSize: true, headerSize + blockSize + 1: false} {
+		if _, ok := parseName(name, size); ok != want {
+			t.Errorf("a file of %d bytes is an entry: %t", size, ok)
+		}
+	}
+	for length, want := range map[int64]int64{1: diskBlock, diskBlock - headerSize: diskBlock, diskBlock - headerSize + 1: 2 * diskBlock} {
+		if got := (&entry{span: span{length: length}}).size(); got != want {
+			t.Errorf("the file of a block of %d bytes takes %d, want %d", length, got, want)
+		}
+	}
+}
+
+// TestReadAtCosts checks that readAt returns bytes for every offset and length, directly if they are whole segments,
+// and otherwise of one segment, and that it knows where the file stands after each.
+func TestReadAtCosts(t *testing.T) {
+	const length = 3*segmentSize + 100
+	data := make([]byte, length)
+	for i := range data {
+		data[i] = byte(i * 7 >> 3)
+	}
+	e := &entry{span{blockID{bytestore.NewKey(time.UnixMilli(1)), 0}, length}, 1}
+	file := make([]byte, headerSize, headerSize+length)
+	newHeader(e.blockID, data).put(file)
+	name := filepath.Join(t.TempDir(), "block")
+	if err := os.WriteFile(name, append(file, data...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ off, n, want, pos int64 }{
+		{0, length, length, length},
+		{0, length + 1, length, length},
+		{0, length - 1, 3 * segmentSize, 3 * segmentSize},
+		{0, 2*segmentSize + 10, 2 * segmentSize, 2 * segmentSize},
+		{segmentSize, 2 * segmentSize, 2 * segmentSize, 3 * segmentSize},
+		{segmentSize, length, length - segmentSize, length},
+		{0, 10, 10, segmentSize},
+		{10, length, segmentSize - 10, segmentSize},
+		{segmentSize + 1, 7, 7, 2 * segmentSize},
+		{length - 50, 10, 10, length},
+		{length - 50, 100, 50, length},
+	} {
+		b, err := openBlock(vfs.OS(), name, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := make([]byte, c.n)
+		got, err := b.readAt(p, c.off)
+		if err != nil || int64(got) != c.want || b.pos != c.pos || !bytes.Equal(p[:got], data[c.off:c.off+int64(got)]) {
+			t.Errorf("%d at %d: %d bytes, then at %d (%v), want %d and %d", c.n, c.off, got, b.pos, err, c.want, c.pos)
+		}
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sluice/bytestore"
@@ -169,6 +170,59 @@ func TestRangeIsProvedByOpen(t *testing.T) {
 		wantErr(t, err, bytestore.ErrTruncated)
 	}
 	wantRead(t, s, key, data, 0, 3*mib)
+}
+
+// TestReaderEndsWithItsRange checks that a reader of a block of which more is cached ends after its range, keeps
+// the file of the block open until then and no longer, and counts one hit.
+func TestReaderEndsWithItsRange(t *testing.T) {
+	var opened, open atomic.Int64
+	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+		switch op.Kind {
+		case vfs.KindOpen, vfs.KindCreate:
+			opened.Add(1)
+			open.Add(1)
+		case vfs.KindClose:
+			open.Add(-1)
+		}
+		return do()
+	})})
+	key, data := put(t, s, 1, 3*mib)
+	wantRead(t, s, key, data, 0, len(data))
+	opened.Store(0)
+	open.Store(0)
+	before := s.Stats()
+	const off, n = 2*mib + 10, 30
+	r, err := s.Open(t.Context(), key, off, n)
+	wantErr(t, err, nil)
+	p := make([]byte, 20)
+	var got []byte
+	for len(got) < n {
+		m, err := r.Read(p)
+		wantErr(t, err, nil)
+		got = append(got, p[:m]...)
+		if want := int64(min(1, n-len(got))); open.Load() != want {
+			t.Errorf("%d files are open after %d bytes, want %d", open.Load(), len(got), want)
+		}
+	}
+	rest, err := io.ReadAll(r)
+	wantErr(t, err, nil)
+	if got = append(got, rest...); !bytes.Equal(got, data[off:off+n]) {
+		t.Errorf("%d bytes, want %d", len(got), n)
+	}
+	wantErr(t, r.Close(), nil)
+	if now := s.Stats(); now.Hits != before.Hits+1 || now.Misses != before.Misses || opened.Load() != 1 {
+		t.Errorf("%d files were opened, %+v", opened.Load(), now)
+	}
+}
+
+// TestEmptyRangeIsNotCached checks that a range of no bytes leaves no trace in the cache.
+func TestEmptyRangeIsNotCached(t *testing.T) {
+	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
+	key, data := put(t, s, 1, 1000)
+	wantRead(t, s, key, data, 0, 0)
+	if now := s.Stats(); now != (cached.Stats{}) {
+		t.Errorf("%+v", now)
+	}
 }
 
 func TestOtherKeysAreNotCached(t *testing.T) {

@@ -120,6 +120,25 @@ func TestDamageBehindAReader(t *testing.T) {
 	}
 }
 
+// TestReadOfADamagedBlock checks that the Read that finds the damage returns bytes.
+func TestReadOfADamagedBlock(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, watch(), dir, cached.Options{})
+	key, data := put(t, s, 1, 5000)
+	wantRead(t, s, key, data, 0, 5000)
+	r, err := s.Open(t.Context(), key, 0, 5000)
+	wantErr(t, err, nil)
+	name := onlyFile(t, dir)
+	file := mustRead(t, name)
+	file[300]++
+	mustWrite(t, name, file)
+	p := make([]byte, 5000)
+	if n, err := r.Read(p); err != nil || n == 0 || !bytes.Equal(p[:n], data[:n]) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	wantErr(t, r.Close(), nil)
+}
+
 // TestRemovedFolder checks that removing the files of the cache causes only further
 // fetches.
 func TestRemovedFolder(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -277,6 +278,9 @@ func TestBrokenOffBypass(t *testing.T) {
 		wantErr(t, err, nil)
 		got, err := io.ReadAll(r)
 		wantErr(t, err, want)
+		if want == bytestore.ErrTruncated && !strings.Contains(err.Error(), "it ends at byte 2500") {
+			t.Errorf("error %v", err)
+		}
 		if !bytes.Equal(got, data[:2500]) || s.Stats().Bypasses != 1 {
 			t.Errorf("read %d bytes, %+v", len(got), s.Stats())
 		}
@@ -316,6 +320,63 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 		broken.Store(false)
 		wantRead(t, s, key, data, 0, len(data))
 	}
+}
+
+// TestFolderMadeMeanwhile checks that a fetch is cached if another fetch makes the folder at the same time.
+func TestFolderMadeMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, watch(), dir, cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+		if op.Kind == vfs.KindMkdir {
+			wantErr(t, os.Mkdir(op.Name, 0o700), nil)
+		}
+		return do()
+	})})
+	key, data := put(t, s, 1, 5000)
+	wantRead(t, s, key, data, 0, len(data))
+	onlyFile(t, dir)
+	wantErr(t, s.Err(), nil)
+}
+
+// TestBlockMayEvictSeveral checks that a fetch evicts as many blocks as it needs to spare the disk, and none if
+// exactly enough is free.
+func TestBlockMayEvictSeveral(t *testing.T) {
+	var evict atomic.Int64 // blocks that have to be evicted
+	fsys := spacious{vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
+		err := do()
+		if op.Kind == vfs.KindRemove && err == nil {
+			evict.Add(-1)
+		}
+		return err
+	}), &evict}
+	s := mustOpen(t, watch(), t.TempDir(), cached.Options{FS: fsys, Fetches: 1})
+	for i := range uint64(4) {
+		key, data := put(t, s, i, 1000)
+		wantRead(t, s, key, data, 0, len(data))
+	}
+	if now := s.Stats(); now.Blocks != 4 || now.Evictions != 0 {
+		t.Fatalf("exactly enough space: %+v", now)
+	}
+	evict.Store(3)
+	key, data := put(t, s, 9, 1000)
+	wantRead(t, s, key, data, 0, len(data))
+	if now := s.Stats(); now.Blocks != 2 || now.Evictions != 3 || s.Err() != nil {
+		t.Errorf("too little space for 3 blocks: %+v, %v", now, s.Err())
+	}
+}
+
+// spacious is a file system on which exactly enough is free for one fetch, unless blocks have to be evicted.
+type spacious struct {
+	vfs.FS
+	evict *atomic.Int64
+}
+
+func (f spacious) Space(string) (vfs.Space, error) {
+	const reserve = 64 * mib // of a large disk
+	space := vfs.Space{Size: 1 << 40, Free: reserve + cached.MinSize}
+	if f.evict.Load() > 0 {
+		space.Free--
+	}
+	return space, nil
 }
 
 // TestCacheYieldsToOthersOnItsDisk uses a disk that is smaller than the cache.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 
 	"sluice/bytestore"
@@ -135,6 +137,69 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 	})
 }
 
+// TestFetchEndsAfterItsLastReader checks that a fetch goes on for the second of two readers, and ends with it.
+func TestFetchEndsAfterItsLastReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		inner.before = g.before
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+		key, _ := put(t, s, 1, 5000)
+		var cancels []context.CancelFunc
+		var readers []<-chan result
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			cancels, readers = append(cancels, cancel), append(readers, start(ctx, s, key, 0, 5000))
+			synctest.Wait()
+		}
+		for i, running := range []int64{1, 0} {
+			cancels[i]()
+			wantErr(t, (<-readers[i]).err, context.Canceled)
+			synctest.Wait()
+			if got := g.waiting.Load(); got != running {
+				t.Errorf("%d fetches run after %d readers left, want %d", got, i+1, running)
+			}
+		}
+	})
+}
+
+// TestFailedFetchIsNotOfAClosedStore checks that the failure of a fetch is reported as a closed store only if the
+// store is closed.
+func TestFailedFetchIsNotOfAClosedStore(t *testing.T) {
+	errInner := errors.New("the network is gone")
+	inner := watch()
+	inner.before = func(context.Context, bytestore.Key, int64, int64) error { return errInner }
+	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
+	key, _ := put(t, s, 1, 5000)
+	if _, err := read(t.Context(), s, key, 0, 5000); !errors.Is(err, errInner) || errors.Is(err, fs.ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestReadAheadGoesPastCachedBlocks checks that a cached block does not end what is fetched ahead.
+func TestReadAheadGoesPastCachedBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, g := watch(), newGate()
+		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 4, Ahead: 2})
+		key, data := put(t, s, 1, 4*mib)
+		wantRead(t, s, key, data, mib, 1) // a part of block 1 is no use for a reader of all of it
+		wantRead(t, s, key, data, mib, mib)
+		inner.before = func(ctx context.Context, _ bytestore.Key, off, _ int64) error {
+			if off == 2*mib {
+				return g.wait(ctx)
+			}
+			return nil
+		}
+		r, err := s.Open(t.Context(), key, 0, 4*mib)
+		wantErr(t, err, nil)
+		synctest.Wait()
+		if g.waiting.Load() != 1 {
+			t.Error("block 2 is not fetched ahead of block 0, because block 1 is cached")
+		}
+		wantErr(t, r.Close(), nil)
+	})
+}
+
 func TestFailedFetchIsToldAndNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errInner := errors.New("the network is gone")
@@ -196,7 +261,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 
 func (b brokenReader) Close() error { return nil }
 
-// breaks is a store whose readers break off half way.
+// breaks is a store whose readers break off half way, with the error of the last bytes.
 type breaks struct {
 	bytestore.Store
 	err error
@@ -207,7 +272,7 @@ func (b breaks) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.R
 	if err != nil {
 		return nil, err
 	}
-	return brokenReader{io.LimitReader(r, n/2), b.err}, nil
+	return brokenReader{iotest.DataErrReader(io.LimitReader(r, n/2)), b.err}, nil
 }
 
 func TestBrokenOffFetchIsNotKept(t *testing.T) {
@@ -377,8 +442,9 @@ func TestCloseEndsFetches(t *testing.T) {
 		synctest.Wait()
 		wantErr(t, s.Close(), nil)
 		got := <-reader
-		if got.err == nil || g.left.Load() != 1 {
-			t.Errorf("%v, %d fetches were cancelled", got.err, g.left.Load())
+		wantErr(t, got.err, fs.ErrClosed)
+		if g.left.Load() != 1 {
+			t.Errorf("%d fetches were cancelled", g.left.Load())
 		}
 	})
 }
