@@ -106,6 +106,7 @@ func TestCheckName(t *testing.T) {
 		"100%", "a%2Fb", "%", "?", "#", "日本語", "e\u0301", "😀.png", "\u0080", "\u00a0", "\ufffd", "\uffff", "a\\b",
 		strings.Repeat("a", 1024),
 		strings.Repeat("日", 1024),
+		strings.Repeat("\uffff", 1024),
 		strings.Repeat("😀", 512),
 		strings.Repeat("😀", 511) + "ab",
 	} {

@@ -1,0 +1,140 @@
+package blob
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// TestFreshBlocks checks that a block need not be checked from the second of its check until the TTL has passed,
+// and must be checked if the clock was set back.
+func TestFreshBlocks(t *testing.T) {
+	checked := time.Unix(1_000_000, 0)
+	now := checked
+	l := newVerifyLog(10*time.Second, func() time.Time { return now })
+	times := l.of("key")
+	if l.fresh(times, 0) {
+		t.Error("a block that was never checked is fresh")
+	}
+	l.note(times, 0)
+	for age, want := range map[time.Duration]bool{-time.Second: false, 0: true, 9 * time.Second: true, 10 * time.Second: false, time.Hour: false} {
+		now = checked.Add(age)
+		if got := l.fresh(times, 0); got != want {
+			t.Errorf("%s after the check: fresh %t", age, got)
+		}
+	}
+}
+
+// TestTooMany checks both bounds of a large sweep.
+func TestTooMany(t *testing.T) {
+	for _, c := range []struct {
+		orphans, listed int
+		want            bool
+	}{
+		{brakeCount, brakeCount, false},
+		{brakeCount + 1, brakeCount + 1, true},
+		{brakeCount + 1, (brakeCount + 1) * brakeShare, false},
+		{brakeCount + 1, (brakeCount+1)*brakeShare - 1, true},
+	} {
+		if got := tooMany(c.orphans, c.listed); got != c.want {
+			t.Errorf("%d of %d: %t", c.orphans, c.listed, got)
+		}
+	}
+}
+
+// TestCheckExtent checks that an extent must have one checksum for each of at most 64 blocks.
+func TestCheckExtent(t *testing.T) {
+	for _, c := range []struct {
+		size   int64
+		blocks int
+		want   bool
+	}{
+		{1, 1, true},
+		{1, 0, false},
+		{1, 2, false},
+		{blockSize, 1, true},
+		{blockSize + 1, 1, false},
+		{blockSize + 1, 2, true},
+		{maxBlocks * blockSize, maxBlocks, true},
+		{maxBlocks*blockSize + 1, maxBlocks + 1, false},
+	} {
+		if err := checkExtent(&metastore.Extent{Size: c.size, Blocks: make([]uint32, c.blocks)}); (err == nil) != c.want {
+			t.Errorf("%d bytes with %d checksums: %v", c.size, c.blocks, err)
+		}
+	}
+}
+
+// TestLargestPart checks that parts may end exactly at the maximum size of a blob.
+func TestLargestPart(t *testing.T) {
+	u := metastore.Upload{PartSize: MaxPartSize}
+	last := int(MaxSize/MaxPartSize) - 1
+	if err := checkPart(u, last, MaxPartSize); err != nil {
+		t.Errorf("the last part: %v", err)
+	}
+	if err := checkPart(u, last+1, 1); err == nil {
+		t.Error("a byte after the last part was accepted")
+	}
+}
+
+// TestEpochsThatAreNone checks that text and keys that are not of an epoch are refused.
+func TestEpochsThatAreNone(t *testing.T) {
+	e := newEpoch(7)
+	if got, err := parseEpoch(e.String()); err != nil || got != e {
+		t.Errorf("%q was parsed as %+v, %v", e, got, err)
+	}
+	for _, text := range []string{"", "x " + e.nonce, "0 " + e.nonce, "7", "7 ", "7 " + e.nonce[1:], "7 " + e.nonce + "x"} {
+		if got, err := parseEpoch(text); err == nil {
+			t.Errorf("%q was parsed as %+v", text, got)
+		}
+	}
+	for _, key := range []bytestore.Key{epochKey(7), claimKey(7)} {
+		if n, ok := epochOfKey(key); !ok || n != 7 {
+			t.Errorf("%s: %d, %t", key, n, ok)
+		}
+	}
+	for _, key := range []bytestore.Key{"", epochPrefix, epochPrefix + "x-owner", "7-owner"} {
+		if n, ok := epochOfKey(key); ok {
+			t.Errorf("%s is of epoch %d", key, n)
+		}
+	}
+}
+
+// TestLowerAlnum checks every byte.
+func TestLowerAlnum(t *testing.T) {
+	for c := range 256 {
+		if got, want := isLowerAlnum(byte(c)), strings.IndexByte("abcdefghijklmnopqrstuvwxyz0123456789", byte(c)) >= 0; got != want {
+			t.Errorf("byte %d: %t", c, got)
+		}
+	}
+}
+
+// TestRetriesAreBounded checks that a retry replaces another only if there are too many, and that one that is as
+// late as possible is not due.
+func TestRetriesAreBounded(t *testing.T) {
+	r := newRetries()
+	now := time.Unix(1_000_000, 0)
+	ids := make([]metastore.ContentID, maxRetries+1)
+	for i := range ids {
+		ids[i] = metastore.NewContentID(now)
+		if i < maxRetries {
+			r.set(ids[i], retry{again: now.Add(longestPause)})
+		}
+	}
+	r.set(ids[0], retry{again: now.Add(longestPause)})
+	if len(r.contents) != maxRetries {
+		t.Errorf("%d retries after one was set again, want %d", len(r.contents), maxRetries)
+	}
+	if due := r.due([]metastore.ContentID{ids[0]}, now); len(due) != 0 {
+		t.Error("a retry is due before its time")
+	}
+	if due := r.due([]metastore.ContentID{ids[0]}, now.Add(longestPause)); len(due) != 1 {
+		t.Error("a retry is not due at its time")
+	}
+	r.set(ids[maxRetries], retry{again: now})
+	if _, ok := r.contents[ids[maxRetries]]; !ok || len(r.contents) != maxRetries {
+		t.Errorf("%d retries after one more, want %d (it is one of them: %t)", len(r.contents), maxRetries, ok)
+	}
+}

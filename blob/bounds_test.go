@@ -1,0 +1,106 @@
+package blob_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// TestLargestInline checks that a content of exactly InlineSize bytes needs no object, and a longer one does.
+func TestLargestInline(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		f := newFixture(t, blob.Options{InlineSize: 100})
+		for n, want := range map[int]int{99: 0, 100: 0, 101: 1} {
+			size := int64(n)
+			if !known {
+				size = bytestore.UnknownSize
+			}
+			body := randomBytes(1, n)
+			if _, err := f.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, bytes.NewReader(body), size); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.objects(t); got != want {
+				t.Errorf("%d bytes, size known %t: %d objects, want %d", n, known, got, want)
+			}
+			if got := f.read(t, "n", 0, int64(n)); !bytes.Equal(got, body) {
+				t.Errorf("%d bytes, size known %t: wrong content", n, known)
+			}
+			if err := f.Delete(t.Context(), "a", "n", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestFullPartOfUnknownSize checks that a part of unknown size may have all the bytes of a part and no more,
+// whether or not it is inline.
+func TestFullPartOfUnknownSize(t *testing.T) {
+	const partSize = 1000
+	for _, inline := range []int64{0, partSize - 1, partSize, partSize + 1} {
+		f := newFixture(t, blob.Options{InlineSize: inline, ExtentSize: 1 << 20})
+		u := f.begin(t, "n", partSize)
+		body := randomBytes(1, partSize+1)
+		if err := f.PutPart(t.Context(), u.ID, 0, nil, bytes.NewReader(body), bytestore.UnknownSize); !errors.Is(err, blob.ErrPartSize) {
+			t.Errorf("inline size %d: one byte too many: %v", inline, err)
+		}
+		if err := f.PutPart(t.Context(), u.ID, 0, nil, bytes.NewReader(body[:partSize]), bytestore.UnknownSize); err != nil {
+			t.Errorf("inline size %d: a full part: %v", inline, err)
+		}
+	}
+}
+
+// TestLargestPutReadsItsBody checks that a blob of the maximum size is not refused.
+func TestLargestPutReadsItsBody(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	broken := errors.New("broken")
+	for size, want := range map[int64]error{blob.MaxSize: broken, blob.MaxSize + 1: blob.ErrTooLarge} {
+		_, err := f.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, iotest.ErrReader(broken), size)
+		if !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, want %v", size, err, want)
+		}
+	}
+}
+
+// TestPreconditionSparesTheBody checks that a precondition is evaluated on the stored blob before the body is read.
+func TestPreconditionSparesTheBody(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	f.put(t, "n", []byte("stored"))
+	refused := errors.New("refused")
+	p := blob.PutOptions{Account: "a", Name: "n", Precondition: func(current *metastore.Blob) error {
+		if current == nil || current.Size != 6 {
+			t.Errorf("the precondition is evaluated on %+v", current)
+		}
+		return refused
+	}}
+	body := iotest.ErrReader(errors.New("the body was read"))
+	if _, err := f.Put(t.Context(), p, body, 1); !errors.Is(err, refused) {
+		t.Errorf("error %v, want %v", err, refused)
+	}
+}
+
+// TestPartSizes checks the bounds of a part size, and that the missing part is named.
+func TestPartSizes(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	for size, want := range map[int64]error{0: blob.ErrPartSize, 1: nil, blob.MaxPartSize: nil, blob.MaxPartSize + 1: blob.ErrPartSize} {
+		if _, err := f.Begin(t.Context(), blob.BeginOptions{Account: "a", Name: "n", PartSize: size}); !errors.Is(err, want) {
+			t.Errorf("a part size of %d: %v, want %v", size, err, want)
+		}
+	}
+	u := f.begin(t, "n", 1)
+	for _, index := range []int{0, 2} {
+		if err := f.PutPart(t.Context(), u.ID, index, nil, io.LimitReader(strings.NewReader("x"), 1), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const missing = "there is no part 1, but a part 2"
+	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); !errors.Is(err, blob.ErrPartsMissing) || !strings.Contains(err.Error(), missing) {
+		t.Errorf("error %v, want %q", err, missing)
+	}
+}
