@@ -1,9 +1,14 @@
 package blob
 
 import (
+	"bytes"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/minio/crc64nvme"
 
 	"sluice/bytestore"
 	"sluice/metastore"
@@ -136,5 +141,45 @@ func TestRetriesAreBounded(t *testing.T) {
 	r.set(ids[maxRetries], retry{again: now})
 	if _, ok := r.contents[ids[maxRetries]]; !ok || len(r.contents) != maxRetries {
 		t.Errorf("%d retries after one more, want %d (it is one of them: %t)", len(r.contents), maxRetries, ok)
+	}
+}
+
+// TestChecksumsOfUnalignedReads checks that the checksums of blocks do not depend on how much is read at a time.
+func TestChecksumsOfUnalignedReads(t *testing.T) {
+	content := make([]byte, 5*blockSize/2)
+	for i := range content {
+		content[i] = byte(i * 7 >> 5)
+	}
+	var want []uint32
+	for block := range slices.Chunk(content, blockSize) {
+		want = append(want, checksum(block))
+	}
+	src := &extentSource{src: bytes.NewReader(content), left: int64(len(content))}
+	p := make([]byte, 700_001)
+	for {
+		if _, err := src.Read(p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := src.blocks(); !slices.Equal(got, want) {
+		t.Errorf("checksums %x, want %x", got, want)
+	}
+}
+
+// TestWholeBodyEnds checks that a body of its declared length ends without an error.
+func TestWholeBodyEnds(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	body := &bodyReader{src: strings.NewReader("abc"), now: func() time.Time { return now }, deadline: now, declared: 3, crc64: crc64nvme.New()}
+	if got, err := io.ReadAll(body); err != nil || string(got) != "abc" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestNothingWaits checks that no content waits for readers before there is any.
+func TestNothingWaits(t *testing.T) {
+	if newPins().waiting() {
+		t.Error("a content waits")
 	}
 }

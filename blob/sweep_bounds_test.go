@@ -1,0 +1,108 @@
+package blob_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/metastore"
+)
+
+var errAnswer = errors.New("no answer")
+
+// changedAnswers is a metadata store whose answers the test changes.
+type changedAnswers struct {
+	metastore.Store
+	calls        int // of either function
+	unreferenced func(call int, found []string) ([]string, error)
+	purge        func(call int) (int, error)
+}
+
+func (s *changedAnswers) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
+	found, err := s.Store.Unreferenced(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	s.calls++
+	return s.unreferenced(s.calls, found)
+}
+
+func (s *changedAnswers) Purge(context.Context, int) (int, error) {
+	s.calls++
+	return s.purge(s.calls)
+}
+
+// sweptOrphans returns a fixture with old orphans, and a Service whose store has the given answers.
+func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found []string) ([]string, error)) (*fixture, *blob.Service) {
+	t.Helper()
+	f := newFixture(t, blob.Options{})
+	for range orphans {
+		f.orphan(t)
+	}
+	f.clock.Advance(2 * blob.OrphanAge)
+	return f, blob.New(&changedAnswers{Store: f.meta, unreferenced: unreferenced}, f.bytes, blob.Options{})
+}
+
+// TestSweepDeletesNoMoreThanItCounted checks the sum over several pages of the second pass.
+func TestSweepDeletesNoMoreThanItCounted(t *testing.T) {
+	f, s := sweptOrphans(t, 1_500, func(call int, found []string) ([]string, error) {
+		if call <= 2 { // the first pass
+			return found[:2], nil
+		}
+		return found[:3], nil
+	})
+	found, err := s.SweepOrphans(t.Context())
+	if err != nil || found.Orphans != 4 || found.Deleted != 4 || f.objects(t) != 1_496 {
+		t.Errorf("%+v, %v, %d objects are left", found, err, f.objects(t))
+	}
+}
+
+// TestSweepThatCannotCountDeletesNothing checks that a sweep ends with the error of its first pass.
+func TestSweepThatCannotCountDeletesNothing(t *testing.T) {
+	f, s := sweptOrphans(t, 1_500, func(call int, found []string) ([]string, error) {
+		if call == 2 {
+			return nil, errAnswer
+		}
+		return found[:2], nil
+	})
+	if found, err := s.SweepOrphans(t.Context()); !errors.Is(err, errAnswer) || f.objects(t) != 1_500 {
+		t.Errorf("%+v, %v, %d objects are left", found, err, f.objects(t))
+	}
+}
+
+// brokenList is a byte store whose List fails at the end.
+type brokenList struct{ *memory.Store }
+
+func (s brokenList) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+	return errors.Join(s.Store.List(ctx, after, fn), errAnswer)
+}
+
+// TestSweepThatCannotListDeletesNothing checks that a sweep ends with the error of a listing.
+func TestSweepThatCannotListDeletesNothing(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	f.orphan(t)
+	f.clock.Advance(2 * blob.OrphanAge)
+	s := blob.New(f.meta, brokenList{f.bytes}, blob.Options{})
+	if found, err := s.SweepOrphans(t.Context()); !errors.Is(err, errAnswer) || f.objects(t) != 1 {
+		t.Errorf("%+v, %v, %d objects are left", found, err, f.objects(t))
+	}
+}
+
+// TestPurgeEndsWhenNothingIsLeft checks that Purge continues after each batch, until one is empty or fails.
+func TestPurgeEndsWhenNothingIsLeft(t *testing.T) {
+	for _, end := range []error{nil, errAnswer} {
+		f := newFixture(t, blob.Options{})
+		store := &changedAnswers{Store: f.meta, purge: func(call int) (int, error) {
+			if call < 3 {
+				return 500, nil
+			}
+			return 0, end
+		}}
+		if err := blob.New(store, f.bytes, blob.Options{}).Purge(t.Context()); !errors.Is(err, end) || store.calls != 3 {
+			t.Errorf("%d batches, %v, want 3 and %v", store.calls, err, end)
+		}
+	}
+}
