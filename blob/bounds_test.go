@@ -2,7 +2,9 @@ package blob_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -102,5 +104,46 @@ func TestPartSizes(t *testing.T) {
 	const missing = "there is no part 1, but a part 2"
 	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); !errors.Is(err, blob.ErrPartsMissing) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("error %v, want %q", err, missing)
+	}
+}
+
+// manyParts is a metadata store in which every upload has the parts 0 to last, of one byte each.
+type manyParts struct {
+	metastore.Store
+	last int
+}
+
+func (s manyParts) Parts(_ context.Context, _ string, after, limit int) (parts []metastore.Part, err error) {
+	for i := after + 1; i <= s.last && len(parts) < limit; i++ {
+		parts = append(parts, metastore.Part{Index: i, Size: 1})
+	}
+	return parts, nil
+}
+
+// TestPartsBeyondAPage checks that an upload may have more parts than are read at a time.
+func TestPartsBeyondAPage(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	u := f.begin(t, "n", 1)
+	for _, n := range []int64{9_999, 10_000, 10_001, 20_001} {
+		s := blob.New(manyParts{f.meta, int(n) - 1}, f.bytes, blob.Options{})
+		want, wrong := fmt.Sprintf("the parts have %d bytes in total", n), n+1
+		if _, err := s.Complete(t.Context(), u.ID, blob.Totals{Bytes: &wrong}, nil); !errors.Is(err, blob.ErrTotals) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// TestFailedDiscardIsMentioned checks that the error of a write names objects that it could not delete, and
+// only then.
+func TestFailedDiscardIsMentioned(t *testing.T) {
+	for _, deleteErr := range []error{nil, errAnswer} {
+		f := newFixture(t, blob.Options{})
+		store := &watchedStore{f.bytes, func(bytestore.Key) error { return deleteErr }}
+		s := blob.New(f.meta, store, blob.Options{ExtentSize: 1 << 20, InlineSize: -1})
+		body := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), iotest.ErrReader(errors.New("broken")))
+		_, err := s.Put(t.Context(), blob.PutOptions{Account: "a", Name: "n"}, body, 2<<20)
+		if err == nil || strings.Contains(err.Error(), "orphan sweep") != (deleteErr != nil) {
+			t.Errorf("delete error %v: %v", deleteErr, err)
+		}
 	}
 }

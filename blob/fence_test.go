@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -484,4 +485,41 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 	if owners != 1 {
 		t.Errorf("%d databases own the bytes in the end", owners)
 	}
+}
+
+// unreadable is a byte store that cannot open objects that it has, while the switch is on.
+type unreadable struct {
+	*memory.Store
+	on atomic.Bool
+}
+
+func (s *unreadable) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
+	r, err := s.Store.Open(ctx, key, off, n)
+	if err == nil && s.on.Load() {
+		return nil, errors.Join(errAnswer, r.Close())
+	}
+	return r, err
+}
+
+// TestUnreadableEpochIsNotAFence checks that a node that cannot read its epoch reports that, and not that
+// another database owns the bytes.
+func TestUnreadableEpochIsNotAFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meta, store := database(t), &unreadable{Store: memory.New()}
+		first := mustGuard(t, meta, store)
+		time.Sleep(fenceLimit)
+		if !first.owns(t) {
+			t.Fatal("the first node does not own the bytes")
+		}
+		store.on.Store(true)
+		if _, err := blob.OpenFence(t.Context(), meta, store); !errors.Is(err, errAnswer) || errors.Is(err, blob.ErrFenced) {
+			t.Errorf("error %v, want %v", err, errAnswer)
+		}
+		store.on.Store(false)
+		second := mustGuard(t, meta, store)
+		time.Sleep(fenceLimit)
+		if err := second.MayDelete(t.Context()); err != nil {
+			t.Errorf("with the epoch readable again: %v", err)
+		}
+	})
 }
