@@ -398,3 +398,19 @@ func TestBodyWithoutDeadlines(t *testing.T) {
 	}
 	body.Done()
 }
+
+// TestDrainKnowsWhatIsLeft checks that Drain refuses a body of which more than 256 KiB are left, and reads one of
+// which less is left, however long it is in all.
+func TestDrainKnowsWhatIsLeft(t *testing.T) {
+	const length = drainLimit + 1000
+	for read, want := range map[int64]bool{999: false, 1001: true} {
+		body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(strings.Repeat("x", length))), Options{Rate: DefaultMinRate})
+		if n, err := io.CopyN(io.Discard, body, read); n != read || err != nil {
+			t.Fatal(n, err)
+		}
+		if got := body.Drain(length); got != want {
+			t.Errorf("after %d of %d bytes: drained %t", read, length, got)
+		}
+		body.Done()
+	}
+}

@@ -321,3 +321,20 @@ func TestWriterWithoutDeadlines(t *testing.T) {
 		t.Error("the guarded ResponseWriter cannot be flushed")
 	}
 }
+
+// brokenWriter is a ResponseWriter that writes a part of what it is given.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) Write([]byte) (int, error) { return 3, io.ErrClosedPipe }
+
+// TestCountAfterABrokenWrite checks what is counted if a write fails: what was written over HTTP/1, and over
+// HTTP/2, which does not report that, all.
+func TestCountAfterABrokenWrite(t *testing.T) {
+	for http2, want := range map[bool]int{false: 3, true: 10} {
+		w := NewWriter(brokenWriter{httptest.NewRecorder()}, Options{Rate: DefaultMinRate, HTTP2: http2})
+		n, err := w.Write(make([]byte, 10))
+		if n != want || w.Written() != int64(want) || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("HTTP/2 %t: %d bytes, %d in all, %v, want %d", http2, n, w.Written(), err, want)
+		}
+	}
+}
