@@ -27,7 +27,7 @@ import (
 // a server nor a built binary.
 var quickPackages = []string{
 	"session", "micropay", "paychan", "access", "httpapi/internal/headers", "httpapi/internal/router",
-	"bytestore/localfs", "bytestore/cached", "blob",
+	"httpapi/internal/transfer", "bytestore/localfs", "bytestore/cached", "blob",
 }
 
 // verdict is what became of a mutation.
