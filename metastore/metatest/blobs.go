@@ -457,7 +457,7 @@ func cancelled(p *probe) {
 		"use once": func() error { _, err := p.store.UseSession(ctx, "session", 1, idem); return err },
 		"channel":  func() error { _, err := p.store.OpenChannel(ctx, metastore.Channel{ID: "c"}, nil); return err },
 		"purge":    func() error { _, err := p.store.Purge(ctx, 1); return err },
-		"fact":     func() error { return p.store.SetProperty(ctx, "fact", "value") },
+		"property": func() error { return p.store.SetProperty(ctx, "property", "value") },
 	} {
 		p.is(verb(), context.Canceled, "%s with a context that has ended", name)
 	}
@@ -476,8 +476,8 @@ func cancelled(p *probe) {
 	}
 	_, err = p.store.Channel(p.ctx, "c")
 	p.is(err, metastore.ErrNotFound, "channel of a cancelled open")
-	_, err = p.store.Property(p.ctx, "fact")
-	p.is(err, metastore.ErrNotFound, "fact of a cancelled set")
+	_, err = p.store.Property(p.ctx, "property")
+	p.is(err, metastore.ErrNotFound, "property of a cancelled set")
 }
 
 // extentPaging asks for the extents of a content from every position.

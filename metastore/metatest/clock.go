@@ -10,8 +10,7 @@ func clockChecks() []Check {
 	return []Check{check("clock/one-time", clockOneTime)}
 }
 
-// clockOneTime: what a store says of the time is what it stores, judges by and
-// deletes by.
+// clockOneTime: Now is the time that the store records, and by which it decides about expiry.
 func clockOneTime(p *probe) {
 	for range 3 {
 		now := p.store.Now()

@@ -1,8 +1,8 @@
-// Package metatest holds the checks that every implementation of
-// metastore.Store passes, and benchmarks of one.
+// Package metatest is the conformance suite that every implementation of metastore.Store must
+// pass, and a set of benchmarks. An implementation calls Run in a test.
 //
-// A Check returns an error and needs no *testing.T, so that the suite itself
-// can be tested on stores that are broken on purpose.
+// A Check returns an error and takes no *testing.T, so that the suite itself can be tested with
+// stores that are broken on purpose.
 package metatest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sluice/metastore"
 )
 
-// Check is one property of a store. Run gives a harness without any data and
-// returns what is wrong with the store, or nil.
+// Check verifies one aspect of the contract. Its Run is called with the harness of an empty store,
+// and returns nil or an error that describes how the store violates the contract.
 type Check struct {
 	Name string
 	Run  func(ctx context.Context, h *Harness) error
@@ -30,14 +30,12 @@ type Handle interface {
 	Close() error
 }
 
-// Harness gives a check its store. Make one with NewHarness; it serves one
-// check.
+// Harness provides the store for one check. It must be created by NewHarness.
 type Harness struct {
 	// Clock is the clock of every handle.
 	Clock *testclock.Clock
-	// AdvanceEngine moves the clock of an engine that has one of its own, by
-	// which leases are judged. It stands where Clock does at first. Nil: Clock
-	// is the engine's.
+	// AdvanceEngine advances the engine's own clock, by which leases are judged. That clock
+	// must show the time of Clock at first. It is nil if the engine uses Clock.
 	AdvanceEngine func(d time.Duration) error
 
 	open func() (Handle, error)
@@ -47,15 +45,13 @@ type Harness struct {
 	}
 }
 
-// NewHarness makes a harness. Each call of open gives another handle, which
-// works by clock, on the same data; there is none at first, and it outlives
-// the handles.
+// NewHarness returns a harness. Each call of open must return another handle, which uses clock, on
+// the same data. The data must be empty at first and must outlive the handles.
 func NewHarness(clock *testclock.Clock, open func() (Handle, error)) *Harness {
 	return &Harness{Clock: clock, open: open}
 }
 
-// Open gives another handle on the same data. Several may be open at once. The
-// harness closes them.
+// Open returns another handle on the same data, which the harness closes. Several may be open.
 func (h *Harness) Open() (metastore.Store, error) {
 	s, err := h.open()
 	if err != nil {
@@ -67,7 +63,7 @@ func (h *Harness) Open() (metastore.Store, error) {
 	return s, nil
 }
 
-// Close closes every open handle. What a later Open shows was really stored.
+// Close closes all open handles, so that a later Open sees only what was stored durably.
 func (h *Harness) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,20 +75,20 @@ func (h *Harness) Close() error {
 	return errors.Join(errs...)
 }
 
-// Checks lists all checks.
+// Checks returns all checks.
 func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
 		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), chargeChecks(),
-		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), foldChecks(), factChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
+		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), foldChecks(), propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
 	} {
 		all = append(all, group...)
 	}
 	return all
 }
 
-// Run runs every check as a subtest, each with a harness of its own.
+// Run runs every check as a subtest, each with a new harness.
 func Run(t *testing.T, newHarness func(testing.TB) *Harness) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) {

@@ -107,7 +107,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"leases for ever", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
 		{"renews no lease", func(h metatest.Handle, _ string) metatest.Handle { return &renewsNoLease{Handle: h} }, []string{"leases/life"}},
 		{"takes no lease back", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/give-back"}},
-		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"facts/replace", "facts/racing-replaces"}},
+		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"properties/replace", "properties/racing-replaces"}},
 		{"calls every date unique", func(h metatest.Handle, _ string) metatest.Handle { return ownSecond{h} }, []string{"blobs/dates"}},
 		{"has a time of its own", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
 		{"waits for ever", func(h metatest.Handle, _ string) metatest.Handle { return waitsForEver{h} }, []string{"patience/over"}},
@@ -125,7 +125,7 @@ func (s waitsForEver) UseSession(ctx context.Context, id string, n int64, idem *
 	return s.Handle.UseSession(metastore.WithPatience(ctx, time.Hour), id, n, idem)
 }
 
-// replacesAny replaces a fact whatever its value is.
+// replacesAny replaces a property whatever its value is.
 type replacesAny struct{ metatest.Handle }
 
 func (s replacesAny) ReplaceProperty(ctx context.Context, name, _, value string) error {

@@ -10,7 +10,7 @@ func patienceChecks() []Check {
 	return []Check{check("patience/over", patienceOver)}
 }
 
-// patienceOver: what may wait no longer has no effect and says so.
+// patienceOver: a call without patience left returns ErrBusy and has no effect.
 func patienceOver(p *probe) {
 	_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 3, Left: 3, Expires: p.clock.Now().Add(time.Hour)}, nil)
 	p.ok(err, "session")
@@ -19,7 +19,7 @@ func patienceOver(p *probe) {
 	p.is(err, metastore.ErrBusy, "use that may not wait")
 	_, err = p.store.UseSession(over, "session", 1, &metastore.Idempotency{Scope: "use", Key: "key"})
 	p.is(err, metastore.ErrBusy, "keyed use that may not wait")
-	p.is(p.store.SetProperty(over, "fact", "value"), metastore.ErrBusy, "write that may not wait")
+	p.is(p.store.SetProperty(over, "property", "value"), metastore.ErrBusy, "write that may not wait")
 	_, err = p.store.Session(over, "session")
 	p.is(err, metastore.ErrBusy, "read that may not wait")
 
@@ -27,6 +27,6 @@ func patienceOver(p *probe) {
 	session, err := p.store.UseSession(ample, "session", 1, nil)
 	p.ok(err, "use")
 	p.must(session.Left == 2, "%d chunksets are left, want 2", session.Left)
-	_, err = p.store.Property(ample, "fact")
-	p.is(err, metastore.ErrNotFound, "fact that was not set")
+	_, err = p.store.Property(ample, "property")
+	p.is(err, metastore.ErrNotFound, "property that was not set")
 }

@@ -13,20 +13,20 @@ import (
 	"sluice/metastore"
 )
 
-// probe is a check at work. Its methods end the check at the first thing that
-// is wrong, and may only be called from the check's own goroutine.
+// probe is a running check. Its methods end the check at the first violation, and must be called
+// only on the goroutine of the check.
 type probe struct {
 	ctx   context.Context
 	h     *Harness
 	clock *testclock.Clock
 	store metastore.Store // the first handle
-	keys  int             // made so far
+	keys  int             // number of keys created so far
 }
 
-// wrong is what a probe panics with to end its check.
+// wrong is the value with which a probe panics to end its check.
 type wrong struct{ err error }
 
-// check makes a Check of a function that works with a probe.
+// check returns the Check that calls fn with a probe.
 func check(name string, fn func(p *probe)) Check {
 	return Check{Name: name, Run: func(ctx context.Context, h *Harness) (err error) {
 		defer func() {
@@ -54,25 +54,24 @@ func (p *probe) must(ok bool, format string, a ...any) {
 	}
 }
 
-// ok ends the check on an error.
+// ok ends the check if err is not nil.
 func (p *probe) ok(err error, format string, a ...any) {
 	if err != nil {
 		p.fail("%s: %w", fmt.Sprintf(format, a...), err)
 	}
 }
 
-// is ends the check unless err is target.
+// is ends the check unless err wraps target.
 func (p *probe) is(err, target error, format string, a ...any) {
 	if !errors.Is(err, target) {
 		p.fail("%s: got error %v, want %v", fmt.Sprintf(format, a...), err, target)
 	}
 }
 
-// errAny stands for an error that the contract gives no name.
+// errAny stands for any error, where the contract does not name one.
 var errAny = errors.New("any error")
 
-// matches reports whether err says what want says, amounts and stored bytes
-// included.
+// matches reports whether err is equivalent to want, including amounts and stored bytes.
 func matches(err, want error) bool {
 	var funds, wantFunds *metastore.InsufficientFundsError
 	var stale, wantStale *metastore.StaleError
@@ -88,7 +87,7 @@ func matches(err, want error) bool {
 	}
 }
 
-// won ends the check unless n of the errors are nil and the rest are want.
+// won ends the check unless n of the errors are nil and the others match want.
 func (p *probe) won(errs []error, n int, want error) {
 	won := 0
 	for _, err := range errs {
@@ -101,8 +100,7 @@ func (p *probe) won(errs []error, n int, want error) {
 	p.must(won == n, "%d of %d racing calls succeeded, want %d", won, len(errs), n)
 }
 
-// same reports whether two answers are the same. A list without entries may be
-// nil or not.
+// same reports whether two results are equal. An empty slice equals nil.
 func same(a, b any) bool {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	if x.Kind() == reflect.Slice && y.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {
@@ -111,27 +109,27 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// equal ends the check unless both are the same.
+// equal ends the check unless got and want are equal.
 func (p *probe) equal(got, want any, format string, a ...any) {
 	if !same(got, want) {
 		p.fail("%s:\n got %+v\nwant %+v", fmt.Sprintf(format, a...), got, want)
 	}
 }
 
-// open gives another handle.
+// open returns another handle.
 func (p *probe) open() metastore.Store {
 	s, err := p.h.Open()
 	p.ok(err, "open")
 	return s
 }
 
-// reopen closes every handle and gives the probe a new one.
+// reopen closes all handles and opens a new one.
 func (p *probe) reopen() {
 	p.ok(p.h.Close(), "close")
 	p.store = p.open()
 }
 
-// race runs n functions at once and gives their errors.
+// race calls fn n times concurrently and returns the errors.
 func race(n int, fn func(i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})
@@ -149,16 +147,16 @@ func race(n int, fn func(i int) error) []error {
 
 const mib = 1 << 20
 
-// content makes a fresh content id.
+// content returns a new content id.
 func (p *probe) content() metastore.ContentID { return metastore.NewContentID(p.clock.Now()) }
 
-// key makes a fresh object key.
+// key returns a new object key.
 func (p *probe) key() string {
 	p.keys++
 	return fmt.Sprintf("%02x-key-%d", p.keys%256, p.keys)
 }
 
-// extent makes an extent with a key of its own.
+// extent returns an extent with a new key.
 func (p *probe) extent(part int, off, size int64) metastore.Extent {
 	e := metastore.Extent{Part: part, Offset: off, Size: size, Key: p.key(), Created: p.clock.Now()}
 	for at := int64(0); at < size; at += mib {
@@ -167,7 +165,7 @@ func (p *probe) extent(part int, off, size int64) metastore.Extent {
 	return e
 }
 
-// extents makes the extents of a part of this size.
+// extents returns the extents of a part of this size.
 func (p *probe) extents(part int, size int64) []metastore.Extent {
 	var list []metastore.Extent
 	for off := int64(0); off < size; off += metastore.MaxExtentSize {
@@ -176,12 +174,12 @@ func (p *probe) extents(part int, size int64) []metastore.Extent {
 	return list
 }
 
-// inline makes an extent that holds its bytes.
+// inline returns an inline extent.
 func (p *probe) inline(part int, off int64, body []byte) metastore.Extent {
 	return metastore.Extent{Part: part, Offset: off, Size: int64(len(body)), Blocks: []uint32{uint32(len(body))}, Body: body}
 }
 
-// put commits a blob of one extent, and gives it as it was stored.
+// put commits a blob of one extent, and returns it as stored.
 func (p *probe) put(account, name string) (metastore.Blob, metastore.Extent) {
 	e := p.extent(0, 0, 100)
 	b, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: account, Name: name, Content: p.content(), Size: 100, CRC64: 7},
@@ -190,7 +188,7 @@ func (p *probe) put(account, name string) (metastore.Blob, metastore.Extent) {
 	return b, e
 }
 
-// stored is an extent as Extents gives it back.
+// stored returns the extents as the method Extents returns them.
 func stored(extents ...metastore.Extent) []metastore.Extent {
 	list := make([]metastore.Extent, len(extents))
 	for i, e := range extents {
@@ -200,14 +198,14 @@ func stored(extents ...metastore.Extent) []metastore.Extent {
 	return list
 }
 
-// allExtents gives every extent of a content.
+// allExtents returns all extents of a content.
 func (p *probe) allExtents(id metastore.ContentID) []metastore.Extent {
 	list, err := p.store.Extents(p.ctx, id, metastore.Position{}, 1_000_000)
 	p.ok(err, "extents of %v", id)
 	return list
 }
 
-// garbage returns every content that is garbage now, in the order of their ids.
+// garbage returns the contents that are garbage, sorted by id.
 func (p *probe) garbage() []metastore.ContentID {
 	list, err := p.store.GarbageContents(p.ctx, 0, metastore.GarbageContent{}, 1_000_000)
 	p.ok(err, "garbage")
@@ -236,21 +234,21 @@ func (p *probe) begin(id, account, name string) metastore.Upload {
 	return u
 }
 
-// part puts a part of one extent, and gives the extent.
+// part stores a part of one extent, and returns the extent.
 func (p *probe) part(id string, index int, size int64) metastore.Extent {
 	e := p.extent(index, 0, size)
 	p.ok(p.store.PutPart(p.ctx, id, metastore.Part{Index: index, Size: size, CRC64: uint64(size)}, []metastore.Extent{e}), "part %d", index)
 	return e
 }
 
-// upload gives an upload's state.
+// upload returns an upload.
 func (p *probe) upload(id string) metastore.Upload {
 	u, err := p.store.Upload(p.ctx, id)
 	p.ok(err, "upload")
 	return u
 }
 
-// complete completes an upload as it stands.
+// complete completes an upload at its present revision.
 func (p *probe) complete(id string) metastore.Upload {
 	u := p.upload(id)
 	u, err := p.store.CompleteUpload(p.ctx, id, u.Revision, u.Bytes, 42, nil)
@@ -258,7 +256,7 @@ func (p *probe) complete(id string) metastore.Upload {
 	return u
 }
 
-// purge purges until nothing is left to do, and tells how much was done.
+// purge calls Purge until nothing is left to do, and returns the number of rows handled.
 func (p *probe) purge() int {
 	total := 0
 	for {

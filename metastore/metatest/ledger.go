@@ -8,14 +8,14 @@ import (
 	"sluice/metastore"
 )
 
-// How long the channels, payments and sessions of the checks live.
+// The times to expiry of the channels, payments and sessions of the checks.
 const (
 	channelLife = 1000 * time.Hour
 	paymentLife = time.Minute
 	sessionLife = 500 * time.Hour
 )
 
-// channel opens a channel with a number of its own.
+// channel opens a channel with a new number.
 func (p *probe) channel(id, sender string, deposit int64) metastore.Channel {
 	p.keys++
 	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
@@ -32,7 +32,7 @@ func (p *probe) getChannel(id string) metastore.Channel {
 	return c
 }
 
-// pay makes a payment over a channel, from sender s when it has none.
+// pay returns a payment over a channel, with the sender s if the channel has none.
 func (p *probe) pay(c metastore.Channel, sequence, amount int64) metastore.Payment {
 	pay := metastore.Payment{
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
@@ -59,7 +59,7 @@ func (p *probe) buys(c metastore.Channel, sequence, amount, price int64, session
 	return s
 }
 
-// buysMore buys chunksets for a session that is there.
+// buysMore buys chunksets for an existing session.
 func (p *probe) buysMore(c metastore.Channel, sequence, amount, price int64, session string) metastore.Session {
 	buy := p.purchase(p.pay(c, sequence, amount), price, session)
 	buy.Refill = true
@@ -68,21 +68,21 @@ func (p *probe) buysMore(c metastore.Channel, sequence, amount, price int64, ses
 	return s
 }
 
-// reads pays for chunksets that are read at once.
+// reads pays for chunksets of one read.
 func (p *probe) reads(c metastore.Channel, sequence, amount, price, count int64) metastore.Channel {
 	got, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
 	p.ok(err, "read %d chunksets with %d at sequence %d", count, amount, sequence)
 	return got
 }
 
-// audited ends the check unless the store finds its ledgers in order.
+// audited ends the check if Audit reports an inconsistency.
 func (p *probe) audited() {
 	found, err := p.store.Audit(p.ctx)
 	p.ok(err, "audit")
 	p.must(len(found) == 0, "the audit found: %q", found)
 }
 
-// books is all that a payment over a channel may change.
+// books is the state that a payment over a channel may change.
 type books struct {
 	channel     metastore.Channel
 	sessions    []metastore.Session
@@ -97,7 +97,7 @@ func (p *probe) books(channel string) books {
 	return books{p.getChannel(channel), sessions, settlements}
 }
 
-// refused ends the check unless fn fails as it should and changes nothing.
+// refused ends the check unless fn returns want and changes nothing.
 func (p *probe) refused(channel string, want error, what string, fn func() error) {
 	before := p.books(channel)
 	err := fn()
@@ -106,7 +106,7 @@ func (p *probe) refused(channel string, want error, what string, fn func() error
 	p.audited()
 }
 
-// refusedPayment tries a payment in every way to spend it.
+// refusedPayment checks that the payment is refused by every method that accepts payments.
 func (p *probe) refusedPayment(channel string, pay metastore.Payment, want error, what string) {
 	buy := p.purchase(pay, 1, "refused "+what)
 	p.refused(channel, want, what, func() error {
