@@ -2,6 +2,7 @@ package blob
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -157,7 +158,7 @@ func TestChecksumsOfUnalignedReads(t *testing.T) {
 	src := &extentSource{src: bytes.NewReader(content), left: int64(len(content))}
 	p := make([]byte, 700_001)
 	for {
-		if _, err := src.Read(p); err == io.EOF {
+		if _, err := src.Read(p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

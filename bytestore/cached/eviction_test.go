@@ -278,7 +278,7 @@ func TestBrokenOffBypass(t *testing.T) {
 		wantErr(t, err, nil)
 		got, err := io.ReadAll(r)
 		wantErr(t, err, want)
-		if want == bytestore.ErrTruncated && !strings.Contains(err.Error(), "it ends at byte 2500") {
+		if errors.Is(want, bytestore.ErrTruncated) && !strings.Contains(err.Error(), "it ends at byte 2500") {
 			t.Errorf("error %v", err)
 		}
 		if !bytes.Equal(got, data[:2500]) || s.Stats().Bypasses != 1 {
