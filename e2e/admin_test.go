@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// adminLine is where the log tells the admin address.
+// adminLine matches the log line that contains the admin address.
 var adminLine = regexp.MustCompile(`msg="serving metrics and profiles" url=(\S+)`)
 
-// admin gives the admin address of the server.
+// admin returns the admin address of the server.
 func (s *server) admin() string {
 	s.t.Helper()
 	found := adminLine.FindStringSubmatch(s.log.String())
 	if found == nil {
-		s.t.Fatalf("the log does not tell the admin address:\n%s", s.log)
+		s.t.Fatalf("the log does not contain the admin address:\n%s", s.log)
 	}
 	return found[1]
 }
 
-// adminGet asks at the admin address.
+// adminGet sends a GET to the admin address.
 func (s *server) adminGet(path string) (reply, error) {
 	request, err := http.NewRequest("GET", s.admin()+path, nil)
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *server) adminGet(path string) (reply, error) {
 	return s.send(request)
 }
 
-// TestAdminAddress: metrics and profiles are at an address of their own, until
-// the end of the drain, and nowhere else.
+// TestAdminAddress checks that metrics and profiles are served on a separate address, until the end
+// of the drain, and nowhere else.
 func TestAdminAddress(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--admin-addr", "127.0.0.1:0", "--drain-wait", longWait}})
@@ -42,7 +42,7 @@ func TestAdminAddress(t *testing.T) {
 			"/metrics": "process_open_fds", "/livez": "ok", "/debug/pprof/": "goroutine", "/debug/pprof/goroutine?debug=1": "main.main",
 		} {
 			if r, err := s.adminGet(path); err != nil || r.status != 200 || !strings.Contains(string(r.body), want) {
-				t.Errorf("%s at the admin address: %v, %v, want 200 with %q", path, r, err, want)
+				t.Errorf("%s on the admin address: %v, %v, want 200 with %q", path, r, err, want)
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func TestAdminAddress(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/info", "/v1/blobs/0x1/name", "/readyz"} {
 		if r, err := s.adminGet(path); err != nil || r.status != 404 {
-			t.Errorf("%s at the admin address: %v, %v, want 404", path, r, err)
+			t.Errorf("%s on the admin address: %v, %v, want 404", path, r, err)
 		}
 	}
 	s.signal(syscall.SIGTERM)
@@ -63,16 +63,16 @@ func TestAdminAddress(t *testing.T) {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	if r, err := s.adminGet("/livez"); err == nil {
-		t.Errorf("after the end the admin address answers %v", r)
+		t.Errorf("the admin address responds with %v after the server has ended", r)
 	}
 }
 
-// TestNoAdminAddress: on a local instance there is none unless it is asked for.
+// TestNoAdminAddress checks that a local instance has no admin address unless it is configured.
 func TestNoAdminAddress(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	s.must(200, "GET", "/readyz", nil)
 	if adminLine.MatchString(s.log.String()) {
-		t.Errorf("the log tells of an admin address:\n%s", s.log)
+		t.Errorf("the log contains an admin address:\n%s", s.log)
 	}
 }

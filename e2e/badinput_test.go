@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// bad is a request that must be refused and leave nothing behind. In target and
-// body ACCOUNT stands for an account of its own, and UPLOAD for an open upload
-// of that account with parts of 1,000 bytes.
+// bad is a request that must be refused and must not change anything. In target and body, ACCOUNT
+// is replaced with a fresh account, and UPLOAD with the id of an open upload of that account with
+// parts of 1,000 bytes.
 type bad struct {
 	name    string
 	method  string
@@ -25,7 +25,7 @@ type bad struct {
 	body    string
 	headers headers
 	status  int
-	code    string // empty: any
+	code    string // any code if empty
 }
 
 const (
@@ -55,7 +55,7 @@ func badAccounts() []bad {
 		all = append(all, bad{"begin account " + account, "POST", "/v1/multipart-uploads",
 			`{"rawAccount":"` + account + `","rawBlobName":"name"}`, nil, 400, "bad_account"})
 	}
-	// A slash of whatever spelling does not belong to an account.
+	// A slash, however it is encoded, does not belong to an account.
 	all = append(all, bad{"PUT account a%2Fb", "PUT", "/v1/blobs/a%2Fb/name", "x", nil, 400, ""},
 		bad{"list account a%2Fb", "GET", "/v1/blobs/a%2Fb", "", nil, 400, ""})
 	return append(all, bad{"list uploads of a bad account", "GET", "/v1/multipart-uploads?account=0xzz", "", nil, 400, "bad_account"})
@@ -85,19 +85,19 @@ func badPuts() []bad {
 	digests := []bad{
 		{"PUT with a wrong digest", "PUT", putTarget, "x", headers{"Content-Digest", wrongDigest()}, 400, "digest_mismatch"},
 		{"PUT with a wrong representation digest", "PUT", putTarget, "x", headers{"Repr-Digest", wrongDigest()}, 400, "digest_mismatch"},
-		{"PUT of much with a wrong digest", "PUT", putTarget, strings.Repeat("x", 3<<20), headers{"Content-Digest", wrongDigest()}, 400, "digest_mismatch"},
+		{"large PUT with a wrong digest", "PUT", putTarget, strings.Repeat("x", 3<<20), headers{"Content-Digest", wrongDigest()}, 400, "digest_mismatch"},
 		{"part with a wrong digest", "PUT", partsTarget + "0", "x", headers{"Content-Digest", wrongDigest()}, 400, "digest_mismatch"},
 		{"PUT with a malformed digest", "PUT", putTarget, "x", headers{"Content-Digest", "sha-256=:AAAA:"}, 400, ""},
 	}
 	return append(digests,
 		bad{"PUT of a range", "PUT", putTarget, "x", headers{"Content-Range", "bytes 0-0/1"}, 400, ""},
 		bad{"PUT gzipped", "PUT", putTarget, "x", headers{"Content-Encoding", "gzip"}, 415, "content_encoding"},
-		bad{"PUT of an odd encoding", "PUT", putTarget, "x", headers{"Content-Encoding", "identity, br"}, 415, "content_encoding"},
+		bad{"PUT with an unsupported encoding", "PUT", putTarget, "x", headers{"Content-Encoding", "identity, br"}, 415, "content_encoding"},
 		bad{"part gzipped", "PUT", partsTarget + "0", "x", headers{"Content-Encoding", "gzip"}, 415, "content_encoding"},
-		bad{"PUT that has expired", "PUT", putTarget, "x", headers{"Blob-Expires", past}, 400, ""},
-		bad{"PUT with no time as expiry", "PUT", putTarget, "x", headers{"Blob-Expires", "tomorrow"}, 400, ""},
-		bad{"PUT only if it is there", "PUT", putTarget, "x", headers{"If-Match", "*"}, 412, "precondition_failed"},
-		bad{"PUT only over a version", "PUT", putTarget, "x", headers{"If-Match", `"no"`}, 412, "precondition_failed"},
+		bad{"PUT with an expiry in the past", "PUT", putTarget, "x", headers{"Blob-Expires", past}, 400, ""},
+		bad{"PUT with an invalid expiry", "PUT", putTarget, "x", headers{"Blob-Expires", "tomorrow"}, 400, ""},
+		bad{"PUT with If-Match: * of a missing blob", "PUT", putTarget, "x", headers{"If-Match", "*"}, 412, "precondition_failed"},
+		bad{"PUT with If-Match of a missing blob", "PUT", putTarget, "x", headers{"If-Match", `"no"`}, 412, "precondition_failed"},
 	)
 }
 
@@ -107,11 +107,11 @@ func badParts() []bad {
 		all = append(all, bad{"part index " + index, "PUT", partsTarget + index, "x", nil, 400, "part_index"})
 	}
 	return append(all,
-		bad{"part too long", "PUT", partsTarget + "0", strings.Repeat("x", 1001), nil, 400, "part_size"},
-		bad{"part empty", "PUT", partsTarget + "0", "", nil, 400, "part_size"},
-		bad{"complete with another total", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"totalBytes":5}`, nil, 400, "total_mismatch"},
+		bad{"too long part", "PUT", partsTarget + "0", strings.Repeat("x", 1001), nil, 400, "part_size"},
+		bad{"empty part", "PUT", partsTarget + "0", "", nil, 400, "part_size"},
+		bad{"complete with a wrong total", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"totalBytes":5}`, nil, 400, "total_mismatch"},
 		bad{"complete with a negative total", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"totalBytes":-1}`, nil, 400, ""},
-		bad{"complete with another etag", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"etag":"\"no\""}`, nil, 400, ""},
+		bad{"complete with a wrong ETag", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{"etag":"\"no\""}`, nil, 400, ""},
 		bad{"complete with malformed JSON", "POST", "/v1/multipart-uploads/UPLOAD/complete", `{`, nil, 400, "bad_json"},
 	)
 }
@@ -175,10 +175,10 @@ func badQueries() []bad {
 			bad{"uploads limit " + limit, "GET", "/v1/multipart-uploads?account=ACCOUNT&limit=" + limit, "", nil, 400, "bad_parameter"},
 			bad{"status limit " + limit, "GET", "/v1/multipart-uploads/UPLOAD?limit=" + limit, "", nil, 400, "bad_parameter"})
 	}
-	return append(all, bad{"uploads of nobody", "GET", "/v1/multipart-uploads", "", nil, 400, ""})
+	return append(all, bad{"uploads without an account", "GET", "/v1/multipart-uploads", "", nil, 400, ""})
 }
 
-// TestBadInput sends what must be refused, and looks that nothing was stored.
+// TestBadInput sends requests that must be refused, and checks that nothing was stored.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -198,7 +198,7 @@ func TestBadInput(t *testing.T) {
 
 func (s *server) refuses(test bad, account string) {
 	s.t.Helper()
-	// The account has one blob and one upload, which must stay as they are.
+	// The account has one blob and one upload, which must not change.
 	s.must(204, "PUT", blobTarget(account, "kept"), []byte("kept"))
 	upload := s.begin(account, "kept upload", 1000)
 	fill := strings.NewReplacer("ACCOUNT", account, "UPLOAD", upload)
@@ -210,28 +210,29 @@ func (s *server) refuses(test bad, account string) {
 	checkProblem(s.t, r, test.status, test.code)
 
 	if names := s.names(account); len(names) != 1 || names[0] != "kept" {
-		s.t.Errorf("the account now holds %q", names)
+		s.t.Errorf("the account now has the blobs %q", names)
 	}
 	if uploads := s.openUploads(account); len(uploads) != 1 || uploads[0] != upload {
 		s.t.Errorf("the account now has the uploads %q", uploads)
 	}
 	if state := s.must(200, "GET", "/v1/multipart-uploads/"+upload, nil).object(s.t); text(s.t, state, "bytes") != "0" {
-		s.t.Errorf("the upload now holds parts: %v", state)
+		s.t.Errorf("the upload now has parts: %v", state)
 	}
 }
 
-// TestBadCompletes leaves an upload open and unchanged when its parts do not fit.
+// TestBadCompletes checks that an upload stays open and unchanged if a complete does not match its
+// parts.
 func TestBadCompletes(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	tests := []struct {
 		name  string
-		parts map[int]int // index: size
+		parts map[int]int // sizes by index
 	}{
 		{"a gap", map[int]int{0: 1000, 2: 1000}},
 		{"the first part is missing", map[int]int{1: 1000}},
 		{"a short part in the middle", map[int]int{0: 1000, 1: 999, 2: 1000}},
-		{"a far part", map[int]int{0: 1000, 99_999: 1}},
+		{"a part with a high index", map[int]int{0: 1000, 99_999: 1}},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -253,13 +254,13 @@ func TestBadCompletes(t *testing.T) {
 				t.Errorf("the upload changed from %s to %s", before.body, after.body)
 			}
 			if names := at.names(account); len(names) != 0 {
-				t.Errorf("stored %q", names)
+				t.Errorf("the account has the blobs %q", names)
 			}
 		})
 	}
 }
 
-// TestBodyShorterThanDeclared ends the body too early: nothing is stored.
+// TestBodyShorterThanDeclared ends bodies too early and checks that nothing is stored.
 func TestBodyShorterThanDeclared(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -274,7 +275,7 @@ func TestBodyShorterThanDeclared(t *testing.T) {
 			checkProblem(t, s.answer(connection, "PUT"), 400, "incomplete_body")
 		}
 	}
-	// A chunked body without its last chunk is cut just the same.
+	// A chunked body without its last chunk is incomplete too.
 	connection := s.dial()
 	s.write(connection, "PUT "+blobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
 	if err := connection.CloseWrite(); err != nil {
@@ -282,14 +283,14 @@ func TestBodyShorterThanDeclared(t *testing.T) {
 	}
 	checkProblem(t, s.answer(connection, "PUT"), 400, "incomplete_body")
 	if names := s.names("0x1"); len(names) != 0 {
-		t.Errorf("stored %q", names)
+		t.Errorf("the account has the blobs %q", names)
 	}
 	if state := s.must(200, "GET", "/v1/multipart-uploads/"+id, nil).object(t); text(t, state, "bytes") != "0" {
-		t.Errorf("the upload now holds parts: %v", state)
+		t.Errorf("the upload now has parts: %v", state)
 	}
 }
 
-// TestBytesAfterTheBody: what follows the declared body is the next request.
+// TestBytesAfterTheBody checks that bytes after the declared body are parsed as the next request.
 func TestBytesAfterTheBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -297,20 +298,20 @@ func TestBytesAfterTheBody(t *testing.T) {
 	s.write(connection, "PUT "+blobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello, and more\r\n\r\n")
 	reader := bufio.NewReader(connection)
 	if first, err := readAnswer(reader, "PUT"); err != nil || first.status != 204 {
-		t.Errorf("first answer: %v, %v, want 204", first, err)
+		t.Errorf("first response: %v, %v, want 204", first, err)
 	}
 	if second, err := readAnswer(reader, "GET"); err != nil || second.status != 400 {
-		t.Errorf("second answer: %v, %v, want 400", second, err)
+		t.Errorf("second response: %v, %v, want 400", second, err)
 	}
 	if rest, err := io.ReadAll(reader); err != nil || len(rest) != 0 {
-		t.Errorf("the connection went on with %q, %v, want its end", rest, err)
+		t.Errorf("the connection continued with %q, %v, want EOF", rest, err)
 	}
 	if r := s.must(200, "GET", blobTarget("0x1", "name"), nil); string(r.body) != "hello" {
 		t.Errorf("the blob is %q", r.body)
 	}
 }
 
-// TestHostileRequests sends what no decent client does.
+// TestHostileRequests sends malformed and contradictory requests.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -333,7 +334,7 @@ func TestHostileRequests(t *testing.T) {
 		{"malformed chunk", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
 		{"JSON declared huge", "POST /v1/multipart-uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n", 413},
 		{"PUT refused before its body", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\nIf-Match: \"x\"\r\n\r\n", 412},
-		{"PUT that asks first", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nIf-Match: \"x\"\r\nExpect: 100-continue\r\n\r\n", 412},
+		{"PUT with Expect: 100-continue", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nIf-Match: \"x\"\r\nExpect: 100-continue\r\n\r\n", 412},
 		{"JSON nested deeply", fmt.Sprintf("POST /v1/multipart-uploads HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", 5+60_000, `{"a":`+strings.Repeat("[", 60_000)), 400},
 		{"no host in HTTP/1.0", "GET /v1/info HTTP/1.0\r\n\r\n", 421},
 		{"tunnel", "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 404},
@@ -351,12 +352,12 @@ func TestHostileRequests(t *testing.T) {
 		})
 	}
 	if names := s.names("0x1"); len(names) != 0 {
-		t.Errorf("stored %q", names)
+		t.Errorf("the account has the blobs %q", names)
 	}
 }
 
-// TestLateRefusals: what is found wrong only after much of a body has been
-// stored is refused as cleanly as what is seen at once.
+// TestLateRefusals checks that a body that proves wrong only after much of it was stored is refused
+// as cleanly as one whose headers are wrong.
 func TestLateRefusals(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -370,8 +371,8 @@ func TestLateRefusals(t *testing.T) {
 		headers headers
 		code    string
 	}{
-		{"part too long", partTarget(id, 0), long, false, nil, "part_size"},
-		{"chunked part too long", partTarget(id, 0), long, true, nil, "part_size"},
+		{"too long part", partTarget(id, 0), long, false, nil, "part_size"},
+		{"too long chunked part", partTarget(id, 0), long, true, nil, "part_size"},
 		{"part with a wrong digest", partTarget(id, 0), whole, false, headers{"Content-Digest", wrongDigest()}, "digest_mismatch"},
 		{"chunked part with a wrong digest", partTarget(id, 0), whole, true, headers{"Content-Digest", wrongDigest()}, "digest_mismatch"},
 		{"PUT with a wrong digest", blobTarget("0x1", "name"), long, false, headers{"Content-Digest", wrongDigest()}, "digest_mismatch"},
@@ -394,15 +395,15 @@ func TestLateRefusals(t *testing.T) {
 		})
 	}
 	if names := s.names("0x1"); len(names) != 0 {
-		t.Errorf("stored %q", names)
+		t.Errorf("the account has the blobs %q", names)
 	}
 	if state := s.must(200, "GET", "/v1/multipart-uploads/"+id, nil).object(t); text(t, state, "bytes") != "0" {
-		t.Errorf("the upload now holds parts: %v", state)
+		t.Errorf("the upload now has parts: %v", state)
 	}
 	s.eventually("refused bodies left files", func() bool { return s.diskUse() < 5<<20 })
 }
 
-// TestSmallBodies of odd forms are accepted: chunked, and of zero length.
+// TestSmallBodies checks that chunked and empty bodies are accepted.
 func TestSmallBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -428,9 +429,9 @@ func TestSmallBodies(t *testing.T) {
 	}
 }
 
-// TestLengthBesideChunks: where a request has both a Content-Length and chunks,
-// the chunks count, and the connection is closed behind the answer: what follows
-// may be the end of a body for a proxy that believed the length.
+// TestLengthBesideChunks checks that of a request with both a Content-Length and chunks the chunks
+// count, and that the connection is closed after the response: for a proxy that used the length,
+// the bytes that follow may be the end of the body.
 func TestLengthBesideChunks(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -446,10 +447,10 @@ func TestLengthBesideChunks(t *testing.T) {
 		method, _, _ := strings.Cut(request, " ")
 		first, err := readAnswer(answers, method)
 		if err != nil || first.status >= 300 {
-			t.Errorf("%q is answered %v, %v", request, first, err)
+			t.Errorf("response to %q: %v, %v", request, first, err)
 		}
 		if second, err := readAnswer(answers, "GET"); err == nil {
-			t.Errorf("what follows %q is answered %v", request, second)
+			t.Errorf("the bytes after %q got the response %v", request, second)
 		}
 	}
 	if got := s.must(200, "GET", blobTarget("0x1", "both"), nil); string(got.body) != "hello" {
@@ -457,8 +458,8 @@ func TestLengthBesideChunks(t *testing.T) {
 	}
 }
 
-// TestNoReplyIsSniffed: every reply says that its Content-Type is what it is,
-// errors and preflights included.
+// TestNoReplyIsSniffed checks that every response, also of errors and preflights, forbids content
+// sniffing.
 func TestNoReplyIsSniffed(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -473,8 +474,8 @@ func TestNoReplyIsSniffed(t *testing.T) {
 	}
 }
 
-// TestBodyTooSlow trickles a body: after the time that the slowest honest
-// client is given it is refused, and the connection closed.
+// TestBodyTooSlow sends a body too slowly. It must be refused after the time that the minimum rate
+// allows, and the connection closed.
 func TestBodyTooSlow(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -491,7 +492,7 @@ func TestBodyTooSlow(t *testing.T) {
 				return
 			case <-tick.C:
 				if _, err := connection.Write([]byte("x")); err != nil {
-					return // closed behind the answer
+					return // closed after the response
 				}
 			}
 		}
@@ -508,6 +509,6 @@ func TestBodyTooSlow(t *testing.T) {
 		t.Errorf("the connection stays open: %v", err)
 	}
 	if names := s.names("0x1"); len(names) != 0 {
-		t.Errorf("stored %q", names)
+		t.Errorf("the account has the blobs %q", names)
 	}
 }

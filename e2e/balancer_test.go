@@ -19,8 +19,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// behindHAProxy runs HAProxy before three nodes, as documented, and returns the
-// service as it is seen through it.
+// behindHAProxy runs HAProxy with the documented configuration in front of three nodes, and returns
+// the service as seen through it.
 func (c *cluster) behindHAProxy(t testing.TB) *server {
 	t.Helper()
 	program, err := testenv.HAProxyPath()
@@ -40,9 +40,9 @@ func (c *cluster) behindHAProxy(t testing.TB) *server {
 	return c.doorAt(t, host)
 }
 
-// TestHungNodeBehindHAProxy stops a node of three so that its connections stay
-// open and nothing answers. The balancer takes it out by itself, and puts it
-// back when it goes on. What the stopped node had is answered then.
+// TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
+// responds. The balancer must remove it without help, and add it again when it continues. The
+// requests that the stopped node had are then answered.
 func TestHungNodeBehindHAProxy(t *testing.T) {
 	testenv.Require(t, testenv.HAProxy)
 	t.Parallel()
@@ -50,13 +50,13 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	c.start(3)
 	door := c.behindHAProxy(t)
 	target := blobTarget("0x1", "here")
-	door.eventually("the balancer finds no node", func() bool { return door.do("PUT", target, []byte("kept")).status == 204 })
+	door.eventually("the balancer does not find a node", func() bool { return door.do("PUT", target, []byte("kept")).status == 204 })
 
 	hung := c.nodes[0]
 	hung.signal(stopSignal)
-	defer func() { _ = hung.command.Process.Signal(continueSignal) }() // also when the test fails
-	// A request that meets the stopped node is given up by its client. When none
-	// does any more, the others have the service to themselves.
+	defer func() { _ = hung.command.Process.Signal(continueSignal) }() // also if the test fails
+	// A request that meets the stopped node is abandoned by its client. When that no longer
+	// happens, the balancer uses only the other nodes.
 	for inARow, end := 0, time.Now().Add(patience); inARow < 30; {
 		if time.Now().After(end) {
 			t.Fatal("the balancer still sends requests to a node that hangs")
@@ -70,7 +70,7 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 		if inARow++; err != nil {
 			inARow = 0
 		} else if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK {
-			t.Errorf("a GET is answered %s, %v", reply.Status, err)
+			t.Errorf("a GET got %s, %v", reply.Status, err)
 		}
 		cancel()
 	}
@@ -83,9 +83,8 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	})
 }
 
-// cutter is a TCP proxy that, while it is armed, cuts a connection when the
-// first byte of an answer comes: the request was served, and its sender does not
-// learn of it.
+// cutter is a TCP proxy. While it is armed, it cuts a connection when the first byte of a response
+// arrives: the request was served, and its sender does not learn the outcome.
 type cutter struct {
 	listener net.Listener
 	to       string
@@ -93,7 +92,7 @@ type cutter struct {
 	cuts     atomic.Int64
 }
 
-// newCutter starts a cutter before a service. It ends with the test.
+// newCutter starts a cutter in front of a service. It is stopped when the test ends.
 func newCutter(t testing.TB, to string) *cutter {
 	t.Helper()
 	c := &cutter{listener: listenHere(t), to: to}
@@ -126,7 +125,7 @@ func (c *cutter) serve(t testing.TB, from net.Conn) {
 	stop := context.AfterFunc(t.Context(), func() { _, _ = from.Close(), to.Close() })
 	defer stop()
 	var requests sync.WaitGroup
-	requests.Go(func() { _, _ = io.Copy(to, from) }) // either end may close first
+	requests.Go(func() { _, _ = io.Copy(to, from) }) // either side may close first
 	b := make([]byte, 32<<10)
 	for {
 		n, err := to.Read(b)
@@ -147,10 +146,10 @@ func (c *cutter) serve(t testing.TB, from net.Conn) {
 	requests.Wait()
 }
 
-// TestNginxRepeatsNothing: when the connection to a node breaks after a request
-// was served, nginx as documented does not send the request to another node. A
-// paid read is charged once, a micropayment is not refused for its own
-// acceptance, and a conditional DELETE not for its own effect.
+// TestNginxRepeatsNothing checks that nginx with the documented configuration does not send a
+// request to another node if the connection breaks after the request was served. A paid read is
+// charged once, a micropayment is not refused because it was accepted before, and a conditional
+// DELETE does not fail because of its first execution.
 func TestNginxRepeatsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -172,7 +171,7 @@ func TestNginxRepeatsNothing(t *testing.T) {
 	through := s.through(listener.Addr().String())
 	through.eventually("nginx does not lead to the service", func() bool { return through.do("GET", "/v1/info", nil).status == 200 })
 
-	// lost sends a request whose answer is cut, and returns how often it came.
+	// lost sends a request whose response is cut off, and returns how often the request arrived.
 	lost := func(method string, h ...string) int64 {
 		t.Helper()
 		for _, one := range cutters {
@@ -180,7 +179,7 @@ func TestNginxRepeatsNothing(t *testing.T) {
 			one.armed.Store(true)
 		}
 		if r := through.do(method, target, nil, h...); r.status != 502 {
-			t.Errorf("%s: nginx answers %v, want 502", method, r)
+			t.Errorf("%s: nginx responds with %v, want 502", method, r)
 		}
 		var cuts int64
 		for _, one := range cutters {
@@ -190,30 +189,30 @@ func TestNginxRepeatsNothing(t *testing.T) {
 		return cuts
 	}
 	if n := lost("GET", "Session-Id", id, "X-Request-Id", "chosen"); n != 1 {
-		t.Errorf("a paid GET came %d times", n)
+		t.Errorf("a paid GET arrived %d times", n)
 	}
 	if left := s.sessionState(id).ChunksetsLeft; left != 19 {
 		t.Errorf("the session has %d of 20 chunksets left, want 19", left)
 	}
-	// An id that the client chooses makes no read free.
+	// An X-Request-Id that the client chooses does not make a read free.
 	s.must(200, "GET", target, nil, "Session-Id", id, "X-Request-Id", "chosen")
 	if left := s.sessionState(id).ChunksetsLeft; left != 18 {
 		t.Errorf("the session has %d of 20 chunksets left, want 18", left)
 	}
 	if n := lost("GET", "X-Shelby-Micropayment", c.next(1)); n != 1 {
-		t.Errorf("a GET with a micropayment came %d times", n)
+		t.Errorf("a GET with a micropayment arrived %d times", n)
 	}
 	if got := c.state(); got.Accepted != fmt.Sprint(c.amount) {
 		t.Errorf("the channel is %s, want accepted %d", got.money(), c.amount)
 	}
 	if n := lost("DELETE", "If-Match", etag); n != 1 {
-		t.Errorf("a DELETE came %d times", n)
+		t.Errorf("a DELETE arrived %d times", n)
 	}
 	checkProblem(t, s.do("GET", target, nil, "Session-Id", id), 404, "blob_not_found")
 }
 
-// TestNginxLogMasksIDs: the log of nginx as documented holds at most six
-// characters of the ids that are as good as keys, however the path spells them.
+// TestNginxLogMasksIDs checks that the log of nginx with the documented configuration contains at
+// most six characters of the ids that grant access, however the path is encoded.
 func TestNginxLogMasksIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -245,10 +244,10 @@ func TestNginxLogMasksIDs(t *testing.T) {
 	})
 	for what, id := range map[string]string{"session": session, "channel": c.id, "upload": upload} {
 		if strings.Contains(log, id[:7]) {
-			t.Errorf("the log holds more than six characters of the id of a %s:\n%s", what, log)
+			t.Errorf("the log contains more than six characters of the id of a %s:\n%s", what, log)
 		}
 		if !strings.Contains(log, id[:6]+"...") {
-			t.Errorf("the log holds nothing of the id of a %s:\n%s", what, log)
+			t.Errorf("the log contains no part of the id of a %s:\n%s", what, log)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestBrowserClient runs the browser build of the public client in a page of
-// another loopback origin.
+// TestBrowserClient runs the browser build of the public client in a page of another origin on
+// loopback.
 func TestBrowserClient(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestBrowserClient(t *testing.T) {
 		t.Errorf("the page sent %s and received %s", got.Sent, got.Received)
 	}
 	if len(got.PartSent) != 64 || got.PartReceived != got.PartSent {
-		t.Errorf("the page wanted a range of %s and received %s", got.PartSent, got.PartReceived)
+		t.Errorf("the page requested a range of %s and received %s", got.PartSent, got.PartReceived)
 	}
 	body := got.MissingBody
 	if got.MissingStatus != 404 || body.Code == nil || *body.Code != "blob_not_found" || body.RequestID == nil || *body.RequestID != got.MissingRequestID {
@@ -55,7 +55,7 @@ func TestBrowserClient(t *testing.T) {
 	}
 }
 
-// bundle packs a page's script and the client for the browser.
+// bundle bundles a page's script with the client for the browser.
 func bundle(t *testing.T, script string) string {
 	t.Helper()
 	dir, err := testenv.ClientDir()
@@ -72,8 +72,8 @@ func bundle(t *testing.T, script string) string {
 	return out
 }
 
-// servePage serves a page with the script on localhost, at port 3000 where that
-// is free, and returns its address.
+// servePage serves a page with the script on localhost, at port 3000 if that is free, and returns
+// its address.
 func servePage(t *testing.T, script string) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -104,7 +104,7 @@ func servePage(t *testing.T, script string) string {
 	return "http://localhost:" + port + "/"
 }
 
-// openBrowser opens a page in a headless Chromium that ends with the test.
+// openBrowser opens a page in a headless Chromium, which is stopped when the test ends.
 func openBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	path, err := testenv.ChromiumPath()

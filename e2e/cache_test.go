@@ -16,8 +16,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// cacheConfig makes nginx a shared cache that keeps all it may: before the
-// service, and, under /control/, before a server whose answers may be kept.
+// cacheConfig makes nginx a shared cache that stores every response it may: in front of the
+// service, and, under /control/, in front of a server whose responses are cacheable.
 const cacheConfig = `daemon off;
 master_process off;
 pid DIR/nginx.pid;
@@ -44,15 +44,15 @@ http {
 }
 `
 
-// startCache runs nginx before the server, on a socket of its own, and stops it
-// with the test. What it returns is the server as seen through the cache.
+// startCache runs nginx in front of the server, on a Unix socket, and stops it when the test ends.
+// It returns a function that sends a request through the cache.
 func startCache(t *testing.T, s *server, control string) func(method, target string, h ...string) reply {
 	t.Helper()
 	nginx, err := testenv.NginxPath()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "nginx") // short: it is in the name of a socket
+	dir, err := os.MkdirTemp("", "nginx") // short, because it is part of the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func startCache(t *testing.T, s *server, control string) func(method, target str
 		}
 		return collect(resp)
 	}
-	s.eventually("nginx does not answer: "+log.String(), func() bool {
+	s.eventually("nginx does not respond:"+log.String(), func() bool {
 		_, err := ask("GET", "/livez")
 		return err == nil
 	})
@@ -114,8 +114,8 @@ func startCache(t *testing.T, s *server, control string) func(method, target str
 	}
 }
 
-// TestSharedCacheKeepsNothingPaid asks through a cache that keeps what it may:
-// paid bytes come to nobody else, and a refusal stops nobody who pays.
+// TestSharedCacheKeepsNothingPaid reads through a cache that stores every response it may: paid
+// bytes must not reach other clients, and a stored refusal must not reach clients that pay.
 func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -137,10 +137,10 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 	id := c.buy(100).SessionID
 	get := startCache(t, s, control.Listener.Addr().String())
 
-	// The cache does keep what may be kept.
+	// The cache does store cacheable responses.
 	for _, want := range []string{"MISS", "HIT", "HIT"} {
 		if r := get("GET", "/control/kept"); string(r.body) != "1" || r.header.Get("X-Cache") != want {
-			t.Fatalf("the cache keeps nothing: %v, want a %s", r, want)
+			t.Fatalf("the cache stores nothing: %v, want a %s", r, want)
 		}
 	}
 	refused := func(target string, h ...string) {
@@ -178,7 +178,7 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 		}
 		refused(target)
 	}
-	// Nor is a 404 kept from one who pays for what was stored since.
+	// A 404 must not be stored either: the blob may be stored, and paid for, later.
 	late := blobTarget("0x1", "late")
 	checkProblem(t, get("GET", late, "Session-Id", id), 404, "blob_not_found")
 	s.must(204, "PUT", late, data)
@@ -189,7 +189,7 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 	}
 }
 
-// notKept wants an answer that came from the service itself.
+// notKept fails the test unless the response came from the service itself.
 func notKept(t *testing.T, r reply) {
 	t.Helper()
 	if got := r.header.Get("X-Cache"); got != "MISS" {

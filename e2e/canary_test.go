@@ -12,15 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// watch plants secrets in requests and keeps all that comes out.
+// watch plants secrets in requests and records all output of the server.
 type watch struct {
 	t       *testing.T
-	secrets map[string]string // by what they are
+	secrets map[string]string // by description
 	seen    []sighting
 	stalled []io.Closer
 }
 
-// sighting is something that came out, and the secrets that may be in it.
+// sighting is one output of the server, and the secrets that it may contain.
 type sighting struct {
 	where, text string
 	may         []string
@@ -28,22 +28,22 @@ type sighting struct {
 
 func newWatch(t *testing.T) *watch { return &watch{t: t, secrets: map[string]string{}} }
 
-// plant makes a secret of 130 random bits.
+// plant returns a new secret of 130 random bits.
 func (w *watch) plant(what string) string { return w.keep(what, rand.Text()) }
 
-// keep makes a text a secret.
+// keep registers a text as a secret.
 func (w *watch) keep(what, text string) string {
 	w.secrets[what] = text
 	return text
 }
 
-// payment makes what proves a micropayment a secret: the key and the signature.
+// payment registers the secret parts of a micropayment: the key and the signature.
 func (w *watch) payment(what, text string) string {
-	w.keep(what, text[364:]) // byte 273 on
+	w.keep(what, text[364:]) // from byte 273 on
 	return text
 }
 
-// ask sends a request and keeps the answer. May names what a success may tell.
+// ask sends a request and records the response. The secret may is allowed in a successful one.
 func (w *watch) ask(s *server, may, method, target, body string, h ...string) reply {
 	w.t.Helper()
 	var content []byte
@@ -59,8 +59,7 @@ func (w *watch) ask(s *server, may, method, target, body string, h ...string) re
 	return r
 }
 
-// raw sends bytes as they are and keeps what comes until the end of the
-// connection.
+// raw sends bytes unmodified and records what is received until the connection ends.
 func (w *watch) raw(s *server, text string) {
 	w.t.Helper()
 	connection := s.dial()
@@ -72,7 +71,7 @@ func (w *watch) raw(s *server, text string) {
 	if err != nil {
 		w.t.Fatalf("%q: %v", text, err)
 	}
-	where := fmt.Sprintf("the answer to %.200q", text)
+	where := fmt.Sprintf("the response to %.200q", text)
 	head, _, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
 	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
 		if bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' || r >= 0x7f }) || bytes.HasPrefix(bytes.ToLower(line), []byte("x-injected")) {
@@ -82,10 +81,10 @@ func (w *watch) raw(s *server, text string) {
 	w.seen = append(w.seen, sighting{where: where, text: string(answer)})
 }
 
-// check looks for every secret in all that came out, in any spelling.
+// check searches all output for every secret, in every encoding.
 func (w *watch) check() {
 	w.t.Helper()
-	const enough = 10 // characters that are not there by chance
+	const enough = 10 // characters that do not match by chance
 	for what, secret := range w.secrets {
 		for _, one := range w.seen {
 			if slices.Contains(one.may, what) {
@@ -93,7 +92,7 @@ func (w *watch) check() {
 			}
 			for _, form := range []string{secret, fmt.Sprintf("%x", secret), asBase64([]byte(secret)), fmt.Sprintf("%d", []byte(secret))} {
 				if found := piece(strings.ToLower(one.text), strings.ToLower(form), min(len(form), enough*len(form)/len(secret))); found != "" {
-					w.t.Errorf("%s holds %q of the %s:\n%.500s", one.where, found, what, one.text)
+					w.t.Errorf("%s contains %q of the %s:\n%.500s", one.where, found, what, one.text)
 					break
 				}
 			}
@@ -101,7 +100,7 @@ func (w *watch) check() {
 	}
 }
 
-// checkLines wants a log of whole lines that no terminal acts upon.
+// checkLines fails the test unless the log consists of whole lines without control characters.
 func checkLines(t *testing.T, log string) {
 	t.Helper()
 	if !utf8.ValidString(log) {
@@ -109,14 +108,14 @@ func checkLines(t *testing.T, log string) {
 	}
 	for line := range strings.Lines(log) {
 		if !strings.HasPrefix(line, "time=") || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			t.Errorf("the log has the line %q", line)
+			t.Errorf("the log contains the line %q", line)
 		}
 	}
 }
 
-// TestSecretsStayIn plants secrets in every part of requests to every route, with
-// every kind of credential, and looks for them in the log, in all replies but
-// those that are about them, and in metrics and profiles.
+// TestSecretsStayIn plants secrets in every part of requests to every route, with every kind of
+// credential, and searches for them in the log, in all responses except those that must contain
+// them, and in metrics and profiles.
 func TestSecretsStayIn(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"local", "hosted"} {
@@ -152,17 +151,17 @@ func TestSecretsStayIn(t *testing.T) {
 			last := s.must(200, "GET", "/v1/info", nil).header.Get("X-Request-Id")
 			s.stop()
 			if !strings.Contains(s.log.String(), last) {
-				t.Fatalf("the log does not hold the last request:\n%s", tail(s.log.String()))
+				t.Fatalf("the log does not contain the last request:\n%s", tail(s.log.String()))
 			}
 			w.seen = append(w.seen, sighting{where: "the log", text: s.log.String()})
 			w.check()
 			checkLines(t, s.log.String())
-			w.checkFiles(s, "key that is right", "key that is revoked", "key with a wrong secret", "key that is none")
+			w.checkFiles(s, "valid key", "revoked key", "key with a wrong secret", "malformed key")
 		})
 	}
 }
 
-// checkFiles wants that secrets are stored nowhere.
+// checkFiles fails the test if a secret is stored in a file.
 func (w *watch) checkFiles(s *server, whats ...string) {
 	w.t.Helper()
 	for name := range s.files() {
@@ -172,18 +171,17 @@ func (w *watch) checkFiles(s *server, whats ...string) {
 		}
 		for _, what := range whats {
 			if bytes.Contains(text, []byte(w.secrets[what])) {
-				w.t.Errorf("%s holds the %s", name, what)
+				w.t.Errorf("%s contains the %s", name, what)
 			}
 		}
 	}
 }
 
-// operator are the flags of a key that may do everything, in one group with the
-// others like it.
+// operator contains the flags of a key with every scope, in one group with the other keys created
+// with them.
 var operator = []string{"--scopes", "admin", "--all-accounts", "--group", "operators"}
 
-// furnish makes a channel, a session, an upload and a blob, whose ids and names
-// are secrets.
+// furnish creates a channel, a session, an upload and a blob, whose ids and names are secrets.
 func (w *watch) furnish(s *server) *channel {
 	w.t.Helper()
 	admin := s.as(s.newKey(operator...))
@@ -201,13 +199,13 @@ func (w *watch) furnish(s *server) *channel {
 	return c
 }
 
-// credentials are of every kind: right, wrong, ended, and none.
+// credentials returns credentials of every kind: valid, invalid, revoked and none.
 func (w *watch) credentials(s *server) []headers {
 	secret := func(key string) string { return strings.Split(key, "_")[2] }
 	right := s.newKey(operator...)
-	w.keep("key that is right", secret(right))
+	w.keep("valid key", secret(right))
 	revoked := s.newKey("--scopes", "admin", "--all-accounts")
-	w.keep("key that is revoked", secret(revoked))
+	w.keep("revoked key", secret(revoked))
 	key(w.t, s.data, "revoke", revoked)
 	limited := s.newKey("--scopes", "read", "--accounts", "bob")
 	w.keep("key without scopes", secret(limited))
@@ -215,7 +213,7 @@ func (w *watch) credentials(s *server) []headers {
 	w.keep("key for another account", secret(stranger))
 	wrong := strings.ToLower(w.plant("key with a wrong secret") + rand.Text() + rand.Text())[:56]
 	w.keep("key with a wrong secret", wrong)
-	none := w.plant("key that is none")
+	none := w.plant("malformed key")
 	return []headers{
 		{},
 		{"Authorization", "Bearer " + right}, {"X-Api-Key", right},
@@ -227,7 +225,7 @@ func (w *watch) credentials(s *server) []headers {
 	}
 }
 
-// walk asks every route, in ways that succeed and in ways that fail.
+// walk sends requests to every route, both ones that succeed and ones that fail.
 func (w *watch) walk(s *server, c *channel, h headers) {
 	w.t.Helper()
 	account, name, query, header, member := strings.ToLower(w.secrets["account"]), w.secrets["name"], w.secrets["query"], w.secrets["header"], w.secrets["member"]
@@ -304,7 +302,7 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 		ask("", "PUT", partTarget(id, 0), "refused")
 		w.secrets["upload "+id] = id
 		for i := range w.seen {
-			w.seen[i].may = append(w.seen[i].may, "upload "+id) // while it was open it was told and listed
+			w.seen[i].may = append(w.seen[i].may, "upload "+id) // while it was open, its id was returned and listed
 		}
 	}
 
@@ -324,7 +322,7 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 	}
 }
 
-// sendRaw sends what no client would.
+// sendRaw sends requests that no client library would send.
 func (w *watch) sendRaw(s *server) {
 	w.t.Helper()
 	secret := w.plant("raw text")
@@ -362,7 +360,7 @@ func (w *watch) sendRaw(s *server) {
 	}
 }
 
-// stall leaves requests at work, for the profiles to show them.
+// stall leaves requests in progress, so that profiles show them.
 func (w *watch) stall(s *server) {
 	w.t.Helper()
 	admin := s.as(s.newKey(operator...))

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// transferred is what the client's script prints of one case.
+// transferred is one line that the client's script prints: the outcome of one case.
 type transferred struct {
 	Case          string
 	BlobName      string
@@ -60,7 +60,7 @@ func TestPublicClient(t *testing.T) {
 	}
 }
 
-// runClient uploads and downloads with the client.
+// runClient uploads and downloads with the public client.
 func runClient(t *testing.T, version, url, key string) []transferred {
 	t.Helper()
 	args := []string{version, url}
@@ -70,14 +70,13 @@ func runClient(t *testing.T, version, url, key string) []transferred {
 	return script[transferred](t, "transfer.mjs", args...)
 }
 
-// script runs a script of the client folder and reads the JSON lines that it
-// prints.
+// script runs a script of the client folder and decodes the JSON lines that it prints.
 func script[Line any](t *testing.T, name string, args ...string) []Line {
 	t.Helper()
 	return scriptIn[Line](t, nil, name, args...)
 }
 
-// scriptIn is script with further variables in its environment.
+// scriptIn is like script, with additional environment variables.
 func scriptIn[Line any](t *testing.T, environment []string, name string, args ...string) []Line {
 	t.Helper()
 	dir, err := testenv.ClientDir()
@@ -112,7 +111,7 @@ func checkTransfer(t *testing.T, s *server, line transferred) {
 	t.Helper()
 	if line.Case == "absent" {
 		if want := "Failed to download blob: 404 Not Found"; line.Message != want {
-			t.Errorf("of a blob that is not there the client says %q %s, want %q", line.Message, line.Error, want)
+			t.Errorf("for a missing blob the client reports %q %s, want %q", line.Message, line.Error, want)
 		}
 		return
 	}
@@ -126,8 +125,8 @@ func checkTransfer(t *testing.T, s *server, line transferred) {
 	if line.BlobName == "" || line.Case == "overwrite" && line.BlobName != "ranged" {
 		return
 	}
-	// What the client stored is also there for others.
+	// Other clients can read what the client stored.
 	if r := s.do("GET", blobTarget("0x1", line.BlobName), nil); r.status != 200 || digest(r.body) != line.Sent {
-		t.Errorf("%s: a plain GET gives %d with %d bytes of another content", line.Case, r.status, len(r.body))
+		t.Errorf("%s: a plain GET got %d with %d bytes, or other bytes", line.Case, r.status, len(r.body))
 	}
 }

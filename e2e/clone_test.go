@@ -16,13 +16,13 @@ import (
 // belongings are stored in a server before it is cloned, and read from the clone.
 type belongings struct {
 	blobs   map[string]string // digests by target
-	upload  string            // has its first part
-	session string            // of 1,000 chunksets, of which one is used
+	upload  string            // with its first part
+	session string            // of 1,000 chunksets, of which one was used
 	channel *channel
-	bought  string // a session
+	bought  string // the id of a session
 }
 
-// belong stores something of each kind.
+// belong stores one thing of each kind.
 func (s *server) belong() *belongings {
 	s.t.Helper()
 	b := &belongings{blobs: map[string]string{}}
@@ -50,13 +50,13 @@ func (s *server) belong() *belongings {
 	return b
 }
 
-// check asks a server for all of it, and uses it: the next server is to be
-// checked for what that leaves.
+// check reads and uses all of it on a server. It updates b, so the next server can be checked in
+// turn.
 func (b *belongings) check(s *server) {
 	s.t.Helper()
 	for target, want := range b.blobs {
 		if r := s.must(200, "GET", target, nil); digest(r.body) != want {
-			s.t.Errorf("%s is %v, not what was put", target, r)
+			s.t.Errorf("%s is %v, not what was stored", target, r)
 		}
 	}
 	checkProblem(s.t, s.do("GET", blobTarget("0x1", "deleted"), nil), 404, "blob_not_found")
@@ -65,12 +65,12 @@ func (b *belongings) check(s *server) {
 	whole := slices.Concat(content(8, 50_000), content(9, 50_000))
 	b.blobs[blobTarget("0x1", "later")] = digest(whole)
 	if r := s.must(200, "GET", blobTarget("0x1", "later"), nil); digest(r.body) != digest(whole) {
-		s.t.Errorf("an upload that was begun before is %v", r)
+		s.t.Errorf("an upload that was begun before the clone is %v", r)
 	}
 	before := number(s.t, s.left(b.session))
 	s.must(200, "POST", "/v1/sessions/"+b.session+"/use", nil)
 	if left := number(s.t, s.left(b.session)); before > 999 || left != before-1 {
-		s.t.Errorf("the session has %d chunksets, and had %d", left, before)
+		s.t.Errorf("the session has %d chunksets, want %d", left, before)
 	}
 	if left := s.left(b.bought); left != "10" {
 		s.t.Errorf("the session that was bought has %s chunksets, want 10", left)
@@ -84,7 +84,7 @@ func (b *belongings) check(s *server) {
 	s.must(200, "PUT", partTarget(b.upload, 0), content(8, 50_000))
 }
 
-// cloned runs the command, which must succeed and say so on standard output.
+// cloned runs the command, which must succeed and print its result on standard output.
 func cloned(t *testing.T, args ...string) {
 	t.Helper()
 	r := sluiceRuns(t, append([]string{"clone"}, args...)...)
@@ -126,8 +126,8 @@ func TestCloneToNodesAndBack(t *testing.T) {
 	}
 }
 
-// TestCloneKilled kills the command several times while it copies; the last run
-// completes the clone.
+// TestCloneKilled kills the command several times during the copy. The last run completes the
+// clone.
 func TestCloneKilled(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -161,13 +161,13 @@ func TestCloneKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := command.Wait(); err == nil {
-			t.Fatalf("the command got %v at %d objects and ended well: %s", end, at, log)
+			t.Fatalf("the command got %v at %d objects and succeeded: %s", end, at, log)
 		}
 		if end == syscall.SIGINT && !strings.HasSuffix(log.String(), "sluice: interrupted: run the same command again to resume\n") {
 			t.Errorf("after an interrupt: %s", log)
 		}
 		if r := sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.code != 1 || !strings.Contains(r.stderr, "unfinished copy") || !strings.Contains(r.stderr, "sluice clone") {
-			t.Fatalf("an unfinished clone is served: exit code %d, %s", r.code, r.stderr)
+			t.Fatalf("serve on an unfinished clone: exit code %d, %s", r.code, r.stderr)
 		}
 	}
 	had := objects()
@@ -176,7 +176,7 @@ func TestCloneKilled(t *testing.T) {
 		t.Errorf("there were %d objects before the last run, want %d at least", had, more/2)
 	}
 	if left, err := os.Stat(filepath.Join(target, "bytes", "sluice-migration")); err == nil {
-		t.Errorf("the mark of the clone is left: %v", left)
+		t.Errorf("the marker of the clone is left: %v", left)
 	}
 	b.check(start(t, options{data: target}))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestConditionsOfReads evaluates the preconditions of GET and HEAD.
+// TestConditionsOfReads tests the preconditions of GET and HEAD.
 func TestConditionsOfReads(t *testing.T) { overEachProtocol(t, testConditionsOfReads) }
 
 func testConditionsOfReads(t *testing.T, s *server) {
@@ -20,13 +20,13 @@ func testConditionsOfReads(t *testing.T, s *server) {
 			at.ifRange(b)
 		})
 	}
-	// A blob that is not there has no version to compare.
+	// A missing blob has no version to compare.
 	for _, header := range []string{"If-None-Match", "If-Match"} {
 		checkProblem(t, s.do("GET", blobTarget("0x1", "absent"), nil, header, "*"), 404, "blob_not_found")
 	}
 }
 
-// httpDate moves an HTTP-date.
+// httpDate shifts an HTTP-date.
 func httpDate(t testing.TB, date string, by time.Duration) string {
 	t.Helper()
 	when, err := http.ParseTime(date)
@@ -77,7 +77,7 @@ func (s *server) conditionsOfReads(b stored) {
 	}
 	for _, test := range tests {
 		if s.proxied && len(test.headers) == 4 && test.headers[0] == test.headers[2] {
-			continue // nginx takes a condition once
+			continue // nginx refuses a repeated condition
 		}
 		r := s.do("GET", b.target(), nil, test.headers...)
 		if r.status != test.status {
@@ -126,11 +126,11 @@ func (s *server) ifRange(b stored) {
 		s.t.Errorf("If-Range alone: %v", r)
 	}
 	if r := s.do("GET", b.target(), nil, "Range", "bytes=99999999999-", "If-Range", `"x"`); r.status != 200 {
-		s.t.Errorf("If-Range of another version with a range that cannot be met: %v", r)
+		s.t.Errorf("If-Range of another version with an unsatisfiable range: %v", r)
 	}
 }
 
-// TestConditionsOfWrites evaluates the preconditions of PUT, DELETE and complete.
+// TestConditionsOfWrites tests the preconditions of PUT, DELETE and complete.
 func TestConditionsOfWrites(t *testing.T) { overEachProtocol(t, testConditionsOfWrites) }
 
 func testConditionsOfWrites(t *testing.T, s *server) {
@@ -171,7 +171,7 @@ func testConditionsOfWrites(t *testing.T, s *server) {
 	checkProblem(t, s.do("DELETE", blobTarget("0x1", "absent"), nil, "If-Match", "*"), 412, "precondition_failed")
 }
 
-// TestCreateOnce lets many PUTs with If-None-Match race for one name.
+// TestCreateOnce sends many concurrent PUTs with If-None-Match for one name: one must succeed.
 func TestCreateOnce(t *testing.T) { overEachProtocol(t, testCreateOnce) }
 
 func testCreateOnce(t *testing.T, s *server) {

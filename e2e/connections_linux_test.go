@@ -15,23 +15,23 @@ import (
 	"sluice/internal/testenv"
 )
 
-// What the process must hold in connectionMemory: so many idle connections,
-// and so many in the middle of a transfer, half of them in each direction.
+// The numbers of connections that the process must serve within connectionMemory: idle ones, and
+// ones in the middle of a transfer, half of them in each direction.
 const (
 	idleConnections   = 10_000
 	activeConnections = 2_000
 	connectionMemory  = 512 << 20
 )
 
-// connectionWorkers is how many goroutines of the test work on all connections.
+// connectionWorkers is the number of goroutines of the test that share the connections.
 const connectionWorkers = 8
 
-// TestMemoryOfManyConnections holds 10,000 idle connections, 1,000 downloads
-// whose clients stall and then take little, and 1,000 uploads that trickle. The
-// server stays within its memory, and goes on to serve.
+// TestMemoryOfManyConnections opens 10,000 idle connections, 1,000 downloads whose clients stall
+// and then read little, and 1,000 slow uploads. The server must stay within its memory limit and
+// continue to serve.
 func TestMemoryOfManyConnections(t *testing.T) {
 	needFiles(t, idleConnections+activeConnections*3/2+1000)
-	s := start(t, options{wrapper: []string{"env", "GOMEMLIMIT=400MiB"}}) // as docs/operations.md has it
+	s := start(t, options{wrapper: []string{"env", "GOMEMLIMIT=400MiB"}}) // as in docs/operations.md
 	small, large := content(1, 1000), content(2, 64<<20)
 	s.must(204, "PUT", blobTarget("0x1", "small"), small)
 	s.must(204, "PUT", blobTarget("0x1", "large"), large)
@@ -52,7 +52,7 @@ func TestMemoryOfManyConnections(t *testing.T) {
 	})
 	t.Logf("and %d downloads: %d MiB", len(downloads), s.peakMemory()>>20)
 	uploads := s.connect(activeConnections / 2)
-	const uploadSize = 600 << 10 // more than any buffer on its way
+	const uploadSize = 600 << 10 // more than all buffers on the way
 	for i, c := range uploads {
 		c.name = fmt.Sprint("upload ", i)
 	}
@@ -67,9 +67,9 @@ func TestMemoryOfManyConnections(t *testing.T) {
 	t.Logf("and %d uploads: %d MiB", len(uploads), s.peakMemory()>>20)
 
 	if r := s.must(200, "GET", blobTarget("0x1", "small"), nil); !bytes.Equal(r.body, small) {
-		t.Error("a request beside all of them gets other bytes")
+		t.Error("a concurrent request got other bytes")
 	}
-	// Some of each kind end well.
+	// Some of each kind are completed.
 	each(t, idle[:100], func(c *transfer) error {
 		return errors.Join(c.send("GET /livez HTTP/1.1\r\nHost: "+s.host+"\r\n\r\n"), c.head("200"))
 	})
@@ -80,12 +80,11 @@ func TestMemoryOfManyConnections(t *testing.T) {
 	peak := s.peakMemory()
 	t.Logf("peak memory: %d MiB", peak>>20)
 	if peak > connectionMemory && !testenv.Race {
-		t.Errorf("the process took %d MiB, limit %d MiB", peak>>20, connectionMemory>>20)
+		t.Errorf("the process used %d MiB, limit %d MiB", peak>>20, connectionMemory>>20)
 	}
 }
 
-// needFiles fails the test where this process, or the server, may not open so
-// many files.
+// needFiles fails the test if this process or the server may not open n files.
 func needFiles(t *testing.T, n uint64) {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -93,25 +92,25 @@ func needFiles(t *testing.T, n uint64) {
 		t.Fatal(err)
 	}
 	if limit.Max < n {
-		t.Fatalf("this needs %d file handles, and a process may have %d: raise it with ulimit -Hn", n, limit.Max)
+		t.Fatalf("this test needs %d file handles, but a process may open %d: raise the limit with ulimit -Hn", n, limit.Max)
 	}
 }
 
-// transfer is one connection of many.
+// transfer is one of many connections.
 type transfer struct {
 	*net.TCPConn
 	name  string
-	moved int64  // bytes of the body so far
-	early []byte // of the body, read with the head
+	moved int64  // bytes of the body
+	early []byte // bytes of the body that were read with the head
 }
 
-// connect opens connections that are closed with the test.
+// connect opens n connections and closes them when the test ends.
 func (s *server) connect(n int) []*transfer {
 	s.t.Helper()
 	all := make([]*transfer, n)
 	for i := range all {
 		all[i] = &transfer{TCPConn: s.dial()}
-		// What the kernel takes for a client, the server does not hold.
+		// A small buffer in the kernel of the client leaves the bytes to the server.
 		if err := all[i].SetReadBuffer(128 << 10); err != nil {
 			s.t.Fatal(err)
 		}
@@ -119,7 +118,7 @@ func (s *server) connect(n int) []*transfer {
 	return all
 }
 
-// each works on all connections from a few goroutines. A failure ends the test.
+// each calls work for every connection, from a few goroutines. An error ends the test.
 func each(t *testing.T, all []*transfer, work func(*transfer) error) {
 	t.Helper()
 	var workers sync.WaitGroup
@@ -152,7 +151,7 @@ func (c *transfer) body(b []byte) error {
 	return err
 }
 
-// head reads the head of a reply with this status.
+// head reads the head of a response, which must have this status.
 func (c *transfer) head(status string) error {
 	c.early = nil
 	buf := make([]byte, 4<<10)
@@ -170,10 +169,10 @@ func (c *transfer) head(status string) error {
 			return nil
 		}
 	}
-	return errors.New("the head of the reply is too long")
+	return errors.New("the head of the response is too long")
 }
 
-// expect reads the next bytes of a reply's body.
+// expect reads the next bytes of a response body, which must be want.
 func (c *transfer) expect(want []byte) error {
 	got := make([]byte, 64<<10)
 	for len(want) > 0 {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestContainerImageIsReachable starts the binary with the variables and the
-// command of the container image. A published port leads to an address of the
-// container that is not its loopback, for which 127.0.0.2 stands here: a server
-// on 127.0.0.1 and ::1 alone does not answer there.
+// TestContainerImageIsReachable starts the binary with the environment and the command of the
+// container image. A published port leads to an address of the container that is not loopback.
+// 127.0.0.2 stands for it here: a server that listens on 127.0.0.1 and ::1 alone does not respond
+// there.
 func TestContainerImageIsReachable(t *testing.T) {
 	text, err := os.ReadFile("../deploy/Containerfile")
 	if err != nil {
@@ -58,6 +58,6 @@ func TestContainerImageIsReachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK {
-		t.Errorf("/readyz answers %s, %v", reply.Status, err)
+		t.Errorf("/readyz responds with %s, %v", reply.Status, err)
 	}
 }

@@ -9,36 +9,36 @@ import (
 	"testing"
 )
 
-// content makes n bytes that depend on the seed.
+// content returns n bytes that depend on the seed.
 func content(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(stream(seed), b); err != nil {
-		panic(err) // the generator has no end
+		panic(err) // the generator never ends
 	}
 	return b
 }
 
-// stream is an endless run of bytes that depends on the seed.
+// stream returns an endless stream of bytes that depends on the seed.
 func stream(seed uint64) io.Reader {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	return rand.NewChaCha8(key)
 }
 
-// digest is the SHA-256 of b in hex.
+// digest returns the SHA-256 of b in hex.
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// seed is the seed of a randomised test. It is printed, so that a failure can
-// be had again with -seed.
+// seed returns the seed of a randomized test and logs it, so that a failure can be repeated with
+// -seed.
 func seed(t testing.TB) uint64 {
 	t.Helper()
 	s := *seedFlag
 	if s == 0 {
 		s = rand.Uint64()
 	}
-	t.Logf("again with: -args -seed=%d", s)
+	t.Logf("repeat with: -args -seed=%d", s)
 	return s
 }

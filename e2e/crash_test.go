@@ -18,44 +18,42 @@ import (
 const (
 	crashRounds  = 50
 	crashWriters = 6
-	crashNames   = 5 // a writer
+	crashNames   = 5 // per writer
 )
 
-// state is what a name may hold: a digest, or nothing.
+// state is the content of a name: a digest, or "" if there is no blob.
 type state struct {
 	exists bool
 	sum    [sha256.Size]byte
 }
 
-// expectation is what is known of a name: what was last acknowledged, and what
-// a request without an answer may have made of it.
+// expectation is what is known about a name: the last acknowledged state, and the state that an
+// unanswered request may have produced.
 type expectation struct {
 	acknowledged state
 	inFlight     *state
-	uploadID     string // of a complete that is in flight
+	uploadID     string // of a complete in flight
 }
 
-// writer writes its own names, one request at a time, and knows what it expects
-// of them.
+// writer writes its own names, one request at a time, and keeps an expectation for each.
 type writer struct {
 	account string
 	random  *rand.Rand
 	names   map[string]*expectation
 }
 
-// counter is a session and how often it was used.
+// counter is a session and the number of its uses.
 type counter struct {
 	id           string
 	issued       atomic.Int64
 	acknowledged atomic.Int64
-	settled      bool // used is known for good
+	settled      bool // used is known exactly
 	used         int64
 }
 
-// TestCrashLoop kills the server at random moments under mixed load, again and
-// again on the same data. After each start every acknowledged blob reads back
-// whole, no other is torn, deletes hold, and every session's count lies between
-// the acknowledged and the issued uses.
+// TestCrashLoop kills the server repeatedly at random moments under mixed load, on the same data.
+// After each start every acknowledged blob must be complete, no other blob may be torn, deletes
+// must hold, and the count of every session must lie between the acknowledged and the issued uses.
 func TestCrashLoop(t *testing.T) {
 	seed := seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -91,13 +89,13 @@ func TestCrashLoop(t *testing.T) {
 	}
 	t.Logf("%d crashes, %d acknowledged requests", crashRounds, requests.Load())
 	if requests.Load() < 10*crashRounds {
-		t.Errorf("the load was too small to mean anything: %d requests", requests.Load())
+		t.Errorf("the load was too small to be meaningful: %d requests", requests.Load())
 	}
 }
 
-// crashUnderLoad runs the writers and two users of the session until a random
-// number of requests was acknowledged and a random moment longer, then kills
-// the server and waits for them all to notice.
+// crashUnderLoad runs the writers and two users of the session until a random number of requests
+// was acknowledged, and for a random time after that. It then kills the server and waits until all
+// of them have noticed.
 func crashUnderLoad(s *server, writers []*writer, c *counter, requests *atomic.Int64, random *rand.Rand) {
 	s.t.Helper()
 	var killed atomic.Bool
@@ -128,16 +126,16 @@ func crashUnderLoad(s *server, writers []*writer, c *counter, requests *atomic.I
 	}()
 	select {
 	case <-kill:
-	case <-over: // every one of them met a failure, and has reported it
+	case <-over: // each of them had a failure and reported it
 	}
 	s.kill()
 	<-over
-	// The connections of the dead process are of no use to the next one.
+	// The connections to the dead process must not be used again.
 	client.CloseIdleConnections()
 }
 
-// unexpected tells whether an answer, or the lack of one, is wrong. Only a
-// killed server may leave a request without an answer.
+// unexpected reports whether a response, or an error, is wrong. Only a request to a killed server
+// may fail without a response.
 func unexpected(t testing.TB, what string, r reply, err error, want int, killed *atomic.Bool) {
 	t.Helper()
 	switch {
@@ -168,7 +166,7 @@ func (w *writer) run(s *server, killed *atomic.Bool, acknowledge func()) {
 	}
 }
 
-// sizes are of every kind that the server keeps differently.
+// The sizes cover each way in which the server stores content.
 var sizes = []int{0, 1, 100, 4 << 10, 40 << 10, 130 << 10, 600 << 10, 1<<20 + 1, 3 << 20}
 
 func (w *writer) content() []byte {
@@ -191,7 +189,7 @@ func (w *writer) delete(s *server, name string, killed *atomic.Bool) bool {
 	return w.answered(name, state{}, err)
 }
 
-// upload stores by parts; some of them twice.
+// upload stores a blob in parts, some of which are sent twice.
 func (w *writer) upload(s *server, name string, killed *atomic.Bool) bool {
 	data := w.content()
 	partSize := max(1, len(data)/(1+w.random.IntN(4)))
@@ -223,7 +221,7 @@ func (w *writer) upload(s *server, name string, killed *atomic.Bool) bool {
 	return w.answered(name, *next, err)
 }
 
-// answered notes that a request on a name was answered, or was not.
+// answered records the outcome of a request on a name, which is unknown if err is not nil.
 func (w *writer) answered(name string, next state, err error) bool {
 	if err != nil {
 		return false
@@ -232,7 +230,7 @@ func (w *writer) answered(name string, next state, err error) bool {
 	return true
 }
 
-// verify compares every name with what is expected of it.
+// verify compares every name with its expectation.
 func (w *writer) verify(s *server) {
 	s.t.Helper()
 	for name, e := range w.names {
@@ -241,18 +239,18 @@ func (w *writer) verify(s *server) {
 			s.t.Errorf("%s/%s is %v, want %v or %v", w.account, name, got, e.acknowledged, e.inFlight)
 		}
 		if e.uploadID != "" {
-			// All parts were acknowledged: completing again must succeed.
+			// All parts were acknowledged, so completing again must succeed.
 			r := s.do("POST", "/v1/multipart-uploads/"+e.uploadID+"/complete", nil)
 			if got = w.look(s, name); r.status != 200 || got != *e.inFlight {
 				s.t.Errorf("%s/%s: complete after the crash: %v, the blob is %v, want %v", w.account, name, r, got, *e.inFlight)
 			}
 		}
-		// What was seen once must stay.
+		// A state that was read once must stay.
 		*e = expectation{acknowledged: got}
 	}
 }
 
-// look reads what a name holds.
+// look reads the state of a name.
 func (w *writer) look(s *server, name string) state {
 	s.t.Helper()
 	r := s.do("GET", blobTarget(w.account, name), nil)
@@ -281,7 +279,7 @@ func (c *counter) run(s *server, killed *atomic.Bool, acknowledge func()) {
 	}
 }
 
-// verify compares the session's count with the uses.
+// verify compares the count of the session with the uses.
 func (c *counter) verify(s *server) {
 	s.t.Helper()
 	left, err := strconv.ParseInt(s.left(c.id), 10, 64)
@@ -293,13 +291,13 @@ func (c *counter) verify(s *server) {
 		s.t.Errorf("session: %d uses recovered, %d acknowledged, %d issued", used, c.acknowledged.Load(), c.issued.Load())
 	}
 	if c.settled && used != c.used {
-		s.t.Errorf("session: %d uses, were %d after the crash before", used, c.used)
+		s.t.Errorf("session: %d uses, were %d after the previous crash", used, c.used)
 	}
 	c.settled, c.used = true, used
 }
 
-// TestFirstStartKilled kills first starts at random moments, before anything
-// was printed as well as after; the next start on the same folder must work.
+// TestFirstStartKilled kills first starts at random moments, both before and after anything was
+// printed. The next start on the same folder must work.
 func TestFirstStartKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed(t), 1))
 	for range 15 {
@@ -314,7 +312,7 @@ func TestFirstStartKilled(t *testing.T) {
 			}
 		})
 		if err := first.Wait(); err == nil {
-			t.Fatal("a server that was killed ended well")
+			t.Fatal("a killed server exited successfully")
 		}
 		timer.Stop()
 		s := start(t, options{data: data})

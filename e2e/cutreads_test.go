@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestCutReads cuts paid responses of five chunksets: the chunksets of which
-// nothing was sent come back, once, and the client goes on by range.
+// TestCutReads cuts paid responses of five chunksets. The chunksets of which nothing was sent must
+// be returned once, and the client continues by range.
 func TestCutReads(t *testing.T) {
 	t.Parallel()
 	data := content(1, 5*chunksetSize)
@@ -29,7 +29,7 @@ func TestCutReads(t *testing.T) {
 	}{
 		{"blob of one part", "", 0},
 		{"blob of many parts", "", 5 << 20},
-		{"blob that is checked on each read", "--verify-ttl=0", 0},
+		{"blob verified on each read", "--verify-ttl=0", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := options{flags: []string{"--reads", "paid", "--chunkset-price", strconv.Itoa(cutPrice)}}
@@ -49,38 +49,37 @@ func TestCutReads(t *testing.T) {
 
 const cutPrice = 3
 
-// cutReads cuts reads of a blob of five chunksets, of which readSome reads so
-// many bytes.
+// cutReads cuts reads of a blob of five chunksets, which readSome performs for n bytes.
 func (s *server) cutReads(target string, data []byte, readSome func(target string, n int, h ...string) []byte) {
 	const price = cutPrice
 	t := s.t
 	c := s.open(s.payer(1), 1000)
 	id := c.buy(100 * price).SessionID
 
-	// In the first and in the second chunkset, so that no buffer of the
-	// connection reaches into the next.
+	// In the first and in the second chunkset, far enough from the end that no buffer of the
+	// connection reaches into the next one.
 	sum := sha256.New()
 	sum.Write(readSome(target, 1<<20, "Session-Id", id))
-	s.eventually("four untouched chunksets do not come back", func() bool { return s.left(id) == "99" })
+	s.eventually("four untouched chunksets are not returned", func() bool { return s.left(id) == "99" })
 	sum.Write(readSome(target, 11<<20, "Session-Id", id, "Range", "bytes=1048576-"))
-	s.eventually("three untouched chunksets do not come back", func() bool { return s.left(id) == "97" })
+	s.eventually("three untouched chunksets are not returned", func() bool { return s.left(id) == "97" })
 	rest := s.must(206, "GET", target, nil, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-", 12<<20))
 	checkPaid(t, rest, "4", "93")
 	sum.Write(rest.body)
 	if whole := sha256.Sum256(data); !bytes.Equal(sum.Sum(nil), whole[:]) {
-		t.Error("the pieces of a cut read are not the blob")
+		t.Error("the parts of a cut read are not the blob")
 	}
-	// Ranges are sent in their order, here the third chunkset before the first two.
+	// Ranges are sent in the order of the request, here the third chunkset before the first two.
 	readSome(target, 1<<20, "Session-Id", id, "Range", fmt.Sprintf("bytes=%d-%d,0-%d", 2*chunksetSize+1, 3*chunksetSize-1, 2*chunksetSize-1))
-	s.eventually("two untouched chunksets of another range do not come back", func() bool { return s.left(id) == "92" })
+	s.eventually("two untouched chunksets of another range are not returned", func() bool { return s.left(id) == "92" })
 
 	readSome(target, 1<<20, "X-Shelby-Micropayment", c.next(5*price+1))
 	want := fmt.Sprintf("deposit 1000 accepted %d credit %d sequence 2 open", 105*price+1, 4*price+1)
-	s.eventually("the price of four untouched chunksets does not come back", func() bool { return c.state().money() == want })
-	// The credit pays the next read, with one unit more.
+	s.eventually("the price of four untouched chunksets is not returned", func() bool { return c.state().money() == want })
+	// The credit and one additional unit pay for the next read.
 	checkPaid(t, s.must(200, "GET", target, nil, "X-Shelby-Micropayment", c.next(price-1)), "5", "0")
 
-	// What came back came back once: nothing is on its way any more.
+	// Each chunkset was returned once, and no return is pending.
 	s.stop()
 	s.restart()
 	if left := s.left(id); left != "92" {
@@ -91,7 +90,7 @@ func (s *server) cutReads(target string, data []byte, readSome func(target strin
 	}
 }
 
-// readSome reads so many bytes of a response and cuts the connection.
+// readSome reads n bytes of a response and cuts the connection.
 func (s *server) readSome(target string, n int, h ...string) []byte {
 	s.t.Helper()
 	connection, some := s.readBegun(target, n, h...)
@@ -104,8 +103,7 @@ func (s *server) readSome(target string, n int, h ...string) []byte {
 	return some
 }
 
-// readBegun reads so many bytes of a response, on a connection of its own whose
-// buffers hold little.
+// readBegun reads n bytes of a response on a new connection with small buffers.
 func (s *server) readBegun(target string, n int, h ...string) (*net.TCPConn, []byte) {
 	s.t.Helper()
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
@@ -142,8 +140,8 @@ func (s *server) readBegun(target string, n int, h ...string) (*net.TCPConn, []b
 	return connection.(*net.TCPConn), some
 }
 
-// TestCutByShutdown: a paid response that the drain deadline cuts costs what was
-// sent of it, like one that the client cuts.
+// TestCutByShutdown checks that a paid response that is cut by the drain deadline costs only what
+// was sent of it, like one that the client cuts.
 func TestCutByShutdown(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--reads", "paid", "--drain-deadline", "200ms"}})
@@ -169,8 +167,8 @@ func TestCutByShutdown(t *testing.T) {
 	}
 }
 
-// TestReturnsAreReplayedAtTheStart: what a process that ended could not give back
-// is back before the next one serves, once.
+// TestReturnsAreReplayedAtTheStart checks that returns that a process could not make before it
+// ended are made before the next process serves, once.
 func TestReturnsAreReplayedAtTheStart(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -186,19 +184,19 @@ func TestReturnsAreReplayedAtTheStart(t *testing.T) {
 	}
 	s.restart()
 	if got := s.left(id); got != "10" {
-		t.Errorf("%s chunksets are left after the start, want 10", got)
+		t.Errorf("%s chunksets left after the start, want 10", got)
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) != 0 {
-		t.Errorf("in the folder is still %v, %v", entries, err)
+		t.Errorf("the folder still contains %v, %v", entries, err)
 	}
 	s.stop()
-	// As after a power cut at the wrong moment.
+	// This is the state after a power cut between the return and the removal of its file.
 	if err := os.WriteFile(filepath.Join(folder, "ONE.json"), left, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.restart()
 	if got := s.left(id); got != "10" {
-		t.Errorf("%s chunksets are left after the second replay, want 10", got)
+		t.Errorf("%s chunksets left after the second replay, want 10", got)
 	}
 }

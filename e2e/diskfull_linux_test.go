@@ -11,7 +11,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// tmpfs mounts a file system of a fixed size for a server's data.
+// tmpfs mounts a file system of the given size for a server's data.
 func tmpfs(t *testing.T, size string) string {
 	t.Helper()
 	testenv.Require(t, testenv.RootMount)
@@ -27,13 +27,13 @@ func tmpfs(t *testing.T, size string) string {
 	return filepath.Join(dir, "data")
 }
 
-// TestDiskFull fills the disk: writes are refused and leave nothing torn, reads
-// and deletes go on, and what was deleted can be written anew.
+// TestDiskFull fills the disk. Writes must be refused and leave nothing torn, reads and deletes
+// must work, and deleted blobs can be written again.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m")})
 	id := s.begin("0x1", "by parts", 4<<20)
-	stored := map[string]string{} // name: digest
+	stored := map[string]string{} // digests by name
 	seed := uint64(0)
 	put := func(name string, size int) int {
 		t.Helper()
@@ -50,14 +50,14 @@ func TestDiskFull(t *testing.T) {
 		}
 		return r.status
 	}
-	// From large to small, so that in the end not even a small one fits.
+	// The sizes decrease, so that in the end not even a small blob fits.
 	for _, size := range []int{4 << 20, 300 << 10, 2000} {
 		full := false
 		for i := 0; !full && i < 2000; i++ {
 			full = put(fmt.Sprintf("%d of %d", i, size), size) == 507
 		}
 		if !full && size > 2000 {
-			t.Fatalf("64 MiB held 2000 blobs of %d bytes", size)
+			t.Fatalf("64 MiB had space for 2000 blobs of %d bytes", size)
 		}
 	}
 	verify := func(when string) {
@@ -73,7 +73,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	verify("full")
 	if status := put("0 of 4194304", 5<<20); status != 507 {
-		t.Errorf("an overwrite by more than is free: %d, want 507", status)
+		t.Errorf("an overwrite larger than the free space: %d, want 507", status)
 	}
 	checkProblem(t, s.do("PUT", partTarget(id, 0), content(1, 4<<20)), 507, "storage_full")
 	s.must(204, "DELETE", "/v1/multipart-uploads/"+id, nil)
@@ -96,8 +96,7 @@ func TestDiskFull(t *testing.T) {
 	verify("after a restart")
 }
 
-// TestStartOnFullDisk: a server whose disk is full starts, so that its blobs
-// can be deleted.
+// TestStartOnFullDisk checks that a server starts on a full disk, so that its blobs can be deleted.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "32m")})
@@ -113,10 +112,9 @@ func TestStartOnFullDisk(t *testing.T) {
 	s.must(204, "PUT", blobTarget("0x1", "again"), content(2, 10<<20))
 }
 
-// TestStartWithoutRoomForTheLog cuts the power of a server on a disk that another
-// program then fills to the very last byte: the start, which must read the log
-// and needs room for its index, gives up what was set aside for deletes, and
-// deletes work.
+// TestStartWithoutRoomForTheLog kills a server, and another program then fills the disk to the last
+// byte. The start, which must read the write-ahead log and needs space for its index, uses the
+// reserve for deletes, and deletes work.
 func TestStartWithoutRoomForTheLog(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})
@@ -131,7 +129,7 @@ func TestStartWithoutRoomForTheLog(t *testing.T) {
 	s.must(204, "DELETE", blobTarget("0x1", "blob"), nil)
 }
 
-// fillDisk writes a file until there is no room left.
+// fillDisk writes a file until the disk is full.
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()
 	filler, err := os.Create(filepath.Join(dir, "filler"))
@@ -149,8 +147,8 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// TestDeletesOnADiskWithoutRoom has another program use up the very last byte:
-// deletes must work all the same.
+// TestDeletesOnADiskWithoutRoom has another program fill the disk to the last byte. Deletes must
+// work.
 func TestDeletesOnADiskWithoutRoom(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// longWait is longer than any test: a drain that waits so long ends only by a
-// signal.
+// longWait is longer than any test. A drain that waits for it ends only after a signal.
 const longWait = "1h"
 
-// TestDrainWait: after SIGTERM a server goes on for --drain-wait, on new
-// connections, too; /readyz tells those who send requests there to stop.
+// TestDrainWait checks that after SIGTERM a server continues to serve for --drain-wait, also on new
+// connections, while /readyz tells load balancers to stop.
 func TestDrainWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--drain-wait", longWait}})
@@ -34,11 +33,11 @@ func TestDrainWait(t *testing.T) {
 	connection := s.dial()
 	s.write(connection, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if text, err := io.ReadAll(connection); err != nil || !strings.Contains(string(text), "200 OK\r\n") || !strings.Contains(string(text), "Connection: close\r\n") {
-		t.Errorf("during the wait: %q, %v, want 200, Connection: close, and that it is closed", text, err)
+		t.Errorf("during the wait: %q, %v, want 200, Connection: close, and a closed connection", text, err)
 	}
 	s.signal(syscall.SIGTERM)
 	if code := s.wait(); code != 0 {
-		t.Errorf("exit code %d after the signal that cut the wait, want 0", code)
+		t.Errorf("exit code %d after the signal that ended the wait, want 0", code)
 	}
 	s.options.flags = nil
 	s.restart()
@@ -47,8 +46,8 @@ func TestDrainWait(t *testing.T) {
 	}
 }
 
-// TestDrainWaitThenDrain: the signal that cuts the wait leaves the requests at
-// work alone; the next one cuts them.
+// TestDrainWaitThenDrain checks that the signal that ends the wait lets running requests finish,
+// and that the next signal cuts them.
 func TestDrainWaitThenDrain(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--drain-wait", longWait}
@@ -74,9 +73,9 @@ func TestDrainWaitThenDrain(t *testing.T) {
 	}
 }
 
-// TestDrainOverHTTP2: during the wait connections are told to go away, while
-// what is under way on them, and what still comes, is served. When the wait ends
-// replies that have begun are finished.
+// TestDrainOverHTTP2 checks that during the wait connections receive GOAWAY, while requests in
+// progress and requests that still arrive are served. After the wait, responses that have begun are
+// finished.
 func TestDrainOverHTTP2(t *testing.T) {
 	t.Parallel()
 	flags := append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", longWait)
@@ -103,31 +102,31 @@ func TestDrainOverHTTP2(t *testing.T) {
 		stream uint32
 	}{{old, 3}, {late, 1}} {
 		if head := on.await(frameHeaders, on.stream); head.flags&flagEndStream == 0 || head.payload[0] != statusOK {
-			t.Errorf("during the wait the reply begins with %v, want 200", head)
+			t.Errorf("during the wait the response begins with %v, want 200", head)
 		}
-		// Only a last stream and no error: nothing is lost.
+		// GOAWAY has only a last stream and no error, so no request is lost.
 		away := on.await(frameGoAway, 0).payload
 		if last, code := binary.BigEndian.Uint32(away), binary.BigEndian.Uint32(away[4:]); last < on.stream || code != 0 {
 			t.Errorf("go away after stream %d with error %d, want no error after stream %d or later", last, code, on.stream)
 		}
 	}
 	if got, err := late.next(); !errors.Is(err, io.EOF) {
-		t.Errorf("on a connection without work comes %v, %v, want its end", got, err)
+		t.Errorf("a connection without requests got %v, %v, want EOF", got, err)
 	}
 
 	s.signal(syscall.SIGTERM)
 	s.awaitClosed()
 	old.allow(1, uint32(len(data)))
 	if got := old.body(1); digest(got) != digest(data) {
-		t.Errorf("the reply that had begun has %d bytes, or others than were stored", len(got))
+		t.Errorf("the response that had begun has %d bytes, or other bytes than stored", len(got))
 	}
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
 }
 
-// TestDrainWaitOfProfiles: a hosted service waits by itself, and then ends by
-// itself; a local one does not wait.
+// TestDrainWaitOfProfiles checks that a hosted service waits by default and then ends, and that a
+// local one does not wait.
 func TestDrainWaitOfProfiles(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -144,12 +143,12 @@ func TestDrainWaitOfProfiles(t *testing.T) {
 			t.Errorf("%q: exit code %d, want 0", test.flags, code)
 		}
 		if !strings.Contains(s.log.String(), test.wait) {
-			t.Errorf("%q: the log does not tell %s:\n%s", test.flags, test.wait, s.log)
+			t.Errorf("%q: the log does not contain %s:\n%s", test.flags, test.wait, s.log)
 		}
 	}
 }
 
-// awaitClosed waits until the server takes no connections.
+// awaitClosed waits until the server accepts no connections.
 func (s *server) awaitClosed() {
 	s.t.Helper()
 	s.await("the listener is still open", func() bool {
@@ -164,7 +163,7 @@ func (s *server) awaitClosed() {
 	})
 }
 
-// await asks again and again until something is so.
+// await polls until is returns true.
 func (s *server) await(not string, is func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -15,14 +15,14 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestKeyBesideDynamicUser makes a key as docs/operations.md says for the systemd
-// unit, while the service runs as a user of its own and again when it has ended.
-// Every file stays that user's, so that the next start can write.
+// TestKeyBesideDynamicUser creates a key as docs/operations.md documents it for the systemd unit,
+// while the service runs as another user and again after it has ended. Every file must stay owned
+// by that user, so that the next start can write.
 func TestKeyBesideDynamicUser(t *testing.T) {
-	testenv.Require(t, testenv.RootMount) // the right to become another user comes with it
+	testenv.Require(t, testenv.RootMount) // mounting requires the right to become another user too
 	t.Parallel()
-	const user = 61_184                                  // the first that systemd takes for DynamicUser
-	dir, err := os.MkdirTemp("", "sluice-dynamic-user-") // t.TempDir is closed to other users
+	const user = 61_184                                  // the first that systemd uses for DynamicUser
+	dir, err := os.MkdirTemp("", "sluice-dynamic-user-") // other users cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

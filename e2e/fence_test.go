@@ -10,9 +10,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestCopiedDataFolder: a copy of a data folder that is started beside its
-// original on one bucket becomes not ready, says what to do, and deletes nothing;
-// the original serves and deletes as before.
+// TestCopiedDataFolder starts a copy of a data folder while its original runs on the same bucket.
+// The copy must become not ready, report what to do, and delete nothing; the original must serve
+// and delete as before.
 func TestCopiedDataFolder(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})
@@ -30,7 +30,7 @@ func TestCopiedDataFolder(t *testing.T) {
 	if err := os.Mkdir(o.data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"meta.db", "meta.db-wal"} { // nobody writes now
+	for _, file := range []string{"meta.db", "meta.db-wal"} { // no process is writing now
 		text, err := os.ReadFile(filepath.Join(original.data, file))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(o.data, file), text, 0o600)
@@ -44,29 +44,29 @@ func TestCopiedDataFolder(t *testing.T) {
 	duplicate.eventually("the copy is ready", func() bool { return duplicate.do("GET", "/readyz", nil).status == 503 })
 	for _, want := range []string{"deletions have stopped", "another database with the same instance id", "delete the objects sluice-epoch-*"} {
 		if !strings.Contains(duplicate.log.String(), want) {
-			t.Errorf("the log of the copy does not say %q:\n%s", want, duplicate.log)
+			t.Errorf("the log of the copy does not contain %q:\n%s", want, duplicate.log)
 		}
 	}
 	original.must(200, "GET", "/readyz", nil)
 	if r := original.must(200, "GET", blobTarget("0x1", "kept"), nil); digest(r.body) != digest(data) {
-		t.Errorf("what the copy deleted has %d other bytes at the original", len(r.body))
+		t.Errorf("the original returns %d other bytes for a blob that the copy deleted", len(r.body))
 	}
 	before := countObjects(t, objects)
 	original.must(204, "DELETE", blobTarget("0x1", "gone"), nil)
 	if after := countObjects(t, objects); after != before-1 {
-		t.Errorf("the bucket had %d objects before a blob was deleted at the original, and has %d", before, after)
+		t.Errorf("the bucket had %d objects before the original deleted a blob, and has %d now", before, after)
 	}
 	duplicate.stop()
 	original.stop()
 	if said := refusedStart(t, o); !strings.Contains(said, "another database with the same instance id") {
-		t.Errorf("the copy is started again: %s", said)
+		t.Errorf("second start of the copy: %s", said)
 	}
 	if said := refusedStart(t, options{wrapper: o.wrapper, flags: o.flags, data: filepath.Join(t.TempDir(), "new")}); !strings.Contains(said, "the metadata has no instance id") {
-		t.Errorf("a new data folder on the bucket: %s", said)
+		t.Errorf("start with a new data folder on the bucket: %s", said)
 	}
 }
 
-// countObjects counts the objects that hold contents.
+// countObjects counts the objects that contain contents.
 func countObjects(t *testing.T, objects *testenv.S3Server) int {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(objects.Folder(), "??-*"))

@@ -7,14 +7,14 @@ import (
 	"sluice/internal/testenv"
 )
 
-// Linux has all of 127.0.0.0/8, so that clients can have addresses of their own.
+// Linux has all of 127.0.0.0/8 on loopback, so clients can have different addresses.
 const (
 	clientOne = "127.0.0.2"
 	clientTwo = "127.0.0.3"
 )
 
-// TestClientsBehindNginx: behind a proxy that is trusted each client's address
-// has its own limits, whatever the client says of it.
+// TestClientsBehindNginx checks that behind a trusted proxy each client address has separate
+// limits, whatever X-Forwarded-For the client sends.
 func TestClientsBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestClientsBehindNginx(t *testing.T) {
 		if r := through.ask(clientTwo, "GET", "/v1/info", lines); r.status != 200 {
 			t.Errorf("another client, with %q: %v", lines, r)
 		}
-		// The same client without the proxy, which has not said who he is.
+		// The same client without the proxy has another address.
 		checkProblem(t, s.ask(clientOne, "GET", "/v1/info", lines), 429, "too_many_at_once")
 	}
 	if err := held.Close(); err != nil {
@@ -36,12 +36,12 @@ func TestClientsBehindNginx(t *testing.T) {
 	}
 	s.await("a request that has ended still counts", func() bool { return through.ask(clientOne, "GET", "/v1/info", "").status == 200 })
 	if log := s.log.String(); !strings.Contains(log, "client="+clientOne) || !strings.Contains(log, "client="+clientTwo) || strings.Contains(log, "192.0.2.") {
-		t.Errorf("the log does not tell the clients' addresses alone:\n%s", tail(log))
+		t.Errorf("the log contains other addresses than those of the clients:\n%s", tail(log))
 	}
 }
 
-// TestForwardedForOfStrangers: what a peer says that is no trusted proxy counts
-// for nothing.
+// TestForwardedForOfStrangers checks that X-Forwarded-For is ignored if the peer is not a trusted
+// proxy.
 func TestForwardedForOfStrangers(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--trusted-proxies", "127.0.0.9,10.0.0.0/8"}} {
@@ -52,12 +52,12 @@ func TestForwardedForOfStrangers(t *testing.T) {
 		for _, lines := range []string{"", "X-Forwarded-For: 192.0.2.2\r\n", "Forwarded: for=192.0.2.2\r\n", "X-Real-IP: 192.0.2.2\r\n"} {
 			checkProblem(t, s.ask(clientOne, "GET", "/v1/info", lines), 429, "too_many_at_once")
 		}
-		// Nor does he take anything from whom he names.
+		// A client whose address is forged is not affected either.
 		if r := s.ask(clientTwo, "GET", "/v1/info", "X-Forwarded-For: "+clientOne+"\r\n"); r.status != 200 {
 			t.Errorf("another client: %v", r)
 		}
 		if strings.Contains(s.log.String(), "192.0.2.") {
-			t.Errorf("the log believes a stranger:\n%s", tail(s.log.String()))
+			t.Errorf("the log contains a forged address:\n%s", tail(s.log.String()))
 		}
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"net"
 )
 
-// frames is an HTTP/2 connection on which a test sends and sees the frames
-// themselves (RFC 9113): what a client library would do on its own, a client can
-// leave undone.
+// frames is an HTTP/2 connection whose frames (RFC 9113) a test sends and reads itself, so that it
+// can behave as no client library would.
 type frames struct {
 	s          *server
 	connection net.Conn
-	seen       []frame // what await has passed over
+	seen       []frame // frames that await has skipped
 }
 
 type frame struct {
@@ -23,12 +22,12 @@ type frame struct {
 	payload     []byte
 }
 
-// String shows a frame in a failure message.
+// String formats a frame for a failure message.
 func (f frame) String() string {
 	return fmt.Sprintf("kind %d flags %#x stream %d of %d bytes", f.kind, f.flags, f.stream, len(f.payload))
 }
 
-// The kinds of frames, and their flags.
+// The types of frames, and their flags.
 const (
 	frameData         = 0x0
 	frameHeaders      = 0x1
@@ -42,11 +41,11 @@ const (
 	flagEndHeaders = 0x4
 )
 
-// statusOK is how a head begins that says 200 (RFC 7541, appendix A).
+// statusOK is the first byte of a header block with status 200 (RFC 7541, appendix A).
 const statusOK = 0x88
 
-// dialFrames opens a connection on which the server may send so many bytes of
-// each reply before it is allowed more.
+// dialFrames opens a connection on which window bytes of each response may be sent before a
+// WINDOW_UPDATE.
 func (s *server) dialFrames(window uint32) *frames {
 	s.t.Helper()
 	connection := tls.Client(s.dial(), &tls.Config{RootCAs: s.options.certs.trusted, ServerName: "localhost", NextProtos: []string{"http/1.1", "h2"}})
@@ -68,8 +67,8 @@ func (f *frames) send(kind, flags byte, stream uint32, payload []byte) {
 	f.s.write(f.connection, string(binary.BigEndian.AppendUint32(head, stream))+string(payload))
 }
 
-// request sends the head of a request. Names and values go as they are, without
-// any table (RFC 7541, section 6.2.2).
+// request sends the head of a request. Names and values are sent as literals without indexing (RFC
+// 7541, section 6.2.2).
 func (f *frames) request(stream uint32, flags byte, method, target string, h ...string) {
 	f.s.t.Helper()
 	var block []byte
@@ -85,14 +84,14 @@ func (f *frames) request(stream uint32, flags byte, method, target string, h ...
 	f.send(frameHeaders, flags|flagEndHeaders, stream, block)
 }
 
-// allow lets the server send so many bytes more on a stream.
+// allow lets the server send n more bytes on a stream.
 func (f *frames) allow(stream, n uint32) {
 	f.s.t.Helper()
 	f.send(frameWindowUpdate, 0, 0, binary.BigEndian.AppendUint32(nil, n))
 	f.send(frameWindowUpdate, 0, stream, binary.BigEndian.AppendUint32(nil, n))
 }
 
-// next reads a frame. io.EOF when the server has closed the connection.
+// next reads a frame. It returns io.EOF if the server has closed the connection.
 func (f *frames) next() (frame, error) {
 	var head [9]byte
 	if _, err := io.ReadFull(f.connection, head[:]); err != nil {
@@ -109,15 +108,15 @@ func (f *frames) next() (frame, error) {
 	return got, nil
 }
 
-// await gives the first frame of a kind on a stream that it has not given yet.
-// The others stay for further calls.
+// await returns the first frame of a kind on a stream that it has not returned yet. It keeps the
+// other frames for later calls.
 func (f *frames) await(kind byte, stream uint32) frame {
 	f.s.t.Helper()
 	for i := 0; ; i++ {
 		if i == len(f.seen) {
 			got, err := f.next()
 			if err != nil {
-				f.s.t.Fatalf("there is no frame of kind %d on stream %d, but %v: %v\n%s", kind, stream, f.seen, err, tail(f.s.log.String()))
+				f.s.t.Fatalf("no frame of kind %d on stream %d, but %v: %v\n%s", kind, stream, f.seen, err, tail(f.s.log.String()))
 			}
 			f.seen = append(f.seen, got)
 		}
@@ -128,7 +127,7 @@ func (f *frames) await(kind byte, stream uint32) frame {
 	}
 }
 
-// body reads the reply of a stream to its end.
+// body reads the response of a stream to its end.
 func (f *frames) body(stream uint32) []byte {
 	f.s.t.Helper()
 	var body []byte

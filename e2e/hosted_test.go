@@ -7,48 +7,47 @@ import (
 	"testing"
 )
 
-// hostedBase is the base path of the hosted services here.
+// hostedBase is the base path of the hosted services in these tests.
 const hostedBase = "/sluice"
 
-// hostedChoices are what a hosted service does not start without.
+// hostedChoices returns the flags without which a hosted service does not start.
 func hostedChoices(reads string) []string {
 	return []string{"--profile", "hosted", "--base-path", hostedBase, "--external-url", "https://blobs.example.org" + hostedBase,
 		"--reads", reads, "--receiver", "0x7a"}
 }
 
-// startHosted runs a hosted service on which who may read is chosen, and
-// nothing of it is at an address that two could not share. No key goes with its
-// requests; see as.
+// startHosted runs a hosted service with the given access to reads. It listens on free ports only.
+// Its requests are sent without a key; see as.
 func startHosted(t testing.TB, reads string, flags ...string) *server {
 	t.Helper()
 	return start(t, options{flags: slices.Concat(hostedChoices(reads), []string{"--admin-addr", "127.0.0.1:0", "--drain-wait", "0s"}, flags)})
 }
 
-// newKey makes a key by the command of the operator.
+// newKey creates a key with the key command.
 func (s *server) newKey(args ...string) string {
 	s.t.Helper()
 	r := key(s.t, s.data, "create", args...)
 	if !credential.MatchString(r.stdout) {
-		s.t.Fatalf("key create prints %q, want the secret alone", r.stdout)
+		s.t.Fatalf("key create prints %q, want only the secret", r.stdout)
 	}
 	return strings.TrimSpace(r.stdout)
 }
 
-// as gives the server as it is seen by the holder of a key; "" is nobody.
+// as returns the server as seen by the holder of a key, or without a key if key is "".
 func (s *server) as(key string) *server {
 	at := *s
 	at.key = key
 	return &at
 }
 
-// asAdmin gives the server as it is seen by who may do everything.
+// asAdmin returns the server as seen by the holder of a key with every scope.
 func (s *server) asAdmin() *server {
 	s.t.Helper()
 	return s.as(s.newKey("--scopes", "admin", "--all-accounts"))
 }
 
-// TestRevokedKeyStaysRevoked: a key ends under the running service, and has
-// ended for the next one, too. The other keys of its group go on.
+// TestRevokedKeyStaysRevoked revokes a key while the service runs. The key must stay revoked after
+// a restart, and the other keys of its group must keep working.
 func TestRevokedKeyStaysRevoked(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -61,7 +60,7 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 	s.must(200, "GET", target, nil, "X-Api-Key", late)
 
 	key(t, data, "revoke", early)
-	s.await("a revoked key is still taken", func() bool { return s.as(early).do("GET", target, nil).status == 401 })
+	s.await("a revoked key is still accepted", func() bool { return s.as(early).do("GET", target, nil).status == 401 })
 	s.as(late).must(200, "GET", target, nil)
 	s.stop()
 	s.restart()
@@ -71,22 +70,22 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 		t.Errorf("after the restart the blob is %v", r)
 	}
 	key(t, data, "revoke", late)
-	s.await("a revoked key is still taken", func() bool { return s.as(late).do("GET", target, nil).status == 401 })
+	s.await("a revoked key is still accepted", func() bool { return s.as(late).do("GET", target, nil).status == 401 })
 }
 
-// TestKeyExpires: a key that was made for a while ends by itself.
+// TestKeyExpires checks that a key that was created with a lifetime expires.
 func TestKeyExpires(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "public")
 	brief := s.as(s.newKey("--scopes", "write", "--all-accounts", "--expires", "3s"))
 	brief.must(204, "PUT", blobTarget("bob", "name"), []byte("kept"))
-	s.await("an expired key is still taken", func() bool { return brief.do("PUT", blobTarget("bob", "name"), nil).status == 401 })
-	// Everybody may read, but not with a key that is none.
+	s.await("an expired key is still accepted", func() bool { return brief.do("PUT", blobTarget("bob", "name"), nil).status == 401 })
+	// Reads are public, but not with an invalid key.
 	checkProblem(t, brief.do("GET", blobTarget("bob", "name"), nil), 401, "credential_unknown")
 	s.must(200, "GET", blobTarget("bob", "name"), nil)
 }
 
-// TestCredentialsThatAreNone: a service answers all of them alike.
+// TestCredentialsThatAreNone checks that all malformed and wrong credentials get the same response.
 func TestCredentialsThatAreNone(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key")
@@ -115,7 +114,7 @@ func TestCredentialsThatAreNone(t *testing.T) {
 		if i == 0 {
 			first = member(t, r, "detail")
 		} else if got := member(t, r, "detail"); got != first {
-			t.Errorf("%q: %q, but a wrong secret is told %q", h, got, first)
+			t.Errorf("%q: %q, but a wrong secret gets %q", h, got, first)
 		}
 	}
 	for _, h := range []headers{
@@ -130,8 +129,8 @@ func TestCredentialsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestHostedRefusesDevelopment: what is left to a default of development, or
-// belongs to it, stops the start, and the message names the flag.
+// TestHostedRefusesDevelopment checks that a hosted service does not start with a setting for
+// development or without a required one, and that the message names the flag.
 func TestHostedRefusesDevelopment(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -140,11 +139,11 @@ func TestHostedRefusesDevelopment(t *testing.T) {
 	}
 	needed := []string{"--base-path", "--external-url", "--reads", "--receiver"}
 	if r := serve([]string{"--profile", "hosted"}); r.code != 1 || r.stdout != "" {
-		t.Errorf("with nothing chosen: exit code %d, standard output %q", r.code, r.stdout)
+		t.Errorf("without required flags: exit code %d, standard output %q", r.code, r.stdout)
 	} else {
 		for _, flag := range needed {
 			if !strings.Contains(r.stderr, flag) {
-				t.Errorf("with nothing chosen %s is not named: %s", flag, r.stderr)
+				t.Errorf("without required flags, %s is not named: %s", flag, r.stderr)
 			}
 		}
 	}
@@ -159,10 +158,10 @@ func TestHostedRefusesDevelopment(t *testing.T) {
 		checkFailedStart(t, r, flag+":")
 		for _, other := range needed {
 			if other != flag && strings.Contains(r.stderr, other+":") {
-				t.Errorf("without %s the message is of %s, too: %s", flag, other, r.stderr)
+				t.Errorf("without %s the message also names %s: %s", flag, other, r.stderr)
 			}
 		}
-		// An empty value is no choice.
+		// An empty value counts as not set.
 		checkFailedStart(t, serve(append(slices.Clone(without), flag, "")), flag)
 	}
 	checkFailedStart(t, serve(all, "--open-to-network"), "--open-to-network")
@@ -173,6 +172,6 @@ func TestHostedRefusesDevelopment(t *testing.T) {
 	checkFailedStart(t, serve(all, "--trusted-proxies", "nginx"), "--trusted-proxies")
 	checkFailedStart(t, serve(all, "--receiver", "nobody"), "--receiver")
 	if entries, err := filepath.Glob(filepath.Join(data, "*")); err != nil || len(entries) != 0 {
-		t.Errorf("starts that failed left %q, %v", entries, err)
+		t.Errorf("failed starts left %q, %v", entries, err)
 	}
 }

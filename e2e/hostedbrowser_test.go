@@ -14,17 +14,17 @@ import (
 	"sluice/internal/testenv"
 )
 
-// foreignHost is where a page comes from that is of no origin, and no site,
-// which the services here have. The browser finds it on loopback.
+// foreignHost is the host of a page whose origin and site differ from those of the services. The
+// browser resolves it to loopback.
 const foreignHost = "page.example"
 
-// openForeign opens a page of localhost as one of foreignHost.
+// openForeign opens a page of localhost under the name foreignHost.
 func openForeign(t *testing.T, page string) context.Context {
 	t.Helper()
 	return openBrowser(t, strings.Replace(page, "localhost", foreignHost, 1), chromedp.Flag("host-resolver-rules", "MAP "+foreignHost+" 127.0.0.1"))
 }
 
-// pageView is what a page sees of a reply.
+// pageView is what a page sees of a response.
 type pageView struct {
 	Status  int
 	Headers map[string]string
@@ -32,9 +32,8 @@ type pageView struct {
 	Body    problem
 }
 
-// check fails the test unless the page could read the status, these headers and
-// the whole of an error, by whose code it can tell what is wrong. An empty value
-// is any.
+// check fails the test unless the page could read the status, the headers h and, of an error, the
+// body with this code. An empty value matches any.
 func (v pageView) check(t *testing.T, name string, status int, code string, h ...string) {
 	t.Helper()
 	if v.Status != status {
@@ -54,12 +53,12 @@ func (v pageView) check(t *testing.T, name string, status int, code string, h ..
 	}
 }
 
-// TestForeignPage uses a hosted service from a page of a foreign origin, by the
-// public client and by fetch. The preflights of the browser carry no key.
+// TestForeignPage uses a hosted service from a page of a foreign origin, with the public client and
+// with fetch. The preflights of the browser have no key.
 func TestForeignPage(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
-	s := startHosted(t, "paid", "--log-level", "debug") // which logs preflights
+	s := startHosted(t, "paid", "--log-level", "debug") // logs preflights too
 	key := s.newKey("--scopes", "read,write", "--accounts", "0x1")
 	browser := openForeign(t, servePage(t, bundle(t, "hostedpage.js")))
 	got, err := chromedp.Run(browser, chromedp.Evaluate[struct {
@@ -71,7 +70,7 @@ func TestForeignPage(t *testing.T) {
 		t.Fatalf("%v\n%s", err, tail(s.log.String()))
 	}
 	if !got.Whole || !got.Piece {
-		t.Errorf("the page received other bytes than it sent: whole %v, piece %v", got.Whole, got.Piece)
+		t.Errorf("the page received other bytes than it sent: whole %v, range %v", got.Whole, got.Piece)
 	}
 	const size = 6<<20 + 7
 	limits := []string{"RateLimit", "", "RateLimit-Policy", "", "X-Request-Id", ""}
@@ -90,7 +89,7 @@ func TestForeignPage(t *testing.T) {
 	}
 }
 
-// hostile are documents whose scripts tell that they ran, and plant a cookie.
+// hostile are documents whose scripts leave a mark when they run, and set a cookie.
 var hostile = map[string]string{
 	"text/html": `<!doctype html><html><title>x</title><script>` + hostileScript + `</script>
 <img src="data:," onerror="document.documentElement.setAttribute('data-ran', 'yes')"></html>`,
@@ -100,10 +99,10 @@ var hostile = map[string]string{
 
 const hostileScript = `document.documentElement.setAttribute('data-ran', 'yes'); document.cookie = 'planted=1; path=/'`
 
-// pageState is what a browser makes of a document.
+// pageState is the state of a document in a browser.
 type pageState struct {
-	Root   string // its outermost element
-	Ran    bool   // a script of it ran
+	Root   string // the outermost element
+	Ran    bool   // whether one of its scripts ran
 	Origin string
 	Cookie string
 }
@@ -126,9 +125,9 @@ func visit(browser context.Context, t *testing.T, url string) pageState {
 	return state
 }
 
-// TestHostileBlobs: a document that somebody stored is shown by a browser, but
-// it is not of the service's origin and its scripts do not run. They would, if
-// another server sent it. No cookie comes from a service.
+// TestHostileBlobs checks that a browser shows a stored document, but not in the origin of the
+// service, and without running its scripts. The scripts would run if another server sent the
+// document. No service sets a cookie.
 func TestHostileBlobs(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -139,30 +138,30 @@ func TestHostileBlobs(t *testing.T) {
 		for kind, document := range hostile {
 			s.must(204, "PUT", blobTarget("0x1", kind), []byte(document), "Content-Type", kind)
 			got := visit(browser, t, s.url+blobTarget("0x1", kind))
-			if got.Ran || got.Origin != "null" || got.Cookie != "not to be had" || got.Root == "" {
+			if got.Ran || got.Origin != "null" || got.Cookie != "unavailable" || got.Root == "" {
 				t.Errorf("a blob of %s on %s is shown as %+v", kind, s.url, got)
 			}
 		}
 	}
-	// Cookies do not tell ports apart, so this server sees those of the services.
+	// Cookies are shared between ports, so this server receives those of the services.
 	if got := visit(browser, t, control.url+"/empty"); got.Cookie != "" {
-		t.Errorf("the services left the cookies %q", got.Cookie)
+		t.Errorf("the services set the cookies %q", got.Cookie)
 	}
 	if cookies := control.cookies(); len(cookies) != 0 {
 		t.Errorf("the browser sent the cookies %q", cookies)
 	}
 	for kind := range hostile {
 		if got := visit(browser, t, control.url+"/"+kind); !got.Ran || got.Origin != control.url || !strings.Contains(got.Cookie, "planted=1") {
-			t.Errorf("the document of %s is harmless anywhere, so that nothing is shown by it: %+v", kind, got)
+			t.Errorf("the document of %s is harmless on any server, so the test shows nothing: %+v", kind, got)
 		}
 	}
 	visit(browser, t, control.url+"/empty")
 	if len(control.cookies()) == 0 {
-		t.Error("the browser sends no cookies, so that nothing is shown by it")
+		t.Error("the browser sends no cookies, so the test shows nothing")
 	}
 }
 
-// hostileServer serves the hostile documents as a careless server would.
+// hostileServer serves the hostile documents without protective headers.
 type hostileServer struct {
 	url string
 	mu  sync.Mutex
@@ -191,16 +190,15 @@ func serveHostile(t *testing.T) *hostileServer {
 	return h
 }
 
-// cookies are the Cookie headers that came so far.
+// cookies returns the Cookie headers received so far.
 func (h *hostileServer) cookies() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.got
 }
 
-// TestEmbeddedBlobs: any page can embed a blob of a hosted service that
-// everybody may read. What is on a local instance, only a page of the same host
-// can.
+// TestEmbeddedBlobs checks that any page can embed a public blob of a hosted service, and that only
+// pages of the same host can embed a blob of a local instance.
 func TestEmbeddedBlobs(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -233,8 +231,8 @@ func TestEmbeddedBlobs(t *testing.T) {
 	}
 }
 
-// TestBlobsAreGuarded: every reply about a blob tells the browser not to guess
-// what it is, not to run it as ours, and who may embed it.
+// TestBlobsAreGuarded checks that every response about a blob tells the browser not to sniff its
+// type, not to run it in the origin of the service, and who may embed it.
 func TestBlobsAreGuarded(t *testing.T) {
 	t.Parallel()
 	for embedding, s := range map[string]*server{"cross-origin": startHosted(t, "public").asAdmin(), "same-site": start(t, options{})} {
@@ -259,7 +257,7 @@ func TestBlobsAreGuarded(t *testing.T) {
 				}
 			}
 		}
-		// Nobody's error can be embedded as anything either.
+		// Errors cannot be embedded either.
 		r := s.do("GET", blobTarget("0x1", "<script>"), nil)
 		checkProblem(t, r, 404, "blob_not_found")
 		if got := r.header.Get("Cross-Origin-Resource-Policy"); got != embedding {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// dialFrom opens a connection from a local address, any when it is empty, and
-// closes it with the test.
+// dialFrom opens a connection from a local address, or from any if it is empty, and closes it when
+// the test ends.
 func (s *server) dialFrom(address string) net.Conn {
 	s.t.Helper()
 	dialer := net.Dialer{}
@@ -36,8 +36,8 @@ func (s *server) dialFrom(address string) net.Conn {
 	return connection
 }
 
-// ask sends a request without a body from a local address, on a connection of
-// its own. The lines of further headers end as they do in HTTP.
+// ask sends a request without a body from a local address, on a new connection. The lines are
+// additional headers, each with its CRLF.
 func (s *server) ask(address, method, target, lines string) reply {
 	s.t.Helper()
 	connection := s.dialFrom(address)
@@ -45,9 +45,8 @@ func (s *server) ask(address, method, target, lines string) reply {
 	return s.answer(connection, method)
 }
 
-// hold begins a download that nobody takes, so that the request stays at work
-// until the connection is closed. The blob must be far more than all buffers on
-// the way hold.
+// hold begins a download and does not read it, so the request stays in progress until the
+// connection is closed. The blob must be much larger than all buffers on the way.
 func (s *server) hold(address, target, lines string) net.Conn {
 	s.t.Helper()
 	connection := s.dialFrom(address)
@@ -58,12 +57,11 @@ func (s *server) hold(address, target, lines string) net.Conn {
 	return connection
 }
 
-// heldSize is more than the buffers on the way hold.
+// heldSize is larger than all buffers on the way.
 const heldSize = 48 << 20
 
-// TestRequestRate: what is beyond the rate waits at most two seconds, and is
-// refused with the time after which to come again. The keys of a group share
-// the rate, and nobody else has a part in it.
+// TestRequestRate checks that requests beyond the rate wait at most two seconds, and are then
+// refused with a Retry-After. The keys of a group share the rate; other callers are not affected.
 func TestRequestRate(t *testing.T) {
 	t.Parallel()
 	const perSecond, count = 5, 100
@@ -91,19 +89,19 @@ func TestRequestRate(t *testing.T) {
 				t.Errorf("%s: Retry-After is %d", name, after)
 			}
 		}
-		// A full bucket, and two seconds of waiting; more only if asking took long.
+		// A full bucket, and the refill of two seconds; more only if the requests took long.
 		least, most := 2*perSecond, perSecond*int(elapsed/time.Second+4)
 		if served < least || served > most {
 			t.Errorf("%s: %d of %d requests were served within %v, want %d to %d", name, served, count, elapsed, least, most)
 		}
-		// Others do not notice, nor do those who must be answered.
+		// Other callers and health checks are not affected.
 		other := s.as(s.newKey("--scopes", "read", "--all-accounts"))
 		if r := other.must(200, "GET", "/v1/info", nil); !strings.HasPrefix(r.header.Get("RateLimit"), `"requests";r=`) {
-			t.Errorf("RateLimit of another: %q", r.header.Get("RateLimit"))
+			t.Errorf("RateLimit of another caller: %q", r.header.Get("RateLimit"))
 		}
 		for _, probe := range []string{"/livez", "/readyz"} {
 			if r := s.must(200, "GET", probe, nil); r.header.Get("RateLimit") != "" {
-				t.Errorf("%s tells RateLimit %q", probe, r.header.Get("RateLimit"))
+				t.Errorf("%s has RateLimit %q", probe, r.header.Get("RateLimit"))
 			}
 		}
 		s.must(204, "OPTIONS", "/v1/info", nil)
@@ -112,7 +110,7 @@ func TestRequestRate(t *testing.T) {
 
 var rateLimit = regexp.MustCompile(`^"requests";r=(\d+);t=(\d+)$`)
 
-// checkRateLimit wants the headers that announce a rate of requests.
+// checkRateLimit fails the test unless the headers announce this rate of requests.
 func checkRateLimit(t *testing.T, r reply, perSecond int64) {
 	t.Helper()
 	if policy := r.header.Get("RateLimit-Policy"); !strings.HasPrefix(policy, fmt.Sprintf(`"requests";q=%d;w=1`, perSecond)) {
@@ -126,8 +124,8 @@ func checkRateLimit(t *testing.T, r reply, perSecond int64) {
 	}
 }
 
-// TestConcurrentRequests: with as many at work as may be, the next is refused at
-// once, and let in when one has ended.
+// TestConcurrentRequests checks that with the maximum of requests in progress the next one is
+// refused immediately, and accepted after one has ended.
 func TestConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "public")
@@ -152,9 +150,9 @@ func TestConcurrentRequests(t *testing.T) {
 	s.await("a request that has ended still counts", func() bool { return two.do("GET", "/v1/info", nil).status == 200 })
 }
 
-// TestQuota: bytes stored and parts of open uploads count together, for all
-// keys of the group. What does not fit is refused before its body is sent, and
-// leaves nothing; what is deleted makes room at once.
+// TestQuota checks that stored blobs and parts of open uploads count together, for all keys of the
+// group. A body that does not fit is refused before it is sent, and leaves nothing; a delete frees
+// quota immediately.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	const quota = 1 << 20
@@ -165,7 +163,7 @@ func TestQuota(t *testing.T) {
 		t.Helper()
 		checkProblem(t, at.do("PUT", target, content(9, size)), 403, "quota_exceeded")
 		for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
-			// Nothing of the body is sent: the answer does not wait for it.
+			// The response must not wait for the body, of which nothing is sent.
 			r := s.raw("PUT", fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n%s\r\n", s.base+target, at.key, size, expect))
 			checkProblem(t, r, 403, "quota_exceeded")
 		}
@@ -176,7 +174,7 @@ func TestQuota(t *testing.T) {
 		refused(at, blobTarget("bob", "b"), 500_000)
 		refused(at, blobTarget("alice", "b"), 500_000)
 	}
-	// Without a length it is refused on the way.
+	// Without a length, the body is refused when it exceeds the quota.
 	s.chunkedOverQuota(two, 500_000)
 
 	upload := two.begin("bob", "u", 300_000)
@@ -196,14 +194,14 @@ func TestQuota(t *testing.T) {
 	two.must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
 	refused(two, blobTarget("bob", "c"), 300_000)
 
-	// Nobody else is concerned, and what was refused is not there.
+	// Other groups are not affected, and refused writes are not stored.
 	s.asAdmin().must(204, "PUT", blobTarget("carol", "large"), content(6, 2*quota))
 	if got := fmt.Sprint(one.names("bob"), one.names("alice")); got != "[a b u] []" {
-		t.Errorf("stored are %s", got)
+		t.Errorf("the listing is %s", got)
 	}
 }
 
-// chunkedOverQuota sends a body without a length that does not fit.
+// chunkedOverQuota sends a body without a length that exceeds the quota.
 func (s *server) chunkedOverQuota(at *server, size int) {
 	s.t.Helper()
 	request, err := at.request("PUT", blobTarget("bob", "chunked"), io.LimitReader(stream(7), int64(size)), nil)
@@ -217,7 +215,7 @@ func (s *server) chunkedOverQuota(at *server, size int) {
 	checkProblem(s.t, r, 403, "quota_exceeded")
 }
 
-// TestRatesAreTold: the facts and the headers have the limits in force.
+// TestRatesAreTold checks that /v1/info and the response headers announce the limits in force.
 func TestRatesAreTold(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "public", "--key-requests-per-second", "unlimited", "--key-bytes-in-per-second", "3MiB", "--key-bytes-out-per-second", "4MB",
@@ -231,7 +229,7 @@ func TestRatesAreTold(t *testing.T) {
 	want := "map[bytesInPerSecond:3145728 bytesOutPerSecond:4000000 channels:5 concurrentRequests:7 openUploads:9 storedBytes:1073741824 storedObjects:1000] " +
 		"map[bytesOutPerSecond:33554432 concurrentRequests:13 requestsPerSecond:11]"
 	if got := fmt.Sprint(facts.Rates.Key, facts.Rates.Address); got != want {
-		t.Errorf("the facts tell %s, want %s", got, want)
+		t.Errorf("the limits in /v1/info are %s, want %s", got, want)
 	}
 	for _, test := range []struct {
 		at     *server
@@ -255,8 +253,8 @@ func TestRatesAreTold(t *testing.T) {
 	}
 }
 
-// TestBytesArePaced: the streams of a group together do not go faster than its
-// rate. A second and a half's worth takes a second at least.
+// TestBytesArePaced checks that the streams of a group together do not exceed its rate: the bytes
+// of one and a half seconds take at least one second.
 func TestBytesArePaced(t *testing.T) {
 	t.Parallel()
 	const perSecond, streams, each = 4 << 20, 4, 3 << 19
@@ -276,12 +274,12 @@ func TestBytesArePaced(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took < time.Second {
-			t.Errorf("%s: %d bytes took %v at %d in a second", method, streams*each, took, perSecond)
+			t.Errorf("%s: %d bytes took %v at %d per second", method, streams*each, took, perSecond)
 		}
 	}
 }
 
-// BenchmarkPacing measures what passes of a rate over real connections.
+// BenchmarkPacing measures how much of a rate real connections achieve.
 func BenchmarkPacing(b *testing.B) {
 	const perSecond, total = 32 << 20, 64 << 20
 	for _, method := range []string{"GET", "PUT"} {
@@ -290,7 +288,7 @@ func BenchmarkPacing(b *testing.B) {
 				s := startHosted(b, "public")
 				s = s.as(s.newKey("--scopes", "read,write", "--all-accounts", "--bytes-in-per-second", "32MiB", "--bytes-out-per-second", "32MiB"))
 				data := content(1, total/streams)
-				// Written by another, who has used nothing of the rate up.
+				// Another key writes the blob, so the rate is unused.
 				s.as(s.newKey("--scopes", "write", "--all-accounts")).must(204, "PUT", blobTarget("bob", "name"), data)
 				b.SetBytes(total)
 				for b.Loop() {

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestHostedChannels: a channel is for a key with channels for the account that
-// pays, which must be named.
+// TestHostedChannels checks that opening a channel requires a key with the scope channels for the
+// paying account, which must be named.
 func TestHostedChannels(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "paid")
@@ -40,7 +40,7 @@ func TestHostedChannels(t *testing.T) {
 	}
 	holder.must(200, "POST", channels+"/"+c.id+"/deposit", []byte(`{"amount":"5"}`))
 
-	// Whoever has an id or a micropayment may use it.
+	// Anyone who knows an id or has a micropayment may use it.
 	c.s = s
 	if got := c.state().money(); got != "deposit 105 accepted 0 credit 0 sequence 0 open" {
 		t.Errorf("the channel is %q", got)
@@ -56,7 +56,7 @@ func TestHostedChannels(t *testing.T) {
 	}
 }
 
-// TestHostedSessionsArePaid: nobody gets a session for nothing.
+// TestHostedSessionsArePaid checks that no session is granted without a payment.
 func TestHostedSessionsArePaid(t *testing.T) {
 	t.Parallel()
 	for _, reads := range []string{"public", "key", "paid"} {
@@ -69,8 +69,8 @@ func TestHostedSessionsArePaid(t *testing.T) {
 	}
 }
 
-// TestHostedPaidReads: with a key for the account a read is free, whoever else
-// reads pays.
+// TestHostedPaidReads checks that reads with a key for the account are free, and that all others
+// are paid.
 func TestHostedPaidReads(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "paid")

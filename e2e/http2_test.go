@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// overEachProtocol runs a test with a server over HTTP/1.1, and with another
-// over TLS and HTTP/2.
+// overEachProtocol runs a test with a server over HTTP/1.1, and with another one over TLS and
+// HTTP/2.
 func overEachProtocol(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Parallel()
 	for proto, certs := range map[string]*certificates{"HTTP/1.1": nil, "HTTP/2.0": newCertificates(t)} {
@@ -22,15 +22,15 @@ func overEachProtocol(t *testing.T, test func(t *testing.T, s *server)) {
 			t.Parallel()
 			s := start(t, options{certs: certs})
 			if r := s.must(200, "GET", "/livez", nil); r.proto != proto {
-				t.Fatalf("the server is spoken to over %s, want %s", r.proto, proto)
+				t.Fatalf("the protocol is %s, want %s", r.proto, proto)
 			}
 			test(t, s)
 		})
 	}
 }
 
-// TestCutReadsOverHTTP2 resets the streams of paid responses: it is as if a
-// connection were cut, but the connection goes on.
+// TestCutReadsOverHTTP2 resets the streams of paid responses. This has the same effect as a cut
+// connection, but the connection stays open.
 func TestCutReadsOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t), flags: []string{"--reads", "paid", "--chunkset-price", fmt.Sprint(cutPrice)}})
@@ -41,7 +41,7 @@ func TestCutReadsOverHTTP2(t *testing.T) {
 	var dials atomic.Int64
 	resets := s.options.certs.client(2)
 	transport := resets.Transport.(*http.Transport)
-	// Little is under way beside what is read.
+	// A small window limits what is in flight.
 	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
@@ -71,9 +71,9 @@ func TestCutReadsOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestNoChunksetForNothingOverHTTP2: a client that takes all of a reply but its
-// last byte and resets the stream has its bytes of both chunksets, and so pays
-// for both. The second chunkset begins within a block, which is written at once.
+// TestNoChunksetForNothingOverHTTP2 checks that a client that reads all of a response except its
+// last byte and resets the stream pays for both chunksets. The second chunkset begins within a
+// block, which is written in one call.
 func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t), flags: []string{"--reads", "paid"}})
@@ -97,13 +97,13 @@ func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	s.stop() // returns when the request has ended
 	s.restart()
 	if left := s.left(id); left != "98" {
-		t.Errorf("%s chunksets are left of 100, after %d of %d bytes; want 98", left, len(got), size)
+		t.Errorf("%s chunksets left of 100 after %d of %d bytes; want 98", left, len(got), size)
 	}
 }
 
-// TestStalledReplyOverHTTP2: a client that lets nothing of a reply come loses
-// the stream after the time that the slowest honest one is given. The other
-// streams of its connection go on.
+// TestStalledReplyOverHTTP2 checks that the stream of a client that accepts no byte of a response
+// is reset after the time that the minimum rate allows. The other streams of the connection
+// continue.
 func TestStalledReplyOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})
@@ -120,12 +120,12 @@ func TestStalledReplyOverHTTP2(t *testing.T) {
 	}
 	f.allow(3, 1<<20)
 	if got := f.body(3); digest(got) != digest(data) {
-		t.Errorf("beside a stream that was reset, %d bytes came, or others than were stored", len(got))
+		t.Errorf("another stream of the connection received %d bytes, or other bytes than stored", len(got))
 	}
 }
 
-// TestSlowBodiesOverHTTP2: a body that comes too slowly is refused, one that
-// comes steadily is taken, for longer than the time that the first had.
+// TestSlowBodiesOverHTTP2 checks that a body that arrives too slowly is refused, and that one that
+// arrives steadily is accepted, even if it takes longer.
 func TestSlowBodiesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})
@@ -181,7 +181,7 @@ func TestSlowBodiesOverHTTP2(t *testing.T) {
 		case <-tick.C:
 		}
 		if sent+step > len(data)/2 {
-			t.Fatalf("nothing refuses the body that stalls")
+			t.Fatalf("the stalled body is not refused")
 		}
 		if _, err := sender.Write(data[sent : sent+step]); err != nil {
 			t.Fatal(err)
@@ -196,6 +196,6 @@ func TestSlowBodiesOverHTTP2(t *testing.T) {
 		t.Error("the blob is not what was sent")
 	}
 	if names := s.names("0x1"); len(names) != 1 {
-		t.Errorf("stored %q", names)
+		t.Errorf("the account has the blobs %q", names)
 	}
 }

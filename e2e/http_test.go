@@ -31,7 +31,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	length int64 // Content-Length, -1 when it was not sent
+	length int64 // Content-Length, -1 if it was not sent
 }
 
 // headers are alternating header names and values.
@@ -173,8 +173,8 @@ func text(t testing.TB, o map[string]any, member string) string {
 
 var codeForm = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// internals are traces of package names, system errors, addresses and file
-// names, which belong in the log only.
+// internals matches package names, system errors, addresses and file names, which belong only in
+// the log.
 var internals = regexp.MustCompile(`(?i)\b(localfs|sqlstore|metastore|bytestore|sqlite|httpapi|goroutine|errno)\b|read tcp|write tcp|127\.0\.0\.1:\d|/tmp/|\.go\b|%!`)
 
 // problem is the body of an error.
@@ -235,8 +235,7 @@ func checkProblem(t testing.TB, r reply, status int, code string) string {
 	return *p.Code
 }
 
-// escape writes a blob name as the public client does: encodeURIComponent, with
-// the slashes left as they are.
+// escape encodes a blob name as the public client does: with encodeURIComponent, except slashes.
 func escape(name string) string {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()/"
 	var b strings.Builder
@@ -250,7 +249,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-// escapeAll writes every byte of a name as an escape.
+// escapeAll percent-encodes every byte of a name.
 func escapeAll(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -259,7 +258,7 @@ func escapeAll(name string) string {
 	return b.String()
 }
 
-// blobTarget is the path of a blob.
+// blobTarget returns the path of a blob.
 func blobTarget(account, name string) string {
 	return "/v1/blobs/" + account + "/" + escape(name)
 }
@@ -324,15 +323,15 @@ func (s *server) begin(account, name string, partSize int, more ...any) string {
 	return id
 }
 
-// idForm: 128 random bits take at least 22 of these characters.
+// idForm matches an id: 128 random bits take at least 22 of these characters.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9_-]{22,}$`)
 
-// partTarget is the path of a part.
+// partTarget returns the path of a part.
 func partTarget(uploadID string, index int) string {
 	return fmt.Sprintf("/v1/multipart-uploads/%s/parts/%d", uploadID, index)
 }
 
-// parts uploads data as the parts of an open upload, one after another.
+// parts uploads data as the parts of an open upload, in order.
 func (s *server) parts(uploadID string, data []byte, partSize int) {
 	s.t.Helper()
 	for i := 0; i*partSize < len(data); i++ {
@@ -349,7 +348,7 @@ func (s *server) upload(account, name string, data []byte, partSize int) reply {
 	return s.must(200, "POST", "/v1/multipart-uploads/"+id+"/complete", nil)
 }
 
-// number reads a decimal number.
+// number parses a decimal number.
 func number(t testing.TB, text string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -359,7 +358,7 @@ func number(t testing.TB, text string) int64 {
 	return n
 }
 
-// asJSON encodes a value.
+// asJSON encodes a value as JSON.
 func asJSON(t testing.TB, value any) []byte {
 	t.Helper()
 	encoded, err := json.Marshal(value)

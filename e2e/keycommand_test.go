@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// credential is what key create prints.
+// credential matches the output of key create.
 var credential = regexp.MustCompile(`^sluice_([a-z2-7]+)_([a-z2-7]+)\n$`)
 
-// key runs a command for keys that has to succeed.
+// key runs a key command, which must succeed.
 func key(t testing.TB, data, command string, args ...string) result {
 	t.Helper()
 	r := sluiceRuns(t, append([]string{"key", command, "--data", data}, args...)...)
@@ -21,7 +21,7 @@ func key(t testing.TB, data, command string, args ...string) result {
 	return r
 }
 
-// keyState gives what key show tells of the state.
+// keyState returns the state that key show prints.
 func keyState(t *testing.T, data, id string) string {
 	t.Helper()
 	var shown struct{ ID, State string }
@@ -31,20 +31,20 @@ func keyState(t *testing.T, data, id string) string {
 	return shown.State
 }
 
-// TestKeyCommandBesideAServer: keys are made and ended while a server runs on
-// the folder, which does not mind; they are there after its restart; and the
-// secret is printed once.
+// TestKeyCommandBesideAServer creates and revokes keys while a server runs on the folder. The
+// server must not be disturbed, the keys must exist after its restart, and the secret must be
+// printed once only.
 func TestKeyCommandBesideAServer(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	r := key(t, s.data, "create", "--scopes", "read,write", "--all-accounts", "--label", "first")
 	found := credential.FindStringSubmatch(r.stdout)
 	if found == nil {
-		t.Fatalf("key create prints %q, want the secret alone", r.stdout)
+		t.Fatalf("key create prints %q, want only the secret", r.stdout)
 	}
 	id, secret := found[1], found[2]
 	if !strings.Contains(r.stderr, id) || !strings.Contains(r.stderr, "first") {
-		t.Errorf("key create tells %q", r.stderr)
+		t.Errorf("key create prints %q on standard error", r.stderr)
 	}
 	s.must(204, "PUT", blobTarget("0x1", "name"), []byte("kept"))
 	list := key(t, s.data, "list", "--json")
@@ -53,7 +53,7 @@ func TestKeyCommandBesideAServer(t *testing.T) {
 	}
 	for _, text := range []string{r.stderr, list.stdout, list.stderr, s.log.String(), key(t, s.data, "show", id).stdout} {
 		if strings.Contains(text, secret) {
-			t.Errorf("the secret stands in %q", text)
+			t.Errorf("%q contains the secret", text)
 		}
 	}
 	s.stop()
@@ -70,24 +70,24 @@ func TestKeyCommandBesideAServer(t *testing.T) {
 	}
 }
 
-// TestKeyCommandBeforeTheFirstStart: the folder that it makes is one that serve
-// takes.
+// TestKeyCommandBeforeTheFirstStart checks that serve accepts a folder that the key command
+// created.
 func TestKeyCommandBeforeTheFirstStart(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	found := credential.FindStringSubmatch(key(t, data, "create", "--scopes", "admin", "--accounts", "0xAB").stdout)
 	if found == nil {
-		t.Fatal("key create does not print the secret alone")
+		t.Fatal("key create does not print only the secret")
 	}
 	s := start(t, options{data: data})
 	s.must(204, "PUT", blobTarget("0x1", "name"), []byte("x"))
 	if state := keyState(t, data, found[1]); state != "active" {
-		t.Errorf("under the server the key is %s", state)
+		t.Errorf("while the server runs the key is %s", state)
 	}
 }
 
-// TestKeysOfAHostedService: a key that is made while the service runs opens it,
-// and one that is revoked does so no more.
+// TestKeysOfAHostedService checks that a key that is created while the service runs is accepted,
+// and that a revoked one is not.
 func TestKeysOfAHostedService(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1",
@@ -104,8 +104,8 @@ func TestKeysOfAHostedService(t *testing.T) {
 	}
 	checkProblem(t, s.do("PUT", blobTarget("0xcd", "name"), []byte("x"), bearer...), 403, "")
 	key(t, s.data, "revoke", secret)
-	s.await("a revoked key is still taken", func() bool { return s.do("GET", target, nil, bearer...).status == 401 })
+	s.await("a revoked key is still accepted", func() bool { return s.do("GET", target, nil, bearer...).status == 401 })
 	if strings.Contains(s.log.String(), strings.Split(secret, "_")[2]) {
-		t.Error("the secret stands in the log")
+		t.Error("the log contains the secret")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestListensOnLoopbackOnly: localhost means both loopback addresses and
-// nothing else; an address that is given is listened on alone.
+// TestListensOnLoopbackOnly checks that localhost means both loopback addresses and no other, and
+// that the server listens on a given address only.
 func TestListensOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	both := []string{"127.0.0.1"}
@@ -55,7 +55,7 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 			}
 			s.write(connection, "GET /v1/info HTTP/1.1\r\nHost: "+net.JoinHostPort(host, port)+"\r\n\r\n")
 			if r := s.answer(connection, "GET"); r.status != 200 {
-				t.Errorf("--addr %s by %s: %v", test.addr, host, r)
+				t.Errorf("--addr %s, request to %s: %v", test.addr, host, r)
 			}
 			if err := connection.Close(); err != nil {
 				t.Error(err)
@@ -64,7 +64,7 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// listens gives the addresses on which a process listens, all with this port.
+// listens returns the addresses on which a process listens. All must have this port.
 func listens(t *testing.T, pid int, port string) []string {
 	t.Helper()
 	mine := socketsOf(t, pid)
@@ -84,7 +84,7 @@ func listens(t *testing.T, pid int, port string) []string {
 	return hosts
 }
 
-// socketsOf gives the inodes of a process's sockets.
+// socketsOf returns the inodes of a process's sockets.
 func socketsOf(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -95,7 +95,7 @@ func socketsOf(t *testing.T, pid int) map[string]bool {
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		if os.IsNotExist(err) {
-			continue // closed meanwhile
+			continue // closed in the meantime
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -138,8 +138,8 @@ func listeners(t *testing.T, table string) []listener {
 	return found
 }
 
-// socketAddress reads the kernel's form of an address: 32-bit words in the
-// machine's order, in hex, then the port.
+// socketAddress parses an address of the kernel: 32-bit words in native byte order, in hex, then
+// the port.
 func socketAddress(t *testing.T, field string) string {
 	t.Helper()
 	words, portHex, ok := strings.Cut(field, ":")
@@ -158,7 +158,7 @@ func socketAddress(t *testing.T, field string) string {
 	return net.JoinHostPort(ip.String(), fmt.Sprint(port))
 }
 
-// TestDefaults starts without any flag: port 9090, data in ./sluice-data.
+// TestDefaults starts without any flag: the port is 9090, and the data is in ./sluice-data.
 func TestDefaults(t *testing.T) {
 	testenv.Require(t, testenv.Port9090)
 	s := &server{t: t, data: "./sluice-data"}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestListings pages through an account in every way and compares with a model.
+// TestListings lists an account with every combination of parameters and compares the pages with a
+// model.
 func TestListings(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -40,7 +41,7 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// entries is the model: names and groups together, in byte order.
+// entries is the model. It returns names and prefixes together, in byte order.
 func entries(names []string, prefix, delimiter string) []string {
 	var all []string
 	for _, name := range names {
@@ -63,7 +64,7 @@ func listTarget(prefix, delimiter, after string, limit int) string {
 		url.QueryEscape(prefix), url.QueryEscape(delimiter), url.QueryEscape(after), limit)
 }
 
-// entries gives the names and groups of a page in one order.
+// entries returns the names and prefixes of a page in byte order.
 func (p listed) entries() []string {
 	all := slices.Clone(p.Prefixes)
 	for _, b := range p.Blobs {
@@ -73,8 +74,8 @@ func (p listed) entries() []string {
 	return all
 }
 
-// pages collects all pages of a listing. No page but the last is short, and
-// every page goes on where the one before it ended.
+// pages collects all pages of a listing. Only the last page may be short, and each page must
+// continue where the previous one ended.
 func (s *server) pages(prefix, delimiter string, limit int) []string {
 	s.t.Helper()
 	var all []string
@@ -94,7 +95,7 @@ func (s *server) pages(prefix, delimiter string, limit int) []string {
 			return all
 		}
 		if page.Next <= after {
-			s.t.Fatalf("next %q does not go on from %q", page.Next, after)
+			s.t.Fatalf("next %q does not continue from %q", page.Next, after)
 		}
 		after = page.Next
 	}

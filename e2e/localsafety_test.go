@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestForeignHosts: a name that an attacker's DNS could point here is refused.
+// TestForeignHosts checks that a host name that an attacker's DNS could resolve to this machine is
+// refused.
 func TestForeignHosts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--allowed-hosts", "files.example,other.example"}})
@@ -52,12 +53,12 @@ func TestForeignHosts(t *testing.T) {
 			t.Errorf("a refused request stored %q", name)
 		}
 	}
-	// A target in absolute form names its own host.
+	// A target in absolute form contains the host.
 	r := s.raw("GET", "GET http://evil.example/v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	checkProblem(t, r, 421, "foreign_host")
 }
 
-// TestForeignOrigins: a page of another site has no effect here.
+// TestForeignOrigins checks that a page of another site has no effect.
 func TestForeignOrigins(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--cors-origins", "https://app.example"}})
@@ -87,7 +88,7 @@ func TestForeignOrigins(t *testing.T) {
 		}
 	}
 	if got := s.names("0x1"); len(got) != 1 {
-		t.Errorf("refused requests left %q", got)
+		t.Errorf("refused requests stored %q", got)
 	}
 	if got := s.left(session); got != "1000" {
 		t.Errorf("refused uses left %s chunksets", got)
@@ -97,7 +98,7 @@ func TestForeignOrigins(t *testing.T) {
 	}
 }
 
-// TestAllowedOrigins get the headers that let a page read every answer.
+// TestAllowedOrigins checks the headers that let a page of an allowed origin read every response.
 func TestAllowedOrigins(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--cors-origins", "https://app.example,https://second.example:8443"}})
@@ -129,7 +130,7 @@ func TestAllowedOrigins(t *testing.T) {
 		}
 		preflight(t, s, target, origin)
 	}
-	// Without an Origin the answer still depends on it.
+	// The response depends on the Origin even if the request has none.
 	if r := s.must(200, "GET", target, nil); !holdsWord(strings.ToLower(strings.Join(r.header.Values("Vary"), ",")), "origin") {
 		t.Errorf("Vary is %q without an Origin, want it to name Origin", r.header.Values("Vary"))
 	}
@@ -157,7 +158,8 @@ func preflight(t *testing.T, s *server, target, origin string) {
 	}
 }
 
-// checkCORS wants the origin named, no credentials, and caches told.
+// checkCORS fails the test unless the response names the origin, allows no credentials, and varies
+// by Origin.
 func checkCORS(t *testing.T, r reply, origin string) {
 	t.Helper()
 	if got := r.header.Get("Access-Control-Allow-Origin"); got != origin {
@@ -171,7 +173,7 @@ func checkCORS(t *testing.T, r reply, origin string) {
 	}
 }
 
-// holdsWord tells whether a comma-separated list holds a word.
+// holdsWord reports whether a comma-separated list contains a word.
 func holdsWord(list, word string) bool {
 	for _, entry := range strings.Split(list, ",") {
 		if strings.TrimSpace(entry) == word {
@@ -181,7 +183,8 @@ func holdsWord(list, word string) bool {
 	return false
 }
 
-// TestCredentialsAreIgnored: a client made for the hosted network works here.
+// TestCredentialsAreIgnored checks that a client that is configured for the hosted network works
+// with a local instance.
 func TestCredentialsAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -196,7 +199,7 @@ func TestCredentialsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestRequestIds: every answer has its own.
+// TestRequestIds checks that every response has a unique id.
 func TestRequestIds(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -205,11 +208,11 @@ func TestRequestIds(t *testing.T) {
 		seen[s.must(200, "GET", "/livez", nil).header.Get("X-Request-Id")] = true
 	}
 	if len(seen) != 100 || seen[""] {
-		t.Errorf("100 answers had %d ids", len(seen))
+		t.Errorf("100 responses had %d ids", len(seen))
 	}
 }
 
-// TestLogsKeepSecrets: ids that give access and names stay out of the log.
+// TestLogsKeepSecrets checks that ids that grant access, and names, are not logged.
 func TestLogsKeepSecrets(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -225,16 +228,16 @@ func TestLogsKeepSecrets(t *testing.T) {
 	log := s.log.String()
 	for what, secret := range map[string]string{"session id": session, "upload id": upload, "channel id": channel, "blob name": "secret-name"} {
 		if strings.Contains(log, secret) {
-			t.Errorf("the log holds the %s %s:\n%s", what, secret, tail(log))
+			t.Errorf("the log contains the %s %s:\n%s", what, secret, tail(log))
 		}
 		if strings.Contains(log, secret[:7]) && what != "blob name" {
-			t.Errorf("the log holds more than 6 characters of the %s %s", what, secret)
+			t.Errorf("the log contains more than 6 characters of the %s %s", what, secret)
 		}
 	}
 	if !strings.Contains(log, last) {
-		t.Errorf("the log does not hold the request id %s:\n%s", last, tail(log))
+		t.Errorf("the log does not contain the request id %s:\n%s", last, tail(log))
 	}
 	if !strings.Contains(log, "/v1/sessions/{sessionId}/use") {
-		t.Errorf("the log does not hold the route pattern:\n%s", tail(log))
+		t.Errorf("the log does not contain the route pattern:\n%s", tail(log))
 	}
 }

@@ -12,7 +12,7 @@ import (
 // sluice is the binary under test, built once by TestMain.
 var sluice string
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the randomised tests (0: a random one, printed)")
+var seedFlag = flag.Uint64("seed", 0, "seed of the randomized tests (0: a random one, which is logged)")
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -16,11 +16,11 @@ import (
 	"sluice/internal/testenv"
 )
 
-// memoryLimit is what the process may take, however large or many the bodies are.
+// memoryLimit is the memory that the process may use, however large or many the bodies are.
 const memoryLimit = 200 << 20
 
-// limit is memoryLimit, or far more where the race detector keeps its books in
-// the same memory: there only a body held whole would be seen.
+// limit returns memoryLimit. With the race detector, whose records are in the same memory, it
+// returns far more; there the tests only detect a body that is held as a whole.
 func limit() int64 {
 	if testenv.Race {
 		return 8 * memoryLimit
@@ -28,7 +28,7 @@ func limit() int64 {
 	return memoryLimit
 }
 
-// peakMemory reads the most memory that the process ever had resident, in bytes.
+// peakMemory returns the peak of the process's resident memory, in bytes.
 func (s *server) peakMemory() int64 {
 	s.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))
@@ -48,13 +48,13 @@ func (s *server) peakMemory() int64 {
 	return 0
 }
 
-// checkMemory fails the test when the process took too much.
+// checkMemory fails the test if the process used too much memory.
 func (s *server) checkMemory() {
 	s.t.Helper()
 	peak := s.peakMemory()
 	s.t.Logf("peak memory: %d MiB", peak>>20)
 	if peak > limit() {
-		s.t.Errorf("the process took %d MiB, limit %d MiB", peak>>20, limit()>>20)
+		s.t.Errorf("the process used %d MiB, limit %d MiB", peak>>20, limit()>>20)
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *server) putStream(name string, seed uint64, size int64) ([]byte, error)
 	return sum.Sum(nil), nil
 }
 
-// getStream reads a blob without holding it and returns its SHA-256.
+// getStream reads a blob without holding it in memory and returns its SHA-256.
 func (s *server) getStream(name string, size int64) ([]byte, error) {
 	req, err := s.request("GET", blobTarget("0x1", name), nil, nil)
 	if err != nil {
@@ -106,8 +106,8 @@ func drain(sum hash.Hash, body io.ReadCloser) (int64, error) {
 	return n, err
 }
 
-// uploadsAtOnce runs many uploads of one size in parallel, by PUT and by parts,
-// and then reads them all back, in parallel too.
+// uploadsAtOnce runs count concurrent uploads of one size, by PUT and in parts, and then reads all
+// of them back concurrently.
 func (s *server) uploadsAtOnce(count int, size int64) {
 	s.t.Helper()
 	var transfers sync.WaitGroup
@@ -128,15 +128,15 @@ func (s *server) uploadsAtOnce(count int, size int64) {
 	transfers.Wait()
 }
 
-// TestMemoryOfManyUploads runs uploads in parallel whose bodies are together
-// far more than the process may take.
+// TestMemoryOfManyUploads runs concurrent uploads whose bodies are together far larger than the
+// memory limit.
 func TestMemoryOfManyUploads(t *testing.T) {
 	s := start(t, options{})
 	s.uploadsAtOnce(32, 16<<20)
 	s.checkMemory()
 }
 
-// TestMemoryOfOneLargeBlob moves one blob that is larger than the process may be.
+// TestMemoryOfOneLargeBlob uploads and downloads one blob that is larger than the memory limit.
 func TestMemoryOfOneLargeBlob(t *testing.T) {
 	s := start(t, options{})
 	s.large(512 << 20)
@@ -156,8 +156,8 @@ func (s *server) large(size int64) {
 	}
 }
 
-// BenchmarkUploadRSS runs 64 uploads of 64 MiB at once and reports the peak of
-// the server's memory.
+// BenchmarkUploadRSS runs 64 concurrent uploads of 64 MiB and reports the peak memory of the
+// server.
 func BenchmarkUploadRSS(b *testing.B) {
 	for b.Loop() {
 		s := start(b, options{})
@@ -169,9 +169,8 @@ func BenchmarkUploadRSS(b *testing.B) {
 	b.SetBytes(2 * 64 * 64 << 20)
 }
 
-// BenchmarkLargeBlob uploads and downloads one blob of SLUICE_BENCH_BYTES (256
-// MiB when unset; 10737418240 is 10 GiB) and reports the peak of the server's
-// memory.
+// BenchmarkLargeBlob uploads and downloads one blob of SLUICE_BENCH_BYTES (256 MiB if unset;
+// 10737418240 is 10 GiB) and reports the peak memory of the server.
 func BenchmarkLargeBlob(b *testing.B) {
 	size := int64(256 << 20)
 	if value := os.Getenv("SLUICE_BENCH_BYTES"); value != "" {

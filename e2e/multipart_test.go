@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPartsInAnyOrder sends parts shuffled, in parallel, and some of them twice.
+// TestPartsInAnyOrder sends parts in random order, concurrently, and some of them twice.
 func TestPartsInAnyOrder(t *testing.T) { overEachProtocol(t, testPartsInAnyOrder) }
 
 func testPartsInAnyOrder(t *testing.T, s *server) {
@@ -18,7 +18,7 @@ func testPartsInAnyOrder(t *testing.T, s *server) {
 	data := content(1, partSize*count-777)
 	id := s.begin("0x1", "name", partSize)
 
-	// Every third part is first sent with other bytes, which must be forgotten.
+	// Every third part is first sent with other bytes, which must be replaced.
 	for i := 0; i < count; i += 3 {
 		s.must(200, "PUT", partTarget(id, i), content(uint64(i), partSize))
 	}
@@ -47,7 +47,7 @@ func testPartsInAnyOrder(t *testing.T, s *server) {
 	}
 }
 
-// TestSameBytesSameETag stores the same bytes by PUT and by parts of many sizes.
+// TestSameBytesSameETag stores the same bytes by PUT and in parts of several sizes.
 func TestSameBytesSameETag(t *testing.T) { overEachProtocol(t, testSameBytesSameETag) }
 
 func testSameBytesSameETag(t *testing.T, s *server) {
@@ -66,10 +66,10 @@ func testSameBytesSameETag(t *testing.T, s *server) {
 		want := s.must(204, "PUT", blobTarget("0x1", "by put"), data).header.Get("ETag")
 		for _, partSize := range test.partSizes {
 			if got := s.upload("0x1", "by parts", data, partSize).header.Get("ETag"); got != want {
-				t.Errorf("%d bytes by parts of %d have the ETag %s, by PUT %s", test.size, partSize, got, want)
+				t.Errorf("%d bytes in parts of %d have the ETag %s, by PUT %s", test.size, partSize, got, want)
 			}
 			if r := s.must(200, "GET", blobTarget("0x1", "by parts"), nil); digest(r.body) != digest(data) || r.header.Get("ETag") != want {
-				t.Errorf("%d bytes by parts of %d read back otherwise: %v", test.size, partSize, r.header)
+				t.Errorf("%d bytes in parts of %d are read back wrongly: %v", test.size, partSize, r.header)
 			}
 		}
 		etags[want] = test.size
@@ -79,7 +79,7 @@ func testSameBytesSameETag(t *testing.T, s *server) {
 	}
 }
 
-// TestCutParts cuts the connection in the middle of a part and sends it again.
+// TestCutParts cuts the connection in the middle of a part and sends the part again.
 func TestCutParts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -118,7 +118,7 @@ func TestCutParts(t *testing.T) {
 	}
 }
 
-// TestCompleteAgain repeats complete after everything that can come between.
+// TestCompleteAgain repeats complete after everything that can happen in between.
 func TestCompleteAgain(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})
@@ -142,7 +142,7 @@ func TestCompleteAgain(t *testing.T) {
 	s.must(204, "PUT", target, []byte("overwritten"))
 	repeat("after an overwrite")
 	if r := s.must(200, "GET", target, nil); string(r.body) != "overwritten" {
-		t.Errorf("complete again brought the old blob back: %v", r)
+		t.Errorf("a repeated complete restored the old blob: %v", r)
 	}
 	s.must(204, "DELETE", target, nil)
 	repeat("after a delete")
@@ -154,7 +154,8 @@ func TestCompleteAgain(t *testing.T) {
 	repeat("after a crash")
 }
 
-// TestAbortedUploads are over: no part, no complete, no blob.
+// TestAbortedUploads checks that an aborted upload accepts no part and no complete, and yields no
+// blob.
 func TestAbortedUploads(t *testing.T) { overEachProtocol(t, testAbortedUploads) }
 
 func testAbortedUploads(t *testing.T, s *server) {
@@ -168,7 +169,7 @@ func testAbortedUploads(t *testing.T, s *server) {
 	checkProblem(t, s.do("GET", blobTarget("0x1", "name"), nil), 404, "blob_not_found")
 }
 
-// TestUploadPages walks through long lists page by page.
+// TestUploadPages reads long lists page by page.
 func TestUploadPages(t *testing.T) { overEachProtocol(t, testUploadPages) }
 
 func testUploadPages(t *testing.T, s *server) {
@@ -180,7 +181,7 @@ func testUploadPages(t *testing.T, s *server) {
 	query := "?limit=10"
 	for pages := 0; ; pages++ {
 		if pages > 5 {
-			t.Fatalf("the pages do not end; so far %v", indexes)
+			t.Fatalf("the pages do not end; %v so far", indexes)
 		}
 		var page struct {
 			Parts []struct{ Index, Size int }
@@ -200,7 +201,7 @@ func testUploadPages(t *testing.T, s *server) {
 	}
 	for i := range 25 {
 		if len(indexes) != 25 || indexes[i] != 2*i {
-			t.Fatalf("the pages gave the parts %v", indexes)
+			t.Fatalf("the pages have the parts %v", indexes)
 		}
 	}
 
@@ -225,12 +226,12 @@ func testUploadPages(t *testing.T, s *server) {
 		query = "&after=" + page.Next
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("the pages gave the uploads %v, want %v", got, want)
+		t.Errorf("the pages have the uploads %v, want %v", got, want)
 	}
 }
 
-// TestPartBesideComplete lets a re-sent part race a complete: the blob is the
-// one content or the other, whole, and never changes again.
+// TestPartBesideComplete sends a part again concurrently with a complete. The blob must be one of
+// the two contents, completely, and must not change again.
 func TestPartBesideComplete(t *testing.T) { overEachProtocol(t, testPartBesideComplete) }
 
 func testPartBesideComplete(t *testing.T, s *server) {

@@ -11,16 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// vector is a blob name as the public client was seen to send it.
+// vector is a blob name as sent by the public client.
 type vector struct {
 	ID         string  `json:"id"`
 	Name       string  `json:"name"`
-	Repeat     []any   `json:"name_repeat"` // a text and how often
+	Repeat     []any   `json:"name_repeat"` // a text and a repeat count
 	GetTarget  *string `json:"get_request_target"`
 	SameTarget bool    `json:"path_equals_naive_encoding"`
 }
 
-// nameVectors reads the names, with those spelled out that the file abridges.
+// nameVectors reads the names, and expands those that the file abridges.
 func nameVectors(t *testing.T) []vector {
 	t.Helper()
 	encoded, err := os.ReadFile("../wire/testdata/client-http.json")
@@ -44,7 +44,7 @@ func nameVectors(t *testing.T) []vector {
 		case "len513emoji":
 			v.Name = strings.Repeat("😀", 513)
 		case "lone":
-			v.Name = "\xed\xa0\x80x" // the surrogate as a lax encoder would write it
+			v.Name = "\xed\xa0\x80x" // the surrogate as a lax encoder would encode it
 		}
 	}
 	if len(file.Names) < 40 {
@@ -53,15 +53,15 @@ func nameVectors(t *testing.T) []vector {
 	return file.Names
 }
 
-// validName is the rule for blob names.
+// validName reports whether the rules allow a blob name.
 func validName(name string) bool {
 	units := len(utf16.Encode([]rune(name)))
 	control := strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f })
 	return utf8.ValidString(name) && units >= 1 && units <= 1024 && !control && !strings.HasSuffix(name, "/")
 }
 
-// TestNames stores a blob under every name that is allowed, by PUT and by
-// parts, and reads it back under several spellings; the others are refused.
+// TestNames stores a blob under every allowed name, by PUT and in parts, and reads it back under
+// several encodings of the name. The other names must be refused.
 func TestNames(t *testing.T) { overEachProtocol(t, testNames) }
 
 func testNames(t *testing.T, s *server) {
@@ -87,7 +87,7 @@ func testNames(t *testing.T, s *server) {
 		s.must(204, "DELETE", blobTarget("by-put", name), nil)
 	}
 	if got := s.names("by-put"); len(got) != 0 {
-		t.Errorf("after deleting all there is %q", got)
+		t.Errorf("after deleting all blobs the account has %q", got)
 	}
 }
 
@@ -131,8 +131,8 @@ func refuseName(t *testing.T, s *server, v vector) {
 	checkProblem(t, at.do("POST", "/v1/multipart-uploads", []byte(body)), 400, "")
 }
 
-// TestNamesAreOpaque: names that a file system or a URL cleaner would mix up
-// are different blobs.
+// TestNamesAreOpaque checks that names that a file system or a URL normalizer would confuse are
+// different blobs.
 func TestNamesAreOpaque(t *testing.T) { overEachProtocol(t, testNamesAreOpaque) }
 
 func testNamesAreOpaque(t *testing.T, s *server) {
@@ -145,7 +145,7 @@ func testNamesAreOpaque(t *testing.T, s *server) {
 			t.Errorf("%q is another blob's content", name)
 		}
 	}
-	// %2F and / are the same character of a name.
+	// %2F and / are the same character in a name.
 	if r := s.must(200, "GET", "/v1/blobs/0x1/foo%2Fbar", nil); digest(r.body) != digest(content(1, 50)) {
 		t.Error("foo%2Fbar in the path is not the name foo/bar")
 	}

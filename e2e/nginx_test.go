@@ -15,8 +15,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// nginxAround is what nginx needs around the server of its documentation, to
-// run without root and to leave nothing behind.
+// nginxAround is the configuration that nginx needs in addition to the documented one, to run
+// without root and to leave no files.
 const nginxAround = `daemon off;
 worker_processes 1;
 pid DIR/nginx.pid;
@@ -33,9 +33,8 @@ http {
 }
 `
 
-// documentedBlock returns the first block of docs/operations.md in this
-// language that contains a text, with some of its lines replaced. What is
-// replaced must stand in it exactly once.
+// documentedBlock returns the first block of docs/operations.md in this language that contains a
+// text, with some of its lines replaced. Each replaced text must occur exactly once.
 func documentedBlock(t testing.TB, language, containing string, replaced [][2]string) string {
 	t.Helper()
 	document, err := os.ReadFile("../docs/operations.md")
@@ -49,18 +48,18 @@ func documentedBlock(t testing.TB, language, containing string, replaced [][2]st
 		}
 		for _, one := range replaced {
 			if strings.Count(block, one[0]) != 1 {
-				t.Fatalf("the block for %s in docs/operations.md has not one %q:\n%s", language, one[0], block)
+				t.Fatalf("the %s block in docs/operations.md must contain %q exactly once:\n%s", language, one[0], block)
 			}
 			block = strings.Replace(block, one[0], one[1], 1)
 		}
 		return block
 	}
-	t.Fatalf("docs/operations.md has no block for %s with %q", language, containing)
+	t.Fatalf("docs/operations.md has no %s block with %q", language, containing)
 	return ""
 }
 
-// documentedServer returns the nginx configuration of docs/operations.md for a
-// service at these addresses, without TLS. Its log goes to access.log.
+// documentedServer returns the nginx configuration of docs/operations.md for a service at these
+// addresses, without TLS. The log is written to access.log.
 func documentedServer(t testing.TB, listen string, upstream string) string {
 	return documentedBlock(t, "nginx", "listen 443 ssl;", [][2]string{
 		{"listen 443 ssl;", "listen " + listen + ";"},
@@ -71,11 +70,11 @@ func documentedServer(t testing.TB, listen string, upstream string) string {
 	})
 }
 
-// upstreamOf is one server of an upstream.
+// upstreamOf returns the line of an upstream for one server.
 func upstreamOf(host string) string { return "    server " + host + ";\n" }
 
-// behindNginx runs nginx before a service, as documented, and returns the
-// service as it is seen through it. Nginx ends with the test.
+// behindNginx runs nginx with the documented configuration in front of a service, and returns the
+// service as seen through it. Nginx is stopped when the test ends.
 func (s *server) behindNginx() *server {
 	s.t.Helper()
 	listener := listenHere(s.t)
@@ -83,19 +82,19 @@ func (s *server) behindNginx() *server {
 	return s.through(listener.Addr().String())
 }
 
-// through returns the service as it is seen through a proxy at this address.
+// through returns the service as seen through a proxy at this address.
 func (s *server) through(host string) *server {
 	through := *s
 	through.scheme, through.host, through.url = "http", host, "http://"+host+s.base
-	// A proxy may close a connection behind an upload that was refused without
-	// having said so: each request has its own.
+	// A proxy may close a connection after a refused upload without announcing it, so each request
+	// uses a new one.
 	through.client = &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, CheckRedirect: client.CheckRedirect}
 	through.proxied = true
 	return &through
 }
 
-// listenHere opens a listener for a proxy to take over: so nobody else can have
-// its port, and no connection comes too early.
+// listenHere opens a listener that a proxy inherits, so that no other process can have its port,
+// and no connection arrives too early.
 func listenHere(t testing.TB) *net.TCPListener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -105,9 +104,8 @@ func listenHere(t testing.TB) *net.TCPListener {
 	return listener.(*net.TCPListener)
 }
 
-// startNginx runs nginx with these blocks, on a listener that it takes over as
-// it does in an upgrade of itself. It returns the folder that stands for DIR in
-// the blocks.
+// startNginx runs nginx with these blocks, on a listener that it inherits as in an upgrade of
+// nginx. It returns the folder that replaces DIR in the blocks.
 func startNginx(t testing.TB, listener *net.TCPListener, blocks string) (dir string) {
 	t.Helper()
 	program, err := testenv.NginxPath()
@@ -126,8 +124,8 @@ func startNginx(t testing.TB, listener *net.TCPListener, blocks string) (dir str
 	return dir
 }
 
-// startProxy starts a proxy, which gets the listener as its file 3, and ends it
-// with the test.
+// startProxy starts a proxy, which gets the listener as file descriptor 3, and stops it when the
+// test ends.
 func startProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
 	t.Helper()
 	file, err := listener.File()
@@ -143,7 +141,7 @@ func startProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
 	t.Cleanup(func() {
 		err := errors.Join(proxy.Process.Signal(syscall.SIGTERM), proxy.Wait())
 		if ended := proxy.ProcessState.Sys().(syscall.WaitStatus); err != nil && ended.Signal() != syscall.SIGTERM {
-			t.Errorf("%s ends with: %v", proxy.Path, err)
+			t.Errorf("%s exited with %v", proxy.Path, err)
 		}
 		if t.Failed() {
 			t.Logf("%s: %s", proxy.Path, tail(log.String()))

@@ -21,28 +21,26 @@ type cluster struct {
 	t        testing.TB
 	database *testenv.PostgresServer
 	objects  *testenv.S3Server
-	options  options // of each node
+	options  options // of every node
 	nodes    []*server
 }
 
-// newCluster starts what the nodes share, and no node yet. It all ends with the
-// test.
+// newCluster starts the shared stores, but no node. Everything is stopped when the test ends.
 func newCluster(t testing.TB, o options) *cluster {
 	t.Helper()
 	c := &cluster{t: t, database: testenv.StartPostgres(t), objects: testenv.S3(t, testenv.S3Options{}), options: o}
-	// Keys come by the environment alone; that of the tests is not the place.
+	// The nodes get their keys from the environment only, without those of the test's environment.
 	c.options.wrapper = []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey}
 	c.options.flags = slices.Concat(c.places(c.database), o.flags)
 	return c
 }
 
-// places are the flags of a node that works on this database and the bucket.
+// places returns the flags of a node that works on this database and the bucket.
 func (c *cluster) places(database *testenv.PostgresServer) []string {
 	return []string{"--meta", database.DSN(), "--bytes", fmt.Sprintf("s3://%s/blobs?endpoint=http://%s&path-style=on", c.objects.Bucket, c.objects.Addr)}
 }
 
-// start starts so many further nodes at once. Each keeps its address when it is
-// started again.
+// start starts count more nodes concurrently. Each keeps its address when it is restarted.
 func (c *cluster) start(count int) {
 	c.t.Helper()
 	started := make([]*server, count)
@@ -60,12 +58,12 @@ func (c *cluster) start(count int) {
 	c.nodes = append(c.nodes, started...)
 }
 
-// doors are the nodes as their clients see them. They stay as they are while
-// nodes end and start again.
+// doors returns the nodes as their clients see them. They stay valid while nodes stop and start
+// again.
 func (c *cluster) doors(t testing.TB) []*server {
 	t.Helper()
 	through := &http.Client{Timeout: patience, CheckRedirect: client.CheckRedirect, Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}}
-	// Connections that were opened and not needed would hold a stop up.
+	// Idle connections would delay the shutdown of a node.
 	t.Cleanup(through.CloseIdleConnections)
 	doors := make([]*server, len(c.nodes))
 	for i, node := range c.nodes {
@@ -76,8 +74,8 @@ func (c *cluster) doors(t testing.TB) []*server {
 	return doors
 }
 
-// replacedNodes are the addresses of the documented nodes and those of the
-// nodes here.
+// replacedNodes returns the addresses of the nodes in the documentation, with those of the nodes
+// here.
 func (c *cluster) replacedNodes() [][2]string {
 	var list [][2]string
 	for i, node := range c.nodes {
@@ -86,8 +84,8 @@ func (c *cluster) replacedNodes() [][2]string {
 	return list
 }
 
-// balanced runs nginx before three nodes, as documented, and returns the service
-// as it is seen through it.
+// balanced runs nginx with the documented configuration in front of three nodes, and returns the
+// service as seen through it.
 func (c *cluster) balanced(t testing.TB) *server {
 	t.Helper()
 	const open = "upstream sluice {\n"
@@ -102,15 +100,14 @@ func (c *cluster) balanced(t testing.TB) *server {
 	return c.doorAt(t, host)
 }
 
-// doorAt returns the service as it is seen at the address of a balancer.
+// doorAt returns the service as seen at the address of a load balancer.
 func (c *cluster) doorAt(t testing.TB, host string) *server {
 	door := *c.doors(t)[0]
 	door.host, door.url, door.proxied = host, "http://"+host+door.base, true
 	return &door
 }
 
-// TestNodesAreOneService starts three nodes for the first time, at once, and
-// uses them as one.
+// TestNodesAreOneService starts three nodes for the first time, concurrently, and uses them as one.
 func TestNodesAreOneService(t *testing.T) {
 	testenv.Require(t, testenv.NPM, testenv.Nginx)
 	t.Parallel()
@@ -120,7 +117,7 @@ func TestNodesAreOneService(t *testing.T) {
 	for _, door := range doors[1:] {
 		first, _ := doors[0].info()
 		if published, _ := door.info(); published != first {
-			t.Errorf("nodes that were first started at once publish %+v and %+v", first, published)
+			t.Errorf("nodes whose first starts were concurrent publish %+v and %+v", first, published)
 		}
 	}
 	t.Run("what one acknowledged all read", func(t *testing.T) { readByAll(t, c.doors(t)) })
@@ -143,7 +140,7 @@ func TestNodesAreOneService(t *testing.T) {
 	})
 }
 
-// readByAll writes at one node after another, and looks at once at all of them.
+// readByAll writes on one node after another, and immediately reads on all of them.
 func readByAll(t *testing.T, doors []*server) {
 	random := rand.New(rand.NewPCG(seed(t), 0))
 	target := blobTarget("0x1", "shared")
@@ -165,7 +162,7 @@ func readByAll(t *testing.T, doors []*server) {
 			case removed:
 				checkProblem(t, r, 404, "blob_not_found")
 			case r.status != 200 || digest(r.body) != digest(data) || r.header.Get("ETag") != etag:
-				t.Fatalf("round %d: node %d gives %d with %d bytes and %s, another node acknowledged %d bytes and %s",
+				t.Fatalf("round %d: node %d responds with %d, %d bytes and %s, another node acknowledged %d bytes and %s",
 					round, i, r.status, len(r.body), r.header.Get("ETag"), len(data), etag)
 			}
 			if listed := slices.Contains(door.names("0x1"), "shared"); listed == removed {
@@ -175,7 +172,7 @@ func readByAll(t *testing.T, doors []*server) {
 	}
 }
 
-// uploadToAll sends the parts of one upload to all nodes at once.
+// uploadToAll sends the parts of one upload to all nodes concurrently.
 func uploadToAll(t *testing.T, doors []*server) {
 	const partSize, parts = 300 << 10, 9
 	data := content(seed(t), partSize*parts-1000)
@@ -187,7 +184,7 @@ func uploadToAll(t *testing.T, doors []*server) {
 		}
 		return r, err
 	})
-	// Of those who complete at once all are told the same.
+	// Concurrent completes all get the same response.
 	for _, r := range doors[0].atOnce(6, func(i int) (reply, error) {
 		return doors[i%len(doors)].try("POST", "/v1/multipart-uploads/"+id+"/complete", nil)
 	}) {
@@ -197,7 +194,7 @@ func uploadToAll(t *testing.T, doors []*server) {
 	}
 	for i, door := range doors {
 		if r := door.must(200, "GET", blobTarget("0x1", "by parts"), nil); digest(r.body) != digest(data) {
-			t.Errorf("node %d gives %d bytes of another content", i, len(r.body))
+			t.Errorf("node %d returns %d bytes of another content", i, len(r.body))
 		}
 	}
 }
@@ -234,9 +231,8 @@ func useAtAll(t *testing.T, doors []*server) {
 	}
 }
 
-// TestForeignStoresStopTheStart: a node with another database than that of its
-// bucket, or another bucket than that of its database, does not start, says why,
-// and leaves both as they were.
+// TestForeignStoresStopTheStart checks that a node does not start with a database that does not
+// belong to its bucket, that it reports why, and that it leaves both unchanged.
 func TestForeignStoresStopTheStart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})
@@ -252,7 +248,7 @@ func TestForeignStoresStopTheStart(t *testing.T) {
 	if said := c.refused(other.places(c.database)); !strings.Contains(said, "there is metadata, but the bytes have no instance id") {
 		t.Errorf("with an empty bucket: %s", said)
 	}
-	// The refusals took neither of the empty ones for the missing half.
+	// The refused starts must not have adopted the empty store.
 	other.start(1)
 	other.nodes[0].must(204, "PUT", blobTarget("0x1", "kept"), data)
 	for _, places := range [][]string{mixed, other.places(c.database)} {
@@ -269,13 +265,13 @@ func TestForeignStoresStopTheStart(t *testing.T) {
 	}
 }
 
-// refused starts a node that must not start, and gives what it says.
+// refused starts a node that must not start, and returns its output.
 func (c *cluster) refused(places []string) string {
 	c.t.Helper()
 	return refusedStart(c.t, options{wrapper: c.options.wrapper, data: filepath.Join(c.t.TempDir(), "data"), flags: places})
 }
 
-// refusedStart starts a server that must not start, and returns what it says.
+// refusedStart starts a server that must not start, and returns its output.
 func refusedStart(t testing.TB, o options) string {
 	t.Helper()
 	line := slices.Concat(o.wrapper, []string{sluice, "serve", "--addr", "127.0.0.1:0", "--data", o.data}, o.flags)
@@ -284,7 +280,7 @@ func refusedStart(t testing.TB, o options) string {
 	command.Stdout, command.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
 	if err := command.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 || stdout.String() != "" {
-		t.Fatalf("a node starts that must not: %v, %q", err, stdout.String())
+		t.Fatalf("a node starts although it must not: %v, %q", err, stdout.String())
 	}
 	return stderr.String()
 }

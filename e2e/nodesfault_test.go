@@ -17,15 +17,15 @@ import (
 	"sluice/internal/testenv"
 )
 
-// How a request may fail while what it needs comes and goes.
+// How a request may fail while the stores stop and start.
 var (
 	errNothingHappened = errors.New("nothing happened")
 	errMayHaveHappened = errors.New("it may have happened")
 )
 
-// outcome tells what a failure, or the lack of an answer, says of the request.
-// Any other answer is for the caller to judge. That nothing has happened is
-// believed of every 503 but one, so that the tests hold the service to it.
+// outcome reports what a failed request means: whether it may have had an effect. It returns nil
+// for every response that the caller must judge. A 503 with any other code than outcome_unknown is
+// taken to mean that nothing happened, so the tests verify this promise.
 func outcome(r reply, err error) error {
 	var p problem
 	switch {
@@ -34,7 +34,7 @@ func outcome(r reply, err error) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errMayHaveHappened, err)
 	case r.status == http.StatusBadGateway || r.status == http.StatusGatewayTimeout:
-		return fmt.Errorf("%w: %v", errMayHaveHappened, r) // so says a balancer
+		return fmt.Errorf("%w: %v", errMayHaveHappened, r) // a load balancer responds so
 	case r.status != http.StatusServiceUnavailable:
 		return nil
 	case json.Unmarshal(r.body, &p) == nil && p.Code != nil && *p.Code != "outcome_unknown":
@@ -44,12 +44,12 @@ func outcome(r reply, err error) error {
 	}
 }
 
-// load is writers, and users of sessions, who go on whatever fails. Each knows
-// what must be there in the end.
+// load consists of writers and users of sessions that continue after failures. Each knows what must
+// be stored in the end.
 type load struct {
 	t        testing.TB
-	doors    []*server // requests go to any of them
-	attempts int       // of a request that fails; when there is more than one, the last must not
+	doors    []*server // each request goes to a random one
+	attempts int       // per request; if there are several, the last one must succeed
 	writers  []*writer
 	counters []*counter
 	over     atomic.Bool
@@ -58,7 +58,7 @@ type load struct {
 	acknowledged, retried, failed atomic.Int64
 }
 
-// newLoad makes a load, and the sessions that it uses.
+// newLoad creates a load and the sessions that it uses.
 func newLoad(t testing.TB, doors []*server, attempts int) *load {
 	t.Helper()
 	seed := seed(t)
@@ -76,7 +76,7 @@ func newLoad(t testing.TB, doors []*server, attempts int) *load {
 	return l
 }
 
-// start lets them all begin.
+// start starts all of them.
 func (l *load) start() {
 	for _, w := range l.writers {
 		l.done.Go(func() { l.write(w) })
@@ -86,14 +86,14 @@ func (l *load) start() {
 	}
 }
 
-// further waits until so many more requests were acknowledged.
+// further waits until requests more requests were acknowledged.
 func (l *load) further(requests int64) {
 	l.t.Helper()
 	until := l.acknowledged.Load() + requests
-	l.doors[0].eventually("the load does not go on", func() bool { return l.acknowledged.Load() >= until || l.t.Failed() })
+	l.doors[0].eventually("the load makes no progress", func() bool { return l.acknowledged.Load() >= until || l.t.Failed() })
 }
 
-// verify ends the load and compares what some doors give with what must be.
+// verify stops the load and compares the state on some nodes with the expected one.
 func (l *load) verify(doors []*server) {
 	l.t.Helper()
 	l.over.Store(true)
@@ -109,7 +109,7 @@ func (l *load) verify(doors []*server) {
 	l.t.Logf("%d requests were acknowledged, %d sent again, %d failed", l.acknowledged.Load(), l.retried.Load(), l.failed.Load())
 }
 
-// ask sends a request to one door, and to another one when it fails.
+// ask sends a request to one node, and to another one if it fails.
 func (l *load) ask(random *rand.Rand, status int, method, target string, body []byte, h ...string) (r reply, err error) {
 	for attempt := range l.attempts {
 		if attempt > 0 {
@@ -128,7 +128,7 @@ func (l *load) ask(random *rand.Rand, status int, method, target string, body []
 		l.over.Store(true)
 		err = errMayHaveHappened
 	case l.attempts > 1:
-		l.t.Errorf("%s fails %d times: %v", method, l.attempts, err)
+		l.t.Errorf("%s failed %d times: %v", method, l.attempts, err)
 		l.over.Store(true)
 	default:
 		l.failed.Add(1)
@@ -136,8 +136,8 @@ func (l *load) ask(random *rand.Rand, status int, method, target string, body []
 	return r, err
 }
 
-// write stores and removes blobs, and reads back what was acknowledged. A name
-// of which it is not known what became is left alone until the end.
+// write stores and deletes blobs, and reads back what was acknowledged. A name whose state is
+// unknown is not used again until the end.
 func (l *load) write(w *writer) {
 	for turn := 0; !l.over.Load(); turn++ {
 		name := fmt.Sprint("name ", turn%crashNames)
@@ -171,14 +171,14 @@ func (l *load) write(w *writer) {
 	}
 }
 
-// upload stores by parts, each sent to any door.
+// upload stores a blob in parts, each sent to a random node.
 func (l *load) upload(w *writer, name string) (state, error) {
 	data := w.content()
 	partSize := max(1, len(data)/(1+w.random.IntN(4)))
 	body := fmt.Appendf(nil, `{"rawAccount":%q,"rawBlobName":%q,"rawPartSize":%d}`, w.account, name, partSize)
 	r, err := l.ask(w.random, 200, "POST", "/v1/multipart-uploads", body)
 	if err != nil {
-		return state{}, fmt.Errorf("%w: %w", errNothingHappened, err) // to the blob
+		return state{}, fmt.Errorf("%w: %w", errNothingHappened, err) // the blob is unchanged
 	}
 	var begun struct{ UploadID string }
 	if err := json.Unmarshal(r.body, &begun); err != nil {
@@ -195,7 +195,7 @@ func (l *load) upload(w *writer, name string) (state, error) {
 	return next, err
 }
 
-// readBack reads what was just acknowledged at any door.
+// readBack reads what was just acknowledged on a random node.
 func (l *load) readBack(w *writer, name string) {
 	want := w.names[name].acknowledged
 	status := http.StatusOK
@@ -204,12 +204,12 @@ func (l *load) readBack(w *writer, name string) {
 	}
 	r, err := l.ask(w.random, status, "GET", blobTarget(w.account, name), nil)
 	if err == nil && want.exists && sha256.Sum256(r.body) != want.sum {
-		l.t.Errorf("%s/%s: %d bytes of another content than was acknowledged", w.account, name, len(r.body))
+		l.t.Errorf("%s/%s: %d bytes of another content than the acknowledged one", w.account, name, len(r.body))
 	}
 }
 
-// use uses a session. Only a use that may be sent again has a key: the client
-// sends one with a key again by itself, and then tells of the last attempt alone.
+// use uses a session. Only a use that may be repeated has a key: the HTTP client repeats a request
+// with a key by itself, and then reports the last attempt only.
 func (l *load) use(c *counter, random *rand.Rand) {
 	for c.issued.Load() < 1000 && !l.over.Load() {
 		var h headers
@@ -227,10 +227,9 @@ func (l *load) use(c *counter, random *rand.Rand) {
 	}
 }
 
-// TestRollingRestart restarts node after node behind a balancer, as documented:
-// no request fails for a client that sends a failed one once more. A node is
-// taken for back when the balancer sends it requests again, which is later than
-// its /readyz says so.
+// TestRollingRestart restarts node after node behind a load balancer with the documented
+// configuration. No request may fail for a client that retries once. A node counts as back when the
+// balancer sends it requests again, which is later than its /readyz reports 200.
 func TestRollingRestart(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -253,9 +252,9 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// TestStoresComeAndGo stops the database, as a crash would, and then the object
-// store, under load. /readyz tells of either, and that it is back; nothing that
-// was acknowledged is lost, and nobody has to help.
+// TestStoresComeAndGo stops the database, as a crash would, and then the object store, under load.
+// /readyz must report each failure and each recovery, no acknowledged write may be lost, and
+// recovery must need no intervention.
 func TestStoresComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})
@@ -300,20 +299,20 @@ func TestStoresComeAndGo(t *testing.T) {
 	c.objects.Start()
 	readyz(200)
 	if r := doors[0].must(200, "GET", blobTarget("0x1", "large"), nil); !bytes.Equal(r.body, large) {
-		t.Errorf("with the object store again a blob has %d bytes of another content", len(r.body))
+		t.Errorf("after the object store is back a blob has %d bytes of another content", len(r.body))
 	}
 	l.further(150)
 	l.verify(doors)
 	pays.buy(10)
-	pays.settled() // the work beside the requests goes on, too
+	pays.settled() // background tasks continue too
 }
 
-// TestKilledNode kills the node that does the work for all, under load. Nothing
-// that was acknowledged is lost, and another node takes the work up.
+// TestKilledNode kills the leader under load. No acknowledged write may be lost, and another node
+// must become the leader.
 func TestKilledNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{dirty: true})
-	c.start(1) // alone, so that the work is its
+	c.start(1) // the only node, so it becomes the leader
 	pays := c.nodes[0].open(c.nodes[0].payer(1), 1000)
 	pays.buy(10)
 	pays.settled()
@@ -326,7 +325,7 @@ func TestKilledNode(t *testing.T) {
 	l.further(150)
 	l.verify(doors[1:])
 	if l.failed.Load() == 0 {
-		t.Error("the kill met no request")
+		t.Error("the kill interrupted no request")
 	}
 	pays.s = doors[1]
 	pays.buy(10)

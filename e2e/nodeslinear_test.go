@@ -15,41 +15,41 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// things are a blob, a session and a channel that all clients ask for a while.
+// things are a blob, a session and a channel that all clients use for a while.
 type things struct {
 	name, session string
 	channel       *channel
-	paid          atomic.Int64 // payments that were given out
-	proofs        sync.Map     // the numbers of payments as they travel
+	paid          atomic.Int64 // number of micropayments that were issued
+	proofs        sync.Map     // numbers by encoded micropayment
 
 	blob, uses, payments history
 }
 
 const (
 	linearBought  = 60 // chunksets of a session
-	linearDeposit = 80 // of a channel
+	linearDeposit = 80 // deposit of a channel
 )
 
-// asker is one of the clients. It asks at any node.
+// asker is one of the clients. It sends each request to a random node.
 type asker struct {
 	number int
 	doors  []*server
 	random *rand.Rand
 	ticks  *atomic.Int64
-	values *atomic.Int64 // contents that were given out
-	tags   *sync.Map     // of the contents
-	seen   int           // the content that it saw last
+	values *atomic.Int64 // number of contents that were issued
+	tags   *sync.Map     // ETags by content
+	seen   int           // the content that it read last
 }
 
 func (a *asker) door() *server { return a.doors[a.random.IntN(len(a.doors))] }
 
-// linearContent is the body of a number. Every other one is an object in the
-// object store.
+// linearContent returns the body with the given number. Every other one is large enough to become
+// an object.
 func linearContent(value int) []byte {
 	return fmt.Appendf(nil, "%d\n%s", value, strings.Repeat("x", value%2*20_000))
 }
 
-// askBlob asks something of the blob.
+// askBlob performs a random operation on the blob.
 func (a *asker) askBlob(w *things) error {
 	q := question{kind: []string{"get", "get", "put", "put", "create", "replace", "delete", "remove"}[a.random.IntN(8)]}
 	var h headers
@@ -90,7 +90,7 @@ func (a *asker) askBlob(w *things) error {
 	})
 }
 
-// valueOf gives the number of a body, or 0 when it is not whole.
+// valueOf returns the number of a body, or 0 if the body is not complete.
 func (a *asker) valueOf(r reply) int {
 	number, _, _ := bytes.Cut(r.body, []byte("\n"))
 	value, err := strconv.Atoi(string(number))
@@ -102,7 +102,7 @@ func (a *asker) valueOf(r reply) int {
 	return value
 }
 
-// tagged wants each content to have one ETag.
+// tagged checks that each content has one ETag.
 func (a *asker) tagged(value int, r reply) {
 	tag := r.header.Get("ETag")
 	if known, _ := a.tags.LoadOrStore(value, tag); known != tag {
@@ -110,7 +110,7 @@ func (a *asker) tagged(value int, r reply) {
 	}
 }
 
-// askSession asks something of the session.
+// askSession performs a random operation on the session.
 func (a *asker) askSession(w *things) error {
 	q := question{kind: "use"}
 	if a.random.IntN(4) == 0 {
@@ -137,7 +137,7 @@ func (a *asker) askSession(w *things) error {
 	})
 }
 
-// askChannel asks something of the channel. Half of its payments may be stale.
+// askChannel performs a random operation on the channel. Half of its payments may be stale.
 func (a *asker) askChannel(w *things) error {
 	q := question{kind: "pay"}
 	switch n := a.random.IntN(10); {
@@ -172,14 +172,14 @@ func (a *asker) askChannel(w *things) error {
 	})
 }
 
-// ofChannel puts an answer into the model's words.
+// ofChannel converts a response to the model's terms.
 func (w *things) ofChannel(t testing.TB, r reply) told {
 	answer := told{status: r.status}
 	switch r.status {
 	case 409:
 		stored, ok := w.proofs.Load(member(t, r, "storedMicropayment"))
 		if !ok {
-			t.Errorf("the stored micropayment is none that was sent: %v", r)
+			t.Errorf("the stored micropayment is not one of those sent: %v", r)
 			return answer
 		}
 		answer.value = stored.(int)
@@ -194,10 +194,9 @@ func (w *things) ofChannel(t testing.TB, r reply) told {
 	return answer
 }
 
-// TestNodesAreLinearizable: whatever several clients ask at several nodes, while
-// these are killed and started again one after the other, and the database and
-// the object store crash and recover, it is as if they had asked a single one,
-// one after the other.
+// TestNodesAreLinearizable has several clients use several nodes concurrently, while nodes are
+// killed and restarted one after another, and the database and the object store crash and recover.
+// The responses must be those of some sequential execution on a single node.
 func TestNodesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients, rounds, roundLength, phase = 6, 24, 120, 360
@@ -230,7 +229,7 @@ func TestNodesAreLinearizable(t *testing.T) {
 	further := func() {
 		t.Helper()
 		until := answered.Load() + phase
-		doors[0].eventually("nothing is answered", func() bool { return answered.Load() >= until })
+		doors[0].eventually("no request is answered", func() bool { return answered.Load() >= until })
 	}
 	further()
 	for i, node := range c.nodes {
@@ -264,8 +263,8 @@ func TestNodesAreLinearizable(t *testing.T) {
 		check(fmt.Sprint("session ", i), &w.uses, step[chunksets](chunksets.ask).model(linearBought))
 		check(fmt.Sprint("channel ", i), &w.payments, step[amounts](amounts.ask).model(amounts{deposit: linearDeposit}))
 	}
-	t.Logf("%d answers, %d questions of which it is not known what became, %d pairs at once, checked in %v", answered.Load(), unknown, overlaps, time.Since(began))
+	t.Logf("%d responses, %d operations with unknown outcome, %d concurrent pairs, checked in %v", answered.Load(), unknown, overlaps, time.Since(began))
 	if overlaps < phase {
-		t.Errorf("only %d pairs of questions were asked at once, which shows nothing", overlaps)
+		t.Errorf("only %d pairs of operations were concurrent, too few to be meaningful", overlaps)
 	}
 }

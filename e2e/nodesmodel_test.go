@@ -11,25 +11,25 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// question is what a client asks of a blob, a session or a channel.
+// question is an operation of a client on a blob, a session or a channel.
 type question struct {
 	kind    string // put, create, replace, delete, remove or get; use or get; pay, deposit or get
-	value   int    // of a put; the amount of a deposit; the number of a payment
-	present int    // the value that a replace or a remove is for
+	value   int    // the content of a put, the amount of a deposit, the number of a payment
+	present int    // the content that a replace or a remove requires
 }
 
-// told is the answer: a status, and what came with it.
+// told is the result of an operation: a status and its values.
 type told struct {
 	status int
-	value  int     // of a blob; of a session what is left; what a payment bought; what a stale one is told
-	money  amounts // of a channel
+	value  int     // the content of a blob, the chunksets left of a session, what a payment bought, the number that the refusal of a stale payment names
+	money  amounts // the amounts of a channel
 }
 
-// notTold is the answer that never came. Its question returns after all others,
-// so that it may be taken to have had its effect at any time, or never.
+// notTold is the result of an operation without a response. It returns after all others, so it may
+// take effect at any time, or never.
 var notTold = told{}
 
-// step is what a question does, and is told, when it is alone.
+// step is the sequential specification of an operation: its effect on a state, and its result.
 type step[State any] func(State, question) (State, told)
 
 func (f step[State]) model(initial State) porcupine.Model {
@@ -43,7 +43,7 @@ func (f step[State]) model(initial State) porcupine.Model {
 	}
 }
 
-// register is a name's content, 0 when there is none.
+// register is the content of a name, or 0 if there is no blob.
 type register int
 
 func (r register) ask(q question) (register, told) {
@@ -69,7 +69,7 @@ func (r register) ask(q question) (register, told) {
 	panic(q.kind)
 }
 
-// chunksets are what a session has left.
+// chunksets is the number of chunksets that a session has left.
 type chunksets int
 
 func (c chunksets) ask(q question) (chunksets, told) {
@@ -85,8 +85,8 @@ func (c chunksets) ask(q question) (chunksets, told) {
 // amounts is the state of a channel.
 type amounts struct{ accepted, sequence, credit, deposit int }
 
-// What payments of a channel are in the histories: the first pays linearUnit,
-// each further one as much more.
+// The payments of a channel in the histories: the first promises linearUnit, and each of the others
+// linearUnit more than the one before.
 const (
 	linearPrice = 3
 	linearUnit  = 4
@@ -112,15 +112,16 @@ func (a amounts) ask(q question) (amounts, told) {
 	return a, told{status: 201, value: spendable / linearPrice}
 }
 
-// history is what several clients asked of one thing and were told. Its time is
-// a count: it tells only what came before what.
+// history contains the operations of several clients on one thing, and their results. Time is a
+// counter, which only orders events.
 type history struct {
 	mu         sync.Mutex
 	operations []porcupine.Operation
 	unknown    int
 }
 
-// record asks a question and keeps what was told. What did nothing is not kept.
+// record performs an operation and records its result. Operations without an effect are not
+// recorded.
 func (h *history) record(ticks *atomic.Int64, client int, q question, ask func() (told, error)) error {
 	op := porcupine.Operation{ClientId: client, Input: q, Call: ticks.Add(1)}
 	answer, err := ask()
@@ -138,7 +139,7 @@ func (h *history) record(ticks *atomic.Int64, client int, q question, ask func()
 	return err
 }
 
-// overlaps counts the pairs of questions that were asked at once.
+// overlaps counts the pairs of concurrent operations.
 func (h *history) overlaps() int {
 	n := 0
 	for i, a := range h.operations {
@@ -151,7 +152,7 @@ func (h *history) overlaps() int {
 	return n
 }
 
-// TestNodesCheckerSeesWhatIsWrong judges histories whose verdict is known.
+// TestNodesCheckerSeesWhatIsWrong checks histories whose verdict is known.
 func TestNodesCheckerSeesWhatIsWrong(t *testing.T) {
 	put, get := func(value int) question { return question{kind: "put", value: value} }, question{kind: "get"}
 	stored, absent := told{status: 204}, told{status: 404}
@@ -168,25 +169,25 @@ func TestNodesCheckerSeesWhatIsWrong(t *testing.T) {
 		want    bool
 	}{
 		"an acknowledged write is lost": {blob, []porcupine.Operation{did(1, 2, put(1), stored), did(3, 4, get, absent)}, false},
-		"a read behind the time":        {blob, []porcupine.Operation{did(1, 2, put(1), stored), did(3, 4, put(2), stored), did(5, 6, get, holds(1))}, false},
-		"a write without an answer is not there": {blob, []porcupine.Operation{
+		"a stale read":                  {blob, []porcupine.Operation{did(1, 2, put(1), stored), did(3, 4, put(2), stored), did(5, 6, get, holds(1))}, false},
+		"a write without a response has no effect": {blob, []porcupine.Operation{
 			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, absent)}, true},
-		"a write without an answer comes late": {blob, []porcupine.Operation{
+		"a write without a response takes effect late": {blob, []porcupine.Operation{
 			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, absent), did(5, 6, get, holds(1))}, true},
-		"a write without an answer goes again": {blob, []porcupine.Operation{
+		"a write without a response is undone": {blob, []porcupine.Operation{
 			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, holds(1)), did(5, 6, get, absent)}, false},
-		"two create at once": {blob, []porcupine.Operation{
+		"two concurrent creates": {blob, []porcupine.Operation{
 			did(1, 3, question{kind: "create", value: 1}, stored), did(2, 4, question{kind: "create", value: 2}, stored)}, false},
-		"a replace of what is not there": {blob, []porcupine.Operation{
+		"a replace of a missing blob": {blob, []porcupine.Operation{
 			did(1, 2, put(1), stored), did(3, 4, question{kind: "replace", value: 3, present: 2}, stored)}, false},
-		"the last chunkset is taken twice": {session, []porcupine.Operation{
+		"the last chunkset is used twice": {session, []porcupine.Operation{
 			did(1, 2, use, holds(1)), did(3, 5, use, holds(0)), did(4, 6, use, holds(0))}, false},
-		"a use without an answer counts": {session, []porcupine.Operation{
+		"a use without a response counts": {session, []porcupine.Operation{
 			did(1, math.MaxInt64, use, notTold), did(2, 3, use, holds(0)), did(4, 5, use, told{status: 402})}, true},
 		"a use counts twice": {session, []porcupine.Operation{did(1, 2, use, holds(1)), did(3, 4, get, holds(0))}, false},
 		"a payment counts twice": {payments, []porcupine.Operation{
 			did(1, 3, pay, told{status: 201, value: 1}), did(2, 4, pay, told{status: 201, value: 1})}, false},
-		"a payment without an answer is stale the next time": {payments, []porcupine.Operation{
+		"a repeated payment without a response is stale": {payments, []porcupine.Operation{
 			did(1, math.MaxInt64, pay, notTold), did(2, 3, pay, told{status: 409, value: 1})}, true},
 		"credit is lost": {payments, []porcupine.Operation{did(1, 2, pay, told{status: 201, value: 1}),
 			did(3, 4, get, told{status: 200, money: amounts{accepted: 4, sequence: 1, deposit: 80}})}, false},

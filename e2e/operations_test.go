@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestOperations walks through every operation with good input, at the root
-// and under a base path.
+// TestOperations calls every operation with valid input, at the root and under a base path.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "/sluice"} {
@@ -22,7 +21,7 @@ func TestOperations(t *testing.T) {
 			}
 			s := start(t, o)
 			if s.base != base {
-				t.Fatalf("the ready line gives the base path %q, want %q", s.base, base)
+				t.Fatalf("the ready line has the base path %q, want %q", s.base, base)
 			}
 			walkBlobs(t, s)
 			walkUploads(t, s)
@@ -38,7 +37,7 @@ func walkBlobs(t *testing.T, s *server) {
 	target := blobTarget("0xAB", "dir/hello world.txt")
 	put := s.must(204, "PUT", target, body, "Content-Type", "text/x-demo; a=b")
 	if len(put.body) != 0 {
-		t.Errorf("PUT answered with a body: %v", put)
+		t.Errorf("PUT responded with a body: %v", put)
 	}
 	etag := put.header.Get("ETag")
 	if !regexp.MustCompile(`^"[^"]+"$`).MatchString(etag) {
@@ -65,10 +64,10 @@ func walkBlobs(t *testing.T, s *server) {
 			t.Errorf("%s: no X-Request-Id", method)
 		}
 		if method == "GET" && digest(r.body) != digest(body) {
-			t.Errorf("GET gave other bytes than were PUT")
+			t.Errorf("GET returned other bytes than were PUT")
 		}
 	}
-	// Every spelling of an address is the same account.
+	// Every spelling of an address denotes the same account.
 	for _, spelling := range []string{"0xab", "0x00ab", "0x" + strings.Repeat("0", 62) + "AB", strings.Repeat("0", 60) + "ab"} {
 		s.must(200, "GET", blobTarget(spelling, "dir/hello world.txt"), nil)
 	}
@@ -92,14 +91,14 @@ func walkBlobs(t *testing.T, s *server) {
 	}
 	for _, absent := range []string{"expires"} {
 		if _, there := entry[absent]; there {
-			t.Errorf("listing: member %q of what does not exist: %v", absent, entry)
+			t.Errorf("listing: member %q without a value: %v", absent, entry)
 		}
 	}
 	if _, there := o["next"]; there {
 		t.Errorf("listing: next on the last page: %s", r.body)
 	}
 	if _, there := o["prefixes"].([]any); !there {
-		t.Errorf("listing: prefixes is no list: %s", r.body)
+		t.Errorf("listing: prefixes is not a list: %s", r.body)
 	}
 	var page listed
 	s.must(200, "GET", "/v1/blobs/0xab?delimiter=/", nil).decode(t, &page)
@@ -174,7 +173,7 @@ func walkUploads(t *testing.T, s *server) {
 	}
 	for _, name := range []string{"ETag", "Last-Modified"} {
 		if got, want := complete.header.Get(name), r.header.Get(name); got != want {
-			t.Errorf("complete: %s is %q, GET says %q", name, got, want)
+			t.Errorf("complete: %s is %q, GET returns %q", name, got, want)
 		}
 	}
 	status = s.must(200, "GET", "/v1/multipart-uploads/"+id, nil).object(t)
@@ -183,7 +182,7 @@ func walkUploads(t *testing.T, s *server) {
 	}
 	checkProblem(t, s.do("DELETE", "/v1/multipart-uploads/"+id, nil), 409, "")
 
-	id = s.begin("0xab", "given up", 1000)
+	id = s.begin("0xab", "aborted", 1000)
 	s.must(204, "DELETE", "/v1/multipart-uploads/"+id, nil)
 	s.must(204, "DELETE", "/v1/multipart-uploads/"+id, nil)
 	if got := text(t, s.must(200, "GET", "/v1/multipart-uploads/"+id, nil).object(t), "state"); got != "aborted" {
@@ -236,7 +235,7 @@ func walkChannels(t *testing.T, s *server) {
 		t.Errorf("channel: %v", state)
 	}
 	if _, there := state["sender"]; there {
-		t.Errorf("channel: a sender although none was given: %v", state)
+		t.Errorf("channel: a sender although none was sent: %v", state)
 	}
 	request := map[string]any{"userIdentity": "0x5", "deposit": "250", "asset": "0x7", "paymentChannelId": "41",
 		"expires": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
@@ -249,7 +248,7 @@ func walkChannels(t *testing.T, s *server) {
 	again := s.do("POST", "/v1/sessions/micropaymentchannels", asJSON(t, request))
 	checkProblem(t, again, 409, "")
 	if strings.Contains(string(again.body), text(t, made, "channelId")) {
-		t.Errorf("the refusal gives the channelId away: %s", again.body)
+		t.Errorf("the refusal reveals the channelId: %s", again.body)
 	}
 }
 
@@ -264,7 +263,7 @@ func walkService(t *testing.T, s *server) {
 	if _, ok := info["limits"].(map[string]any); !ok {
 		t.Errorf("info: limits are %v", info["limits"])
 	}
-	// These stand beside the operations, with the base path and without.
+	// These routes exist with the base path and without it.
 	bare := *s
 	bare.base = ""
 	for _, at := range []*server{s, &bare} {
@@ -282,7 +281,7 @@ func walkService(t *testing.T, s *server) {
 	}
 }
 
-// routes are all paths, with the methods that each one knows.
+// routes contains all paths, with the methods of each.
 var routes = []struct {
 	path    string
 	methods []string
@@ -307,7 +306,7 @@ var routes = []struct {
 	{"/readyz", []string{"GET"}},
 }
 
-// TestMethods asks every route for methods that it does not know.
+// TestMethods sends each route the methods that it does not support.
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -336,14 +335,14 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// allowed gives the methods of the Allow header, sorted.
+// allowed returns the methods of the Allow header, sorted.
 func allowed(r reply) []string {
 	methods := strings.Split(strings.ReplaceAll(r.header.Get("Allow"), " ", ""), ",")
 	slices.Sort(methods)
 	return methods
 }
 
-// TestHeadIsGet compares HEAD with GET on every route that has GET.
+// TestHeadIsGet compares HEAD with GET on every route that supports GET.
 func TestHeadIsGet(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -369,7 +368,7 @@ func TestHeadIsGet(t *testing.T) {
 	}
 }
 
-// TestUnknown asks for routes, versions and things that do not exist.
+// TestUnknown requests routes, versions and resources that do not exist.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

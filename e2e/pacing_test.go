@@ -7,24 +7,24 @@ import (
 	"testing"
 )
 
-// uploads sends bodies on an HTTP/2 connection as the server's flow control
-// allows (RFC 9113, section 5.2).
+// uploads sends bodies on an HTTP/2 connection within the server's flow control (RFC 9113, section
+// 5.2).
 type uploads struct {
 	*frames
-	connection int64            // what the server takes now on the connection, in bytes
-	initial    int64            // what it takes on a new stream
-	more       map[uint32]int64 // what it takes beyond initial, by stream: less than 0 once something was sent
-	heads      map[uint32]byte  // how the reply's head begins
+	connection int64            // current window of the connection, in bytes
+	initial    int64            // initial window of a stream
+	more       map[uint32]int64 // difference from initial, by stream: negative after data was sent
+	heads      map[uint32]byte  // first byte of the header block of the response
 	bodies     map[uint32]*bytes.Buffer
-	ended      map[uint32]bool // the reply came to its end
-	check      func()          // after each frame that came
+	ended      map[uint32]bool // whether the response has ended
+	check      func()          // called after each frame received
 }
 
-// replyWindow is how much of a reply the server may send on each stream.
+// replyWindow is how much of a response the server may send on each stream.
 const replyWindow = 2 << 20
 
-// uploadsTo opens a connection on which the server may send so many bytes of each
-// reply, and learns what it takes.
+// uploadsTo opens a connection on which the server may send window bytes of each response, and
+// reads the server's windows.
 func uploadsTo(s *server, window uint32) *uploads {
 	s.t.Helper()
 	const initial = 1<<16 - 1 // RFC 9113, section 6.9.2
@@ -33,13 +33,13 @@ func uploadsTo(s *server, window uint32) *uploads {
 		more: map[uint32]int64{}, heads: map[uint32]byte{}, bodies: map[uint32]*bytes.Buffer{}, ended: map[uint32]bool{}, check: func() {},
 	}
 	u.send(frameWindowUpdate, 0, 0, binary.BigEndian.AppendUint32(nil, 1<<30))
-	for u.connection == initial { // the settings come before
+	for u.connection == initial { // the settings arrive first
 		u.step()
 	}
 	return u
 }
 
-// received is how many bytes of a reply have come.
+// received returns how many bytes of a response were received.
 func (u *uploads) received(stream uint32) int {
 	if u.bodies[stream] == nil {
 		return 0
@@ -47,12 +47,12 @@ func (u *uploads) received(stream uint32) int {
 	return u.bodies[stream].Len()
 }
 
-// window is how many bytes the server takes now on a stream.
+// window returns how many bytes the server accepts now on a stream.
 func (u *uploads) window(stream uint32) int64 {
 	return min(u.connection, u.initial+u.more[stream])
 }
 
-// step reads a frame, and notes what it says.
+// step reads a frame and records its effect.
 func (u *uploads) step() {
 	u.s.t.Helper()
 	got, err := u.next()
@@ -89,7 +89,7 @@ func (u *uploads) step() {
 	u.check()
 }
 
-// finish waits for the end of a reply, and returns how its head begins.
+// finish waits for the end of a response, and returns the first byte of its header block.
 func (u *uploads) finish(stream uint32) byte {
 	u.s.t.Helper()
 	for !u.ended[stream] {
@@ -98,7 +98,7 @@ func (u *uploads) finish(stream uint32) byte {
 	return u.heads[stream]
 }
 
-// some sends as much of data as the server takes now, and returns the rest.
+// some sends as much of data as the server accepts now, and returns the rest.
 func (u *uploads) some(stream uint32, data []byte) []byte {
 	u.s.t.Helper()
 	const maxFrame = 16 << 10
@@ -116,14 +116,13 @@ func (u *uploads) some(stream uint32, data []byte) []byte {
 	return data
 }
 
-// put stores data, which is sent as the server takes it. Nothing but the window
-// of its own stream may hold it up.
+// put stores data as fast as the flow control allows. Only the window of its stream may delay it.
 func (u *uploads) put(stream uint32, target, key string, data []byte) {
 	u.s.t.Helper()
 	u.begin(stream, target, key, len(data))
 	for data = u.some(stream, data); len(data) > 0; data = u.some(stream, data) {
 		if u.connection <= 0 && u.initial+u.more[stream] > 0 {
-			u.s.t.Fatalf("PUT %s: the other streams hold the window of the connection; %d bytes are still to be sent", target, len(data))
+			u.s.t.Fatalf("PUT %s: the other streams use up the window of the connection; %d bytes are not sent yet", target, len(data))
 		}
 		u.step()
 	}
@@ -148,16 +147,15 @@ func (u *uploads) get(stream uint32, target string) []byte {
 	return u.bodies[stream].Bytes()
 }
 
-// TestPacedUploadsHoldNoNeighbour: on a connection whose streams but one send all
-// that the server takes, and are held to the rate of their key, the last one never
-// waits for the window of the connection. What one connection can have waiting in
-// the server is bounded.
+// TestPacedUploadsHoldNoNeighbour checks a connection on which all streams but one send as much as
+// the server accepts and are paced to the rate of their key: the last stream never waits for the
+// window of the connection. The bytes of one connection that wait in the server are bounded.
 func TestPacedUploadsHoldNoNeighbour(t *testing.T) {
 	t.Parallel()
 	const (
-		streams = 64       // of one connection
-		size    = 4 << 20  // of each paced body: no test waits until it is through
-		bound   = 64 << 20 // what may wait in the server
+		streams = 64       // per connection
+		size    = 4 << 20  // per paced body, which is not sent completely before the test ends
+		bound   = 64 << 20 // limit for the bytes that wait in the server
 	)
 	s := start(t, options{certs: newCertificates(t), flags: append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", "0s")})
 	paced := s.newKey("--scopes", "write", "--all-accounts", "--group", "paced", "--bytes-in-per-second", "2KiB")
@@ -174,12 +172,12 @@ func TestPacedUploadsHoldNoNeighbour(t *testing.T) {
 		stream += 2
 	}
 	if waiting > bound {
-		t.Errorf("the server takes %d bytes that it lets wait, want at most %d", waiting, bound)
+		t.Errorf("the server accepts %d bytes that wait, want at most %d", waiting, bound)
 	}
 	u.check = func() {
 		for paced, data := range unsent {
 			if u.ended[paced] {
-				t.Fatalf("paced stream %d was answered, and its body is not sent", paced)
+				t.Fatalf("paced stream %d got a response before its body was sent", paced)
 			}
 			unsent[paced] = u.some(paced, data)
 		}
@@ -189,14 +187,14 @@ func TestPacedUploadsHoldNoNeighbour(t *testing.T) {
 		u.put(stream, blobTarget("alice", name), other, neighbour)
 		stream += 2
 		if got := u.get(stream, blobTarget("alice", name)); digest(got) != digest(neighbour) {
-			t.Errorf("%d bytes of %s came, or others than were stored", len(got), name)
+			t.Errorf("received %d bytes of %s, or other bytes than stored", len(got), name)
 		}
 		stream += 2
 	}
 }
 
-// TestHeldDownloadsHoldNoNeighbour: a reply that is paced and one whose client
-// lets nothing of it be sent hold nobody else on their connection.
+// TestHeldDownloadsHoldNoNeighbour checks that a paced response, and one that the client's flow
+// control stops, do not block the other streams of their connection.
 func TestHeldDownloadsHoldNoNeighbour(t *testing.T) {
 	t.Parallel()
 	const size = 2 * replyWindow
@@ -218,10 +216,10 @@ func TestHeldDownloadsHoldNoNeighbour(t *testing.T) {
 	for stream := uint32(11); stream < 19; stream += 4 {
 		u.put(stream, blobTarget("alice", strconv.Itoa(int(stream))), other, data)
 		if got := u.get(stream+2, small); digest(got) != digest(data) {
-			t.Errorf("%d bytes came, or others than were stored", len(got))
+			t.Errorf("received %d bytes, or other bytes than stored", len(got))
 		}
 	}
 	if u.ended[7] || u.ended[9] {
-		t.Error("a reply that was held came whole")
+		t.Error("a blocked response was completed")
 	}
 }

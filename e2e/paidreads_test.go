@@ -14,7 +14,7 @@ import (
 // chunksetSize is the unit in which reads are paid.
 const chunksetSize = 10 << 20
 
-// checkPaid wants the receipt of a paid read, and that no cache keeps it.
+// checkPaid fails the test unless the response has the receipt of a paid read and forbids caching.
 func checkPaid(t testing.TB, r reply, charged, left string) {
 	t.Helper()
 	for name, want := range map[string]string{"Chunksets-Charged": charged, "Chunksets-Left": left, "Cache-Control": "private, no-store"} {
@@ -24,8 +24,8 @@ func checkPaid(t testing.TB, r reply, charged, left string) {
 	}
 }
 
-// TestChargeOfReads: a read costs the distinct chunksets that it touches, by
-// session and by micropayment, and nothing when there is nothing to send.
+// TestChargeOfReads checks that a read costs the distinct chunksets that it touches, by session and
+// by micropayment, and nothing if there is nothing to send.
 func TestChargeOfReads(t *testing.T) {
 	t.Parallel()
 	const price = 3
@@ -89,7 +89,7 @@ func TestChargeOfReads(t *testing.T) {
 		name := fmt.Sprintf("%s %s %.60q", test.method, test.name, test.headers)
 		bySession := s.do(test.method, blobTarget("0x1", test.name), nil, append(headers{"Session-Id", id}, test.headers...)...)
 		left -= test.charge
-		// One unit more than the price, which stays as credit.
+		// One unit more than the price, which remains as credit.
 		byMicropayment := s.do(test.method, blobTarget("0x1", test.name), nil,
 			append(headers{"X-Shelby-Micropayment", c.next(uint64(test.charge*price + 1))}, test.headers...)...)
 		if test.charge > 0 {
@@ -101,7 +101,7 @@ func TestChargeOfReads(t *testing.T) {
 			t.Fatalf("%s: %v by session, %v by micropayment, want %d", name, bySession, byMicropayment, test.status)
 		}
 		if !bytes.Equal(bySession.body, byMicropayment.body) && !strings.HasPrefix(bySession.header.Get("Content-Type"), "multipart/") && test.status < 300 {
-			t.Errorf("%s: other bytes by micropayment than by session", name)
+			t.Errorf("%s: the bytes by micropayment and by session differ", name)
 		}
 		if got := s.sessionState(id).ChunksetsLeft; got != left {
 			t.Fatalf("%s: the session has %d chunksets left, want %d", name, got, left)
@@ -128,7 +128,7 @@ func TestChargeOfReads(t *testing.T) {
 	}
 }
 
-// checkReceipts checks the headers of the two ways to pay for one read.
+// checkReceipts checks the response headers of a read paid by session and by micropayment.
 func (s *server) checkReceipts(name string, bySession, byMicropayment reply, charge, left, credit int64) {
 	s.t.Helper()
 	for _, r := range []struct {
@@ -147,7 +147,7 @@ func (s *server) checkReceipts(name string, bySession, byMicropayment reply, cha
 	}
 }
 
-// TestPriceIsTold by HEAD, for nothing, and by every 402.
+// TestPriceIsTold checks that HEAD, which is free, and every 402 contain the price.
 func TestPriceIsTold(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "7"}})
@@ -163,7 +163,7 @@ func TestPriceIsTold(t *testing.T) {
 			t.Errorf("HEAD of %s: charged %s", name, got)
 		}
 	}
-	// Neither conditions, ranges nor emptiness come before the question who pays.
+	// The payment is checked before conditions and ranges, even for an empty blob.
 	for _, h := range []headers{nil, {"Range", "bytes=0-0"}, {"Range", "bytes=999999999-"}, {"If-None-Match", etag}, {"If-Match", `"x"`}, {"Max-Chunksets", "1"},
 		{"Authorization", "Bearer some-key"}} {
 		r := s.do("GET", target, nil, h...)
@@ -182,14 +182,14 @@ func TestPriceIsTold(t *testing.T) {
 		r := s.do("POST", "/v1/sessions", []byte(body))
 		checkProblem(t, r, 402, "payment_required")
 	}
-	// All that is no read of a blob is as free as ever.
+	// All other operations stay free.
 	s.must(200, "GET", "/v1/blobs/0x1", nil)
 	s.must(200, "GET", "/v1/info", nil)
 	s.must(204, "DELETE", target, nil)
 }
 
-// TestOrderOfPaidReads gives requests that are wrong in two ways: the order of
-// the checks says which of them is told.
+// TestOrderOfPaidReads sends requests that are wrong in two ways. The order of the checks decides
+// which error is reported.
 func TestOrderOfPaidReads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10"}})
@@ -199,7 +199,7 @@ func TestOrderOfPaidReads(t *testing.T) {
 	id := c.buy(10).SessionID
 	stale := c.again()
 	s.must(200, "POST", "/v1/sessions/"+id+"/use", nil)
-	live := s.payer(1).sign(t, c.number, c.sequence+1, c.amount+5).Base64() // pays for nothing
+	live := s.payer(1).sign(t, c.number, c.sequence+1, c.amount+5).Base64() // too little for a chunkset
 	nowhere := s.payer(2).sign(t, c.number, 1, 50).Base64()
 	closed := s.open(s.payer(3), 1000)
 	s.must(200, "POST", channels+"/"+closed.id+"/close", nil)
@@ -223,7 +223,7 @@ func TestOrderOfPaidReads(t *testing.T) {
 		{target, headers{"Max-Chunksets", "1.5", session, id}, 400, ""},
 		{target, headers{"Max-Chunksets", "", session, id}, 400, ""},
 		{target, headers{"Max-Chunksets", "1", "Max-Chunksets", "2", session, id}, 400, ""},
-		// What pays before the blob.
+		// The session or channel before the blob.
 		{absent, headers{session, "unknown"}, 402, "session_not_found"},
 		{absent, headers{session, ""}, 402, "session_not_found"},
 		{absent, headers{micropayment, malformed}, 400, "micropayment_malformed"},
@@ -265,7 +265,7 @@ func TestOrderOfPaidReads(t *testing.T) {
 			t.Fatalf("%s %.80q", test.target, test.headers)
 		}
 		if test.status == 402 && strings.Contains(string(r.body), c.id) {
-			t.Errorf("a 402 gives the channelId away: %s", r.body)
+			t.Errorf("a 402 reveals the channelId: %s", r.body)
 		}
 	}
 	if got := c.state().money(); got != before {
@@ -276,8 +276,8 @@ func TestOrderOfPaidReads(t *testing.T) {
 	}
 }
 
-// TestChecksumsOfSmallBlobsArePaidFor: the checksums of a few bytes are as good
-// as the bytes, so that nothing tells them, or answers a guess, for nothing.
+// TestChecksumsOfSmallBlobsArePaidFor checks that checksums are returned, and compared with a
+// guess, only for a payment: the checksum of a few bytes reveals the bytes.
 func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 	t.Parallel()
 	small, large := blobTarget("bob", "small"), blobTarget("bob", "large")
@@ -307,22 +307,22 @@ func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 			checks(s.do("HEAD", small, nil, h...), 200, false)
 			checks(s.do("HEAD", small, nil, append(h, "Session-Id", session)...), 200, false)
 			checks(s.do("GET", small, nil, h...), 402, false)
-			// Nothing that is not paid for depends on a guess.
+			// Without a payment, no response depends on a guess.
 			checks(s.do("GET", small, nil, append(h, "Session-Id", session, "Max-Chunksets", "0")...), 402, false)
 		}
 		checks(s.do("GET", small, nil, "Session-Id", session, "Range", "bytes=16-"), 416, false)
 		checks(s.do("HEAD", large, nil), 200, true)
 		checks(s.do("GET", large, nil, "If-None-Match", s.do("HEAD", large, nil).header.Get("ETag"), "Session-Id", session), 304, true)
 		if got := s.left(session); got != left {
-			t.Errorf("%s chunksets left of %s, though nothing was read", got, left)
+			t.Errorf("%s chunksets left of %s, although nothing was read", got, left)
 		}
 		paid := s.do("GET", small, nil, "Session-Id", session, "If-None-Match", etag)
 		checks(paid, 200, true)
 		if len(paid.body) != 16 || paid.header.Get("ETag") != etag {
-			t.Errorf("a read that was paid for: %v %v", paid, paid.header)
+			t.Errorf("a paid read: %v %v", paid, paid.header)
 		}
 		if ranged := s.do("GET", small, nil, "Session-Id", session, "If-Range", etag, "Range", "bytes=1-2"); ranged.status != 200 || len(ranged.body) != 16 {
-			t.Errorf("under If-Range: %v", ranged)
+			t.Errorf("with If-Range: %v", ranged)
 		}
 		checks(s.do("GET", small, nil, "Session-Id", session, "Range", "bytes=1-2"), 206, true)
 	}
@@ -333,7 +333,7 @@ func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 		withheld(t, s, etag, s.open(s.payer(1), 100).buy(10).SessionID)
 		list := string(s.must(200, "GET", "/v1/blobs/bob", nil).body)
 		if strings.Contains(list, strings.Trim(etag, `"`)) || strings.Count(list, `"etag"`) != 1 {
-			t.Errorf("the list tells a checksum: %s", list)
+			t.Errorf("the list contains a checksum: %s", list)
 		}
 	})
 	t.Run("hosted", func(t *testing.T) {
@@ -357,7 +357,7 @@ func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 	})
 }
 
-// TestMaxChunksets: a read costs at most what its client allows.
+// TestMaxChunksets checks that a read costs at most what its client allows.
 func TestMaxChunksets(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -375,7 +375,7 @@ func TestMaxChunksets(t *testing.T) {
 	}
 }
 
-// TestPublicReadsAreFree: what pays for reads elsewhere is ignored by default.
+// TestPublicReadsAreFree checks that payments for reads are ignored by default.
 func TestPublicReadsAreFree(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -383,7 +383,7 @@ func TestPublicReadsAreFree(t *testing.T) {
 	s.must(204, "PUT", target, []byte("free"))
 	made := asSession(t, s.must(201, "POST", "/v1/sessions", []byte("{}")))
 	if made.ChunksetsLeft != 1000 || made.ChunksetsTotal != 1000 {
-		t.Errorf("{} gave %+v, want 1000 chunksets", made)
+		t.Errorf("{} returned %+v, want 1000 chunksets", made)
 	}
 	c := s.open(s.payer(1), 100)
 	for _, h := range []headers{
@@ -401,20 +401,20 @@ func TestPublicReadsAreFree(t *testing.T) {
 		}
 	}
 	if head := s.must(200, "HEAD", target, nil); head.header.Get("Chunkset-Price") != "" {
-		t.Errorf("HEAD of a free blob tells a price: %v", head)
+		t.Errorf("HEAD of a free blob has a price: %v", head)
 	}
 	if got := c.state(); got.Accepted != "0" {
 		t.Errorf("a free read was paid for: %s", got.money())
 	}
 	if left := s.left(made.SessionID); left != "1000" {
-		t.Errorf("free reads took from the session: %s left", left)
+		t.Errorf("free reads were deducted from the session: %s left", left)
 	}
-	// A session is bought here too, and used by hand.
+	// A session can be bought here too, and used explicitly.
 	bought := c.buy(3)
 	if bought.ChunksetsTotal != 13 {
 		t.Errorf("13 units at 1 bought %+v", bought)
 	}
-	// Whoever knows a session may add to it.
+	// Anyone who knows a session may add to it.
 	for _, id := range []string{bought.SessionID, made.SessionID} {
 		other := s.open(s.payer(2), 100)
 		before := s.sessionState(id)
@@ -425,8 +425,8 @@ func TestPublicReadsAreFree(t *testing.T) {
 	}
 }
 
-// TestPaidReadsRace: with so many chunksets left and any number of reads at
-// once, exactly as many reads are served, and whole.
+// TestPaidReadsRace checks that with a number of chunksets left and more concurrent reads, exactly
+// as many reads are served as were paid for, completely.
 func TestPaidReadsRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -448,7 +448,7 @@ func TestPaidReadsRace(t *testing.T) {
 		}
 		served += number(t, r.header.Get("Chunksets-Charged"))
 		if len(r.body) != 1000 || !bytes.Contains(data, r.body) {
-			t.Errorf("a paid read gave other bytes")
+			t.Errorf("a paid read returned other bytes")
 		}
 	}
 	if left := s.left(id); fmt.Sprint(61-served) != left || left != "0" {
@@ -456,7 +456,7 @@ func TestPaidReadsRace(t *testing.T) {
 	}
 }
 
-// TestDamagedReadsCostNothing: bytes that cannot be served are not paid for.
+// TestDamagedReadsCostNothing checks that bytes that cannot be served are not charged.
 func TestDamagedReadsCostNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}, damaged: true})
@@ -471,12 +471,12 @@ func TestDamagedReadsCostNothing(t *testing.T) {
 	for range 3 {
 		r, err := s.try("GET", target, nil, "Session-Id", id)
 		if err == nil && (r.status != 500 || r.header.Get("Chunksets-Charged") != "") {
-			t.Errorf("a damaged blob gives %v", r)
+			t.Errorf("a read of a damaged blob: %v", r)
 		}
 	}
-	s.eventually("a chunkset that could not be served does not come back", func() bool { return s.left(id) == "100" })
+	s.eventually("a chunkset that could not be served is not returned", func() bool { return s.left(id) == "100" })
 	if r, err := s.try("GET", target, nil, "X-Shelby-Micropayment", c.next(1)); err == nil && r.status != 500 {
-		t.Errorf("a damaged blob gives %d", r.status)
+		t.Errorf("a read of a damaged blob: %d", r.status)
 	}
 	s.eventually("the price of what could not be served does not come back", func() bool {
 		return c.state().money() == "deposit 1000 accepted 101 credit 1 sequence 2 open"

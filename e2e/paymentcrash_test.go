@@ -14,26 +14,25 @@ const (
 	crashPrice         = 3
 )
 
-// purse is a channel that one payer pays into, one micropayment after another,
-// to buy sessions or to read.
+// purse is a channel over which one payer pays, one micropayment after another, for sessions or for
+// reads.
 type purse struct {
 	*channel
 	random       *rand.Rand
-	acknowledged uint64 // the highest amount whose payment was answered
-	known        uint64 // what the server had accepted after the last crash
-	reads        span   // paid by micropayment: acknowledged, issued
+	acknowledged uint64 // the highest acknowledged amount
+	known        uint64 // accepted amount after the last crash
+	reads        span   // reads by micropayment: acknowledged, issued
 }
 
-// pass is a session and what was done with it: from what was acknowledged to
-// what was issued.
+// pass is a session and the bounds of its counts, from what was acknowledged to what was issued.
 type pass struct {
 	id    string
-	total span // chunksets bought; its payer's alone
+	total span // chunksets bought; used by the payer only
 	mu    sync.Mutex
-	used  span // guarded by mu
+	used  span // protected by mu
 }
 
-// count adds to what is acknowledged and to what is issued.
+// count adds to the acknowledged and issued counts.
 func (p *pass) count(acknowledged, issued int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,9 +40,9 @@ func (p *pass) count(acknowledged, issued int64) {
 	p.used.last += issued
 }
 
-// TestPaymentCrashes kills the server under a load of purchases, refills, uses
-// and paid reads, again and again on the same data. What was acknowledged is
-// there after each start, what was never sent is not, and every ledger adds up.
+// TestPaymentCrashes kills the server repeatedly under a load of purchases, refills, uses and paid
+// reads, on the same data. After each start everything acknowledged must exist, nothing that was
+// never sent may exist, and the amounts of every channel must add up.
 func TestPaymentCrashes(t *testing.T) {
 	seed := seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -56,7 +55,7 @@ func TestPaymentCrashes(t *testing.T) {
 	var passes []*pass
 	var requests atomic.Int64
 	for round := range paymentCrashRounds {
-		// The first two purses buy for one session each, the third reads.
+		// The first two purses buy for one session each, the third one pays for reads.
 		fresh := []*pass{purses[0].first(), purses[1].first()}
 		passes = append(passes, fresh...)
 		crashUnderPayments(s, purses, fresh, &requests, random)
@@ -73,7 +72,7 @@ func TestPaymentCrashes(t *testing.T) {
 	}
 	t.Logf("%d crashes, %d acknowledged requests", paymentCrashRounds, requests.Load())
 	if requests.Load() < 10*paymentCrashRounds {
-		t.Errorf("the load was too small to mean anything: %d requests", requests.Load())
+		t.Errorf("the load was too small to be meaningful: %d requests", requests.Load())
 	}
 }
 
@@ -84,9 +83,9 @@ func (p *purse) first() *pass {
 	return &pass{id: bought.SessionID, total: span{bought.ChunksetsTotal, bought.ChunksetsTotal}}
 }
 
-// crashUnderPayments runs two payers who refill, two users of each session, and
-// one who reads by micropayment, until a random number of requests was
-// acknowledged, then kills the server and waits for them all to notice.
+// crashUnderPayments runs two payers who refill, two users of each session, and one reader by
+// micropayment, until a random number of requests was acknowledged. It then kills the server and
+// waits until all of them have noticed.
 func crashUnderPayments(s *server, purses []*purse, passes []*pass, requests *atomic.Int64, random *rand.Rand) {
 	s.t.Helper()
 	var killed atomic.Bool
@@ -117,22 +116,22 @@ func crashUnderPayments(s *server, purses []*purse, passes []*pass, requests *at
 	}()
 	select {
 	case <-kill:
-	case <-over: // every one of them met a failure, and has reported it
+	case <-over: // each of them had a failure and reported it
 	}
 	s.kill()
 	<-over
 	client.CloseIdleConnections()
 }
 
-// refill adds to the session until the server is gone, each time with another
-// amount, of which something is left as credit.
+// refill adds to the session until the server is gone, each time with another amount, which leaves
+// a credit.
 func (p *purse) refill(to *pass, killed *atomic.Bool, acknowledge func()) {
 	for !killed.Load() {
 		more := 1 + p.random.Uint64N(20)
 		body := buying(p.s.t, p.next(more), to.id)
-		to.total.last = to.total.first + int64(more/crashPrice+1) // the credit is less than a price
+		to.total.last = to.total.first + int64(more/crashPrice+1) // the credit is less than the price
 		r, err := p.s.try("POST", "/v1/sessions", body)
-		if err == nil && r.status == 402 { // not one chunkset: nothing was taken
+		if err == nil && r.status == 402 { // less than one chunkset, so the payment was refused
 			checkProblem(p.s.t, r, 402, "insufficient_funds")
 			p.sequence, p.amount = p.sequence-1, p.amount-more
 			to.total.last = to.total.first
@@ -173,7 +172,7 @@ func (p *pass) use(s *server, killed *atomic.Bool, acknowledge func()) {
 	p.spend(s, killed, acknowledge, 1, 200, func() (reply, error) { return s.try("POST", "/v1/sessions/"+p.id+"/use", nil) })
 }
 
-// read reads by the session until the server is gone, two chunksets at a time.
+// read pays for reads with the session until the server is gone, two chunksets each.
 func (p *pass) read(s *server, killed *atomic.Bool, acknowledge func()) {
 	p.spend(s, killed, acknowledge, 2, 206, func() (reply, error) {
 		return s.try("GET", blobTarget("0x1", "two"), nil, "Session-Id", p.id, "Range", fmt.Sprintf("bytes=%d-%d", chunksetSize-500, chunksetSize+499))
@@ -184,7 +183,7 @@ func (p *pass) spend(s *server, killed *atomic.Bool, acknowledge func(), n int64
 	for !killed.Load() {
 		p.count(0, n)
 		r, err := request()
-		if err == nil && r.status == 402 { // until it is refilled
+		if err == nil && r.status == 402 { // until the next refill
 			checkProblem(s.t, r, 402, "no_chunksets_left")
 			p.count(0, -n)
 			continue
@@ -198,14 +197,14 @@ func (p *pass) spend(s *server, killed *atomic.Bool, acknowledge func(), n int64
 	}
 }
 
-// verify compares the channel with what was acknowledged and issued, and its
-// ledger with what it sold.
+// verify compares the channel with what was acknowledged and issued, and its amounts with what it
+// sold.
 func (p *purse) verify() {
 	p.s.t.Helper()
 	state := p.settled()
 	accepted := uint64(number(p.s.t, state.Accepted))
 	if accepted < p.acknowledged || accepted > p.amount || accepted < p.known {
-		p.s.t.Errorf("channel: %d recovered, %d acknowledged, %d issued, %d after the crash before", accepted, p.acknowledged, p.amount, p.known)
+		p.s.t.Errorf("channel: %d recovered, %d acknowledged, %d issued, %d after the previous crash", accepted, p.acknowledged, p.amount, p.known)
 	}
 	sold := p.reads.last
 	if sold == 0 {
@@ -222,12 +221,12 @@ func (p *purse) verify() {
 	if sold*crashPrice+number(p.s.t, state.Credit) != int64(accepted) {
 		p.s.t.Errorf("channel: %d chunksets at %d and %s of credit are not %d accepted", sold, crashPrice, state.Credit, accepted)
 	}
-	// What was seen once must stay; the payer goes on from there.
+	// A state that was read once must stay; the payer continues from it.
 	p.known, p.acknowledged, p.amount = accepted, accepted, accepted
 	p.sequence = uint64(number(p.s.t, state.SequenceNumber))
 }
 
-// verify compares the session's counts with what was done.
+// verify compares the session's counts with their bounds.
 func (p *pass) verify(s *server) {
 	s.t.Helper()
 	state := s.sessionState(p.id)

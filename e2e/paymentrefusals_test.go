@@ -9,19 +9,19 @@ import (
 	"sluice/micropay"
 )
 
-// expired makes a micropayment one that the chain refuses.
+// expired makes a micropayment expire, so that the chain would refuse it.
 func expired(p *micropay.Payment) { p.Expiration = uint64(time.Now().Unix()) }
 
-// forgery is a micropayment that must not be taken, whatever its channel holds.
+// forgery is a micropayment that must not be accepted, whatever the state of its channel.
 type forgery struct {
 	name   string
 	text   string
 	status int
 	code   string
-	reason string // of a micropayment_refused
+	reason string // reason of micropayment_refused
 }
 
-// forgeries makes one of every kind, each with the numbers that would be next.
+// forgeries returns one of every kind, each with the next sequence number and amount.
 func (c *channel) forgeries() []forgery {
 	t := c.s.t
 	t.Helper()
@@ -67,7 +67,7 @@ func (c *channel) forgeries() []forgery {
 	}
 }
 
-// ways are the two ways to spend a micropayment, for 2 chunksets.
+// ways returns the two ways to spend a micropayment, each for 2 chunksets.
 func ways(s *server, target string) map[string]func(micropayment string) reply {
 	return map[string]func(string) reply{
 		"buy":  func(m string) reply { return s.do("POST", "/v1/sessions", buying(s.t, m, "")) },
@@ -75,8 +75,8 @@ func ways(s *server, target string) map[string]func(micropayment string) reply {
 	}
 }
 
-// TestForgedPayments refuses them all, changes nothing, and takes the good one
-// afterwards.
+// TestForgedPayments checks that forgeries are refused without any effect, and that a valid
+// micropayment is accepted after them.
 func TestForgedPayments(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10"}})
@@ -106,12 +106,12 @@ func TestForgedPayments(t *testing.T) {
 			t.Errorf("%s: forgeries left a session with %s chunksets", name, left)
 		}
 		if r := spend(c.next(20)); r.status >= 300 {
-			t.Errorf("%s: a good micropayment after the forgeries: %v", name, r)
+			t.Errorf("%s: a valid micropayment after the forgeries: %v", name, r)
 		}
 	}
 }
 
-// TestFlippedPayments flips bits all over a micropayment that would be taken.
+// TestFlippedPayments flips bits all over a valid micropayment.
 func TestFlippedPayments(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -135,21 +135,21 @@ func TestFlippedPayments(t *testing.T) {
 		t.Errorf("the refusals were %v", codes)
 	}
 	if got := c.state(); got.Accepted != "0" || len(got.Sessions) != 0 {
-		t.Errorf("a flipped micropayment was taken: %+v", got)
+		t.Errorf("a flipped micropayment was accepted: %+v", got)
 	}
 	s.must(201, "POST", "/v1/sessions", buying(t, asBase64(good), ""))
 }
 
-// TestRefusedByTheChannel: true micropayments that their channel does not take.
-// The same numbers are told on both ways, the status differs where the route's
-// own thing would be missing.
+// TestRefusedByTheChannel checks valid micropayments that the state of their channel does not
+// allow. Both ways to spend them report the same numbers. The status differs if the resource of the
+// route itself would be missing.
 func TestRefusedByTheChannel(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "10", "--unsettled-limit", "500"}})
 	target := blobTarget("0x1", "name")
 	s.must(204, "PUT", target, content(1, chunksetSize+1))
 	for name, spend := range ways(s, target) {
-		price := int64(10) // of a session, at least
+		price := int64(10) // the minimum price of a session
 		if name == "read" {
 			price = 20
 		}
@@ -183,7 +183,7 @@ func TestRefusedByTheChannel(t *testing.T) {
 		if got := c.state(); got.money() != before || len(got.Sessions) != 1 {
 			t.Errorf("%s: refusals changed the channel from %q to %+v", name, before, got)
 		}
-		// At the limits it is taken, with gaps in the sequence.
+		// At the limits it is accepted, with gaps in the sequence.
 		if r := spend(sign(5, 535)); r.status >= 300 {
 			t.Errorf("%s: up to the unsettled limit: %v", name, r)
 		}
@@ -196,18 +196,18 @@ func TestRefusedByTheChannel(t *testing.T) {
 		}
 		s.refusedByOthers(name, spend)
 	}
-	// Refills are refused for their session, and nothing is taken.
+	// Refills are refused because of their session, and nothing is accepted.
 	c := s.open(s.payer(1), 1000)
 	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(50), "unknown")), 404, "session_not_found")
 	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.again(), "micropaymentchannels")), 404, "session_not_found")
 	checkProblem(t, s.do("POST", "/v1/sessions", []byte(`{"micropaymentUpdate":5}`)), 400, "")
 	checkProblem(t, s.do("POST", "/v1/sessions", []byte(`{"sessionId":"unknown"}`)), 400, "")
 	if got := c.state(); got.Accepted != "0" {
-		t.Errorf("a refill of nothing was paid: %s", got.money())
+		t.Errorf("a refused refill was paid: %s", got.money())
 	}
 }
 
-// refusedByOthers spends over channels that are not there, closed and expired.
+// refusedByOthers spends over missing, closed and expired channels.
 func (s *server) refusedByOthers(name string, spend func(string) reply) {
 	t := s.t
 	t.Helper()
@@ -232,8 +232,8 @@ func (s *server) refusedByOthers(name string, spend func(string) reply) {
 	}
 }
 
-// TestExpiredSessions are refused where they are used, refilled and read by, and
-// told of where they are looked at.
+// TestExpiredSessions checks that expired sessions are refused for uses, refills and reads, and are
+// still shown.
 func TestExpiredSessions(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--session-ttl", "300ms", "--channel-ttl", "1h"}})
@@ -253,8 +253,8 @@ func TestExpiredSessions(t *testing.T) {
 	}
 }
 
-// TestHugeNumbers: amounts up to 2^63-1 are counted exactly, and nothing above
-// is ever made of them.
+// TestHugeNumbers checks that amounts up to 2^63-1 are counted exactly, and that larger ones are
+// refused.
 func TestHugeNumbers(t *testing.T) {
 	t.Parallel()
 	const most = 1<<63 - 1
@@ -262,7 +262,7 @@ func TestHugeNumbers(t *testing.T) {
 	target := blobTarget("0x1", "five")
 	s.must(204, "PUT", target, content(1, 4*chunksetSize+1))
 	c := s.open(s.payer(1), most)
-	r := s.do("GET", target, nil, "X-Shelby-Micropayment", c.next(most)) // 3 chunksets and something
+	r := s.do("GET", target, nil, "X-Shelby-Micropayment", c.next(most)) // 3 chunksets and a remainder
 	checkProblem(t, r, 402, "insufficient_funds")
 	checkProblem(t, s.do("GET", target, nil), 402, "payment_required")
 	if got := c.state().money(); got != fmt.Sprintf("deposit %d accepted 0 credit 0 sequence 0 open", most) {
@@ -282,12 +282,12 @@ func TestHugeNumbers(t *testing.T) {
 	more := s.open(s.payer(3), most)
 	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, more.next(1), full.SessionID)), 400, "number_too_large")
 	if got := more.state(); got.Accepted != "0" {
-		t.Errorf("a refill that does not fit was paid: %s", got.money())
+		t.Errorf("a refill that overflows was paid: %s", got.money())
 	}
 }
 
-// TestPaymentForms buys with every form that a sender's software may give the
-// transaction, and with several keys.
+// TestPaymentForms buys with every form of transaction that a payer's software may use, and with
+// several keys.
 func TestPaymentForms(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPaymentWalk goes the whole way: open, pay, look, use, read until there is
-// nothing left, pay more, deposit, close.
+// TestPaymentWalk tests a complete sequence: open, pay, look up, use, read until no chunkset is
+// left, pay more, deposit, close.
 func TestPaymentWalk(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
@@ -18,7 +18,7 @@ func TestPaymentWalk(t *testing.T) {
 	s.must(204, "PUT", target, data)
 	payer := s.payer(1)
 
-	c := s.opened(payer, s.must(201, "POST", channels, nil)) // the public form sends no body
+	c := s.opened(payer, s.must(201, "POST", channels, nil)) // the public client sends no body
 	if before := c.state(); before.Sender != "" || before.Accepted != "0" || before.SequenceNumber != "0" || len(before.Sessions) != 0 {
 		t.Errorf("a fresh channel is %+v", before)
 	}
@@ -31,7 +31,7 @@ func TestPaymentWalk(t *testing.T) {
 		t.Errorf("the channel is %q, want %q", paid.money(), want)
 	}
 	if paid.Sender != payer.signer.Address().String() {
-		t.Errorf("the channel's sender is %q, want the one who paid", paid.Sender)
+		t.Errorf("the channel's sender is %q, want the payer", paid.Sender)
 	}
 	if len(paid.Sessions) != 1 || paid.Sessions[0].SessionID != bought.SessionID || paid.Sessions[0].ChunksetsLeft != 6 {
 		t.Errorf("the channel's sessions are %+v", paid.Sessions)
@@ -44,7 +44,7 @@ func TestPaymentWalk(t *testing.T) {
 		r := s.must(200, "GET", target, nil, "Session-Id", bought.SessionID)
 		checkPaid(t, r, "2", fmt.Sprint(left))
 		if digest(r.body) != digest(data) {
-			t.Errorf("a paid read gave other bytes")
+			t.Errorf("a paid read returned other bytes")
 		}
 	}
 	short := s.do("GET", target, nil, "Session-Id", bought.SessionID)
@@ -54,7 +54,7 @@ func TestPaymentWalk(t *testing.T) {
 	}
 	checkPaid(t, s.must(206, "GET", target, nil, "Session-Id", bought.SessionID, "Range", "bytes=0-0"), "1", "0")
 
-	// 4 units and 2 of credit are two chunksets.
+	// 4 units and a credit of 2 pay for two chunksets.
 	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", buying(t, c.next(4), bought.SessionID)))
 	if refilled.SessionID != bought.SessionID || refilled.ChunksetsLeft != 2 || refilled.ChunksetsTotal != 8 {
 		t.Errorf("the refilled session is %+v", refilled)
@@ -63,7 +63,7 @@ func TestPaymentWalk(t *testing.T) {
 	c.closes(refilled.SessionID)
 }
 
-// closes adds to the channel's deposit and closes it, twice.
+// closes adds to the channel's deposit and closes it twice.
 func (c *channel) closes(sessionID string) {
 	s, t := c.s, c.s.t
 	t.Helper()
@@ -89,7 +89,7 @@ func (c *channel) closes(sessionID string) {
 		}
 	}
 	if again := s.must(200, "POST", channels+"/"+c.id+"/close", nil); string(again.body) != string(first.body) {
-		t.Errorf("close repeated gave %s, first %s", again.body, first.body)
+		t.Errorf("a repeated close returned %s, the first one %s", again.body, first.body)
 	}
 	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(3), "")), 410, "channel_closed")
 	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(3), sessionID)), 410, "channel_closed")
@@ -102,8 +102,8 @@ func (c *channel) closes(sessionID string) {
 	}
 }
 
-// TestChannelIdentity: a channel belongs to one sender for ever, and an unbound
-// one to the first who pays into it.
+// TestChannelIdentity checks that a channel is bound to one sender permanently, and an unbound one
+// to the first sender who pays over it.
 func TestChannelIdentity(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -119,12 +119,12 @@ func TestChannelIdentity(t *testing.T) {
 	for _, identity := range []string{"", one.signer.Address().String(), two.signer.Address().String()} {
 		checkProblem(t, open(identity), 409, "channel_exists")
 	}
-	// What is refused binds nothing.
+	// A refused payment does not bind a channel.
 	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, one.sign(t, 7, 1, 101).Base64(), "")), 402, "insufficient_funds")
 	nothing := s.do("POST", "/v1/sessions", buying(t, one.sign(t, 7, 1, 0).Base64(), ""))
 	checkProblem(t, nothing, 409, "micropayment_stale")
 	if strings.Contains(string(nothing.body), "storedMicropayment") {
-		t.Errorf("a channel that nothing was paid into has a stored micropayment: %s", nothing.body)
+		t.Errorf("a channel without a payment has a stored micropayment: %s", nothing.body)
 	}
 	if got := unbound.state(); got.Sender != "" || got.Accepted != "0" {
 		t.Errorf("refused payments made the channel %+v", got)
@@ -133,22 +133,22 @@ func TestChannelIdentity(t *testing.T) {
 	other := &channel{s: s, payer: two, number: 7}
 	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, other.next(20), "")), 404, "channel_not_found")
 	if got := unbound.state(); got.Sender != one.signer.Address().String() || got.Accepted != "10" {
-		t.Errorf("after a stranger's payment the channel is %+v", got)
+		t.Errorf("after a payment of another sender the channel is %+v", got)
 	}
-	// Now that it is bound, the number is free for others, once each.
+	// Now that the channel is bound, its number is free for others, once for each sender.
 	checkProblem(t, open(one.signer.Address().String()), 409, "channel_exists")
 	checkProblem(t, open(""), 409, "channel_exists")
 	second := s.opened(two, open(two.signer.Address().String()))
 	checkProblem(t, open(two.signer.Address().String()), 409, "channel_exists")
 	second.buy(5)
 	s.must(200, "POST", channels+"/"+unbound.id+"/close", nil)
-	checkProblem(t, open(one.signer.Address().String()), 409, "channel_exists") // for ever
+	checkProblem(t, open(one.signer.Address().String()), 409, "channel_exists") // permanently
 	if a, b := unbound.state().Accepted, second.state().Accepted; a != "10" || b != "5" {
 		t.Errorf("the channels accepted %s and %s, want 10 and 5", a, b)
 	}
 }
 
-// TestPaymentRace sends one micropayment 200 times at once, to buy and to read.
+// TestPaymentRace sends one micropayment 200 times concurrently, to buy and to read.
 func TestPaymentRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -170,8 +170,8 @@ func TestPaymentRace(t *testing.T) {
 	}
 }
 
-// race sends a request many times at once: one gets the status, all others are
-// told that the micropayment which won is the stored one.
+// race sends a request many times concurrently: one response must have the status, and all others
+// must report the accepted micropayment as the stored one.
 func (s *server) race(count, status int, micropayment string, send func() (reply, error)) {
 	s.t.Helper()
 	won := 0
@@ -186,11 +186,11 @@ func (s *server) race(count, status int, micropayment string, send func() (reply
 		}
 	}
 	if won != 1 {
-		s.t.Errorf("%d of %d equal payments were taken, want 1", won, count)
+		s.t.Errorf("%d of %d equal payments were accepted, want 1", won, count)
 	}
 }
 
-// atOnce sends many requests at once and gives the answers.
+// atOnce sends many concurrent requests and returns the responses.
 func (s *server) atOnce(count int, send func(i int) (reply, error)) []reply {
 	s.t.Helper()
 	answers := make([]reply, count)
@@ -205,13 +205,13 @@ func (s *server) atOnce(count int, send func(i int) (reply, error)) []reply {
 		})
 	}
 	senders.Wait()
-	// Connections that were opened and not needed would hold a stop up.
+	// Idle connections would delay a shutdown.
 	client.CloseIdleConnections()
 	return answers
 }
 
-// TestDifferentPaymentsRace sends many micropayments of one channel at once.
-// Whichever are taken, the last is, and every unit is sold once.
+// TestDifferentPaymentsRace sends many micropayments of one channel concurrently. The last one must
+// be among the accepted ones, and every unit must be sold once.
 func TestDifferentPaymentsRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--chunkset-price", "2"}})
@@ -233,7 +233,8 @@ func TestDifferentPaymentsRace(t *testing.T) {
 	}
 }
 
-// TestPaymentIdempotency repeats what charges under one key: it counts once.
+// TestPaymentIdempotency repeats every operation that charges with the same key: it must count
+// once.
 func TestPaymentIdempotency(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})
@@ -243,7 +244,7 @@ func TestPaymentIdempotency(t *testing.T) {
 	opened := s.must(201, "POST", channels, opening, "Idempotency-Key", "k")
 	repeats := []func(){func() {
 		if r := s.must(201, "POST", channels, opening, "Idempotency-Key", "k"); text(t, r.object(t), "channelId") != text(t, opened.object(t), "channelId") {
-			t.Errorf("opened again: %v, first %v", r, opened)
+			t.Errorf("repeated open: %v, first %v", r, opened)
 		}
 		checkProblem(t, s.do("POST", channels, []byte(`{"deposit":"101"}`), "Idempotency-Key", "k"), 422, "idempotency_key_reused")
 	}}
@@ -265,7 +266,7 @@ func TestPaymentIdempotency(t *testing.T) {
 	id := asSession(t, bought).SessionID
 	repeats = append(repeats, func() {
 		if r := s.must(201, "POST", "/v1/sessions", paying, "Idempotency-Key", "k"); string(r.body) != string(bought.body) {
-			t.Errorf("bought again: %v, first %v", r, bought)
+			t.Errorf("repeated purchase: %v, first %v", r, bought)
 		}
 		checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.again(), id), "Idempotency-Key", "k"), 422, "idempotency_key_reused")
 	})
@@ -274,7 +275,7 @@ func TestPaymentIdempotency(t *testing.T) {
 	refilled := s.must(200, "POST", "/v1/sessions", paying2, "Idempotency-Key", "k2")
 	repeats = append(repeats, func() {
 		if r := s.must(200, "POST", "/v1/sessions", paying2, "Idempotency-Key", "k2"); string(r.body) != string(refilled.body) {
-			t.Errorf("refilled again: %v, first %v", r, refilled)
+			t.Errorf("repeated refill: %v, first %v", r, refilled)
 		}
 	})
 
@@ -288,10 +289,10 @@ func TestPaymentIdempotency(t *testing.T) {
 	repeats = append(repeats, used)
 	used()
 
-	// Another payer's key is another key, and a forgery opens nothing.
+	// The same key of another payer is a different key, and a forgery gets no session.
 	c2 := s.open(two, 100)
 	if r := s.must(201, "POST", "/v1/sessions", buying(t, c2.next(10), ""), "Idempotency-Key", "k"); asSession(t, r).SessionID == id {
-		t.Errorf("a key of one payer gave another his session")
+		t.Errorf("a key of one payer returned the session to another")
 	}
 	forged := slices.Clone(decoded(t, c.again()))
 	forged[len(forged)-1] ^= 1
@@ -312,8 +313,8 @@ func TestPaymentIdempotency(t *testing.T) {
 	check()
 }
 
-// TestRefusedPaymentIsNotRemembered: a key whose request was refused can be used
-// again, also for the same request.
+// TestRefusedPaymentIsNotRemembered checks that a key whose request was refused can be used again,
+// also for the same request.
 func TestRefusedPaymentIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -324,8 +325,8 @@ func TestRefusedPaymentIsNotRemembered(t *testing.T) {
 	s.must(201, "POST", "/v1/sessions", body, "Idempotency-Key", "k")
 }
 
-// TestPaymentIdempotencyRace sends one purchase with a key many times at once:
-// all get the one session.
+// TestPaymentIdempotencyRace sends one purchase with a key many times concurrently: all responses
+// must contain the same session.
 func TestPaymentIdempotencyRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -338,12 +339,12 @@ func TestPaymentIdempotencyRace(t *testing.T) {
 		bodies[fmt.Sprintf("%d %s", r.status, r.body)]++
 	}
 	if len(bodies) != 1 || len(c.state().Sessions) != 1 {
-		t.Errorf("equal purchases with one key got different answers: %v", bodies)
+		t.Errorf("equal purchases with one key got different responses: %v", bodies)
 	}
 }
 
-// TestLostAnswers: a payer whose answer was dropped finds what was bought, by
-// its Idempotency-Key and in the channel's state.
+// TestLostAnswers checks that a payer who did not receive the response finds what was bought, by
+// the Idempotency-Key and in the channel's state.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -357,9 +358,9 @@ func TestLostAnswers(t *testing.T) {
 		connection := s.dial()
 		s.write(connection, request)
 		if round%2 == 0 {
-			// The answer is on its way, or read by nobody, when the connection goes.
+			// The response is in flight, or not read, when the connection is cut.
 			want := fmt.Sprint(c.amount)
-			s.eventually("a payment whose sender waits is not taken", func() bool { return c.state().Accepted == want })
+			s.eventually("a payment without a reader is not accepted", func() bool { return c.state().Accepted == want })
 		}
 		if err := connection.SetLinger(0); err != nil {
 			t.Fatal(err)
@@ -373,8 +374,8 @@ func TestLostAnswers(t *testing.T) {
 		}
 		sessions = append(sessions, bought.SessionID)
 
-		// Without the key the payer learns that the payment was taken, and finds
-		// the session, the newest first.
+		// Without the key the payer finds that the payment was accepted, and finds the session,
+		// which is listed first.
 		lost := s.do("POST", "/v1/sessions", body)
 		checkProblem(t, lost, 409, "micropayment_stale")
 		if got := member(t, lost, "storedMicropayment"); got != pays {
@@ -392,7 +393,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestPaymentLogs plants secrets everywhere and searches the log for them.
+// TestPaymentLogs plants secrets in all fields and searches the log for them.
 func TestPaymentLogs(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid"}})
@@ -425,11 +426,11 @@ func TestPaymentLogs(t *testing.T) {
 
 	log := s.log.String()
 	if !strings.Contains(log, last) {
-		t.Fatalf("the log does not hold the last request:\n%s", tail(log))
+		t.Fatalf("the log does not contain the last request:\n%s", tail(log))
 	}
 	for _, id := range append(ids, "Zq7Xw9Kd3Mf5Rt8Yh2Bn", "Jc4Gv6Ls1Pz0Ua3Ewx9T", "Oi5Df8Hk2Nb7Qy4Wm6Sr", "Kq4Vz8Wp1Ls6Tj") {
 		if found := piece(log, id, 7); found != "" {
-			t.Errorf("the log holds %q of %q:\n%s", found, id, tail(log))
+			t.Errorf("the log contains %q of %q:\n%s", found, id, tail(log))
 		}
 	}
 	for _, payment := range payments {
@@ -437,13 +438,13 @@ func TestPaymentLogs(t *testing.T) {
 		proof := fmt.Sprintf("%x", bytes[271:]) // key and signature
 		for _, form := range []string{payment, proof, strings.ToUpper(proof), fmt.Sprintf("%d", bytes[271:])} {
 			if found := piece(log, form, 20); found != "" {
-				t.Errorf("the log holds %q of a micropayment:\n%s", found, tail(log))
+				t.Errorf("the log contains %q of a micropayment:\n%s", found, tail(log))
 			}
 		}
 	}
 }
 
-// piece finds a run of n characters of the secret in the text.
+// piece returns a substring of n characters of the secret that occurs in the text, or "".
 func piece(text, secret string, n int) string {
 	for i := 0; i+n <= len(secret); i++ {
 		if strings.Contains(text, secret[i:i+n]) {

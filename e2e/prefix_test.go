@@ -10,8 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// bothWays runs a test on a hosted service, as who may do everything sees it:
-// straight, and through nginx as it is documented.
+// bothWays runs a test on a hosted service, with a key of every scope: directly, and through nginx
+// with the documented configuration.
 func bothWays(t *testing.T, reads string, run func(s *server)) {
 	for _, way := range []string{"straight", "nginx"} {
 		t.Run(way, func(t *testing.T) {
@@ -28,8 +28,7 @@ func bothWays(t *testing.T, reads string, run func(s *server)) {
 	}
 }
 
-// TestUnderPrefix: names, ranges, conditions and uploads are those of a service
-// without a prefix.
+// TestUnderPrefix checks that names, ranges, conditions and uploads work as without a prefix.
 func TestUnderPrefix(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T, *server){
@@ -44,8 +43,8 @@ func TestUnderPrefix(t *testing.T) {
 	}
 }
 
-// TestLongestName: a name of 1,024 characters of 3 bytes makes a URL of 9 KiB,
-// in every header in which a proxy or a listing may have it.
+// TestLongestName checks a name of 1,024 characters of 3 bytes, which makes a URL of 9 KiB, in
+// every header in which a proxy or a listing may have it.
 func TestLongestName(t *testing.T) {
 	t.Parallel()
 	bothWays(t, "key", func(s *server) {
@@ -63,14 +62,14 @@ func TestLongestName(t *testing.T) {
 		var page listed
 		s.must(200, "GET", "/v1/blobs/bob?prefix="+url.QueryEscape(name), nil).decode(s.t, &page)
 		if len(page.Blobs) != 1 || page.Blobs[0].Name != name {
-			s.t.Errorf("listed under its whole name are %d blobs", len(page.Blobs))
+			s.t.Errorf("the listing with its whole name as prefix has %d blobs", len(page.Blobs))
 		}
 		s.must(204, "DELETE", target, nil)
 	})
 }
 
-// TestListingsUnderPrefix pages through an account, and goes on where a page
-// ends, by names that need escapes.
+// TestListingsUnderPrefix lists an account page by page, with names that need escapes as the start
+// of pages.
 func TestListingsUnderPrefix(t *testing.T) {
 	t.Parallel()
 	bothWays(t, "key", func(s *server) {
@@ -101,7 +100,7 @@ func TestPublicClientUnderPrefix(t *testing.T) {
 	bothWays(t, "key", func(s *server) {
 		t := s.t.(*testing.T)
 		for version, cases := range map[string]int{"0.1.0": 25, "0.0.4": 21} {
-			// Not for all accounts, as a user has it.
+			// The key is for one account, as a user's key is.
 			user := s.as(s.newKey("--scopes", "read,write", "--accounts", "0x1"))
 			lines := runClient(t, version, s.url, user.key)
 			if len(lines) != cases {
@@ -115,13 +114,13 @@ func TestPublicClientUnderPrefix(t *testing.T) {
 	})
 }
 
-// TestRefusedBeforeTheBody: who may not write is told so before he has sent
-// anything of the body, and a part of 8 MiB is no other.
+// TestRefusedBeforeTheBody checks that a client that may not write is refused before it has sent
+// any of the body, also for a part of 8 MiB.
 func TestRefusedBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	bothWays(t, "public", func(s *server) {
 		bodies := []string{fmt.Sprintf("Content-Length: %d", 8<<20)}
-		if !s.proxied { // nginx tells every client by itself to go on
+		if !s.proxied { // nginx sends 100 Continue itself
 			for _, framing := range []string{bodies[0], "Content-Length: 10", "Transfer-Encoding: chunked"} {
 				bodies = append(bodies, framing+"\r\nExpect: 100-continue")
 			}
@@ -147,7 +146,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 				}
 			}
 		}
-		// Parts are counted where the upload was begun.
+		// Parts are authorized by the account of their upload.
 		r := s.raw("PUT", "PUT "+s.base+partTarget(upload, 0)+" HTTP/1.1\r\nHost: blobs.example.org\r\nX-Api-Key: "+other+"\r\nContent-Length: 8388608\r\n\r\n")
 		checkProblem(s.t, r, 403, "account_forbidden")
 
@@ -160,8 +159,8 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	})
 }
 
-// TestWhereItIs: a service tells the address that it was given, and is nowhere
-// but under its path.
+// TestWhereItIs checks that a service publishes its configured address, and responds only under its
+// path.
 func TestWhereItIs(t *testing.T) {
 	t.Parallel()
 	bothWays(t, "public", func(s *server) {
@@ -169,17 +168,17 @@ func TestWhereItIs(t *testing.T) {
 		var facts struct{ Profile, URL, Reads string }
 		s.must(200, "GET", "/v1/info", nil).decode(s.t, &facts)
 		if facts.Profile != "hosted" || facts.URL != address || facts.Reads != "public" {
-			s.t.Errorf("the facts are %+v", facts)
+			s.t.Errorf("/v1/info is %+v", facts)
 		}
 		if r := s.must(200, "GET", "/openapi.yaml", nil); !strings.Contains(string(r.body), address) {
-			s.t.Errorf("the contract does not name %s", address)
+			s.t.Errorf("/openapi.yaml does not name %s", address)
 		}
 		s.must(200, "GET", "/readyz", nil)
 		at := *s
 		at.base = ""
 		for _, target := range []string{"/sluice/", "/sluice/sluice/v1/info", "/sluice/v2/info", "/v1/info", "/sluice", "/sluicev1/info", "/sluice/../v1/info"} {
 			if s.proxied && (!strings.HasPrefix(target, "/sluice/") || strings.Contains(target, "..")) {
-				continue // nginx itself answers there
+				continue // the response is that of nginx
 			}
 			if r := at.do("GET", target, nil); r.status != 404 {
 				s.t.Errorf("%s: %v, want 404", target, r)

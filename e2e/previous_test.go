@@ -34,8 +34,8 @@ type previous struct {
 	Blobs     map[string]string // digests by target
 	Deleted   string            // target of a deleted blob
 	Completed string            // upload that was completed
-	Open      string            // upload that has its first part
-	Session   string            // of which one chunkset was used
+	Open      string            // upload with its first part
+	Session   string            // a session of which one chunkset was used
 	Bought    string            // session of 10 chunksets
 	Repeated  string            // session that was created with the idempotency key "k"
 	Key       string            // id of an API key
@@ -46,7 +46,7 @@ type previous struct {
 }
 
 const (
-	previousPart = 17_000 // bytes of each part; more than is stored inline
+	previousPart = 17_000 // bytes of each part, too many to be stored inline
 	previousKey  = "Idempotency-Key"
 )
 
@@ -62,7 +62,7 @@ func TestDataFolderOfThePreviousVersion(t *testing.T) {
 	s := start(t, options{data: data})
 	for target, want := range p.Blobs {
 		if r := s.must(200, "GET", target, nil); digest(r.body) != want {
-			t.Errorf("%s is %v, not what was put", target, r)
+			t.Errorf("%s is %v, not what was stored", target, r)
 		}
 	}
 	checkProblem(t, s.do("GET", p.Deleted, nil), 404, "blob_not_found")
@@ -98,9 +98,8 @@ func TestDataFolderOfThePreviousVersion(t *testing.T) {
 	}
 }
 
-// TestUnfinishedCopyOfThePreviousVersion checks that the marks which the previous
-// version put on a target are recognized: the target is not served, and the clone
-// can be completed.
+// TestUnfinishedCopyOfThePreviousVersion checks that the markers that the previous version put on a
+// target are recognized: the target is not served, and the clone can be completed.
 func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	t.Parallel()
 	source, target := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "target")
@@ -118,13 +117,13 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.code != 1 || !strings.Contains(r.stderr, "unfinished copy") {
-		t.Fatalf("an unfinished clone is served: exit code %d, %s", r.code, r.stderr)
+		t.Fatalf("serve on an unfinished clone: exit code %d, %s", r.code, r.stderr)
 	}
 	cloned(t, "--from", source, "--to", target)
 	s = start(t, options{data: target})
 	for name, want := range p.Blobs {
 		if r := s.must(200, "GET", name, nil); digest(r.body) != want {
-			t.Errorf("%s is %v, not what was put", name, r)
+			t.Errorf("%s is %v, not what was stored", name, r)
 		}
 	}
 }

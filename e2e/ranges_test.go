@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// span is a run of bytes, both ends included.
+// span is a range of bytes, both ends included.
 type span struct{ first, last int64 }
 
 // stored is a blob that the range tests read.
@@ -25,13 +25,13 @@ type stored struct {
 
 func (b stored) target() string { return blobTarget("0x1", b.name) }
 
-// storeShapes stores one blob of every shape that the server keeps differently.
+// storeShapes stores one blob for each way in which the server stores content.
 func storeShapes(s *server) []stored {
 	s.t.Helper()
 	shapes := []struct {
 		name     string
 		size     int
-		partSize int // 0: by PUT
+		partSize int // 0 for a PUT
 	}{
 		{"one byte", 1, 0},
 		{"inline", 1000, 0},
@@ -53,7 +53,7 @@ func storeShapes(s *server) []stored {
 	return all
 }
 
-// TestRanges asks for ranges of every form.
+// TestRanges requests ranges of every form.
 func TestRanges(t *testing.T) { overEachProtocol(t, testRanges) }
 
 func testRanges(t *testing.T, s *server) {
@@ -119,7 +119,7 @@ func (s *server) rangesThatAreIgnored(b stored) {
 		"bytes=1.5-2", "bytes=1e3-", "bytes 0-1", "items=0-1", "bytes", "=0-1", "", "bytes=0 - 1", "bytes=0x1-2",
 		"bytes=" + strings.TrimSuffix(strings.Repeat("0-0,", 65), ",")}
 	if len(b.data) > 8<<20 {
-		ignored = ignored[:3] // each answer is the whole blob
+		ignored = ignored[:3] // each response is the whole blob
 	}
 	for _, header := range ignored {
 		r := s.do("GET", b.target(), nil, "Range", header)
@@ -145,8 +145,7 @@ func (s *server) rangesThatCannotBeMet(b stored, n int64) {
 	}
 }
 
-// rangesAtRandom asks for sets of ranges and compares each answer with the
-// bytes of the original.
+// rangesAtRandom requests sets of ranges and compares each response with the bytes of the original.
 func (s *server) rangesAtRandom(b stored, n int64) {
 	s.t.Helper()
 	random := rand.New(rand.NewPCG(seed(s.t), 0))
@@ -172,8 +171,8 @@ func (s *server) rangesAtRandom(b stored, n int64) {
 	}
 }
 
-// randomSpan makes a range that can be met, and one way to write it. Many lie
-// where extents, parts and blocks meet.
+// randomSpan returns a satisfiable range, and one way to write it. Many begin or end where extents,
+// parts and blocks meet.
 func randomSpan(random *rand.Rand, n int64) (span, string) {
 	edges := []int64{0, n / 2, n - 1, 70_001, 1 << 20, 2 << 20, 64 << 20}
 	first := min(n-1, max(0, edges[random.IntN(len(edges))]+random.Int64N(7)-3))
@@ -209,8 +208,8 @@ func merge(spans []span) []span {
 	return merged
 }
 
-// spansOf reads the spans of a 206 answer, single or multipart, and compares
-// their bytes with the blob's.
+// spansOf reads the ranges of a 206 response, single or multipart, and compares their bytes with
+// the blob's.
 func spansOf(r reply, data []byte) ([]span, error) {
 	kind, parameters, err := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if err != nil && r.header.Get("Content-Type") != "" {
@@ -221,7 +220,7 @@ func spansOf(r reply, data []byte) ([]span, error) {
 		return []span{got}, err
 	}
 	if field := r.header.Get("Content-Range"); field != "" {
-		return nil, fmt.Errorf("a multipart answer has Content-Range %q", field)
+		return nil, fmt.Errorf("a multipart response has Content-Range %q", field)
 	}
 	var spans []span
 	reader := multipart.NewReader(bytes.NewReader(r.body), parameters["boundary"])
@@ -261,7 +260,7 @@ func checkSpan(field string, body, data []byte) (span, error) {
 	return s, nil
 }
 
-// TestRangesOfNothing: an empty blob has no byte to give, only its empty end.
+// TestRangesOfNothing checks that no range of an empty blob is satisfiable.
 func TestRangesOfNothing(t *testing.T) { overEachProtocol(t, testRangesOfNothing) }
 
 func testRangesOfNothing(t *testing.T, s *server) {
@@ -278,7 +277,7 @@ func testRangesOfNothing(t *testing.T, s *server) {
 		}
 		for _, header := range []string{"bytes=-5", "bytes=-1", "x"} {
 			if r := s.do("GET", target, nil, "Range", header); r.status != 200 || r.length != 0 {
-				t.Errorf("%s: %v, want 200 and nothing", header, r)
+				t.Errorf("%s: %v, want 200 and no bytes", header, r)
 			}
 		}
 	}

@@ -14,28 +14,28 @@ import (
 	"sluice/internal/testenv"
 )
 
-// refused is an upload that is refused, or cut, while it comes.
+// refused is an upload that is refused, or cut, while its body is sent.
 type refused struct {
 	name   string
-	head   string // behind the line of the request
-	prefix string // before the body
-	cut    bool   // the client goes away in the middle
-	status int    // of the refusal
+	head   string // header lines
+	prefix string // wait for a response before the body
+	cut    bool   // the client closes the connection in the middle
+	status int    // status of the refusal
 }
 
-// refusedUploads are refused by a service in every framing.
+// refusedUploads are refused by the service, in every framing.
 var refusedUploads = []refused{
 	{"chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", false, 415},
 	{"a length", "Content-Encoding: gzip\r\nContent-Length: 2097152\r\n", "", false, 415},
-	{"a body that waits to be asked for", "Content-Encoding: gzip\r\nExpect: 100-continue\r\nContent-Length: 2097152\r\n", "", false, 415},
-	{"chunks that wait to be asked for", "Content-Encoding: gzip\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", false, 415},
+	{"a length with Expect: 100-continue", "Content-Encoding: gzip\r\nExpect: 100-continue\r\nContent-Length: 2097152\r\n", "", false, 415},
+	{"chunks with Expect: 100-continue", "Content-Encoding: gzip\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", false, 415},
 	{"chunks, refused and cut", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "200000\r\n", true, 415},
 	{"a length, refused and cut", "Content-Encoding: gzip\r\nContent-Length: 2097152\r\n", "", true, 415},
 	{"chunks, cut", "Transfer-Encoding: chunked\r\n", "200000\r\n", true, 400},
 	{"a length, cut", "Content-Length: 2097152\r\n", "", true, 400},
 }
 
-// send uploads, and reads the refusal.
+// send sends the upload and reads the refusal.
 func (u refused) send(s *server) error {
 	connection, err := net.Dial("tcp", s.host)
 	if err != nil {
@@ -45,7 +45,7 @@ func (u refused) send(s *server) error {
 	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	// Whoever is refused may find that nginx has closed; what counts is the reply.
+	// Nginx may have closed the connection already; only the response matters.
 	head := "PUT " + s.base + blobTarget("0x1", "refused") + " HTTP/1.1\r\nHost: localhost\r\n" + u.head + "\r\n" + u.prefix
 	size := 2 << 20
 	if u.cut {
@@ -71,9 +71,9 @@ func (u refused) send(s *server) error {
 	return nil
 }
 
-// TestRefusalsBehindNginx: uploads that are refused or cut, in every framing and
-// many at once, do nothing to other clients of the documented balancer, which
-// takes a node away for one connection that fails.
+// TestRefusalsBehindNginx checks that many concurrent uploads that are refused or cut, in every
+// framing, do not affect other clients of nginx with the documented configuration, which removes a
+// node after one failed connection.
 func TestRefusalsBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -120,34 +120,34 @@ func TestRefusalsBehindNginx(t *testing.T) {
 	uploads.Wait()
 	close(ended)
 	clients.Wait()
-	t.Logf("beside 80 uploads that were refused or cut: %d of %d others were served", served.Load(), others.Load())
+	t.Logf("during 80 uploads that were refused or cut, %d of %d other requests were served", served.Load(), others.Load())
 	if others.Load() < 10 {
-		t.Errorf("only %d requests of others went on beside the uploads", others.Load())
+		t.Errorf("only %d requests of other clients were made during the uploads", others.Load())
 	}
 	if failed.Load() > 0 {
-		t.Errorf("%d of %d requests of others failed", failed.Load(), others.Load())
+		t.Errorf("%d of %d requests of other clients failed", failed.Load(), others.Load())
 	}
 }
 
-// TestRefusedBodiesOverHTTP2: a refused body costs its stream alone, whatever
-// more of it comes.
+// TestRefusedBodiesOverHTTP2 checks that a refused body costs only its stream, however much of it
+// is still sent.
 func TestRefusedBodiesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})
 	f := s.dialFrames(1 << 16)
-	const streams = 40 // with a body of 16 KiB each; more than is read off of one
+	const streams = 40 // with a body of 16 KiB each; together more than the server reads of one refused body
 	piece := make([]byte, 16<<10)
 	for i := range uint32(streams) {
 		stream := 2*i + 1
 		f.request(stream, 0, "PUT", blobTarget("0x1", "refused"), "content-encoding", "gzip")
 		f.send(frameData, 0, stream, piece)
 		f.await(frameHeaders, stream)
-		// The rest of a body that was refused already.
+		// This is the rest of a body that was refused already.
 		f.send(frameData, flagEndStream, stream, piece)
 	}
 	f.request(2*streams+1, flagEndStream, "GET", "/livez")
 	if head := f.await(frameHeaders, 2*streams+1); head.payload[0] != statusOK {
-		t.Errorf("behind the refused bodies: %v %x", head, head.payload)
+		t.Errorf("after the refused bodies: %v %x", head, head.payload)
 	}
 	for _, passed := range f.seen {
 		if passed.kind == frameGoAway {

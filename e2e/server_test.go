@@ -46,10 +46,10 @@ type server struct {
 
 // options configure how a server is started.
 type options struct {
-	addr    string        // 127.0.0.1:0 when empty
-	data    string        // a fresh folder when empty
-	certs   *certificates // to serve TLS with; its clients then speak HTTP/2
-	flags   []string      // further flags of serve
+	addr    string        // 127.0.0.1:0 if empty
+	data    string        // a new folder if empty
+	certs   *certificates // to serve TLS with; the clients then speak HTTP/2
+	flags   []string      // additional flags of serve
 	wrapper []string      // command line to run the binary under
 	dirty   bool          // the process may end with errors or be killed
 	damaged bool          // stored bytes may be damaged, so 500 is expected
@@ -131,7 +131,7 @@ func (s *server) run(line []string) {
 	}()
 }
 
-// ready takes the address from the line that announces it.
+// ready parses the line that announces the address.
 func (s *server) ready(line string) {
 	s.t.Helper()
 	found := readyLine.FindStringSubmatch(line)
@@ -288,7 +288,7 @@ func sluiceRuns(t testing.TB, args ...string) result {
 	return result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// dial opens a TCP connection to the server and closes it with the test.
+// dial opens a TCP connection to the server and closes it when the test ends.
 func (s *server) dial() *net.TCPConn {
 	s.t.Helper()
 	connection, err := net.Dial("tcp", s.host)

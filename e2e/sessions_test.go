@@ -7,19 +7,19 @@ import (
 	"testing"
 )
 
-// session makes a session and returns its id.
+// session creates a session and returns its id.
 func (s *server) session() string {
 	s.t.Helper()
 	return text(s.t, s.must(201, "POST", "/v1/sessions", []byte("{}")).object(s.t), "sessionId")
 }
 
-// left asks how many chunksets a session has left.
+// left returns how many chunksets a session has left.
 func (s *server) left(id string) string {
 	s.t.Helper()
 	return text(s.t, s.must(200, "GET", "/v1/sessions/"+id, nil).object(s.t), "chunksetsLeft")
 }
 
-// TestUsesRace races 200 uses for the last 100 chunksets of a session.
+// TestUsesRace sends 200 concurrent uses for the last 100 chunksets of a session.
 func TestUsesRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -47,7 +47,7 @@ func TestUsesRace(t *testing.T) {
 	}
 	for range 9 {
 		if taken, _ := use(100); taken != 100 {
-			t.Fatalf("%d of 100 uses succeeded while there were enough", taken)
+			t.Fatalf("%d of 100 uses succeeded while enough chunksets were left", taken)
 		}
 	}
 	if got := s.left(id); got != "100" {
@@ -71,11 +71,11 @@ func TestIdempotencyKeys(t *testing.T) {
 	first := create("k1", `{"userIdentity":"0x2"}`)
 	again := create("k1", `{"userIdentity":"0x2"}`)
 	if first.status != 201 || again.status != 201 || string(first.body) != string(again.body) {
-		t.Errorf("the same key gave %v, then %v", first, again)
+		t.Errorf("the same key returned %v, then %v", first, again)
 	}
 	checkProblem(t, create("k1", `{"userIdentity":"0x3"}`), 422, "idempotency_key_reused")
 	if other := create("k2", `{"userIdentity":"0x2"}`); other.status != 201 || string(other.body) == string(first.body) {
-		t.Errorf("another key gave %v", other)
+		t.Errorf("another key returned %v", other)
 	}
 
 	id, other := s.session(), s.session()
@@ -97,11 +97,11 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Errorf("the same key after a crash: %v, %s left", r, s.left(id))
 	}
 	if r := create("k1", `{"userIdentity":"0x2"}`); string(r.body) != string(first.body) {
-		t.Errorf("the same key after a crash gave %v, first %v", r, first)
+		t.Errorf("the same key after a crash returned %v, first %v", r, first)
 	}
 }
 
-// TestRefusalsAreNotRemembered: only a success holds its idempotency key.
+// TestRefusalsAreNotRemembered checks that only a success is stored under an idempotency key.
 func TestRefusalsAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -109,7 +109,7 @@ func TestRefusalsAreNotRemembered(t *testing.T) {
 	s.must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"0x2"}`), "Idempotency-Key", "k")
 }
 
-// TestIdempotencyKeysRace sends the same use many times at once.
+// TestIdempotencyKeysRace sends the same use many times concurrently.
 func TestIdempotencyKeysRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

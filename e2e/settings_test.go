@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestNodesThatDiffer: a node does not start with other settings than one that
-// runs, but for the price, which is warned of; and once all have ended in order,
-// one starts with others at once.
+// TestNodesThatDiffer checks that a node does not start with other settings than a running one,
+// except for the price, where the difference is logged as a warning. After all nodes have stopped,
+// one can start with other settings immediately.
 func TestNodesThatDiffer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})

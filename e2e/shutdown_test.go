@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// slow are a download and an upload that stand in the middle.
+// slow is a download and an upload that are paused in the middle.
 type slow struct {
 	s        *server
 	data     []byte
@@ -28,11 +28,11 @@ type slow struct {
 
 const slowHalf = 1 << 20
 
-// beginSlow starts a download, of which nothing but the headers is read, and an
-// upload, of which only the first half is sent.
+// beginSlow starts a download, of which only the headers are read, and an upload, of which only the
+// first half is sent.
 func beginSlow(s *server) *slow {
 	s.t.Helper()
-	// Far more than all socket buffers hold.
+	// The blob is much larger than all socket buffers.
 	data := content(1, 48<<20)
 	s.must(204, "PUT", blobTarget("0x1", "down"), data)
 	l := &slow{s: s, data: data, download: s.dial(), upload: s.dial()}
@@ -41,18 +41,18 @@ func beginSlow(s *server) *slow {
 	if _, err := l.reader.Peek(1); err != nil {
 		s.t.Fatal(err)
 	}
-	// The interim answer tells that the handler has begun to read the body.
+	// The interim response shows that the handler has begun to read the body.
 	s.write(l.upload, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
 		blobTarget("0x1", "up"), 2*slowHalf))
 	interim := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	if _, err := io.ReadFull(l.upload, interim); err != nil || !strings.HasPrefix(string(interim), "HTTP/1.1 100") {
-		s.t.Fatalf("interim answer %q, %v", interim, err)
+		s.t.Fatalf("interim response %q, %v", interim, err)
 	}
 	s.write(l.upload, string(data[:slowHalf]))
 	return l
 }
 
-// finish lets both go on to their ends.
+// finish completes both.
 func (l *slow) finish() {
 	l.s.t.Helper()
 	l.s.write(l.upload, string(l.data[slowHalf:2*slowHalf]))
@@ -65,8 +65,8 @@ func (l *slow) finish() {
 	}
 }
 
-// awaitDrain waits until the server takes no new work: it answers 503 at
-// readyz, or is not to be reached.
+// awaitDrain waits until the server accepts no new work: /readyz responds with 503, or the
+// connection is refused.
 func (s *server) awaitDrain() {
 	s.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -81,8 +81,8 @@ func (s *server) awaitDrain() {
 		if err != nil && !slices.Contains(s.options.flags, longWait) {
 			return // the listeners are closed
 		}
-		// While the drain waits they are open, and an error says nothing: a second
-		// signal would be lost if the first had not been noticed yet.
+		// While the drain waits the listeners are open, and an error is not conclusive: a second
+		// signal would be merged with the first if that is not processed yet.
 		if err == nil && r.status == http.StatusServiceUnavailable {
 			checkProblem(s.t, r, 503, "draining")
 			if r.header.Get("Retry-After") == "" {
@@ -98,7 +98,7 @@ func (s *server) awaitDrain() {
 	}
 }
 
-// TestDrain: requests that run when SIGTERM comes are finished.
+// TestDrain checks that requests in progress at SIGTERM are finished.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -115,7 +115,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestSecondSignal ends a drain at once.
+// TestSecondSignal checks that a second signal ends a drain immediately.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -130,8 +130,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestDrainDeadline: a request that does not end in time is cut. It goes on at
-// a rate that no other limit minds.
+// TestDrainDeadline checks that a request that does not end in time is cut. Its rate is high enough
+// for all other limits.
 func TestDrainDeadline(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--drain-deadline", "1s"}})
@@ -154,9 +154,8 @@ func TestDrainDeadline(t *testing.T) {
 	}
 }
 
-// TestUploadsCutByTheDrain: an upload that has not come to its end when the drain
-// does is answered with 503 draining, stores nothing, and is logged as that, over
-// every framing of a body.
+// TestUploadsCutByTheDrain checks that an upload that is not complete when the drain ends gets 503
+// draining, stores nothing, and is logged as such, for every framing of a body.
 func TestUploadsCutByTheDrain(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true, flags: []string{"--drain-wait", longWait, "--drain-deadline", longWait}})
@@ -165,7 +164,7 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 		connection := s.dial()
 		s.write(connection, fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n%s\r\n\r\n", blobTarget("0x1", fmt.Sprint(i)), head))
 		answers := bufio.NewReader(connection)
-		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") { // it is at work
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") { // the handler is running
 			t.Fatalf("%s: %q, %v", head, line, err)
 		}
 		uploads = append(uploads, answers)
@@ -173,13 +172,13 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 	s.signal(syscall.SIGTERM)
 	s.awaitDrain()
 	s.signal(syscall.SIGTERM) // ends the wait
-	s.eventually("new connections are still taken", func() bool {
+	s.eventually("new connections are still accepted", func() bool {
 		connection, err := net.Dial("tcp", s.host)
 		return err != nil || connection.Close() != nil
 	})
 	s.signal(syscall.SIGTERM) // ends the drain
 	for _, answers := range uploads {
-		if _, err := answers.Discard(2); err != nil { // the end of the 100
+		if _, err := answers.Discard(2); err != nil { // the end of the interim response
 			t.Fatal(err)
 		}
 		r, err := readAnswer(answers, "PUT")
@@ -201,8 +200,8 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 	}
 }
 
-// TestIdleStop: without work SIGTERM and SIGINT end the server at once, and the
-// data can be taken over.
+// TestIdleStop checks that without requests SIGTERM and SIGINT end the server immediately, and that
+// another process can use the data.
 func TestIdleStop(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -219,12 +218,12 @@ func TestIdleStop(t *testing.T) {
 	}
 }
 
-// checkFailedStart wants exit code 1, one line on standard error that holds
-// these words, and nothing on standard output.
+// checkFailedStart fails the test unless the exit code is 1, standard error is one line that
+// contains these words, and standard output is empty.
 func checkFailedStart(t *testing.T, r result, words ...string) {
 	t.Helper()
 	if r.code != 1 || r.stdout != "" {
-		t.Errorf("exit code %d, standard output %q, want 1 and nothing", r.code, r.stdout)
+		t.Errorf("exit code %d, standard output %q, want 1 and no output", r.code, r.stdout)
 	}
 	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
 	if len(lines) != 1 {
@@ -232,12 +231,13 @@ func checkFailedStart(t *testing.T, r result, words ...string) {
 	}
 	for _, word := range words {
 		if !strings.Contains(r.stderr, word) {
-			t.Errorf("the message does not say %q: %s", word, r.stderr)
+			t.Errorf("the message does not contain %q: %s", word, r.stderr)
 		}
 	}
 }
 
-// TestFailedStarts: what is wrong is said in one line, with what to do.
+// TestFailedStarts checks that the reason for a failed start is reported in one line, with what to
+// do.
 func TestFailedStarts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -269,10 +269,11 @@ func TestFailedStarts(t *testing.T) {
 			}
 		}
 	})
-	s.must(200, "GET", "/readyz", nil) // the running one did not notice
+	s.must(200, "GET", "/readyz", nil) // the running server is not affected
 }
 
-// TestDataFolder is made private, and an empty one that exists is taken.
+// TestDataFolder checks that a new data folder is private, and that an empty one that exists is
+// accepted.
 func TestDataFolder(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -282,8 +283,8 @@ func TestDataFolder(t *testing.T) {
 	start(t, options{data: t.TempDir()})
 }
 
-// TestStalledUploadHoldsNobodyUp: an upload that stands still, even of the same
-// name, does not keep others waiting.
+// TestStalledUploadHoldsNobodyUp checks that a stalled upload does not delay other uploads, even to
+// the same name.
 func TestStalledUploadHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})

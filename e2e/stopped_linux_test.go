@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitFiles makes every write to a file of the process beyond 4 KiB an error of
-// the file system, as a broken disk would.
+// limitFiles makes every write of the process beyond 4 KiB of a file fail, as with a broken disk.
 func limitFiles(t *testing.T, s *server) {
 	t.Helper()
 	limit := unix.Rlimit{Cur: 4096, Max: unix.RLIM_INFINITY}
@@ -20,9 +19,9 @@ func limitFiles(t *testing.T, s *server) {
 	}
 }
 
-// TestStoppedServerEnds makes a COMMIT fail with an I/O error: its outcome is
-// unknown, and the server drains and ends with 1, so that a supervisor starts it
-// again; the next start has all that was acknowledged.
+// TestStoppedServerEnds makes a COMMIT fail with an I/O error. Its outcome is unknown, and the
+// server drains and exits with code 1, so that a supervisor restarts it. The next start must have
+// everything that was acknowledged.
 func TestStoppedServerEnds(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})
@@ -35,19 +34,19 @@ func TestStoppedServerEnds(t *testing.T) {
 	log := s.log.String()
 	for _, want := range []string{"no more writes are possible in this process", "sluice: sqlstore: stopped after an I/O error"} {
 		if !strings.Contains(log, want) {
-			t.Errorf("the log does not say %q:\n%s", want, tail(log))
+			t.Errorf("the log does not contain %q:\n%s", want, tail(log))
 		}
 	}
 	s.restart()
 	if r := s.do("GET", blobTarget("0x1", "before"), nil); r.status != 200 || digest(r.body) != digest(content(1, 3000)) {
-		t.Errorf("what was acknowledged: %v", r)
+		t.Errorf("the acknowledged blob: %v", r)
 	}
 	s.must(204, "PUT", blobTarget("0x1", "after"), content(2, 15000))
 }
 
-// TestDamagedDatabaseServesReads overwrites pages of the database: as soon as a
-// request meets the damage, writes are refused and the server is not ready, while
-// reads go on and the process lives.
+// TestDamagedDatabaseServesReads overwrites pages of the database. As soon as a request meets the
+// damage, writes must be refused and the server must not be ready, while reads work and the process
+// keeps running.
 func TestDamagedDatabaseServesReads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{damaged: true})
@@ -56,7 +55,7 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 	s.stop()
 	damageTable(t, filepath.Join(s.data, "meta.db"), "sessions")
 	s.restart()
-	// Nobody has asked for /readyz yet, whose answer holds for a second.
+	// This is the first request for /readyz, whose result is cached for a second.
 	if r := s.do("POST", "/v1/sessions", nil); r.status < 500 {
 		t.Fatalf("a write to a damaged table: %v", r)
 	}
@@ -64,15 +63,15 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 	checkProblem(t, s.do("PUT", blobTarget("0x1", "later"), content(2, 10)), 503, "unavailable")
 	s.must(200, "GET", "/livez", nil)
 	if r := s.do("GET", blobTarget("0x1", "blob"), nil); r.status != 200 || digest(r.body) != digest(content(1, 3000)) {
-		t.Errorf("a read of what is whole: %v", r)
+		t.Errorf("a read of an undamaged blob: %v", r)
 	}
 	if log := s.log.String(); !strings.Contains(log, "the database is damaged; stop the server and restore a backup") {
-		t.Errorf("the log does not say what to do:\n%s", tail(log))
+		t.Errorf("the log does not contain what to do:\n%s", tail(log))
 	}
 }
 
-// damageTable overwrites the page where a table of a SQLite database begins. The
-// schema, which is on the first page alone or on pages below it, names it.
+// damageTable overwrites the root page of a table of a SQLite database, which the schema names. The
+// schema starts on the first page.
 func damageTable(t *testing.T, path, table string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -80,8 +79,8 @@ func damageTable(t *testing.T, path, table string) {
 		t.Fatal(err)
 	}
 	size := int(binary.BigEndian.Uint16(data[16:]))
-	// A row of the schema: type, name and tbl_name, then the root page, which is
-	// below 128 here and one byte, then the statement.
+	// A row of the schema has the type, name and tbl_name, then the root page, which is below 128
+	// here and so one byte, then the statement.
 	row := []byte("table" + table + table)
 	at := strings.Index(string(data), string(row))
 	if at < 0 {
@@ -89,7 +88,7 @@ func damageTable(t *testing.T, path, table string) {
 	}
 	page := int(data[at+len(row)])
 	if !strings.HasPrefix(string(data[at+len(row)+1:]), "CREATE TABLE "+table) || page < 2 || page*size > len(data) {
-		t.Fatalf("%s begins on page %d", table, page)
+		t.Fatalf("the root page of %s is %d", table, page)
 	}
 	for i := range size {
 		data[(page-1)*size+i] = 0xa5

@@ -12,20 +12,21 @@ import (
 	"sluice/internal/testenv"
 )
 
-// What the process may take while so many connections over HTTP/2 do their worst.
+// The memory that the process may use for the given number of hostile HTTP/2 connections.
 const (
 	hostileConnections = 120
 	hostileMemory      = 256 << 20
 )
 
-// rawFrame is a frame as it goes over the wire.
+// rawFrame returns an encoded frame.
 func rawFrame(kind, flags byte, stream uint32, payload []byte) []byte {
 	n := len(payload)
 	head := []byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags}
 	return append(binary.BigEndian.AppendUint32(head, stream), payload...)
 }
 
-// getBlock is the head of a GET, without any table (RFC 7541, section 6.2.2).
+// getBlock returns the header block of a GET, as literals without indexing (RFC 7541, section
+// 6.2.2).
 func (f *frames) getBlock(target string) []byte {
 	var block []byte
 	for i, text := range []string{":method", "GET", ":scheme", "https", ":authority", "localhost", ":path", f.s.base + target} {
@@ -37,11 +38,11 @@ func (f *frames) getBlock(target string) []byte {
 	return block
 }
 
-// hostileTargets have small replies, errors among them, and a larger one.
+// hostileTargets have small responses, errors among them, and a larger one.
 var hostileTargets = []string{"/openapi.yaml", "/v1/info", "/livez", "/readyz", "/v1/nothing", "/v1/blobs/0x1/nothing", "/v1/blobs/0xzz/x"}
 
-// hostile opens connections, has each of them do its worst, and returns them. An
-// error of theirs is their end, which the server may choose.
+// hostile opens connections, runs worst on each, and returns them. An error of worst is ignored,
+// because the server may close the connection.
 func (s *server) hostile(worst func(f *frames) error) []*frames {
 	s.t.Helper()
 	all := make([]*frames, hostileConnections)
@@ -56,20 +57,20 @@ func (s *server) hostile(worst func(f *frames) error) []*frames {
 	return all
 }
 
-// checkHostileMemory fails the test when the connections took too much, or when
-// nobody else is served.
+// checkHostileMemory fails the test if the connections use too much memory, or if another client is
+// not served.
 func (s *server) checkHostileMemory() {
 	s.t.Helper()
 	s.must(200, "GET", "/livez", nil)
 	peak := s.peakMemory()
 	s.t.Logf("peak memory: %d MiB", peak>>20)
 	if peak > hostileMemory && !testenv.Race {
-		s.t.Errorf("the process took %d MiB, limit %d MiB", peak>>20, hostileMemory>>20)
+		s.t.Errorf("the process used %d MiB, limit %d MiB", peak>>20, hostileMemory>>20)
 	}
 }
 
-// startHostile starts the services that are attacked: a hosted one, which has
-// limits, and a local one, which has none.
+// startHostile runs the test on two services: a hosted one, which has limits, and a local one,
+// which has none.
 func startHostile(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Parallel()
 	for name, flags := range map[string][]string{"local": nil, "hosted": hostedChoices("public")} {
@@ -83,8 +84,8 @@ func startHostile(t *testing.T, test func(t *testing.T, s *server)) {
 	}
 }
 
-// TestMemoryOfStalledStreams: connections on which nothing of a reply may be sent
-// take a bounded piece of memory each, however many streams they open.
+// TestMemoryOfStalledStreams checks that a connection on which the client accepts no byte of any
+// response uses a bounded amount of memory, however many streams it opens.
 func TestMemoryOfStalledStreams(t *testing.T) {
 	startHostile(t, func(_ *testing.T, s *server) {
 		const streams = 250
@@ -96,8 +97,8 @@ func TestMemoryOfStalledStreams(t *testing.T) {
 			if _, err := f.connection.Write(heads); err != nil {
 				return err
 			}
-			// Until each of them was answered or refused, or the server takes no more
-			// on this connection.
+			// This runs until each stream has a response or is refused, or the server reads no more
+			// from this connection.
 			var answered [2 * streams]bool
 			for left := streams; left > 0; {
 				got, err := f.next()
@@ -119,8 +120,8 @@ func TestMemoryOfStalledStreams(t *testing.T) {
 	})
 }
 
-// TestMemoryOfRefusedBodies: what was sent of bodies that are refused takes no
-// memory while the client lets nothing of the replies be sent.
+// TestMemoryOfRefusedBodies checks that the bodies of refused requests use no memory while the
+// client accepts no byte of the responses.
 func TestMemoryOfRefusedBodies(t *testing.T) {
 	startHostile(t, func(t *testing.T, s *server) {
 		const connections, streams, size = 6, 60, 1 << 20
@@ -147,8 +148,8 @@ func TestMemoryOfRefusedBodies(t *testing.T) {
 	})
 }
 
-// TestMemoryOfRapidResets: streams that are opened and reset at once take no more
-// memory than those that are not (CVE-2023-44487).
+// TestMemoryOfRapidResets checks that streams that are opened and immediately reset use no more
+// memory than others (CVE-2023-44487).
 func TestMemoryOfRapidResets(t *testing.T) {
 	startHostile(t, func(_ *testing.T, s *server) {
 		const rounds, streams = 20, 200

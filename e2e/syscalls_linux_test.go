@@ -19,8 +19,8 @@ type trace struct {
 	file string
 }
 
-// startTraced runs a server under strace. The tracer is a grandchild, so that
-// the server itself is the process that the harness knows.
+// startTraced runs a server under strace. The tracer is a grandchild, so the harness knows the
+// process of the server itself.
 func startTraced(t *testing.T, calls string) *trace {
 	t.Helper()
 	testenv.Require(t, testenv.Strace)
@@ -29,21 +29,21 @@ func startTraced(t *testing.T, calls string) *trace {
 	return &trace{start(t, options{wrapper: wrapper}), file}
 }
 
-// call is a line of the record: a system call as a whole, or, where another
-// thread's came between, its beginning or its end.
+// call is a line of the record: a complete system call or, if another thread's call came between,
+// its beginning or its end.
 type call struct {
 	name   string
 	args   string
 	begun  bool
 	done   bool
-	result int64 // when done
+	result int64 // once it is complete
 }
 
-// isSync tells whether the line is the end of a sync that worked.
+// isSync reports whether the line is the end of a successful sync.
 func (c call) isSync() bool { return strings.Contains(c.name, "sync") && c.done && c.result == 0 }
 
-// isAnswer tells whether the line is the beginning of an HTTP answer whose
-// status begins so.
+// isAnswer reports whether the line is the beginning of an HTTP response with a status that starts
+// with this prefix.
 func (c call) isAnswer(status string) bool {
 	return c.name == "write" && c.begun && strings.Contains(c.args, `"HTTP/1.1 `+status)
 }
@@ -60,7 +60,7 @@ func (tr *trace) calls() []call {
 	t := tr.s.t
 	t.Helper()
 	tr.s.stop()
-	begun := map[string]string{} // thread: arguments
+	begun := map[string]string{} // arguments by thread
 	var all []call
 	for _, line := range tr.lines() {
 		switch {
@@ -79,7 +79,7 @@ func (tr *trace) calls() []call {
 	return all
 }
 
-// lines reads the trace once the tracer has written its end.
+// lines reads the trace after the tracer has written its end.
 func (tr *trace) lines() []string {
 	t := tr.s.t
 	t.Helper()
@@ -106,9 +106,8 @@ func (tr *trace) lines() []string {
 	}
 }
 
-// TestAcknowledgedIsSynced counts the syncs of the write-ahead log: each
-// acknowledged request that came alone has had at least one of its own between
-// the answer before and its own.
+// TestAcknowledgedIsSynced counts the syncs of the write-ahead log: for each acknowledged request
+// there must be at least one between the previous response and its response.
 func TestAcknowledgedIsSynced(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "fsync,fdatasync,write")
@@ -128,7 +127,7 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 	}
 	s.must(404, "GET", "/end", nil)
 
-	walSyncs, otherSyncs := 0, 0 // since the last answer
+	walSyncs, otherSyncs := 0, 0 // since the last response
 	answers, markers := 0, 0
 	for _, c := range tr.calls() {
 		switch {
@@ -142,20 +141,20 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 		case c.isAnswer("20") && (markers == 1 || markers == 2):
 			answers++
 			if walSyncs == 0 {
-				t.Errorf("answer %d was sent without a sync of the write-ahead log", answers)
+				t.Errorf("response %d was sent without a sync of the write-ahead log", answers)
 			}
 			if markers == 2 && otherSyncs < 2 {
-				t.Errorf("answer %d to a large PUT was sent after %d syncs of files and folders, want one of each", answers, otherSyncs)
+				t.Errorf("response %d to a large PUT was sent after %d syncs of files and folders, want one of each", answers, otherSyncs)
 			}
 			walSyncs, otherSyncs = 0, 0
 		}
 	}
 	if answers != 3*each || markers != 3 {
-		t.Errorf("found %d answers and %d markers in the trace, want %d and 3", answers, markers, 3*each)
+		t.Errorf("found %d responses and %d markers in the trace, want %d and 3", answers, markers, 3*each)
 	}
 }
 
-// TestSendfile counts what leaves by sendfile when a large blob is read again.
+// TestSendfile counts the bytes that are sent with sendfile when a large blob is read again.
 func TestSendfile(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "sendfile,write")
@@ -193,7 +192,7 @@ func TestSendfile(t *testing.T) {
 			t.Errorf("%s: %d of %d bytes were sent by sendfile when warm", name, sent[i], size)
 		}
 		if count[i] < 60 {
-			t.Errorf("%s: %d calls of sendfile: one covers more than 1 MiB", name, count[i])
+			t.Errorf("%s: %d calls of sendfile: each should cover more than 1 MiB", name, count[i])
 		}
 	}
 }

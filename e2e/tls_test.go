@@ -21,8 +21,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// certificates are folders with a certificate for localhost each, and a link to
-// the one that is in use, as certbot and Kubernetes have them.
+// certificates are folders with one certificate for localhost each, and a link to the one in use,
+// as certbot and Kubernetes create them.
 type certificates struct {
 	t       *testing.T
 	root    string
@@ -36,7 +36,7 @@ func newCertificates(t *testing.T) *certificates {
 	return c
 }
 
-// use turns the link to a new certificate with this serial number.
+// use points the link to a new certificate with this serial number.
 func (c *certificates) use(serial int64) {
 	c.t.Helper()
 	dir, err := os.MkdirTemp(c.root, "version-")
@@ -50,8 +50,8 @@ func (c *certificates) use(serial int64) {
 	}
 }
 
-// write makes a certificate with this serial number and moves its files into a
-// folder, the key first.
+// write creates a certificate with this serial number and moves its files into a folder, the key
+// first.
 func (c *certificates) write(dir string, serial int64) {
 	c.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -61,7 +61,7 @@ func (c *certificates) write(dir string, serial int64) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		BasicConstraintsValid: true, IsCA: true, // for clients that trust authorities only
+		BasicConstraintsValid: true, IsCA: true, // for clients that trust only authorities
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *certificates) write(dir string, serial int64) {
 	replace(c.t, filepath.Join(dir, "cert.pem"), text)
 }
 
-// replace puts a file into the place of another one at once.
+// replace replaces a file atomically.
 func replace(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(path+".new", content, 0o600), os.Rename(path+".new", path)); err != nil {
@@ -88,12 +88,12 @@ func replace(t *testing.T, path string, content []byte) {
 func (c *certificates) cert() string { return filepath.Join(c.root, "live", "cert.pem") }
 func (c *certificates) key() string  { return filepath.Join(c.root, "live", "key.pem") }
 
-// flags are those that serve takes the certificate by.
+// flags returns the flags of serve for the certificate.
 func (c *certificates) flags() []string {
 	return []string{"--tls-cert", c.cert(), "--tls-key", c.key()}
 }
 
-// client speaks this major version of HTTP over TLS, on connections of its own.
+// client returns a client for this major version of HTTP over TLS, with separate connections.
 func (c *certificates) client(major int) *http.Client {
 	var protocols http.Protocols
 	protocols.SetHTTP1(major == 1)
@@ -107,14 +107,14 @@ func (c *certificates) client(major int) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}
 }
 
-// by gives the server as a client of its own speaks to it.
+// by returns the server as seen through this client.
 func (s *server) by(client *http.Client) *server {
 	at := *s
 	at.client = client
 	return &at
 }
 
-// serial is the number of the certificate that a client is served with.
+// serial returns the serial number of the certificate that a client receives.
 func (s *server) serial(client *http.Client) int64 {
 	s.t.Helper()
 	response, err := client.Get(s.url + "/livez")
@@ -127,8 +127,8 @@ func (s *server) serial(client *http.Client) int64 {
 	return response.TLS.PeerCertificates[0].SerialNumber.Int64()
 }
 
-// TestTLS moves blobs of more than one extent in both versions of HTTP, by PUT
-// and by parts, and refuses what is no TLS.
+// TestTLS transfers blobs of more than one extent in both versions of HTTP, by PUT and in parts,
+// and checks that other protocols than TLS are refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})
@@ -141,7 +141,7 @@ func TestTLS(t *testing.T) {
 		etags[at.upload("0x1", "by parts", data, 5<<20).header.Get("ETag")] = true
 		for _, target := range []string{target, blobTarget("0x1", "by parts")} {
 			if r := at.must(200, "GET", target, nil); r.proto != proto || r.length != int64(len(data)) || digest(r.body) != digest(data) {
-				t.Errorf("over %s, want %s: %d of %d bytes, or others than were sent", r.proto, proto, len(r.body), len(data))
+				t.Errorf("over %s, want %s: %d of %d bytes, or other bytes than sent", r.proto, proto, len(r.body), len(data))
 			}
 		}
 		at.must(204, "DELETE", target, nil)
@@ -154,9 +154,8 @@ func TestTLS(t *testing.T) {
 	plain.must(400, "GET", "/livez", nil)
 }
 
-// TestTLSReload: new connections get the certificate that the files hold by
-// then, whether a link was turned or files were replaced, and whether a signal
-// told or not. Connections that are open go on.
+// TestTLSReload checks that new connections get the current certificate, whether a link was changed
+// or files were replaced, and with or without a signal. Open connections continue.
 func TestTLSReload(t *testing.T) {
 	t.Parallel()
 	certs := newCertificates(t)
@@ -184,8 +183,8 @@ func TestTLSReload(t *testing.T) {
 	serve(4)
 }
 
-// TestUnusableReload: a new pair that cannot be used is logged, and the one that
-// was served stays until there is one that can.
+// TestUnusableReload checks that a new pair that cannot be used is logged, and that the previous
+// one stays in use until a usable pair exists.
 func TestUnusableReload(t *testing.T) {
 	t.Parallel()
 	certs := newCertificates(t)
@@ -214,7 +213,7 @@ func TestUnusableReload(t *testing.T) {
 			return strings.Contains(said, cause)
 		})
 		if !strings.Contains(said, "level=ERROR") || !strings.Contains(said, certs.cert()) || !strings.Contains(said, certs.key()) {
-			t.Errorf("the log says %s, want an error with both files", said)
+			t.Errorf("the log contains %s, want an error with both files", said)
 		}
 		for _, client := range []*http.Client{open, certs.client(1), certs.client(2)} {
 			if got := s.serial(client); got != 1 {
@@ -232,11 +231,11 @@ func TestUnusableReload(t *testing.T) {
 	refuse(certs.cert(), other, "private key does not match")
 	certs.use(2)
 	s.signal(syscall.SIGHUP)
-	s.await("a certificate that can be used is not served", func() bool { return s.serial(certs.client(2)) == 2 })
+	s.await("a usable certificate is not served", func() bool { return s.serial(certs.client(2)) == 2 })
 }
 
-// TestPublicClientOverTLS uploads and downloads with the public client, which
-// trusts the certificate as node is told to.
+// TestPublicClientOverTLS uploads and downloads with the public client, which trusts the
+// certificate through NODE_EXTRA_CA_CERTS.
 func TestPublicClientOverTLS(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -251,8 +250,7 @@ func TestPublicClientOverTLS(t *testing.T) {
 	}
 }
 
-// TestUnusableCertificates: a server does not start without what it shall serve
-// with.
+// TestUnusableCertificates checks that a server does not start without a usable certificate.
 func TestUnusableCertificates(t *testing.T) {
 	t.Parallel()
 	flags := newCertificates(t).flags()
@@ -265,11 +263,11 @@ func TestUnusableCertificates(t *testing.T) {
 	checkFailedStart(t, serve("--tls-cert", flags[3], "--tls-key", flags[1]), flags[1], flags[3])
 	checkFailedStart(t, serve("--tls-cert", flags[1], "--tls-key", filepath.Join(data, "none")), "none")
 	if _, err := os.Stat(data); err == nil {
-		t.Error("a start that failed made a data folder")
+		t.Error("a failed start created a data folder")
 	}
 }
 
-// TestHangup: without TLS there is nothing to load, and nothing ends.
+// TestHangup checks that without TLS SIGHUP has no effect.
 func TestHangup(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})

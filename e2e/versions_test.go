@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestReadersSeeOneVersion overwrites a blob again and again while others read
-// it, whole and in ranges: every answer is of one version, and says which.
+// TestReadersSeeOneVersion overwrites a blob repeatedly while others read it, completely and in
+// ranges. Every response must be of one version and carry its ETag.
 func TestReadersSeeOneVersion(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -53,19 +53,19 @@ func readOneVersion(t *testing.T, s *server, target string, byETag map[string][]
 	}
 	r, err := s.try("GET", target, nil, h...)
 	if err != nil {
-		return // a cut connection: not a version that mixes two
+		return // a cut connection, which returns no mixed version
 	}
 	want, known := byETag[r.header.Get("ETag")]
 	if ranged && known {
 		want = want[100:]
 	}
 	if !known || !bytes.Equal(r.body, want) {
-		t.Errorf("an answer %d of %d bytes with ETag %s is no version", r.status, len(r.body), r.header.Get("ETag"))
+		t.Errorf("a response %d of %d bytes with ETag %s is not one version", r.status, len(r.body), r.header.Get("ETag"))
 	}
 }
 
-// TestDeleteWhileReading: what is being read stays whole to its end, and is
-// gone for everybody else.
+// TestDeleteWhileReading checks that a blob that is deleted while it is read is sent completely,
+// and is gone for other readers.
 func TestDeleteWhileReading(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -73,11 +73,11 @@ func TestDeleteWhileReading(t *testing.T) {
 	s.must(204, "DELETE", blobTarget("0x1", "down"), nil)
 	checkProblem(t, s.do("GET", blobTarget("0x1", "down"), nil), 404, "blob_not_found")
 	l.finish()
-	// The bytes are given back when the last reader has ended.
+	// The bytes are freed after the last reader has ended.
 	s.eventually("the deleted blob's files are still there", func() bool { return s.diskUse() < 10<<20 })
 }
 
-// eventually waits for what happens soon after an answer.
+// eventually waits for a condition that must hold soon after a response.
 func (s *server) eventually(complaint string, done func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -92,13 +92,13 @@ func (s *server) eventually(complaint string, done func() bool) {
 	}
 }
 
-// files gives the paths and sizes of all files in the data folder.
+// files returns the paths and sizes of all files in the data folder.
 func (s *server) files() map[string]int64 {
 	s.t.Helper()
 	sizes := map[string]int64{}
 	err := filepath.WalkDir(s.data, func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
+			return nil // removed in the meantime
 		}
 		if err != nil || entry.IsDir() {
 			return err
@@ -118,8 +118,7 @@ func (s *server) files() map[string]int64 {
 	return sizes
 }
 
-// diskUse sums the sizes of the files in the data folder that hold somebody's
-// data, which the ballast does not.
+// diskUse returns the total size of the files in the data folder, except the ballast.
 func (s *server) diskUse() int64 {
 	s.t.Helper()
 	var sum int64
@@ -131,7 +130,7 @@ func (s *server) diskUse() int64 {
 	return sum
 }
 
-// TestExpiry: an expired blob is gone, says so for a day, and counts as absent.
+// TestExpiry checks that reads of an expired blob get 410, and that it counts as absent otherwise.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -156,8 +155,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDamage flips a bit on the disk: the bytes around it are never served, all
-// others are.
+// TestDamage flips a bit on the disk. The block that contains it must never be served, and all
+// other blocks must be.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []string{"10m", "0"} {
@@ -179,13 +178,13 @@ func TestDamage(t *testing.T) {
 			}
 			r := s.do("GET", target, nil, "Range", fmt.Sprintf("bytes=%d-%d", first<<20, (first+1)<<20-1))
 			if r.status != 206 || !bytes.Equal(r.body, data[first<<20:(first+1)<<20]) {
-				t.Errorf("--verify-ttl %s: block %d is sound and gives %d with %d bytes", ttl, first, r.status, len(r.body))
+				t.Errorf("--verify-ttl %s: block %d is undamaged, but the response is %d with %d bytes", ttl, first, r.status, len(r.body))
 			}
 		}
 	}
 }
 
-// flipBit changes one bit of the only stored file of this size.
+// flipBit flips one bit of the only stored file of this size.
 func (s *server) flipBit(size, offset int64) {
 	s.t.Helper()
 	flipped := 0
@@ -208,8 +207,8 @@ func (s *server) flipBit(size, offset int64) {
 	}
 }
 
-// TestCutRequestsLeaveNothing cuts uploads and downloads in the middle: no file,
-// no open file and no memory of them stays.
+// TestCutRequestsLeaveNothing cuts uploads and downloads in the middle, and checks that no file,
+// open file or upload remains.
 func TestCutRequestsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
