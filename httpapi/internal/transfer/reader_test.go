@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -412,5 +413,66 @@ func TestDrainKnowsWhatIsLeft(t *testing.T) {
 			t.Errorf("after %d of %d bytes: drained %t", read, length, got)
 		}
 		body.Done()
+	}
+}
+
+// withoutDeadlines returns a ResponseWriter that has no deadlines.
+func withoutDeadlines(t *testing.T) http.ResponseWriter {
+	t.Helper()
+	w := httptest.NewRecorder()
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); !errors.Is(err, http.ErrNotSupported) {
+		t.Fatalf("a deadline can be set: %v", err)
+	}
+	return w
+}
+
+// closedConn is the ResponseWriter of a connection that was closed.
+type closedConn struct{ *httptest.ResponseRecorder }
+
+func (closedConn) SetReadDeadline(time.Time) error { return net.ErrClosed }
+
+// TestDrainLeavesAFailedBodyAlone checks that Drain does not read a body that has failed, was abandoned, or
+// cannot have a deadline: nothing would bound the time that this takes.
+func TestDrainLeavesAFailedBodyAlone(t *testing.T) {
+	const text = "the rest of the body"
+	for name, tc := range map[string]struct {
+		w    http.ResponseWriter
+		fail func(*Reader)
+	}{
+		"abandoned": {httptest.NewRecorder(), (*Reader).Abandon},
+		"failed": {httptest.NewRecorder(), func(r *Reader) {
+			src := r.body
+			r.body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+			if _, err := r.Read(make([]byte, 1)); !errors.Is(err, blob.ErrIncompleteBody) {
+				t.Errorf("error %v, want %v", err, blob.ErrIncompleteBody)
+			}
+			r.body = src
+		}},
+		"without a deadline": {closedConn{httptest.NewRecorder()}, func(*Reader) {}},
+	} {
+		src := strings.NewReader(text)
+		body := NewReader(tc.w, io.NopCloser(src), Options{Rate: DefaultMinRate})
+		tc.fail(body)
+		if body.Drain(int64(len(text))) || src.Len() != len(text) {
+			t.Errorf("%s: %d of %d bytes were read", name, len(text)-src.Len(), len(text))
+		}
+	}
+}
+
+// TestAbandon checks that nothing is read of a body that was abandoned, and that one that was read to its end
+// has ended nevertheless.
+func TestAbandon(t *testing.T) {
+	for complete, want := range map[bool]error{false: ErrSlowBody, true: io.EOF} {
+		body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})
+		if complete {
+			if _, err := io.Copy(io.Discard, body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		body.Abandon()
+		n, err := body.Read(make([]byte, 10))
+		if n != 0 || !errors.Is(err, want) || body.Ended() != complete {
+			t.Errorf("complete %t: %d bytes, %v, want %v; ended %t", complete, n, err, want, body.Ended())
+		}
 	}
 }
