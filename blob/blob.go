@@ -12,10 +12,7 @@
 // database, then New, and then Run in the background.
 package blob
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // Errors of this package. They are returned wrapped; use errors.Is to test for
 // them. Errors of the two stores are returned as well.
@@ -92,9 +89,3 @@ const (
 // blockSize is the length of a block of an extent in bytes. The last block of an
 // extent may be shorter. Each block has its own CRC-32C.
 const blockSize = 1 << 20
-
-// ETag returns the strong entity tag of a content, including the quotes. It depends
-// only on the size of the content in bytes and its CRC-64/NVME.
-func ETag(size int64, crc64 uint64) string {
-	return fmt.Sprintf(`"%x-%016x"`, size, crc64)
-}

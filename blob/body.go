@@ -12,9 +12,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/minio/crc64nvme"
-
 	"sluice/bytestore"
+	"sluice/checksum"
 	"sluice/metastore"
 )
 
@@ -37,7 +36,7 @@ type bodyReader struct {
 }
 
 func (s *Service) newBodyReader(src io.Reader, size int64, digest bool) *bodyReader {
-	r := &bodyReader{src: src, now: s.meta.Now, declared: size, crc64: crc64nvme.New()}
+	r := &bodyReader{src: src, now: s.meta.Now, declared: size, crc64: checksum.New()}
 	r.deadline = r.now().Add(metastore.MaxExtentAge)
 	if digest {
 		r.sha256 = sha256.New()
@@ -104,7 +103,7 @@ func readInline(body *bodyReader, size int64) ([]metastore.Extent, error) {
 	}
 	return []metastore.Extent{{
 		Size:   size,
-		Blocks: []uint32{checksum(content)},
+		Blocks: []uint32{blockSum(content)},
 		Body:   content,
 	}}, nil
 }
@@ -181,7 +180,7 @@ func (r *extentSource) Read(p []byte) (int, error) {
 	r.left -= int64(n)
 	for p = p[:n]; len(p) > 0; {
 		m := min(int64(len(p)), blockSize-r.size%blockSize)
-		r.crc = updateChecksum(r.crc, p[:m])
+		r.crc = updateBlockSum(r.crc, p[:m])
 		r.size += m
 		p = p[m:]
 		if r.size%blockSize == 0 {

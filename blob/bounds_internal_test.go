@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/minio/crc64nvme"
-
 	"sluice/bytestore"
+	"sluice/checksum"
 	"sluice/metastore"
 )
 
@@ -153,7 +152,7 @@ func TestChecksumsOfUnalignedReads(t *testing.T) {
 	}
 	var want []uint32
 	for block := range slices.Chunk(content, blockSize) {
-		want = append(want, checksum(block))
+		want = append(want, blockSum(block))
 	}
 	src := &extentSource{src: bytes.NewReader(content), left: int64(len(content))}
 	p := make([]byte, 700_001)
@@ -172,7 +171,7 @@ func TestChecksumsOfUnalignedReads(t *testing.T) {
 // TestWholeBodyEnds checks that a body of its declared length ends without an error.
 func TestWholeBodyEnds(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	body := &bodyReader{src: strings.NewReader("abc"), now: func() time.Time { return now }, deadline: now, declared: 3, crc64: crc64nvme.New()}
+	body := &bodyReader{src: strings.NewReader("abc"), now: func() time.Time { return now }, deadline: now, declared: 3, crc64: checksum.New()}
 	if got, err := io.ReadAll(body); err != nil || string(got) != "abc" {
 		t.Errorf("%q, %v", got, err)
 	}

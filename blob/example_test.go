@@ -12,6 +12,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore/memory"
+	"sluice/checksum"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 )
@@ -41,7 +42,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(blob.ETag(stored.Size, stored.CRC64))
+	fmt.Println(checksum.ETag(stored.Size, stored.CRC64))
 
 	content, err := blobs.Open(ctx, "alice", "notes/today.txt")
 	if err != nil {

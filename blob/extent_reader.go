@@ -41,7 +41,7 @@ func checkExtent(e *metastore.Extent) error {
 
 // writeInline writes the bytes [from, to) of an inline extent.
 func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
-	if int64(len(e.Body)) != e.Size || checksum(e.Body) != e.Blocks[0] {
+	if int64(len(e.Body)) != e.Size || blockSum(e.Body) != e.Blocks[0] {
 		return 0, fmt.Errorf("%w: an inline extent", ErrCorrupt)
 	}
 	n, err := w.Write(e.Body[from:to])
@@ -178,7 +178,7 @@ func (x *extentReader) checkAndWrite(ctx context.Context, block, size, lo, hi in
 func (x *extentReader) writeBuffered(ctx context.Context, b []byte, block, lo, hi int64) (int64, error) {
 	err := x.read(ctx, x.r, b)
 	if err == nil {
-		err = x.verify(block, checksum(b))
+		err = x.verify(block, blockSum(b))
 	}
 	if err != nil {
 		return 0, err
@@ -232,8 +232,8 @@ func (x *extentReader) check(ctx context.Context, block, size int64) (*pieceSums
 		if err := x.read(ctx, x.r, b); err != nil {
 			return nil, err
 		}
-		sums[off/pieceSize] = checksum(b)
-		sum = updateChecksum(sum, b)
+		sums[off/pieceSize] = blockSum(b)
+		sum = updateBlockSum(sum, b)
 		x.buffer(block, off, b)
 	}
 	if err := x.verify(block, sum); err != nil {
@@ -254,7 +254,7 @@ func (x *extentReader) writePieces(ctx context.Context, r io.Reader, sums *piece
 		if err := x.read(ctx, r, b); err != nil {
 			return written, err
 		}
-		if checksum(b) != sums[start/pieceSize] {
+		if blockSum(b) != sums[start/pieceSize] {
 			return written, fmt.Errorf("%w: extent %s changed while it was read", ErrCorrupt, x.e.Key)
 		}
 		n, err := x.w.Write(b[max(lo-start, 0):min(hi-start, pieceSize)])

@@ -16,6 +16,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/checksum"
 	"sluice/metastore"
 )
 
@@ -69,8 +70,8 @@ func TestETagDependsOnContentAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := blob.ETag(done.Size, done.CRC64); got != blob.ETag(want.Size, want.CRC64) {
-			t.Errorf("parts of %d: ETag %s, by PUT %s", partSize, got, blob.ETag(want.Size, want.CRC64))
+		if got := checksum.ETag(done.Size, done.CRC64); got != checksum.ETag(want.Size, want.CRC64) {
+			t.Errorf("parts of %d: ETag %s, by PUT %s", partSize, got, checksum.ETag(want.Size, want.CRC64))
 		}
 		if got := f.read(t, "parts", 0, int64(len(body))); !bytes.Equal(got, body) {
 			t.Errorf("parts of %d: content differs", partSize)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/checksum"
 	"sluice/metastore"
 )
 
@@ -173,7 +174,7 @@ func (s *Service) assemble(ctx context.Context, u metastore.Upload) (int64, uint
 	var (
 		size  int64
 		crc64 uint64
-		sum   crcCombiner
+		sum   checksum.Combiner
 		last  = metastore.Part{Index: -1, Size: u.PartSize}
 	)
 	for {
@@ -189,7 +190,7 @@ func (s *Service) assemble(ctx context.Context, u metastore.Upload) (int64, uint
 				return 0, 0, fmt.Errorf("%w: part %d has %d bytes; all parts but the last must have %d", ErrPartSize, last.Index, last.Size, u.PartSize)
 			}
 			size += p.Size
-			crc64 = sum.combine(crc64, p.CRC64, p.Size)
+			crc64 = sum.Combine(crc64, p.CRC64, p.Size)
 			last = p
 		}
 		if len(parts) < page {
@@ -202,8 +203,8 @@ func (t Totals) check(size int64, crc64 uint64) error {
 	if t.Bytes != nil && *t.Bytes != size {
 		return fmt.Errorf("%w: the parts have %d bytes in total, but totalBytes is %d", ErrTotals, size, *t.Bytes)
 	}
-	if t.ETag != nil && strings.Trim(*t.ETag, `"`) != strings.Trim(ETag(size, crc64), `"`) {
-		return fmt.Errorf("%w: the ETag of all parts is %s", ErrTotals, ETag(size, crc64))
+	if t.ETag != nil && strings.Trim(*t.ETag, `"`) != strings.Trim(checksum.ETag(size, crc64), `"`) {
+		return fmt.Errorf("%w: the ETag of all parts is %s", ErrTotals, checksum.ETag(size, crc64))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/checksum"
 	"sluice/metastore"
 )
 
@@ -163,7 +164,7 @@ func TestCompleteRepeatedGivesTheRecordedOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tag = blob.ETag(first.Size, first.CRC64)
+	tag = checksum.ETag(first.Size, first.CRC64)
 	for _, change := range []func() error{
 		func() error { return nil },
 		func() error { f.put(t, "n", []byte("other")); return nil },
@@ -173,7 +174,7 @@ func TestCompleteRepeatedGivesTheRecordedOutcome(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, err := f.Complete(ctx, u.ID, blob.Totals{}, func(*metastore.Blob) error { return errors.New("asked") })
-		if err != nil || blob.ETag(again.Size, again.CRC64) != tag || !again.Modified.Equal(first.Modified) {
+		if err != nil || checksum.ETag(again.Size, again.CRC64) != tag || !again.Modified.Equal(first.Modified) {
 			t.Fatalf("again: %+v, %v", again, err)
 		}
 	}

@@ -31,7 +31,7 @@ func (r *verifyingReader) Read(p []byte) (int, error) {
 	}
 	p = p[:min(int64(len(p)), r.remaining, blockSize-r.blockRead)]
 	n, err := r.src.Read(p)
-	r.blockSum = updateChecksum(r.blockSum, p[:n])
+	r.blockSum = updateBlockSum(r.blockSum, p[:n])
 	r.remaining, r.blockRead = r.remaining-int64(n), r.blockRead+int64(n)
 	if r.remaining == 0 || r.blockRead == blockSize {
 		if len(r.sums) == 0 || r.sums[0] != r.blockSum {

@@ -16,7 +16,7 @@ func TestVerifyingReader(t *testing.T) {
 		data := bytes.Repeat([]byte("sluice!"), size/7+1)[:size]
 		var sums []uint32
 		for rest := data; len(rest) > 0; rest = rest[min(len(rest), blockSize):] {
-			sums = append(sums, checksum(rest[:min(len(rest), blockSize)]))
+			sums = append(sums, blockSum(rest[:min(len(rest), blockSize)]))
 		}
 		read := func(source []byte, slow bool, sums []uint32) ([]byte, error) {
 			var src io.Reader = bytes.NewReader(source)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/checksum"
 	"sluice/httpapi/internal/headers"
 	"sluice/metastore"
 	"sluice/metering"
@@ -70,7 +71,7 @@ func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 	return func(current *metastore.Blob) error {
 		var v *headers.Validators
 		if current != nil {
-			is := headers.NewValidators(blob.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
+			is := headers.NewValidators(checksum.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
 			v = &is
 		}
 		if c.ForWrite(v) == headers.ConditionFailed {
@@ -81,7 +82,7 @@ func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 }
 
 func (s *Server) validatorsOf(b metastore.Blob) headers.Validators {
-	return headers.NewValidators(blob.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, s.blobs.Now())
+	return headers.NewValidators(checksum.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, s.blobs.Now())
 }
 
 func setValidators(h http.Header, v headers.Validators) {
@@ -316,7 +317,7 @@ func (s *Server) listBlobs(x *exchange) error {
 		one := wire.Blob{
 			Name:         b.Name,
 			Size:         b.Size,
-			ETag:         blob.ETag(b.Size, b.CRC64),
+			ETag:         checksum.ETag(b.Size, b.CRC64),
 			ContentType:  mediaType(b),
 			LastModified: b.Modified,
 			Expires:      b.Expires,

@@ -8,6 +8,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/checksum"
 	"sluice/httpapi/internal/headers"
 	"sluice/metastore"
 	"sluice/wire"
@@ -117,7 +118,7 @@ func (s *Server) completeUpload(x *exchange) error {
 	if err != nil {
 		return uploadError(err)
 	}
-	setValidators(x.Header(), headers.NewValidators(blob.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
+	setValidators(x.Header(), headers.NewValidators(checksum.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 
@@ -173,7 +174,7 @@ func uploadJSON(u metastore.Upload) wire.Upload {
 	case metastore.UploadOpen:
 		out.Expires = u.Touched.Add(metastore.UploadIdleLimit)
 	case metastore.UploadCommitted:
-		out.ETag = blob.ETag(u.Size, u.CRC64)
+		out.ETag = checksum.ETag(u.Size, u.CRC64)
 	}
 	return out
 }

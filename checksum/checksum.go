@@ -1,0 +1,90 @@
+// Package checksum computes the ETags of blobs. An ETag is the size of the content and its
+// CRC-64/NVME, which can be combined from the CRCs of its parts without reading them again.
+//
+// A CRC protects against accidents. It does not protect against someone who chooses the bytes.
+package checksum
+
+import (
+	"fmt"
+	"hash"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/minio/crc64nvme"
+)
+
+// New returns a CRC-64/NVME (NVM Express NVM Command Set Specification 1.0, 5.2.1.3.4).
+func New() hash.Hash64 { return crc64nvme.New() }
+
+// Update returns the CRC-64/NVME of the bytes summed so far followed by p. The CRC of no bytes
+// is 0.
+func Update(crc uint64, p []byte) uint64 { return crc64nvme.Update(crc, p) }
+
+// ETag returns the strong entity tag of a content, including the quotes. It depends only on the
+// size of the content in bytes and its CRC-64/NVME.
+func ETag(size int64, crc uint64) string {
+	return fmt.Sprintf(`"%x-%016x"`, size, crc)
+}
+
+// ParseETag returns the size and the CRC-64/NVME of a content from its ETag, with or without the
+// quotes. It reports whether the ETag has the form that ETag returns.
+func ParseETag(etag string) (size int64, crc uint64, ok bool) {
+	unquoted := strings.TrimSuffix(strings.TrimPrefix(etag, `"`), `"`)
+	sizeHex, crcHex, _ := strings.Cut(unquoted, "-")
+	size, sizeErr := strconv.ParseInt(sizeHex, 16, 64)
+	crc, crcErr := strconv.ParseUint(crcHex, 16, 64)
+	if sizeErr != nil || crcErr != nil || size < 0 || strings.Trim(ETag(size, crc), `"`) != unquoted {
+		return 0, 0, false
+	}
+	return size, crc, true
+}
+
+// polynomial is that of CRC-64/NVME with its bits reflected: the highest bit is the coefficient
+// of x^0.
+const polynomial = 0x9a6c9329ac4bc9b5
+
+// Combiner computes the CRC-64/NVME of concatenated bytes from the CRCs of the parts. It caches
+// the operator of the last length, so that parts of equal length cost one multiplication each.
+// The zero value is ready to use. A Combiner must not be used concurrently.
+type Combiner struct {
+	length int64
+	shift  uint64 // x^(8*length) modulo the polynomial
+}
+
+// Combine returns the CRC of a followed by b from the CRCs of both and the length of b in bytes.
+// It is M. Adler's crc32_combine, by multiplication modulo the polynomial. The initial and final
+// inversions of the register cancel out.
+func (c *Combiner) Combine(a, b uint64, lengthOfB int64) uint64 {
+	if lengthOfB == 0 {
+		return a
+	}
+	if c.length != lengthOfB {
+		c.length, c.shift = lengthOfB, power(uint64(lengthOfB))
+	}
+	return multiply(a, c.shift) ^ b
+}
+
+// power returns x^(8n) modulo the polynomial.
+func power(n uint64) uint64 {
+	const one = 1 << 63
+	result, square := uint64(one), uint64(one>>8)
+	for range bits.Len64(n) {
+		if n&1 != 0 {
+			result = multiply(result, square)
+		}
+		square = multiply(square, square)
+		n >>= 1
+	}
+	return result
+}
+
+// multiply returns a*b modulo the polynomial.
+func multiply(a, b uint64) uint64 {
+	var product uint64
+	for ; a != 0; a <<= 1 {
+		product ^= b & -(a >> 63)
+		b = b>>1 ^ polynomial&-(b&1)
+	}
+	return product
+}

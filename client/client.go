@@ -1,0 +1,127 @@
+// Package client is the Go client of sluice. It stores and reads blobs, transfers large files in
+// parallel, resumes what was interrupted, and pays for reads.
+//
+// A request that failed in a way that may pass is repeated with exponential backoff, if repeating
+// it is safe. Whatever is read or written as a whole is compared with the ETag of the server. Every
+// error that the server reported is an *Error; errors.Is classifies it, for example as ErrNotFound.
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxAttempts  = 6
+	DefaultStallTimeout = time.Minute
+)
+
+// Options configure a Client. The zero value is ready to use.
+type Options struct {
+	// Key is the API key that every request carries, or "".
+	Key string
+
+	// Transport sends the requests. If it is nil, the client has one of its own, which speaks
+	// HTTP/1.1 so that parallel transfers use connections of their own.
+	Transport http.RoundTripper
+
+	// Logger receives a record for each attempt that is repeated. If it is nil, nothing is logged.
+	Logger *slog.Logger
+
+	// MaxAttempts is how many times a request is sent at most. 0 means DefaultMaxAttempts, 1 that
+	// nothing is repeated.
+	MaxAttempts int
+
+	// StallTimeout ends an attempt in which no byte of a body was sent or received, or no response
+	// arrived, for this long. 0 means DefaultStallTimeout.
+	StallTimeout time.Duration
+
+	// UserAgent precedes the name of this package in the User-Agent header.
+	UserAgent string
+}
+
+// Client is a client of one service. It may be used concurrently.
+type Client struct {
+	base      *url.URL // without a trailing slash
+	key       string
+	http      *http.Client
+	log       *slog.Logger
+	attempts  int
+	stall     time.Duration
+	userAgent string
+}
+
+// New returns a client of the service at baseURL, for example "http://localhost:9090" or
+// "https://host/sluice". It sends no request. It returns an error if baseURL is not an absolute
+// HTTP URL without query and fragment.
+func New(baseURL string, o Options) (*Client, error) {
+	base, err := parseBaseURL(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		base:      base,
+		key:       o.Key,
+		log:       o.Logger,
+		attempts:  o.MaxAttempts,
+		stall:     o.StallTimeout,
+		userAgent: strings.TrimSpace(o.UserAgent + " sluice-go"),
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.attempts <= 0 {
+		c.attempts = DefaultMaxAttempts
+	}
+	if c.stall <= 0 {
+		c.stall = DefaultStallTimeout
+	}
+	transport := o.Transport
+	if transport == nil {
+		transport = newTransport()
+	}
+	c.http = &http.Client{
+		Transport: transport,
+		// The service redirects nothing. A redirect is reported, so that a key is not sent elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+func parseBaseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("client: the base URL cannot be parsed: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("client: the base URL %q must begin with http:// or https:// and a host", s)
+	case u.User != nil:
+		return nil, errors.New("client: the base URL must not contain a user or password; set Options.Key")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("client: the base URL %q must not have a query or fragment", s)
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
+	return u, nil
+}
+
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 64
+	t.DisableCompression = true // blobs are never compressed, and their length must be known
+	t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
+	return t
+}
+
+// URL returns the base URL, without a trailing slash.
+func (c *Client) URL() string { return c.base.String() }
+
+// CloseIdleConnections closes connections that are not in use.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }

@@ -1,0 +1,152 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// request is a request that can be sent several times.
+type request struct {
+	name   string // of the operation, for errors and the log: it has no ids and no names
+	method string
+	path   string // below the base URL, escaped
+	query  url.Values
+	header http.Header
+
+	// body returns the body from its start, once for each attempt. If it is nil, there is no body.
+	// A body that is an io.Closer is closed. length is its length in bytes, or -1 if it is unknown.
+	body   func() (io.Reader, error)
+	length int64
+
+	safety safety
+
+	// conditional means that the request has a condition that its own effect makes false: a 412
+	// after an attempt with an unknown outcome is not a refusal.
+	conditional bool
+}
+
+// safety says when a request may be sent again.
+type safety int
+
+const (
+	idempotent safety = iota // whatever happened
+	readOnly                 // whatever happened; it has no effect that could be unknown
+	once                     // only if it certainly had no effect
+)
+
+// newRequest returns a request without query and header.
+func newRequest(name, method, path string, s safety) *request {
+	return &request{name: name, method: method, path: path, query: url.Values{}, header: http.Header{}, safety: s}
+}
+
+// setBytes sets a body that is in memory.
+func (r *request) setBytes(body []byte) {
+	r.length = int64(len(body))
+	r.body = func() (io.Reader, error) { return bytes.NewReader(body), nil }
+}
+
+// setJSON sets a JSON body. v must be one of the types of package wire.
+func (r *request) setJSON(v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("client: %s: %w", r.name, err)
+	}
+	r.setBytes(body)
+	r.header.Set("Content-Type", "application/json")
+	return nil
+}
+
+// call sends r and decodes the JSON of the response into result, unless it is nil. It returns the
+// header of the response.
+func (c *Client) call(ctx context.Context, r *request, result any) (http.Header, error) {
+	resp, err := c.do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read to its end
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseJSON))
+	if err == nil && result != nil {
+		err = json.Unmarshal(body, result)
+	}
+	if err != nil {
+		err = fmt.Errorf("client: %s: the response cannot be read: %w", r.name, err)
+		if r.safety != readOnly {
+			err = unknown(err)
+		}
+		return nil, err
+	}
+	return resp.Header, nil
+}
+
+// maxResponseJSON bounds the JSON of a response, in bytes: a page of 1,000 of the longest names
+// with their metadata is smaller.
+const maxResponseJSON = 32 << 20
+
+// newAttempt returns the HTTP request of one attempt.
+func (c *Client) newAttempt(ctx context.Context, r *request, w *watchdog) (*http.Request, error) {
+	target := *c.base
+	unescaped, err := url.PathUnescape(r.path)
+	if err != nil {
+		return nil, fmt.Errorf("client: %s: %w", r.name, err)
+	}
+	// RawPath keeps the escaping, and names with empty or dot segments are sent as they are.
+	target.Path, target.RawPath = c.base.Path+unescaped, c.base.EscapedPath()+r.path
+	target.RawQuery = r.query.Encode()
+	req := (&http.Request{
+		Method: r.method, URL: &target, Host: target.Host, Header: r.header.Clone(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	req.Header.Set("User-Agent", c.userAgent)
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	switch {
+	case r.body != nil:
+		body, err := r.body()
+		if err != nil {
+			return nil, fmt.Errorf("client: %s: %w", r.name, err)
+		}
+		req.Body, req.ContentLength = &watchedSource{body, w}, r.length
+		if r.length == 0 {
+			req.Body = http.NoBody
+		}
+	case r.safety == once && (r.method == http.MethodGet || r.method == http.MethodHead):
+		// net/http repeats a GET without a body by itself when a connection turns out to be closed.
+		// A body that cannot be rewound prevents this. It is empty, so none is sent.
+		req.Body = io.NopCloser(strings.NewReader(""))
+	}
+	return req, nil
+}
+
+// escapeName returns the path of a blob name. Its slashes remain.
+func escapeName(name string) string {
+	segments := strings.Split(name, "/")
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	return strings.Join(segments, "/")
+}
+
+// blobPath returns the path of a blob, or ErrInvalid if the account or the name is empty: the path
+// would be that of another operation.
+func blobPath(account, name string) (string, error) {
+	if account == "" || name == "" {
+		return "", fmt.Errorf("client: %w: the account or the name of the blob is empty", ErrInvalid)
+	}
+	return "/v1/blobs/" + url.PathEscape(account) + "/" + escapeName(name), nil
+}
+
+// unknown returns err as an error that is also ErrOutcomeUnknown.
+func unknown(err error) error {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}

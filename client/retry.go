@@ -1,0 +1,165 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"sluice/wire"
+)
+
+// Pauses between attempts: exponential backoff with full jitter ("Exponential Backoff And Jitter",
+// AWS Architecture Blog, 2015).
+const (
+	firstPause   = 200 * time.Millisecond
+	longestPause = 20 * time.Second
+)
+
+// do sends r until it succeeds, fails in a way that will not pass, or was sent as often as the
+// options permit. The response has a status of 2xx, and the caller must close its body.
+//
+// It returns an *Error for any other status, ErrOutcomeUnknown if r may have taken effect and is
+// not known to have, and the error of the context or the network otherwise.
+func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
+	inDoubt := false // an earlier attempt may have taken effect
+	for attempt := 1; ; attempt++ {
+		resp, err := c.try(ctx, r)
+		if err == nil {
+			return resp, nil
+		}
+		if inDoubt && r.conditional && errors.Is(err, ErrPreconditionFailed) {
+			return nil, fmt.Errorf("client: %s: a repeated request was refused, perhaps because of its own effect: %w", r.name, unknown(err))
+		}
+		inDoubt = inDoubt || mayHaveEffect(r, err)
+		pause := pauseAfter(attempt, err)
+		if ctx.Err() != nil || attempt >= c.attempts || !repeatable(r, err) || !waits(ctx, pause) {
+			if inDoubt && !isRefusal(err) {
+				err = unknown(err)
+			}
+			return nil, fmt.Errorf("client: %s: %w", r.name, err)
+		}
+		c.log.WarnContext(ctx, "A request is repeated.", "operation", r.name, "attempt", attempt, "error", err)
+	}
+}
+
+// try sends r once. The watchdog of the attempt lives until the body of the response is closed.
+func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
+	w := newWatchdog(ctx, c.stall)
+	req, err := c.newAttempt(w.ctx, r, w)
+	if err != nil {
+		w.end()
+		return nil, &localError{err}
+	}
+	w.send()
+	resp, err := c.http.Do(req)
+	w.receive()
+	if err != nil {
+		err = w.cause(withoutURL(err))
+		w.end()
+		return nil, err
+	}
+	resp.Body = &watchedBody{resp.Body, w}
+	if resp.StatusCode/100 != 2 {
+		return nil, newError(resp)
+	}
+	return resp, nil
+}
+
+// withoutURL returns the reason of an error of net/http, without the URL: it may contain an id, which
+// is a capability.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// localError is an error that occurred before a request was sent.
+type localError struct{ error }
+
+func (e *localError) Unwrap() error { return e.error }
+
+// repeatable reports whether r may be sent again after err, and whether that may succeed.
+func repeatable(r *request, err error) bool {
+	if _, local := errors.AsType[*localError](err); local {
+		return false
+	}
+	e, reported := errors.AsType[*Error](err)
+	if !reported {
+		return r.safety != once || isDialError(err)
+	}
+	switch {
+	case e.Status == http.StatusTooManyRequests, e.Retryable, e.Code == wire.CodeUploadChanged:
+		return true
+	case e.Code != "" && e.Status == http.StatusServiceUnavailable:
+		return false // the service said that it must not be repeated
+	}
+	switch e.Status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return r.safety != once
+	}
+	return false
+}
+
+// mayHaveEffect reports whether r may have changed something although it ended with err.
+func mayHaveEffect(r *request, err error) bool {
+	if r.safety == readOnly || isDialError(err) {
+		return false
+	}
+	if _, local := errors.AsType[*localError](err); local {
+		return false
+	}
+	if e, reported := errors.AsType[*Error](err); reported {
+		// A proxy sends these without a code when it lost the connection to the service.
+		return e.Code == wire.CodeOutcomeUnknown || e.Code == "" && e.Status >= http.StatusInternalServerError
+	}
+	return true
+}
+
+// isRefusal reports whether the server, asked about the same request again, said that it has no
+// effect.
+func isRefusal(err error) bool {
+	e, reported := errors.AsType[*Error](err)
+	return reported && e.Code != "" && e.Status < http.StatusInternalServerError
+}
+
+// isDialError reports whether no connection could be made, so that nothing was sent.
+func isDialError(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// pauseAfter returns how long to wait after the given attempt: at random up to a bound that
+// doubles with each attempt, and at least as long as the server demands.
+func pauseAfter(attempt int, err error) time.Duration {
+	bound := longestPause
+	if attempt < 8 { // firstPause << 7 exceeds longestPause
+		bound = min(bound, firstPause<<(attempt-1))
+	}
+	pause := rand.N(bound)
+	if e, reported := errors.AsType[*Error](err); reported && e.retryAfter > 0 {
+		pause = e.retryAfter + rand.N(firstPause)
+	}
+	return pause
+}
+
+// waits waits for d. It reports whether the request may be sent then: it returns false immediately
+// if the context ends before.
+func waits(ctx context.Context, d time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// errStalled ends an attempt in which nothing moved for the stall timeout.
+var errStalled = errors.New("no byte was transferred")
+
+// watchdog ends an attempt that stalls. It counts only the time in which the network is waited
+// for: neither the time in which the source of a body is read, nor that in which the caller does
+// not read the response.
+type watchdog struct {
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timeout time.Duration
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	sending bool // until the response has arrived
+}
+
+// newWatchdog returns a watchdog that does not run yet. It must be ended.
+func newWatchdog(parent context.Context, timeout time.Duration) *watchdog {
+	ctx, cancel := context.WithCancelCause(parent)
+	w := &watchdog{ctx: ctx, cancel: cancel, timeout: timeout}
+	w.timer = time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%w for %v", errStalled, timeout)) })
+	w.timer.Stop()
+	return w
+}
+
+// send is called before the request is sent, and receive when its response has arrived.
+func (w *watchdog) send()    { w.run(true, true) }
+func (w *watchdog) receive() { w.run(false, false) }
+
+func (w *watchdog) run(sending, running bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sending = sending
+	w.set(running)
+}
+
+func (w *watchdog) set(running bool) {
+	if running {
+		w.timer.Reset(w.timeout)
+	} else {
+		w.timer.Stop()
+	}
+}
+
+// source reports whether the request is waiting for the network, and not for its own source.
+func (w *watchdog) source(waiting bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sending { // net/http may read the body after the response arrived
+		w.set(waiting)
+	}
+}
+
+// end releases the resources of the attempt.
+func (w *watchdog) end() {
+	w.receive()
+	w.cancel(nil)
+}
+
+// cause returns the reason for err: that the attempt stalled, if it did.
+func (w *watchdog) cause(err error) error {
+	if cause := context.Cause(w.ctx); errors.Is(cause, errStalled) {
+		return cause
+	}
+	return err
+}
+
+// watchedSource is the body of a request.
+type watchedSource struct {
+	io.Reader
+	w *watchdog
+}
+
+func (s *watchedSource) Read(p []byte) (int, error) {
+	s.w.source(false)
+	defer s.w.source(true)
+	return s.Reader.Read(p)
+}
+
+func (s *watchedSource) Close() error {
+	if closer, ok := s.Reader.(io.Closer); ok {
+		return closer.Close()
+	}
+	return nil
+}
+
+// watchedBody is the body of a response. Closing it ends the attempt.
+type watchedBody struct {
+	io.ReadCloser
+	w *watchdog
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.w.run(false, true)
+	n, err := b.ReadCloser.Read(p)
+	b.w.receive()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.w.cause(err)
+	}
+	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.w.end()
+	return err
+}
