@@ -18,7 +18,7 @@ type payer struct {
 	terms  micropay.Payment // receiver, asset, module and chain of the server
 }
 
-// payer makes the payer of a number, on the terms that the server publishes.
+// payer returns the payer with a number, with the terms that the server publishes.
 func (s *server) payer(number byte) *payer {
 	s.t.Helper()
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{number}, 32))
@@ -32,7 +32,7 @@ func (s *server) payer(number byte) *payer {
 	return &payer{signer, s.terms()}
 }
 
-// published is what the service tells of payments.
+// published is the payment part of /v1/info.
 type published struct {
 	Receiver       string `json:"receiver"`
 	Asset          string `json:"asset"`
@@ -42,7 +42,7 @@ type published struct {
 	UnsettledLimit string `json:"unsettledLimit"`
 }
 
-// info asks for the payment part of the service's facts, and the reads mode.
+// info returns the payment part of /v1/info, and the mode of reads.
 func (s *server) info() (p published, reads string) {
 	s.t.Helper()
 	var facts struct {
@@ -53,7 +53,8 @@ func (s *server) info() (p published, reads string) {
 	return facts.Payment, facts.Reads
 }
 
-// terms are those of a payment that the server takes.
+// terms returns a payment with the terms that the server accepts, without channel, sequence and
+// amount.
 func (s *server) terms() micropay.Payment {
 	s.t.Helper()
 	p, _ := s.info()
@@ -78,7 +79,7 @@ func address(t testing.TB, text string) micropay.Address {
 	return a
 }
 
-// sign makes a micropayment, good for a minute, with whatever is changed in it.
+// sign signs a micropayment that is valid for a minute, after applying the changes to it.
 func (p *payer) sign(t testing.TB, channel, sequence, amount uint64, change ...func(*micropay.Payment)) *micropay.Micropayment {
 	t.Helper()
 	payment := p.terms
@@ -94,26 +95,26 @@ func (p *payer) sign(t testing.TB, channel, sequence, amount uint64, change ...f
 	return m
 }
 
-// channel is an open channel, and where its payer stands in it.
+// channel is an open channel, and the state of its payer.
 type channel struct {
 	s        *server
 	payer    *payer
 	id       string
 	number   uint64 // paymentChannelId
-	sequence uint64 // of the last micropayment made
-	amount   uint64 // of the last micropayment made
+	sequence uint64 // of the last micropayment signed
+	amount   uint64 // of the last micropayment signed
 }
 
 const channels = "/v1/sessions/micropaymentchannels"
 
-// open opens a channel of a payer with a deposit.
+// open opens a channel for a payer with a deposit.
 func (s *server) open(p *payer, deposit int64) *channel {
 	s.t.Helper()
 	body := asJSON(s.t, map[string]any{"userIdentity": p.signer.Address().String(), "deposit": strconv.FormatInt(deposit, 10)})
 	return s.opened(p, s.must(201, "POST", channels, body))
 }
 
-// opened takes the answer that a channel was opened with.
+// opened parses the response to opening a channel.
 func (s *server) opened(p *payer, r reply) *channel {
 	s.t.Helper()
 	var state channelState
@@ -121,7 +122,7 @@ func (s *server) opened(p *payer, r reply) *channel {
 	return &channel{s: s, payer: p, id: state.ChannelID, number: uint64(number(s.t, state.PaymentChannelID))}
 }
 
-// next makes the micropayment that pays so much more, as it travels.
+// next signs the micropayment that adds more to the amount, and returns it encoded.
 func (c *channel) next(more uint64, change ...func(*micropay.Payment)) string {
 	c.s.t.Helper()
 	c.sequence++
@@ -129,13 +130,13 @@ func (c *channel) next(more uint64, change ...func(*micropay.Payment)) string {
 	return c.again(change...)
 }
 
-// again makes the last micropayment once more, as it travels.
+// again signs the last micropayment once more, and returns it encoded.
 func (c *channel) again(change ...func(*micropay.Payment)) string {
 	c.s.t.Helper()
 	return c.payer.sign(c.s.t, c.number, c.sequence, c.amount, change...).Base64()
 }
 
-// channelState is what the server tells of a channel.
+// channelState is the state of a channel in a response.
 type channelState struct {
 	ChannelID        string `json:"channelId"`
 	PaymentChannelID string `json:"paymentChannelId"`
@@ -155,12 +156,12 @@ type channelState struct {
 	} `json:"sessions"`
 }
 
-// money shows the members that a payment changes.
+// money formats the members that a payment changes.
 func (c channelState) money() string {
 	return fmt.Sprintf("deposit %s accepted %s credit %s sequence %s %s", c.Deposit, c.Accepted, c.Credit, c.SequenceNumber, c.State)
 }
 
-// state asks where the channel stands.
+// state returns the state of the channel.
 func (c *channel) state() channelState {
 	c.s.t.Helper()
 	r := c.s.must(200, "GET", channels+"/"+c.id, nil)
@@ -170,18 +171,18 @@ func (c *channel) state() channelState {
 	return state
 }
 
-// settled waits until all that was accepted is settled.
+// settled waits until everything accepted is settled.
 func (c *channel) settled() channelState {
 	c.s.t.Helper()
 	var state channelState
-	c.s.eventually("what was accepted is not settled", func() bool {
+	c.s.eventually("the accepted amount is not settled", func() bool {
 		state = c.state()
 		return state.Settled == state.Accepted && state.Unsettled == "0"
 	})
 	return state
 }
 
-// checkChannelForm: every number of money is a decimal string, and adds up.
+// checkChannelForm checks that every amount is a decimal string, and that the amounts add up.
 func checkChannelForm(t testing.TB, r reply) {
 	t.Helper()
 	var members map[string]any
@@ -198,15 +199,15 @@ func checkChannelForm(t testing.TB, r reply) {
 		numbers[member] = value
 	}
 	if _, ok := members["sessions"].([]any); !ok {
-		t.Errorf("channel: sessions is no list: %s", r.body)
+		t.Errorf("channel: sessions is not a list: %s", r.body)
 	}
 	if numbers["settled"] > numbers["accepted"] || numbers["accepted"] > numbers["deposit"] || numbers["credit"] > numbers["accepted"] ||
 		numbers["unsettled"] != numbers["accepted"]-numbers["settled"] {
-		t.Errorf("channel: the numbers do not add up: %s", r.body)
+		t.Errorf("channel: the amounts do not add up: %s", r.body)
 	}
 }
 
-// sessionState is what the server tells of a session.
+// sessionState is the state of a session in a response.
 type sessionState struct {
 	SessionID      string `json:"sessionId"`
 	UserIdentity   string `json:"userIdentity"`
@@ -221,13 +222,14 @@ func asSession(t testing.TB, r reply) sessionState {
 	return state
 }
 
-// sessionState asks where a session stands.
+// sessionState returns the state of a session.
 func (s *server) sessionState(id string) sessionState {
 	s.t.Helper()
 	return asSession(s.t, s.must(200, "GET", "/v1/sessions/"+id, nil))
 }
 
-// buying is the body that buys a session, or adds to one when its id is given.
+// buying returns the body of a request that buys a session, or adds to the session whose id is
+// given.
 func buying(t testing.TB, micropayment, sessionID string) []byte {
 	t.Helper()
 	body := map[string]any{"micropaymentUpdate": micropayment}
@@ -243,7 +245,7 @@ func (c *channel) buy(more uint64) sessionState {
 	return asSession(c.s.t, c.s.must(201, "POST", "/v1/sessions", buying(c.s.t, c.next(more), "")))
 }
 
-// member reads an extra member of an error as text.
+// member returns an additional member of an error as text.
 func member(t testing.TB, r reply, name string) string {
 	t.Helper()
 	var body map[string]any
@@ -252,15 +254,15 @@ func member(t testing.TB, r reply, name string) string {
 	}
 	value, ok := body[name].(string)
 	if !ok {
-		t.Errorf("member %q is missing or no string: %s", name, r.body)
+		t.Errorf("member %q is missing or not a string: %s", name, r.body)
 	}
 	return value
 }
 
-// asBase64 writes bytes as they travel.
+// asBase64 encodes bytes as in a header.
 func asBase64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// decoded gives the bytes of a micropayment as it travels.
+// decoded returns the bytes of an encoded micropayment.
 func decoded(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(text)
@@ -270,7 +272,7 @@ func decoded(t testing.TB, text string) []byte {
 	return b
 }
 
-// moment reads a time of a JSON object.
+// moment parses a time of a JSON object.
 func moment(t testing.TB, o map[string]any, member string) time.Time {
 	t.Helper()
 	m, err := time.Parse(time.RFC3339Nano, text(t, o, member))

@@ -10,16 +10,15 @@ import (
 	"sluice/micropay"
 )
 
-// clientTerms are receiver, asset and module for the client's scripts.
+// clientTerms returns the receiver, asset and module for the client's scripts.
 func (s *server) clientTerms() map[string]string {
 	s.t.Helper()
 	p, _ := s.info()
 	return map[string]string{"receiver": p.Receiver, "asset": p.Asset, "module": p.Module}
 }
 
-// TestClientMicropayments buys with what the public packages sign, by both kinds
-// of keys. They are the same bytes that package micropay signs for the same
-// payment.
+// TestClientMicropayments buys with micropayments signed by the public packages, with both kinds of
+// keys. Their bytes must equal those that package micropay signs for the same payment.
 func TestClientMicropayments(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -58,7 +57,7 @@ func TestClientMicropayments(t *testing.T) {
 			}
 			ours, err := signer.Sign(theirs.Payment)
 			if err != nil || !bytes.Equal(ours.Bytes(), theirs.Bytes()) || theirs.Sender != address(t, line.Sender) {
-				t.Errorf("%s: the client signs %x, we %x (%v)", scheme, theirs.Bytes(), ours.Bytes(), err)
+				t.Errorf("%s: the client signs %x, micropay %x (%v)", scheme, theirs.Bytes(), ours.Bytes(), err)
 			}
 			bought := asSession(t, s.must(201, "POST", "/v1/sessions", buying(t, line.Micropayment, "")))
 			if want := []int64{40, 5}[i]; bought.ChunksetsTotal != want {
@@ -71,7 +70,7 @@ func TestClientMicropayments(t *testing.T) {
 	}
 }
 
-// paidLine is what the client's script prints of one paid read.
+// paidLine is one line that the client's script prints: the outcome of one paid read.
 type paidLine struct {
 	Case          string
 	Sent          string
@@ -84,8 +83,8 @@ type paidLine struct {
 	Fields        struct{ Amount, PaymentChannelID, SequenceNumber string }
 }
 
-// TestPublicClientPays reads with the public client, which pays with its own
-// micropayments, and goes on from its stale-state error.
+// TestPublicClientPays reads with the public client, which pays with micropayments that it signs,
+// and continues after its stale-state error.
 func TestPublicClientPays(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
@@ -101,7 +100,7 @@ func TestPublicClientPays(t *testing.T) {
 // clientPrice is the price of a chunkset in the tests of the public client.
 const clientPrice = "7"
 
-// clientAccount is the account for which the public client signs in its tests.
+// clientAccount returns the account for which the public client signs in its tests.
 func clientAccount(t *testing.T, scheme string) string {
 	t.Helper()
 	kind, form := micropay.KeyEd25519, micropay.SchemeEd25519
@@ -119,14 +118,13 @@ func clientAccount(t *testing.T, scheme string) string {
 	return signer.Address().String()
 }
 
-// publicClientPays opens a channel, and has the public client read over it with
-// keys of this scheme.
+// publicClientPays opens a channel, and runs the public client with keys of this scheme over it.
 func (s *server) publicClientPays(t *testing.T, scheme string) {
 	const chunksets, deposit = 3, 1000
 	data := content(1, 2*chunksetSize+12345)
 	s.must(204, "PUT", blobTarget("0x1", "dir/paid blob"), data)
 	open := map[string]any{"deposit": strconv.Itoa(deposit)}
-	if s.key != "" { // else the first payment binds the channel to the client's account
+	if s.key != "" { // otherwise the first payment binds the channel to the client's account
 		open["userIdentity"] = clientAccount(t, scheme)
 	}
 	c := s.opened(nil, s.must(201, "POST", channels, asJSON(t, open)))

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// long writes an address of one repeated byte, in hex.
+// long returns an address of one repeated byte, in hex.
 func long(digits string) string { return "0x" + strings.Repeat(digits, 32) }
 
-// TestPaymentConfiguration sets everything by flag, by environment and by file:
-// the service tells the same, and the flag wins over the environment, that over
-// the file.
+// TestPaymentConfiguration sets every option by flag, by environment and by file. The published
+// values must be the same, and flags take precedence over the environment, which takes precedence
+// over the file.
 func TestPaymentConfiguration(t *testing.T) {
 	t.Parallel()
 	settings := []struct{ name, value string }{
@@ -64,19 +64,19 @@ func TestPaymentConfiguration(t *testing.T) {
 	}
 }
 
-// checkLifetimes wants the session to live two hours and the channel three.
+// checkLifetimes fails the test unless the session lives for two hours and the channel for three.
 func checkLifetimes(s *server, c *channel, bought sessionState) {
 	s.t.Helper()
 	for target, hours := range map[string]float64{"/v1/sessions/" + bought.SessionID: 2, channels + "/" + c.id: 3} {
 		o := s.must(200, "GET", target, nil).object(s.t)
 		if got := moment(s.t, o, "expires").Sub(moment(s.t, o, "created")).Hours(); got < hours-0.01 || got > hours+0.01 {
-			s.t.Errorf("%.20s... lives %v hours, want %v", target, got, hours)
+			s.t.Errorf("the lifetime of %.20s... is %v hours, want %v", target, got, hours)
 		}
 	}
 }
 
-// TestPaymentDefaults are those of a local instance: the public client's
-// addresses, and a receiver of the data folder's own.
+// TestPaymentDefaults checks the defaults of a local instance: the public client's addresses, and a
+// random receiver per data folder.
 func TestPaymentDefaults(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
@@ -102,7 +102,7 @@ func TestPaymentDefaults(t *testing.T) {
 	}
 }
 
-// TestPaymentMisconfiguration does not start.
+// TestPaymentMisconfiguration checks that invalid options prevent the start.
 func TestPaymentMisconfiguration(t *testing.T) {
 	t.Parallel()
 	unknown := filepath.Join(t.TempDir(), "unknown.yaml")
@@ -144,8 +144,8 @@ func TestPaymentMisconfiguration(t *testing.T) {
 	}
 }
 
-// TestRestartWithOtherPrice: what was bought stays bought, and new chunksets
-// cost the new price.
+// TestRestartWithOtherPrice checks that bought chunksets stay bought after a change of the price,
+// and that new ones cost the new price.
 func TestRestartWithOtherPrice(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "2"}})
@@ -161,7 +161,7 @@ func TestRestartWithOtherPrice(t *testing.T) {
 	}
 	checkPaid(t, s.must(200, "GET", target, nil, "Session-Id", old.SessionID), "1", "9")
 	if got := s.must(200, "HEAD", target, nil).header.Get("Chunkset-Price"); got != "7" {
-		t.Errorf("HEAD tells the price %q, want 7", got)
+		t.Errorf("HEAD has the price %q, want 7", got)
 	}
 	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", buying(t, c.next(20), old.SessionID))) // and 1 of credit
 	if refilled.ChunksetsLeft != 12 || refilled.ChunksetsTotal != 13 {

@@ -207,8 +207,8 @@ func (s *server) flipBit(size, offset int64) {
 	}
 }
 
-// TestCutRequestsLeaveNothing cuts uploads and downloads in the middle, and checks that no file,
-// open file or upload remains.
+// TestCutRequestsLeaveNothing cuts uploads and downloads in the middle, and checks that no
+// additional file and no blob remains.
 func TestCutRequestsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
