@@ -196,8 +196,8 @@ func TestRequestRateOverTime(t *testing.T) {
 	})
 }
 
-// TestRequestThatGaveUp: the last in line leaves its turn to the next.
-func TestRequestThatGaveUp(t *testing.T) {
+// TestCancelledRequest: the last in line leaves its turn to the next.
+func TestCancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := allowance(metastore.Limits{RequestsPerSecond: 1})
 		enter(t, a)()

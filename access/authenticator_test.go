@@ -130,7 +130,7 @@ func admin(accounts ...string) access.NewKey {
 	return access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: accounts}
 }
 
-func TestKeysAreRemembered(t *testing.T) {
+func TestKeysAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
 		_, good := makeKey(t, command, access.NewKey{})
@@ -152,8 +152,8 @@ func TestKeysAreRemembered(t *testing.T) {
 	})
 }
 
-// TestFewKeysAreRemembered: no more keys are remembered than the options say.
-func TestFewKeysAreRemembered(t *testing.T) {
+// TestCachedKeysAreBounded: no more keys are remembered than the options say.
+func TestCachedKeysAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 4
 		store := openStores(t, 1)[0]

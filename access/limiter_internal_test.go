@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestForgottenAllowancesTakeNoMemory: of the Allowances without users only the recent ones
+// TestEvictedAllowancesUseNoMemory: of the Allowances without users only the recent ones
 // are kept, and all that have users.
-func TestForgottenAllowancesTakeNoMemory(t *testing.T) {
+func TestEvictedAllowancesUseNoMemory(t *testing.T) {
 	const recent = 100
 	l := NewLimiter(LimiterOptions{Recent: recent})
 	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }

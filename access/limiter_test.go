@@ -84,9 +84,9 @@ func TestWhichLimitHolds(t *testing.T) {
 	}
 }
 
-// TestHoldersAreApart: what the requests of an Allowance are shared out by has a
+// TestHoldersAreIndependent: what the requests of an Allowance are shared out by has a
 // name that no other Allowance has.
-func TestHoldersAreApart(t *testing.T) {
+func TestHoldersAreIndependent(t *testing.T) {
 	store := openStores(t, 1)[0]
 	l := access.NewLimiter(access.LimiterOptions{})
 	seen := map[string]string{}
@@ -197,8 +197,8 @@ func TestChangeOfOneLimit(t *testing.T) {
 	})
 }
 
-// TestAllowancesInUseAreNotForgotten, however many others there are.
-func TestAllowancesInUseAreNotForgotten(t *testing.T) {
+// TestAllowancesInUseAreNotEvicted, however many others there are.
+func TestAllowancesInUseAreNotEvicted(t *testing.T) {
 	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: 1}})
 	address := netip.MustParseAddr("192.0.2.1")
 	working := l.OfAddress(address)
@@ -231,8 +231,8 @@ func tryEnter(t *testing.T, l *access.Limiter, address netip.Addr) error {
 	return err
 }
 
-// TestRecentAllowancesAreRemembered, with their buckets; older ones are not.
-func TestRecentAllowancesAreRemembered(t *testing.T) {
+// TestRecentAllowancesAreKept, with their buckets; older ones are not.
+func TestRecentAllowancesAreKept(t *testing.T) {
 	const recent = 100
 	l := access.NewLimiter(access.LimiterOptions{Recent: recent, Address: metastore.Limits{RequestsPerSecond: 1}})
 	address := netip.MustParseAddr("192.0.2.1")

@@ -105,8 +105,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceWhileStreamsComeAndGo: what one leaves over, the others have.
-func TestPaceWhileStreamsComeAndGo(t *testing.T) {
+// TestPaceWhileStreamsStartAndEnd: what one leaves over, the others have.
+func TestPaceWhileStreamsStartAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bytesPerSecond, seconds = 32 << 20, 12
 		a, m := paced(bytesPerSecond), newMeter()
@@ -130,9 +130,9 @@ func TestPaceWhileStreamsComeAndGo(t *testing.T) {
 	})
 }
 
-// TestPaceWhileStreamsGiveUp: those who wait and are cancelled take nothing of
+// TestPaceWhileStreamsAreCancelled: those who wait and are cancelled take nothing of
 // the rate with them, first in line or not.
-func TestPaceWhileStreamsGiveUp(t *testing.T) {
+func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 	for _, bytesPerSecond := range []int64{64 << 10, 32 << 20, 512 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			const seconds = 6
@@ -165,8 +165,8 @@ func TestPaceWhileStreamsGiveUp(t *testing.T) {
 	}
 }
 
-// TestPaceOfOneWhoGaveUp: the next in line has what he left, at once.
-func TestPaceOfOneWhoGaveUp(t *testing.T) {
+// TestPaceAfterACancelledWait: the next in line has what he left, at once.
+func TestPaceAfterACancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := paced(1000)
 		start := time.Now()

@@ -231,9 +231,9 @@ func TestUsageIsRemembered(t *testing.T) {
 	})
 }
 
-// TestStoredWhileTheStoreAnswers: a blob that was committed after the store had
+// TestStoredDuringALookup: a blob that was committed after the store had
 // looked, and before it answered, counts.
-func TestStoredWhileTheStoreAnswers(t *testing.T) {
+func TestStoredDuringALookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := metastore.Charge("a") + metastore.Charge("b")
 		limit := 100 + taken + metastore.RowCharge
@@ -267,9 +267,9 @@ func TestStoredWhileTheStoreAnswers(t *testing.T) {
 	})
 }
 
-// TestOneAsksForAll: those who come while the store is asked wait for one more
+// TestOneRequestForConcurrentCallers: those who come while the store is asked wait for one more
 // answer together, or for its failure.
-func TestOneAsksForAll(t *testing.T) {
+func TestOneRequestForConcurrentCallers(t *testing.T) {
 	for name, fails := range map[string]bool{"answered": false, "failed": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -340,8 +340,8 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestWithoutAQuotaNothingIsAsked, of keys and of addresses.
-func TestWithoutAQuotaNothingIsAsked(t *testing.T) {
+// TestWithoutAQuotaNothingIsLookedUp, of keys and of addresses.
+func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 	s := newShelf(t, metastore.Limits{})
 	s.line.down(errDown)
 	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1, Channels: 1})} {

@@ -84,8 +84,8 @@ func TestLargestPart(t *testing.T) {
 	}
 }
 
-// TestEpochsThatAreNone checks that text and keys that are not of an epoch are refused.
-func TestEpochsThatAreNone(t *testing.T) {
+// TestMalformedEpochs checks that text and keys that are not of an epoch are refused.
+func TestMalformedEpochs(t *testing.T) {
 	e := newEpoch(7)
 	if got, err := parseEpoch(e.String()); err != nil || got != e {
 		t.Errorf("%q was parsed as %+v, %v", e, got, err)

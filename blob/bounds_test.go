@@ -133,9 +133,9 @@ func TestPartsBeyondAPage(t *testing.T) {
 	}
 }
 
-// TestFailedDiscardIsMentioned checks that the error of a write names objects that it could not delete, and
+// TestFailedDiscardIsReported checks that the error of a write names objects that it could not delete, and
 // only then.
-func TestFailedDiscardIsMentioned(t *testing.T) {
+func TestFailedDiscardIsReported(t *testing.T) {
 	for _, deleteErr := range []error{nil, errAnswer} {
 		f := newFixture(t, blob.Options{})
 		store := &watchedStore{f.bytes, func(bytestore.Key) error { return deleteErr }}

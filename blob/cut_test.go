@@ -176,10 +176,10 @@ func (s *slowLookup) Blob(ctx context.Context, account, name string) (metastore.
 	return b, err
 }
 
-// TestStalledLookupHoldsNothingUp replaces and frees what a lookup has found while it
+// TestStalledLookupDelaysNothing replaces and frees what a lookup has found while it
 // waits, and opens other blobs. The lookup must then find what exists, never what was
 // freed.
-func TestStalledLookupHoldsNothingUp(t *testing.T) {
+func TestStalledLookupDelaysNothing(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})
 	f.put(t, "n", []byte("old"))

@@ -97,9 +97,9 @@ func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 	return c
 }
 
-// TestCopyBesideTheRunningOriginal starts a copy while its original runs. The copy must be
+// TestCopyWhileTheOriginalRuns starts a copy while its original runs. The copy must be
 // fenced before it may delete anything, and the original must continue.
-func TestCopyBesideTheRunningOriginal(t *testing.T) {
+func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), database(t)
 		first := mustGuard(t, original, bytes)

@@ -132,9 +132,9 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	})
 }
 
-// TestLargeGarbageStallsNobody checks that garbage that arose after a large content is
+// TestLargeGarbageDelaysNoRequests checks that garbage that arose after a large content is
 // freed before all of that content.
-func TestLargeGarbageStallsNobody(t *testing.T) {
+func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 	var mu sync.Mutex
 	var order []bytestore.Key
 	f := onWatched(t, func(key bytestore.Key) error {
@@ -167,10 +167,10 @@ func TestLargeGarbageStallsNobody(t *testing.T) {
 	}
 }
 
-// TestUndeletableObjectsKeepNothingWaiting checks that objects which the store does not
+// TestUndeletableObjectsDelayNothing checks that objects which the store does not
 // delete are retried after a pause, and that everything else is freed, including the rest
 // of their own content. The errors are counted, and a few are kept.
-func TestUndeletableObjectsKeepNothingWaiting(t *testing.T) {
+func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	var (
 		mu          sync.Mutex
 		undeletable = map[bytestore.Key]bool{}
@@ -270,9 +270,9 @@ func (s *lateOrphans) Unreferenced(ctx context.Context, keys []string) ([]string
 	return free, err
 }
 
-// TestBrakeHoldsInTheSecondPass checks that a sweep deletes no more objects than it
+// TestSweepStopsInTheSecondPass checks that a sweep deletes no more objects than it
 // counted, and stops if it finds many more.
-func TestBrakeHoldsInTheSecondPass(t *testing.T) {
+func TestSweepStopsInTheSecondPass(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	for range 1_500 {
 		f.orphan(t)
@@ -288,9 +288,9 @@ func TestBrakeHoldsInTheSecondPass(t *testing.T) {
 	}
 }
 
-// TestSweepGoesPastUndeletableOrphans checks that an orphan that cannot be deleted does
+// TestSweepContinuesPastUndeletableOrphans checks that an orphan that cannot be deleted does
 // not prevent the deletion of others, and that thousands of them give a short error.
-func TestSweepGoesPastUndeletableOrphans(t *testing.T) {
+func TestSweepContinuesPastUndeletableOrphans(t *testing.T) {
 	var n atomic.Int64
 	f := newFixture(t, blob.Options{})
 	for range 900 {
@@ -330,9 +330,9 @@ func TestOrphanAge(t *testing.T) {
 	}
 }
 
-// TestDeleteFreesBeforeItAnswers deletes an empty content, a small one, and one of many
+// TestDeleteFreesBeforeItReturns deletes an empty content, a small one, and one of many
 // objects.
-func TestDeleteFreesBeforeItAnswers(t *testing.T) {
+func TestDeleteFreesBeforeItReturns(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	for name, size := range map[string]int{"empty": 0, "small": 1, "many": 40<<20 + 1} {
 		f.put(t, name, bytes.Repeat([]byte("x"), size))

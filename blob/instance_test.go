@@ -96,7 +96,7 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 	}
 }
 
-func TestFirstStartsAtOnceAgree(t *testing.T) {
+func TestConcurrentFirstStartsAgree(t *testing.T) {
 	const nodes = 8
 	for range 20 {
 		f := newFixture(t, blob.Options{})

@@ -124,10 +124,10 @@ func (w *stalledWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStalledClientsHoldLittleAndStarveNobody checks that stalled clients, however many,
+// TestStalledClientsUseLittleAndBlockNoOthers checks that stalled clients, however many,
 // hold at most as many blocks as ReadBuffers permits, and pieces otherwise, and that other
 // reads are served.
-func TestStalledClientsHoldLittleAndStarveNobody(t *testing.T) {
+func TestStalledClientsUseLittleAndBlockNoOthers(t *testing.T) {
 	const clients, size = 40, 3 << 20
 	onFiles, _ := newOnFiles(t, blob.Options{ReadBuffers: 2 << 20})
 	for name, tc := range map[string]struct {
@@ -307,10 +307,10 @@ type stallingFile struct{ *stallingReader }
 func (stallingFile) Seek(int64, int) (int64, error)        { return 0, errors.ErrUnsupported }
 func (stallingFile) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
 
-// TestStalledStoreKeepsNobodyElseWaiting checks that readers which get nothing from the
+// TestStalledStoreBlocksNoOthers checks that readers which get nothing from the
 // store, however many, do not delay the readers of another object, whichever way of
 // reading is used.
-func TestStalledStoreKeepsNobodyElseWaiting(t *testing.T) {
+func TestStalledStoreBlocksNoOthers(t *testing.T) {
 	const stalled, size = 200, 1 << 20
 	for _, buffers := range []int64{0, -1} {
 		s := newStallingStore(false)
@@ -344,9 +344,9 @@ func TestStalledStoreKeepsNobodyElseWaiting(t *testing.T) {
 	}
 }
 
-// TestFilesAreReadFewAtOnce checks that concurrent reads of files are limited, because
+// TestConcurrentFileReadsAreBounded checks that concurrent reads of files are limited, because
 // each may block a thread, and that a read that waits ends with its context.
-func TestFilesAreReadFewAtOnce(t *testing.T) {
+func TestConcurrentFileReadsAreBounded(t *testing.T) {
 	const atOnce, size = 64, 1 << 20
 	s := newStallingStore(true)
 	f := newOverStore(t, s, blob.Options{})
@@ -444,9 +444,9 @@ func benchmarkReadTLS(b *testing.B, buffers int64) {
 // plainReader hides that a reader is an io.WriterTo.
 type plainReader struct{ io.Reader }
 
-// TestDamagedCopyIsForgotten checks that a cached copy that was damaged is dropped: the
+// TestDamagedCopyIsEvicted checks that a cached copy that was damaged is dropped: the
 // next read gets the bytes from the underlying store.
-func TestDamagedCopyIsForgotten(t *testing.T) {
+func TestDamagedCopyIsEvicted(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	want := randomBytes(7, 1<<20)
 	f.put(t, "n", want)
@@ -519,9 +519,9 @@ func (s *brokenStore) Open(ctx context.Context, key bytestore.Key, off, n int64)
 	}{io.MultiReader(io.LimitReader(r, s.after), iotest.ErrReader(s.err)), r}, nil
 }
 
-// TestOnlyTheStoreSaysThatBytesAreDamaged checks that an unreachable store is not reported
+// TestOnlyTheStoreReportsDamage checks that an unreachable store is not reported
 // as damage.
-func TestOnlyTheStoreSaysThatBytesAreDamaged(t *testing.T) {
+func TestOnlyTheStoreReportsDamage(t *testing.T) {
 	broken := &brokenStore{Store: memory.New()}
 	for _, buffers := range []int64{0, -1} {
 		f := newOverStore(t, broken, blob.Options{ReadBuffers: buffers})

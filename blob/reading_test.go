@@ -126,10 +126,10 @@ func TestRangesReadEachBlockOnce(t *testing.T) {
 	}
 }
 
-// TestRangesThatCannotBeKept checks that blocks are read again and paid for if the ranges
+// TestRangesThatCannotBeBuffered checks that blocks are read again and paid for if the ranges
 // are too long to be buffered or no buffer is free. The bytes must be correct in every way
 // of reading.
-func TestRangesThatCannotBeKept(t *testing.T) {
+func TestRangesThatCannotBeBuffered(t *testing.T) {
 	const size = 5<<20 + 7
 	body := randomBytes(1, size)
 	onFiles := func(ttl time.Duration, buffers int64) *fixture {

@@ -162,7 +162,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestFullStoreTakesNothingInButDeletes(t *testing.T) {
+func TestFullStoreAllowsOnlyDeletes(t *testing.T) {
 	ctx := context.Background()
 	full := false
 	f := newFixture(t, blob.Options{Space: func(n int64) error {

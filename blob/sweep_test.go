@@ -121,7 +121,7 @@ func TestManySmallContentsAreFreedTogether(t *testing.T) {
 	}
 }
 
-func TestDeleteOnAFullDiskUsesWhatWasSetAside(t *testing.T) {
+func TestDeleteOnAFullDiskUsesTheReserve(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
 	f.put(t, "n", []byte("x"))
@@ -173,9 +173,9 @@ func TestExpiredBlobsAreFreed(t *testing.T) {
 	}
 }
 
-// TestRunWorksByItself checks that Run performs all tasks, with a clock that the test
+// TestRunPerformsAllTasks checks that Run performs all tasks, with a clock that the test
 // sets.
-func TestRunWorksByItself(t *testing.T) {
+func TestRunPerformsAllTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})

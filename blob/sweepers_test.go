@@ -13,10 +13,10 @@ import (
 	"sluice/blob"
 )
 
-// TestSweepersAtOnce runs two services over the same stores, each of which purges, frees
+// TestConcurrentSweepers runs two services over the same stores, each of which purges, frees
 // and sweeps while both write and read. They must not delete anything that is referenced,
 // and must leave no orphan.
-func TestSweepersAtOnce(t *testing.T) {
+func TestConcurrentSweepers(t *testing.T) {
 	const rounds, orphans, writers, turns = 4, 40, 4, 10
 	ctx := context.Background()
 	opt := blob.Options{InlineSize: -1, ExtentSize: 1 << 20, GarbageGrace: time.Hour}

@@ -153,7 +153,7 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 	}
 }
 
-func TestCompleteRepeatedGivesTheRecordedOutcome(t *testing.T) {
+func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
 	u := f.begin(t, "n", 4)

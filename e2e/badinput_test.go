@@ -429,10 +429,10 @@ func TestSmallBodies(t *testing.T) {
 	}
 }
 
-// TestLengthBesideChunks checks that of a request with both a Content-Length and chunks the chunks
+// TestContentLengthWithChunks checks that of a request with both a Content-Length and chunks the chunks
 // count, and that the connection is closed after the response: for a proxy that used the length,
 // the bytes that follow may be the end of the body.
-func TestLengthBesideChunks(t *testing.T) {
+func TestContentLengthWithChunks(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	const smuggled = "GET /v1/info HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -458,9 +458,9 @@ func TestLengthBesideChunks(t *testing.T) {
 	}
 }
 
-// TestNoReplyIsSniffed checks that every response, also of errors and preflights, forbids content
+// TestNoResponseIsSniffed checks that every response, also of errors and preflights, forbids content
 // sniffing.
-func TestNoReplyIsSniffed(t *testing.T) {
+func TestNoResponseIsSniffed(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	s.must(204, "PUT", blobTarget("0x1", "name"), []byte("<script>"))

@@ -112,10 +112,10 @@ func TestStartOnFullDisk(t *testing.T) {
 	s.must(204, "PUT", blobTarget("0x1", "again"), content(2, 10<<20))
 }
 
-// TestStartWithoutRoomForTheLog kills a server, and another program then fills the disk to the last
+// TestStartWithoutSpaceForTheLog kills a server, and another program then fills the disk to the last
 // byte. The start, which must read the write-ahead log and needs space for its index, uses the
 // reserve for deletes, and deletes work.
-func TestStartWithoutRoomForTheLog(t *testing.T) {
+func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})
 	s.must(204, "PUT", blobTarget("0x1", "blob"), content(1, 1000))
@@ -147,9 +147,9 @@ func fillDisk(t *testing.T, dir string) {
 	}
 }
 
-// TestDeletesOnADiskWithoutRoom has another program fill the disk to the last byte. Deletes must
+// TestDeletesWithoutFreeSpace has another program fill the disk to the last byte. Deletes must
 // work.
-func TestDeletesOnADiskWithoutRoom(t *testing.T) {
+func TestDeletesWithoutFreeSpace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{data: tmpfs(t, "64m"), dirty: true})
 	const blobs = 20

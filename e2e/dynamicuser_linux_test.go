@@ -15,10 +15,10 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestKeyBesideDynamicUser creates a key as docs/operations.md documents it for the systemd unit,
+// TestKeyCommandUnderDynamicUser creates a key as docs/operations.md documents it for the systemd unit,
 // while the service runs as another user and again after it has ended. Every file must stay owned
 // by that user, so that the next start can write.
-func TestKeyBesideDynamicUser(t *testing.T) {
+func TestKeyCommandUnderDynamicUser(t *testing.T) {
 	testenv.Require(t, testenv.RootMount) // mounting requires the right to become another user too
 	t.Parallel()
 	const user = 61_184                                  // the first that systemd uses for DynamicUser

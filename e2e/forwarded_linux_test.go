@@ -40,9 +40,9 @@ func TestClientsBehindNginx(t *testing.T) {
 	}
 }
 
-// TestForwardedForOfStrangers checks that X-Forwarded-For is ignored if the peer is not a trusted
+// TestForwardedForOfUntrustedPeers checks that X-Forwarded-For is ignored if the peer is not a trusted
 // proxy.
-func TestForwardedForOfStrangers(t *testing.T) {
+func TestForwardedForOfUntrustedPeers(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--trusted-proxies", "127.0.0.9,10.0.0.0/8"}} {
 		s := startHosted(t, "public", append(flags, "--address-concurrent-requests", "1")...)

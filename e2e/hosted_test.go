@@ -85,8 +85,8 @@ func TestKeyExpires(t *testing.T) {
 	s.must(200, "GET", blobTarget("bob", "name"), nil)
 }
 
-// TestCredentialsThatAreNone checks that all malformed and wrong credentials get the same response.
-func TestCredentialsThatAreNone(t *testing.T) {
+// TestInvalidCredentials checks that all malformed and wrong credentials get the same response.
+func TestInvalidCredentials(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key")
 	good := s.newKey("--scopes", "admin", "--all-accounts")

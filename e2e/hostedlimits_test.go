@@ -215,8 +215,8 @@ func (s *server) chunkedOverQuota(at *server, size int) {
 	checkProblem(s.t, r, 403, "quota_exceeded")
 }
 
-// TestRatesAreTold checks that /v1/info and the response headers announce the limits in force.
-func TestRatesAreTold(t *testing.T) {
+// TestRatesAreReported checks that /v1/info and the response headers announce the limits in force.
+func TestRatesAreReported(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "public", "--key-requests-per-second", "unlimited", "--key-bytes-in-per-second", "3MiB", "--key-bytes-out-per-second", "4MB",
 		"--key-concurrent-requests", "7", "--key-stored-bytes", "1GiB", "--key-open-uploads", "9", "--key-stored-objects", "1000", "--key-channels", "5",

@@ -101,10 +101,10 @@ func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestStalledReplyOverHTTP2 checks that the stream of a client that accepts no byte of a response
+// TestStalledResponseOverHTTP2 checks that the stream of a client that accepts no byte of a response
 // is reset after the time that the minimum rate allows. The other streams of the connection
 // continue.
-func TestStalledReplyOverHTTP2(t *testing.T) {
+func TestStalledResponseOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{certs: newCertificates(t)})
 	data := content(1, 100_000)

@@ -31,10 +31,10 @@ func keyState(t *testing.T, data, id string) string {
 	return shown.State
 }
 
-// TestKeyCommandBesideAServer creates and revokes keys while a server runs on the folder. The
+// TestKeyCommandWhileAServerRuns creates and revokes keys while a server runs on the folder. The
 // server must not be disturbed, the keys must exist after its restart, and the secret must be
 // printed once only.
-func TestKeyCommandBesideAServer(t *testing.T) {
+func TestKeyCommandWhileAServerRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	r := key(t, s.data, "create", "--scopes", "read,write", "--all-accounts", "--label", "first")

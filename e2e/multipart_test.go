@@ -230,9 +230,9 @@ func testUploadPages(t *testing.T, s *server) {
 	}
 }
 
-// TestPartBesideComplete sends a part again concurrently with a complete. The blob must be one of
+// TestPartDuringComplete sends a part again concurrently with a complete. The blob must be one of
 // the two contents, completely, and must not change again.
-func TestPartBesideComplete(t *testing.T) { overEachProtocol(t, testPartBesideComplete) }
+func TestPartDuringComplete(t *testing.T) { overEachProtocol(t, testPartBesideComplete) }
 
 func testPartBesideComplete(t *testing.T, s *server) {
 	const size = 300_000

@@ -252,10 +252,10 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// TestStoresComeAndGo stops the database, as a crash would, and then the object store, under load.
+// TestStoresStopAndStart stops the database, as a crash would, and then the object store, under load.
 // /readyz must report each failure and each recovery, no acknowledged write may be lost, and
 // recovery must need no intervention.
-func TestStoresComeAndGo(t *testing.T) {
+func TestStoresStopAndStart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})
 	c.start(3)

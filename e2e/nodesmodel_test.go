@@ -152,8 +152,8 @@ func (h *history) overlaps() int {
 	return n
 }
 
-// TestNodesCheckerSeesWhatIsWrong checks histories whose verdict is known.
-func TestNodesCheckerSeesWhatIsWrong(t *testing.T) {
+// TestNodesCheckerDetectsErrors checks histories whose verdict is known.
+func TestNodesCheckerDetectsErrors(t *testing.T) {
 	put, get := func(value int) question { return question{kind: "put", value: value} }, question{kind: "get"}
 	stored, absent := told{status: 204}, told{status: 404}
 	holds := func(value int) told { return told{status: 200, value: value} }

@@ -147,10 +147,10 @@ func (u *uploads) get(stream uint32, target string) []byte {
 	return u.bodies[stream].Bytes()
 }
 
-// TestPacedUploadsHoldNoNeighbour checks a connection on which all streams but one send as much as
+// TestPacedUploadsDoNotBlockOtherStreams checks a connection on which all streams but one send as much as
 // the server accepts and are paced to the rate of their key: the last stream never waits for the
 // window of the connection. The bytes of one connection that wait in the server are bounded.
-func TestPacedUploadsHoldNoNeighbour(t *testing.T) {
+func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const (
 		streams = 64       // per connection
@@ -193,9 +193,9 @@ func TestPacedUploadsHoldNoNeighbour(t *testing.T) {
 	}
 }
 
-// TestHeldDownloadsHoldNoNeighbour checks that a paced response, and one that the client's flow
+// TestBlockedDownloadsDoNotBlockOtherStreams checks that a paced response, and one that the client's flow
 // control stops, do not block the other streams of their connection.
-func TestHeldDownloadsHoldNoNeighbour(t *testing.T) {
+func TestBlockedDownloadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const size = 2 * replyWindow
 	s := start(t, options{certs: newCertificates(t), flags: append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", "0s")})

@@ -147,8 +147,8 @@ func (s *server) checkReceipts(name string, bySession, byMicropayment reply, cha
 	}
 }
 
-// TestPriceIsTold checks that HEAD, which is free, and every 402 contain the price.
-func TestPriceIsTold(t *testing.T) {
+// TestPriceIsReported checks that HEAD, which is free, and every 402 contain the price.
+func TestPriceIsReported(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "7"}})
 	target := blobTarget("0x1", "priced")

@@ -343,9 +343,9 @@ func TestPaymentIdempotencyRace(t *testing.T) {
 	}
 }
 
-// TestLostAnswers checks that a payer who did not receive the response finds what was bought, by
+// TestLostResponses checks that a payer who did not receive the response finds what was bought, by
 // the Idempotency-Key and in the channel's state.
-func TestLostAnswers(t *testing.T) {
+func TestLostResponses(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	c := s.open(s.payer(1), 1_000_000)

@@ -159,9 +159,9 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	})
 }
 
-// TestWhereItIs checks that a service publishes its configured address, and responds only under its
+// TestBaseURLAndBasePath checks that a service publishes its configured address, and responds only under its
 // path.
-func TestWhereItIs(t *testing.T) {
+func TestBaseURLAndBasePath(t *testing.T) {
 	t.Parallel()
 	bothWays(t, "public", func(s *server) {
 		const address = "https://blobs.example.org" + hostedBase

@@ -260,8 +260,8 @@ func checkSpan(field string, body, data []byte) (span, error) {
 	return s, nil
 }
 
-// TestRangesOfNothing checks that no range of an empty blob is satisfiable.
-func TestRangesOfNothing(t *testing.T) { overEachProtocol(t, testRangesOfNothing) }
+// TestRangesOfEmptyBlobs checks that no range of an empty blob is satisfiable.
+func TestRangesOfEmptyBlobs(t *testing.T) { overEachProtocol(t, testRangesOfNothing) }
 
 func testRangesOfNothing(t *testing.T, s *server) {
 	target := blobTarget("0x1", "empty")

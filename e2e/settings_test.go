@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestNodesThatDiffer checks that a node does not start with other settings than a running one,
+// TestNodesWithDifferentSettings checks that a node does not start with other settings than a running one,
 // except for the price, where the difference is logged as a warning. After all nodes have stopped,
 // one can start with other settings immediately.
-func TestNodesThatDiffer(t *testing.T) {
+func TestNodesWithDifferentSettings(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})
 	c.start(1)

@@ -283,9 +283,9 @@ func TestDataFolder(t *testing.T) {
 	start(t, options{data: t.TempDir()})
 }
 
-// TestStalledUploadHoldsNobodyUp checks that a stalled upload does not delay other uploads, even to
+// TestStalledUploadDelaysNoOthers checks that a stalled upload does not delay other uploads, even to
 // the same name.
-func TestStalledUploadHoldsNobodyUp(t *testing.T) {
+func TestStalledUploadDelaysNoOthers(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})
 	beginSlow(s)

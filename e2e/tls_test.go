@@ -267,8 +267,8 @@ func TestUnusableCertificates(t *testing.T) {
 	}
 }
 
-// TestHangup checks that without TLS SIGHUP has no effect.
-func TestHangup(t *testing.T) {
+// TestSIGHUPWithoutTLS checks that without TLS SIGHUP has no effect.
+func TestSIGHUPWithoutTLS(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	for range 3 {

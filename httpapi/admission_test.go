@@ -26,9 +26,9 @@ import (
 	"sluice/wire"
 )
 
-// TestTooManyRequestsAtWork: above the limit of all callers a request is refused immediately, but
+// TestTooManyConcurrentRequests: above the limit of all callers a request is refused immediately, but
 // probes and preflights are served.
-func TestTooManyRequestsAtWork(t *testing.T) {
+func TestTooManyConcurrentRequests(t *testing.T) {
 	const most = 3
 	s := newService(t, func(c *Config, _ *Server) { c.MaxRequests = most })
 	var bodies []*io.PipeWriter
@@ -334,9 +334,9 @@ func TestRequestRate(t *testing.T) {
 	}
 }
 
-// TestKeysKeepAShareOfThePlaces occupies all slots that callers without a key may have: the next
+// TestKeysKeepAShareOfTheSlots occupies all slots that callers without a key may have: the next
 // one is refused, also with an unknown key, and a caller with a key is served.
-func TestKeysKeepAShareOfThePlaces(t *testing.T) {
+func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	h.slots.max = 8
 	const most = 6
@@ -386,9 +386,9 @@ func TestKeysKeepAShareOfThePlaces(t *testing.T) {
 	}
 }
 
-// TestLookupsDoNotTakeFromAnAddress checks that a new key is looked up even if other callers at
+// TestLookupsDoNotCountForAnAddress checks that a new key is looked up even if other callers at
 // its address have used up their rate.
-func TestLookupsDoNotTakeFromAnAddress(t *testing.T) {
+func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeRead)
 	limits := metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 1}
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: limits})
@@ -444,9 +444,9 @@ func (k *hangingKeys) Key(ctx context.Context, id string) (metastore.Key, error)
 	return k.KeyStore.Key(ctx, id)
 }
 
-// TestLookupsHoldFewPlaces checks that lookups of keys take at most an eighth of all slots, even
+// TestLookupsUseFewSlots checks that lookups of keys take at most an eighth of all slots, even
 // if the store hangs.
-func TestLookupsHoldFewPlaces(t *testing.T) {
+func TestLookupsUseFewSlots(t *testing.T) {
 	store := &hangingKeys{asked: make(chan struct{}), answer: make(chan struct{})}
 	s := startService(t, func(meta metastore.Store) *access.Authenticator {
 		store.KeyStore = meta
@@ -526,9 +526,9 @@ func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Key, src io.Reade
 	return s.Store.Put(ctx, key, src, size)
 }
 
-// TestWhatIsStoredNamesItsCaller checks that blobs and parts are stored in the name of the group
+// TestStoredThingsNameTheirOwner checks that blobs and parts are stored in the name of the group
 // of keys or, without keys, of the network.
-func TestWhatIsStoredNamesItsCaller(t *testing.T) {
+func TestStoredThingsNameTheirOwner(t *testing.T) {
 	body := strings.Repeat("x", 100_000)
 	stores := &callersOfPuts{Store: memory.New()}
 	h := newHosted(t, ReadsKey, access.ScopeWrite)

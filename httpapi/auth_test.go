@@ -296,9 +296,9 @@ func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 	expect(credential{"right", []string{"X-Api-Key", strings.TrimPrefix(h.right.headers[1], "Bearer ")}}, 0, "")
 }
 
-// TestConditionsTellTheUninvitedNothing checks that a refusal depends neither on the existence of
+// TestConditionsRevealNothingToUnauthorizedCallers checks that a refusal depends neither on the existence of
 // the blob nor on conditions and ranges that would disclose it.
-func TestConditionsTellTheUninvitedNothing(t *testing.T) {
+func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
 	for _, reads := range []Reads{ReadsKey, ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeRead)
 		at := onBlob("GET", 200)(t, h)

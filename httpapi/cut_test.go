@@ -18,10 +18,10 @@ import (
 	"sluice/metastore"
 )
 
-// TestDeletedContentCutsItsReply checks that a client that does not read its response retains the
+// TestDeletedContentCutsItsResponse checks that a client that does not read its response retains the
 // bytes of a deleted blob only while there is space. Then its connection is closed and the bytes
 // are freed.
-func TestDeletedContentCutsItsReply(t *testing.T) {
+func TestDeletedContentCutsItsResponse(t *testing.T) {
 	const size = 32 << 20 // more than the buffers of a connection hold
 	files, err := localfs.Open(filepath.Join(t.TempDir(), "bytes"), localfs.Options{})
 	if err != nil {

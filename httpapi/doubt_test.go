@@ -83,9 +83,9 @@ func newUnsure(t *testing.T) (*service, *unsureStore) {
 	return s, unsure
 }
 
-// TestNothingAfterACommitRefuses: a committed change is reported as such even if nothing can be
+// TestNothingIsRefusedAfterACommit: a committed change is reported as such even if nothing can be
 // read afterwards.
-func TestNothingAfterACommitRefuses(t *testing.T) {
+func TestNothingIsRefusedAfterACommit(t *testing.T) {
 	s, store := newUnsure(t)
 	const channels = "/v1/sessions/micropaymentchannels"
 	store.noSessions.Store(true)
@@ -114,9 +114,9 @@ func TestNothingAfterACommitRefuses(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeTellsWhereToLook: an unknown outcome is reported with the id by which the
+// TestUnknownOutcomeNamesWhereToLook: an unknown outcome is reported with the id by which the
 // client can check, and whether it may retry.
-func TestUnknownOutcomeTellsWhereToLook(t *testing.T) {
+func TestUnknownOutcomeNamesWhereToLook(t *testing.T) {
 	s, store := newUnsure(t)
 	_, body := s.do(t, "POST", "/v1/sessions", "")
 	var session wire.Session
@@ -189,7 +189,7 @@ func TestScopeOfAnIdempotencyKeyCannotBeForged(t *testing.T) {
 	wantProblem(t, res, body, http.StatusNotFound, wire.CodeSessionNotFound)
 }
 
-func TestScopesAreApart(t *testing.T) {
+func TestScopesAreIndependent(t *testing.T) {
 	seen := map[string]string{}
 	for _, operation := range []string{"use-session", "create-session"} {
 		for _, resource := range []string{"", "A", "A by key k", `"A"`, `A" by key "k`, `"A by key k"`, " A", "A ", "\x00", `\x00`, "é", "\xff", `\xff`} {

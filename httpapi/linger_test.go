@@ -91,9 +91,9 @@ var refusals = []struct {
 	{"an unknown expectation", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: more\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 417},
 }
 
-// TestRefusedBodiesAreReadOff: the rest of a refused request is read, in every framing: the
+// TestRefusedBodiesAreDiscarded: the rest of a refused request is read, in every framing: the
 // connection of its sender ends and is never reset.
-func TestRefusedBodiesAreReadOff(t *testing.T) {
+func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	addr := underCapOf(t, h.service, newConnections(100))
@@ -151,9 +151,9 @@ func TestLingeringIsBounded(t *testing.T) {
 	closeOrFail(t, s)
 }
 
-// TestLingeringConnectionGivesWay: a connection that lingers counts as open, and is evicted like
+// TestLingeringConnectionIsEvicted: a connection that lingers counts as open, and is evicted like
 // an idle one.
-func TestLingeringConnectionGivesWay(t *testing.T) {
+func TestLingeringConnectionIsEvicted(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)
@@ -201,9 +201,9 @@ func TestLingeringConnectionGivesWay(t *testing.T) {
 	}
 }
 
-// TestConnectionThatDoesNotReadGivesWay: a client that never reads the small responses to its
+// TestConnectionThatDoesNotReadIsEvicted: a client that never reads the small responses to its
 // pipelined requests is idle, and its connection is evicted.
-func TestConnectionThatDoesNotReadGivesWay(t *testing.T) {
+func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)

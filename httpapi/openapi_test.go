@@ -61,9 +61,9 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 	}
 }
 
-// TestOpenAPITellsWhereAKeyIsNeeded checks that exactly the operations that need a key with every
+// TestOpenAPIDeclaresWhereAKeyIsRequired checks that exactly the operations that need a key with every
 // kind of reads say so in the document.
-func TestOpenAPITellsWhereAKeyIsNeeded(t *testing.T) {
+func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	asks := map[string]bool{}
 	s, err := New(Config{Reads: ReadsPublic})
 	if err != nil {

@@ -26,8 +26,8 @@ func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem
 	return s.Store.UseSession(ctx, id, n, idem)
 }
 
-// TestRequestsHavePatience checks how long a request may wait for the database.
-func TestRequestsHavePatience(t *testing.T) {
+// TestRequestsHaveATimeout checks how long a request may wait for the database.
+func TestRequestsHaveATimeout(t *testing.T) {
 	var waits *patienceStore
 	s := startOver(t, func(m metastore.Store) metastore.Store {
 		waits = &patienceStore{Store: m}

@@ -73,9 +73,9 @@ func TestReadWithUnknownChargeIsNotServed(t *testing.T) {
 	p.checkLeft(100)
 }
 
-// TestPayerThatIsMissing checks that a session that does not exist, also one with an empty id, is
+// TestMissingPayer checks that a session that does not exist, also one with an empty id, is
 // never reported as a missing blob.
-func TestPayerThatIsMissing(t *testing.T) {
+func TestMissingPayer(t *testing.T) {
 	p := newPaidService(t)
 	for _, id := range []string{"", "none"} {
 		res, body := p.do(t, "GET", "/v1/blobs/0x1/b", "", wire.HeaderSessionID, id)
@@ -88,9 +88,9 @@ func TestPayerThatIsMissing(t *testing.T) {
 	p.checkLeft(100)
 }
 
-// TestDamagedPaidReadComesBack checks that a paid read of damaged bytes keeps what it was charged
+// TestDamagedPaidReadIsReturned checks that a paid read of damaged bytes keeps what it was charged
 // for the chunksets of which it has sent some, and returns everything if it has sent nothing.
-func TestDamagedPaidReadComesBack(t *testing.T) {
+func TestDamagedPaidReadIsReturned(t *testing.T) {
 	p := newPaidService(t)
 	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
 	p.loseExtent(t, "0x1", "n", 1)

@@ -20,9 +20,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestReadinessIsAskedOnceASecond: the stores are checked once a second, and concurrent callers
+// TestReadinessIsCachedForASecond: the stores are checked once a second, and concurrent callers
 // share the result.
-func TestReadinessIsAskedOnceASecond(t *testing.T) {
+func TestReadinessIsCachedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
 		r := &readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) error {

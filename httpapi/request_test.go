@@ -7,7 +7,7 @@ import (
 	"sluice/wire"
 )
 
-func TestPutMustTellItsLength(t *testing.T) {
+func TestPutMustDeclareItsLength(t *testing.T) {
 	s := newService(t, nil)
 	for _, version := range []string{"1.0", "1.1"} {
 		res, body := s.raw(t, "PUT /v1/blobs/0x1/n HTTP/"+version+"\r\nHost: localhost\r\n\r\n")
@@ -30,7 +30,7 @@ func TestDigestInATrailerIsRefused(t *testing.T) {
 	}
 }
 
-func TestBodiesWithoutMeaningAreReadOff(t *testing.T) {
+func TestBodiesWithoutMeaningAreDiscarded(t *testing.T) {
 	s := newService(t, nil)
 	for _, method := range []string{"GET", "DELETE", "OPTIONS"} {
 		if res, body := s.do(t, method, "/v1/blobs/0x1/n", "a body"); res.StatusCode >= http.StatusInternalServerError {

@@ -18,10 +18,10 @@ type streamRecorder struct{ *httptest.ResponseRecorder }
 func (streamRecorder) SetReadDeadline(time.Time) error  { return nil }
 func (streamRecorder) SetWriteDeadline(time.Time) error { return nil }
 
-// TestRepliesThatAreNotTakenAreBounded: over HTTP/2 each response counts for its caller until it
+// TestUnreadResponsesAreBounded: over HTTP/2 each response counts for its caller until it
 // has been sent completely, also a refusal or the response to a probe. Above the limit a stream is
 // reset, and when the responses have been read the caller is served again.
-func TestRepliesThatAreNotTakenAreBounded(t *testing.T) {
+func TestUnreadResponsesAreBounded(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})
 	h.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{ConcurrentRequests: 1}})

@@ -69,7 +69,7 @@ func FuzzChunksets(f *testing.F) {
 	})
 }
 
-func TestBillNamesThePayerThatIsMissing(t *testing.T) {
+func TestBillReportsTheMissingPayer(t *testing.T) {
 	f := newFixture(t)
 	if _, err := f.NewBill(t.Context(), Payer{Session: "none"}); !errors.Is(err, ErrSessionNotFound) {
 		t.Errorf("a session that does not exist: %v", err)

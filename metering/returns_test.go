@@ -12,9 +12,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestChargeInDoubtComesBack checks that a charge with an unknown outcome is returned if it was
+// TestChargeInDoubtIsReturned checks that a charge with an unknown outcome is returned if it was
 // made, and once if the result of the return is lost.
-func TestChargeInDoubtComesBack(t *testing.T) {
+func TestChargeInDoubtIsReturned(t *testing.T) {
 	for _, made := range []bool{true, false} {
 		t.Run(fmt.Sprint("made: ", made), func(t *testing.T) {
 			f := newFixture(t)
@@ -48,7 +48,7 @@ func TestChargeInDoubtComesBack(t *testing.T) {
 	}
 }
 
-func TestReturnsAreTriedUntilTheStoreAnswers(t *testing.T) {
+func TestReturnsAreRetriedUntilTheStoreResponds(t *testing.T) {
 	f := newFixture(t)
 	f.store.unreachable.Store(true)
 	f.cutReads()

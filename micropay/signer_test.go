@@ -48,7 +48,7 @@ func TestSignParseVerify(t *testing.T) {
 	}
 }
 
-func TestSignersThatCannotBe(t *testing.T) {
+func TestInvalidSigners(t *testing.T) {
 	ed, ed2 := testKey(t, KeyEd25519, 1), testKey(t, KeyEd25519, 2)
 	secp := testKey(t, KeySecp256k1, 1)
 	multi := func(s Scheme, keys []PublicKey, required int, private ...PrivateKey) func() error {

@@ -224,8 +224,8 @@ func TestChannelIsLinearizable(t *testing.T) {
 	first.audit()
 }
 
-// TestChannelCheckerSeesWhatIsWrong judges histories whose verdict is known.
-func TestChannelCheckerSeesWhatIsWrong(t *testing.T) {
+// TestChannelCheckerDetectsErrors judges histories whose verdict is known.
+func TestChannelCheckerDetectsErrors(t *testing.T) {
 	read := channelOp{kind: "read", sequence: 1, amount: 6, count: 1}
 	accepted := channelAnswer{channel: account{accepted: 6, sequence: 1, credit: 3, deposit: 60}}
 	stale := channelAnswer{refusal: metastore.ErrStalePayment, stored: 1}

@@ -135,7 +135,7 @@ func TestOpenFillsInDefaults(t *testing.T) {
 	}
 }
 
-func TestOpenTakesWhatIsAsked(t *testing.T) {
+func TestOpenUsesItsOptions(t *testing.T) {
 	ctx := t.Context()
 	s := newShop(t)
 	none, id := int64(0), int64(42)
@@ -153,7 +153,7 @@ func TestOpenTakesWhatIsAsked(t *testing.T) {
 	}
 }
 
-func TestOpenStandsBesideNoUnboundOne(t *testing.T) {
+func TestOpenWithSimilarChannels(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second string
 		want          error
@@ -235,7 +235,7 @@ func TestDeposit(t *testing.T) {
 }
 
 // Where there is a chain, it is asked before a deposit is believed.
-func TestTheChainIsAskedAboutDeposits(t *testing.T) {
+func TestDepositsAreCheckedOnTheChain(t *testing.T) {
 	ctx := t.Context()
 	refuse := errors.New("the chain knows of no such deposit")
 	type asked struct{ has, more int64 }
@@ -269,7 +269,7 @@ func TestTheChainIsAskedAboutDeposits(t *testing.T) {
 	}
 }
 
-func TestCloseTellsWhatIsLeft(t *testing.T) {
+func TestCloseReportsWhatIsLeft(t *testing.T) {
 	ctx := t.Context()
 	s := newShop(t)
 	payer := newPayer(t, 1)

@@ -80,7 +80,7 @@ func TestRefill(t *testing.T) {
 	s.audit()
 }
 
-func TestRefillOfNoLiveSession(t *testing.T) {
+func TestRefillOfMissingOrExpiredSessions(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
@@ -174,7 +174,7 @@ func TestNotCovered(t *testing.T) {
 	s.audit()
 }
 
-func TestFirstPaymentOfNothing(t *testing.T) {
+func TestFirstPaymentOfZero(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
@@ -246,7 +246,7 @@ func TestNoCountBelow1(t *testing.T) {
 	s.audit()
 }
 
-func TestAnUnboundChannelIsTheFirstPayers(t *testing.T) {
+func TestUnboundChannelIsBoundToTheFirstPayer(t *testing.T) {
 	ctx := t.Context()
 	for _, way := range []string{"buy", "read"} {
 		t.Run(way, func(t *testing.T) {
@@ -432,7 +432,7 @@ func TestReturnCountsOnce(t *testing.T) {
 	s.audit()
 }
 
-func TestALostAnswerIsFound(t *testing.T) {
+func TestLostResponseIsFound(t *testing.T) {
 	ctx := t.Context()
 	s := newShop(t)
 	payer := newPayer(t, 1)
@@ -479,7 +479,7 @@ func TestALostAnswerIsFound(t *testing.T) {
 	recovered()
 }
 
-func TestAFinishedContextBuysNothing(t *testing.T) {
+func TestCancelledContextBuysNothing(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)

@@ -10,9 +10,9 @@ import (
 	"sluice/paychan"
 )
 
-// TestReplaysAtOnce: of 1,000 uses of one micropayment at once, for sessions and
+// TestConcurrentReplays: of 1,000 uses of one micropayment at once, for sessions and
 // reads, over two handles, one succeeds, and only that one has an effect.
-func TestReplaysAtOnce(t *testing.T) {
+func TestConcurrentReplays(t *testing.T) {
 	const replays, amount = 1_000, 30
 	first := newShop(t)
 	handles := []*shop{first, first.another(t)}
@@ -73,9 +73,9 @@ func TestReplaysAtOnce(t *testing.T) {
 	first.audit()
 }
 
-// TestRepeatsAtOnce: of one purchase, repeated at once under its key, all get the
+// TestConcurrentRepeats: of one purchase, repeated at once under its key, all get the
 // one session.
-func TestRepeatsAtOnce(t *testing.T) {
+func TestConcurrentRepeats(t *testing.T) {
 	const repeats = 100
 	first := newShop(t)
 	handles := []*shop{first, first.another(t)}
@@ -103,8 +103,8 @@ func TestRepeatsAtOnce(t *testing.T) {
 	first.audit()
 }
 
-// TestReturnsAtOnce: one return, repeated at once, counts once.
-func TestReturnsAtOnce(t *testing.T) {
+// TestConcurrentReturns: one return, repeated at once, counts once.
+func TestConcurrentReturns(t *testing.T) {
 	first := newShop(t)
 	handles := []*shop{first, first.another(t)}
 	payer := newPayer(t, 1)

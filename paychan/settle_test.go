@@ -172,7 +172,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 	})
 }
 
-func TestRunTriesAgain(t *testing.T) {
+func TestRunRetries(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse, s.chain.takes = 3, 500*time.Millisecond
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
@@ -197,7 +197,7 @@ func TestRunTriesAgain(t *testing.T) {
 	})
 }
 
-func TestRunDeliversALostAnswerAgain(t *testing.T) {
+func TestRunRepeatsAfterALostResponse(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.lose = 2
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 7, 10)})
@@ -239,9 +239,9 @@ func TestRunCollectsTheNewest(t *testing.T) {
 	})
 }
 
-// TestRunSettlesChannelsAtOnce: the channels of a payer wait for one call
+// TestRunSettlesChannelsConcurrently: the channels of a payer wait for one call
 // together, and none has two at once.
-func TestRunSettlesChannelsAtOnce(t *testing.T) {
+func TestRunSettlesChannelsConcurrently(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		const channels = 40
 		for i := range uint64(channels) {
@@ -272,9 +272,9 @@ func (s *settling) accept(number, sequence, amount uint64) {
 	}
 }
 
-// TestRunGoesPastCallsThatHang: calls that hang until their time is over keep
+// TestRunContinuesPastHangingCalls: calls that hang until their time is over keep
 // nobody else's payment from being collected.
-func TestRunGoesPastCallsThatHang(t *testing.T) {
+func TestRunContinuesPastHangingCalls(t *testing.T) {
 	hung := map[string]bool{}
 	hangs := func(s *settling) paychan.Settler {
 		return func(ctx context.Context, p metastore.Settlement) error {
@@ -303,9 +303,9 @@ func TestRunGoesPastCallsThatHang(t *testing.T) {
 	})
 }
 
-// TestRunTellsWhatHasExpired: what expired uncollected is told, and how much it
+// TestRunReportsExpiredPayments: what expired uncollected is told, and how much it
 // is, until a later payment collects it.
-func TestRunTellsWhatHasExpired(t *testing.T) {
+func TestRunReportsExpiredPayments(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 1_000
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
@@ -337,7 +337,7 @@ func TestRunTellsWhatHasExpired(t *testing.T) {
 	})
 }
 
-func TestRunGivesUpWhatHasExpired(t *testing.T) {
+func TestRunAbandonsExpiredPayments(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 1_000
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
@@ -363,9 +363,9 @@ func TestRunGivesUpWhatHasExpired(t *testing.T) {
 	})
 }
 
-// TestRunOffersNothingExpired: of what is pending at once, a slow chain gets only
+// TestRunSettlesNothingExpired: of what is pending at once, a slow chain gets only
 // what has not expired when its turn comes.
-func TestRunOffersNothingExpired(t *testing.T) {
+func TestRunSettlesNothingExpired(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.takes = 9 * time.Second
 		const channels = 600 // more than there is time for
@@ -392,9 +392,9 @@ func TestRunAfterExpiryCollectsTheNextPayment(t *testing.T) {
 	})
 }
 
-// TestSettleGoesPastFailures: what fails does not keep what comes behind it from
+// TestSettleContinuesPastFailures: what fails does not keep what comes behind it from
 // being collected, however much it is.
-func TestSettleGoesPastFailures(t *testing.T) {
+func TestSettleContinuesPastFailures(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	good := map[string]bool{}
@@ -473,9 +473,9 @@ func (l refusingLedger) PayOut(ctx context.Context, list []metastore.Settlement)
 	return l.Store.PayOut(ctx, list)
 }
 
-// TestLedgerGoesPastARefusal: one payment that the ledger refuses keeps none of
+// TestLedgerContinuesAfterARefusal: one payment that the ledger refuses keeps none of
 // its batch from being paid out.
-func TestLedgerGoesPastARefusal(t *testing.T) {
+func TestLedgerContinuesAfterARefusal(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	var ids []string
@@ -538,9 +538,9 @@ func TestLedgerBatches(t *testing.T) {
 	}
 }
 
-// TestLedgerTakesTheSameTwice: the embedded ledger is a Settler by its contract,
+// TestLedgerAcceptsARepetition: the embedded ledger is a Settler by its contract,
 // also when what it did is forgotten by its caller.
-func TestLedgerTakesTheSameTwice(t *testing.T) {
+func TestLedgerAcceptsARepetition(t *testing.T) {
 	forgetful := func(s *settling) paychan.Settler {
 		forgets := 2
 		return func(ctx context.Context, p metastore.Settlement) error {

@@ -14,7 +14,7 @@ import (
 	"sluice/paychan"
 )
 
-func TestVerifyGivesWhatWasSigned(t *testing.T) {
+func TestVerifyReturnsWhatWasSigned(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	text := payer.sign(t, promise(s.clock.Now(), 7, 3, 250))
@@ -90,7 +90,7 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
-func TestVerifyTakesNumbersBelow2To63(t *testing.T) {
+func TestVerifyAcceptsNumbersBelow2To63(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	const largest = 1<<63 - 1
@@ -120,7 +120,7 @@ func TestVerifyTakesNumbersBelow2To63(t *testing.T) {
 	}
 }
 
-func TestVerifyMindsItsClock(t *testing.T) {
+func TestVerifyUsesItsClock(t *testing.T) {
 	s := newShop(t)
 	text := newPayer(t, 1).sign(t, promise(s.clock.Now(), 1, 1, 1))
 	s.clock.Advance(time.Minute - time.Nanosecond)

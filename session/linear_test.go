@@ -164,8 +164,8 @@ func overlapping(history []porcupine.Operation) int {
 	return n
 }
 
-// TestCheckerSeesWhatIsWrong judges histories whose verdict is known.
-func TestCheckerSeesWhatIsWrong(t *testing.T) {
+// TestCheckerDetectsErrors judges histories whose verdict is known.
+func TestCheckerDetectsErrors(t *testing.T) {
 	use, get := operation{kind: "use", n: 1}, operation{kind: "get"}
 	giveBack := operation{kind: "return", n: 1, request: "r"}
 	again := operation{kind: "return", n: 1, request: "r", again: true}

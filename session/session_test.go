@@ -115,9 +115,9 @@ func TestGrantOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestSpaceForWhatIsRemembered: without space nothing is granted and no key is
+// TestSpaceForIdempotencyKeys: without space nothing is granted and no key is
 // remembered. A use without one takes no space, and goes on.
-func TestSpaceForWhatIsRemembered(t *testing.T) {
+func TestSpaceForIdempotencyKeys(t *testing.T) {
 	full, errFull := false, errors.New("full")
 	s, _ := newService(t, session.Options{Grant: 3, Space: func(int64) error {
 		if full {
@@ -241,7 +241,7 @@ func TestUseTakesAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestRepeatedUseTakesOnce(t *testing.T) {
+func TestRepeatedUseDeductsOnce(t *testing.T) {
 	ctx := t.Context()
 	s, clock := newService(t, session.Options{Grant: 10})
 	made := grant(t, s)
@@ -292,9 +292,9 @@ func TestReturnCountsOnce(t *testing.T) {
 	check(t, got, err, 10, 0)
 }
 
-// TestUsesAtOnce: of 200 uses at once of a session of 100, over two handles,
+// TestConcurrentUses: of 200 uses at once of a session of 100, over two handles,
 // exactly 100 succeed, each with a count of its own.
-func TestUsesAtOnce(t *testing.T) {
+func TestConcurrentUses(t *testing.T) {
 	services, _ := newServices(t, 2, session.Options{Grant: 100})
 	made := grant(t, services[0])
 	got, errs := make([]metastore.Session, 200), make([]error, 200)

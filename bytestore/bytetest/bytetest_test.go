@@ -70,7 +70,7 @@ func failures(t *testing.T, newHarness func() bytetest.Harness, choose func(name
 
 func everyCheck(string) bool { return true }
 
-func TestHonestStoresPass(t *testing.T) {
+func TestCorrectStoresPass(t *testing.T) {
 	for name, newHarness := range map[string]func() bytetest.Harness{
 		"memory":  func() bytetest.Harness { return overMemory(func(m *memory.Store) bytestore.Store { return m }) },
 		"localfs": func() bytetest.Harness { return overCrash(without()) },

@@ -82,8 +82,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestHitsDoNotAskBeneath reads what was read before with buffers of several sizes.
-func TestHitsDoNotAskBeneath(t *testing.T) {
+// TestHitsDoNotReadTheStore reads what was read before with buffers of several sizes.
+func TestHitsDoNotReadTheStore(t *testing.T) {
 	inner := watch()
 	s := mustOpen(t, inner, t.TempDir(), cached.Options{})
 	key, data := put(t, s, 1, 5*mib/2)
@@ -159,9 +159,9 @@ func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 	}
 }
 
-// TestRangeIsProvedByOpen checks that Open fails for a range beyond the end of an object
+// TestOpenChecksTheRange checks that Open fails for a range beyond the end of an object
 // even if its first block is cached.
-func TestRangeIsProvedByOpen(t *testing.T) {
+func TestOpenChecksTheRange(t *testing.T) {
 	s := mustOpen(t, watch(), t.TempDir(), cached.Options{})
 	key, data := put(t, s, 1, 3*mib)
 	wantRead(t, s, key, data, 0, mib)
@@ -302,10 +302,10 @@ func TestFolderIsLocked(t *testing.T) {
 	}
 }
 
-// TestRemovedFolderIsLockedAnew removes the folder of an open cache. The next block that
+// TestRemovedFolderIsLockedAgain removes the folder of an open cache. The next block that
 // is cached creates and locks it again. Another Store may lock it before; then the first
 // one caches nothing there. All reads succeed.
-func TestRemovedFolderIsLockedAnew(t *testing.T) {
+func TestRemovedFolderIsLockedAgain(t *testing.T) {
 	dir, inner := filepath.Join(t.TempDir(), "cache"), watch()
 	first := mustOpen(t, inner, dir, cached.Options{})
 	key, data := put(t, first, 1, 1000)

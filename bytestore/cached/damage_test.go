@@ -89,9 +89,9 @@ func TestDamageAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestDamageBehindAReader damages the block that a reader has open. The reader must
+// TestDamageOfAnOpenBlock damages the block that a reader has open. The reader must
 // continue with correct bytes.
-func TestDamageBehindAReader(t *testing.T) {
+func TestDamageOfAnOpenBlock(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	key, data := put(t, s, 1, mib)

@@ -160,7 +160,7 @@ func TestDeletesRaceWithReads(t *testing.T) {
 	}
 }
 
-func TestForgetAsksBeneathAgain(t *testing.T) {
+func TestInvalidateRereadsTheStore(t *testing.T) {
 	dir, inner := t.TempDir(), watch()
 	s := mustOpen(t, inner, dir, cached.Options{})
 	key, data := put(t, s, 1, 2*mib)
@@ -265,9 +265,9 @@ func TestFullDiskIsBypassed(t *testing.T) {
 	}
 }
 
-// TestBrokenOffBypass checks that a response that ends early is reported even if the cache
+// TestInterruptedBypass checks that a response that ends early is reported even if the cache
 // is bypassed.
-func TestBrokenOffBypass(t *testing.T) {
+func TestInterruptedBypass(t *testing.T) {
 	for broken, want := range map[error]error{io.EOF: bytestore.ErrTruncated, syscall.ECONNRESET: syscall.ECONNRESET} {
 		inner := watch()
 		s := mustOpen(t, breaks{inner, broken}, t.TempDir(), cached.Options{
@@ -322,8 +322,8 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestFolderMadeMeanwhile checks that a fetch is cached if another fetch makes the folder at the same time.
-func TestFolderMadeMeanwhile(t *testing.T) {
+// TestFolderCreatedConcurrently checks that a fetch is cached if another fetch makes the folder at the same time.
+func TestFolderCreatedConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, watch(), dir, cached.Options{FS: vfs.Intercept(vfs.OS(), func(op *vfs.Op, do func() error) error {
 		if op.Kind == vfs.KindMkdir {
@@ -379,8 +379,8 @@ func (f spacious) Space(string) (vfs.Space, error) {
 	return space, nil
 }
 
-// TestCacheYieldsToOthersOnItsDisk uses a disk that is smaller than the cache.
-func TestCacheYieldsToOthersOnItsDisk(t *testing.T) {
+// TestCacheEvictsForOtherUsersOfItsDisk uses a disk that is smaller than the cache.
+func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	dir := t.TempDir()
 	wantErr(t, testenv.MountTmpfs(dir, "16m"), nil)

@@ -64,7 +64,7 @@ func wantResult(t *testing.T, got result, want []byte) {
 	}
 }
 
-func TestOneFetchForAllWhoMiss(t *testing.T) {
+func TestOneFetchForConcurrentMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
@@ -91,9 +91,9 @@ func TestOneFetchForAllWhoMiss(t *testing.T) {
 	})
 }
 
-// TestReaderMayLeave checks that a fetch continues for the other readers, even if the one
+// TestFetchContinuesForOtherReaders checks that a fetch continues for the other readers, even if the one
 // that began it leaves.
-func TestReaderMayLeave(t *testing.T) {
+func TestFetchContinuesForOtherReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before
@@ -200,7 +200,7 @@ func TestReadAheadGoesPastCachedBlocks(t *testing.T) {
 	})
 }
 
-func TestFailedFetchIsToldAndNotKept(t *testing.T) {
+func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errInner := errors.New("the network is gone")
 		inner, g := watch(), newGate()
@@ -226,9 +226,9 @@ func TestFailedFetchIsToldAndNotKept(t *testing.T) {
 	})
 }
 
-// TestFailedReadAheadIsTriedAgain checks that the error of a prefetch is not reported to
+// TestFailedReadAheadIsRetried checks that the error of a prefetch is not reported to
 // the reader that later needs the block.
-func TestFailedReadAheadIsTriedAgain(t *testing.T) {
+func TestFailedReadAheadIsRetried(t *testing.T) {
 	inner := watch()
 	var failed atomic.Int64
 	inner.before = func(_ context.Context, _ bytestore.Key, off, _ int64) error {
@@ -275,7 +275,7 @@ func (b breaks) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.R
 	return brokenReader{iotest.DataErrReader(io.LimitReader(r, n/2)), b.err}, nil
 }
 
-func TestBrokenOffFetchIsNotKept(t *testing.T) {
+func TestInterruptedFetchIsNotKept(t *testing.T) {
 	for broken, want := range map[error]error{
 		io.EOF:                   bytestore.ErrTruncated,
 		io.ErrUnexpectedEOF:      io.ErrUnexpectedEOF,
@@ -294,7 +294,7 @@ func TestBrokenOffFetchIsNotKept(t *testing.T) {
 	}
 }
 
-func TestStalledFetchKeepsNobodyWaiting(t *testing.T) {
+func TestStalledFetchBlocksNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{})
@@ -315,9 +315,9 @@ func TestStalledFetchKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-// TestStalledFetchesKeepNobodyWaiting checks that reads bypass the cache if the underlying
+// TestStalledFetchesBlockNoOthers checks that reads bypass the cache if the underlying
 // store stalls for as many objects as are fetched concurrently.
-func TestStalledFetchesKeepNobodyWaiting(t *testing.T) {
+func TestStalledFetchesBlockNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		s := mustOpen(t, inner, t.TempDir(), cached.Options{Fetches: 3})
@@ -353,7 +353,7 @@ func TestStalledFetchesKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-func TestFetchesAtOnceAreBounded(t *testing.T) {
+func TestConcurrentFetchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()
 		inner.before = g.before

@@ -65,10 +65,10 @@ func TestSharedSync(t *testing.T) {
 	})
 }
 
-// TestFailedSyncIsKnownToTheNext checks that a Put that waits for the batch after a failed
+// TestFailedSyncFailsTheNextBatch checks that a Put that waits for the batch after a failed
 // one fails although its own batch succeeds, because the kernel reports lost entries only
 // once.
-func TestFailedSyncIsKnownToTheNext(t *testing.T) {
+func TestFailedSyncFailsTheNextBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
 		disk, armed := vfs.NewCrash(), atomic.Bool{}
@@ -108,9 +108,9 @@ func TestFailedSyncIsKnownToTheNext(t *testing.T) {
 	})
 }
 
-// TestNotOpenedFailsItsRound checks that if the folder cannot be opened for a sync, all
+// TestFailedOpenFailsItsBatch checks that if the folder cannot be opened for a sync, all
 // Puts of that batch fail and are undone, and the next Put succeeds.
-func TestNotOpenedFailsItsRound(t *testing.T) {
+func TestFailedOpenFailsItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, end := make(chan bool), make(chan error)
 		disk, armed := vfs.NewCrash(), atomic.Bool{}

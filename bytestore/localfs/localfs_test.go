@@ -287,9 +287,9 @@ func TestCloseWaitsForPuts(t *testing.T) {
 	wantErr(t, <-closed, nil)
 }
 
-// TestSourceThatGivesNothing checks that a source that returns neither bytes nor an error
+// TestSourceThatReturnsNothing checks that a source that returns neither bytes nor an error
 // fails the put.
-func TestSourceThatGivesNothing(t *testing.T) {
+func TestSourceThatReturnsNothing(t *testing.T) {
 	s := mustOpen(t, vfs.OS(), filepath.Join(t.TempDir(), "objects"))
 	defer func() { wantErr(t, s.Close(), nil) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -97,8 +97,8 @@ func TestStalledPutsClaimLittle(t *testing.T) {
 	wantErr(t, s.Space(size-20<<20+1), bytestore.ErrNoSpace)
 }
 
-// TestReadyWhileAllIsClaimed checks that Space(0) does not count reservations.
-func TestReadyWhileAllIsClaimed(t *testing.T) {
+// TestReadyWhileEverythingIsReserved checks that Space(0) does not count reservations.
+func TestReadyWhileEverythingIsReserved(t *testing.T) {
 	const size = 3 << 20
 	s, _ := openWithin(t, size, -1)
 	src := readerFunc(func([]byte) (int, error) {

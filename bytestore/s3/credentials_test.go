@@ -80,9 +80,9 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestNoLookupsUnasked checks that no server is queried for keys if there are none, in
+// TestNoLookupsWithoutKeys checks that no server is queried for keys if there are none, in
 // particular not the metadata address of the machine.
-func TestNoLookupsUnasked(t *testing.T) {
+func TestNoLookupsWithoutKeys(t *testing.T) {
 	noKeys(t)
 	watch := func(http.RoundTripper) http.RoundTripper {
 		w := &wire{}

@@ -83,9 +83,9 @@ func TestDeleteWithoutTheBucket(t *testing.T) {
 	wantErr(t, s.Delete(t.Context(), key), nil)
 }
 
-// TestRepliesToManyDeletes checks that only objects that the response reports as deleted
+// TestResponsesToManyDeletes checks that only objects that the response reports as deleted
 // count as deleted, and that the others have their own errors.
-func TestRepliesToManyDeletes(t *testing.T) {
+func TestResponsesToManyDeletes(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
 	keys := make([]bytestore.Key, 6)
 	for i := range keys {

@@ -24,7 +24,7 @@ var passingFaults = map[string]fault{
 	"reply lost":         loseReply,
 }
 
-func TestPassingFailuresAreGotOver(t *testing.T) {
+func TestTransientFailuresAreRetried(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	for name, f := range passingFaults {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestLastingFailuresAreClean(t *testing.T) {
 	}
 }
 
-func TestDamageOnTheWayIsSentAgain(t *testing.T) {
+func TestDamagedTransferIsRetried(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	for _, size := range []int{1, 100_000, 3 << 20} {
 		w.handle(times(2, http.MethodPut, damage))
@@ -98,9 +98,9 @@ func TestDamageOnTheWayIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestConflictIsTriedAgain checks that a Put is retried after status 409, which AWS
+// TestConflictIsRetried checks that a Put is retried after status 409, which AWS
 // returns to one of two concurrent requests.
-func TestConflictIsTriedAgain(t *testing.T) {
+func TestConflictIsRetried(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	conflict := answers(409, "ConditionalRequestConflict")
 
@@ -113,9 +113,9 @@ func TestConflictIsTriedAgain(t *testing.T) {
 	wantObject(t, aside, taken, content(2, 1000))
 }
 
-// TestLostRepliesOfAPut stores the object and loses all responses to PUT requests. The Put
+// TestLostResponsesOfAPut stores the object and loses all responses to PUT requests. The Put
 // must find out that it succeeded, and distinguish its object from that of another Put.
-func TestLostRepliesOfAPut(t *testing.T) {
+func TestLostResponsesOfAPut(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	w.handle(times(always, http.MethodPut, loseReply))
 	wantObject(t, aside, mustPut(t, s, content(1, 1000)), content(1, 1000))
@@ -167,9 +167,9 @@ func TestPutInDoubtIsNotTaken(t *testing.T) {
 	wantObject(t, aside, key, data)
 }
 
-// TestCancelledPutTakesItsObjectBack ends the context after the server has stored the
+// TestCancelledPutDeletesItsObject ends the context after the server has stored the
 // object and before it has responded.
-func TestCancelledPutTakesItsObjectBack(t *testing.T) {
+func TestCancelledPutDeletesItsObject(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	stored := false

@@ -55,7 +55,7 @@ func TestErr(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-func TestReadyAsksTheBucket(t *testing.T) {
+func TestReadyChecksTheBucket(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
 	wantErr(t, s.Ready(t.Context()), nil)
 	if got := w.requests(); len(got) != 1 || got[0] != "HEAD" {

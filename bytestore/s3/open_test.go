@@ -64,9 +64,9 @@ func TestRequestsOfAPut(t *testing.T) {
 	}
 }
 
-// TestBrokenRepliesAreResumed cuts responses at many positions. The bytes must be correct,
+// TestBrokenResponsesAreResumed cuts responses at many positions. The bytes must be correct,
 // and bytes that were received must not be requested again.
-func TestBrokenRepliesAreResumed(t *testing.T) {
+func TestBrokenResponsesAreResumed(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 10*mib)
 	key := mustPut(t, aside, data)
@@ -89,9 +89,9 @@ func TestBrokenRepliesAreResumed(t *testing.T) {
 	}
 }
 
-// TestRepliesThatAlwaysBreakOff checks that the reader fails after a bounded number of
+// TestResponsesThatAlwaysBreak checks that the reader fails after a bounded number of
 // requests, and that the bytes before that are correct.
-func TestRepliesThatAlwaysBreakOff(t *testing.T) {
+func TestResponsesThatAlwaysBreak(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 6*mib)
 	key := mustPut(t, aside, data)
@@ -203,9 +203,9 @@ func TestTruncatedObject(t *testing.T) {
 	}
 }
 
-// TestPiecesAreFetchedAhead checks that three requests are prefetched concurrently before
+// TestRangesArePrefetched checks that three requests are prefetched concurrently before
 // the first byte is read.
-func TestPiecesAreFetchedAhead(t *testing.T) {
+func TestRangesArePrefetched(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	data := content(1, 24*mib)
 	key := mustPut(t, aside, data)

@@ -56,10 +56,10 @@ func TestStagingIsBounded(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestStalledSendersGiveWay has one caller use nearly all staging space for bodies that
+// TestStalledBodiesAreEvicted has one caller use nearly all staging space for bodies that
 // stall just before their end. The large bodies of another caller must be stored, and only
 // as many stalled bodies evicted as necessary.
-func TestStalledSendersGiveWay(t *testing.T) {
+func TestStalledBodiesAreEvicted(t *testing.T) {
 	const senders, limit = 68, 72
 	for _, caller := range []string{"other", "stalls"} {
 		t.Run(caller, func(t *testing.T) {
@@ -106,9 +106,9 @@ func TestStalledSendersGiveWay(t *testing.T) {
 	}
 }
 
-// TestTricklingBodiesKeepNobodyOut checks that bytes which were declared and not received
+// TestSlowBodiesBlockNoOthers checks that bytes which were declared and not received
 // take no space from others.
-func TestTricklingBodiesKeepNobodyOut(t *testing.T) {
+func TestSlowBodiesBlockNoOthers(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{StagingLimit: 8 * mib})
 	var trickle func(n int) error
 	trickle = func(n int) error {
@@ -132,9 +132,9 @@ type calls func() error
 
 func (c calls) Read([]byte) (int, error) { return 0, c() }
 
-// TestStagingPlaces stages bodies in buffers and in files. Without memory for a buffer
+// TestStagingInBuffersAndFiles stages bodies in buffers and in files. Without memory for a buffer
 // even the smallest body is staged in a file.
-func TestStagingPlaces(t *testing.T) {
+func TestStagingInBuffersAndFiles(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	c := freshPrefix(t, server)
 	for _, memory := range []int64{1, 64 << 10, mib, 64 * mib} {
@@ -194,9 +194,9 @@ func TestStagingFolderFull(t *testing.T) {
 	wantErr(t, s.Err(), nil)
 }
 
-// TestManyPutsAtOnce puts 16 MiB 64 times concurrently. The memory allocated must be a
+// TestConcurrentPuts puts 16 MiB 64 times concurrently. The memory allocated must be a
 // small part of that.
-func TestManyPutsAtOnce(t *testing.T) {
+func TestConcurrentPuts(t *testing.T) {
 	const puts, size = 64, 16 * mib
 	s, aside, _ := onWire(t, s3.Options{StagingLimit: puts * size})
 	data := content(1, size)

@@ -66,9 +66,9 @@ func all(t *testing.T, r *stagingQuota, senders []*sender) []error {
 	return errs
 }
 
-// TestBodiesThatComeAllComplete receives many times more than fits. The bodies wait for
+// TestWaitingBodiesAllComplete receives many times more than fits. The bodies wait for
 // each other, and none fails.
-func TestBodiesThatComeAllComplete(t *testing.T) {
+func TestWaitingBodiesAllComplete(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newStagingQuota(64, 5*time.Second, time.Hour)
@@ -88,9 +88,9 @@ func TestBodiesThatComeAllComplete(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsNeededGivesWay checks that stalled bodies keep their reservations until
+// TestOnlyNecessaryReservationsAreEvicted checks that stalled bodies keep their reservations until
 // others need them, and that only as many are evicted as necessary.
-func TestOnlyWhatIsNeededGivesWay(t *testing.T) {
+func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 	for need, want := range map[int64]int{4: 0, 5: 1, 16: 1, 19: 1, 20: 2, 64: 4} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newStagingQuota(64, 5*time.Second, time.Minute)
@@ -151,8 +151,8 @@ func TestSharesOfCallers(t *testing.T) {
 	})
 }
 
-// TestWaitForRoomEnds checks that waiting ends after the limit, and with the context.
-func TestWaitForRoomEnds(t *testing.T) {
+// TestWaitForSpaceEnds checks that waiting ends after the limit, and with the context.
+func TestWaitForSpaceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStagingQuota(16, 5*time.Second, 30*time.Second)
 		sent := make(chan error)

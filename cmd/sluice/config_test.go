@@ -113,9 +113,9 @@ func TestAllErrorsAreReported(t *testing.T) {
 // inProduction are the flags that the hosted profile requires.
 var inProduction = []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1", "--external-url", "https://host/sluice"}
 
-// TestHostedWantsChoices checks that the defaults of development are rejected, each
+// TestHostedRequiresFlags checks that the defaults of development are rejected, each
 // by the name of its flag.
-func TestHostedWantsChoices(t *testing.T) {
+func TestHostedRequiresFlags(t *testing.T) {
 	_, err := parse(t, "--profile", "hosted")
 	for _, flag := range []string{"--base-path", "--reads", "--receiver", "--external-url"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {

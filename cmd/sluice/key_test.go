@@ -90,8 +90,8 @@ func opened(t *testing.T, data string) *storage.Stores {
 	return s
 }
 
-// TestKeyIsWhatWasAskedFor creates, shows and revokes a key.
-func TestKeyIsWhatWasAskedFor(t *testing.T) {
+// TestKeyIsCreatedShownAndRevoked creates, shows and revokes a key.
+func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	before := time.Now()
 	credential, id := makeKey(t, data, "--scopes", "write,read", "--accounts", "0xAB,bob,ab", "--group", "team", "--label", `the "first" one`, "--expires", "720h",
@@ -171,9 +171,9 @@ func TestListOfKeys(t *testing.T) {
 	}
 }
 
-// TestKeysBesideAServer checks that a node that has the folder open sees the changes of
+// TestKeysWhileAServerRuns checks that a node that has the folder open sees the changes of
 // the command, and the command those of the node.
-func TestKeysBesideAServer(t *testing.T) {
+func TestKeysWhileAServerRuns(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	server := opened(t, data)
 	_, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
@@ -193,9 +193,9 @@ func TestKeysBesideAServer(t *testing.T) {
 	}
 }
 
-// TestKeyCommandMakesNoDatabaseUnderAServer checks that no database is created while a
+// TestKeyCommandCreatesNoDatabaseWhileAServerRuns checks that no database is created while a
 // node is starting, which creates its own.
-func TestKeyCommandMakesNoDatabaseUnderAServer(t *testing.T) {
+func TestKeyCommandCreatesNoDatabaseWhileAServerRuns(t *testing.T) {
 	data := t.TempDir()
 	dir, err := datadir.Open(data)
 	if err != nil {
@@ -271,9 +271,9 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 	}
 }
 
-// TestKeyIsNotMadeOfSettings checks that environment variables and the configuration
+// TestKeyIgnoresSettings checks that environment variables and the configuration
 // file set where the data is, but not what a key allows.
-func TestKeyIsNotMadeOfSettings(t *testing.T) {
+func TestKeyIgnoresSettings(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	t.Setenv("SLUICE_SCOPES", "admin")
 	t.Setenv("SLUICE_ALL_ACCOUNTS", "true")

@@ -92,8 +92,8 @@ func circleOf(uses map[string][]string) []string {
 	return nil
 }
 
-// TestCirclesAreFound checks that circleOf finds circles and nothing else.
-func TestCirclesAreFound(t *testing.T) {
+// TestCyclesAreFound checks that circleOf finds circles and nothing else.
+func TestCyclesAreFound(t *testing.T) {
 	if circle := circleOf(map[string][]string{"a": {"b", "c"}, "b": {"c"}}); circle != nil {
 		t.Errorf("a circle without one: %v", circle)
 	}

@@ -17,10 +17,10 @@ var reaching = map[string][]string{
 	"os/exec":  {"Command", "CommandContext"},
 }
 
-// TestNothingThatClientsNameIsReached checks that the service neither opens connections nor runs
+// TestClientsCannotCauseConnections checks that the service neither opens connections nor runs
 // programs, so a client cannot make it do so. Excepted are the stores, which connect to what the
 // operator configured, the client, which the service does not import, and packages for tests.
-func TestNothingThatClientsNameIsReached(t *testing.T) {
+func TestClientsCannotCauseConnections(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func reaches(file *ast.File) (found []string) {
 	return found
 }
 
-// TestReachIsSeen checks that reaches finds uses under any package name.
-func TestReachIsSeen(t *testing.T) {
+// TestReachIsDetected checks that reaches finds uses under any package name.
+func TestReachIsDetected(t *testing.T) {
 	text := `package p
 import ("net"; web "net/http"; "os/exec")
 var a, b, c = net.Dial, web.Get, exec.Command

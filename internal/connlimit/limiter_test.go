@@ -174,9 +174,9 @@ func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 	s.rests()
 }
 
-// TestLongestQuietConnectionGivesWay: the connection that has been idle for the longest time is
+// TestLongestIdleConnectionIsEvicted: the connection that has been idle for the longest time is
 // evicted, also a new one; one that is being served is not.
-func TestLongestQuietConnectionGivesWay(t *testing.T) {
+func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	first, second := s.rests(), s.rests()
 	// The first rests for less time than the second then.
@@ -277,8 +277,8 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestFailuresToAcceptPass: the server survives all errors of Accept.
-func TestFailuresToAcceptPass(t *testing.T) {
+// TestAcceptErrorsAreSurvived: the server survives all errors of Accept.
+func TestAcceptErrorsAreSurvived(t *testing.T) {
 	failing := &failingListener{errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.EPROTO, syscall.EPERM}}
 	s := newCapped(t, cap2(0), false, func(server *httptest.Server) {
 		failing.Listener = server.Listener
@@ -290,9 +290,9 @@ func TestFailuresToAcceptPass(t *testing.T) {
 	}
 }
 
-// TestQuietConnectionGivesItsFileHandle: if file handles have run out, an idle connection is
+// TestIdleConnectionIsEvictedForItsFileHandle: if file handles have run out, an idle connection is
 // evicted.
-func TestQuietConnectionGivesItsFileHandle(t *testing.T) {
+func TestIdleConnectionIsEvictedForItsFileHandle(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	quiet := s.rests()
 	err := s.conns.acceptFailed(os.NewSyscallError("accept4", syscall.EMFILE))

@@ -93,9 +93,9 @@ func TestHoldAfterASleep(t *testing.T) {
 	})
 }
 
-// TestHoldSeesNodesThatStandBy checks that Hold is refused when the leader has
+// TestHoldSeesStandbyNodes checks that Hold is refused when the leader has
 // ended and another node still runs.
-func TestHoldSeesNodesThatStandBy(t *testing.T) {
+func TestHoldSeesStandbyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
 		idle := func(ctx context.Context) { <-ctx.Done() }

@@ -97,9 +97,9 @@ func TestLeaderThatSlept(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromTheQuestion checks that work ends before the lease does when
+// TestLeaseCountsFromTheRequest checks that work ends before the lease does when
 // responses are late: a lease may begin as soon as the request was sent.
-func TestLeaseCountsFromTheQuestion(t *testing.T) {
+func TestLeaseCountsFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := &clockLeases{mu: make(chan struct{}, 1)}
 		leases.late.Store(int64(ttl/3 - time.Millisecond))

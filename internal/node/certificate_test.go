@@ -80,7 +80,7 @@ func TestCertificateFollowsALink(t *testing.T) {
 	})
 }
 
-func TestABadCertificateLeavesTheOld(t *testing.T) {
+func TestUnusableCertificateKeepsTheCurrentOne(t *testing.T) {
 	dir := t.TempDir()
 	c := newPair(t, 1).load(t, dir)
 	good := newPair(t, 3)

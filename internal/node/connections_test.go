@@ -29,7 +29,7 @@ func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
 	}
 }
 
-func TestChosenConnectionsAreTaken(t *testing.T) {
+func TestChosenConnectionsAreAccepted(t *testing.T) {
 	for chosen, want := range map[int]int{7: 7, 50_000: 50_000} {
 		c := Config{MaxConnections: chosen, MaxRequests: 1}
 		if got, err := c.maxConnections(); err != nil || got != want {

@@ -61,9 +61,9 @@ func TestDrainDeadlineBeginsAfterTheWait(t *testing.T) {
 	})
 }
 
-// TestDrainWaitsForWhatWasCut checks that the drain returns after the cleanup of
+// TestDrainWaitsForAbortedRequests checks that the drain returns after the cleanup of
 // aborted requests, because the stores are closed then.
-func TestDrainWaitsForWhatWasCut(t *testing.T) {
+func TestDrainWaitsForAbortedRequests(t *testing.T) {
 	drained := make(chan struct{})
 	sessions := &orderlySessions{called: make(chan struct{}), drained: drained}
 	api, err := httpapi.New(httpapi.Config{

@@ -54,7 +54,7 @@ func TestPostgresServer(t *testing.T) {
 	}
 }
 
-func TestPostgresSchemasAreApart(t *testing.T) {
+func TestPostgresSchemasAreIndependent(t *testing.T) {
 	outer := Postgres(t)
 	var inner string
 	t.Run("inner", func(t *testing.T) {

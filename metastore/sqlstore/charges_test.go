@@ -92,9 +92,9 @@ func TestChargeInDoubt(t *testing.T) {
 	}
 }
 
-// TestChargesInDoubtAtOnce makes concurrent charges to a few sessions, of which some are in doubt.
+// TestConcurrentChargesInDoubt makes concurrent charges to a few sessions, of which some are in doubt.
 // Each counts once or not at all.
-func TestChargesInDoubtAtOnce(t *testing.T) {
+func TestConcurrentChargesInDoubt(t *testing.T) {
 	testChargesInDoubt(t, func(t *testing.T) *Store {
 		s, err := OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), Options{})
 		if err != nil {
@@ -104,9 +104,9 @@ func TestChargesInDoubtAtOnce(t *testing.T) {
 	})
 }
 
-// TestChargesInDoubtAtOncePostgres does the same on PostgreSQL, where transactions of a session wait
+// TestConcurrentChargesInDoubtPostgres does the same on PostgreSQL, where transactions of a session wait
 // for each other.
-func TestChargesInDoubtAtOncePostgres(t *testing.T) {
+func TestConcurrentChargesInDoubtPostgres(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	testChargesInDoubt(t, func(t *testing.T) *Store {
 		s, err := OpenPostgres(t.Context(), dsn, Options{})

@@ -172,9 +172,9 @@ func openSleeper(t *testing.T, dsn string) (s *Store, p *postgresEngine, slept *
 	return s, p, slept
 }
 
-// TestPostgresGoesByTheServersClock: a node whose clock is wrong by three days uses the clock
+// TestPostgresUsesTheServersClock: a node whose clock is wrong by three days uses the clock
 // of the server for the times that it stores and compares.
-func TestPostgresGoesByTheServersClock(t *testing.T) {
+func TestPostgresUsesTheServersClock(t *testing.T) {
 	testenv.Postgres(t)
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
 		dsn, _ := testenv.MovedPostgres(t, ahead)

@@ -222,8 +222,8 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestPostgresLooksForItsServer: a store without calls detects that its server is back.
-func TestPostgresLooksForItsServer(t *testing.T) {
+// TestPostgresDetectsItsServer: a store without calls detects that its server is back.
+func TestPostgresDetectsItsServer(t *testing.T) {
 	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
 	s, node := openNode(t, p.dsn)
 	p.refuse.Store(true)

@@ -121,9 +121,9 @@ func TestPostgresHungNode(t *testing.T) {
 	t.Logf("the locks were free after %v", time.Since(stopped))
 }
 
-// TestPostgresTakesNoStandby: a server that accepts no writes is refused when the store is
+// TestPostgresRefusesStandbys: a server that accepts no writes is refused when the store is
 // opened and by later connections, also for reads.
-func TestPostgresTakesNoStandby(t *testing.T) {
+func TestPostgresRefusesStandbys(t *testing.T) {
 	primary := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, primary)
 	for _, dsn := range []string{standby.DSN(), primary.DSN() + "&default_transaction_read_only=on"} {

@@ -188,10 +188,10 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	}
 }
 
-// TestCommitThatComesBack makes the growth of the index of the log fail on a full disk after
+// TestCommitRestoredByAPowerCut makes the growth of the index of the log fail on a full disk after
 // the log was synced. A power cut restores the overwrite of a blob, so that it must not count
 // as refused, in which case its objects would be deleted.
-func TestCommitThatComesBack(t *testing.T) {
+func TestCommitRestoredByAPowerCut(t *testing.T) {
 	s, path, write := fullIndex(t)
 	name := func(i int) string { return fmt.Sprint("object", i) }
 	last := -1
@@ -214,9 +214,9 @@ func TestCommitThatComesBack(t *testing.T) {
 	}
 }
 
-// TestPaymentThatComesBack is TestCommitThatComesBack for a payment, which would be accepted
+// TestPaymentRestoredByAPowerCut is TestCommitRestoredByAPowerCut for a payment, which would be accepted
 // for nothing.
-func TestPaymentThatComesBack(t *testing.T) {
+func TestPaymentRestoredByAPowerCut(t *testing.T) {
 	s, path, write := fullIndex(t)
 	_, err := s.OpenChannel(t.Context(), metastore.Channel{
 		ID: "channel", PaymentChannelID: 1, Receiver: "r", Asset: "a", Deposit: 1 << 40, Expires: time.Now().Add(time.Hour),
@@ -242,10 +242,10 @@ func TestPaymentThatComesBack(t *testing.T) {
 	}
 }
 
-// TestRefusedCommitStaysAway fills the disk so that the log itself cannot grow: the write is
+// TestRefusedCommitIsNotRestored fills the disk so that the log itself cannot grow: the write is
 // refused, the store continues, and a power cut immediately afterwards does not restore the
 // write.
-func TestRefusedCommitStaysAway(t *testing.T) {
+func TestRefusedCommitIsNotRestored(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	path := filepath.Join(disk.dir, "meta.db")
 	s := openAt(t, path, Options{})

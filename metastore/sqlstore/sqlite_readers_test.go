@@ -38,9 +38,9 @@ func (s *badStmt) ExecContext(ctx context.Context, in []driver.NamedValue) (driv
 	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, in)
 }
 
-// TestReaderLeavesTransaction makes rollbacks of the only reader fail: no later read sees the
+// TestReaderEndsItsTransaction makes rollbacks of the only reader fail: no later read sees the
 // old state, regardless of how long the connection stays in the transaction.
-func TestReaderLeavesTransaction(t *testing.T) {
+func TestReaderEndsItsTransaction(t *testing.T) {
 	ctx := t.Context()
 	e, err := openSQLite(databasePath(t), Options{Readers: 1})
 	if err != nil {

@@ -44,9 +44,9 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 	}
 }
 
-// TestRefusalGoesWithItsBatch: the error of a call may depend on another call of the same
+// TestRefusalDependsOnItsBatch: the error of a call may depend on another call of the same
 // batch. If the outcome of their COMMIT is unknown, so is the error.
-func TestRefusalGoesWithItsBatch(t *testing.T) {
+func TestRefusalDependsOnItsBatch(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	g := holdWriter(t, s)
 	w.conn.stmts["COMMIT"] = failingStmt{err: errors.New("the disk does not answer")}

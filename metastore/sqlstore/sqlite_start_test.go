@@ -84,10 +84,10 @@ func TestStartEmptiesTheLog(t *testing.T) {
 	}
 }
 
-// TestStartBesideARead opens a store while another connection reads from the log of a process
+// TestStartDuringARead opens a store while another connection reads from the log of a process
 // that crashed: writes are refused, reads succeed, and once that read has ended writes succeed
 // without intervention.
-func TestStartBesideARead(t *testing.T) {
+func TestStartDuringARead(t *testing.T) {
 	path := crashed(t)
 	other, err := openSQLiteConn(path, 0, nil)
 	if err != nil {

@@ -182,8 +182,8 @@ func TestPoisonedBatch(t *testing.T) {
 	}
 }
 
-// TestCallerLeaves ends the contexts of waiting calls and of a running one.
-func TestCallerLeaves(t *testing.T) {
+// TestCallersCancel ends the contexts of waiting calls and of a running one.
+func TestCallersCancel(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	if _, err := s.CreateSession(t.Context(), metastore.Session{ID: "session", Total: 9, Left: 9, Expires: time.Now().Add(time.Hour)}, nil); err != nil {
 		t.Fatal(err)

@@ -186,8 +186,8 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 	}
 }
 
-// TestContextOutlivesNoBody: the same for a request without a body, which is never read.
-func TestContextOutlivesNoBody(t *testing.T) {
+// TestContextWithoutABody: the same for a request without a body, which is never read.
+func TestContextWithoutABody(t *testing.T) {
 	result := make(chan error, 1)
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 		NewReader(w, r.Body, Options{Rate: shortRate}).Done()
@@ -400,9 +400,9 @@ func TestBodyWithoutDeadlines(t *testing.T) {
 	body.Done()
 }
 
-// TestDrainKnowsWhatIsLeft checks that Drain refuses a body of which more than 256 KiB are left, and reads one of
+// TestDrainDependsOnWhatIsLeft checks that Drain refuses a body of which more than 256 KiB are left, and reads one of
 // which less is left, however long it is in all.
-func TestDrainKnowsWhatIsLeft(t *testing.T) {
+func TestDrainDependsOnWhatIsLeft(t *testing.T) {
 	const length = drainLimit + 1000
 	for read, want := range map[int64]bool{999: false, 1001: true} {
 		body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(strings.Repeat("x", length))), Options{Rate: DefaultMinRate})

@@ -201,9 +201,9 @@ func TestSlowReaderOverTCP(t *testing.T) {
 	}
 }
 
-// TestReplyPace: the real limits: 1 MiB may take 1024 seconds, and the time of the whole, of the
+// TestResponsePace: the real limits: 1 MiB may take 1024 seconds, and the time of the whole, of the
 // handler between two writes, and of its source does not matter.
-func TestReplyPace(t *testing.T) {
+func TestResponsePace(t *testing.T) {
 	const mib = 1 << 20
 	content := bytes.Repeat([]byte("x"), 4*mib)
 	const size = 4 * mib
