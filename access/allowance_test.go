@@ -13,7 +13,7 @@ import (
 	"sluice/metastore"
 )
 
-// allowance gives one with these limits.
+// allowance returns an Allowance with these limits.
 func allowance(limits metastore.Limits) *access.Allowance {
 	return access.NewLimiter(access.LimiterOptions{Address: limits}).OfAddress(netip.IPv6Loopback())
 }
@@ -32,20 +32,20 @@ func TestConcurrentRequests(t *testing.T) {
 	first, second := enter(t, a), enter(t, a)
 	for range 3 {
 		if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-			t.Errorf("the third at once: %v", err)
+			t.Errorf("the third concurrent request: %v", err)
 		}
 	}
 	first()
 	third := enter(t, a)
 	if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-		t.Errorf("again the third at once: %v", err)
+		t.Errorf("the third concurrent request again: %v", err)
 	}
 	second()
 	third()
 	enter(t, a)()
 }
 
-// What is held is bounded, and each place can be taken again.
+// The number of slots is bounded, and each can be used again.
 func TestHeldRequests(t *testing.T) {
 	a := allowance(metastore.Limits{ConcurrentRequests: 2})
 	for range 2 {
@@ -57,11 +57,11 @@ func TestHeldRequests(t *testing.T) {
 			}
 			all = append(all, release)
 			if len(all) > 100 {
-				t.Fatal("there is no end to what is held")
+				t.Fatal("the number of slots is not bounded")
 			}
 		}
 		if len(all) != 2*2+16 {
-			t.Errorf("%d are held, want twice the requests at once and 16 more", len(all))
+			t.Errorf("%d slots were granted, want twice the concurrent requests and 16 more", len(all))
 		}
 		for _, release := range all {
 			release()
@@ -70,13 +70,14 @@ func TestHeldRequests(t *testing.T) {
 	free := allowance(metastore.Limits{})
 	for range 1000 {
 		if _, ok := free.Hold(); !ok {
-			t.Fatal("without a limit one is refused")
+			t.Fatal("without a limit a request is refused")
 		}
 	}
 }
 
-// TestRequestRate: a second's requests at once, then one each 100 ms; those for
-// which it takes longer than 2 s are refused at once, and told when to come.
+// TestRequestRate checks that the requests of one second enter immediately and then one every 100
+// ms, and that requests that would wait for more than 2 s are refused immediately with the time to
+// wait.
 func TestRequestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := allowance(metastore.Limits{RequestsPerSecond: 10})
@@ -91,7 +92,7 @@ func TestRequestRate(t *testing.T) {
 			t.Errorf("a second's requests took %v s", took)
 		}
 		if left, full := a.Requests(); left != 0 || full != time.Second {
-			t.Errorf("then %d are left, whole after %v", left, full)
+			t.Errorf("later %d are left, whole after %v", left, full)
 		}
 		var wg sync.WaitGroup
 		for i := range 20 { // as many as fit into 2 s
@@ -103,7 +104,7 @@ func TestRequestRate(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		for range 5 { // a refusal uses nothing up, so all are told the same
+		for range 5 { // a refusal uses no tokens, so all report the same
 			_, err := a.Enter(t.Context())
 			var told *access.RateError
 			if !errors.Is(err, access.ErrRate) || !errors.As(err, &told) || told.RetryAfter != 2100*time.Millisecond {
@@ -117,13 +118,13 @@ func TestRequestRate(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		enter(t, a)()
 		if took := since(start); !within(took, 2.1, 0.001) {
-			t.Errorf("the first who comes when he was told enters after %v s", took)
+			t.Errorf("a request at the reported time enters after %v s", took)
 		}
 	})
 }
 
-// TestRequestsThatWaitHoldTheirSlot, and give it back when they are cancelled or
-// refused.
+// TestRequestsThatWaitHoldTheirSlot checks that waiting requests hold their slot, and release it
+// when they are cancelled or refused.
 func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := allowance(metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2})
@@ -135,7 +136,7 @@ func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
 		}
 		synctest.Wait()
 		if _, err := a.Enter(t.Context()); !errors.Is(err, access.ErrConcurrent) {
-			t.Errorf("beside two that wait: %v", err)
+			t.Errorf("besides two that wait: %v", err)
 		}
 		cancel()
 		for range 2 {
@@ -156,7 +157,7 @@ func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		for range 5 { // refused for the rate or the slots, and gone
+		for range 5 { // refused for the rate or the slots, or cancelled
 			if _, err := a.Enter(t.Context()); err == nil {
 				t.Error("let in")
 			}
@@ -166,7 +167,8 @@ func TestRequestsThatWaitHoldTheirSlot(t *testing.T) {
 	})
 }
 
-// TestRequestRateOverTime: over ten seconds of too many, the rate enters.
+// TestRequestRateOverTime checks that during ten seconds of too many requests exactly the rate
+// enters.
 func TestRequestRateOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := allowance(metastore.Limits{RequestsPerSecond: 100})
@@ -196,7 +198,8 @@ func TestRequestRateOverTime(t *testing.T) {
 	})
 }
 
-// TestCancelledRequest: the last in line leaves its turn to the next.
+// TestCancelledRequest checks that a request that is cancelled while it waits leaves its tokens to
+// the next.
 func TestCancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := allowance(metastore.Limits{RequestsPerSecond: 1})

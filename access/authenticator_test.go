@@ -11,8 +11,8 @@ import (
 	"sluice/access"
 )
 
-// newKeys gives Keys over one handle of a store, the line to it, and another
-// handle, over which a key command works.
+// newKeys returns an Authenticator over one handle of a store, the line to that handle, and another
+// handle, which stands for a key command.
 func newKeys(t *testing.T) (*access.Authenticator, *line, *line) {
 	stores := openStores(t, 2)
 	served, command := &line{Store: stores[0]}, &line{Store: stores[1]}
@@ -28,10 +28,10 @@ func run(t *testing.T, k *access.Authenticator, report func(error)) {
 	synctest.Wait()
 }
 
-// noReport fails the test when a poll fails.
+// noReport fails the test if a poll fails.
 func noReport(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
 
-// authenticate fails the test unless the credential is good, or not, as said.
+// authenticate fails the test unless the credential is accepted or rejected as wanted.
 func authenticate(t *testing.T, when string, k *access.Authenticator, credential string, want error) {
 	t.Helper()
 	caller, err := k.Authenticate(t.Context(), credential)
@@ -51,7 +51,7 @@ func TestAuthenticate(t *testing.T) {
 			t.Fatal(err)
 		}
 		secret := good[len(good)-56:]
-		for range 2 { // from the store, and then from memory
+		for range 2 { // from the store, and then from the cache
 			for name, bad := range map[string]string{
 				"empty":                   "",
 				"malformed":               "sluice_x",
@@ -66,7 +66,7 @@ func TestAuthenticate(t *testing.T) {
 				"revoked":                 revoked,
 			} {
 				caller, err := keys.Authenticate(t.Context(), bad)
-				// Nothing may tell the cases apart.
+				// The errors must not differ.
 				if caller != nil || !errors.Is(err, access.ErrUnknownKey) || err.Error() != access.ErrUnknownKey.Error() {
 					t.Errorf("%s: %v, %v", name, caller, err)
 				}
@@ -138,7 +138,7 @@ func TestKeysAreCached(t *testing.T) {
 			authenticate(t, "before the first poll", keys, good, nil)
 		}
 		if n := served.lookups.Load(); n != 3 {
-			t.Errorf("%d look-ups before anything watched the store", n)
+			t.Errorf("%d lookups before the first poll", n)
 		}
 		run(t, keys, noReport(t))
 		for range 100 {
@@ -147,12 +147,12 @@ func TestKeysAreCached(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if n := served.lookups.Load(); n != 4 {
-			t.Errorf("%d look-ups", n)
+			t.Errorf("%d lookups", n)
 		}
 	})
 }
 
-// TestCachedKeysAreBounded: no more keys are remembered than the options say.
+// TestCachedKeysAreBounded checks that no more keys are cached than the options allow.
 func TestCachedKeysAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 4
@@ -177,7 +177,7 @@ func TestCachedKeysAreBounded(t *testing.T) {
 			}
 		}
 		if remembered == 0 || remembered > size {
-			t.Errorf("%d keys of %d are remembered, want 1 to %d", remembered, len(all), size)
+			t.Errorf("%d keys of %d are cached, want 1 to %d", remembered, len(all), size)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func TestCached(t *testing.T) {
 			remembers := keys.Cached(credential)
 			_, _ = keys.Authenticate(t.Context(), credential)
 			if asked := served.lookups.Load() > before; remembers != want || asked == want {
-				t.Errorf("%s: remembers %t, asks %t", when, remembers, asked)
+				t.Errorf("%s: cached %t, queries %t", when, remembers, asked)
 			}
 		}
 		check("malformed", "sluice_x", true)
@@ -239,13 +239,13 @@ func TestExpiryIsJudgedByTheClock(t *testing.T) {
 		time.Sleep(time.Microsecond)
 		authenticate(t, "at its expiry", keys, good, access.ErrUnknownKey)
 		if n := served.lookups.Load(); n != 1 {
-			t.Errorf("%d look-ups", n)
+			t.Errorf("%d lookups", n)
 		}
 	})
 }
 
-// TestKeyReadBeforeItWasRevoked: an old reading that is remembered after the
-// change was seen is not believed.
+// TestKeyReadBeforeItWasRevoked checks that a key that was read before a change is not used after
+// the change was seen.
 func TestKeyReadBeforeItWasRevoked(t *testing.T) {
 	for name, polling := range map[string]bool{"while polled": true, "before the first poll": false} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestKeyReadBeforeItWasRevoked(t *testing.T) {
 				synctest.Wait()
 				close(goOn)
 				if err := <-done; err != nil {
-					t.Errorf("a key that was good when it was read: %v", err)
+					t.Errorf("a key that was valid when it was read: %v", err)
 				}
 				authenticate(t, "after that", keys, good, access.ErrUnknownKey)
 			})
@@ -289,7 +289,8 @@ func TestKeyReadBeforeItWasRevoked(t *testing.T) {
 	}
 }
 
-// TestStoreIsDown: remembered keys are good for 10 s, others not at all.
+// TestStoreIsDown checks that cached keys are valid for 10 s without the store, and that other keys
+// are rejected.
 func TestStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
@@ -304,7 +305,7 @@ func TestStoreIsDown(t *testing.T) {
 		})
 		authenticate(t, "up", keys, good, nil)
 		served.down(errDown)
-		authenticate(t, "not remembered", keys, unseen, errDown)
+		authenticate(t, "not cached", keys, unseen, errDown)
 		authenticate(t, "malformed", keys, "sluice_", access.ErrUnknownKey)
 		time.Sleep(10 * time.Second)
 		authenticate(t, "down for 10 s", keys, good, nil)
@@ -320,15 +321,15 @@ func TestStoreIsDown(t *testing.T) {
 		lookups := served.lookups.Load()
 		authenticate(t, "polled again", keys, good, nil)
 		if n := served.lookups.Load(); n != lookups {
-			t.Error("a key that did not change was forgotten")
+			t.Error("an unchanged key was evicted")
 		}
 	})
 }
 
 var errDown = errors.New("the store is down")
 
-// TestPollWithoutAnAnswer: a poll that hangs is given up, and meanwhile nothing
-// is believed for longer than 10 s.
+// TestPollWithoutAnAnswer checks that a poll that hangs is abandoned, and that cached keys are used
+// for at most 10 s in the meantime.
 func TestPollWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)

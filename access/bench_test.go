@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// BenchmarkAuthenticate is of a key that is remembered.
+// BenchmarkAuthenticate measures a cached key.
 func BenchmarkAuthenticate(b *testing.B) {
 	store := openStores(b, 1)[0]
 	served := &line{Store: store}
@@ -31,7 +31,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	b.ReportMetric(float64(served.lookups.Load()), "lookups")
 }
 
-// BenchmarkEnter is of an address that is known, without and with a rate.
+// BenchmarkEnter measures an address that is cached, without and with a rate.
 func BenchmarkEnter(b *testing.B) {
 	for name, limits := range map[string]metastore.Limits{"unlimited": {}, "limited": {RequestsPerSecond: 1 << 40, ConcurrentRequests: 64}} {
 		b.Run(name, func(b *testing.B) {
@@ -46,8 +46,8 @@ func BenchmarkEnter(b *testing.B) {
 	}
 }
 
-// BenchmarkPaceOut is what pacing costs where it never waits: a stream alone,
-// and 64 together.
+// BenchmarkPaceOut measures the cost of pacing that never waits, for one stream and for 64
+// concurrent ones.
 func BenchmarkPaceOut(b *testing.B) {
 	for name, bytesPerSecond := range map[string]int64{"unlimited": metastore.Unlimited, "limited": 1 << 60} {
 		a := paced(bytesPerSecond)

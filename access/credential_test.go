@@ -25,8 +25,8 @@ func TestCredentialForm(t *testing.T) {
 		"no id":                formatCredential("", secret),
 		"a character less":     whole[:len(whole)-1],
 		"a character more":     whole + "a",
-		"a space behind":       whole + " ",
-		"a space before":       " " + whole,
+		"a trailing space":     whole + " ",
+		"a leading space":      " " + whole,
 		"digits not of base32": formatCredential(id, "0189"+secret[4:]),
 		"padding":              whole[:len(whole)-1] + "=",
 		"id and secret joined": "sluice_" + id + "a" + secret,
@@ -36,19 +36,19 @@ func TestCredentialForm(t *testing.T) {
 		"very long":            strings.Repeat(whole, 10_000),
 	} {
 		if _, _, ok := parseCredential(bad); ok {
-			t.Errorf("%s: %.100q is taken", name, bad)
+			t.Errorf("%s: %.100q is accepted", name, bad)
 		}
 	}
 }
 
-// TestCredentialsAreRandom: every character of a secret takes every value.
+// TestCredentialsAreRandom checks that every character of a secret takes every value.
 func TestCredentialsAreRandom(t *testing.T) {
 	seen := map[string]bool{}
 	values := make([]map[byte]bool, secretLength)
 	for range 2_000 {
 		secret := newSecret()
 		if seen[secret] {
-			t.Fatalf("%q came twice", secret)
+			t.Fatalf("%q was created twice", secret)
 		}
 		seen[secret] = true
 		for i := range values {
@@ -65,7 +65,7 @@ func TestCredentialsAreRandom(t *testing.T) {
 	}
 }
 
-// FuzzParseCredential: what is taken is spelt as it would be made.
+// FuzzParseCredential checks that a credential that is accepted is spelled as a created one.
 func FuzzParseCredential(f *testing.F) {
 	whole := formatCredential(newID(), newSecret())
 	for _, seed := range []string{"", "sluice_", whole, whole[1:], whole[:40], whole + "_", strings.ToUpper(whole)} {
@@ -81,7 +81,7 @@ func FuzzParseCredential(f *testing.F) {
 		}
 		if formatCredential(id, secret) != text || len(id) != idLength || len(secret) != secretLength ||
 			strings.Trim(id+secret, alphabet) != "" {
-			t.Errorf("%q is taken as %q, %q", text, id, secret)
+			t.Errorf("%q is parsed as %q, %q", text, id, secret)
 		}
 	})
 }

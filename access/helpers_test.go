@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// openStores gives n handles on one real store. Every test runs in a bubble or
-// does not look at the clock, so the store's is that of package time.
+// openStores returns n handles on one real store. Every test runs in a bubble or does not read the
+// clock, so the store uses that of package time.
 func openStores(t testing.TB, n int) []*sqlstore.Store {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meta.db")
@@ -37,17 +37,16 @@ func openStores(t testing.TB, n int) []*sqlstore.Store {
 	return stores
 }
 
-// line is the way to a store: it counts the keys that are looked up, can be
-// cut, and can hold an answer back.
+// line is the connection to a store. It counts lookups, can fail, and can delay a result.
 type line struct {
 	metastore.Store
-	lookups atomic.Int64                         // keys asked for
-	asked   atomic.Int64                         // usages asked for
-	cut     atomic.Pointer[error]                // what every question gets
-	hangs   atomic.Bool                          // versions have no answer
-	origin  atomic.Int64                         // from which versions are counted
-	answer  atomic.Pointer[func()]               // runs when a key was read, before it is given
-	usage   atomic.Pointer[func(metastore.Used)] // the same of a usage
+	lookups atomic.Int64                         // number of keys looked up
+	asked   atomic.Int64                         // number of usages looked up
+	cut     atomic.Pointer[error]                // the error of every call
+	hangs   atomic.Bool                          // Versions does not return
+	origin  atomic.Int64                         // number of the first version
+	answer  atomic.Pointer[func()]               // called when a key was read, before it is returned
+	usage   atomic.Pointer[func(metastore.Used)] // the same for a usage
 }
 
 func (l *line) down(err error) { l.cut.Store(&err) }
@@ -87,12 +86,12 @@ func (l *line) Usage(ctx context.Context, owner string) (metastore.Used, error) 
 		(*then)(used)
 	}
 	if err == nil {
-		err = ctx.Err() // nobody waits for the answer any more
+		err = ctx.Err() // the caller has been cancelled
 	}
 	return used, err
 }
 
-// makeKey makes a key for reading and writing, unless it is described.
+// makeKey creates a key for reading and writing, unless it is described otherwise.
 func makeKey(t testing.TB, store metastore.Keys, n access.NewKey) (metastore.Key, string) {
 	t.Helper()
 	if n.Scopes == nil {
@@ -105,7 +104,7 @@ func makeKey(t testing.TB, store metastore.Keys, n access.NewKey) (metastore.Key
 	return key, credential
 }
 
-// callerOf gives the holder of a fresh key.
+// callerOf returns the holder of a new key.
 func callerOf(t testing.TB, store *sqlstore.Store, n access.NewKey) *access.Caller {
 	t.Helper()
 	_, credential := makeKey(t, store, n)
@@ -116,8 +115,8 @@ func callerOf(t testing.TB, store *sqlstore.Store, n access.NewKey) *access.Call
 	return caller
 }
 
-// within reports whether got is want, give or take a share of it.
+// within reports whether got differs from want by at most the given share.
 func within(got, want, share float64) bool { return got >= want*(1-share) && got <= want*(1+share) }
 
-// since gives the seconds that passed.
+// since returns the seconds since start.
 func since(t time.Time) float64 { return time.Since(t).Seconds() }

@@ -19,7 +19,7 @@ import (
 func TestParseScopes(t *testing.T) {
 	for _, c := range []struct {
 		names []string
-		want  []access.Scope // nil: refused
+		want  []access.Scope // nil if refused
 	}{
 		{[]string{"read"}, []access.Scope{"read"}},
 		{[]string{"write", "read", "write"}, []access.Scope{"read", "write"}},
@@ -35,7 +35,7 @@ func TestParseScopes(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", c.names, got, err, c.want)
 		}
 		if err != nil && !strings.Contains(err.Error(), `"read" "write" "channels" "admin"`) {
-			t.Errorf("%q: %v does not say what there is", c.names, err)
+			t.Errorf("%q: %v does not name the scopes", c.names, err)
 		}
 	}
 }
@@ -99,14 +99,14 @@ func TestCreateRefuses(t *testing.T) {
 		}
 	}
 	if keys, err := store.ListKeys(t.Context(), "", 10); err != nil || len(keys) != 0 {
-		t.Errorf("stored nevertheless: %+v, %v", keys, err)
+		t.Errorf("stored: %+v, %v", keys, err)
 	}
 	longest := access.NewKey{Scopes: read, Label: strings.Repeat("x", 128), Group: strings.Repeat("x", 64)}
 	makeKey(t, store, longest)
 	makeKey(t, store, access.NewKey{Scopes: read, Group: "azAZ09._-"})
 }
 
-// TestSecretIsNotStored looks for it in all that the store wrote.
+// TestSecretIsNotStored searches for the secret in everything that the store wrote.
 func TestSecretIsNotStored(t *testing.T) {
 	dir := t.TempDir()
 	store, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
@@ -134,6 +134,6 @@ func TestSecretIsNotStored(t *testing.T) {
 	}
 	secret := credential[len(credential)-56:]
 	if !bytes.Contains(written, []byte(key.ID)) || bytes.Contains(written, []byte(secret)) || bytes.Contains(written, []byte(secret[:16])) {
-		t.Error("the files lack the id or hold the secret")
+		t.Error("the files lack the id or contain the secret")
 	}
 }

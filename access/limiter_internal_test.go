@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEvictedAllowancesUseNoMemory: of the Allowances without users only the recent ones
+// TestEvictedAllowancesUseNoMemory checks that of the Allowances without users only the recent ones
 // are kept, and all that have users.
 func TestEvictedAllowancesUseNoMemory(t *testing.T) {
 	const recent = 100
@@ -21,17 +21,17 @@ func TestEvictedAllowancesUseNoMemory(t *testing.T) {
 		a.Release()
 	}
 	if n := len(l.mu.allowances); n != recent+len(used) || l.mu.idle.Len() != recent {
-		t.Errorf("%d are kept, %d of them idle, want %d and %d", n, l.mu.idle.Len(), recent+len(used), recent)
+		t.Errorf("%d Allowances are kept, %d of them idle, want %d and %d", n, l.mu.idle.Len(), recent+len(used), recent)
 	}
 	for _, a := range used {
 		a.Release()
 	}
 	if n := len(l.mu.allowances); n != recent || l.mu.idle.Len() != recent {
-		t.Errorf("without users %d are kept, %d of them idle, want %d", n, l.mu.idle.Len(), recent)
+		t.Errorf("without users %d Allowances are kept, %d of them idle, want %d", n, l.mu.idle.Len(), recent)
 	}
 }
 
-// TestAllowanceWithTwoUsers is kept until both have released it.
+// TestAllowanceWithTwoUsers checks that an Allowance is kept until both users have released it.
 func TestAllowanceWithTwoUsers(t *testing.T) {
 	l := NewLimiter(LimiterOptions{Recent: 1})
 	other := func() { l.OfAddress(netip.IPv4Unspecified()).Release() }

@@ -16,7 +16,7 @@ import (
 func TestAddressesThatShareAnAllowance(t *testing.T) {
 	l := access.NewLimiter(access.LimiterOptions{})
 	for _, c := range []struct {
-		a, b   string // "": the invalid address
+		a, b   string // "" for the invalid address
 		shared bool
 	}{
 		{"192.0.2.1", "192.0.2.1", true},
@@ -69,11 +69,11 @@ func TestWhichLimitHolds(t *testing.T) {
 		got  metastore.Limits
 		want [7]int64 // in the order of the fields
 	}{
-		"keys by default":       {l.KeyLimits(), [7]int64{10, 20, none, none, 40, none, none}},
-		"addresses":             {l.AddressLimits(), [7]int64{1, none, none, 2, none, none, none}},
-		"an address":            {l.OfAddress(netip.IPv6Loopback()).Limits(), [7]int64{1, none, none, 2, none, none, none}},
-		"a key without its own": {l.OfKey(callerOf(t, store, access.NewKey{})).Limits(), [7]int64{10, 20, none, none, 40, none, none}},
-		"a key with its own":    {l.OfKey(callerOf(t, store, access.NewKey{Limits: own})).Limits(), [7]int64{11, none, 31, none, 40, 61, 71}},
+		"keys by default":      {l.KeyLimits(), [7]int64{10, 20, none, none, 40, none, none}},
+		"addresses":            {l.AddressLimits(), [7]int64{1, none, none, 2, none, none, none}},
+		"an address":           {l.OfAddress(netip.IPv6Loopback()).Limits(), [7]int64{1, none, none, 2, none, none, none}},
+		"a key without limits": {l.OfKey(callerOf(t, store, access.NewKey{})).Limits(), [7]int64{10, 20, none, none, 40, none, none}},
+		"a key with limits":    {l.OfKey(callerOf(t, store, access.NewKey{Limits: own})).Limits(), [7]int64{11, none, 31, none, 40, 61, 71}},
 	} {
 		got := [7]int64{
 			c.got.RequestsPerSecond, c.got.BytesInPerSecond, c.got.BytesOutPerSecond, c.got.ConcurrentRequests, c.got.StoredBytes, c.got.OpenUploads, c.got.Channels,
@@ -84,34 +84,34 @@ func TestWhichLimitHolds(t *testing.T) {
 	}
 }
 
-// TestHoldersAreIndependent: what the requests of an Allowance are shared out by has a
-// name that no other Allowance has.
+// TestHoldersAreIndependent checks that the name by which the server shares its slots is unique for
+// each Allowance.
 func TestHoldersAreIndependent(t *testing.T) {
 	store := openStores(t, 1)[0]
 	l := access.NewLimiter(access.LimiterOptions{})
 	seen := map[string]string{}
 	for name, a := range map[string]*access.Allowance{
-		"an address":           l.OfAddress(netip.MustParseAddr("192.0.2.1")),
-		"a network":            l.OfAddress(netip.MustParseAddr("2001:db8::1")),
-		"a group":              l.OfKey(callerOf(t, store, access.NewKey{Group: "g"})),
-		"a group of that name": l.OfKey(callerOf(t, store, access.NewKey{Group: "network"})),
+		"an address":                         l.OfAddress(netip.MustParseAddr("192.0.2.1")),
+		"a network":                          l.OfAddress(netip.MustParseAddr("2001:db8::1")),
+		"a group":                            l.OfKey(callerOf(t, store, access.NewKey{Group: "g"})),
+		"a group with the name of a network": l.OfKey(callerOf(t, store, access.NewKey{Group: "network"})),
 	} {
 		if other, taken := seen[a.Holder()]; taken {
 			t.Errorf("%s and %s are both %q", name, other, a.Holder())
 		}
 		seen[a.Holder()] = name
 	}
-	again := l.OfAddress(netip.MustParseAddr("2001:db8::2")) // of the same /64
+	again := l.OfAddress(netip.MustParseAddr("2001:db8::2")) // in the same /64
 	if seen[again.Holder()] != "a network" {
 		t.Errorf("another address of a network is %q", again.Holder())
 	}
 }
 
-// TestLimitsThatChange hold for an Allowance that is in use, as soon as a key is
-// seen with them.
+// TestLimitsThatChange checks that changed limits apply to an Allowance in use, as soon as a key is
+// authenticated with them.
 func TestLimitsThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Two stores stand for one in which an operator changed the group.
+		// Two stores represent one in which an operator changed the group.
 		wide := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: metastore.Limits{
 			RequestsPerSecond: 1000, BytesOutPerSecond: 512 << 20,
 		}})
@@ -126,7 +126,7 @@ func TestLimitsThatChange(t *testing.T) {
 			leave := enter(t, a)
 			defer leave()
 		}
-		for range 2998 { // into debt, of which 2 s wait when the rate sinks
+		for range 2998 { // a debt, of which 2 s remain when the rate falls
 			go func() {
 				if leave, err := a.Enter(t.Context()); err == nil {
 					leave()
@@ -135,7 +135,7 @@ func TestLimitsThatChange(t *testing.T) {
 		}
 		synctest.Wait()
 		if l.OfKey(narrow) != a {
-			t.Fatal("the Allowance is another one")
+			t.Fatal("the Allowance is a different one")
 		}
 		if _, err := a.Enter(t.Context()); err == nil {
 			t.Error("more concurrent requests than the new limit")
@@ -162,7 +162,7 @@ func TestLimitsThatChange(t *testing.T) {
 		start = time.Now()
 		l.OfKey(free)
 		if took := <-waiting; took > 0.2 {
-			t.Errorf("who waited when the limit fell was let go after %v s", took)
+			t.Errorf("a waiter during the change continued after %v s", took)
 		}
 		if left, full := a.Requests(); left < 1<<60 || full != 0 {
 			t.Errorf("without a limit %d requests are left, whole after %v", left, full)
@@ -170,7 +170,7 @@ func TestLimitsThatChange(t *testing.T) {
 	})
 }
 
-// TestChangeOfOneLimit leaves what was used up of the others.
+// TestChangeOfOneLimit checks that the state of the other limits is kept.
 func TestChangeOfOneLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := metastore.Limits{RequestsPerSecond: 1, BytesInPerSecond: 10, BytesOutPerSecond: 10}
@@ -197,7 +197,8 @@ func TestChangeOfOneLimit(t *testing.T) {
 	})
 }
 
-// TestAllowancesInUseAreNotEvicted, however many others there are.
+// TestAllowancesInUseAreNotEvicted checks that Allowances in use are kept, however many others
+// there are.
 func TestAllowancesInUseAreNotEvicted(t *testing.T) {
 	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: 1}})
 	address := netip.MustParseAddr("192.0.2.1")
@@ -213,13 +214,13 @@ func TestAllowancesInUseAreNotEvicted(t *testing.T) {
 	others(l, 100)
 	leave = enter(t, waiting)
 	if err := tryEnter(t, l, address); !errors.Is(err, access.ErrConcurrent) {
-		t.Errorf("while another request, which was admitted late, has entered: %v", err)
+		t.Errorf("while another request, which entered late, is in progress: %v", err)
 	}
 	leave()
 	waiting.Release()
 }
 
-// tryEnter enters the Allowance of an address, and leaves.
+// tryEnter enters and leaves the Allowance of an address.
 func tryEnter(t *testing.T, l *access.Limiter, address netip.Addr) error {
 	t.Helper()
 	a := l.OfAddress(address)
@@ -231,7 +232,8 @@ func tryEnter(t *testing.T, l *access.Limiter, address netip.Addr) error {
 	return err
 }
 
-// TestRecentAllowancesAreKept, with their buckets; older ones are not.
+// TestRecentAllowancesAreKept checks that recent Allowances are kept with their buckets, and that
+// older ones are not.
 func TestRecentAllowancesAreKept(t *testing.T) {
 	const recent = 100
 	l := access.NewLimiter(access.LimiterOptions{Recent: recent, Address: metastore.Limits{RequestsPerSecond: 1}})
@@ -264,7 +266,7 @@ func others(l *access.Limiter, n int) {
 	}
 }
 
-// TestLimiterRaces runs many requests of few holders, of which hardly any is remembered.
+// TestLimiterRaces runs many concurrent requests of a few holders, of which hardly any is cached.
 func TestLimiterRaces(t *testing.T) {
 	const limit = 3
 	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: metastore.Limits{ConcurrentRequests: limit}})

@@ -15,8 +15,7 @@ import (
 	"sluice/metastore"
 )
 
-// paced gives an Allowance of so many bytes per second out, and twice as many
-// in.
+// paced returns an Allowance with this rate of bytes per second out, and twice as many in.
 func paced(bytesPerSecond int64) *access.Allowance {
 	l := access.NewLimiter(access.LimiterOptions{
 		Address: metastore.Limits{BytesOutPerSecond: bytesPerSecond, BytesInPerSecond: 2 * bytesPerSecond},
@@ -24,7 +23,7 @@ func paced(bytesPerSecond int64) *access.Allowance {
 	return l.OfAddress(netip.MustParseAddr("192.0.2.1"))
 }
 
-// meter counts what passes, by time.
+// meter counts bytes over time.
 type meter struct {
 	sync.Mutex
 	start  time.Time
@@ -45,7 +44,7 @@ func (m *meter) count(stream, n int) {
 	m.stream[stream] += float64(n)
 }
 
-// flow sends chunks through until the context ends.
+// flow sends chunks until the context ends.
 func (m *meter) flow(ctx context.Context, a *access.Allowance, stream int) {
 	for ctx.Err() == nil {
 		n := int(a.ChunkOut())
@@ -55,8 +54,7 @@ func (m *meter) flow(ctx context.Context, a *access.Allowance, stream int) {
 	}
 }
 
-// check fails the test unless every 3 s of the first so many seconds saw the
-// rate, give or take a tenth.
+// check fails the test unless every 3 s of the first seconds saw the rate, within a tenth.
 func (m *meter) check(t *testing.T, bytesPerSecond int64, seconds int) {
 	t.Helper()
 	m.Lock()
@@ -73,7 +71,7 @@ func (m *meter) check(t *testing.T, bytesPerSecond int64, seconds int) {
 	}
 }
 
-// TestPace: the streams of a group pass the rate together, with equal shares.
+// TestPace checks that the streams of a group together achieve the rate, in equal shares.
 func TestPace(t *testing.T) {
 	const seconds = 6
 	for _, bytesPerSecond := range []int64{1 << 10, 64 << 10, 32 << 20, 512 << 20} {
@@ -93,8 +91,8 @@ func TestPace(t *testing.T) {
 					for i := range shares {
 						shares[i] = m.stream[i]
 					}
-					// In turns: nobody is ahead by more than a chunk, and what was in
-					// the bucket when the others had not come yet.
+					// The streams take turns, so none is ahead by more than a chunk and the
+					// contents of the bucket when the others had not started yet.
 					ahead, most := slices.Max(shares)-slices.Min(shares), bytesPerSecond/10+a.ChunkOut()
 					if ahead > float64(most) {
 						t.Errorf("the shares differ by %.0f bytes, more than %d", ahead, most)
@@ -105,7 +103,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceWhileStreamsStartAndEnd: what one leaves over, the others have.
+// TestPaceWhileStreamsStartAndEnd checks that the other streams use the share of a stream that
+// ends.
 func TestPaceWhileStreamsStartAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bytesPerSecond, seconds = 32 << 20, 12
@@ -115,7 +114,7 @@ func TestPaceWhileStreamsStartAndEnd(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 64 {
 			wg.Go(func() {
-				for round := range 5 { // present for i*10 ms, then away as long
+				for round := range 5 { // active for i*10 ms, then inactive for the same time
 					life := time.Duration(1+i) * 10 * time.Millisecond
 					ctx, cancel := context.WithTimeout(whole, life)
 					m.flow(ctx, a, i)
@@ -130,8 +129,8 @@ func TestPaceWhileStreamsStartAndEnd(t *testing.T) {
 	})
 }
 
-// TestPaceWhileStreamsAreCancelled: those who wait and are cancelled take nothing of
-// the rate with them, first in line or not.
+// TestPaceWhileStreamsAreCancelled checks that a waiter that is cancelled consumes nothing of the
+// rate, whether it is first in the queue or not.
 func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 	for _, bytesPerSecond := range []int64{64 << 10, 32 << 20, 512 << 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 4 {
 				wg.Go(func() { m.flow(whole, a, i) })
-				wg.Go(func() { // waits for a part of what it would have to, again and again
+				wg.Go(func() { // waits for a part of the necessary time, repeatedly
 					for whole.Err() == nil {
 						ctx, cancel := context.WithTimeout(whole, turn*time.Duration(1+2*i)/3)
 						if err := a.PaceOut(ctx, int(a.ChunkOut())); err == nil {
@@ -159,18 +158,19 @@ func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 			wg.Wait()
 			m.check(t, bytesPerSecond, seconds)
 			if m.stream[100] > float64(seconds*bytesPerSecond)/2 {
-				t.Error("hardly anybody gave up")
+				t.Error("hardly any wait was cancelled")
 			}
 		})
 	}
 }
 
-// TestPaceAfterACancelledWait: the next in line has what he left, at once.
+// TestPaceAfterACancelledWait checks that the next waiter immediately gets the tokens of a
+// cancelled one.
 func TestPaceAfterACancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := paced(1000)
 		start := time.Now()
-		if err := a.PaceOut(t.Context(), 100); err != nil { // what is in the bucket
+		if err := a.PaceOut(t.Context(), 100); err != nil { // the contents of the bucket
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -199,7 +199,7 @@ func TestPaceAfterACancelledWait(t *testing.T) {
 	})
 }
 
-// TestPaceOfMoreThanAChunk passes at the rate too.
+// TestPaceOfMoreThanAChunk checks the rate for more than a chunk.
 func TestPaceOfMoreThanAChunk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, bytesPerSecond := range []int64{1, 9, 1000, 512 << 20} {
@@ -215,7 +215,7 @@ func TestPaceOfMoreThanAChunk(t *testing.T) {
 	})
 }
 
-// TestDirectionsArePacedApart, at rates of their own.
+// TestDirectionsArePacedApart checks that the directions have independent rates.
 func TestDirectionsArePacedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := paced(64 << 10)
@@ -238,7 +238,7 @@ func TestDirectionsArePacedApart(t *testing.T) {
 	})
 }
 
-// TestChunks are small enough for the rate, and never nothing.
+// TestChunks checks that chunks are small enough for the rate, and never empty.
 func TestChunks(t *testing.T) {
 	for bytesPerSecond, want := range map[int64]int64{
 		1: 1, 9: 1, 20: 2, 1 << 10: 102, 64 << 10: 6553, 32 << 20: 1 << 20, 1 << 62: 1 << 20, metastore.Unlimited: 1 << 20,
@@ -253,7 +253,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestUnlimitedPaceTakesNoTime, and asks no context.
+// TestUnlimitedPaceTakesNoTime checks that without a rate nothing waits, even with a cancelled
+// context.
 func TestUnlimitedPaceTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := access.NewLimiter(access.LimiterOptions{}).OfAddress(netip.IPv6Loopback())

@@ -19,8 +19,8 @@ import (
 	"sluice/metastore"
 )
 
-// shelf is where a group stores blobs: a real service, and the Allowance of the
-// group on one node.
+// shelf is a real service in which a group stores blobs, with the Allowance of the group on one
+// node.
 type shelf struct {
 	*access.Allowance
 	blobs *blob.Service
@@ -40,7 +40,7 @@ func newShelf(t *testing.T, limits metastore.Limits) *shelf {
 	}
 }
 
-// put stores a blob of that size, unless the quota forbids it.
+// put stores a blob of the given size if the quota allows it.
 func (s *shelf) put(t *testing.T, name string, size int64) error {
 	t.Helper()
 	r, err := s.Reserve(context.Background(), name, size)
@@ -64,7 +64,7 @@ func (s *shelf) remove(t *testing.T, name string) {
 	}
 }
 
-// used is what is really stored.
+// used returns what is actually stored.
 func (s *shelf) used(t *testing.T) metastore.Used {
 	t.Helper()
 	used, err := s.line.Store.Usage(context.Background(), s.owner)
@@ -83,7 +83,7 @@ func refused(t *testing.T, err error, want access.QuotaError) {
 	}
 }
 
-// TestQuota: bytes count, and so does what an empty blob takes.
+// TestQuota checks that bytes count, and the objects of empty blobs too.
 func TestQuota(t *testing.T) {
 	full := 100 + metastore.Charge("a") + metastore.Charge("b") + metastore.Charge("empty")
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestQuota(t *testing.T) {
 		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("c")})
 		refused(t, s.put(t, "c", 0), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: metastore.Charge("c")})
 		refused(t, s.put(t, "c", math.MaxInt64), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: math.MaxInt64})
-		s.remove(t, "b") // what is deleted can be used at once
+		s.remove(t, "b") // deleted bytes can be used immediately
 		if err := s.put(t, "c", 40); err != nil {
 			t.Error(err)
 		}
@@ -167,7 +167,8 @@ func TestReservations(t *testing.T) {
 	})
 }
 
-// TestQuotaOfChannels: what was ever opened counts, and what is being opened.
+// TestQuotaOfChannels checks that channels count from their reservation on, also after they were
+// closed or have expired.
 func TestQuotaOfChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -202,13 +203,13 @@ func TestQuotaOfChannels(t *testing.T) {
 		time.Sleep(time.Hour)
 		_, err = s.ReserveChannel(ctx)
 		refused(t, err, full)
-		if err := s.put(t, "a", 1); err != nil { // of objects there is room
+		if err := s.put(t, "a", 1); err != nil { // the quota has space for more objects
 			t.Error(err)
 		}
 	})
 }
 
-// TestUsageIsRemembered for a second, while things fit.
+// TestUsageIsRemembered checks that the usage is cached for a second while requests fit.
 func TestUsageIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
@@ -218,21 +219,21 @@ func TestUsageIsRemembered(t *testing.T) {
 			}
 		}
 		if n := s.line.asked.Load(); n != 1 {
-			t.Errorf("%d questions at one time", n)
+			t.Errorf("%d lookups at one time", n)
 		}
 		time.Sleep(time.Second)
 		if err := s.put(t, "a second later", 1); err != nil || s.line.asked.Load() != 1 {
-			t.Errorf("%v, %d questions in a second", err, s.line.asked.Load())
+			t.Errorf("%v, %d lookups in a second", err, s.line.asked.Load())
 		}
 		time.Sleep(time.Nanosecond)
 		if err := s.put(t, "later", 1); err != nil || s.line.asked.Load() != 2 {
-			t.Errorf("%v, %d questions in more than a second", err, s.line.asked.Load())
+			t.Errorf("%v, %d lookups in more than a second", err, s.line.asked.Load())
 		}
 	})
 }
 
-// TestStoredDuringALookup: a blob that was committed after the store had
-// looked, and before it answered, counts.
+// TestStoredDuringALookup checks that a blob counts that was committed after the store read the
+// usage and before it returned it.
 func TestStoredDuringALookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := metastore.Charge("a") + metastore.Charge("b")
@@ -267,8 +268,8 @@ func TestStoredDuringALookup(t *testing.T) {
 	})
 }
 
-// TestOneRequestForConcurrentCallers: those who come while the store is asked wait for one more
-// answer together, or for its failure.
+// TestOneRequestForConcurrentCallers checks that callers that arrive during a lookup share one
+// further lookup, or its error.
 func TestOneRequestForConcurrentCallers(t *testing.T) {
 	for name, fails := range map[string]bool{"answered": false, "failed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +294,7 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				leave() // whoever asks goes away, and the others have the answer nevertheless
+				leave() // the caller of the lookup is cancelled, and the others still get the result
 				synctest.Wait()
 				if fails {
 					s.line.down(errDown)
@@ -304,7 +305,7 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 				}
 				wg.Wait()
 				if n := s.line.asked.Load(); n != 2 || failures.Load() != map[bool]int64{true: 50}[fails] {
-					t.Errorf("%d questions, %d failures", n, failures.Load())
+					t.Errorf("%d lookups, %d failures", n, failures.Load())
 				}
 				s.line.up()
 				if _, err := s.Reserve(t.Context(), "", 1); err != nil {
@@ -315,7 +316,8 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 	}
 }
 
-// TestReserveEndsWithItsContext, also while another waits for the answer.
+// TestReserveEndsWithItsContext checks that a cancelled Reserve returns while another one waits for
+// the result.
 func TestReserveEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, metastore.Limits{StoredBytes: 1 << 30})
@@ -331,7 +333,7 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 		synctest.Wait()
 		leave()
 		if err := <-waits; !errors.Is(err, context.Canceled) {
-			t.Errorf("one who left: %v", err)
+			t.Errorf("a cancelled caller: %v", err)
 		}
 		close(goOn)
 		if err := <-asks; err != nil {
@@ -340,7 +342,7 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestWithoutAQuotaNothingIsLookedUp, of keys and of addresses.
+// TestWithoutAQuotaNothingIsLookedUp checks keys and addresses without a quota.
 func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 	s := newShelf(t, metastore.Limits{})
 	s.line.down(errDown)
@@ -365,12 +367,12 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 		channel.Keep()
 	}
 	if n := s.line.asked.Load(); n != 0 {
-		t.Errorf("%d questions", n)
+		t.Errorf("%d lookups", n)
 	}
 }
 
-// TestQuotaRace: whatever many writers do at once, no more than the quota is
-// ever stored, and hardly less when they are done.
+// TestQuotaRace checks that, whatever many concurrent writers do, no more than the quota is ever
+// stored, and hardly less in the end.
 func TestQuotaRace(t *testing.T) {
 	for name, limits := range map[string]metastore.Limits{"bytes": {StoredBytes: 150_000}, "objects": {StoredObjects: 100}} {
 		t.Run(name, func(t *testing.T) { raceForQuota(t, limits) })
@@ -412,7 +414,7 @@ func raceForQuota(t *testing.T, limits metastore.Limits) {
 					continue
 				}
 				r, err := s.Reserve(t.Context(), name, 1)
-				if err == nil { // a body that breaks off
+				if err == nil { // a body that is interrupted
 					err = r.Grow(random.Int64N(biggest))
 					r.Release()
 				}
@@ -434,7 +436,7 @@ func raceForQuota(t *testing.T, limits metastore.Limits) {
 	close(done)
 	t.Logf("%d stored, %d refused, looked %d times", stored.Load(), refusals.Load(), <-watched)
 	const rest = "rest %019d"
-	for size := int64(biggest); size > 0; { // alone, the rest can be filled until a byte does not fit
+	for size := int64(biggest); size > 0; { // one writer alone can fill the rest until a byte does not fit
 		if err := s.put(t, fmt.Sprintf(rest, rand.Int()), size); errors.Is(err, access.ErrQuota) {
 			size /= 2
 		}

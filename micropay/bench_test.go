@@ -11,10 +11,9 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// BenchmarkVerify measures, for every authenticator, what a server does with a
-// header (full) beside nothing but the signature checks in it, on keys, hashes
-// and numbers that are prepared outside of the loop (bare). Both are done in
-// turn, and medians compared, so that a busy machine changes both alike.
+// BenchmarkVerify measures, for every authenticator, what a server does with a header (full) and
+// only the signature checks in it, on prepared keys, hashes and numbers (bare). It alternates
+// between both and compares medians, so that a busy machine affects both equally.
 func BenchmarkVerify(b *testing.B) {
 	all := genuine(b)
 	for _, name := range []string{
@@ -59,7 +58,7 @@ func benchmark(b *testing.B, name string, encoded []byte) {
 		slices.Sort(bare)
 		slices.Sort(full)
 		x, y := bare[len(bare)/2], full[len(full)/2]
-		b.ReportMetric(0, "ns/op") // of both together: says nothing
+		b.ReportMetric(0, "ns/op") // for both together, so it means nothing
 		b.ReportMetric(float64(x.Microseconds()), "bare-µs")
 		b.ReportMetric(float64(y.Microseconds()), "full-µs")
 		b.ReportMetric(float64(y)/float64(x), "full/bare")

@@ -2,5 +2,5 @@
 
 package micropay
 
-// flipStride is the distance between the bits that are tried: every one.
+// flipStride is the distance between the bits that are flipped: all of them.
 const flipStride = 1

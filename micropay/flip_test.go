@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// genuine gives every vector whose signature is good.
+// genuine returns every vector with a valid signature.
 func genuine(t testing.TB) map[string][]byte {
 	policy, all := vectors(t)
 	m := map[string][]byte{}
@@ -35,8 +35,8 @@ func verified(b []byte) error {
 	return m.Verify()
 }
 
-// Whoever changes one bit of a genuine micropayment has nothing, whatever the
-// policy is: there is no bit that neither signature, address nor parser covers.
+// A micropayment with one changed bit is refused under every policy: each bit is covered by the
+// signature, the address or the parser.
 func TestEveryBitFlipIsRefused(t *testing.T) {
 	for name, b := range genuine(t) {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 			for i := 0; i < 8*len(b); i += flipStride {
 				flipped[i/8] ^= 1 << (i % 8)
 				if verified(flipped) == nil {
-					t.Errorf("bit %d of byte %d may be flipped", i%8, i/8)
+					t.Errorf("with bit %d of byte %d flipped it is accepted", i%8, i/8)
 				}
 				flipped[i/8] = b[i/8]
 			}
@@ -56,7 +56,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	}
 }
 
-// The same for the base64 text, where a flip can make a line break.
+// The same holds for the base64 text, where a flip can produce a line break.
 func TestEveryBitFlipOfTheHeaderIsRefused(t *testing.T) {
 	b := genuine(t)["nonce-zero"]
 	header := base64.StdEncoding.EncodeToString(b) // ends in padding
@@ -68,7 +68,7 @@ func TestEveryBitFlipOfTheHeaderIsRefused(t *testing.T) {
 			err = m.Verify()
 		}
 		if err == nil {
-			t.Errorf("bit %d of character %d may be flipped", i%8, i/8)
+			t.Errorf("with bit %d of character %d flipped it is accepted", i%8, i/8)
 		}
 	}
 }

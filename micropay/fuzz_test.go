@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whatever parses encodes to the same bytes again, and nothing panics.
+// What can be parsed is encoded to the same bytes again, and nothing panics.
 func FuzzParse(f *testing.F) {
 	_, all := vectors(f)
 	for _, v := range all {
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever is taken as base64 has no other spelling.
+// Every accepted base64 text is the only encoding of its bytes.
 func FuzzParseBase64(f *testing.F) {
 	_, all := vectors(f)
 	for _, v := range all {
@@ -46,13 +46,13 @@ func FuzzParseBase64(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		m, err := ParseBase64(s)
 		if err == nil && m.Base64() != s {
-			t.Fatalf("%q comes back as %q", s, m.Base64())
+			t.Fatalf("%q is encoded as %q", s, m.Base64())
 		}
 	})
 }
 
-// With the bits of any authenticator in place of a genuine one, no message is
-// verified but the signed one.
+// With the bits of any authenticator instead of a genuine one, no message but the signed one is
+// verified.
 func FuzzAuthenticator(f *testing.F) {
 	b := genuine(f)["ed25519-basic"]
 	const start = 271

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// splice gives b with n bytes at offset at replaced.
+// splice returns b with n bytes at offset at replaced.
 func splice(b []byte, at, n int, with ...byte) []byte {
 	return slices.Concat(b[:at], with, b[at+n:])
 }
@@ -102,7 +102,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a length says, no more is allocated than the bytes that came.
+// Whatever a length claims, no more is allocated than the bytes that were received.
 func TestParseAllocatesNoMoreThanItReads(t *testing.T) {
 	b := genuine(t)["ed25519-basic"]
 	var before, after runtime.MemStats
@@ -111,7 +111,7 @@ func TestParseAllocatesNoMoreThanItReads(t *testing.T) {
 	for _, at := range []int{75, 89, 108, 109, 136, 205, 272, 305} {
 		for range rounds {
 			if _, err := Parse(splice(b, at, 1, 0xff, 0xff, 0xff, 0xff, 0x07)); err == nil {
-				t.Fatalf("length of 2 GiB at %d passed", at)
+				t.Fatalf("length of 2 GiB at %d was accepted", at)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func TestParseBase64Refuses(t *testing.T) {
 		}
 	}
 	if !strings.HasSuffix(good, "==") || strings.HasSuffix(padded, "=") {
-		t.Fatal("the vectors are not those that this test is about")
+		t.Fatal("the vectors do not have the lengths that this test needs")
 	}
 	for name, s := range map[string]string{
 		"empty":               "",
@@ -165,7 +165,7 @@ func TestParseBase64Refuses(t *testing.T) {
 	}
 }
 
-// MaxSize is reached by the longest micropayment, and by no more than it.
+// The longest micropayment has MaxSize bytes.
 func TestMaxSize(t *testing.T) {
 	m, err := largest(t).Sign(Payment{})
 	if err != nil {
@@ -178,7 +178,7 @@ func TestMaxSize(t *testing.T) {
 		t.Error(err)
 	}
 	if again, err := ParseBase64(m.Base64()); err != nil || !bytes.Equal(again.raw, m.raw) {
-		t.Errorf("does not come back: %v", err)
+		t.Errorf("it is not parsed again: %v", err)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestCheck(t *testing.T) {
 		now    time.Time
 		want   Reason
 	}{
-		{"as it should be", func(*Policy) {}, vectorTime, ""},
+		{"valid", func(*Policy) {}, vectorTime, ""},
 		{"last moment", func(*Policy) {}, vectorTime.Add(60*time.Second - 1), ""},
 		{"expiry second", func(*Policy) {}, vectorTime.Add(60 * time.Second), ReasonExpired},
 		{"clock before 1970", func(*Policy) {}, time.Unix(-1, 0), ReasonExpired},

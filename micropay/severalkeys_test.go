@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// severalKeys gives the micropayments of testdata/several-keys.json, made with
-// the classes of @aptos-labs/ts-sdk, by name.
+// severalKeys returns the micropayments of testdata/several-keys.json, which were created with the
+// classes of @aptos-labs/ts-sdk, by name.
 func severalKeys(t testing.TB) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/several-keys.json")
@@ -75,7 +75,7 @@ func TestSeveralKeys(t *testing.T) {
 	}
 }
 
-// TestFewestAndMostKeys: 1 and 32 keys are taken, as aptos-core takes them.
+// TestFewestAndMostKeys checks that 1 and 32 keys are accepted, as in aptos-core.
 func TestFewestAndMostKeys(t *testing.T) {
 	policy, all := vectors(t)
 	var keys []PrivateKey

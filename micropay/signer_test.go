@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Random payments come back as they were, whoever signs.
+// Random payments survive signing and parsing, for every kind of signer.
 func TestSignParseVerify(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	address := func() (a Address) {
@@ -74,7 +74,7 @@ func TestInvalidSigners(t *testing.T) {
 		"short public key":                 multi(SchemeMultiKey, []PublicKey{ed.Public(), {KeySecp256k1, ""}}, 1, ed),
 		"too few private keys":             multi(SchemeMultiKey, publics(ed, ed2), 2, ed),
 		"private key of another account":   multi(SchemeMultiKey, publics(ed), 1, ed2),
-		"private key given twice":          multi(SchemeMultiKey, publics(ed, ed2), 2, ed, ed),
+		"repeated private key":             multi(SchemeMultiKey, publics(ed, ed2), 2, ed, ed),
 		"one private key for a twin":       multi(SchemeMultiKey, publics(ed, ed), 2, ed, ed),
 		"seed of 31 bytes":                 key(KeyEd25519, make([]byte, 31)),
 		"secp256k1 secret of zero":         key(KeySecp256k1, make([]byte, 32)),
@@ -87,7 +87,7 @@ func TestInvalidSigners(t *testing.T) {
 	}
 }
 
-// A secret does not leave its key by any usual way of printing.
+// No usual way of printing reveals a secret key.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	for _, kind := range []KeyType{KeyEd25519, KeySecp256k1} {
 		secret := []byte("a secret that is 32 bytes long !")
@@ -115,7 +115,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", secret), "[]byte{"), "}"),
 		} {
 			if strings.Contains(printed, form) {
-				t.Errorf("type %d: %q is in what was printed", kind, form)
+				t.Errorf("type %d: the output contains %q", kind, form)
 			}
 		}
 	}

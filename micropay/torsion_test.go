@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Independent arithmetic on edwards25519, by the formulas of RFC 8032 section
-// 5.1.4 in affine form, from decimal constants.
+// This is independent arithmetic on edwards25519, with the formulas of RFC 8032 section 5.1.4 in
+// affine form and decimal constants.
 
 type point struct{ x, y *big.Int }
 
@@ -59,7 +59,7 @@ func (c curve) times(n *big.Int, a point) point {
 	return r
 }
 
-// withY gives a point with this y, or false when the curve has none.
+// withY returns a point with this y, or false if the curve has none.
 func (c curve) withY(y *big.Int) (point, bool) {
 	one := big.NewInt(1)
 	y2 := c.mul(y, y)
@@ -146,7 +146,7 @@ func TestCanonicalAndOnCurve(t *testing.T) {
 	}
 }
 
-// seal makes the bytes of a micropayment whose one signature is made by sign.
+// seal returns the bytes of a micropayment whose one signature is computed by sign.
 func seal(t testing.TB, p Payment, a authenticator, sign func(message []byte) []byte) *Micropayment {
 	t.Helper()
 	p.Sender = a.address()
@@ -160,8 +160,8 @@ func seal(t testing.TB, p Payment, a authenticator, sign func(message []byte) []
 	return m
 }
 
-// With a key of small order one signature is good for many messages; where the
-// standard library lets it pass, Verify must not.
+// With a key of small order one signature is valid for many messages. Verify must refuse it where
+// the standard library accepts it.
 func TestWeakEd25519KeyIsRefused(t *testing.T) {
 	digest := sha512.Sum512(make([]byte, 32))
 	digest[0] &= 248
@@ -187,7 +187,7 @@ func TestWeakEd25519KeyIsRefused(t *testing.T) {
 		}
 	}
 	if accepted < 8 {
-		t.Errorf("the standard library took %d of the 14 forgeries, so this test shows little", accepted)
+		t.Errorf("the standard library accepted %d of the 14 forgeries, so this test shows little", accepted)
 	}
 }
 
@@ -203,8 +203,8 @@ func little(n *big.Int) []byte {
 	return b
 }
 
-// A signer who takes R = the neutral element makes S = k*a, which the standard
-// library accepts.
+// A signer who chooses R = the neutral element computes S = k*a, which the standard library
+// accepts.
 func TestSmallOrderRIsRefused(t *testing.T) {
 	c := edwards25519(t)
 	seed := make([]byte, 32)

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// vectorTime is the time at which the vectors were made.
+// vectorTime is the time at which the vectors were created.
 var vectorTime = time.Unix(1760000000, 0)
 
-// vector is an entry of testdata/micropayments.json, made by the public client
-// or by hand from its parts.
+// vector is an entry of testdata/micropayments.json, created by the public client or by hand from
+// its parts.
 type vector struct {
 	Name    string
 	Header  string `json:"header_base64"`
@@ -94,7 +94,7 @@ func number(t testing.TB, s string) uint64 {
 	return n
 }
 
-// payment gives the fields of a vector as the independent decoder saw them.
+// payment returns the fields of a vector as decoded by the independent decoder.
 func (v *vector) payment(t testing.TB) Payment {
 	d := &v.Decoded
 	p := Payment{
@@ -126,8 +126,8 @@ func (v *vector) payment(t testing.TB) Payment {
 	return p
 }
 
-// judge is Receive for the vectors that are valid under another policy than
-// the one of the file: it takes receiver, asset and module as they come.
+// judge is Receive for the vectors that are valid under another policy than the one of the file: it
+// accepts their receiver, asset and module.
 func judge(header string, p Policy) (*Micropayment, error) {
 	m, err := ParseBase64(header)
 	if err != nil {
@@ -166,15 +166,14 @@ func TestVectorClasses(t *testing.T) {
 				t.Errorf("%v is of the wrong kind", err)
 			}
 			if err == nil && m.Base64() != v.Header {
-				t.Error("Base64 differs from what was parsed")
+				t.Error("Base64 differs from the parsed text")
 			}
 		})
 	}
 }
 
-// What this package reads of vectors that it refuses is compared too, as far as
-// the refusal leaves the bytes a meaning: not behind a script or type
-// arguments, which are refused where they begin.
+// The fields of refused vectors are compared too, as far as the bytes have a meaning: not after a
+// script or type arguments, where parsing stops.
 func TestVectorFields(t *testing.T) {
 	_, all := vectors(t)
 	compared := 0
@@ -184,9 +183,9 @@ func TestVectorFields(t *testing.T) {
 		}
 		compared++
 		t.Run(v.Name, func(t *testing.T) {
-			m, _ := decode(fromBase64(t, v.Header)) // the error is TestVectorClasses' matter
+			m, _ := decode(fromBase64(t, v.Header)) // TestVectorClasses checks the error
 			want := v.payment(t)
-			if v.Decoded.Amount == nil { // arguments that are no payment
+			if v.Decoded.Amount == nil { // the arguments are not those of a payment
 				m.Amount, m.PaymentChannelID, m.Sequence, m.Asset = 0, 0, 0, Address{}
 			}
 			if m.Payment != want {
@@ -232,7 +231,7 @@ func TestVectorSigningMessages(t *testing.T) {
 			continue
 		}
 		compared++
-		m, _ := decode(fromBase64(t, v.Header)) // the error is TestVectorClasses' matter
+		m, _ := decode(fromBase64(t, v.Header)) // TestVectorClasses checks the error
 		if got := hex.EncodeToString(m.SigningMessage()); got != v.Message {
 			t.Errorf("%s: got  %s\nwant %s", v.Name, got, v.Message)
 		}
@@ -269,7 +268,7 @@ func publics(keys ...PrivateKey) (p []PublicKey) {
 	return p
 }
 
-// signers gives a signer of every scheme, with the vectors' keys, by address.
+// signers returns a signer of every scheme, with the vectors' keys, by address.
 func signers(t testing.TB) []*Signer {
 	m1, m2, m3 := testKey(t, KeyEd25519, 0x51), testKey(t, KeySecp256k1, 0x52), testKey(t, KeyEd25519, 0x53)
 	e1, e2, e3 := testKey(t, KeyEd25519, 0x61), testKey(t, KeyEd25519, 0x62), testKey(t, KeyEd25519, 0x63)
@@ -284,7 +283,7 @@ func signers(t testing.TB) []*Signer {
 	}
 }
 
-// Sign makes the public client's bytes from the fields and the keys.
+// Sign returns the same bytes as the public client for the same fields and keys.
 func TestSignIsByteIdentical(t *testing.T) {
 	_, all := vectors(t)
 	built := map[Scheme]int{}
@@ -309,7 +308,7 @@ func TestSignIsByteIdentical(t *testing.T) {
 			}
 		}
 		if found == "" {
-			t.Errorf("%s: no signer makes its bytes", v.Name)
+			t.Errorf("%s: no signer returns its bytes", v.Name)
 		}
 	}
 	if fmt.Sprint(built) != "map[Ed25519:11 SingleKey:2 MultiKey:1]" {

@@ -10,7 +10,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// resign gives b, whose last field is a signature of 64 bytes, with another.
+// resign returns b with its last field, a signature of 64 bytes, replaced.
 func resign(b []byte, change func(sig []byte)) []byte {
 	b = slices.Clone(b)
 	change(b[len(b)-signatureSize:])
@@ -60,8 +60,8 @@ func TestSecp256k1ScalarsOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// A hybrid key (SEC 1, first byte 06 or 07) is the same point by another name,
-// hence another address: with the right address it still is no key.
+// A hybrid key (SEC 1, first byte 06 or 07) is another encoding of the same point, hence has
+// another address. Even with the right address it is not a valid key.
 func TestHybridKeyIsRefused(t *testing.T) {
 	key := testKey(t, KeySecp256k1, 0x33)
 	hybrid := []byte(key.Public().Bytes)
@@ -75,8 +75,8 @@ func TestHybridKeyIsRefused(t *testing.T) {
 	}
 }
 
-// The chain cannot even read a transaction with a key that is no point, so one
-// that did not sign is looked at too.
+// The chain cannot parse a transaction with a key that is not a point, so keys that did not sign
+// are checked too.
 func TestEveryKeyMustBeValid(t *testing.T) {
 	good := testKey(t, KeyEd25519, 1)
 	offCurve := make([]byte, 32)
@@ -85,7 +85,7 @@ func TestEveryKeyMustBeValid(t *testing.T) {
 		t.Fatal("y = 2 is on the curve")
 	}
 	beyond := encodePoint(edwards25519(t).p, 0)
-	beyond[0] += 3 // y = p+3, another spelling of 3, which is on the curve
+	beyond[0] += 3 // y = p+3, another encoding of 3, which is on the curve
 	lone := authenticator{scheme: SchemeEd25519, required: 1, keys: []PublicKey{{KeyEd25519, string(beyond)}}}
 	if err := seal(t, Payment{}, lone, good.sign).Verify(); reason(err) != ReasonWeakKey {
 		t.Errorf("signing key not canonical: %v", err)
@@ -101,13 +101,13 @@ func TestEveryKeyMustBeValid(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := NewMultiSigner(SchemeMultiKey, a.keys, 1, good); err == nil {
-			t.Errorf("%s: NewMultiSigner takes it", name)
+			t.Errorf("%s: NewMultiSigner accepts it", name)
 		}
 	}
 	spare := authenticator{scheme: SchemeMultiKey, required: 1,
 		keys: []PublicKey{good.Public(), testKey(t, KeySecp256k1, 1).Public(), testKey(t, KeyEd25519, 2).Public()}}
 	if err := seal(t, Payment{}, spare, good.sign).Verify(); err != nil {
-		t.Errorf("good spare keys: %v", err)
+		t.Errorf("valid unused keys: %v", err)
 	}
 }
 
@@ -118,8 +118,8 @@ func TestSignatureOfAnotherTypeIsRefused(t *testing.T) {
 	}
 }
 
-// The same key has another address in every scheme, so no scheme's
-// authenticator passes for another's.
+// The same key has another address in every scheme, so an authenticator of one scheme is never
+// valid for another.
 func TestSchemesHaveTheirOwnAddresses(t *testing.T) {
 	seen := map[Address]string{}
 	key := testKey(t, KeyEd25519, 1)

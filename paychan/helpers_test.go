@@ -51,19 +51,18 @@ type tester interface {
 	Context() context.Context
 }
 
-// shop is a Service over a real store. Its methods end the test when what they
-// do for it is refused.
+// shop is a Service over a real store. Its methods end the test on an unexpected error.
 type shop struct {
 	*paychan.Service
 	t     tester
 	path  string
 	opt   paychan.Options
 	meta  *sqlstore.Store
-	clock *testclock.Clock // nil where now is not one that can be moved
-	now   func() time.Time // of the store
+	clock *testclock.Clock // nil if now cannot be moved
+	now   func() time.Time // for the store
 }
 
-// newShop opens a shop on a database of its own, closed with the test.
+// newShop opens a shop on a new database, which is closed when the test ends.
 func newShop(t *testing.T, change ...func(*paychan.Options)) *shop {
 	t.Helper()
 	c := newClock()
@@ -95,7 +94,7 @@ func (s *shop) stop() {
 	}
 }
 
-// another gives a second handle on the shop's database.
+// another returns a second handle on the shop's database.
 func (s *shop) another(t *testing.T) *shop {
 	t.Helper()
 	other := &shop{t: t, path: s.path, opt: s.opt, clock: s.clock, now: s.now}
@@ -104,7 +103,7 @@ func (s *shop) another(t *testing.T) *shop {
 	return other
 }
 
-// on gives the same shop to a subtest.
+// on returns the same shop for a subtest.
 func (s *shop) on(t tester) *shop {
 	same := *s
 	same.t = t
@@ -123,7 +122,7 @@ func unsettledLimit(units int64) func(*paychan.Options) {
 	return func(o *paychan.Options) { o.UnsettledLimit = units }
 }
 
-// open opens a channel of this number; sender may be empty.
+// open opens a channel with this number; sender may be empty.
 func (s *shop) open(sender string, number int64) metastore.Channel {
 	s.t.Helper()
 	c, err := s.Open(s.t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number}, nil)
@@ -142,7 +141,7 @@ func (s *shop) channel(id string) metastore.Channel {
 	return c
 }
 
-// paid is the checked payment of a fresh micropayment, good for a minute.
+// paid returns the verified payment of a new micropayment that is valid for a minute.
 func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment {
 	s.t.Helper()
 	payment, err := s.Verify(p.sign(s.t, promise(s.now(), channel, sequence, amount)))
@@ -188,8 +187,8 @@ func (s *shop) audit() {
 	}
 }
 
-// unchanged runs do and fails the test unless it is refused with want and
-// leaves the channel, its sessions and what is to be settled as they were.
+// unchanged calls do and fails the test unless it returns want and leaves the channel, its sessions
+// and the pending settlements unchanged.
 func (s *shop) unchanged(channel string, want error, do func() error) {
 	s.t.Helper()
 	type state struct {
@@ -208,7 +207,7 @@ func (s *shop) unchanged(channel string, want error, do func() error) {
 	s.audit()
 }
 
-// sameRefusal reports whether got is the error want, what it tells included.
+// sameRefusal reports whether got is the error want, including its values.
 func sameRefusal(got, want error) bool {
 	var wantStale, gotStale *metastore.StaleError
 	var wantFunds, gotFunds *metastore.InsufficientFundsError
@@ -249,7 +248,7 @@ func (p payer) sign(t tester, m micropay.Payment) string {
 	return signed.Base64()
 }
 
-// promise is what the shop takes, good for a minute.
+// promise returns a payment that the shop accepts, valid for a minute.
 func promise(at time.Time, channel, sequence, amount uint64) micropay.Payment {
 	return micropay.Payment{
 		Receiver:         micropay.Address{31: 0xa1},

@@ -16,7 +16,7 @@ import (
 	"sluice/paychan"
 )
 
-// history does the same to a shop and to the model.
+// history performs the same operations on a shop and on the model.
 type history struct {
 	*shop
 	model   *model
@@ -27,25 +27,25 @@ type history struct {
 	names   int
 }
 
-// sent is a micropayment that was made, accepted or not.
+// sent is a micropayment that was signed, accepted or not.
 type sent struct {
 	text    string
 	payer   payer
 	signed  micropay.Payment
-	payment metastore.Payment // as Verify should give it
+	payment metastore.Payment // the expected result of Verify
 }
 
 // keyed is a purchase under an idempotency key.
 type keyed struct {
 	idem    metastore.Idempotency
 	buy     paychan.BuyOptions
-	outcome *metastore.Session // nil: refused
+	outcome *metastore.Session // nil if refused
 	at      time.Time          // of the outcome
 }
 
 // returned is a return of chunksets that took effect.
 type returned struct {
-	session, channel string // one of them
+	session, channel string // the return that was made
 	n                int64
 	request          string
 	at               time.Time
@@ -64,7 +64,7 @@ func newHistory(t *rapid.T, path string) *history {
 	return h
 }
 
-// agree ends the history when an answer differs from the model's.
+// agree ends the history if a result differs from the model's.
 func (h *history) agree(t *rapid.T, got any, gotErr error, want any, wantErr error) {
 	t.Helper()
 	if !sameRefusal(gotErr, wantErr) {
@@ -75,10 +75,10 @@ func (h *history) agree(t *rapid.T, got any, gotErr error, want any, wantErr err
 	}
 }
 
-// seldom is true about once in ten times.
+// seldom returns true about once in ten times.
 func seldom(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 6 }
 
-// name makes one that was not used before.
+// name returns a new unique name.
 func (h *history) name() string {
 	h.names++
 	return fmt.Sprint("name ", h.names)
@@ -100,11 +100,11 @@ func (h *history) open(t *rapid.T) {
 	h.agree(t, got, err, want, h.model.open(want))
 }
 
-// send makes a micropayment close to what is due in its channel.
+// send signs a micropayment close to what is due in its channel.
 func (h *history) send(t *rapid.T) sent {
 	s := sent{payer: h.payers[rapid.IntRange(0, len(h.payers)-1).Draw(t, "payer")]}
 	number := rapid.Int64Range(0, 2).Draw(t, "number")
-	var c metastore.Channel // the one that it will be for
+	var c metastore.Channel // the channel that it is for
 	if n := len(h.model.channels); n > 0 && !seldom(t, "astray") {
 		c = h.model.channels[rapid.IntRange(0, n-1).Draw(t, "for")].Channel
 		number = c.PaymentChannelID
@@ -134,8 +134,8 @@ func (h *history) send(t *rapid.T) sent {
 	return s
 }
 
-// verify is what the service does first with each micropayment. It reports
-// whether the payment has not expired.
+// verify calls Verify, as the service does first with each micropayment. It reports whether the
+// payment has not expired.
 func (h *history) verify(t *rapid.T, s sent) (metastore.Payment, bool) {
 	got, err := h.Verify(s.text)
 	var want error
@@ -180,7 +180,7 @@ func (h *history) sendAgain(t *rapid.T) {
 	}
 }
 
-// anySession gives the id of a session, or one of none.
+// anySession returns the id of a session, which may not exist.
 func (h *history) anySession(t *rapid.T) string {
 	var ids []string
 	for _, s := range h.model.sessions {
@@ -205,7 +205,7 @@ func (h *history) buyWith(t *rapid.T, s sent, refill string) {
 	h.purchase(t, k)
 }
 
-// purchase does what k asks for, for the first time.
+// purchase makes the purchase of k for the first time.
 func (h *history) purchase(t *rapid.T, k *keyed) {
 	var idem *metastore.Idempotency
 	if k.idem.Key != "" {
@@ -221,7 +221,7 @@ func (h *history) purchase(t *rapid.T, k *keyed) {
 	}
 }
 
-// repeat sends a purchase once more under its key: an answer that was lost.
+// repeat repeats a purchase with its key, as after a lost response.
 func (h *history) repeat(t *rapid.T) {
 	if len(h.keyed) == 0 {
 		t.Skip("there is no key")
@@ -274,7 +274,7 @@ func (h *history) returnChunksets(t *rapid.T) {
 	s, refusal := h.model.session(r.session)
 	if refusal == nil && !again && r.n > s.Used {
 		if err == nil {
-			t.Fatalf("%d chunksets came back to %+v", r.n, *s)
+			t.Fatalf("%d chunksets were returned to %+v", r.n, *s)
 		}
 		return
 	}
@@ -290,7 +290,7 @@ func (h *history) returnChunksets(t *rapid.T) {
 	h.agree(t, got, err, *s, nil)
 }
 
-// sometimesAgain picks a return that is remembered, or gives a zero one.
+// sometimesAgain returns a return that is still remembered, or a zero one.
 func (h *history) sometimesAgain(t *rapid.T, of func(returned) bool) returned {
 	list := []returned{{}}
 	if rapid.Bool().Draw(t, "first time") {
@@ -321,7 +321,7 @@ func (h *history) cutRead(t *rapid.T) {
 	h.agree(t, got, err, c.Channel, nil)
 }
 
-// anyChannel picks a channel of which ok holds.
+// anyChannel returns a channel for which ok is true.
 func (h *history) anyChannel(t *rapid.T, ok func(*modelChannel) bool) *modelChannel {
 	var list []int
 	for i, c := range h.model.channels {
@@ -347,7 +347,7 @@ func (h *history) deposit(t *rapid.T) {
 
 func (h *history) close(t *rapid.T) {
 	if !seldom(t, "really") {
-		t.Skip("else most channels are closed")
+		t.Skip("otherwise most channels are closed")
 	}
 	c := h.anyChannel(t, all)
 	if c.Closed.IsZero() {
@@ -369,7 +369,7 @@ func (h *history) advance(t *rapid.T) {
 	h.model.now = h.clock.Now()
 }
 
-// settle collects all that is due into the embedded ledger.
+// settle collects everything due into the embedded ledger.
 func (h *history) settle(t *rapid.T) {
 	if err := h.Settle(t.Context(), h.meta.Collect); err != nil {
 		t.Fatal(err)
@@ -381,7 +381,7 @@ func (h *history) settle(t *rapid.T) {
 	}
 }
 
-// settleLate hears of a payment that was collected, at any time and again.
+// settleLate reports a settlement at any later time, possibly again.
 func (h *history) settleLate(t *rapid.T) {
 	c := h.anyChannel(t, func(c *modelChannel) bool { return len(c.accepted) > 0 })
 	s := c.accepted[rapid.IntRange(0, len(c.accepted)-1).Draw(t, "payment")]
@@ -396,7 +396,7 @@ func (h *history) reopen(*rapid.T) {
 	h.start()
 }
 
-// compare looks at every state.
+// compare compares every state.
 func (h *history) compare(t *rapid.T) {
 	if err := h.model.broken(); err != nil {
 		t.Fatalf("the model contradicts itself: %v", err)

@@ -14,20 +14,20 @@ import (
 	"sluice/paychan"
 )
 
-// channelOp is what a client asks of a channel.
+// channelOp is an operation of a client on a channel.
 type channelOp struct {
 	kind             string // buy, read, deposit, get or close
 	sequence, amount int64  // of a payment; amount of a deposit
 	count            int64  // of a read
 }
 
-// channelAnswer is what the client is told.
+// channelAnswer is the result of an operation.
 type channelAnswer struct {
 	refusal             error // the sentinel
-	stored              int64 // sequence of the payment that comes with a stale one
-	required, available int64 // that come with what is not covered
+	stored              int64 // sequence of the payment in a StaleError
+	required, available int64 // amounts in a NotCoveredError
 	bought              int64
-	channel             account // what all but a purchase are told
+	channel             account // of all results except those of purchases
 }
 
 // account is the state of a channel.
@@ -38,8 +38,8 @@ type account struct {
 
 const channelPrice = 3
 
-// apply is what an operation does when it is alone. No payment of these
-// histories has the number 0.
+// apply is the sequential specification of an operation. No payment of these histories has the
+// number 0.
 func (a account) apply(op channelOp) (account, channelAnswer) {
 	refused := func(answer channelAnswer) (account, channelAnswer) { return a, answer }
 	payment := op.kind == "buy" || op.kind == "read"
@@ -80,8 +80,8 @@ func channelModel(deposit int64) porcupine.Model {
 	}
 }
 
-// recording is what several clients did and were told. Its time is a count: it
-// tells only what came before what.
+// recording contains the operations of several clients and their results. Time is a counter, which
+// only orders events.
 type recording struct {
 	ticks atomic.Int64
 	mu    struct {
@@ -99,7 +99,7 @@ func (r *recording) do(client int, input any, do func() any) {
 	r.mu.operations = append(r.mu.operations, op)
 }
 
-// overlaps counts the pairs of operations that ran at once.
+// overlaps counts the pairs of concurrent operations.
 func (r *recording) overlaps() int {
 	n := 0
 	for i, a := range r.mu.operations {
@@ -112,16 +112,16 @@ func (r *recording) overlaps() int {
 	return n
 }
 
-// counter is a channel of a shop, asked by many clients.
+// counter is a channel of a shop that many clients use.
 type counter struct {
 	id       string
-	payments []metastore.Payment // by their sequence, less one
+	payments []metastore.Payment // by sequence, minus one
 	proofs   map[string]int64    // sequences
-	next     atomic.Int64        // payments that were given out
+	next     atomic.Int64        // payments that were issued
 	handles  []*shop
 }
 
-// answer puts into the model's words what the service said.
+// answer converts the result of the service to the model's terms.
 func (c *counter) answer(channel metastore.Channel, err error) channelAnswer {
 	var stale *metastore.StaleError
 	var funds *metastore.InsufficientFundsError
@@ -138,7 +138,7 @@ func (c *counter) answer(channel metastore.Channel, err error) channelAnswer {
 	return channelAnswer{channel: account{channel.Accepted, channel.Sequence, channel.Credit, channel.Deposit, !channel.Closed.IsZero()}}
 }
 
-// ask does an operation on a handle.
+// ask performs an operation on a handle.
 func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelAnswer {
 	switch op.kind {
 	case "buy":
@@ -158,7 +158,7 @@ func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelAnswer {
 	}
 }
 
-// draw picks what a client does next. The last of its turns may close.
+// draw returns the next operation of a client. The last one may be a close.
 func (c *counter) draw(random *rand.Rand, last bool) channelOp {
 	pay := func(index int64) channelOp {
 		p := c.payments[index]
@@ -182,8 +182,8 @@ func (c *counter) draw(random *rand.Rand, last bool) channelOp {
 	}
 }
 
-// TestChannelIsLinearizable: whatever several clients do at once, over two
-// handles, it is as if they had done it one after the other.
+// TestChannelIsLinearizable checks that the results of concurrent operations of several clients,
+// over two handles, are those of some sequential execution.
 func TestChannelIsLinearizable(t *testing.T) {
 	const rounds, clients, turns, deposit = 20, 5, 12, 60
 	first := newShop(t)
@@ -224,7 +224,7 @@ func TestChannelIsLinearizable(t *testing.T) {
 	first.audit()
 }
 
-// TestChannelCheckerDetectsErrors judges histories whose verdict is known.
+// TestChannelCheckerDetectsErrors checks histories whose verdict is known.
 func TestChannelCheckerDetectsErrors(t *testing.T) {
 	read := channelOp{kind: "read", sequence: 1, amount: 6, count: 1}
 	accepted := channelAnswer{channel: account{accepted: 6, sequence: 1, credit: 3, deposit: 60}}
@@ -241,10 +241,10 @@ func TestChannelCheckerDetectsErrors(t *testing.T) {
 		"a payment counts twice": {[]porcupine.Operation{
 			{Input: read, Output: accepted, Call: 1, Return: 3}, {Input: read, Output: accepted, Call: 2, Return: 4},
 		}, false},
-		"a look at what is being paid": {[]porcupine.Operation{
+		"a concurrent read of a payment": {[]porcupine.Operation{
 			{Input: read, Output: accepted, Call: 1, Return: 3}, {Input: get, Output: fresh, Call: 2, Return: 4},
 		}, true},
-		"a look behind the time": {[]porcupine.Operation{
+		"a stale read": {[]porcupine.Operation{
 			{Input: read, Output: accepted, Call: 1, Return: 2}, {Input: get, Output: fresh, Call: 3, Return: 4},
 		}, false},
 		"credit is lost": {[]porcupine.Operation{

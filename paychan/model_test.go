@@ -16,26 +16,26 @@ import (
 	"sluice/metastore"
 )
 
-// model is what the interface says of channels, payments and sessions, told as
-// plainly as possible. Its methods return the refusal that is due.
+// model is a simple implementation of what the interface promises about channels, payments and
+// sessions. Its methods return the expected error.
 type model struct {
 	now      time.Time
 	price    int64
-	limit    int64 // of what is unsettled
+	limit    int64 // limit of the unsettled amount
 	channels []*modelChannel
 	sessions []*metastore.Session
 }
 
-// modelChannel is a channel as it should be, and what is not told of it.
+// modelChannel is a channel as it should be, with its internal counts.
 type modelChannel struct {
 	metastore.Channel
-	sold     int64 // units that its chunksets cost, less what was returned
-	read     int64 // chunksets that were read, less what was returned
+	sold     int64 // cost of its chunksets, less what was returned
+	read     int64 // chunksets that were read, less those returned
 	accepted []metastore.Settlement
 	pending  *metastore.Settlement
 }
 
-// open adds a channel, unless one of these parties may be there.
+// open adds a channel, unless one with these parties exists.
 func (m *model) open(c metastore.Channel) error {
 	for _, other := range m.channels {
 		if other.PaymentChannelID == c.PaymentChannelID && (other.Sender == c.Sender || other.Sender == "" || c.Sender == "") {
@@ -46,7 +46,7 @@ func (m *model) open(c metastore.Channel) error {
 	return nil
 }
 
-// examine tells the channel of a payment and what can be spent with it.
+// examine returns the channel of a payment and what can be spent with it.
 func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, err error) {
 	for _, one := range m.channels {
 		if one.PaymentChannelID == p.PaymentChannelID && (one.Sender == p.Sender || one.Sender == "") {
@@ -68,7 +68,7 @@ func (m *model) examine(p metastore.Payment) (c *modelChannel, spendable int64, 
 	return c, p.Amount - c.Accepted + c.Credit, nil
 }
 
-// ended is why a channel is not open.
+// ended returns why a channel is not open.
 func (m *model) ended(c *modelChannel) error {
 	switch {
 	case !c.Closed.IsZero():
@@ -79,7 +79,7 @@ func (m *model) ended(c *modelChannel) error {
 	return nil
 }
 
-// accept takes a payment that was examined, for count chunksets.
+// accept accepts a payment that was examined, for count chunksets.
 func (m *model) accept(c *modelChannel, p metastore.Payment, count int64) {
 	c.Sender = p.Sender
 	c.Credit += p.Amount - c.Accepted - count*m.price
@@ -89,8 +89,8 @@ func (m *model) accept(c *modelChannel, p metastore.Payment, count int64) {
 	c.accepted = append(c.accepted, *c.pending)
 }
 
-// buy sells to fresh, or, when refill names one, to a session that is there. It
-// returns the session. Only the count and the channel of fresh are filled in.
+// buy sells to fresh or, if refill names a session, to that one. It returns the session. Only the
+// count and the channel of fresh are set.
 func (m *model) buy(p metastore.Payment, refill string, fresh metastore.Session) (metastore.Session, error) {
 	c, spendable, err := m.examine(p)
 	if err != nil {
@@ -139,7 +139,7 @@ func (m *model) deposit(c *modelChannel, amount int64) error {
 	return nil
 }
 
-// settled notes that a payment was collected.
+// settled records that a payment was collected.
 func (c *modelChannel) settled(s metastore.Settlement) {
 	c.Settled = max(c.Settled, s.Amount)
 	if c.pending != nil && c.pending.Sequence <= s.Sequence {
@@ -147,7 +147,7 @@ func (c *modelChannel) settled(s metastore.Settlement) {
 	}
 }
 
-// due lists what is to be settled now.
+// due returns the settlements that are due now.
 func (m *model) due() []metastore.Settlement {
 	var list []metastore.Settlement
 	for _, c := range m.channels {
@@ -159,7 +159,7 @@ func (m *model) due() []metastore.Settlement {
 	return list
 }
 
-// session finds one that is remembered.
+// session returns a session that is still remembered.
 func (m *model) session(id string) (*metastore.Session, error) {
 	for _, s := range m.sessions {
 		if s.ID == id && m.now.Before(s.Expires.Add(metastore.SessionRetention)) {
@@ -169,7 +169,7 @@ func (m *model) session(id string) (*metastore.Session, error) {
 	return nil, metastore.ErrNotFound
 }
 
-// live finds one that can be used.
+// live returns a session that can be used.
 func (m *model) live(id string) (*metastore.Session, error) {
 	s, err := m.session(id)
 	if err == nil && !m.now.Before(s.Expires) {
@@ -202,7 +202,7 @@ func (m *model) use(id string, n int64) (metastore.Session, error) {
 	return *s, nil
 }
 
-// broken tells what contradicts itself in the model.
+// broken returns a description of the model's first contradiction.
 func (m *model) broken() error {
 	for _, c := range m.channels {
 		if c.sold+c.Credit != c.Accepted || c.Accepted > c.Deposit || c.Settled > c.Accepted || c.Credit < 0 {
@@ -217,9 +217,9 @@ func (m *model) broken() error {
 	return nil
 }
 
-// TestMain makes the histories longer than rapid would, and fewer where the race
-// detector slows SQLite down, as each of them runs in one goroutine. The command
-// line has the last word.
+// TestMain makes the histories longer than rapid's default, and fewer with the race detector, which
+// slows SQLite down, because each of them runs in one goroutine. Flags on the command line take
+// precedence.
 func TestMain(m *testing.M) {
 	settings := map[string]string{"rapid.steps": "80"}
 	if testenv.Race {
@@ -233,15 +233,15 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestModel plays random histories on a real store, which is closed and opened
-// again now and then, and compares every answer and every state with the model.
+// TestModel plays random histories on a real store, which is sometimes closed and opened again, and
+// compares every result and every state with the model.
 func TestModel(t *testing.T) {
 	folder, round := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		round++
 		h := newHistory(t, filepath.Join(folder, fmt.Sprint(round)))
 		defer h.stop()
-		for range 3 { // most of what follows needs a channel
+		for range 3 { // most other operations need a channel
 			h.open(t)
 		}
 		t.Repeat(map[string]func(*rapid.T){

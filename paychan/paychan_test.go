@@ -21,18 +21,18 @@ func TestNewRefuses(t *testing.T) {
 		"a named asset":    func(o *paychan.Options) { o.Asset = "coin" },
 		"no module":        func(o *paychan.Options) { o.Module = "" },
 
-		"sessions of no life":   func(o *paychan.Options) { o.SessionTTL = 0 },
-		"a limit that is below": unsettledLimit(0),
+		"sessions without a lifetime": func(o *paychan.Options) { o.SessionTTL = 0 },
+		"a limit that is too low":     unsettledLimit(0),
 	} {
 		opt := options()
 		change(&opt)
 		if _, err := paychan.New(nil, opt); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted", name)
 		}
 	}
 }
 
-// TestLeastOptions: the least that is not refused.
+// TestLeastOptions checks the minimal valid options.
 func TestLeastOptions(t *testing.T) {
 	opt := options()
 	opt.Price, opt.UnsettledLimit, opt.SessionTTL = 1, 1, 1
@@ -41,8 +41,7 @@ func TestLeastOptions(t *testing.T) {
 	}
 }
 
-// lostAnswers is a store that opens channels and sells sessions, and loses its
-// answers.
+// lostAnswers is a store that opens channels and sells sessions, but loses the results.
 type lostAnswers struct{ paychan.Store }
 
 // OpenChannel opens a channel, and returns an unknown outcome.
@@ -61,8 +60,9 @@ func (s lostAnswers) Buy(ctx context.Context, p metastore.Purchase, idem *metast
 	return metastore.Session{}, metastore.ErrUnknownOutcome
 }
 
-// TestUnknownOutcomes: without an idempotency key the ID is what a channel or a
-// session can be found by. With one it may be another, made before.
+// TestUnknownOutcomes checks that without an idempotency key the ID is returned by which a channel
+// or a session can be looked up. With a key it may be another one, made before, so no ID is
+// returned.
 func TestUnknownOutcomes(t *testing.T) {
 	s := newShop(t)
 	service, err := paychan.New(lostAnswers{s.meta}, s.opt)
@@ -145,11 +145,11 @@ func TestOpenUsesItsOptions(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	if _, err := s.Open(ctx, asked, nil); !errors.Is(err, metastore.ErrExists) {
-		t.Errorf("a second one of the same parties: %v", err)
+		t.Errorf("a second channel of the same parties: %v", err)
 	}
 	asked.Expires = s.clock.Now()
 	if _, err := s.Open(ctx, asked, nil); !errors.Is(err, paychan.ErrExpiryPast) {
-		t.Errorf("one that has expired: %v", err)
+		t.Errorf("a channel that has expired: %v", err)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestDeposit(t *testing.T) {
 	}
 }
 
-// Where there is a chain, it is asked before a deposit is believed.
+// If there is a chain, the deposit is checked on it first.
 func TestDepositsAreCheckedOnTheChain(t *testing.T) {
 	ctx := t.Context()
 	refuse := errors.New("the chain knows of no such deposit")
@@ -265,7 +265,7 @@ func TestDepositsAreCheckedOnTheChain(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if want := []asked{{0, 101}, {0, 60}, {60, 41}, {60, 40}}; !reflect.DeepEqual(all, want) {
-		t.Errorf("asked %v, want %v", all, want)
+		t.Errorf("checked %v, want %v", all, want)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 	if _, err := s.Close(ctx, "unknown"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("an unknown channel: %v", err)
 	}
-	// What was accepted is still collected.
+	// Accepted amounts are still collected.
 	if err := s.Settle(ctx, s.meta.Collect); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestBuySellsWhatIsCovered(t *testing.T) {
 	c := s.open(payer.address(), 1)
 	sold := int64(0)
 	for _, step := range []struct{ sequence, amount, chunksets, credit int64 }{
-		{0, 10, 3, 1},  // the first one may be number 0
+		{0, 10, 3, 1},  // the first payment may have number 0
 		{5, 12, 1, 0},  // 2 and the credit of 1
 		{6, 15, 1, 0},  // exactly the price
 		{7, 20, 1, 2},  // 5
@@ -68,7 +68,7 @@ func TestRefill(t *testing.T) {
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	// Over another channel too; it stays the first one's.
+	// Over another channel too, the session still belongs to the first one.
 	got = s.buy(paychan.BuyOptions{Payment: s.paid(other, 1, 1, 3), SessionID: first.ID})
 	want.Total, want.Left = 7, 5
 	if got != want {
@@ -163,7 +163,7 @@ func TestNotCovered(t *testing.T) {
 		_, err := s.PayRead(t.Context(), s.paid(payer, 1, 2, 14), 4, "")
 		return err
 	})
-	// More deposit makes the same micropayment good, to the last unit.
+	// With a larger deposit the same micropayment is accepted, to the last unit.
 	most := s.paid(payer, 1, 2, 1_001)
 	if _, err := s.Deposit(t.Context(), c.ID, 1, nil); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestNoNumberOverflows(t *testing.T) {
 		before := s.channel(c.ID)
 		for _, count := range []int64{2, 4, math.MaxInt64} {
 			if _, err := s.Return(ctx, c.ID, count, s.Price(), "r"); err == nil {
-				t.Errorf("%d chunksets are taken back, of one", count)
+				t.Errorf("%d chunksets are returned, of one", count)
 			}
 		}
 		if after := s.channel(c.ID); !reflect.DeepEqual(after, before) {
@@ -237,7 +237,7 @@ func TestNoCountBelow1(t *testing.T) {
 			t.Errorf("%d chunksets are read", count)
 		}
 		if _, err := s.Return(t.Context(), c.ID, count, s.Price(), "r"); err == nil {
-			t.Errorf("%d chunksets are taken back", count)
+			t.Errorf("%d chunksets are returned", count)
 		}
 	}
 	if after := s.channel(c.ID); !reflect.DeepEqual(after, before) {
@@ -255,7 +255,7 @@ func TestUnboundChannelIsBoundToTheFirstPayer(t *testing.T) {
 			c := s.open("", 1)
 			for _, p := range []payer{first, second} {
 				if err := s.Live(ctx, s.paid(p, 1, 1, 3)); err != nil {
-					t.Errorf("an unbound channel is anyone's: %v", err)
+					t.Errorf("an unbound channel accepts any payer: %v", err)
 				}
 			}
 			if err := s.spend()[way](s.paid(first, 1, 1, 3)); err != nil {
@@ -268,7 +268,7 @@ func TestUnboundChannelIsBoundToTheFirstPayer(t *testing.T) {
 			if err := s.Live(ctx, s.paid(second, 1, 2, 6)); !errors.Is(err, metastore.ErrNoChannel) {
 				t.Errorf("for another payer: %v", err)
 			}
-			// Now another may have one of his own.
+			// Now another payer may open a channel with the number.
 			s.open(second.address(), 1)
 			s.unchanged(c.ID, nil, func() error { return s.Live(ctx, s.paid(second, 1, 2, 6)) })
 		})
@@ -359,7 +359,7 @@ func TestClosedAndExpiredChannels(t *testing.T) {
 				_, err := s.Deposit(ctx, channel.ID, 1, nil)
 				return err
 			})
-			// What was not served comes back nevertheless.
+			// A chunkset that was not served is still returned.
 			if got, err := s.Return(ctx, channel.ID, 2, s.Price(), "r"); err != nil || got.Credit != 10 {
 				t.Errorf("%+v, %v", got, err)
 			}
@@ -384,9 +384,9 @@ func TestPayReadKeepsTheSurplus(t *testing.T) {
 		t.Errorf("%+v, want %+v", now, want)
 	}
 	if list := s.sessions(c.ID); len(list) != 0 {
-		t.Errorf("a read makes no session: %+v", list)
+		t.Errorf("a read creates no session: %+v", list)
 	}
-	// The credit of a read is good for a session, and the other way round.
+	// The credit of a read pays for a session, and the reverse.
 	if got := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 12)}); got.Total != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -417,7 +417,7 @@ func TestReturnCountsOnce(t *testing.T) {
 	}
 	before := s.channel(c.ID)
 	if _, err := s.Return(ctx, c.ID, 1, s.Price(), "d"); err == nil {
-		t.Error("more came back than was sold")
+		t.Error("more was returned than was sold")
 	}
 	if after := s.channel(c.ID); !reflect.DeepEqual(after, before) {
 		t.Errorf("%+v, want %+v", after, before)
@@ -425,7 +425,7 @@ func TestReturnCountsOnce(t *testing.T) {
 	if _, err := s.Return(ctx, "unknown", 1, s.Price(), "a"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("to an unknown channel: %v", err)
 	}
-	// What came back buys again.
+	// Returned credit can be spent again.
 	if got := s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 102)}); got.Total != 34 {
 		t.Errorf("%+v", got)
 	}

@@ -10,7 +10,7 @@ import (
 	"sluice/paychan"
 )
 
-// TestConcurrentReplays: of 1,000 uses of one micropayment at once, for sessions and
+// TestConcurrentReplays checks that of 1,000 concurrent uses of one micropayment, for sessions and
 // reads, over two handles, one succeeds, and only that one has an effect.
 func TestConcurrentReplays(t *testing.T) {
 	const replays, amount = 1_000, 30
@@ -40,7 +40,7 @@ func TestConcurrentReplays(t *testing.T) {
 	}
 	close(start)
 	wg.Wait()
-	proof := first.paid(payer, 1, 1, amount).Proof // signing gives the same bytes each time
+	proof := first.paid(payer, 1, 1, amount).Proof // signing returns the same bytes each time
 	winner := -1
 	for i, err := range errs {
 		var stale *metastore.StaleError
@@ -73,8 +73,8 @@ func TestConcurrentReplays(t *testing.T) {
 	first.audit()
 }
 
-// TestConcurrentRepeats: of one purchase, repeated at once under its key, all get the
-// one session.
+// TestConcurrentRepeats checks that concurrent repetitions of one purchase with its key all return
+// the same session.
 func TestConcurrentRepeats(t *testing.T) {
 	const repeats = 100
 	first := newShop(t)
@@ -103,7 +103,7 @@ func TestConcurrentRepeats(t *testing.T) {
 	first.audit()
 }
 
-// TestConcurrentReturns: one return, repeated at once, counts once.
+// TestConcurrentReturns checks that one return, repeated concurrently, counts once.
 func TestConcurrentReturns(t *testing.T) {
 	first := newShop(t)
 	handles := []*shop{first, first.another(t)}

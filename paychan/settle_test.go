@@ -16,26 +16,25 @@ import (
 	"sluice/paychan"
 )
 
-// collector is the chain: it pays each payment of a channel once, and fails when
-// it is told to.
+// collector is the chain: it pays each payment of a channel once, and fails as configured.
 type collector struct {
 	now   func() time.Time
-	takes time.Duration // for a call
+	takes time.Duration // duration of a call
 	mu    struct {
 		sync.Mutex
 		busy    map[string]bool              // by channel
-		refuse  int                          // so many calls fail before they collect
-		lose    int                          // so many calls fail after they collected
+		refuse  int                          // number of calls that fail before they collect
+		lose    int                          // number of calls that fail after they have collected
 		calls   []metastore.Settlement       // in order
 		at      []time.Time                  // of the calls
 		paid    map[string]map[int64][]int64 // amounts by channel and sequence, each as often as it was new
-		overlap bool                         // two calls for a channel ran at once
-		most    int                          // calls at once
-		late    bool                         // a payment came when it had expired
+		overlap bool                         // two calls for a channel were concurrent
+		most    int                          // concurrent calls
+		late    bool                         // a payment arrived after it had expired
 	}
 }
 
-var errChain = errors.New("the chain does not answer")
+var errChain = errors.New("the chain does not respond")
 
 func (c *collector) collect(ctx context.Context, s metastore.Settlement) error {
 	c.begin(s)
@@ -87,16 +86,16 @@ func (c *collector) calls() []metastore.Settlement {
 	return c.mu.calls
 }
 
-// settling is a shop in a bubble, whose Run is at work.
+// settling is a shop in a bubble in which Run is running.
 type settling struct {
 	*shop
 	chain   *collector
 	payer   payer
 	channel metastore.Channel // number 1, of the payer
-	reports []error           // read them after synctest.Wait
+	reports []error           // read after synctest.Wait
 }
 
-// settleIn runs a test in a bubble. Its Run ends before the test does.
+// settleIn runs a test in a bubble. Run returns before the test does.
 func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*testing.T, *settling)) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +126,7 @@ func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*
 
 func byChain(s *settling) paychan.Settler { return s.chain.collect }
 
-// wait lets Run work for so long.
+// wait lets Run work for a duration.
 func (s *settling) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -161,7 +160,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if synctest.Wait(); len(s.chain.calls()) != 2 {
-			t.Error("what paid for a read is not offered at once")
+			t.Error("a payment for a read is not settled immediately")
 		}
 		s.wait(1500 * time.Millisecond)
 		s.settled(13)
@@ -183,7 +182,7 @@ func TestRunRetries(t *testing.T) {
 		}
 		for i, at := range s.chain.mu.at[1:] {
 			if pause := at.Sub(s.chain.mu.at[i]) - s.chain.takes; pause < time.Second {
-				t.Errorf("call %d comes %s after the failure before it", i+1, pause)
+				t.Errorf("call %d is made %s after the previous failure", i+1, pause)
 			}
 		}
 		if len(s.reports) != 3 {
@@ -217,14 +216,14 @@ func TestRunCollectsTheNewest(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 1
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
-		s.wait(500 * time.Millisecond) // the first is under way, and will fail
+		s.wait(500 * time.Millisecond) // the first call is in progress, and will fail
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
 		s.wait(20 * time.Second)
 		s.settled(20)
 		if want := map[string]map[int64][]int64{s.channel.ID: {2: {20}}}; !reflect.DeepEqual(s.chain.mu.paid, want) {
 			t.Errorf("paid %v, want %v", s.chain.mu.paid, want)
 		}
-		// One that is collected while a newer one comes in counts for itself.
+		// A payment that is collected while a newer one is accepted counts.
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 30)})
 		s.wait(500 * time.Millisecond)
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 4, 40)})
@@ -239,8 +238,8 @@ func TestRunCollectsTheNewest(t *testing.T) {
 	})
 }
 
-// TestRunSettlesChannelsConcurrently: the channels of a payer wait for one call
-// together, and none has two at once.
+// TestRunSettlesChannelsConcurrently checks that the channels of a payer are settled concurrently,
+// and that none has two concurrent calls.
 func TestRunSettlesChannelsConcurrently(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		const channels = 40
@@ -250,12 +249,12 @@ func TestRunSettlesChannelsConcurrently(t *testing.T) {
 		}
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 3)})
 		s.wait(500 * time.Millisecond)
-		for i := range uint64(channels) { // while the first are under way
+		for i := range uint64(channels) { // while the first calls are in progress
 			s.accept(10+i, 2, 6)
 		}
 		s.wait(20 * time.Second)
 		if s.chain.mu.overlap || s.chain.mu.most < channels/2 {
-			t.Errorf("two calls for a channel at once: %t; at most %d channels at once", s.chain.mu.overlap, s.chain.mu.most)
+			t.Errorf("concurrent calls for a channel: %t; at most %d concurrent channels", s.chain.mu.overlap, s.chain.mu.most)
 		}
 		if pending := s.pending(); len(pending) > 0 {
 			t.Errorf("still pending: %+v", pending)
@@ -263,7 +262,7 @@ func TestRunSettlesChannelsConcurrently(t *testing.T) {
 	})
 }
 
-// accept has the payer pay for a read, not by Service, which wakes Run.
+// accept has the payer pay for a read in the store, not with Service, which would wake Run.
 func (s *settling) accept(number, sequence, amount uint64) {
 	s.t.Helper()
 	_, err := s.meta.PayRead(s.t.Context(), metastore.ReadPurchase{Payment: s.paid(s.payer, number, sequence, amount), Price: 3, Count: 1})
@@ -272,8 +271,8 @@ func (s *settling) accept(number, sequence, amount uint64) {
 	}
 }
 
-// TestRunContinuesPastHangingCalls: calls that hang until their time is over keep
-// nobody else's payment from being collected.
+// TestRunContinuesPastHangingCalls checks that calls that hang until their timeout do not prevent
+// the collection of other payers' payments.
 func TestRunContinuesPastHangingCalls(t *testing.T) {
 	hung := map[string]bool{}
 	hangs := func(s *settling) paychan.Settler {
@@ -303,8 +302,8 @@ func TestRunContinuesPastHangingCalls(t *testing.T) {
 	})
 }
 
-// TestRunReportsExpiredPayments: what expired uncollected is told, and how much it
-// is, until a later payment collects it.
+// TestRunReportsExpiredPayments checks that amounts that expired uncollected are reported, until a
+// later payment collects them.
 func TestRunReportsExpiredPayments(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.mu.refuse = 1_000
@@ -320,7 +319,7 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 			}
 		}
 		if told != 1 {
-			t.Errorf("told %d times, want once", told)
+			t.Errorf("reported %d times, want once", told)
 		}
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 25)})
 		s.wait(5 * time.Minute)
@@ -363,12 +362,12 @@ func TestRunAbandonsExpiredPayments(t *testing.T) {
 	})
 }
 
-// TestRunSettlesNothingExpired: of what is pending at once, a slow chain gets only
-// what has not expired when its turn comes.
+// TestRunSettlesNothingExpired checks that a slow chain gets only payments that have not expired
+// when they are sent.
 func TestRunSettlesNothingExpired(t *testing.T) {
 	settleIn(t, byChain, func(t *testing.T, s *settling) {
 		s.chain.takes = 9 * time.Second
-		const channels = 600 // more than there is time for
+		const channels = 600 // more than the time suffices for
 		for number := range uint64(channels) {
 			s.open(s.payer.address(), int64(10+number))
 			s.accept(10+number, 1, 3)
@@ -388,12 +387,12 @@ func TestRunAfterExpiryCollectsTheNextPayment(t *testing.T) {
 		s.chain.mu.refuse = 0
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
 		s.wait(20 * time.Second)
-		s.settled(20) // amounts are cumulative: nothing is lost
+		s.settled(20) // amounts are cumulative, so nothing is lost
 	})
 }
 
-// TestSettleContinuesPastFailures: what fails does not keep what comes behind it from
-// being collected, however much it is.
+// TestSettleContinuesPastFailures checks that failures do not prevent the collection of later
+// payments, however many fail.
 func TestSettleContinuesPastFailures(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
@@ -458,7 +457,7 @@ func TestSettleCollectsMoreThanABatch(t *testing.T) {
 	s.audit()
 }
 
-// refusingLedger refuses to pay out over one channel.
+// refusingLedger refuses to pay out for one channel.
 type refusingLedger struct {
 	paychan.Store
 	channel string
@@ -473,8 +472,8 @@ func (l refusingLedger) PayOut(ctx context.Context, list []metastore.Settlement)
 	return l.Store.PayOut(ctx, list)
 }
 
-// TestLedgerContinuesAfterARefusal: one payment that the ledger refuses keeps none of
-// its batch from being paid out.
+// TestLedgerContinuesAfterARefusal checks that one payment that the ledger refuses does not prevent
+// the others of its batch from being paid out.
 func TestLedgerContinuesAfterARefusal(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
@@ -515,8 +514,8 @@ func (l *countingLedger) PayOut(ctx context.Context, list []metastore.Settlement
 	return l.Store.PayOut(ctx, list)
 }
 
-// TestLedgerBatches checks that a batch is one transaction, and that its settlements are tried alone only
-// after a refusal: an outage is not multiplied by the number of settlements.
+// TestLedgerBatches checks that a batch is one transaction, and that its settlements are tried
+// separately only after a refusal, so that an outage does not multiply the number of calls.
 func TestLedgerBatches(t *testing.T) {
 	for err, want := range map[error]int{nil: 1, metastore.ErrUnavailable: 1, metastore.ErrUnknownOutcome: 1, errChain: 4} {
 		s := newShop(t)
@@ -538,8 +537,8 @@ func TestLedgerBatches(t *testing.T) {
 	}
 }
 
-// TestLedgerAcceptsARepetition: the embedded ledger is a Settler by its contract,
-// also when what it did is forgotten by its caller.
+// TestLedgerAcceptsARepetition checks that the embedded ledger satisfies the contract of Settler,
+// also if its caller forgets a result.
 func TestLedgerAcceptsARepetition(t *testing.T) {
 	forgetful := func(s *settling) paychan.Settler {
 		forgets := 2
@@ -565,8 +564,8 @@ func TestLedgerAcceptsARepetition(t *testing.T) {
 	})
 }
 
-// TestRunEndsWithItsContext: also in the middle of a settlement, which counts as
-// no failure and is tried anew by the next Run.
+// TestRunEndsWithItsContext checks that Run returns also in the middle of a settlement, which does
+// not count as a failure and is tried again by the next Run.
 func TestRunEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -596,8 +595,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestFailuresAreCounted: ten failures stand in the error one by one, and the
-// others as their number.
+// TestFailuresAreCounted checks that an error lists ten failures, and the number of the others.
 func TestFailuresAreCounted(t *testing.T) {
 	for n, want := range map[int]string{10: "", 12: "and 2 failures more"} {
 		s := newShop(t)
@@ -616,14 +614,14 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
-// forgetfulStore fails to list what is to be settled.
+// forgetfulStore fails to list pending settlements.
 type forgetfulStore struct{ paychan.Store }
 
 func (forgetfulStore) Settlements(context.Context, metastore.Settlement, int) ([]metastore.Settlement, error) {
 	return nil, errChain
 }
 
-// TestRunReportsThatItCannotList: a store that does not say what is to be settled
+// TestRunReportsThatItCannotList checks that an error of the store in listing pending settlements
 // is reported.
 func TestRunReportsThatItCannotList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.db")

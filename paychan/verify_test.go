@@ -23,7 +23,7 @@ func TestVerifyReturnsWhatWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if base64.StdEncoding.EncodeToString(got.Proof) != text {
-		t.Errorf("proof %x is not what was sent", got.Proof)
+		t.Errorf("proof %x is not the one sent", got.Proof)
 	}
 	if got.Sender != payer.address() || got.Receiver != canonical(receiver) || got.Asset != canonical(asset) ||
 		got.PaymentChannelID != 7 || got.Sequence != 3 || got.Amount != 250 ||
@@ -53,7 +53,7 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 	good := signed(func(*micropay.Payment) {})
 	huge := func(m *micropay.Payment) { m.Amount = 1 << 63 }
-	const size = 370 // bytes of a good one; see package micropay for the layout
+	const size = 370 // bytes of a valid one; see package micropay for the layout
 	for name, c := range map[string]struct {
 		text   string
 		kind   error
@@ -61,7 +61,7 @@ func TestVerifyRefuses(t *testing.T) {
 		reason micropay.Reason
 	}{
 		"empty":             {"", micropay.ErrMalformed, micropay.ClassEncoding, micropay.ReasonNotBase64},
-		"no base64":         {"*", micropay.ErrMalformed, micropay.ClassEncoding, micropay.ReasonNotBase64},
+		"not base64":        {"*", micropay.ErrMalformed, micropay.ClassEncoding, micropay.ReasonNotBase64},
 		"cut":               {good[:400], micropay.ErrMalformed, micropay.ClassParse, micropay.ReasonTruncated},
 		"another function":  {tampered(t, good, size-95), micropay.ErrMalformed, micropay.ClassShape, micropay.ReasonFunctionName},
 		"another receiver":  {signed(func(m *micropay.Payment) { m.Receiver[0]++ }), micropay.ErrRefused, micropay.ClassPolicy, micropay.ReasonReceiver},
@@ -72,7 +72,7 @@ func TestVerifyRefuses(t *testing.T) {
 		"another sender":    {tampered(t, good, size), micropay.ErrRefused, micropay.ClassSigner, micropay.ReasonSigner},
 		"forged":            {tampered(t, good, size-110), micropay.ErrRefused, micropay.ClassSignature, micropay.ReasonBadSignature},
 		"flipped signature": {tampered(t, good, 64), micropay.ErrRefused, micropay.ClassSignature, micropay.ReasonBadSignature},
-		// What a forger wrote is of no interest.
+		// The amounts of a forgery do not matter.
 		"forged and too large": {tampered(t, signed(huge), 64), micropay.ErrRefused, micropay.ClassSignature, micropay.ReasonBadSignature},
 		"expired and too large": {signed(func(m *micropay.Payment) { huge(m); m.Expiration = 1 }),
 			micropay.ErrRefused, micropay.ClassPolicy, micropay.ReasonExpired},
@@ -111,7 +111,7 @@ func TestVerifyAcceptsNumbersBelow2To63(t *testing.T) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
 			if err != nil && (errors.Is(err, micropay.ErrMalformed) || errors.Is(err, micropay.ErrRefused)) {
-				t.Errorf("%v is also a refusal of its signature", err)
+				t.Errorf("%v also matches a refusal of the signature", err)
 			}
 			if err == nil && (got.Amount != largest || got.Sequence != largest || got.PaymentChannelID != largest) {
 				t.Errorf("%+v", got)
@@ -133,7 +133,7 @@ func TestVerifyUsesItsClock(t *testing.T) {
 	}
 }
 
-// vectors are what the public client makes, good and bad.
+// vectors were created with the public client, valid and invalid ones.
 type vectors struct {
 	Expected struct {
 		Module   string `json:"micropayments_deployer"`
@@ -190,11 +190,11 @@ func TestVerifyVectors(t *testing.T) {
 		})
 	}
 	if taken != 9 {
-		t.Errorf("%d of the vectors were taken, want 9", taken)
+		t.Errorf("%d of the vectors were accepted, want 9", taken)
 	}
 }
 
-// payment is what Verify should make of a vector, or the kind of its refusal.
+// payment returns the expected result of Verify for a vector, or the kind of its refusal.
 func (v *vector) payment(t *testing.T, file *vectors) (p metastore.Payment, kind error) {
 	t.Helper()
 	d, policy := v.Decoded, file.Expected

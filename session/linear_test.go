@@ -14,7 +14,7 @@ import (
 	"sluice/session"
 )
 
-// operation is what a client asks of a session.
+// operation is an operation of a client on a session.
 type operation struct {
 	kind    string // use, return or get
 	n       int64
@@ -22,7 +22,7 @@ type operation struct {
 	again   bool   // a return that was made before
 }
 
-// answer is what the client is told.
+// answer is the result of an operation.
 type answer struct {
 	refusal error // the sentinel
 	count   count
@@ -31,8 +31,7 @@ type answer struct {
 // count is the state of a session.
 type count struct{ left, used int64 }
 
-// apply is what an operation does when it is alone. Clients return no more than
-// they used.
+// apply is the sequential specification of an operation. Clients return no more than they used.
 func (c count) apply(op operation) (count, answer) {
 	switch {
 	case op.kind == "use" && op.n > c.left:
@@ -56,7 +55,7 @@ func sessionModel(total int64) porcupine.Model {
 	}
 }
 
-// client uses a session and returns some of what it used.
+// client uses a session and returns some of the chunksets.
 type client struct {
 	service *session.Service
 	id      string // of the session
@@ -66,7 +65,7 @@ type client struct {
 	last    operation // the last return
 }
 
-// draw picks what it does next.
+// draw returns the next operation.
 func (c *client) draw(random *rand.Rand) operation {
 	c.names++
 	name := fmt.Sprint(c.name, " ", c.names)
@@ -89,7 +88,7 @@ func (c *client) draw(random *rand.Rand) operation {
 	}
 }
 
-// ask does an operation and keeps count of what it used.
+// ask performs an operation and counts the chunksets used.
 func (c *client) ask(t *testing.T, op operation) answer {
 	var got metastore.Session
 	var err error
@@ -110,20 +109,20 @@ func (c *client) ask(t *testing.T, op operation) answer {
 		got, err = c.service.Get(t.Context(), c.id)
 	}
 	if errors.Is(err, metastore.ErrExhausted) {
-		err = metastore.ErrExhausted // without what wraps it
+		err = metastore.ErrExhausted // without the errors that wrap it
 	}
 	return answer{err, count{got.Left, got.Used}}
 }
 
-// TestSessionIsLinearizable: whatever several clients do at once, over two
-// handles, it is as if they had done it one after the other.
+// TestSessionIsLinearizable checks that the results of concurrent operations of several clients,
+// over two handles, are those of some sequential execution.
 func TestSessionIsLinearizable(t *testing.T) {
 	const rounds, clients, turns, total = 20, 5, 16, 40
 	services, _ := newServices(t, 2, session.Options{Grant: total})
 	overlaps := 0
 	for round := range rounds {
 		made := grant(t, services[0])
-		var ticks atomic.Int64 // a time that tells only what came before what
+		var ticks atomic.Int64 // a counter, which only orders events
 		histories := make([][]porcupine.Operation, clients)
 		var wg sync.WaitGroup
 		for i := range clients {
@@ -151,7 +150,7 @@ func TestSessionIsLinearizable(t *testing.T) {
 	t.Logf("%d pairs of operations overlapped", overlaps)
 }
 
-// overlapping counts the pairs of operations that ran at once.
+// overlapping counts the pairs of concurrent operations.
 func overlapping(history []porcupine.Operation) int {
 	n := 0
 	for i, a := range history {
@@ -164,7 +163,7 @@ func overlapping(history []porcupine.Operation) int {
 	return n
 }
 
-// TestCheckerDetectsErrors judges histories whose verdict is known.
+// TestCheckerDetectsErrors checks histories whose verdict is known.
 func TestCheckerDetectsErrors(t *testing.T) {
 	use, get := operation{kind: "use", n: 1}, operation{kind: "get"}
 	giveBack := operation{kind: "return", n: 1, request: "r"}
@@ -174,17 +173,17 @@ func TestCheckerDetectsErrors(t *testing.T) {
 		history []porcupine.Operation
 		want    bool
 	}{
-		"two uses at once": {[]porcupine.Operation{
+		"two concurrent uses": {[]porcupine.Operation{
 			{Input: use, Output: left(0), Call: 1, Return: 3}, {Input: use, Output: left(1), Call: 2, Return: 4},
 		}, true},
-		"the last chunkset is taken twice": {[]porcupine.Operation{
+		"the last chunkset is used twice": {[]porcupine.Operation{
 			{Input: use, Output: left(1), Call: 1, Return: 2},
 			{Input: use, Output: left(0), Call: 3, Return: 5}, {Input: use, Output: left(0), Call: 4, Return: 6},
 		}, false},
-		"an order that time forbids": {[]porcupine.Operation{
+		"an order that contradicts the times": {[]porcupine.Operation{
 			{Input: use, Output: left(0), Call: 1, Return: 2}, {Input: use, Output: left(1), Call: 3, Return: 4},
 		}, false},
-		"a look behind the time": {[]porcupine.Operation{
+		"a stale read": {[]porcupine.Operation{
 			{Input: use, Output: left(1), Call: 1, Return: 2}, {Input: get, Output: left(2), Call: 3, Return: 4},
 		}, false},
 		"exhausted while some are left": {[]porcupine.Operation{

@@ -15,8 +15,8 @@ import (
 	"sluice/session"
 )
 
-// newServices gives Services over handles of their own on one real store, and
-// the clock of all of them.
+// newServices returns Services over separate handles on one real store, and the clock of all of
+// them.
 func newServices(t *testing.T, n int, opt session.Options) ([]*session.Service, *testclock.Clock) {
 	t.Helper()
 	c := testclock.New()
@@ -53,7 +53,7 @@ func grant(t *testing.T, s *session.Service) metastore.Session {
 	return made
 }
 
-// check fails the test unless the session has so many left and used.
+// check fails the test unless the session has these numbers left and used.
 func check(t *testing.T, got metastore.Session, err error, left, used int64) {
 	t.Helper()
 	if err != nil || got.Left != left || got.Used != used || got.Total != left+used {
@@ -78,7 +78,7 @@ func TestGrant(t *testing.T) {
 	}
 }
 
-// lostAnswers is a store that creates sessions and loses its answer.
+// lostAnswers is a store that creates sessions but loses the result.
 type lostAnswers struct{ session.Store }
 
 // CreateSession creates a session, and returns an unknown outcome.
@@ -89,8 +89,9 @@ func (s lostAnswers) CreateSession(ctx context.Context, made metastore.Session, 
 	return metastore.Session{}, metastore.ErrUnknownOutcome
 }
 
-// TestGrantOfUnknownOutcome: without an idempotency key the ID is what the session
-// can be found by. With one the session may be another, made before.
+// TestGrantOfUnknownOutcome checks that without an idempotency key the ID is returned by which the
+// session can be looked up. With a key the session may be another one, made before, so no ID is
+// returned.
 func TestGrantOfUnknownOutcome(t *testing.T) {
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{})
 	if err != nil {
@@ -115,8 +116,8 @@ func TestGrantOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestSpaceForIdempotencyKeys: without space nothing is granted and no key is
-// remembered. A use without one takes no space, and goes on.
+// TestSpaceForIdempotencyKeys checks that without free space nothing is granted and no key is
+// stored. A use without a key needs no space and succeeds.
 func TestSpaceForIdempotencyKeys(t *testing.T) {
 	full, errFull := false, errors.New("full")
 	s, _ := newService(t, session.Options{Grant: 3, Space: func(int64) error {
@@ -161,7 +162,7 @@ func TestSessionExpires(t *testing.T) {
 			}
 			got, err := s.Get(ctx, made.ID)
 			check(t, got, err, 8, 2)
-			// What was not served comes back nevertheless.
+			// A chunkset that was not served is still returned.
 			got, err = s.Return(ctx, made.ID, 1, "r")
 			check(t, got, err, 9, 1)
 			clock.Advance(metastore.SessionRetention)
@@ -172,7 +173,7 @@ func TestSessionExpires(t *testing.T) {
 				"return": second(s.Return(ctx, made.ID, 1, "s")),
 			} {
 				if !errors.Is(err, metastore.ErrNotFound) {
-					t.Errorf("%s when it is forgotten: %v", what, err)
+					t.Errorf("%s after its retention: %v", what, err)
 				}
 			}
 		})
@@ -219,7 +220,7 @@ func TestUseTakesAllOrNothing(t *testing.T) {
 			if !errors.Is(err, metastore.ErrExhausted) {
 				t.Errorf("4 of 3: %v", err)
 			}
-			check(t, got, nil, 3, 7) // it comes beside the error
+			check(t, got, nil, 3, 7) // returned together with the error
 			got, err = s.Use(ctx, made.ID, 3, key("b"))
 			check(t, got, err, 0, 10)
 			got, err = s.Use(ctx, made.ID, 1, key("c"))
@@ -255,7 +256,7 @@ func TestRepeatedUseDeductsOnce(t *testing.T) {
 	}
 	got, err := s.Use(ctx, made.ID, 5, nil)
 	check(t, got, err, 1, 9)
-	got, err = s.Use(ctx, made.ID, 4, idem) // the first answer, not today's
+	got, err = s.Use(ctx, made.ID, 4, idem) // the first result, not the current state
 	check(t, got, err, 6, 4)
 	clock.Advance(metastore.IdempotencyRetention)
 	if _, err := s.Use(ctx, made.ID, 4, idem); !errors.Is(err, metastore.ErrExhausted) {
@@ -278,12 +279,12 @@ func TestReturnCountsOnce(t *testing.T) {
 	}
 	for _, n := range []int64{2, 0, -1, -1 << 63, 1<<63 - 1} {
 		if _, err := s.Return(ctx, made.ID, n, "c"); err == nil {
-			t.Errorf("%d came back of 1", n)
+			t.Errorf("%d were returned of 1", n)
 		}
 	}
-	got, err = s.Return(ctx, made.ID, 1, "c") // what was refused was not remembered
+	got, err = s.Return(ctx, made.ID, 1, "c") // a refusal is not stored
 	check(t, got, err, 10, 0)
-	// Another session's returns are its own.
+	// The returns of another session are independent.
 	other := grant(t, s)
 	if _, err := s.Use(ctx, other.ID, 5, nil); err != nil {
 		t.Fatal(err)
@@ -292,8 +293,8 @@ func TestReturnCountsOnce(t *testing.T) {
 	check(t, got, err, 10, 0)
 }
 
-// TestConcurrentUses: of 200 uses at once of a session of 100, over two handles,
-// exactly 100 succeed, each with a count of its own.
+// TestConcurrentUses checks that of 200 concurrent uses of a session of 100, over two handles,
+// exactly 100 succeed, each with a different count.
 func TestConcurrentUses(t *testing.T) {
 	services, _ := newServices(t, 2, session.Options{Grant: 100})
 	made := grant(t, services[0])
@@ -302,7 +303,7 @@ func TestConcurrentUses(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range got {
 		var idem *metastore.Idempotency
-		if i%5 == 0 { // these take another way through the store
+		if i%5 == 0 { // these use another path of the store
 			idem = &metastore.Idempotency{Scope: "use", Key: fmt.Sprint(i)}
 		}
 		wg.Go(func() {
@@ -318,7 +319,7 @@ func TestConcurrentUses(t *testing.T) {
 		case err == nil && !seen[got[i].Left] && got[i].Left >= 0 && got[i].Left < 100:
 			seen[got[i].Left] = true
 		case err == nil:
-			t.Errorf("use %d: %+v was told to another", i, got[i])
+			t.Errorf("use %d: %+v was returned to another use", i, got[i])
 		case !errors.Is(err, metastore.ErrExhausted):
 			t.Errorf("use %d: %v", i, err)
 		}

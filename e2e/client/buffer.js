@@ -1,3 +1,3 @@
-// The client's packages use Node's Buffer also in their browser build; a page
-// brings its own. The bundler puts this wherever Buffer is used.
+// The browser build of the client's packages also uses Node's Buffer, which a page must provide. The
+// bundler inserts this module wherever Buffer is used.
 export { Buffer } from "buffer/";

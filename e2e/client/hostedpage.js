@@ -1,13 +1,12 @@
-// What a page of a foreign origin does with a hosted service on which reads are
-// paid, as the holder of a key. The bundle puts it in the page as
-// window.visit(baseUrl, apiKey).
+// The script of a page of a foreign origin that uses a hosted service with paid reads and an API key.
+// The bundle defines window.visit(baseUrl, apiKey).
 import { Network } from "@aptos-labs/ts-sdk";
 import { ShelbyRPCClient } from "sdk-0.1.0/browser";
 
 const equal = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
 
-// seen is all that the browser lets the page see of a reply. An error reply has
-// its JSON, another one the length of its body.
+// seen returns everything that the browser lets the page read of a response: of an error its JSON, of
+// other responses the length of the body.
 async function seen(response) {
   const bytes = new Uint8Array(await response.arrayBuffer());
   const shown = { status: response.status, headers: Object.fromEntries(response.headers), size: bytes.length };
@@ -47,7 +46,7 @@ window.visit = async (baseUrl, apiKey) => {
     unknownKey: await ask(url, { headers: { Authorization: "Bearer nonsense" } }),
     noKey: await ask(url, { method: "PUT", body: "x" }),
     unpaid: await ask(url, { headers: { Range: "bytes=5-9" } }),
-    // A page cannot have the browser send what the user has of the service.
+    // A page cannot make the browser send the user's cookies for the service.
     withCredentials: await fetch(url, { headers: authorized, credentials: "include" }).then(() => "read", (error) => error.name),
     removed: await ask(url, { method: "DELETE", headers: { ...authorized, "If-Match": "*" } }),
   };

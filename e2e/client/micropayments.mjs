@@ -1,11 +1,11 @@
-// Makes micropayments with the public packages alone, without a network: a stub
-// stands in for the two questions that they ask a full node.
+// Signs micropayments with the public packages only, without a network: a stub serves the two requests
+// that they send to a full node.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { Account, AccountAddress, Ed25519PrivateKey, Network, Secp256k1PrivateKey } from "@aptos-labs/ts-sdk";
 import { ShelbyMicropaymentChannelClient } from "sdk-0.1.0/node";
 
-// What a full node tells of the module: the one function that is called.
+// The ABI of the module as a full node returns it, with the one function that is called.
 const abi = (address) => ({
   address,
   name: "micropayments",
@@ -24,15 +24,15 @@ const abi = (address) => ({
   structs: [],
 });
 
-// startNode serves the stub on a free port; close ends it.
+// startNode starts the stub on a free port; close stops it.
 async function startNode() {
   const server = createServer((request, response) => {
     const module = /^\/v1\/accounts\/(0x[0-9a-f]+)\/module\/micropayments$/.exec(request.url);
-    let answer;
-    if (module) answer = { bytecode: "0x", abi: abi(module[1]) };
-    if (request.url === "/v1/estimate_gas_price") answer = { gas_estimate: 100 };
-    response.writeHead(answer ? 200 : 404, { "Content-Type": "application/json" });
-    response.end(JSON.stringify(answer ?? { message: `the stub knows no ${request.url}` }));
+    let body;
+    if (module) body = { bytecode: "0x", abi: abi(module[1]) };
+    if (request.url === "/v1/estimate_gas_price") body = { gas_estimate: 100 };
+    response.writeHead(body ? 200 : 404, { "Content-Type": "application/json" });
+    response.end(JSON.stringify(body ?? { message: `the stub does not serve ${request.url}` }));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -50,8 +50,8 @@ const accounts = {
   secp256k1: (secret) => Account.fromPrivateKey({ privateKey: new Secp256k1PrivateKey(secret, false) }),
 };
 
-// openPayer gives a payer for a key: pay makes a micropayment, close ends the
-// stub. terms are receiver, asset and module, as addresses in text.
+// openPayer returns a payer for a key: pay signs a micropayment, close stops the stub. terms are the
+// addresses of the receiver, the asset and the module, as text.
 export async function openPayer(scheme, secret, terms) {
   const node = await startNode();
   const sender = accounts[scheme](secret);
@@ -73,10 +73,10 @@ export async function openPayer(scheme, secret, terms) {
   return { address: sender.accountAddress.toString(), pay, close: node.close };
 }
 
-// base64 is how a micropayment travels.
+// base64 encodes a micropayment as in a header.
 export const base64 = (micropayment) => Buffer.from(micropayment.bcsToBytes()).toString("base64");
 
-// fields reads the three numbers of a micropayment that came as bytes.
+// fields decodes the three numbers of a micropayment.
 export function fields(micropayment) {
   const [amount, paymentChannelId, sequenceNumber] = micropayment.micropayment.rawTransaction.payload.executable.entryFunction.args
     .slice(0, 3)

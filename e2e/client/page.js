@@ -1,5 +1,5 @@
-// What a web page does with the browser build of the public client. The bundle
-// puts it in the page as window.transfer(baseUrl).
+// The script of a web page that uses the browser build of the public client. The bundle defines
+// window.transfer(baseUrl).
 import { Network } from "@aptos-labs/ts-sdk";
 import { ShelbyRPCClient } from "sdk-0.1.0/browser";
 
@@ -9,7 +9,7 @@ const sha256 = async (bytes) => hex(await crypto.subtle.digest("SHA-256", bytes)
 window.transfer = async (baseUrl) => {
   const rpc = new ShelbyRPCClient({
     network: Network.LOCAL,
-    apiKey: "a-key-that-means-nothing-here",
+    apiKey: "an-ignored-key",
     rpc: { baseUrl },
     indexer: { baseUrl: "http://localhost:9/unused" },
   });

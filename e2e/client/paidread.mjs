@@ -1,5 +1,5 @@
-// Reads a blob for money with the public client, as a user's program would, and
-// prints one JSON line for each case.
+// Reads a blob with the public client and pays for it, as a user's program would. It prints one JSON
+// line for each case.
 //
 //   node paidread.mjs '{"baseUrl", "account", "blobName", "scheme", "secret", "price", "chunksets",
 //     "deposit", "paymentChannelId", "terms": {"receiver", "asset", "module"}}'
@@ -46,7 +46,7 @@ await read("range", { sequenceNumber: 2, amount: whole + price, range: { start: 
 await read("range over two chunksets", { sequenceNumber: 3, amount: whole + 3 * price, range: { start: 10 * MiB - 3, end: 10 * MiB + 3 } });
 const stale = await read("stale", { sequenceNumber: 3, amount: whole + 4 * price });
 await read("stale amount", { sequenceNumber: 4, amount: whole + 3 * price });
-// What the error carries is enough to go on from.
+// The error contains enough to continue.
 await read("resumed", {
   sequenceNumber: Number(stale.fields?.sequenceNumber) + 1,
   amount: Number(stale.fields?.amount) + price,

@@ -1,5 +1,4 @@
-// Prints one line for each payment asked for: the sender's address and the
-// micropayment in base64.
+// Prints one line for each requested payment: the sender's address and the micropayment in base64.
 //
 //   node sign.mjs '{"scheme", "secret", "terms": {"receiver", "asset", "module"},
 //     "payments": [{"paymentChannelId", "sequenceNumber", "amount"}...]}'

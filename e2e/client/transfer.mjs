@@ -1,6 +1,5 @@
-// Drives the public client as a user's program would: uploads and downloads
-// blobs of the sizes that matter to it and prints one JSON line for each case,
-// with the SHA-256 of what went in and of what came back.
+// Uses the public client as a user's program would: it uploads and downloads blobs of sizes around the
+// client's limits. It prints one JSON line for each case, with the SHA-256 of the bytes sent and received.
 //
 //   node transfer.mjs 0.1.0|0.0.4 http://localhost:PORT [API-KEY]
 import { createHash, randomBytes } from "node:crypto";
@@ -9,7 +8,7 @@ import { Network } from "@aptos-labs/ts-sdk";
 const [version, baseUrl, apiKey] = process.argv.slice(2);
 const { ShelbyRPCClient } = await import(`sdk-${version}/node`);
 
-// Nothing listens at the indexer's address; the client needs one to be named.
+// Nothing listens at the indexer's address, which the client requires.
 const rpc = new ShelbyRPCClient({
   network: Network.LOCAL,
   apiKey,
@@ -29,7 +28,7 @@ async function get(blobName, range) {
   return { bytes, contentLength: blob.contentLength };
 }
 
-// check runs one case and prints what came of it, an exception included.
+// check runs one case and prints its outcome, or the exception.
 async function check(name, run) {
   try {
     print({ case: name, ...(await run()) });
@@ -81,17 +80,17 @@ if (version === "0.1.0") {
     });
   }
 } else {
-  // This version never sends a range: its caller gets the whole blob.
+  // This version never sends a range, so its caller gets the whole blob.
   await check("range ignored by the client", async () => {
     const { bytes, contentLength } = await get("ranged", { start: 100, end: 199 });
     return { size: data.length, sent: sha256(data), received: sha256(bytes), contentLength };
   });
 }
 
-// What the client says of a blob that is not there.
+// The error of the client for a missing blob.
 try {
   await get("absent");
-  print({ case: "absent", error: "getBlob of a blob that is not there succeeded" });
+  print({ case: "absent", error: "getBlob of a missing blob succeeded" });
 } catch (error) {
   print({ case: "absent", message: error.message });
 }
