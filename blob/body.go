@@ -109,7 +109,8 @@ func readInline(body *bodyReader, size int64) ([]metastore.Extent, error) {
 }
 
 // storeUnknownSize reads as much as may be inline before it decides whether an
-// object is needed. It reads at most one byte more than limit.
+// object is needed. It stores at most one byte more than limit, and reads at most a
+// buffer more.
 func (s *Service) storeUnknownSize(ctx context.Context, body *bodyReader, limit int64, tooLong error) ([]metastore.Extent, error) {
 	src := bufio.NewReaderSize(body.src, 64<<10)
 	head, err := io.ReadAll(io.LimitReader(src, max(0, min(s.opt.InlineSize, limit))+1))
@@ -125,7 +126,7 @@ func (s *Service) storeUnknownSize(ctx context.Context, body *bodyReader, limit 
 	}
 	var extents []metastore.Extent
 	for {
-		e, err := s.putExtent(ctx, body, body.size, s.opt.ExtentSize, false)
+		e, err := s.putExtent(ctx, body, body.size, min(s.opt.ExtentSize, limit+1-body.size), false)
 		if err == nil && body.size > limit {
 			extents, err = append(extents, e), tooLong
 		}

@@ -58,6 +58,24 @@ func TestFullPartOfUnknownSize(t *testing.T) {
 	}
 }
 
+// TestBodyOfUnknownSizeIsNotReadPastItsLimit checks that of a body of unknown size that is too long, only as much
+// is read as shows that, apart from a buffer.
+func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
+	const partSize, buffer = 1<<20 + 1000, 64 << 10
+	for _, extentSize := range []int64{1 << 20, 64 << 20} {
+		f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: extentSize})
+		u := f.begin(t, "n", partSize)
+		body := bytes.NewReader(make([]byte, 8<<20))
+		err := f.PutPart(t.Context(), u.ID, 0, nil, io.MultiReader(body, iotest.ErrReader(errAnswer)), bytestore.UnknownSize)
+		if read := int(body.Size()) - body.Len(); !errors.Is(err, blob.ErrPartSize) || read > partSize+1+buffer {
+			t.Errorf("extents of %d bytes: %v after %d bytes of a part of at most %d", extentSize, err, read, partSize)
+		}
+		if n := f.objects(t); n != 0 {
+			t.Errorf("extents of %d bytes: %d objects stay behind", extentSize, n)
+		}
+	}
+}
+
 // TestLargestPutReadsItsBody checks that a blob of the maximum size is not refused.
 func TestLargestPutReadsItsBody(t *testing.T) {
 	f := newFixture(t, blob.Options{})
