@@ -286,21 +286,12 @@ func (f *Fence) claim(ctx context.Context, number uint64) error {
 	return err
 }
 
-// publish puts an epoch of the database into the bytes, unless it is there. It returns
-// ErrFenced if another database was first.
+// publish puts an epoch of the database into the bytes, unless that number is there. step
+// finds out whether another database was first.
 func (f *Fence) publish(ctx context.Context, e epoch) error {
 	err := f.bytes.Put(ctx, epochKey(e.number), strings.NewReader(e.nonce), instanceLen)
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {
 		return err
-	}
-	if err != nil {
-		found, err := ReadID(ctx, f.bytes, epochKey(e.number))
-		if err != nil {
-			return err
-		}
-		if found != e.nonce {
-			return fenced(e.number)
-		}
 	}
 	// The epoch may have been there before and may be the only one that was removed.
 	if err := f.checkPassed(ctx, e.number); err != nil {
@@ -333,10 +324,11 @@ func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 		return err
 	}
 	if latest > number {
-		if known, err := f.epoch(ctx); err != nil || latest > known.number {
-			return errors.Join(err, fenced(latest))
+		known, err := f.epoch(ctx) // a node of this database may have made the later epoch
+		if err == nil && latest > known.number {
+			err = fenced(latest)
 		}
-		return nil
+		return err
 	}
 	for _, key := range old { // oldest first, so that a database that was passed misses its own epoch first
 		if err := f.bytes.Delete(ctx, key); err != nil {

@@ -193,12 +193,19 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 				}
 			}
 		}
-		objects := 0
-		if err := bytes.List(t.Context(), "", func(bytestore.Object) error { objects++; return nil }); err != nil {
+		var epochs, claims int
+		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error {
+			if strings.HasSuffix(string(o.Key), "-owner") {
+				epochs++
+			} else {
+				claims++
+			}
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
-		if objects > 40 {
-			t.Errorf("%d objects after 40 restarts", objects)
+		if epochs != 16 || claims > 17 {
+			t.Errorf("%d epochs and %d claims after 40 restarts, want 16 and at most 17", epochs, claims)
 		}
 		// The old copy can be used again as the error message says.
 		if err := bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Key) }); err != nil {
@@ -520,6 +527,134 @@ func TestUnreadableEpochIsNotAFence(t *testing.T) {
 		time.Sleep(fenceLimit)
 		if err := second.MayDelete(t.Context()); err != nil {
 			t.Errorf("with the epoch readable again: %v", err)
+		}
+	})
+}
+
+// change is a call of the function of Watch.
+type change struct {
+	after time.Duration // since the node was started
+	err   error
+}
+
+// watched starts a node and returns a function that stops it and returns its calls of the function of Watch.
+func watched(t *testing.T, meta metastore.Properties, bytes bytestore.Store) (stop func() []change) {
+	t.Helper()
+	began := time.Now()
+	f, err := blob.OpenFence(t.Context(), meta, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var changes []change
+	var running sync.WaitGroup
+	running.Go(func() {
+		f.Watch(ctx, func(err error) { changes = append(changes, change{time.Since(began), err}) })
+	})
+	return func() []change { cancel(); running.Wait(); return changes }
+}
+
+// TestWatchReportsChanges checks that Watch reports each change of the result once: a node that starts again may
+// delete 20 seconds later, a copy that is started then is fenced at its next check, and a node that cannot read
+// its database reports that and its recovery.
+func TestWatchReportsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, original := memory.New(), database(t)
+		props := &unreadableProperties{Properties: original}
+		first := watched(t, original, bytes)
+		time.Sleep(time.Minute)
+		if got := first(); len(got) != 0 {
+			t.Errorf("the first node, which may delete from its start, reports %v", got)
+		}
+		second := watched(t, props, bytes)
+		time.Sleep(time.Minute)
+		duplicate := watched(t, copyOf(t, original), bytes)
+		time.Sleep(time.Minute)
+		if got := duplicate(); len(got) != 1 || got[0].after > 18*time.Second || !errors.Is(got[0].err, blob.ErrFenced) {
+			t.Errorf("the copy reports %v", got)
+		}
+		props.on.Store(true)
+		time.Sleep(time.Minute)
+		props.on.Store(false)
+		time.Sleep(time.Minute)
+		got := second()
+		if len(got) != 3 || got[0].err != nil || got[0].after != 20*time.Second || !errors.Is(got[1].err, errAnswer) || got[2].err != nil {
+			t.Errorf("a node that was started again reports %v", got)
+		}
+	})
+}
+
+// unreadableProperties are properties that cannot be read while the switch is on.
+type unreadableProperties struct {
+	metastore.Properties
+	on atomic.Bool
+}
+
+func (p *unreadableProperties) Property(ctx context.Context, name string) (string, error) {
+	if p.on.Load() {
+		return "", errAnswer
+	}
+	return p.Properties.Property(ctx, name)
+}
+
+// listHook is a byte store that calls a function once before it lists its objects.
+type listHook struct {
+	bytestore.Store
+	before func()
+}
+
+func (s *listHook) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
+	if s.before != nil {
+		before := s.before
+		s.before = nil
+		before()
+	}
+	return s.Store.List(ctx, after, fn)
+}
+
+// TestEpochMadeDuringAStart checks that a node is not fenced by an epoch that another node of its database makes
+// between its reading of the database and of the bytes, and that it reports that it cannot read the database
+// again, not that another database owns the bytes.
+func TestEpochMadeDuringAStart(t *testing.T) {
+	for _, want := range []error{nil, errAnswer} {
+		synctest.Test(t, func(t *testing.T) {
+			bytes, meta := memory.New(), database(t)
+			mustGuard(t, meta, bytes).stop()
+			props := &unreadableProperties{Properties: meta}
+			store := &listHook{Store: bytes, before: func() {
+				other := mustGuard(t, meta, bytes)
+				time.Sleep(fenceLimit)
+				if !other.owns(t) {
+					t.Error("the other node made no epoch")
+				}
+				other.stop()
+				props.on.Store(want != nil)
+			}}
+			_, err := blob.OpenFence(t.Context(), props, store)
+			if !errors.Is(err, want) || errors.Is(err, blob.ErrFenced) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+		})
+	}
+}
+
+// TestFenceBesideOtherObjects checks that a fence looks at its own objects alone, and that it reports a listing
+// that fails.
+func TestFenceBesideOtherObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, meta := memory.New(), database(t)
+		for _, key := range []bytestore.Key{"00-first", blob.InstanceObject, "zz-last"} {
+			if err := bytes.Put(t.Context(), key, strings.NewReader("x"), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		node := mustGuard(t, meta, bytes)
+		time.Sleep(fenceLimit)
+		if err := node.MayDelete(t.Context()); err != nil {
+			t.Errorf("a node that starts beside other objects: %v", err)
+		}
+		if _, err := blob.OpenFence(t.Context(), meta, brokenList{memory.New()}); !errors.Is(err, errAnswer) {
+			t.Errorf("a listing that fails: %v, want %v", err, errAnswer)
 		}
 	})
 }
