@@ -345,3 +345,208 @@ func TestDeleteFreesBeforeItReturns(t *testing.T) {
 		}
 	}
 }
+
+// countedPages is a metadata store that counts the pages of garbage that are freed.
+type countedPages struct {
+	metastore.Store
+	pages int
+}
+
+func (m *countedPages) GarbageObjects(ctx context.Context, ids []metastore.ContentID) (map[metastore.ContentID][]string, error) {
+	m.pages++
+	return m.Store.GarbageObjects(ctx, ids)
+}
+
+// TestDeleteFreesAllBatches checks that the extents of a content are all freed when the delete returns, also if
+// they are more than the 1,024 that are freed together, and that the delete returns then.
+func TestDeleteFreesAllBatches(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	meta := &countedPages{Store: f.meta}
+	f.Service = blob.New(meta, f.bytes, blob.Options{InlineSize: -1})
+	if n := len(f.largeGarbage(t, 1_100)); n != 1_100 {
+		t.Fatalf("%d objects were stored", n)
+	}
+	if meta.pages != 2 {
+		t.Errorf("%d batches were freed, want 2", meta.pages)
+	}
+	backlog, err := f.GarbageBacklog(t.Context())
+	if n := f.objects(t); n != 0 || err != nil || backlog.Contents != 0 {
+		t.Errorf("%d objects, %+v, %v after the delete", n, backlog, err)
+	}
+}
+
+// undroppable is a metadata store that counts the calls that drop contents, which fail with an error if it is
+// set.
+type undroppable struct {
+	metastore.Store
+	calls int
+	err   error
+}
+
+func (m *undroppable) DropContents(ctx context.Context, ids []metastore.ContentID) error {
+	if m.calls++; m.err != nil {
+		return m.err
+	}
+	return m.Store.DropContents(ctx, ids)
+}
+
+func (m *undroppable) DropContent(ctx context.Context, id metastore.ContentID) error {
+	if m.calls++; m.err != nil {
+		return m.err
+	}
+	return m.Store.DropContent(ctx, id)
+}
+
+// TestContentThatCannotBeDropped checks that a large content of which the metadata cannot be dropped is retried
+// after a pause, and is not tried again once it was dropped.
+func TestContentThatCannotBeDropped(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	meta := &undroppable{Store: f.meta, err: errAnswer}
+	f.Service = blob.New(meta, f.bytes, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
+	f.largeGarbage(t, metastore.MaxSmallExtents+1)
+	f.clock.Advance(time.Hour)
+	round := func(what string, calls int, want error) {
+		t.Helper()
+		if err := f.FreeGarbage(t.Context()); !errors.Is(err, want) || meta.calls != calls {
+			t.Errorf("%s: %d calls, %v, want %d and %v", what, meta.calls, err, calls, want)
+		}
+	}
+	round("first", 1, errAnswer)
+	round("immediately after a failure", 1, nil)
+	f.clock.Advance(time.Minute)
+	meta.err = nil
+	round("a minute later", 2, nil)
+	f.clock.Advance(time.Hour)
+	round("after it was dropped", 2, nil)
+	if backlog, err := f.GarbageBacklog(t.Context()); err != nil || backlog.Contents != 0 {
+		t.Errorf("%+v, %v", backlog, err)
+	}
+}
+
+// inRun calls f in a synctest bubble, while Run of a Service runs over a database whose clock is that of the
+// bubble, and which wrap may wrap.
+func inRun(t *testing.T, opt blob.Options, wrap func(metastore.Store) metastore.Store, call func(t *testing.T, f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fixture{meta: meta, bytes: memory.New()}
+		f.Service = blob.New(wrap(meta), f.bytes, opt)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.Run(ctx, func(task string, err error) { t.Errorf("%s: %v", task, err) })
+		}()
+		call(t, f)
+		stop()
+		<-done
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// uncertain is a metadata store whose time is uncertain.
+type uncertain struct{ metastore.Store }
+
+func (uncertain) DeletionErr() error { return metastore.ErrClock }
+
+// TestGarbageWhileTheTimeIsUncertain checks that garbage is freed although the time is uncertain if it needs no
+// grace period, and only then: its age would be uncertain, too.
+func TestGarbageWhileTheTimeIsUncertain(t *testing.T) {
+	for grace, want := range map[time.Duration]int{0: 0, time.Hour: 1} {
+		opt := blob.Options{InlineSize: -1, GarbageGrace: grace}
+		inRun(t, opt, func(s metastore.Store) metastore.Store { return uncertain{s} }, func(t *testing.T, f *fixture) {
+			f.put(t, "n", []byte("x"))
+			f.put(t, "n", nil)
+			time.Sleep(2 * time.Hour)
+			if n := f.objects(t); n != want {
+				t.Errorf("with a grace period of %s: %d objects, want %d", grace, n, want)
+			}
+		})
+	}
+}
+
+// TestFullStoreCutsReadersOfGarbage checks that a write that does not fit makes Run cut the readers of garbage
+// soon, not at its next periodic search.
+func TestFullStoreCutsReadersOfGarbage(t *testing.T) {
+	var full atomic.Bool
+	opt := blob.Options{InlineSize: -1, Space: func(int64) error {
+		if full.Load() {
+			return bytestore.ErrNoSpace
+		}
+		return nil
+	}}
+	inRun(t, opt, func(s metastore.Store) metastore.Store { return s }, func(t *testing.T, f *fixture) {
+		f.put(t, "n", []byte("x"))
+		c, err := f.Open(t.Context(), "a", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var cut atomic.Bool
+		c.OnCut(func() { cut.Store(true) })
+		if err := f.Delete(t.Context(), "a", "n", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if cut.Load() {
+			t.Fatal("the reader was cut although there is space")
+		}
+		full.Store(true)
+		_, err = f.Put(t.Context(), blob.PutOptions{Account: "a", Name: "other"}, strings.NewReader("y"), 1)
+		if !errors.Is(err, bytestore.ErrNoSpace) {
+			t.Errorf("error %v, want %v", err, bytestore.ErrNoSpace)
+		}
+		time.Sleep(time.Second)
+		if !cut.Load() {
+			t.Error("the reader of garbage was not cut within a second")
+		}
+	})
+}
+
+// TestRunReportsFailures checks that Run reports the failures of its tasks, but neither that deletions have to
+// wait nor what fails because Run ends.
+func TestRunReportsFailures(t *testing.T) {
+	for _, c := range []struct {
+		err      error // of each delete
+		reported bool
+	}{
+		{errAnswer, true},
+		{fmt.Errorf("not yet: %w", blob.ErrFenceWaits), false},
+		{context.Canceled, false}, // Run has ended
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			meta, store := database(t), memory.New()
+			ctx, stop := context.WithCancel(t.Context())
+			calls := 0
+			s := blob.New(meta, store, blob.Options{InlineSize: -1, MayDelete: func(context.Context) error {
+				if calls++; errors.Is(c.err, context.Canceled) {
+					stop()
+				}
+				return c.err
+			}})
+			f := &fixture{Service: s, meta: meta, bytes: store}
+			var reported []error
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				f.Run(ctx, func(_ string, err error) { reported = append(reported, err) })
+			}()
+			f.put(t, "n", []byte("x"))
+			f.put(t, "n", nil)
+			time.Sleep(time.Second)
+			stop()
+			<-done
+			if calls == 0 {
+				t.Fatal("Run deleted nothing")
+			}
+			if (len(reported) > 0) != c.reported || c.reported && !errors.Is(reported[0], c.err) {
+				t.Errorf("%v: %v were reported", c.err, reported)
+			}
+		})
+	}
+}

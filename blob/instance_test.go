@@ -220,39 +220,48 @@ func TestStoresThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		}
 		return f
 	}
-	cases := map[string]func(t *testing.T) (metastore.Store, bytestore.Store){
-		"two instances": func(t *testing.T) (metastore.Store, bytestore.Store) {
+	cases := map[string]struct {
+		stores func(t *testing.T) (metastore.Store, bytestore.Store)
+		reason string
+	}{
+		"two instances": {func(t *testing.T) (metastore.Store, bytestore.Store) {
 			return bound(t).meta, bound(t).bytes
-		},
-		"metadata in use, bytes lost": func(t *testing.T) (metastore.Store, bytestore.Store) {
+		}, "the bytes belong to instance"},
+		"metadata in use, bytes lost": {func(t *testing.T) (metastore.Store, bytestore.Store) {
 			f := bound(t)
 			f.put(t, "n", []byte("x"))
 			return f.meta, memory.New()
-		},
-		"bytes in use, metadata lost": func(t *testing.T) (metastore.Store, bytestore.Store) {
+		}, "there is metadata, but the bytes have no instance id"},
+		"bytes in use, metadata lost": {func(t *testing.T) (metastore.Store, bytestore.Store) {
 			f := bound(t)
 			f.put(t, "n", []byte("x"))
 			return newFixture(t, blob.Options{}).meta, f.bytes
-		},
-		"bytes of another first start": func(t *testing.T) (metastore.Store, bytestore.Store) {
+		}, "there are bytes, but the metadata has no instance id"},
+		"bytes of another first start": {func(t *testing.T) (metastore.Store, bytestore.Store) {
 			return newFixture(t, blob.Options{}).meta, bound(t).bytes
-		},
-		"bytes without an id": func(t *testing.T) (metastore.Store, bytestore.Store) {
+		}, "there are bytes, but the metadata has no instance id"},
+		"bytes without an id": {func(t *testing.T) (metastore.Store, bytestore.Store) {
 			f := newFixture(t, blob.Options{})
 			f.orphan(t)
 			return f.meta, f.bytes
-		},
-		"metadata without an id": func(t *testing.T) (metastore.Store, bytestore.Store) {
+		}, "there are bytes, but neither the metadata nor the bytes have an instance id"},
+		"metadata with an id, bytes without": {func(t *testing.T) (metastore.Store, bytestore.Store) {
+			f := newFixture(t, blob.Options{})
+			f.orphan(t)
+			return bound(t).meta, f.bytes
+		}, "there are bytes, but the bytes have no instance id"},
+		"metadata without an id": {func(t *testing.T) (metastore.Store, bytestore.Store) {
 			f := newFixture(t, blob.Options{})
 			f.put(t, "n", []byte("x"))
 			return f.meta, memory.New()
-		},
+		}, "there is metadata, but neither the metadata nor the bytes have an instance id"},
 	}
-	for name, stores := range cases {
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			meta, bytes := stores(t)
-			if _, err := blob.Bind(ctx, meta, bytes); !errors.Is(err, blob.ErrForeignStore) || !strings.Contains(err.Error(), "belong together") {
-				t.Errorf("error %v, want %v", err, blob.ErrForeignStore)
+			meta, bytes := tc.stores(t)
+			_, err := blob.Bind(ctx, meta, bytes)
+			if !errors.Is(err, blob.ErrForeignStore) || !strings.Contains(err.Error(), "belong together") || !strings.Contains(err.Error(), tc.reason) {
+				t.Errorf("error %v, want %v and %q", err, blob.ErrForeignStore, tc.reason)
 			}
 		})
 	}

@@ -228,14 +228,20 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 	}
 }
 
-// damageFile flips a bit of the only object in a folder.
-func damageFile(t *testing.T, dir string, off int64) {
+// onlyFile returns the name of the only object in a folder.
+func onlyFile(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*", "*-*"))
 	if err != nil || len(names) != 1 {
 		t.Fatalf("objects %v, %v; want one", names, err)
 	}
-	f, err := os.OpenFile(names[0], os.O_RDWR, 0)
+	return names[0]
+}
+
+// damageFile flips a bit of the only object in a folder.
+func damageFile(t *testing.T, dir string, off int64) {
+	t.Helper()
+	f, err := os.OpenFile(onlyFile(t, dir), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

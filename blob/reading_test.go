@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/metastore"
 )
 
 // countingStore counts the reads of each MiB of its objects, and the bytes.
@@ -136,20 +139,25 @@ func TestRangesThatCannotBeBuffered(t *testing.T) {
 		f, _ := newOnFiles(t, blob.Options{VerifyTTL: ttl, ReadBuffers: buffers})
 		return f
 	}
-	counted := newCountingStore()
-	for name, f := range map[string]*fixture{
-		"memory":             newOverStore(t, counted, blob.Options{}),
-		"memory, no buffers": newOverStore(t, newCountingStore(), blob.Options{ReadBuffers: -1}),
-		"files":              onFiles(time.Minute, 0),
-		"files, always":      onFiles(0, 0),
-		"files, no buffers":  onFiles(0, -1),
+	counted, twice := newCountingStore(), newCountingStore()
+	for name, tc := range map[string]struct {
+		f     *fixture
+		store *countingStore // nil: not counted
+	}{
+		"memory":             {newOverStore(t, counted, blob.Options{}), counted},
+		"memory, no buffers": {newOverStore(t, twice, blob.Options{ReadBuffers: -1}), twice},
+		"files":              {onFiles(time.Minute, 0), nil},
+		"files, always":      {onFiles(0, 0), nil},
+		"files, no buffers":  {onFiles(0, -1), nil},
 	} {
-		f.put(t, "n", body)
+		tc.f.put(t, "n", body)
 		rng := rand.New(rand.NewPCG(1, 2))
 		for range 20 {
-			counted.forget()
+			if tc.store != nil {
+				tc.store.forget()
+			}
 			ranges := disjoint(rng, 1+rng.IntN(20), size, size)
-			got, paid, err := readAll(t, f, "n", ranges)
+			got, paid, err := readAll(t, tc.f, "n", ranges)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -160,8 +168,11 @@ func TestRangesThatCannotBeBuffered(t *testing.T) {
 				}
 				sent += r.N
 			}
-			if _, read := counted.forget(); name == "memory" && paid != read-sent {
-				t.Fatalf("%d bytes were read, %d sent, %d paid for", read, sent, paid)
+			if tc.store == nil {
+				continue
+			}
+			if _, read := tc.store.forget(); paid != read-sent {
+				t.Fatalf("%s: %d bytes were read, %d sent, %d paid for", name, read, sent, paid)
 			}
 		}
 	}
@@ -237,5 +248,227 @@ func TestReadingPaysBeforeItReads(t *testing.T) {
 	}
 	if _, read := store.forget(); read != 0 {
 		t.Errorf("%d bytes were read that nobody paid for", read)
+	}
+}
+
+// TestBufferIsUsedAgain reads ranges of which those of a block fit into the buffer, but not those of all blocks.
+// No block may be read twice, and the number of bytes of each range must be correct, whether they were buffered
+// from its first block, its last or both.
+func TestBufferIsUsedAgain(t *testing.T) {
+	const block, long = 1 << 20, 300 << 10
+	for name, ranges := range map[string][]blob.Range{
+		"in one block each": {
+			{Off: 0, N: 1}, {Off: 10, N: 2 * long},
+			{Off: block, N: 1}, {Off: block + 10, N: 2 * long},
+			{Off: 2 * block, N: 1}, {Off: 2*block + 10, N: 2 * long},
+		},
+		"over two blocks": {
+			{Off: 0, N: 1}, {Off: 2*block - 1, N: 1}, {Off: block - long, N: 2 * long},
+			{Off: 2 * block, N: 1}, {Off: 4*block - 1, N: 1}, {Off: 3*block - long, N: 2 * long},
+			{Off: 4 * block, N: 1}, {Off: 4*block + 10, N: 3 * long},
+		},
+	} {
+		store := newCountingStore()
+		f := newOverStore(t, store, blob.Options{})
+		body := randomBytes(1, 5*block)
+		f.put(t, "n", body)
+		store.forget()
+		got, _, err := readAll(t, f, "n", ranges)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, r := range ranges {
+			if !bytes.Equal(got[i], body[r.Off:r.Off+r.N]) {
+				t.Errorf("%s: the bytes of %v differ", name, r)
+			}
+		}
+		if most, read := store.forget(); most != 1 {
+			t.Errorf("%s: a block was read %d times, %d bytes in all", name, most, read)
+		}
+	}
+}
+
+// TestRangeOverPartsOfOddSizes buffers bytes for a range that begins in the last block of a part, which is
+// shorter than other blocks, and ends in the next part.
+func TestRangeOverPartsOfOddSizes(t *testing.T) {
+	const partSize, parts = 1<<20 + 100<<10, 3
+	store := newCountingStore()
+	f := newOverStore(t, store, blob.Options{})
+	body := randomBytes(1, parts*partSize)
+	u := f.begin(t, "n", partSize)
+	for i := range parts {
+		f.part(t, u.ID, i, body[i*partSize:(i+1)*partSize])
+	}
+	if _, err := f.Complete(t.Context(), u.ID, blob.Totals{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	ranges := []blob.Range{{Off: 1 << 20, N: 1}, {Off: 1<<20 + 50<<10, N: 200 << 10}, {Off: partSize + 500<<10, N: 1}}
+	store.forget()
+	got, paid, err := readAll(t, f, "n", ranges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := int64(0)
+	for i, r := range ranges {
+		if !bytes.Equal(got[i], body[r.Off:r.Off+r.N]) {
+			t.Errorf("the bytes of %v differ", r)
+		}
+		sent += r.N
+	}
+	if most, read := store.forget(); most != 1 || paid != read-sent {
+		t.Errorf("a block was read %d times; %d bytes were read, %d sent, %d paid for", most, read, sent, paid)
+	}
+}
+
+// TestOnlyThePiecesOfARangeAreReadAgain checks how much is read if no buffer is free: the block, and those
+// pieces of it that hold bytes of the range.
+func TestOnlyThePiecesOfARangeAreReadAgain(t *testing.T) {
+	store := newCountingStore()
+	f := newOverStore(t, store, blob.Options{ReadBuffers: -1})
+	f.put(t, "n", randomBytes(1, 1<<20))
+	for _, c := range []struct {
+		r      blob.Range
+		pieces int64
+	}{
+		{blob.Range{Off: 0, N: heldPiece}, 1},
+		{blob.Range{Off: heldPiece, N: 2 * heldPiece}, 2},
+		{blob.Range{Off: heldPiece - 1, N: 2}, 2},
+		{blob.Range{Off: 1<<20 - 1, N: 1}, 1},
+	} {
+		store.forget()
+		_, paid, err := readAll(t, f, "n", []blob.Range{c.r})
+		if _, read := store.forget(); err != nil || read != 1<<20+c.pieces*heldPiece || paid != read-c.r.N {
+			t.Errorf("%v: %d bytes were read, want a block and %d pieces; %d paid for, %v", c.r, read, c.pieces, paid, err)
+		}
+	}
+}
+
+// TestCheckedBlocksAreReadInPart checks that blocks that were checked within VerifyTTL are not read whole for a
+// range that ends within them, if they can be sent without copying, and that the range costs nothing.
+func TestCheckedBlocksAreReadInPart(t *testing.T) {
+	f, _ := newOnFiles(t, blob.Options{VerifyTTL: time.Minute})
+	body := randomBytes(1, 2<<20)
+	f.put(t, "n", body)
+	if got := f.read(t, "n", 0, int64(len(body))); !bytes.Equal(got, body) {
+		t.Fatal("the bytes differ")
+	}
+	c, err := f.Open(t.Context(), "a", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, r := range []blob.Range{{Off: 0, N: 1<<20 + 10}, {Off: 1<<20 - 10, N: 20}, {Off: 1<<20 + 10, N: 10}} {
+		reading := c.Read([]blob.Range{r}, func(_ context.Context, n int64) error {
+			t.Errorf("%v: %d bytes are read in addition", r, n)
+			return nil
+		})
+		var out bytes.Buffer
+		if _, err := reading.WriteNext(t.Context(), &out); err != nil || !bytes.Equal(out.Bytes(), body[r.Off:r.Off+r.N]) {
+			t.Errorf("%v: %d bytes, %v", r, out.Len(), err)
+		}
+		reading.Close()
+	}
+}
+
+// receiver is a client to which files are sent. It receives so many bytes in its first call, at most, and then
+// calls a function, with whose error it fails.
+type receiver struct {
+	bytes.Buffer
+	first int64
+	then  func() error
+}
+
+func (r *receiver) ReadFrom(src io.Reader) (int64, error) {
+	if r.then == nil {
+		return r.Buffer.ReadFrom(src)
+	}
+	n, err := r.Buffer.ReadFrom(io.LimitReader(src, r.first))
+	err = errors.Join(err, r.then())
+	r.then = nil
+	return n, err
+}
+
+// TestFileThatEndsWhileItIsSent truncates a file that is being sent without a check. The read must fail with
+// ErrCorrupt. If the client fails instead, the bytes must not be called damaged.
+func TestFileThatEndsWhileItIsSent(t *testing.T) {
+	const size, block = 2 << 20, 1 << 20
+	refused := errors.New("the client is gone")
+	for want, tc := range map[error]struct {
+		first int64
+		then  func(name string) error
+	}{
+		blob.ErrCorrupt: {block, func(name string) error { return os.Truncate(name, block+1000) }},
+		refused:         {1000, func(string) error { return refused }},
+	} {
+		f, dir := newOnFiles(t, blob.Options{VerifyTTL: time.Minute})
+		body := randomBytes(1, size)
+		f.put(t, "n", body)
+		f.read(t, "n", 0, size) // checks all blocks
+		c, err := f.Open(t.Context(), "a", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &receiver{first: tc.first, then: func() error { return tc.then(onlyFile(t, dir)) }}
+		n, err := c.WriteRange(t.Context(), out, 0, size)
+		c.Close()
+		if !errors.Is(err, want) || errors.Is(err, blob.ErrCorrupt) != errors.Is(want, blob.ErrCorrupt) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		if n != int64(out.Len()) || !bytes.Equal(out.Bytes(), body[:n]) || n < tc.first || n == size {
+			t.Errorf("%d bytes are reported, %d were received", n, out.Len())
+		}
+	}
+}
+
+// shiftedExtents is a metadata store that returns other extents than those that follow a position.
+type shiftedExtents struct {
+	metastore.Store
+	from metastore.Position
+}
+
+func (m *shiftedExtents) Extents(ctx context.Context, id metastore.ContentID, _ metastore.Position, limit int) ([]metastore.Extent, error) {
+	return m.Store.Extents(ctx, id, m.from, limit)
+}
+
+// TestGapInAContentIsReported checks that a read fails with ErrCorrupt if the extent that holds its first byte
+// is missing: the one that is there ends just before that byte or begins after it.
+func TestGapInAContentIsReported(t *testing.T) {
+	const extent = 1 << 20
+	f := newFixture(t, blob.Options{ExtentSize: extent})
+	f.put(t, "n", randomBytes(1, 3*extent))
+	for off, found := range map[int64]int64{extent: 0, 2*extent + 5: 0, 0: extent, 2*extent - 1: 2 * extent} {
+		s := blob.New(&shiftedExtents{f.meta, metastore.Position{Offset: found}}, f.bytes, blob.Options{})
+		c, err := s.Open(t.Context(), "a", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		n, err := c.WriteRange(t.Context(), &out, off, 1)
+		c.Close()
+		if n != 0 || out.Len() != 0 || !errors.Is(err, blob.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint("a gap at byte ", off)) {
+			t.Errorf("byte %d, where the extent at %d was found: %d bytes, %v", off, found, n, err)
+		}
+	}
+}
+
+// TestUntil checks the time until which a content is readable: a minute before the end of the grace period of a
+// content that is deleted as soon as it was opened, and no time without a grace period.
+func TestUntil(t *testing.T) {
+	for _, grace := range []time.Duration{0, time.Hour} {
+		f := newFixture(t, blob.Options{GarbageGrace: grace})
+		f.put(t, "n", []byte("x"))
+		before := time.Now()
+		c, err := f.Open(t.Context(), "a", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		left := grace - time.Minute
+		switch until := c.Until(); {
+		case grace == 0 && !until.IsZero():
+			t.Errorf("without a grace period: %v", until)
+		case grace > 0 && (until.Before(before.Add(left)) || until.After(time.Now().Add(left))):
+			t.Errorf("with a grace period of %s: %s after the content was opened", grace, until.Sub(before))
+		}
 	}
 }
