@@ -12,7 +12,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestContentIDs makes ids at rising times, and many at one time.
+// TestContentIDs creates ids at rising times, and many at the same time.
 func TestContentIDs(t *testing.T) {
 	start := time.UnixMilli(1_700_000_000_123)
 	var last metastore.ContentID
@@ -38,7 +38,7 @@ func TestContentIDs(t *testing.T) {
 	for range 10_000 {
 		id := metastore.NewContentID(start)
 		if seen[id] {
-			t.Fatalf("%v was made twice", id)
+			t.Fatalf("%v was created twice", id)
 		}
 		seen[id] = true
 	}
@@ -56,7 +56,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestLimitKinds: there is a kind for each field of Limits, and each has other names.
+// TestLimitKinds checks that there is a kind for each field of Limits, and that their names differ.
 func TestLimitKinds(t *testing.T) {
 	var l metastore.Limits
 	names := map[string]bool{}
@@ -79,12 +79,12 @@ func TestLimitKinds(t *testing.T) {
 		"requestsPerSecond", "bytesInPerSecond", "bytesOutPerSecond", "concurrentRequests", "storedBytes", "storedObjects", "openUploads",
 	} {
 		if !names[want] {
-			t.Errorf("no limit is named %s", want)
+			t.Errorf("no limit has the name %s", want)
 		}
 		delete(names, want)
 	}
 	if len(names) > 0 {
-		t.Errorf("also named: %v", names)
+		t.Errorf("additional names: %v", names)
 	}
 }
 

@@ -8,8 +8,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestPatience: only the time within calls counts, and once for those that wait
-// at the same time.
+// TestPatience checks that only the time within calls counts, and once for concurrent calls.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := metastore.WithPatience(t.Context(), 10*time.Second)
@@ -28,7 +27,7 @@ func TestPatience(t *testing.T) {
 		first()
 		time.Sleep(time.Second)
 		second()
-		time.Sleep(time.Hour) // a body is sent
+		time.Sleep(time.Hour) // a body is being sent
 		last := left(7 * time.Second)
 		time.Sleep(8 * time.Second)
 		last()

@@ -17,31 +17,31 @@ func TestBrokenKeysAreCaught(t *testing.T) {
 		{"a second revoke revives", func(h metatest.Handle, path string) metatest.Handle { return revives{h, path} }, []string{"keys/revoke"}},
 		{"forgets expired keys", func(h metatest.Handle, path string) metatest.Handle { return forgetsExpired{h, path} }, []string{"keys/stay"}},
 		{"the last key gives the limits", func(h metatest.Handle, path string) metatest.Handle { return lastLimits{h, path} }, []string{"keys/groups", "keys/racing-creators"}},
-		{"no accounts are all accounts", func(h metatest.Handle, _ string) metatest.Handle { return allAccounts{h} }, []string{"keys/accounts"}},
+		{"no accounts become all accounts", func(h metatest.Handle, _ string) metatest.Handle { return allAccounts{h} }, []string{"keys/accounts"}},
 		{"replaces a key of the same id", func(h metatest.Handle, path string) metatest.Handle { return replacesKey{h, path} }, []string{"keys/create", "keys/racing-creators"}},
-		{"lists no revoked keys", func(h metatest.Handle, _ string) metatest.Handle { return listsValid{h} }, []string{"keys/list"}},
+		{"omits revoked keys", func(h metatest.Handle, _ string) metatest.Handle { return listsValid{h} }, []string{"keys/list"}},
 		{"skips a key at a page border", func(h metatest.Handle, _ string) metatest.Handle { return skipsKey{h} }, []string{"keys/list"}},
-		{"the version stands still", func(h metatest.Handle, _ string) metatest.Handle { return stillVersion{h} }, []string{"keys/version"}},
-		{"a revoke leaves the version", func(h metatest.Handle, path string) metatest.Handle { return quietRevoke{h, path} }, []string{"keys/version"}},
+		{"the version does not change", func(h metatest.Handle, _ string) metatest.Handle { return stillVersion{h} }, []string{"keys/version"}},
+		{"a revoke does not change the version", func(h metatest.Handle, path string) metatest.Handle { return quietRevoke{h, path} }, []string{"keys/version"}},
 	})
 }
 
 func TestBrokenUsageIsCaught(t *testing.T) {
 	catch(t, []mutant{
-		{"an overwrite gives nothing back", func(h metatest.Handle, path string) metatest.Handle { return keepsReplaced{h, path} }, []string{"usage/blobs", "usage/race-one-name", "model/history"}},
-		{"an overwrite gives back to the writer", func(h metatest.Handle, path string) metatest.Handle { return givesToWriter{h, path} }, []string{"usage/blobs"}},
-		{"a delete gives nothing back", func(h metatest.Handle, path string) metatest.Handle { return keepsDeleted{h, path} }, []string{"usage/blobs", "usage/race"}},
-		{"an abort gives nothing back", func(h metatest.Handle, path string) metatest.Handle { return keepsAborted{h, path} }, []string{"usage/uploads"}},
-		{"a repeated abort gives back twice", func(h metatest.Handle, path string) metatest.Handle { return abortsTwice{h, path} }, []string{"usage/uploads"}},
+		{"an overwrite releases nothing", func(h metatest.Handle, path string) metatest.Handle { return keepsReplaced{h, path} }, []string{"usage/blobs", "usage/race-one-name", "model/history"}},
+		{"an overwrite releases usage of the writer", func(h metatest.Handle, path string) metatest.Handle { return givesToWriter{h, path} }, []string{"usage/blobs"}},
+		{"a delete releases nothing", func(h metatest.Handle, path string) metatest.Handle { return keepsDeleted{h, path} }, []string{"usage/blobs", "usage/race"}},
+		{"an abort releases nothing", func(h metatest.Handle, path string) metatest.Handle { return keepsAborted{h, path} }, []string{"usage/uploads"}},
+		{"a repeated abort releases twice", func(h metatest.Handle, path string) metatest.Handle { return abortsTwice{h, path} }, []string{"usage/uploads"}},
 		{"a part sent again counts twice", func(h metatest.Handle, path string) metatest.Handle { return countsPartTwice{h, path} }, []string{"usage/uploads"}},
-		{"a complete counts the parts anew", func(h metatest.Handle, path string) metatest.Handle { return countsTwice{h, path} }, []string{"usage/complete"}},
+		{"a complete counts the parts again", func(h metatest.Handle, path string) metatest.Handle { return countsTwice{h, path} }, []string{"usage/complete"}},
 		{"a complete leaves the upload open", func(h metatest.Handle, path string) metatest.Handle { return staysCounted{h, path} }, []string{"usage/complete"}},
 		{"a complete loses the owner", func(h metatest.Handle, path string) metatest.Handle { return losesOwner{h, path} }, []string{"usage/owners"}},
 		{"a refusal counts", func(h metatest.Handle, path string) metatest.Handle { return countsRefused{h, path} }, []string{"usage/refused"}},
-		{"a purge gives nothing back", func(h metatest.Handle, path string) metatest.Handle { return keepsPurged{h, path} }, []string{"usage/purge", "usage/complete"}},
+		{"a purge releases nothing", func(h metatest.Handle, path string) metatest.Handle { return keepsPurged{h, path} }, []string{"usage/purge", "usage/complete"}},
 		{"a purge loses a row", func(h metatest.Handle, path string) metatest.Handle { return losesRow{h, path} }, []string{"usage/many-rows", "usage/race", "model/history"}},
 		{"a purge counts rows twice", func(h metatest.Handle, path string) metatest.Handle { return addsRow{h, path} }, []string{"usage/many-rows"}},
-		{"counts beside the transaction", func(h metatest.Handle, path string) metatest.Handle { return countsLater{h, path} }, []string{"usage/race-one-name"}},
+		{"counts outside the transaction", func(h metatest.Handle, path string) metatest.Handle { return countsLater{h, path} }, []string{"usage/race-one-name"}},
 	})
 }
 
@@ -153,7 +153,7 @@ func (s quietRevoke) RevokeKey(ctx context.Context, id string) (metastore.Key, e
 	return out, query(ctx, s.path, `UPDATE keys_version SET version = version - 1`)
 }
 
-// count changes usage behind the store's back.
+// count changes usage without the store.
 func count(ctx context.Context, path, owner string, bytes, uploads int64) error {
 	if owner == "" {
 		return nil
@@ -299,14 +299,14 @@ func (s countsRefused) CommitBlob(ctx context.Context, b metastore.Blob, extents
 	return out, err
 }
 
-// keepsPurged has a purge forget whom it should give back to.
+// keepsPurged forgets in a purge whose usage to release.
 type keepsPurged struct {
 	metatest.Handle
 	path string
 }
 
 func (s keepsPurged) Purge(ctx context.Context, limit int) (int, error) {
-	// Once, for there is a call that finds nothing left to do.
+	// Once, because the last call finds nothing left to do.
 	before, err := s.Usage(ctx, "x")
 	n, perr := s.Handle.Purge(ctx, limit)
 	after, aerr := s.Usage(ctx, "x")
@@ -337,7 +337,7 @@ func (s addsRow) Purge(ctx context.Context, limit int) (int, error) {
 		SELECT owner, randomblob(16), bytes, uploads FROM usage LIMIT 1`))
 }
 
-// countsLater counts what a commit replaces as it was found before.
+// countsLater counts what a commit replaces as it was before the commit.
 type countsLater struct {
 	metatest.Handle
 	path string

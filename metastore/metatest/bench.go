@@ -13,8 +13,8 @@ import (
 	"sluice/metastore"
 )
 
-// Bench measures a store. Each benchmark has a harness of its own. Reported
-// beside the time of one call is how many calls a second all callers made.
+// Bench measures a store. Each benchmark has a separate harness. In addition to the time of one
+// call, it reports the calls per second of all callers.
 func Bench(b *testing.B, newHarness func(testing.TB) *Harness) {
 	for _, callers := range []int{1, 64} {
 		at := func(name string, setUp func(*bench) func(i int) error) {
@@ -41,14 +41,14 @@ func Bench(b *testing.B, newHarness func(testing.TB) *Harness) {
 	}
 }
 
-// bench is a benchmark at work.
+// bench is a running benchmark.
 type bench struct {
 	*testing.B
 	ctx   context.Context
 	clock *testclock.Clock
 	store metastore.Store
 	keys  atomic.Int64
-	spent time.Duration // in what timed measures
+	spent time.Duration // within what timed measures
 }
 
 func measure(b *testing.B, h *Harness, callers int, setUp func(*bench) func(i int) error) {
@@ -69,7 +69,7 @@ func measure(b *testing.B, h *Harness, callers int, setUp func(*bench) func(i in
 	}
 }
 
-// each calls fn with 0 to n-1 from some goroutines.
+// each calls fn with 0 to n-1 from several goroutines.
 func each(n, callers int, fn func(i int) error) error {
 	var next atomic.Int64
 	errs := make([]error, callers)
@@ -89,7 +89,7 @@ func each(n, callers int, fn func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// fill does the work of a set-up.
+// fill performs the preparation.
 func (b *bench) fill(n int, fn func(i int) error) {
 	b.Helper()
 	if err := each(n, 64, fn); err != nil {
@@ -213,7 +213,7 @@ func listGroups(b *bench) func(int) error {
 	}
 }
 
-// putParts makes an upload of 10,000 parts, of which a fifth was sent twice.
+// putParts stores an upload of 10,000 parts, of which a fifth was sent twice.
 func (b *bench) putParts(id string) metastore.Upload {
 	const parts = 10_000
 	_, err := b.store.BeginUpload(b.ctx, metastore.Upload{ID: id, Account: "account", Name: "big", Content: metastore.NewContentID(time.Now()), PartSize: mib})
@@ -230,9 +230,8 @@ func (b *bench) putParts(id string) metastore.Upload {
 	return u
 }
 
-// timed measures a part of what a benchmark does, and reports it under a name:
-// its preparation takes much longer and stays in the benchmark's own time, so
-// that the number of rounds stays small.
+// timed measures a part of a benchmark, and reports it under a name. The preparation takes much
+// longer and counts in the benchmark's own time, so the number of rounds stays small.
 func (b *bench) timed(metric string, fn func() error) error {
 	start := time.Now()
 	err := fn()

@@ -34,8 +34,8 @@ func blobChecks() []Check {
 	}
 }
 
-// blobRoundTrip stores every field at its limits and reads it back, from
-// another handle and after a reopen.
+// blobRoundTrip stores every field at its limits and reads it back, with another handle and after a
+// reopen.
 func blobRoundTrip(p *probe) {
 	now := p.clock.Now()
 	body := []byte{0, 1, 2, 255}
@@ -103,8 +103,8 @@ func blobOverwrite(p *probe) {
 	p.equal(b.Modified, old.Modified.Add(time.Second), "modified")
 }
 
-// blobDates: a version is never older than the one before it, be that replaced or
-// deleted, also when the clock is set back, and says whether it may share its second.
+// blobDates checks that a version is never older than the previous one, whether that was replaced
+// or deleted, also if the clock is set back, and that it reports whether it may share its second.
 func blobDates(p *probe) {
 	var last time.Time
 	put := func(what, name string, shared bool) {
@@ -119,7 +119,7 @@ func blobDates(p *probe) {
 	remove := func(name string) {
 		_, had, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
 		p.ok(err, "delete")
-		p.must(had, "there was nothing to delete")
+		p.must(had, "there was no blob to delete")
 	}
 	for _, name := range []string{"n", strings.Repeat("n", 3000)} {
 		p.clock.Advance(time.Second - time.Duration(p.clock.Now().Nanosecond())) // a second begins
@@ -142,7 +142,7 @@ func blobDates(p *probe) {
 		put("one in the second after a deletion", name, false)
 		p.clock.Advance(time.Hour)
 		remove(name)
-		put("one after a deletion of what was old", name, false)
+		put("one after the deletion of an old version", name, false)
 		_, err := p.store.Purge(p.ctx, 1000)
 		p.ok(err, "purge")
 	}
@@ -159,19 +159,19 @@ func blobDates(p *probe) {
 	got, err := p.store.Blob(p.ctx, "a", "n")
 	p.ok(err, "blob")
 	p.must(done.Modified.Equal(b.Modified) && got.Modified.Equal(b.Modified) && got.SharedSecond, "completed with the clock set back, at %v after %v: %+v", done.Modified, b.Modified, got)
-	p.equal(p.upload("another").Modified, done.Modified, "what is remembered of the upload")
+	p.equal(p.upload("another").Modified, done.Modified, "the retained upload")
 }
 
-// blobAcknowledged looks for what was acknowledged from another handle, and
-// after all were closed.
+// blobAcknowledged reads what was acknowledged with another handle, and after all handles were
+// closed.
 func blobAcknowledged(p *probe) {
 	for i := range 20 {
 		name := fmt.Sprint("name", i)
 		b, _ := p.put("a", name)
 		other := p.open()
 		got, err := other.Blob(p.ctx, "a", name)
-		p.ok(err, "acknowledged blob %s by another handle", name)
-		p.equal(got, b, "blob by another handle")
+		p.ok(err, "acknowledged blob %s with another handle", name)
+		p.equal(got, b, "blob with another handle")
 		if i%5 != 0 {
 			continue
 		}
@@ -184,13 +184,13 @@ func blobAcknowledged(p *probe) {
 
 func blobDelete(p *probe) {
 	_, had, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)
-	p.ok(err, "delete of nothing")
-	p.must(!had, "delete of nothing found a blob")
+	p.ok(err, "delete of a missing blob")
+	p.must(!had, "delete of a missing blob found a blob")
 	b, _ := p.put("a", "name")
 	other, _ := p.put("a", "name2")
 	id, had, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "delete")
-	p.must(had && id == b.Content, "delete gave %v, %v", id, had)
+	p.must(had && id == b.Content, "delete returned %v, %v", id, had)
 	_, err = p.store.Blob(p.ctx, "a", "name")
 	p.is(err, metastore.ErrNotFound, "deleted blob")
 	p.equal(p.garbage(), []metastore.ContentID{b.Content}, "garbage")
@@ -202,9 +202,9 @@ func blobDelete(p *probe) {
 	p.equal(got, other, "other blob")
 }
 
-var errRefused = errors.New("refused by the guard")
+var errRefused = errors.New("refused by the precondition")
 
-// createOnly is the guard of a writer that wants no blob to be there.
+// createOnly is the precondition of a writer that requires that there is no blob.
 func createOnly(current *metastore.Blob) error {
 	if current != nil {
 		return errRefused
@@ -214,7 +214,7 @@ func createOnly(current *metastore.Blob) error {
 
 // identical ends the check unless err is target itself.
 func (p *probe) identical(err, target error, what string) {
-	p.must(err == target, "%s: got error %v, want the guard's own", what, err) //nolint:errorlint // identity is the promise
+	p.must(err == target, "%s: got error %v, want the precondition's own", what, err) //nolint:errorlint // identity is the promise
 }
 
 func blobGuard(p *probe) {
@@ -230,33 +230,33 @@ func blobGuard(p *probe) {
 	}
 	p.identical(attempt(), errRefused, "commit")
 	_, _, err := p.store.DeleteBlob(p.ctx, "a", "name", refuse)
-	p.identical(err, errRefused, "delete of nothing")
+	p.identical(err, errRefused, "delete of a missing blob")
 	for _, b := range seen {
-		p.must(b == nil, "the guard was given %+v where there is nothing", b)
+		p.must(b == nil, "the precondition got %+v although there is no blob", b)
 	}
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "blob that the guard refused")
+	p.is(err, metastore.ErrNotFound, "blob that the precondition refused")
 
 	b, _ := p.put("a", "name")
 	seen = nil
 	p.identical(attempt(), errRefused, "commit over a blob")
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", refuse)
 	p.identical(err, errRefused, "delete")
-	p.must(len(seen) >= 2, "the guard was not asked")
+	p.must(len(seen) >= 2, "the precondition was not called")
 	for _, s := range seen {
-		p.must(s != nil, "the guard was given nothing where there is a blob")
-		p.equal(*s, b, "given to the guard")
+		p.must(s != nil, "the precondition got nil although there is a blob")
+		p.equal(*s, b, "passed to the precondition")
 	}
 	got, err := p.store.Blob(p.ctx, "a", "name")
 	p.ok(err, "blob after refusals")
 	p.equal(got, b, "blob after refusals")
-	p.must(len(p.garbage()) == 0, "refusals made garbage")
+	p.must(len(p.garbage()) == 0, "refusals created garbage")
 	free, err := p.store.Unreferenced(p.ctx, []string{e.Key})
 	p.ok(err, "unreferenced")
 	p.equal(free, []string{e.Key}, "keys without an extent after refusals")
 }
 
-// blobRacingCreators lets writers on two handles race for one name.
+// blobRacingCreators creates one name concurrently on two handles.
 func blobRacingCreators(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 20 {
@@ -283,7 +283,7 @@ func blobRacingCreators(p *probe) {
 				p.is(err, errRefused, "writer %d", i)
 			}
 		}
-		p.must(winner >= 0, "round %d: nobody created the blob", round)
+		p.must(winner >= 0, "round %d: no writer created the blob", round)
 		got, err := p.store.Blob(p.ctx, "a", name)
 		p.ok(err, "blob")
 		p.equal(got.Content, blobs[winner].Content, "content of the winner")
@@ -313,14 +313,14 @@ func blobExpiry(p *probe) {
 	p.equal(p.names("a"), []string(nil), "names after the expiry")
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", func(b *metastore.Blob) error {
 		if b != nil {
-			return fmt.Errorf("the guard of a delete saw the expired %+v", b)
+			return fmt.Errorf("the precondition of a delete got the expired %+v", b)
 		}
 		return errRefused
 	})
 	p.identical(err, errRefused, "delete of an expired blob")
 
 	expires = p.clock.Now().Add(time.Hour)
-	second := commit() // the guard sees none, and the old content is garbage
+	second := commit() // the precondition gets nil, and the old content becomes garbage
 	p.equal(p.garbage(), []metastore.ContentID{first.Content}, "garbage")
 	p.clock.Advance(time.Hour + metastore.ExpiredBlobGrace - time.Microsecond)
 	_, err = p.store.Blob(p.ctx, "a", "name")
@@ -330,11 +330,11 @@ func blobExpiry(p *probe) {
 	p.is(err, metastore.ErrNotFound, "blob after its grace")
 	id, had, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "delete after the grace")
-	p.must(had && id == second.Content, "delete of an expired blob gave %v, %v", id, had)
+	p.must(had && id == second.Content, "delete of an expired blob returned %v, %v", id, had)
 	p.must(p.isGarbage(second.Content), "its content is not garbage")
 }
 
-// blobExpiredCommit commits over a live blob what has expired by then.
+// blobExpiredCommit commits a blob that has expired over a live one.
 func blobExpiredCommit(p *probe) {
 	current, _ := p.put("a", "name")
 	never := func(*metastore.Blob) error { return errRefused }
@@ -347,7 +347,7 @@ func blobExpiredCommit(p *probe) {
 	got, err := p.store.Blob(p.ctx, "a", "name")
 	p.ok(err, "blob")
 	p.equal(got, current, "blob after the refusals")
-	p.must(len(p.garbage()) == 0, "the refusals made garbage")
+	p.must(len(p.garbage()) == 0, "the refusals created garbage")
 	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "name", Content: p.content(), Expires: p.clock.Now().Add(time.Microsecond)}, nil, nil)
 	p.ok(err, "commit just before the expiry")
 }
@@ -399,8 +399,8 @@ func blobExtentAge(p *probe) {
 	p.ok(err, "commit of an old inline extent")
 }
 
-// blobOversize stores what is larger than anything expected: it is refused or
-// kept whole, never cut.
+// blobOversize stores values larger than any caller passes: each is refused or stored completely,
+// never truncated.
 func blobOversize(p *probe) {
 	long := strings.Repeat("0123456789abcdef", 1<<16)
 	for i, b := range []metastore.Blob{
@@ -426,8 +426,8 @@ func blobOversize(p *probe) {
 	}
 }
 
-// cancelled calls verbs with a context that has ended: they fail with its
-// error and have no effect.
+// cancelled calls methods with a context that has ended. They must return its error and have no
+// effect.
 func cancelled(p *probe) {
 	b, _ := p.put("a", "name")
 	u := p.begin("upload", "a", "by-parts")
@@ -480,7 +480,7 @@ func cancelled(p *probe) {
 	p.is(err, metastore.ErrNotFound, "property of a cancelled set")
 }
 
-// extentPaging asks for the extents of a content from every position.
+// extentPaging reads the extents of a content from every position.
 func extentPaging(p *probe) {
 	p.begin("upload", "a", "name")
 	var all []metastore.Extent
@@ -512,8 +512,7 @@ func extentPaging(p *probe) {
 	p.must(len(got) == 0, "an unknown content has extents")
 }
 
-// largeExtents makes n extents of the greatest size, with a checksum for each
-// MiB.
+// largeExtents returns n extents of the greatest size, with a checksum for each MiB.
 func (p *probe) largeExtents(n int) []metastore.Extent {
 	blocks := make([]uint32, metastore.MaxExtentSize>>20)
 	for i := range blocks {
@@ -527,8 +526,8 @@ func (p *probe) largeExtents(n int) []metastore.Extent {
 	return list
 }
 
-// blobLargest commits the largest blob that there is, 5 TiB, in place of another,
-// and looks at its ends, its middle and all its keys; then it is overwritten.
+// blobLargest commits the largest possible blob, of 5 TiB, over another one, and checks its
+// beginning, middle, end and all its keys. Then it is overwritten.
 func blobLargest(p *probe) {
 	const size = 5 << 40
 	old, _ := p.put("a", "name")
@@ -558,12 +557,12 @@ func blobLargest(p *probe) {
 	p.ok(err, "usage")
 	p.must(used.Bytes == size, "%d bytes are used", used.Bytes)
 	p.put("a", "name")
-	p.must(p.isGarbage(b.Content), "the overwritten content is no garbage")
+	p.must(p.isGarbage(b.Content), "the overwritten content is not garbage")
 }
 
-// blobLargeRefused has a blob of many extents refused by its guard, and for the
-// age of the last of them: nothing is visible or counts as used, and what was
-// written ahead is due garbage.
+// blobLargeRefused has a blob of many extents refused by its precondition, and because of the age
+// of the last extent. Nothing may be visible or count as used, and the extents stored ahead must be
+// due garbage.
 func blobLargeRefused(p *probe) {
 	const n = 5000
 	old, _ := p.put("a", "name")
@@ -583,7 +582,7 @@ func blobLargeRefused(p *probe) {
 		got, err := p.store.Blob(p.ctx, "a", "name")
 		p.ok(err, "blob")
 		p.equal(got, old, "blob after a refused commit")
-		p.must(p.isGarbage(content) || len(p.allExtents(content)) == 0, "what was written ahead of a refused commit is not due")
+		p.must(p.isGarbage(content) || len(p.allExtents(content)) == 0, "the extents stored ahead of a refused commit are not due garbage")
 		used, err := p.store.Usage(p.ctx, "o")
 		p.ok(err, "usage")
 		p.must(used.Bytes == 0, "%d bytes of a refused commit are used", used.Bytes)

@@ -28,12 +28,12 @@ func channelOpen(p *probe) {
 	}
 	want := in
 	want.Created, want.Expires = p.clock.Now(), p.clock.Now().Add(time.Hour)
-	// These are kept by the store, whatever the caller says.
+	// The store sets these, whatever the caller passes.
 	in.Accepted, in.Sequence, in.Proof, in.Credit, in.Settled, in.Closed = 5, 6, []byte("proof"), 7, 8, p.clock.Now()
 	got, err := p.store.OpenChannel(p.ctx, in, nil)
 	p.ok(err, "open")
 	p.equal(got, want, "opened channel")
-	p.clock.Advance(100_000 * time.Hour) // for ever
+	p.clock.Advance(100_000 * time.Hour) // permanently
 	p.purge()
 	p.reopen()
 	got, err = p.store.Channel(p.ctx, "channel")
@@ -44,7 +44,7 @@ func channelOpen(p *probe) {
 	other := in
 	other.Sender, other.PaymentChannelID = "t", 5
 	_, err = p.store.OpenChannel(p.ctx, other, nil)
-	p.is(err, metastore.ErrExists, "second channel of that id")
+	p.is(err, metastore.ErrExists, "second channel with that id")
 }
 
 func channelParties(p *probe) {
@@ -59,14 +59,14 @@ func channelParties(p *probe) {
 	}
 	p.ok(open("s", "r", "a", 1), "first")
 	p.is(open("s", "r", "a", 1), metastore.ErrExists, "the same four")
-	p.is(open("", "r", "a", 1), metastore.ErrExists, "no sender beside a sender")
+	p.is(open("", "r", "a", 1), metastore.ErrExists, "no sender after a sender")
 	p.ok(open("t", "r", "a", 1), "another sender")
 	p.ok(open("s", "q", "a", 1), "another receiver")
 	p.ok(open("s", "r", "b", 1), "another asset")
 	p.ok(open("s", "r", "a", 2), "another number")
 	p.ok(open("", "r", "a", 3), "no sender")
 	p.is(open("", "r", "a", 3), metastore.ErrExists, "no sender twice")
-	p.is(open("s", "r", "a", 3), metastore.ErrExists, "a sender beside none")
+	p.is(open("s", "r", "a", 3), metastore.ErrExists, "a sender after none")
 	p.ok(open("", "q", "a", 3), "no sender, another receiver")
 	p.clock.Advance(1000 * time.Hour)
 	p.is(open("s", "r", "a", 1), metastore.ErrExists, "the same four after the expiry")
@@ -132,12 +132,12 @@ func channelDeposit(p *probe) {
 	p.equal(first, want, "channel after a deposit")
 	want.Deposit = 1<<63 - 1
 	got, err := p.store.AddDeposit(p.ctx, "channel", 1<<63-1-15, nil)
-	p.ok(err, "deposit of all that fits")
-	p.equal(got, want, "channel after a deposit of all that fits")
+	p.ok(err, "deposit of the maximum")
+	p.equal(got, want, "channel after a deposit of the maximum")
 	again, err := p.store.AddDeposit(p.ctx, "channel", 5, idem("deposit", "k"))
 	p.ok(err, "replay")
 	p.equal(again, first, "replay")
-	p.refused("channel", metastore.ErrAmountOverflow, "one unit too many", func() error {
+	p.refused("channel", metastore.ErrAmountOverflow, "one more unit", func() error {
 		_, err := p.store.AddDeposit(p.ctx, "channel", 1, nil)
 		return err
 	})
@@ -156,14 +156,14 @@ func channelDeposit(p *probe) {
 	p.ok(err, "close")
 	p.clock.Advance(channelLife)
 	for id, want := range map[string]error{"expires": metastore.ErrChannelExpired, "closed": metastore.ErrChannelClosed} {
-		p.refused(id, want, "deposit to a channel that is over", func() error {
+		p.refused(id, want, "deposit to a closed or expired channel", func() error {
 			_, err := p.store.AddDeposit(p.ctx, id, 1, nil)
 			return err
 		})
 	}
 }
 
-// channelRacingDeposits adds nearly half of all that fits, from many sides.
+// channelRacingDeposits adds nearly half of the maximum concurrently.
 func channelRacingDeposits(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.channel("channel", "s", 1)
@@ -220,7 +220,7 @@ func channelSessions(p *probe) {
 	list(100, want)
 	list(5, want)
 	list(2, want[:2])
-	p.clock.Advance(sessionLife + metastore.SessionRetention - 4*time.Second) // two of them are forgotten
+	p.clock.Advance(sessionLife + metastore.SessionRetention - 4*time.Second) // two of them are past their retention
 	list(100, want[:3])
 	p.purge()
 	list(100, want[:3])

@@ -14,21 +14,21 @@ func chargeChecks() []Check {
 	}
 }
 
-// charged charges a session and wants so many chunksets left.
+// charged charges a session and checks how many chunksets are left.
 func (p *probe) charged(store metastore.Store, id string, n int64, charge string, left int64) {
 	got, err := store.ChargeSession(p.ctx, id, n, charge)
 	p.ok(err, "charge %s of %d", charge, n)
 	p.must(got.Left == left, "%d left after the charge %s of %d, want %d", got.Left, charge, n, left)
 }
 
-// returned gives a charge back and wants so many chunksets left.
+// returned returns a charge and checks how many chunksets are left.
 func (p *probe) returned(store metastore.Store, id, charge string, left int64) {
 	got, err := store.ReturnCharge(p.ctx, id, charge)
 	p.ok(err, "return of the charge %s", charge)
 	p.must(got.Left == left && got.Used+got.Left == got.Total, "%+v after the return of the charge %s, want %d left", got, charge, left)
 }
 
-// sessionCharge gives back charges, as if their outcome were not known.
+// sessionCharge returns charges, as if their outcome were not known.
 func sessionCharge(p *probe) {
 	_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 20, Left: 20, Expires: p.clock.Now().Add(sessionLife)}, nil)
 	p.ok(err, "create session")
@@ -39,14 +39,14 @@ func sessionCharge(p *probe) {
 	p.returned(p.store, "session", "a", 20)
 	got, err := p.store.ChargeSession(p.ctx, "session", 21, "c")
 	p.is(err, metastore.ErrExhausted, "a charge of too much")
-	p.must(got.Left == 20, "beside the error is %+v", got)
+	p.must(got.Left == 20, "with the error %+v is returned", got)
 	p.returned(p.store, "session", "c", 20)
 	for _, err := range []error{
 		second(p.store.ChargeSession(p.ctx, "unknown", 1, "d")), second(p.store.ReturnCharge(p.ctx, "unknown", "d")),
 	} {
 		p.is(err, metastore.ErrNotFound, "of an unknown session")
 	}
-	// A charge is found whatever others charge, and after a restart.
+	// A charge is found whatever else is charged, and after a restart.
 	other := p.open()
 	p.charged(p.store, "session", 4, "e", 16)
 	p.charged(other, "session", 2, "f", 14)
@@ -68,7 +68,7 @@ func sessionCharge(p *probe) {
 
 func second[T any](_ T, err error) error { return err }
 
-// racingChargeReturns gives charges back from several handles at once.
+// racingChargeReturns returns charges concurrently on several handles.
 func racingChargeReturns(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 100, Left: 100, Expires: p.clock.Now().Add(sessionLife)}, nil)
@@ -81,15 +81,14 @@ func racingChargeReturns(p *probe) {
 		}
 		return second(store.UseSession(p.ctx, "session", 1, nil))
 	}) {
-		p.ok(err, "returns and uses at once")
+		p.ok(err, "concurrent returns and uses")
 	}
 	got, err := p.store.Session(p.ctx, "session")
 	p.ok(err, "session")
-	p.must(got.Left == 98, "%d left, want 98: the charge was given back once, and two uses", got.Left)
+	p.must(got.Left == 98, "%d left, want 98: the charge was returned once, and two uses", got.Left)
 }
 
-// returnRead gives back what was sold to reads, as if the outcome of the sale
-// were not known.
+// returnRead returns what was sold to reads, as if the outcome of the sale were not known.
 func returnRead(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
@@ -108,7 +107,7 @@ func returnRead(p *probe) {
 	_, err = p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: next, Price: 5, Count: 4, Charge: "b"})
 	p.ok(err, "read")
 	for _, err := range race(6, func(i int) error { return second(handles[i%2].ReturnRead(p.ctx, first, "a")) }) {
-		p.ok(err, "returns at once")
+		p.ok(err, "concurrent returns")
 	}
 	credit("a", first, 90)
 	_, err = p.store.CloseChannel(p.ctx, "channel")

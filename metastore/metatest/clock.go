@@ -10,7 +10,8 @@ func clockChecks() []Check {
 	return []Check{check("clock/one-time", clockOneTime)}
 }
 
-// clockOneTime: Now is the time that the store records, and by which it decides about expiry.
+// clockOneTime checks that Now is the time that the store records, and with which it decides about
+// expiry.
 func clockOneTime(p *probe) {
 	for range 3 {
 		now := p.store.Now()
@@ -21,7 +22,7 @@ func clockOneTime(p *probe) {
 			Account: "a", Name: "n", Content: metastore.NewContentID(now), Expires: now.Add(time.Microsecond),
 		}, nil, nil)
 		p.ok(err, "commit")
-		p.must(b.Modified.Equal(now), "a blob of %v is said to be of %v", now, b.Modified)
+		p.must(b.Modified.Equal(now), "a blob modified at %v is dated %v", now, b.Modified)
 		p.clock.Advance(time.Hour)
 	}
 }

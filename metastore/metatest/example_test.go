@@ -14,8 +14,8 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// An implementation runs the whole suite in a test of its own. Each check gets a new harness,
-// whose handles share one empty database and one clock.
+// An implementation runs the whole suite in a test. Each check gets a new harness, whose handles
+// share one empty database and one clock.
 func ExampleRun() {
 	_ = func(t *testing.T) { // this is TestConformance in the package of the implementation
 		metatest.Run(t, func(tb testing.TB) *metatest.Harness {

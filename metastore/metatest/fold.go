@@ -14,7 +14,7 @@ func foldChecks() []Check {
 	}
 }
 
-// lasting opens a channel that outlives what is sold over it.
+// lasting opens a channel that expires after everything that is sold over it.
 func (p *probe) lasting(id string) metastore.Channel {
 	p.keys++
 	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
@@ -25,9 +25,8 @@ func (p *probe) lasting(id string) metastore.Channel {
 	return c
 }
 
-// foldedSales shows that what Purge does to sales changes no answer: the books are
-// in order, no payment can be replayed, and a read is returned until the end of its
-// memory.
+// foldedSales checks that Purge's handling of sales changes no result: the audit finds nothing, no
+// payment can be replayed, and a read can be returned until the end of its retention.
 func foldedSales(p *probe) {
 	c := p.lasting("c")
 	p.buys(c, 1, 100, 7, "bought")
@@ -45,12 +44,12 @@ func foldedSales(p *probe) {
 	p.audited()
 	before := p.getChannel("c")
 	after, err := p.store.ReturnRead(p.ctx, charged.Payment, "charge")
-	p.ok(err, "return of a read at the end of its memory")
-	p.must(after.Credit == before.Credit+10, "the return of 2 chunksets for 5 made a credit of %d from %d", after.Credit, before.Credit)
+	p.ok(err, "return of a read at the end of its retention")
+	p.must(after.Credit == before.Credit+10, "the return of 2 chunksets at 5 changed the credit to %d from %d", after.Credit, before.Credit)
 	p.audited()
 
 	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() > 0, "nothing was purged at the end of the memory of sales")
+	p.must(p.purge() > 0, "nothing was purged at the end of the retention of sales")
 	p.audited()
 	p.equal(p.getChannel("c"), after, "channel after a purge")
 	for sequence, amount := range map[int64]int64{1: 100, 2: 130, 3: 150, 4: 180} {
@@ -61,7 +60,7 @@ func foldedSales(p *probe) {
 	p.purge()
 	for _, id := range []string{"bought", "granted"} {
 		_, err := p.store.Session(p.ctx, id)
-		p.is(err, metastore.ErrNotFound, "session past its memory")
+		p.is(err, metastore.ErrNotFound, "session past its retention")
 	}
 	p.audited()
 	p.reads(c, 5, 200, 1, after.Credit+20)
@@ -71,8 +70,8 @@ func foldedSales(p *probe) {
 	p.audited()
 }
 
-// foldedInBatches purges a little at a time: the books are in order after each
-// call, and it ends.
+// foldedInBatches purges in small batches: the audit must find nothing after each call, and the
+// calls must end.
 func foldedInBatches(p *probe) {
 	for _, id := range []string{"c", "d"} {
 		c := p.lasting(id)
@@ -91,13 +90,13 @@ func foldedInBatches(p *probe) {
 	for _, step := range []time.Duration{metastore.SaleRetention, 10 * metastore.SessionRetention} {
 		p.clock.Advance(step)
 		for calls := 0; ; calls++ {
-			p.must(calls < 100, "the purge comes to no end")
+			p.must(calls < 100, "the purge does not end")
 			n, err := p.store.Purge(p.ctx, 3)
 			p.ok(err, "purge")
 			p.must(n <= 5*3, "a purge by 3 handled %d rows", n)
 			p.audited()
 			if n == 0 {
-				p.must(calls > 3, "%d calls purged all by 3", calls)
+				p.must(calls > 3, "%d calls purged everything in batches of 3", calls)
 				break
 			}
 		}

@@ -23,7 +23,7 @@ func TestBrokenFoldsAreCaught(t *testing.T) {
 		{"folds sales too early", func(h metatest.Handle, path string) metatest.Handle {
 			return purges{h, path, `UPDATE sales SET at = 0 WHERE session IS NULL`, `SELECT 1`}
 		}, []string{"payments/fold"}},
-		{"folds what was sold to sessions that live", func(h metatest.Handle, path string) metatest.Handle {
+		{"folds sales to live sessions", func(h metatest.Handle, path string) metatest.Handle {
 			return purges{h, path, `UPDATE sales SET session = NULL, at = 0`, `SELECT 1`}
 		}, []string{"payments/fold"}},
 		{"adds up usage twice", func(h metatest.Handle, path string) metatest.Handle {
@@ -44,10 +44,10 @@ func TestBrokenFoldsAreCaught(t *testing.T) {
 		{"counts a repeated open", func(h metatest.Handle, path string) metatest.Handle {
 			return countsRepeats{h, path}
 		}, []string{"usage/channels"}},
-		{"takes a channel of another request for the one that was opened", func(h metatest.Handle, _ string) metatest.Handle {
+		{"returns a channel of another request as the opened one", func(h metatest.Handle, _ string) metatest.Handle {
 			return opensAny{h}
 		}, []string{"idempotency/channel"}},
-		{"forgets what was added up", func(h metatest.Handle, path string) metatest.Handle {
+		{"forgets the sums", func(h metatest.Handle, path string) metatest.Handle {
 			return purges{h, path, `DELETE FROM usage_sums`, `SELECT 1`}
 		}, []string{"usage/many-rows"}},
 	})
@@ -78,7 +78,7 @@ func (s counts) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 	return out, errors.Join(err, query(ctx, s.path, s.after))
 }
 
-// countsChannels changes the rows of usage after each channel that is opened.
+// countsChannels changes the rows of usage after each channel is opened.
 type countsChannels struct {
 	metatest.Handle
 	path, after string
@@ -103,7 +103,7 @@ func (s countsRepeats) OpenChannel(ctx context.Context, c metastore.Channel, ide
 	return out, err
 }
 
-// opensAny ignores of which request a channel was opened by.
+// opensAny ignores which request opened a channel.
 type opensAny struct{ metatest.Handle }
 
 func (s opensAny) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {

@@ -28,7 +28,7 @@ func positions(extents []metastore.Extent) []metastore.Position {
 	return list
 }
 
-// garbageLife follows a content of three parts from its overwrite to its end.
+// garbageLife follows a content of three parts from its overwrite until it is dropped.
 func garbageLife(p *probe) {
 	p.begin("upload", "a", "name")
 	for i := range 3 {
@@ -43,19 +43,19 @@ func garbageLife(p *probe) {
 	p.is(p.store.DropContent(p.ctx, content), metastore.ErrExists, "drop of a content with extents")
 
 	drop := positions([]metastore.Extent{all[0], all[1], all[4], all[8]})
-	for range 2 { // repeated: nil
+	for range 2 { // repeated, so nil
 		p.ok(p.store.DropExtents(p.ctx, content, drop), "drop extents")
 		left := []metastore.Extent{all[2], all[3], all[5], all[6], all[7]}
 		p.equal(p.allExtents(content), left, "extents left")
 	}
-	p.ok(p.store.DropExtents(p.ctx, content, []metastore.Position{{Part: 77}, {Part: 0, Offset: 4}}), "drop of extents that never were")
-	p.must(len(p.allExtents(content)) == 5, "extents that were not named were dropped")
+	p.ok(p.store.DropExtents(p.ctx, content, []metastore.Position{{Part: 77}, {Part: 0, Offset: 4}}), "drop of unknown extents")
+	p.must(len(p.allExtents(content)) == 5, "other extents were dropped")
 	p.is(p.store.DropContent(p.ctx, content), metastore.ErrExists, "drop of a content with extents")
 	free, err := p.store.Unreferenced(p.ctx, []string{all[0].Key, all[2].Key, all[8].Key})
 	p.ok(err, "unreferenced")
 	p.equal(free, []string{all[0].Key, all[8].Key}, "keys without an extent")
 
-	p.ok(p.store.DropExtents(p.ctx, content, positions(all)), "drop of all")
+	p.ok(p.store.DropExtents(p.ctx, content, positions(all)), "drop of all extents")
 	p.equal(p.garbage(), []metastore.ContentID{content}, "garbage without extents")
 	for range 2 {
 		p.ok(p.store.DropContent(p.ctx, content), "drop content")
@@ -65,8 +65,8 @@ func garbageLife(p *probe) {
 	p.must(len(p.garbage()) == 0, "garbage that was dropped, after a reopen")
 }
 
-// garbagePaging pages through contents that became garbage at various times,
-// some of them at once, and not in the order of their ids.
+// garbagePaging pages through contents that became garbage at various times, some of them
+// simultaneously, and not in the order of their ids.
 func garbagePaging(p *probe) {
 	var all []metastore.GarbageContent
 	for i := range 12 {
@@ -97,8 +97,8 @@ func garbagePaging(p *probe) {
 	p.duePages(slices.Delete(slices.Delete(slices.Clone(all), 5, 6), 0, 1), 0)
 }
 
-// duePages compares what has been garbage for the grace, in pages of several
-// lengths, with what of the list was garbage that long ago.
+// duePages compares what has been garbage for the grace, in pages of several lengths, with the part
+// of the list that became garbage that long ago.
 func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
 	due := p.clock.Now().Add(-grace)
 	want := slices.DeleteFunc(slices.Clone(list), func(g metastore.GarbageContent) bool { return g.Since.After(due) })
@@ -115,7 +115,7 @@ func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
 			got = append(got, page...)
 			after = page[len(page)-1]
 		}
-		p.equal(got, want, "garbage for %s, by %d", grace, limit)
+		p.equal(got, want, "garbage for %s, in pages of %d", grace, limit)
 	}
 	backlog, err := p.store.GarbageBacklog(p.ctx, grace)
 	p.ok(err, "backlog")
@@ -126,7 +126,7 @@ func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
 	p.equal(backlog, wantBacklog, "backlog of garbage for %s", grace)
 }
 
-// garbageLiveExtents tries to drop what is not garbage.
+// garbageLiveExtents tries to drop contents that are not garbage.
 func garbageLiveExtents(p *probe) {
 	b, e := p.put("a", "name")
 	u := p.begin("upload", "a", "by-parts")
@@ -143,7 +143,7 @@ func garbageLiveExtents(p *probe) {
 	p.equal(got, b, "blob")
 }
 
-// garbageContents drops a page of contents of every kind at once.
+// garbageContents drops a page of contents of every kind in one call.
 func garbageContents(p *probe) {
 	live, liveExtent := p.put("a", "live")
 	open := p.begin("open", "a", "open")
@@ -185,10 +185,10 @@ func garbageContents(p *probe) {
 		p.must(ok && slices.Equal(got, keys), "objects of %v: %q, want %q", id, got, keys)
 	}
 
-	for range 2 { // repeated: nil
+	for range 2 { // repeated, so nil
 		p.ok(p.store.DropContents(p.ctx, append(contents, contents...)), "drop")
 		p.equal(p.garbage(), contents[4:5], "garbage after the drop")
-		p.equal(p.allExtents(contents[4]), stored(large...), "extents of what is not small")
+		p.equal(p.allExtents(contents[4]), stored(large...), "extents of a content that is not small")
 		p.equal(p.allExtents(live.Content), stored(liveExtent), "extents of a live blob")
 		p.equal(p.allExtents(open.Content), stored(openPart), "extents of an open upload")
 		for id := range want {
@@ -204,11 +204,11 @@ func garbageContents(p *probe) {
 	p.must(len(objects) == 0, "objects after the drop: %v", objects)
 
 	p.ok(p.store.DropExtents(p.ctx, contents[4], positions(large[:1])), "drop of an extent")
-	p.ok(p.store.DropContents(p.ctx, contents), "drop of what is small now")
+	p.ok(p.store.DropContents(p.ctx, contents), "drop of a content that is small now")
 	p.must(len(p.garbage()) == 0, "garbage that was dropped")
 
 	many := make([]metastore.ContentID, metastore.MaxContents+1)
-	p.ok(p.store.DropContents(p.ctx, many[1:]), "drop of as many as a call may name")
+	p.ok(p.store.DropContents(p.ctx, many[1:]), "drop of as many as a call may pass")
 	p.must(p.store.DropContents(p.ctx, many) != nil, "drop of too many")
 	_, err = p.store.GarbageObjects(p.ctx, many)
 	p.must(err != nil, "objects of too many")
@@ -235,6 +235,6 @@ func garbageUnreferenced(p *probe) {
 	slices.Sort(want)
 	p.equal(got, want, "keys without an extent")
 	none, err := p.store.Unreferenced(p.ctx, nil)
-	p.ok(err, "unreferenced of nothing")
-	p.must(len(none) == 0, "keys for nothing")
+	p.ok(err, "unreferenced of no keys")
+	p.must(len(none) == 0, "keys for no keys")
 }

@@ -35,16 +35,16 @@ func idempotentUse(p *probe) {
 		again, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 		p.ok(err, "replay")
 		p.equal(again, first, "replay")
-		p.must(p.left("session") == 8, "a replay took a chunkset: %d left", p.left("session"))
+		p.must(p.left("session") == 8, "a replay deducted a chunkset: %d left", p.left("session"))
 		p.reopen()
 	}
-	// Scope and key are two strings, not one.
+	// Scope and key are two strings, which are not concatenated.
 	for i, k := range []*metastore.Idempotency{idem("s", "l"), idem("t", "k"), idem("sk", ""), idem("", "sk")} {
 		got, err := p.store.UseSession(p.ctx, "session", 1, k)
 		p.ok(err, "use with another key")
 		p.must(got.Left == int64(7-i), "another scope or key was taken for the first: %d left", got.Left)
 	}
-	// The outcome stays when the session is used up, and expired.
+	// The outcome is retained after the session is used up, and after it has expired.
 	for range 4 {
 		_, err = p.store.UseSession(p.ctx, "session", 1, nil)
 		p.ok(err, "use")
@@ -62,7 +62,7 @@ func idempotentCreate(p *probe) {
 	_, err = p.store.UseSession(p.ctx, "one", 1, nil)
 	p.ok(err, "use")
 	p.clock.Advance(time.Minute)
-	s.ID = "two" // the caller makes a fresh id each time
+	s.ID = "two" // the caller creates a new id each time
 	again, err := p.store.CreateSession(p.ctx, s, idem("s", "k"))
 	p.ok(err, "replay")
 	p.equal(again, first, "replay")
@@ -71,14 +71,14 @@ func idempotentCreate(p *probe) {
 	s.ID = "three"
 	other, err := p.store.CreateSession(p.ctx, s, idem("s", "other"))
 	p.ok(err, "create with another key")
-	p.must(other.ID == "three", "another key gave session %s", other.ID)
+	p.must(other.ID == "three", "another key returned session %s", other.ID)
 }
 
 func idempotentChannel(p *probe) {
 	c := metastore.Channel{ID: "one", PaymentChannelID: 3, Sender: "s", Receiver: "r", Asset: "a", Deposit: 1<<63 - 1, Expires: p.clock.Now().Add(time.Hour)}
-	for range 2 { // a question is not remembered
+	for range 2 { // a query is not recorded
 		_, err := p.store.OpenedChannel(p.ctx, *idem("s", "k"))
-		p.is(err, metastore.ErrNotFound, "channel that was not opened yet")
+		p.is(err, metastore.ErrNotFound, "channel that is not opened yet")
 	}
 	first, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
 	p.ok(err, "open")
@@ -91,7 +91,7 @@ func idempotentChannel(p *probe) {
 	another := *idem("s", "k")
 	another.Hash[31] = 1
 	_, err = p.store.OpenedChannel(p.ctx, another)
-	p.is(err, metastore.ErrIdempotencyReuse, "opened channel by the key of another request")
+	p.is(err, metastore.ErrIdempotencyReuse, "opened channel with the key of another request")
 	c.ID = "two"
 	again, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
 	p.ok(err, "replay")
@@ -118,10 +118,10 @@ func idempotentHash(p *probe) {
 	p.is(err, metastore.ErrNotFound, "session that was refused")
 	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{ID: "x", Expires: p.clock.Now().Add(time.Hour)}, other)
 	p.is(err, metastore.ErrIdempotencyReuse, "open with the key of another request")
-	p.must(p.left("session") == 9, "a refused use took a chunkset")
+	p.must(p.left("session") == 9, "a refused use deducted a chunkset")
 }
 
-// idempotentFailure shows that only successes are remembered.
+// idempotentFailure checks that only successes are recorded.
 func idempotentFailure(p *probe) {
 	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.is(err, metastore.ErrNotFound, "use of an unknown session")
@@ -147,20 +147,20 @@ func idempotentMemory(p *probe) {
 		p.equal(first, s, "use in round %d", round)
 		p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
 		again, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
-		p.ok(err, "replay at the end of the memory")
-		p.equal(again, first, "replay at the end of the memory")
+		p.ok(err, "replay at the end of the retention")
+		p.equal(again, first, "replay at the end of the retention")
 		p.clock.Advance(time.Microsecond)
 	}
 	other := idem("s", "k")
 	other.Hash[0] = 77
 	got, err := p.store.UseSession(p.ctx, "session", 1, other)
-	p.ok(err, "a key after its memory may serve another request")
+	p.ok(err, "use with a key past its retention for another request")
 	p.must(got.Left == s.Left-1, "%d left", got.Left)
 	_, err = p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.is(err, metastore.ErrIdempotencyReuse, "the key now belongs to the other request")
 }
 
-// idempotentRacing sends the same requests at once over two handles.
+// idempotentRacing sends the same requests concurrently over two handles.
 func idempotentRacing(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.session("session", 1000)
@@ -189,6 +189,6 @@ func idempotentRacing(p *probe) {
 				p.is(err, metastore.ErrNotFound, "session of a racing create that lost")
 			}
 		}
-		p.must(p.left("session") == before-1, "%d uses with one key took %d chunksets", n, before-p.left("session"))
+		p.must(p.left("session") == before-1, "%d uses with one key deducted %d chunksets", n, before-p.left("session"))
 	}
 }

@@ -28,7 +28,7 @@ var someLimits = metastore.Limits{
 	StoredBytes: 5, StoredObjects: 7, OpenUploads: 6, Channels: 8,
 }
 
-// newKey creates a key of a group of its own.
+// newKey creates a key in a new group.
 func (p *probe) newKey(id string) metastore.Key {
 	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "group of " + id})
 	p.ok(err, "create key %q", id)
@@ -56,33 +56,33 @@ func keyCreate(p *probe) {
 	want.Created, want.Expires = p.clock.Now(), p.clock.Now().Add(time.Hour)
 	p.equal(got, want, "key as created")
 	plain := p.newKey("plain")
-	p.equal(plain, metastore.Key{ID: "plain", Group: "group of plain", Created: p.clock.Now()}, "key with nothing but an id and a group")
+	p.equal(plain, metastore.Key{ID: "plain", Group: "group of plain", Created: p.clock.Now()}, "key with only an id and a group")
 	p.clock.Advance(time.Minute)
 	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: want.ID, Group: "another"})
 	p.is(err, metastore.ErrExists, "second key of an id")
 	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: "later", Group: "another", Limits: someLimits})
-	p.ok(err, "key of the group of one that was refused")
+	p.ok(err, "key of the group of a refused one")
 	for _, k := range []metastore.Key{{ID: "id"}, {Group: "group"}} {
 		_, err = p.store.CreateKey(p.ctx, k)
 		p.must(err != nil, "key %+v was created", k)
 	}
 	p.reopen()
 	p.equal(p.getKey(want.ID), want, "key")
-	p.equal(p.getKey("plain"), plain, "key with nothing but an id and a group")
+	p.equal(p.getKey("plain"), plain, "key with only an id and a group")
 	for _, id := range []string{"", "id", "key", "key\x00"} {
 		_, err = p.store.Key(p.ctx, id)
 		p.is(err, metastore.ErrNotFound, "key %q", id)
 	}
 }
 
-// keyAccounts tells a key for all accounts from one for none.
+// keyAccounts distinguishes a key for all accounts from one for none.
 func keyAccounts(p *probe) {
 	for i, list := range [][]string{nil, {}, {""}, {"a"}} {
 		id := fmt.Sprint(i)
 		_, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "g", Accounts: list, Scopes: list})
 		p.ok(err, "create")
 		k := p.getKey(id)
-		p.must((k.Accounts == nil) == (list == nil), "accounts %#v came back as %#v", list, k.Accounts)
+		p.must((k.Accounts == nil) == (list == nil), "accounts %#v were read as %#v", list, k.Accounts)
 		p.equal(k.Accounts, list, "accounts")
 		p.equal(k.Scopes, list, "scopes")
 	}
@@ -114,7 +114,7 @@ func keyGroups(p *probe) {
 	_, err = create("default", "group3", metastore.Limits{})
 	p.ok(err, "key of a group without limits")
 	_, err = create("late", "group3", someLimits)
-	p.is(err, metastore.ErrGroupLimits, "limits for a group that has none")
+	p.is(err, metastore.ErrGroupLimits, "limits for a group without limits")
 
 	_, err = p.store.RevokeKey(p.ctx, "first")
 	p.ok(err, "revoke")
@@ -129,7 +129,7 @@ func keyGroups(p *probe) {
 func keyList(p *probe) {
 	list, err := p.store.ListKeys(p.ctx, "", 10)
 	p.ok(err, "list")
-	p.must(len(list) == 0, "%d keys before there was one", len(list))
+	p.must(len(list) == 0, "%d keys before any was created", len(list))
 	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
 	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
 		_, err := p.store.CreateKey(p.ctx, metastore.Key{
@@ -156,11 +156,11 @@ func keyList(p *probe) {
 			}
 			after = got[len(got)-1]
 		}
-		p.equal(got, ids, "keys by pages of %d", limit)
+		p.equal(got, ids, "keys in pages of %d", limit)
 	}
 	list, err = p.store.ListKeys(p.ctx, "aa", 2)
-	p.ok(err, "list behind an id that is not there")
-	p.must(len(list) == 2 && list[0].ID == "ab" && list[1].ID == "b", "listed behind aa: %+v", list)
+	p.ok(err, "list after an unknown id")
+	p.must(len(list) == 2 && list[0].ID == "ab" && list[1].ID == "b", "listed after aa: %+v", list)
 }
 
 func keyRevoke(p *probe) {
@@ -182,7 +182,7 @@ func keyRevoke(p *probe) {
 	p.equal(p.getKey("other"), other, "key that was not revoked")
 }
 
-// keysStay lets the time of keys run out: they are there all the same.
+// keysStay lets keys expire. They must still be readable.
 func keysStay(p *probe) {
 	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.clock.Now().Add(time.Minute)})
 	p.ok(err, "create")
@@ -211,8 +211,8 @@ func (p *probe) version(s metastore.Store) int64 {
 	return v
 }
 
-// keyVersion changes keys over one handle and looks over others, one of which
-// has seen nothing yet.
+// keyVersion changes keys over one handle and reads them over others, one of which has read nothing
+// yet.
 func keyVersion(p *probe) {
 	looking, last := p.open(), int64(0)
 	changed := func(want bool, what string) {
@@ -238,14 +238,14 @@ func keyVersion(p *probe) {
 	changed(true, "a new key of a group")
 	_, err = looking.RevokeKey(p.ctx, k.ID)
 	p.ok(err, "revoke")
-	changed(true, "a revoke over the handle that looks")
+	changed(true, "a revoke over the reading handle")
 	p.reopen()
 	looking = p.open()
 	p.newKey("after")
-	changed(true, "a new key after all was closed")
+	changed(true, "a new key after a reopen")
 }
 
-// keyRacingCreators lets many create one key, and many give a group its limits.
+// keyRacingCreators creates one key concurrently, and one group with different limits concurrently.
 func keyRacingCreators(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 10 {
@@ -266,20 +266,20 @@ func keyRacingCreators(p *probe) {
 			created[i], err = handles[i%2].CreateKey(p.ctx, k)
 			return err
 		})
-		p.won(errs, 2, metastore.ErrGroupLimits) // those who ask for the same
+		p.won(errs, 2, metastore.ErrGroupLimits) // those who request the same
 		list, err := p.store.ListKeys(p.ctx, id+"-", 10)
 		p.ok(err, "list")
 		for i, err := range errs {
 			if err == nil {
 				p.must(slices.ContainsFunc(list, func(k metastore.Key) bool { return same(k, created[i]) }),
-					"%+v was created, but there are %+v", created[i], list)
+					"%+v was created, but %+v is stored", created[i], list)
 			}
 		}
 	}
 }
 
-// keyRacingRevokes revokes a key from many sides, and again later: all are told
-// one time.
+// keyRacingRevokes revokes a key concurrently, and again later. All calls must return the same
+// time.
 func keyRacingRevokes(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.newKey("key")
@@ -300,5 +300,5 @@ func keyRacingRevokes(p *probe) {
 	for i := range got {
 		p.equal(got[i], [2]metastore.Key{want, want}, "key as revoked by %d", i)
 	}
-	p.must(p.version(p.store) != before, "the version stayed")
+	p.must(p.version(p.store) != before, "the version did not change")
 }

@@ -22,7 +22,7 @@ func (s leasesForEver) Lease(ctx context.Context, name, holder string, ttl time.
 	return s.Handle.Lease(ctx, name, holder, ttl*1000)
 }
 
-// renewsNoLease says that a lease was renewed, and leaves it as it was.
+// renewsNoLease reports that a lease was renewed, but does not renew it.
 type renewsNoLease struct {
 	metatest.Handle
 	held sync.Map // by holder

@@ -16,20 +16,20 @@ func leaseChecks() []Check {
 	}
 }
 
-// leased ends the check unless the lease goes as wanted.
+// leased ends the check unless the lease has the wanted outcome.
 func (p *probe) leased(s metastore.Store, name, holder string, ttl time.Duration, want bool) {
 	held, err := s.Lease(p.ctx, name, holder, ttl)
 	p.ok(err, "lease %s for %s", name, holder)
 	p.must(held == want, "lease %s for %s: %v, want %v", name, holder, held, want)
 }
 
-// advanceEngine moves the clock by which leases are judged.
+// advanceEngine advances the clock by which leases are judged.
 func (p *probe) advanceEngine(d time.Duration) {
 	if p.h.AdvanceEngine == nil {
 		p.clock.Advance(d)
 		return
 	}
-	p.ok(p.h.AdvanceEngine(d), "moving the engine's clock")
+	p.ok(p.h.AdvanceEngine(d), "advancing the engine's clock")
 }
 
 func leaseLife(p *probe) {
@@ -45,7 +45,7 @@ func leaseLife(p *probe) {
 	p.reopen()
 	p.leased(p.store, "lease", "b", time.Minute, false)
 	p.advanceEngine(time.Microsecond)
-	p.leased(p.store, "lease", "b", time.Minute, true) // it ran out
+	p.leased(p.store, "lease", "b", time.Minute, true) // it has expired
 	p.leased(p.store, "lease", "a", time.Minute, false)
 	p.leased(p.store, "lease", "", time.Minute, false)
 }
@@ -53,14 +53,13 @@ func leaseLife(p *probe) {
 func leaseGiveBack(p *probe) {
 	p.leased(p.store, "lease", "a", 0, false) // there is none
 	p.leased(p.store, "lease", "a", time.Minute, true)
-	p.leased(p.store, "lease", "b", 0, false) // not his
+	p.leased(p.store, "lease", "b", 0, false) // not held by the caller
 	p.leased(p.store, "lease", "b", time.Minute, false)
 	p.leased(p.store, "lease", "a", -time.Second, false)
 	p.leased(p.store, "lease", "b", time.Minute, true)
 }
 
-// leaseRacing lets many holders over two handles race for a lease each time
-// that it runs out.
+// leaseRacing has many holders over two handles compete for a lease each time it expires.
 func leaseRacing(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 20 {
@@ -77,13 +76,13 @@ func leaseRacing(p *probe) {
 				holders++
 			}
 		}
-		p.must(holders == 1, "round %d: %d have the lease", round, holders)
+		p.must(holders == 1, "round %d: %d holders have the lease", round, holders)
 		p.advanceEngine(time.Minute)
 	}
 }
 
-// leaseClock moves the clock of the handles, which an engine with a clock of its
-// own does not care for when it judges leases.
+// leaseClock advances the clock of the handles, which an engine with a separate clock must ignore
+// when it judges leases.
 func leaseClock(p *probe) {
 	p.leased(p.store, "lease", "a", time.Minute, true)
 	p.clock.Advance(time.Hour)

@@ -19,7 +19,7 @@ func listChecks() []Check {
 	}
 }
 
-// listed is what a page holds, without the metadata.
+// listed is the content of a page, without the metadata.
 type listed struct {
 	names, groups []string
 	next          string
@@ -60,7 +60,7 @@ func modelPage(names []string, q metastore.ListQuery) listed {
 	return page
 }
 
-// page asks for one page.
+// page reads one page.
 func (p *probe) page(q metastore.ListQuery) listed {
 	got, err := p.store.ListBlobs(p.ctx, q)
 	p.ok(err, "list %+v", q)
@@ -72,7 +72,7 @@ func (p *probe) page(q metastore.ListQuery) listed {
 	return page
 }
 
-// comparePages follows a listing from page to page, beside the model.
+// comparePages reads a listing page by page and compares it with the model.
 func (p *probe) comparePages(names []string, q metastore.ListQuery) {
 	for {
 		got, want := p.page(q), modelPage(names, q)
@@ -104,7 +104,7 @@ func listPages(p *probe) {
 				q.Limit = limit
 				p.comparePages(names, q)
 			}
-			// One page from before, at and behind every name.
+			// The loop reads one page from before, at and after every name.
 			for _, n := range names {
 				for _, after := range []string{n, n + "zz"} {
 					q.After, q.Limit = after, 2
@@ -117,8 +117,8 @@ func listPages(p *probe) {
 	}
 }
 
-// listRandom lists random names of a small alphabet by random queries, some of
-// them around the length at which names are kept in two pieces.
+// listRandom lists random names of a small alphabet with random queries. Some are around the length
+// at which names are stored in two parts.
 func listRandom(p *probe) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	const alphabet = "ab/\x00\xff"

@@ -18,8 +18,8 @@ func modelChecks() []Check {
 	return []Check{check("model/history", modelHistory), check("model/payments", modelPayments)}
 }
 
-// modelHistory plays random histories on two handles and compares every answer
-// with a simple model in memory. Each history has an account and ids to itself.
+// modelHistory plays random histories on two handles and compares every result with a simple model
+// in memory. Each history uses a separate account and separate ids.
 func modelHistory(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.play(func(t *rapid.T, round int) error {
@@ -33,12 +33,12 @@ func modelHistory(p *probe) {
 	})
 }
 
-// play plays random histories, until one ends with an error.
+// play plays random histories until one ends with an error.
 func (p *probe) play(one func(t *rapid.T, round int) error) {
 	round := 0
 	rec := &recorder{name: "model"}
 	done := make(chan struct{})
-	go func() { // rapid ends it by Goexit when a history fails
+	go func() { // rapid calls Goexit when a history fails
 		defer close(done)
 		rapid.Check(rec, func(t *rapid.T) {
 			round++
@@ -53,7 +53,7 @@ func (p *probe) play(one func(t *rapid.T, round int) error) {
 	}
 }
 
-// recorder is a rapid.TB that keeps what it is told.
+// recorder is a rapid.TB that records the failure.
 type recorder struct {
 	name   string
 	failed bool
@@ -66,7 +66,7 @@ func (r *recorder) Logf(format string, a ...any) { r.log = append(r.log, fmt.Spr
 func (r *recorder) Log(a ...any)                 { r.log = append(r.log, fmt.Sprint(a...)) }
 func (r *recorder) Skipf(f string, a ...any)     { r.Logf(f, a...); r.SkipNow() }
 func (r *recorder) Skip(a ...any)                { r.Log(a...); r.SkipNow() }
-func (r *recorder) SkipNow()                     { r.FailNow() } // a history that was not played is no pass
+func (r *recorder) SkipNow()                     { r.FailNow() } // a history that was not played must not pass
 func (r *recorder) Errorf(f string, a ...any)    { r.Logf(f, a...); r.Fail() }
 func (r *recorder) Error(a ...any)               { r.Log(a...); r.Fail() }
 func (r *recorder) Fatalf(f string, a ...any)    { r.Logf(f, a...); r.FailNow() }
@@ -75,16 +75,16 @@ func (r *recorder) Fail()                        { r.failed = true }
 func (r *recorder) Failed() bool                 { return r.failed }
 func (r *recorder) FailNow()                     { r.failed = true; runtime.Goexit() }
 
-// model is what a history should have led to.
+// model is the expected state after a history.
 type model struct {
 	account  string
 	blobs    map[string]metastore.Blob
-	deleted  map[string]time.Time // when the last version that was deleted was modified
+	deleted  map[string]time.Time // Modified of the version deleted last
 	uploads  map[string]*modelUpload
 	sessions map[string]metastore.Session
 	once     map[string]modelOnce
 	extents  map[metastore.ContentID][]metastore.Extent
-	garbage  map[metastore.ContentID]bool // without those that the store made
+	garbage  map[metastore.ContentID]bool // without those that the store created
 	moved    []string                     // keys of replaced parts
 }
 
@@ -106,7 +106,7 @@ func newModel(account string) *model {
 	}
 }
 
-// current is the blob that a guard sees.
+// current is the blob that a precondition gets.
 func (m *model) current(name string, now time.Time) *metastore.Blob {
 	b, ok := m.blobs[name]
 	if !ok || (!b.Expires.IsZero() && !now.Before(b.Expires)) {
@@ -136,7 +136,7 @@ type history struct {
 
 var modelNames = []string{"a", "a/b", "a/c", "b", strings.Repeat("n", 2000) + "1", strings.Repeat("n", 2000) + "2"}
 
-// text is what an error says.
+// text returns the text of an error.
 func text(err error) string {
 	if err == nil {
 		return "none"
@@ -144,7 +144,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// differ compares an answer with the model's.
+// differ compares a result with the model's.
 func differ(what string, got, want any, err, wantErr error) error {
 	switch {
 	case !errors.Is(err, wantErr) || (wantErr == nil && err != nil):
@@ -161,7 +161,7 @@ func (h *history) step(t *rapid.T) error {
 	id := fmt.Sprint(h.model.account, "-", rapid.IntRange(0, 2).Draw(t, "id"))
 	owner := rapid.SampledFrom(h.owners()).Draw(t, "owner")
 	ctx := h.p.ctx
-	// Those that come first are drawn more often.
+	// The first ones are drawn more often.
 	switch verb := rapid.SampledFrom([]string{
 		"begin", "part", "complete", "commit", "advance", "part", "purge", "churn", "abort", "delete", "create",
 		"commit", "get", "list", "session", "use", "use", "use once", "reopen",
@@ -297,7 +297,7 @@ func (h *history) begin(ctx context.Context, s metastore.Store, id, name, owner 
 	return differ("begin", got, u, err, nil)
 }
 
-// upload finds the model's upload, or the error that every verb gives.
+// upload returns the model's upload, or the error that every method returns.
 func (h *history) upload(id string) (*modelUpload, error) {
 	u, ok := h.model.uploads[id]
 	if !ok || (!u.Ended.IsZero() && !h.p.clock.Now().Before(u.Ended.Add(metastore.UploadRetention))) {
@@ -352,7 +352,7 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, guard)
 	switch {
 	case u.State == metastore.UploadCommitted:
-		return differ("complete repeated", got, u.Upload, err, nil)
+		return differ("repeated complete", got, u.Upload, err, nil)
 	case u.State == metastore.UploadAborted:
 		return differ("complete", nil, nil, err, metastore.ErrAborted)
 	case stale:
@@ -446,7 +446,7 @@ func (h *history) settle() error {
 		if err != nil {
 			return err
 		}
-		if !m.garbage[id] { // made by the store for the parts that were replaced
+		if !m.garbage[id] { // created by the store for the replaced parts
 			for _, e := range extents {
 				moved = append(moved, e.Key)
 			}
@@ -462,7 +462,7 @@ func (h *history) settle() error {
 		return fmt.Errorf("not garbage: %v; replaced extents that are garbage: %v, want %v", m.garbage, moved, m.moved)
 	}
 	m.moved = nil
-	for name := range m.blobs { // the garbage took nothing along that is live
+	for name := range m.blobs { // dropping garbage must not drop live extents
 		if err := h.get(ctx, s, name); err != nil {
 			return err
 		}

@@ -7,13 +7,13 @@ import (
 	"sluice/metastore"
 )
 
-// owners are those of a history; nobody is one.
+// owners are those of a history, including none.
 func (h *history) owners() []string {
 	return []string{"", h.model.account + " x", h.model.account + " y"}
 }
 
-// used adds up what an owner takes up: his blobs, be they expired or not, and
-// the parts of his open uploads.
+// used returns the usage of an owner: their blobs, also expired ones, and the parts of their open
+// uploads.
 func (m *model) used(owner string) (sum metastore.Used) {
 	for _, b := range m.blobs {
 		if b.Owner == owner {
@@ -36,7 +36,7 @@ func (m *model) used(owner string) (sum metastore.Used) {
 	return sum
 }
 
-// usage compares the usage of each owner, over every handle.
+// usage compares the usage of each owner on every handle.
 func (h *history) usage() error {
 	for _, owner := range h.owners() {
 		want := h.model.used(owner)
@@ -53,8 +53,7 @@ func (h *history) usage() error {
 	return nil
 }
 
-// churn replaces a blob more often than a store keeps a record of it, and
-// deletes it.
+// churn replaces a blob more often than a store keeps records of it, and deletes it.
 func (h *history) churn(ctx context.Context, s metastore.Store, owner string) error {
 	const name = "churned"
 	for range 20 {
@@ -65,7 +64,7 @@ func (h *history) churn(ctx context.Context, s metastore.Store, owner string) er
 	return h.remove(ctx, s, name)
 }
 
-// purge purges to the end.
+// purge purges until nothing is left.
 func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error {
 	for n := 1; n > 0; {
 		var err error
@@ -94,7 +93,7 @@ func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error
 	return nil
 }
 
-// reopen closes all handles and opens as many.
+// reopen closes all handles and opens as many new ones.
 func (h *history) reopen() error {
 	if err := h.p.h.Close(); err != nil {
 		return err
@@ -110,8 +109,8 @@ func (h *history) reopen() error {
 	return nil
 }
 
-// leave removes what the history has stored and would run out in a later one.
-// Then it takes up nothing.
+// leave removes what the history has stored and would expire in a later one. Then the usage must be
+// zero.
 func (h *history) leave() error {
 	ctx, s, m := h.p.ctx, h.handles[0], h.model
 	for name := range m.blobs {

@@ -18,8 +18,8 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// TestMain has rapid neither shorten nor keep the histories that show a broken
-// store to be broken: kept ones would be played on the others.
+// TestMain prevents rapid from shortening and storing the histories that detect a broken store:
+// stored ones would be played on the others.
 func TestMain(m *testing.M) {
 	if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "1ms")); err != nil {
 		panic(err)
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// harness gives a harness over SQLite whose handles are broken by breakIt.
+// harness returns a harness over SQLite whose handles are broken by breakIt.
 func harness(tb testing.TB, breakIt func(h metatest.Handle, path string) metatest.Handle) *metatest.Harness {
 	path := filepath.Join(tb.TempDir(), "meta.db")
 	clock := testclock.New()
@@ -47,7 +47,7 @@ type mutant struct {
 	caught  []string // by each of these checks
 }
 
-// catch runs single checks on broken stores, and on the honest one.
+// catch runs single checks on broken stores, and on the correct one.
 func catch(t *testing.T, mutants []mutant) {
 	checks := map[string]metatest.Check{}
 	for _, c := range metatest.Checks() {
@@ -71,11 +71,11 @@ func catch(t *testing.T, mutants []mutant) {
 				if err == nil {
 					t.Fatal("the broken store passed")
 				}
-				t.Logf("caught: %v", err)
+				t.Logf("detected: %v", err)
 
 				honest := harness(t, func(h metatest.Handle, _ string) metatest.Handle { return h })
 				if err := errors.Join(check.Run(t.Context(), honest), honest.Close()); err != nil {
-					t.Fatalf("the honest store failed: %v", err)
+					t.Fatalf("the correct store failed: %v", err)
 				}
 			})
 		}
@@ -91,41 +91,41 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"re-sent part wins over complete", func(h metatest.Handle, _ string) metatest.Handle { return partWins{h} }, []string{"uploads/ended"}},
 		{"complete ignores the revision", func(h metatest.Handle, _ string) metatest.Handle { return anyRevision{h} }, []string{"uploads/revision"}},
 		{"ignores the idempotency key", func(h metatest.Handle, _ string) metatest.Handle { return noIdempotency{h} }, []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
-		{"forgets the request's hash", func(h metatest.Handle, _ string) metatest.Handle { return noHash{h} }, []string{"idempotency/hash"}},
-		{"complete forgets the guard", func(h metatest.Handle, _ string) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-guard"}},
+		{"forgets the hash of the request", func(h metatest.Handle, _ string) metatest.Handle { return noHash{h} }, []string{"idempotency/hash"}},
+		{"complete ignores the precondition", func(h metatest.Handle, _ string) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-guard"}},
 		{"listing skips a name at a page border", func(h metatest.Handle, _ string) metatest.Handle { return skips{h} }, []string{"list/pages", "list/random", "names/long"}},
 		{"overwrite loses the garbage", func(h metatest.Handle, _ string) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
-		{"hands out garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return dueAtOnce{h} }, []string{"garbage/paging"}},
+		{"returns garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return dueAtOnce{h} }, []string{"garbage/paging"}},
 		{"skips garbage of one time at a page border", func(h metatest.Handle, _ string) metatest.Handle { return pagesByTime{h} }, []string{"garbage/paging"}},
 		{"counts garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return countsAll{h} }, []string{"garbage/paging"}},
 		{"drops what is not small", func(h metatest.Handle, _ string) metatest.Handle { return dropsLarge{h} }, []string{"garbage/contents"}},
 		{"cuts long names", func(h metatest.Handle, _ string) metatest.Handle { return cutsNames{h} }, []string{"names/long", "blobs/oversize"}},
-		{"keeps what was written ahead", func(h metatest.Handle, path string) metatest.Handle { return keepsStaged{h, path} }, []string{"blobs/large-refused"}},
-		{"commits what was written ahead", func(h metatest.Handle, _ string) metatest.Handle { return commitsStaged{h} }, []string{"blobs/large-refused"}},
-		{"takes stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
-		{"gives a lease to everybody", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/give-back"}},
-		{"leases for ever", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
+		{"keeps what was stored ahead", func(h metatest.Handle, path string) metatest.Handle { return keepsStaged{h, path} }, []string{"blobs/large-refused"}},
+		{"commits what was stored ahead", func(h metatest.Handle, _ string) metatest.Handle { return commitsStaged{h} }, []string{"blobs/large-refused"}},
+		{"accepts stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
+		{"grants a lease to every holder", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/give-back"}},
+		{"leases never expire", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
 		{"renews no lease", func(h metatest.Handle, _ string) metatest.Handle { return &renewsNoLease{Handle: h} }, []string{"leases/life"}},
-		{"takes no lease back", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/give-back"}},
+		{"releases no lease", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/give-back"}},
 		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"properties/replace", "properties/racing-replaces"}},
 		{"calls every date unique", func(h metatest.Handle, _ string) metatest.Handle { return ownSecond{h} }, []string{"blobs/dates"}},
-		{"has a time of its own", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
-		{"waits for ever", func(h metatest.Handle, _ string) metatest.Handle { return waitsForEver{h} }, []string{"patience/over"}},
+		{"has another time", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
+		{"waits without a limit", func(h metatest.Handle, _ string) metatest.Handle { return waitsForEver{h} }, []string{"patience/over"}},
 		{"forgets no node", func(h metatest.Handle, _ string) metatest.Handle { return joinsForEver{h} }, []string{"nodes/life", "nodes/racing"}},
-		{"lets a node join that disagrees", func(h metatest.Handle, _ string) metatest.Handle { return asksLater{h} }, []string{"nodes/life"}},
-		{"lets no node leave", func(h metatest.Handle, _ string) metatest.Handle { return neverLeaves{h} }, []string{"nodes/life"}},
+		{"admits a node with other settings", func(h metatest.Handle, _ string) metatest.Handle { return asksLater{h} }, []string{"nodes/life"}},
+		{"removes no node", func(h metatest.Handle, _ string) metatest.Handle { return neverLeaves{h} }, []string{"nodes/life"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
 	})
 }
 
-// waitsForEver uses sessions whatever the patience of the caller.
+// waitsForEver uses sessions regardless of the caller's patience.
 type waitsForEver struct{ metatest.Handle }
 
 func (s waitsForEver) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
 	return s.Handle.UseSession(metastore.WithPatience(ctx, time.Hour), id, n, idem)
 }
 
-// replacesAny replaces a property whatever its value is.
+// replacesAny replaces a property whatever its value.
 type replacesAny struct{ metatest.Handle }
 
 func (s replacesAny) ReplaceProperty(ctx context.Context, name, _, value string) error {
@@ -154,8 +154,7 @@ func (s chargesTwice) UseSession(ctx context.Context, id string, n int64, idem *
 	return again, nil
 }
 
-// losesCharge reads, and writes what it makes of that: a charge that came
-// between is lost.
+// losesCharge reads, and writes a result computed from that, so a concurrent charge is lost.
 type losesCharge struct{ metatest.Handle }
 
 func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
@@ -171,7 +170,7 @@ func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *m
 	return out, err
 }
 
-// asksBefore asks the guard outside of the transaction.
+// asksBefore calls the precondition outside of the transaction.
 type asksBefore struct{ metatest.Handle }
 
 func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
@@ -187,8 +186,8 @@ func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []
 	return s.Handle.CommitBlob(ctx, b, extents, nil)
 }
 
-// writesLater answers a commit at once and keeps it in memory, where its own
-// reads find it, until the next one.
+// writesLater acknowledges a commit immediately and keeps it in memory, where its own reads find
+// it, until the next one.
 type writesLater struct {
 	metatest.Handle
 	mu      sync.Mutex
@@ -217,7 +216,7 @@ func (s *writesLater) Blob(ctx context.Context, account, name string) (metastore
 	return s.Handle.Blob(ctx, account, name)
 }
 
-// partWins lets a part that comes after the complete change the blob.
+// partWins lets a part that is stored after the complete change the blob.
 type partWins struct{ metatest.Handle }
 
 func (s partWins) PutPart(ctx context.Context, id string, p metastore.Part, extents []metastore.Extent) error {
@@ -238,7 +237,7 @@ func (s partWins) PutPart(ctx context.Context, id string, p metastore.Part, exte
 	return metastore.ErrCommitted
 }
 
-// anyRevision completes an upload that changed meanwhile.
+// anyRevision completes an upload that was changed concurrently.
 type anyRevision struct{ metatest.Handle }
 
 func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
@@ -275,7 +274,7 @@ func (s noGuard) CompleteUpload(ctx context.Context, id string, revision, size i
 	return s.Handle.CompleteUpload(ctx, id, revision, size, crc64, nil)
 }
 
-// skips leaves the first name of every page but the first out.
+// skips omits the first name of every page except the first.
 type skips struct{ metatest.Handle }
 
 func (s skips) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
@@ -293,7 +292,7 @@ func (s dueAtOnce) GarbageContents(ctx context.Context, _ time.Duration, after m
 	return s.Handle.GarbageContents(ctx, 0, after, limit)
 }
 
-// pagesByTime goes on behind everything of the time at which a page ended.
+// pagesByTime continues after everything of the time at which a page ended.
 type pagesByTime struct{ metatest.Handle }
 
 func (s pagesByTime) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) ([]metastore.GarbageContent, error) {
@@ -310,7 +309,7 @@ func (s countsAll) GarbageBacklog(ctx context.Context, _ time.Duration) (metasto
 	return s.Handle.GarbageBacklog(ctx, 0)
 }
 
-// dropsLarge forgets contents whatever they hold.
+// dropsLarge drops contents of any size.
 type dropsLarge struct{ metatest.Handle }
 
 func (s dropsLarge) DropContents(ctx context.Context, contents []metastore.ContentID) error {
@@ -372,7 +371,7 @@ func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents [
 	return out, err
 }
 
-// commitsStaged asks the guard of a long list after the commit.
+// commitsStaged calls the precondition of a long list after the commit.
 type commitsStaged struct{ metatest.Handle }
 
 func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
@@ -400,7 +399,7 @@ func (s cutsNames) Blob(ctx context.Context, account, name string) (metastore.Bl
 	return s.Handle.Blob(ctx, account, cut(name))
 }
 
-// takesStale makes every extent look young.
+// takesStale makes every extent appear new.
 type takesStale struct{ metatest.Handle }
 
 func (s takesStale) PutPart(ctx context.Context, id string, p metastore.Part, extents []metastore.Extent) error {
@@ -410,7 +409,7 @@ func (s takesStale) PutPart(ctx context.Context, id string, p metastore.Part, ex
 	return s.Handle.PutPart(ctx, id, p, extents)
 }
 
-// ignoresContext uses a chunkset for a caller that has gone.
+// ignoresContext uses a chunkset for a caller that was cancelled.
 type ignoresContext struct{ metatest.Handle }
 
 func (s ignoresContext) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {

@@ -36,8 +36,8 @@ func nameBytes(p *probe) {
 	}
 }
 
-// nameLong uses names of up to 3,072 bytes that no compression makes shorter
-// and that begin alike, in an account of the greatest length.
+// nameLong uses names of up to 3,072 bytes that are not compressible and have a common prefix, in
+// an account of the greatest length.
 func nameLong(p *probe) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	random := func(n int) string {
@@ -77,14 +77,14 @@ func nameLong(p *probe) {
 	for _, n := range names {
 		b, err := p.store.Blob(p.ctx, account, n)
 		p.ok(err, "blob of a long name")
-		p.must(b.Name == n && b.Content == want[n], "a long name gave another blob")
+		p.must(b.Name == n && b.Content == want[n], "a long name returned another blob")
 	}
-	// Removing and replacing one leaves those that begin alike.
+	// Deleting and replacing one must keep those with a common prefix.
 	for i, n := range names {
 		if i%3 == 0 {
 			id, had, err := p.store.DeleteBlob(p.ctx, account, n, nil)
 			p.ok(err, "delete")
-			p.must(had && id == want[n], "delete of a long name gave another blob")
+			p.must(had && id == want[n], "delete of a long name deleted another blob")
 			delete(want, n)
 		}
 	}
@@ -93,7 +93,7 @@ func nameLong(p *probe) {
 		if id, ok := want[n]; !ok {
 			p.is(err, metastore.ErrNotFound, "deleted long name")
 		} else {
-			p.ok(err, "long name beside a deleted one")
+			p.ok(err, "long name next to a deleted one")
 			p.must(b.Content == id, "content of a long name")
 		}
 	}
@@ -102,5 +102,5 @@ func nameLong(p *probe) {
 	}
 	p.must(len(p.garbage()) == len(names), "%d contents are garbage after replacing and deleting %d names", len(p.garbage()), len(names))
 	_, err := p.store.Blob(p.ctx, account, fmt.Sprint(head, "?"))
-	p.is(err, metastore.ErrNotFound, "name that only begins like others")
+	p.is(err, metastore.ErrNotFound, "name with a common prefix only")
 }

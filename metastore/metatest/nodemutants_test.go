@@ -14,7 +14,7 @@ func (s joinsForEver) Join(ctx context.Context, node, settings string, ttl time.
 	return s.Handle.Join(ctx, node, settings, 1000*ttl, agrees)
 }
 
-// asksLater lets a node join before it asks it.
+// asksLater records a node before it calls agrees.
 type asksLater struct{ metatest.Handle }
 
 func (s asksLater) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func([]string) error) error {

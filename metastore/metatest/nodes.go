@@ -16,11 +16,10 @@ func nodeChecks() []Check {
 	}
 }
 
-// errDisagree is what a node says of the settings of others.
+// errDisagree is the error of a node that does not accept the settings of others.
 var errDisagree = errors.New("other settings")
 
-// joins lets a node join, and ends the check unless it sees these settings of
-// others.
+// joins lets a node join, and ends the check unless it gets these settings of others.
 func (p *probe) joins(s metastore.Store, node, settings string, ttl time.Duration, want ...string) {
 	var seen []string
 	err := s.Join(p.ctx, node, settings, ttl, func(others []string) error {
@@ -37,23 +36,23 @@ func nodeLife(p *probe) {
 	p.joins(other, "b", "2\x00", time.Minute, "1")
 	p.advanceEngine(30 * time.Second)
 	p.joins(other, "b", "3", time.Minute, "1") // renewed, with others
-	p.is(p.store.Join(p.ctx, "c", "4", time.Minute, func([]string) error { return errDisagree }), errDisagree, "join of one that disagrees")
-	p.is(p.store.Join(p.ctx, "b", "4", time.Hour, func([]string) error { return errDisagree }), errDisagree, "renewal of one that disagrees")
+	p.is(p.store.Join(p.ctx, "c", "4", time.Minute, func([]string) error { return errDisagree }), errDisagree, "join of a node that disagrees")
+	p.is(p.store.Join(p.ctx, "b", "4", time.Hour, func([]string) error { return errDisagree }), errDisagree, "renewal of a node that disagrees")
 	p.joins(p.store, "a", "1", 30*time.Second, "3")
 	p.reopen()
 	p.advanceEngine(30*time.Second - time.Microsecond)
 	p.joins(p.store, "d", "", time.Second, "1", "3")
 	p.advanceEngine(time.Microsecond)
-	p.joins(p.store, "d", "", time.Minute, "3") // a is over
+	p.joins(p.store, "d", "", time.Minute, "3") // a has expired
 	p.ok(p.store.Leave(p.ctx, "d"), "leave")
-	p.ok(p.store.Leave(p.ctx, "d"), "leave once more")
+	p.ok(p.store.Leave(p.ctx, "d"), "repeated leave")
 	p.advanceEngine(30*time.Second - time.Microsecond)
 	p.joins(p.store, "e", "5", time.Minute, "3")
 	p.advanceEngine(time.Microsecond)
-	p.joins(p.store, "f", "6", time.Minute, "5") // b is over
+	p.joins(p.store, "f", "6", time.Minute, "5") // b has expired
 }
 
-// nodeRacing lets nodes that disagree with all others join at once: one does.
+// nodeRacing has nodes that disagree with all others join concurrently: one must succeed.
 func nodeRacing(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 5 {

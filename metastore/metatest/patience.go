@@ -10,7 +10,7 @@ func patienceChecks() []Check {
 	return []Check{check("patience/over", patienceOver)}
 }
 
-// patienceOver: a call without patience left returns ErrBusy and has no effect.
+// patienceOver checks that a call without patience left returns ErrBusy and has no effect.
 func patienceOver(p *probe) {
 	_, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 3, Left: 3, Expires: p.clock.Now().Add(time.Hour)}, nil)
 	p.ok(err, "session")

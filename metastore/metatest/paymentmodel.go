@@ -12,9 +12,9 @@ import (
 	"sluice/metastore"
 )
 
-// modelPayments plays random histories of channels, payments and sessions on
-// two handles, compares every answer with a simple model in memory, and audits
-// the store at the end of each. Each history has a receiver and ids to itself.
+// modelPayments plays random histories of channels, payments and sessions on two handles, compares
+// every result with a simple model in memory, and audits the store at the end of each. Each history
+// uses a separate receiver and separate ids.
 func modelPayments(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.play(func(t *rapid.T, round int) error {
@@ -40,13 +40,13 @@ type bank struct {
 	*rapid.T
 	p     *probe
 	store metastore.Store
-	name  string // begins all ids, and is the receiver
+	name  string // prefix of all ids, and the receiver
 	made  int
 
 	channels   map[string]metastore.Channel
 	sessions   map[string]metastore.Session
 	pending    map[string]metastore.Settlement   // by channel
-	settleable map[string][]metastore.Settlement // all that were accepted, by channel
+	settleable map[string][]metastore.Settlement // all accepted payments, by channel
 	bought     map[string]boughtOnce
 	returned   map[string]time.Time         // by kind, id and request
 	last       map[string]metastore.Payment // by channel
@@ -68,13 +68,13 @@ func (b *bank) oneOf(name string, of ...string) string {
 	return rapid.SampledFrom(of).Draw(b.T, name)
 }
 
-// fresh makes an id.
+// fresh returns a new id.
 func (b *bank) fresh(kind string) string {
 	b.made++
 	return fmt.Sprint(b.name, kind, b.made)
 }
 
-// pick draws an id of those there are, or one that is unknown.
+// pick returns one of the existing ids, or an unknown one.
 func pick[V any](b *bank, name string, of map[string]V) string {
 	ids := []string{b.name + "unknown"}
 	for id := range of {
@@ -120,7 +120,7 @@ func (b *bank) step() error {
 	}
 }
 
-// agree compares an answer with the model's.
+// agree compares a result with the model's.
 func agree(what string, got, want any, err, wantErr error) error {
 	switch {
 	case !matches(err, wantErr):
@@ -155,7 +155,7 @@ func (b *bank) open() error {
 func (b *bank) payAnew(verb string) error {
 	sender, number := b.oneOf("sender", "s", "s", "t"), b.number("number", 0, 1)
 	c := b.channels[pick(b, "channel", b.channels)]
-	if c.ID != "" { // else most likely nobody's
+	if c.ID != "" { // otherwise most likely the one of no channel
 		number = c.PaymentChannelID
 		if c.Sender != "" && b.number("stranger", 0, 9) > 0 {
 			sender = c.Sender
@@ -166,7 +166,7 @@ func (b *bank) payAnew(verb string) error {
 	if b.number("all", 0, 19) == 19 {
 		amount = c.Deposit + b.number("above", 0, 1)
 	}
-	if amount < 0 { // above the greatest
+	if amount < 0 { // above the maximum
 		amount = math.MaxInt64
 	}
 	pay := metastore.Payment{
@@ -178,7 +178,7 @@ func (b *bank) payAnew(verb string) error {
 	return b.spend(verb, pay)
 }
 
-// replay sends the last payment over a channel again, accepted or not.
+// replay sends the last payment over a channel again, whether it was accepted or not.
 func (b *bank) replay() error {
 	pay, ok := b.last[pick(b, "channel", b.channels)]
 	if !ok {
@@ -206,7 +206,7 @@ func (b *bank) live(c metastore.Channel) error {
 	return nil
 }
 
-// examine tells what a payment leaves to be spent.
+// examine returns what a payment leaves to be spent.
 func (b *bank) examine(pay metastore.Payment) (metastore.Channel, int64, error) {
 	c, err := b.find(pay.Sender, pay.PaymentChannelID)
 	if err != nil {
@@ -341,14 +341,14 @@ func (b *bank) use() error {
 	}
 	got, err := b.store.UseSession(b.p.ctx, id, n, nil)
 	if wantErr == metastore.ErrExhausted { //nolint:errorlint // as it was set above
-		if err := agree("session beside the error", got, s, nil, nil); err != nil {
+		if err := agree("session returned with the error", got, s, nil, nil); err != nil {
 			return err
 		}
 	}
 	return agree("use", got, s, err, wantErr)
 }
 
-// again reports whether this return was made before, and within the memory.
+// again reports whether this return was made before, and within the retention.
 func (b *bank) again(kind, id, request string) bool {
 	at, ok := b.returned[kind+id+request]
 	return ok && b.now().Before(at.Add(metastore.IdempotencyRetention))
@@ -421,7 +421,7 @@ func (b *bank) close() error {
 	return agree("close", got, c, err, wantErr)
 }
 
-// settle collects one of the payments that were accepted, the newest or not.
+// settle collects one of the accepted payments, the newest or not.
 func (b *bank) settle() error {
 	id := pick(b, "channel", b.channels)
 	list := b.settleable[id]

@@ -19,7 +19,7 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{"returns twice", func(h metatest.Handle, _ string) metatest.Handle { return returnsTwice{h} }, []string{"sessions/return", "payments/return"}},
 		{"charges n-1 for n", func(h metatest.Handle, _ string) metatest.Handle { return chargesLess{h} }, []string{"sessions/use-many", "sessions/racing-many"}},
 		{"sells beyond the deposit", func(h metatest.Handle, path string) metatest.Handle { return sellsBeyond{h, path} }, []string{"payments/deposit"}},
-		{"takes payments for a closed channel", func(h metatest.Handle, path string) metatest.Handle { return staysOpen{h, path} }, []string{"payments/order", "payments/racing-close"}},
+		{"accepts payments over a closed channel", func(h metatest.Handle, path string) metatest.Handle { return staysOpen{h, path} }, []string{"payments/order", "payments/racing-close"}},
 		{"forgets the settlement", func(h metatest.Handle, path string) metatest.Handle { return forgetsSettlement{h, path} }, []string{"settlements/list", "payments/read"}},
 		{"returns a charge twice", func(h metatest.Handle, path string) metatest.Handle { return returnsChargeTwice{h, path} }, []string{"sessions/charge", "sessions/racing-charge-returns"}},
 		{"returns a charge that was not made", func(h metatest.Handle, _ string) metatest.Handle { return returnsAnyCharge{h} }, []string{"sessions/charge"}},
@@ -28,12 +28,12 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{"pays out half of a list", func(h metatest.Handle, _ string) metatest.Handle { return paysOutHalf{h} }, []string{"settlements/pay-out", "settlements/racing-pay-outs"}},
 		{"pays out what it can", func(h metatest.Handle, _ string) metatest.Handle { return paysOutEach{h} }, []string{"settlements/pay-out"}},
 		{"pays out and forgets the newer", func(h metatest.Handle, path string) metatest.Handle { return forgetsNewer{h, path} }, []string{"settlements/pay-out"}},
-		{"finds nothing uncollected", func(h metatest.Handle, _ string) metatest.Handle { return allCollected{h} }, []string{"settlements/uncollected"}},
+		{"reports nothing as uncollected", func(h metatest.Handle, _ string) metatest.Handle { return allCollected{h} }, []string{"settlements/uncollected"}},
 		{"finds nothing in an audit", func(h metatest.Handle, _ string) metatest.Handle { return blind{h} }, []string{"audit/payout"}},
 	})
 }
 
-// query changes a database behind the store's back.
+// query changes a database without the store.
 func query(ctx context.Context, path, text string, args ...any) error {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -43,7 +43,7 @@ func query(ctx context.Context, path, text string, args ...any) error {
 	return errors.Join(err, db.Close())
 }
 
-// appliesTwice takes a replay for another payment of the same size.
+// appliesTwice treats a replay as another payment of the same size.
 type appliesTwice struct{ metatest.Handle }
 
 func (s appliesTwice) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
@@ -57,7 +57,7 @@ func (s appliesTwice) PayRead(ctx context.Context, r metastore.ReadPurchase) (me
 	return out, err
 }
 
-// anySequence looks at the amount alone.
+// anySequence compares only the amount.
 type anySequence struct{ metatest.Handle }
 
 func (s anySequence) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
@@ -86,7 +86,7 @@ func (s forgetsCredit) Buy(ctx context.Context, p metastore.Purchase, idem *meta
 	return out, errors.Join(err, query(ctx, s.path, `UPDATE channels SET credit = 0`))
 }
 
-// bindsFirst binds a channel to whoever tries.
+// bindsFirst binds a channel to any sender who tries.
 type bindsFirst struct {
 	metatest.Handle
 	path string
@@ -103,7 +103,7 @@ func (s bindsFirst) Buy(ctx context.Context, p metastore.Purchase, idem *metasto
 	return s.Handle.Buy(ctx, p, idem)
 }
 
-// returnsTwice does not know a request that comes again.
+// returnsTwice does not recognize a repeated request.
 type returnsTwice struct{ metatest.Handle }
 
 func (s returnsTwice) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
@@ -136,7 +136,7 @@ func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *m
 	return s.Handle.UseSession(ctx, id, max(n-1, min(n, 1)), idem)
 }
 
-// sellsBeyond lends what the deposit does not cover.
+// sellsBeyond sells what the deposit does not cover.
 type sellsBeyond struct {
 	metatest.Handle
 	path string
@@ -155,7 +155,7 @@ func (s sellsBeyond) PayRead(ctx context.Context, r metastore.ReadPurchase) (met
 	return out, errors.Join(err, query(ctx, s.path, set, c.Deposit, []byte(c.ID)))
 }
 
-// staysOpen notes a close and goes on selling.
+// staysOpen records a close and continues to sell.
 type staysOpen struct {
 	metatest.Handle
 	path string
@@ -182,7 +182,7 @@ func (s forgetsSettlement) PayRead(ctx context.Context, r metastore.ReadPurchase
 	return out, errors.Join(err, query(ctx, s.path, `DELETE FROM settlements`))
 }
 
-// returnsChargeTwice leaves a charge that it gave back where it was.
+// returnsChargeTwice keeps a charge that it returned.
 type returnsChargeTwice struct {
 	metatest.Handle
 	path string
@@ -198,7 +198,7 @@ func (s returnsChargeTwice) ReturnCharge(ctx context.Context, id, charge string)
 		query(ctx, s.path, `DROP TABLE IF EXISTS kept`))
 }
 
-// returnsAnyCharge believes whoever asks.
+// returnsAnyCharge returns charges that were not made.
 type returnsAnyCharge struct{ metatest.Handle }
 
 func (s returnsAnyCharge) ReturnCharge(ctx context.Context, id, charge string) (metastore.Session, error) {
@@ -213,7 +213,7 @@ func (s returnsAnyCharge) ReturnCharge(ctx context.Context, id, charge string) (
 	return out, err
 }
 
-// forgetsCharges remembers the last charge alone.
+// forgetsCharges keeps only the last charge.
 type forgetsCharges struct {
 	metatest.Handle
 	path string
@@ -226,7 +226,7 @@ func (s forgetsCharges) ChargeSession(ctx context.Context, id string, n int64, c
 	return s.Handle.ChargeSession(ctx, id, n, charge)
 }
 
-// returnsReadTwice does not note what it gave back.
+// returnsReadTwice does not record what it returned.
 type returnsReadTwice struct {
 	metatest.Handle
 	path string
@@ -246,7 +246,7 @@ func (s paysOutHalf) PayOut(ctx context.Context, list []metastore.Settlement) er
 	return s.Handle.PayOut(ctx, list[:len(list)/2])
 }
 
-// paysOutEach has a transaction for each.
+// paysOutEach uses a transaction for each settlement.
 type paysOutEach struct{ metatest.Handle }
 
 func (s paysOutEach) PayOut(ctx context.Context, list []metastore.Settlement) error {
@@ -257,7 +257,7 @@ func (s paysOutEach) PayOut(ctx context.Context, list []metastore.Settlement) er
 	return errors.Join(errs...)
 }
 
-// forgetsNewer takes whatever is pending away.
+// forgetsNewer removes whatever is pending.
 type forgetsNewer struct {
 	metatest.Handle
 	path string

@@ -20,8 +20,7 @@ func paymentRaceChecks() []Check {
 	}
 }
 
-// paymentRacingReplays sends one payment many times at once, to buy a session
-// and to read.
+// paymentRacingReplays sends one payment many times concurrently, to buy a session and to read.
 func paymentRacingReplays(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	const n = 16
@@ -53,7 +52,7 @@ func paymentRacingReplays(p *probe) {
 	p.audited()
 }
 
-// paymentRacingIncreasing sends growing payments at once, in no order.
+// paymentRacingIncreasing sends increasing payments concurrently, in random order.
 func paymentRacingIncreasing(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	const n = 32
@@ -89,7 +88,7 @@ func paymentRacingIncreasing(p *probe) {
 			sum += sold[i]
 		}
 		p.must(highest == 7*n, "the highest payment was refused")
-		p.must(got.Accepted == highest && sum+got.Credit == highest, "accepted is %d, sold are %d with a credit of %d; the highest payment was %d",
+		p.must(got.Accepted == highest && sum+got.Credit == highest, "the accepted amount is %d, the sold amount %d with a credit of %d; the highest payment was %d",
 			got.Accepted, sum, got.Credit, highest)
 		p.equal(p.books(id).settlements[0].Amount, highest, "the first settlement")
 		p.clock.Advance(paymentLife)
@@ -97,7 +96,7 @@ func paymentRacingIncreasing(p *probe) {
 	p.audited()
 }
 
-// paymentRacingKey sends one purchase with one key many times at once.
+// paymentRacingKey sends one purchase with one key many times concurrently.
 func paymentRacingKey(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
@@ -119,7 +118,7 @@ func paymentRacingKey(p *probe) {
 	p.audited()
 }
 
-// paymentRacingBinds lets two senders race for one unbound channel.
+// paymentRacingBinds has two senders pay concurrently over one unbound channel.
 func paymentRacingBinds(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 20 {
@@ -142,8 +141,8 @@ func paymentRacingBinds(p *probe) {
 	p.audited()
 }
 
-// paymentRacingClose pays and closes at once: a payment is accepted before the
-// close, or not at all.
+// paymentRacingClose pays and closes concurrently: a payment is accepted before the close, or not
+// at all.
 func paymentRacingClose(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 10 {
@@ -169,7 +168,7 @@ func paymentRacingClose(p *probe) {
 	}
 }
 
-// paymentRacingLimit lets payments race for what the unsettled limit allows.
+// paymentRacingLimit sends payments that compete for the unsettled limit.
 func paymentRacingLimit(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
@@ -180,7 +179,7 @@ func paymentRacingLimit(p *probe) {
 		return err
 	})
 	for i, err := range errs {
-		if i >= 8 { // above the limit, whatever came before
+		if i >= 8 { // above the limit, whatever was accepted before
 			p.is(err, metastore.ErrUnsettledLimit, "payment of %d", i+1)
 		} else if err != nil {
 			p.is(err, metastore.ErrStalePayment, "payment of %d", i+1)
@@ -216,7 +215,7 @@ func paymentRacingRefills(p *probe) {
 		}
 		return nil
 	})
-	p.ok(errors.Join(errs...), "refills and uses at once")
+	p.ok(errors.Join(errs...), "concurrent refills and uses")
 	sum := int64(0)
 	for _, u := range used {
 		sum += u
@@ -227,8 +226,8 @@ func paymentRacingRefills(p *probe) {
 	p.audited()
 }
 
-// paymentRacingReturns repeats one return from many sides, and makes more
-// returns of different names than there were sales.
+// paymentRacingReturns repeats one return concurrently, and makes more different returns than there
+// were sales.
 func paymentRacingReturns(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	c := p.channel("channel", "s", 100)

@@ -33,7 +33,7 @@ func paymentBuy(p *probe) {
 	p.clock.Advance(time.Second)
 	pay := p.pay(c, 7, 23)
 	buy := p.purchase(pay, 5, "session")
-	buy.Session.Total, buy.Session.Left, buy.Session.Used, buy.Session.Channel = 99, 98, 97, "other" // of no meaning
+	buy.Session.Total, buy.Session.Left, buy.Session.Used, buy.Session.Channel = 99, 98, 97, "other" // ignored
 	buy.Session.Expires = buy.Session.Expires.Add(time.Nanosecond)
 	got, err := p.store.Buy(p.ctx, buy, nil)
 	p.ok(err, "buy")
@@ -72,7 +72,7 @@ func paymentRead(p *probe) {
 		{100, 1, math.MaxInt64, math.MaxInt64, 85},
 		{100, math.MaxInt64, 1, math.MaxInt64, 85},
 		{100, math.MaxInt64, math.MaxInt64, math.MaxInt64, 85},
-		{100, 1 << 32, 1 << 32, math.MaxInt64, 85}, // their product is 2^64, which may look like 0
+		{100, 1 << 32, 1 << 32, math.MaxInt64, 85}, // their product is 2^64, which may wrap to 0
 		{100, 1<<32 + 1, 1 << 32, math.MaxInt64, 85},
 	} {
 		want := &metastore.InsufficientFundsError{Required: r.required, Available: r.available}
@@ -81,12 +81,12 @@ func paymentRead(p *probe) {
 			return err
 		})
 	}
-	p.must(p.reads(c, 8, 25, 5, 2).Credit == 0, "a read of exactly what was paid left a credit")
+	p.must(p.reads(c, 8, 25, 5, 2).Credit == 0, "a read that costs exactly the payment left a credit")
 	p.audited()
 }
 
-// paymentOrder makes payments that are wrong in more than one way: the first
-// of the ways, in the order of the contract, is the one that is told.
+// paymentOrder makes payments with more than one error. The first in the order of the contract must
+// be returned.
 func paymentOrder(p *probe) {
 	c := p.channel("channel", "s", 100)
 	p.buys(c, 5, 50, 1, "session")
@@ -98,7 +98,7 @@ func paymentOrder(p *probe) {
 	}
 	other := wrong(5, 1000, 0)
 	other.Sender = "t"
-	p.refusedPayment("channel", other, metastore.ErrNoChannel, "of nobody")
+	p.refusedPayment("channel", other, metastore.ErrNoChannel, "of an unknown sender")
 	p.refusedPayment("channel", wrong(5, 1000, 0), stored, "stale, above the deposit, above the limit")
 	p.refusedPayment("channel", wrong(6, 101, 0), &metastore.InsufficientFundsError{Required: 101, Available: 100}, "above the deposit, above the limit")
 	p.refusedPayment("channel", wrong(6, 100, 99), metastore.ErrUnsettledLimit, "above the limit")
@@ -152,23 +152,23 @@ func paymentStale(p *probe) {
 	}
 	p.reads(c, sequence+1, amount+1, 1, 1)
 	p.reads(c, math.MaxInt64, amount+2, 1, 1)
-	p.refusedPayment("channel", p.pay(c, math.MaxInt64, amount+3), &metastore.StaleError{Stored: p.pay(c, math.MaxInt64, amount+2).Proof}, "no sequence is above")
+	p.refusedPayment("channel", p.pay(c, math.MaxInt64, amount+3), &metastore.StaleError{Stored: p.pay(c, math.MaxInt64, amount+2).Proof}, "no sequence is above the accepted one")
 }
 
-// paymentFirst shows that any sequence and any amount but 0 is above nothing.
+// paymentFirst checks that every sequence and every amount except 0 is accepted as the first.
 func paymentFirst(p *probe) {
 	for i, sequence := range []int64{0, 1, math.MaxInt64} {
 		id := fmt.Sprint("channel", i)
 		c := p.channel(id, "s", 100)
-		p.refusedPayment(id, p.pay(c, sequence, 0), &metastore.StaleError{}, fmt.Sprint("nothing at sequence ", sequence))
+		p.refusedPayment(id, p.pay(c, sequence, 0), &metastore.StaleError{}, fmt.Sprint("zero at sequence ", sequence))
 		p.buys(c, sequence, 1, 1, fmt.Sprint("session", i))
 		p.refusedPayment(id, p.pay(c, sequence, 2), &metastore.StaleError{Stored: p.pay(c, sequence, 1).Proof}, fmt.Sprint("again at sequence ", sequence))
 	}
 	p.audited()
 }
 
-// paymentBind shows that a channel is bound by the first payment that is
-// accepted, and by none that is refused.
+// paymentBind checks that a channel is bound by the first accepted payment, and not by refused
+// ones.
 func paymentBind(p *probe) {
 	c := p.channel("channel", "", 100)
 	p.session("taken", 1)
@@ -185,11 +185,11 @@ func paymentBind(p *probe) {
 		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: p.pay(c, 1, 10), Price: 1, Count: 11})
 		return err
 	})
-	p.refused("channel", metastore.ErrExists, "a session that is there", func() error {
+	p.refused("channel", metastore.ErrExists, "an existing session", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 1, "taken"), nil)
 		return err
 	})
-	p.refused("channel", metastore.ErrNotFound, "a refill of nothing", func() error {
+	p.refused("channel", metastore.ErrNotFound, "a refill of an unknown session", func() error {
 		buy := p.purchase(p.pay(c, 1, 10), 1, "unknown")
 		buy.Refill = true
 		_, err := p.store.Buy(p.ctx, buy, nil)
@@ -211,14 +211,14 @@ func paymentBind(p *probe) {
 		}, nil)
 		return err
 	}()
-	p.is(err, metastore.ErrExists, "a second channel of the sender that was bound")
+	p.is(err, metastore.ErrExists, "a second channel of the bound sender")
 	_, err = p.store.OpenChannel(p.ctx, metastore.Channel{
 		ID: "third", PaymentChannelID: c.PaymentChannelID, Sender: "t", Receiver: c.Receiver, Asset: c.Asset,
 		Deposit: 100, Expires: p.clock.Now().Add(channelLife),
 	}, nil)
 	p.ok(err, "a channel of another sender, after the binding")
 	_, err = p.store.Buy(p.ctx, p.purchase(other, 1, "other"), nil)
-	p.ok(err, "a payment of the other sender over his own")
+	p.ok(err, "a payment of the other sender over their own channel")
 	p.audited()
 }
 
@@ -271,9 +271,9 @@ func paymentRefill(p *probe) {
 			return err
 		}
 	}
-	p.refused("channel", metastore.ErrAmountOverflow, "a session that gets too large", refill(p.pay(c, 3, 20), "granted"))
-	p.equal(p.buysMore(c, 3, 19, 1, "granted"), granted, "granted session refilled to the brim")
-	p.refused("channel", metastore.ErrAmountOverflow, "one more", refill(p.pay(c, 4, 20), "granted"))
+	p.refused("channel", metastore.ErrAmountOverflow, "a session that becomes too large", refill(p.pay(c, 3, 20), "granted"))
+	p.equal(p.buysMore(c, 3, 19, 1, "granted"), granted, "granted session refilled to the maximum")
+	p.refused("channel", metastore.ErrAmountOverflow, "one more chunkset", refill(p.pay(c, 4, 20), "granted"))
 	p.refused("channel", metastore.ErrNotFound, "an unknown session", refill(p.pay(c, 4, 20), "unknown"))
 	p.clock.Advance(time.Hour)
 	p.refused("channel", metastore.ErrExpired, "an expired session", refill(p.pay(c, 4, 20), "granted"))
@@ -307,7 +307,7 @@ func paymentUnsettled(p *probe) {
 		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: limited(sequence, amount), Price: 1, Count: 1})
 		p.ok(err, "payment of %d within the limit", amount)
 	}
-	p.refusedPayment("channel", limited(1, 11), metastore.ErrUnsettledLimit, "above the limit at once")
+	p.refusedPayment("channel", limited(1, 11), metastore.ErrUnsettledLimit, "above the limit with one payment")
 	read(1, 4)
 	read(2, 10)
 	p.refusedPayment("channel", limited(3, 11), metastore.ErrUnsettledLimit, "above the limit by one")
@@ -349,7 +349,7 @@ func paymentLargest(p *probe) {
 	p.audited()
 }
 
-// paymentInvalid hands in what no caller should.
+// paymentInvalid passes invalid arguments.
 func paymentInvalid(p *probe) {
 	c := p.channel("channel", "s", 100)
 	p.buys(c, 1, 10, 1, "session")
@@ -442,7 +442,7 @@ func paymentReturn(p *probe) {
 	back(1, 5, "expired", 15)
 	p.channel("other", "s", 10)
 	_, err = p.store.ReturnCredit(p.ctx, "other", 1, 1, "r")
-	p.must(err != nil, "a channel that sold nothing took a return")
+	p.must(err != nil, "a channel without sales accepted a return")
 }
 
 func paymentIdempotent(p *probe) {
@@ -468,8 +468,8 @@ func paymentIdempotent(p *probe) {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 3, "two"), other)
 		return err
 	})
-	// A refusal is not remembered.
-	p.refused("channel", &metastore.InsufficientFundsError{Required: 50, Available: 11}, "too dear", func() error {
+	// A refusal is not recorded.
+	p.refused("channel", &metastore.InsufficientFundsError{Required: 50, Available: 11}, "too expensive", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 2, 20), 50, "two"), idem("buy", "l"))
 		return err
 	})
@@ -477,7 +477,7 @@ func paymentIdempotent(p *probe) {
 	p.ok(err, "buy with the key of a refusal")
 	p.must(got.ID == "two" && got.Total == 1, "session %+v", got)
 	p.clock.Advance(metastore.IdempotencyRetention)
-	p.refused("channel", &metastore.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its memory", func() error {
+	p.refused("channel", &metastore.StaleError{Stored: p.pay(c, 2, 60).Proof}, "the same after its retention", func() error {
 		_, err := p.store.Buy(p.ctx, p.purchase(p.pay(c, 1, 10), 3, "three"), idem("buy", "k"))
 		return err
 	})

@@ -22,7 +22,7 @@ func propertySet(p *probe) {
 	_, err := p.store.Property(p.ctx, "property")
 	p.is(err, metastore.ErrNotFound, "property that was not set")
 	p.ok(p.store.SetProperty(p.ctx, "property", "val\x00ue"), "set")
-	p.ok(p.store.SetProperty(p.ctx, "none", ""), "set to nothing")
+	p.ok(p.store.SetProperty(p.ctx, "none", ""), "set to an empty value")
 	p.is(p.store.SetProperty(p.ctx, "property", "other"), metastore.ErrExists, "second set")
 	p.is(p.store.SetProperty(p.ctx, "none", "other"), metastore.ErrExists, "second set")
 	p.reopen()
@@ -40,9 +40,9 @@ func propertyRacing(p *probe) {
 	p.ok(err, "property")
 	for i, err := range errs {
 		if got == fmt.Sprint(i) {
-			p.ok(err, "set of the property that stayed")
+			p.ok(err, "set of the property that succeeded")
 		} else {
-			p.is(err, metastore.ErrExists, "set of the property that lost")
+			p.is(err, metastore.ErrExists, "set of the property that failed")
 		}
 	}
 	p.must(errors.Join(errs...) != nil, "every racing call set the property")
@@ -58,7 +58,7 @@ func propertyReplace(p *probe) {
 	p.is(p.store.ReplaceProperty(p.ctx, "property", "", "new"), metastore.ErrNotFound, "replacing another value")
 	p.ok(p.store.ReplaceProperty(p.ctx, "property", "old", "new"), "replace")
 	p.ok(p.store.ReplaceProperty(p.ctx, "property", "new", "new"), "replacing a value with itself")
-	p.is(p.store.ReplaceProperty(p.ctx, "property", "old", "newer"), metastore.ErrNotFound, "replacing what was replaced")
+	p.is(p.store.ReplaceProperty(p.ctx, "property", "old", "newer"), metastore.ErrNotFound, "replacing the replaced value")
 	p.is(p.store.SetProperty(p.ctx, "property", "newer"), metastore.ErrExists, "set of a property that was replaced")
 	p.reopen()
 	for name, want := range map[string]string{"property": "new", "other": "old"} {
@@ -68,7 +68,8 @@ func propertyReplace(p *probe) {
 	}
 }
 
-// propertyRacingReplaces: of many calls that replace the same value, one succeeds.
+// propertyRacingReplaces checks that of many concurrent calls that replace the same value, one
+// succeeds.
 func propertyRacingReplaces(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	value := "first"
@@ -80,9 +81,9 @@ func propertyRacingReplaces(p *probe) {
 		p.ok(err, "property")
 		for i, err := range errs {
 			if got == name(i) {
-				p.ok(err, "replace that stayed")
+				p.ok(err, "replace that succeeded")
 			} else {
-				p.is(err, metastore.ErrNotFound, "replace that lost")
+				p.is(err, metastore.ErrNotFound, "replace that failed")
 			}
 		}
 		p.must(got != value, "no racing call replaced the property")

@@ -32,7 +32,7 @@ func purgeBlobs(p *probe) {
 	_, err = p.store.Blob(p.ctx, "a", "name")
 	p.is(err, metastore.ErrExpired, "blob within its grace, after a purge")
 	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() == 1, "the blob at the end of its grace was not purged alone")
+	p.must(p.purge() == 1, "not only the blob at the end of its grace was purged")
 	p.must(p.isGarbage(b.Content), "the content of a purged blob is not garbage")
 	p.equal(p.allExtents(b.Content), stored(e), "extents of a purged blob")
 	_, had, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)
@@ -49,10 +49,10 @@ func purgeIdleUploads(p *probe) {
 	p.part("idle", 0, 5)
 	p.begin("touched", "a", "touched")
 	p.clock.Advance(metastore.UploadIdleLimit - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged before its time")
+	p.must(p.purge() == 0, "something was purged too early")
 	p.part("touched", 0, 5)
 	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() == 1, "the idle upload was not purged alone")
+	p.must(p.purge() == 1, "not only the idle upload was purged")
 	u := p.upload("idle")
 	p.must(u.State == metastore.UploadAborted && u.Ended.Equal(p.clock.Now()), "the idle upload is %+v", u)
 	p.equal(p.garbage(), []metastore.ContentID{idle.Content}, "garbage")
@@ -73,13 +73,13 @@ func purgeEndedUploads(p *probe) {
 	p.ok(err, "abort")
 	p.complete("committed")
 	p.clock.Advance(metastore.UploadRetention - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged before its time")
+	p.must(p.purge() == 0, "something was purged too early")
 	p.clock.Advance(time.Microsecond)
 	calls := 0
-	for { // the rows of the parts count too, or come along: both are bounded
+	for { // the rows of the parts count too, or are deleted by cascade: both are bounded
 		n, err := p.store.Purge(p.ctx, 10)
 		p.ok(err, "purge")
-		p.must(n <= 5*10, "a purge by 10 handled %d rows", n)
+		p.must(n <= 5*10, "a purge with limit 10 handled %d rows", n)
 		if n == 0 {
 			break
 		}
@@ -102,21 +102,20 @@ func purgeSessions(p *probe) {
 	_, err := p.store.UseSession(p.ctx, "session", 1, idem("s", "k"))
 	p.ok(err, "use")
 	p.clock.Advance(metastore.IdempotencyRetention - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged before its time")
+	p.must(p.purge() == 0, "something was purged too early")
 	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() == 1, "the idempotency key was not purged alone")
+	p.must(p.purge() == 1, "not only the idempotency key was purged")
 	p.clock.Advance(time.Hour + metastore.SessionRetention - metastore.IdempotencyRetention - time.Microsecond)
-	p.must(p.purge() == 0, "something was purged before its time")
-	p.must(p.left("session") == 4, "session at the end of its memory")
+	p.must(p.purge() == 0, "something was purged too early")
+	p.must(p.left("session") == 4, "session at the end of its retention")
 	p.clock.Advance(time.Microsecond)
-	p.must(p.purge() == 1, "the session was not purged alone")
+	p.must(p.purge() == 1, "not only the session was purged")
 	empty, err := p.store.Empty(p.ctx)
 	p.ok(err, "empty")
 	p.must(empty, "something is left of a purged session")
 }
 
-// purgeBatches shows that a purge stops at its limit and goes on in the next
-// call.
+// purgeBatches checks that a purge stops at its limit and continues in the next call.
 func purgeBatches(p *probe) {
 	for i := range 30 {
 		id := fmt.Sprint(i)
@@ -129,12 +128,12 @@ func purgeBatches(p *probe) {
 	}
 	p.clock.Advance(10 * metastore.SessionRetention)
 	for calls := 0; ; calls++ {
-		p.must(calls < 100, "the purge comes to no end")
+		p.must(calls < 100, "the purge does not end")
 		n, err := p.store.Purge(p.ctx, 7)
 		p.ok(err, "purge")
-		p.must(n <= 5*7, "a purge by 7 handled %d rows", n)
+		p.must(n <= 5*7, "a purge with limit 7 handled %d rows", n)
 		if n == 0 {
-			p.must(calls >= 30/7, "%d calls by 7 purged 30 of a kind", calls)
+			p.must(calls >= 30/7, "%d calls with limit 7 purged 30 of a kind", calls)
 			break
 		}
 	}

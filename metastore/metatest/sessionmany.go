@@ -38,8 +38,8 @@ func sessionUseMany(p *probe) {
 	p.audited()
 }
 
-// sessionRacingMany takes many chunksets at once from many sides: what was
-// taken is what is gone, and who got nothing was told that there was not enough.
+// sessionRacingMany has concurrent callers use several chunksets per call: what was used must equal
+// what is missing, and each refused call must report how much was left.
 func sessionRacingMany(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	const callers, each, total = 24, 8, 331
@@ -55,7 +55,7 @@ func sessionRacingMany(p *probe) {
 			case !errors.Is(err, metastore.ErrExhausted):
 				return err
 			case s.Left >= n || s.ID != "session":
-				return fmt.Errorf("refused %d beside %+v", n, s)
+				return fmt.Errorf("refused %d with %+v", n, s)
 			}
 			if s.Used+s.Left != total {
 				return fmt.Errorf("used %d and left %d of %d", s.Used, s.Left, total)
@@ -70,8 +70,8 @@ func sessionRacingMany(p *probe) {
 	}
 	s, err := p.store.Session(p.ctx, "session")
 	p.ok(err, "session")
-	p.must(s.Used == sum && s.Left == total-sum, "%d were taken: %+v", sum, s)
-	p.must(s.Left < 5, "%d are left although every one was wanted", s.Left)
+	p.must(s.Used == sum && s.Left == total-sum, "%d were used: %+v", sum, s)
+	p.must(s.Left < 5, "%d are left although each of them was requested", s.Left)
 	p.audited()
 }
 
@@ -89,7 +89,7 @@ func sessionReturn(p *probe) {
 	}
 	tooMuch := func(n int64, request string) {
 		_, err := p.store.ReturnChunksets(p.ctx, "session", n, request)
-		p.must(err != nil, "%d came back although %d were used", n, want.Used)
+		p.must(err != nil, "%d were returned although %d were used", n, want.Used)
 		p.must(p.left("session") == want.Left, "a refused return left %d", p.left("session"))
 	}
 	back(2, "r", 6)
@@ -98,7 +98,7 @@ func sessionReturn(p *probe) {
 	back(2, "r", 6)
 	tooMuch(5, "q")
 	tooMuch(1<<63-1, "q")
-	back(1, "q", 7) // the refusals were not remembered
+	back(1, "q", 7) // a refusal is not recorded
 	p.session("other", 10)
 	_, err = p.store.UseSession(p.ctx, "other", 2, nil)
 	p.ok(err, "use")
@@ -111,13 +111,13 @@ func sessionReturn(p *probe) {
 	p.is(err, metastore.ErrExpired, "use after the expiry")
 	p.clock.Advance(metastore.SessionRetention)
 	_, err = p.store.ReturnChunksets(p.ctx, "session", 1, "forgotten")
-	p.is(err, metastore.ErrNotFound, "return to a forgotten session")
+	p.is(err, metastore.ErrNotFound, "return to a session past its retention")
 	_, err = p.store.ReturnChunksets(p.ctx, "unknown", 1, "r")
 	p.is(err, metastore.ErrNotFound, "return to an unknown session")
 }
 
-// sessionRacingReturns repeats one return from many sides, and makes more
-// returns of different names than there was use.
+// sessionRacingReturns repeats one return concurrently, and makes more different returns than there
+// were uses.
 func sessionRacingReturns(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.session("session", 100)

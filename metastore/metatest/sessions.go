@@ -23,7 +23,7 @@ func sessionChecks() []Check {
 	}
 }
 
-// session creates a session of this many chunksets that lives for an hour.
+// session creates a session of this many chunksets that expires after an hour.
 func (p *probe) session(id string, left int64) metastore.Session {
 	s, err := p.store.CreateSession(p.ctx, metastore.Session{ID: id, Total: left, Left: left, Expires: p.clock.Now().Add(time.Hour)}, nil)
 	p.ok(err, "create session")
@@ -47,7 +47,7 @@ func sessionCreate(p *probe) {
 	p.ok(err, "create")
 	p.equal(got, want, "created session")
 	_, err = p.store.CreateSession(p.ctx, in, nil)
-	p.is(err, metastore.ErrExists, "second session of that id")
+	p.is(err, metastore.ErrExists, "second session with that id")
 	p.reopen()
 	got, err = p.store.Session(p.ctx, "session")
 	p.ok(err, "session")
@@ -58,7 +58,7 @@ func sessionCreate(p *probe) {
 	p.is(err, metastore.ErrNotFound, "use of an unknown session")
 }
 
-// sessionUse takes a session to its end, one chunkset at a time.
+// sessionUse uses a session until it is exhausted, one chunkset at a time.
 func sessionUse(p *probe) {
 	want := p.session("session", 7)
 	p.session("other", 3)
@@ -73,7 +73,7 @@ func sessionUse(p *probe) {
 	for range 3 {
 		got, err := p.store.UseSession(p.ctx, "session", 1, nil)
 		p.is(err, metastore.ErrExhausted, "use of an empty session")
-		p.equal(got, want, "session beside the error")
+		p.equal(got, want, "session returned with the error")
 		p.must(p.left("session") == 0, "an empty session has %d left", p.left("session"))
 	}
 	p.must(p.left("other") == 3, "another session was charged")
@@ -100,9 +100,9 @@ func sessionExpiry(p *probe) {
 	p.clock.Advance(time.Microsecond)
 	for range 2 {
 		_, err = p.store.Session(p.ctx, "session")
-		p.is(err, metastore.ErrNotFound, "session after its memory")
+		p.is(err, metastore.ErrNotFound, "session after its retention")
 		_, err = p.store.UseSession(p.ctx, "session", 1, nil)
-		p.is(err, metastore.ErrNotFound, "use of a session after its memory")
+		p.is(err, metastore.ErrNotFound, "use of a session after its retention")
 		p.purge()
 	}
 }
@@ -148,7 +148,7 @@ func sessionRacingUses(p *probe) {
 	}
 }
 
-// sessionLastChunkset lets callers race for one chunkset, again and again.
+// sessionLastChunkset has callers compete for one chunkset, repeatedly.
 func sessionLastChunkset(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 40 {

@@ -22,7 +22,7 @@ func settlementChecks() []Check {
 	}
 }
 
-// settlement is what a payment of probe.pay leads to.
+// settlement returns the pending settlement after a payment of probe.pay.
 func settlement(pay metastore.Payment, channel string) metastore.Settlement {
 	return metastore.Settlement{Channel: channel, Sequence: pay.Sequence, Amount: pay.Amount, Proof: pay.Proof, Expires: pay.Expires}
 }
@@ -34,9 +34,9 @@ func settlementList(p *probe) {
 		p.equal(got, want, "settlements up to %d", limit)
 		for i, after := range got {
 			rest, err := p.store.Settlements(p.ctx, after, limit)
-			p.ok(err, "settlements behind the first %d", i+1)
-			p.must(len(rest) >= len(got)-i-1, "%d settlements behind %d of %d", len(rest), i+1, len(got))
-			p.equal(rest[:len(got)-i-1], got[i+1:], "settlements behind the first %d", i+1)
+			p.ok(err, "settlements after the first %d", i+1)
+			p.must(len(rest) >= len(got)-i-1, "%d settlements after %d of %d", len(rest), i+1, len(got))
+			p.equal(rest[:len(got)-i-1], got[i+1:], "settlements after the first %d", i+1)
 		}
 	}
 	list(10)
@@ -53,7 +53,7 @@ func settlementList(p *probe) {
 	third := send(c, 1, 30, 20*time.Second)
 	list(10, second, third, first)
 	list(2, second, third)
-	second = send(b, 2, 25, 40*time.Second) // in place of the pending one
+	second = send(b, 2, 25, 40*time.Second) // instead of the pending one
 	list(10, third, first, second)
 	p.clock.Advance(20*time.Second - time.Microsecond)
 	p.reopen()
@@ -63,7 +63,7 @@ func settlementList(p *probe) {
 	p.audited() // the expired one is still known
 	_, err := p.store.CloseChannel(p.ctx, "a")
 	p.ok(err, "close")
-	list(10, first, second) // what was accepted is collected all the same
+	list(10, first, second) // what was accepted can still be collected
 	third = send(c, 2, 31, 5*time.Second)
 	list(10, third, first, second)
 	p.purge()
@@ -76,7 +76,7 @@ func settlementList(p *probe) {
 
 func settlementSettle(p *probe) {
 	c := p.channel("channel", "s", 100)
-	p.ok(p.store.Settle(p.ctx, "channel", 0, 0), "settle of nothing")
+	p.ok(p.store.Settle(p.ctx, "channel", 0, 0), "settle of zero")
 	p.refused("channel", errAny, "settle before anything was accepted", func() error { return p.store.Settle(p.ctx, "channel", 1, 1) })
 	for i, amount := range []int64{10, 20, 30} {
 		p.reads(c, int64(i+1), amount, 1, 1)
@@ -111,7 +111,7 @@ func settlementSettle(p *probe) {
 	state(40)
 }
 
-// settlementRacing settles while payments arrive: no payment is lost between.
+// settlementRacing settles while payments are accepted: no payment may be lost.
 func settlementRacing(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
@@ -137,13 +137,13 @@ func settlementRacing(p *probe) {
 		return nil
 	})
 	for _, err := range errs {
-		p.ok(err, "payments and settlements at once")
+		p.ok(err, "concurrent payments and settlements")
 	}
 	got := p.books("channel")
 	if got.channel.Settled < 10*n {
 		p.equal(got.settlements, []metastore.Settlement{settlement(p.pay(c, n, 10*n), "channel")}, "settlements at the end")
 	} else {
-		p.must(len(got.settlements) == 0, "a settlement waits that was collected")
+		p.must(len(got.settlements) == 0, "a collected settlement is still pending")
 	}
 	p.audited()
 }
@@ -161,16 +161,16 @@ func settlementCollect(p *probe) {
 		p.audited()
 	}
 	for _, err := range race(8, func(i int) error { return handles[i%2].Collect(p.ctx, all[1]) }) {
-		p.ok(err, "racing collects")
+		p.ok(err, "concurrent collects")
 	}
-	p.must(p.getChannel("channel").Settled == 0, "collecting alone settled the channel")
+	p.must(p.getChannel("channel").Settled == 0, "collecting settled the channel")
 	p.reopen()
 	p.audited()
 }
 
-// settlementPayOut pays many out at once, all of them or none.
+// settlementPayOut pays out many settlements in one call, all of them or none.
 func settlementPayOut(p *probe) {
-	const n = 105 // more than one statement takes
+	const n = 105 // more than one statement holds
 	var all []metastore.Settlement
 	for i := range n {
 		c := p.channel(fmt.Sprintf("channel %03d", i), "s", 100)
@@ -183,7 +183,7 @@ func settlementPayOut(p *probe) {
 		p.ok(err, "settlements")
 		return list
 	}
-	p.ok(p.store.PayOut(p.ctx, nil), "pay out nothing")
+	p.ok(p.store.PayOut(p.ctx, nil), "pay out an empty list")
 	for what, wrong := range map[string]metastore.Settlement{
 		"an amount that was not accepted":    {Channel: all[9].Channel, Sequence: 3, Amount: 99},
 		"a sequence that was not accepted":   {Channel: all[9].Channel, Sequence: 4, Amount: all[9].Amount},
@@ -199,7 +199,7 @@ func settlementPayOut(p *probe) {
 	p.must(p.getChannel(all[0].Channel).Settled == 10 && len(pending()) == n, "an older one: the newer must stay pending")
 	for range 2 {
 		p.ok(p.store.PayOut(p.ctx, all[:n-1]), "pay out")
-		p.equal(pending(), all[n-1:], "what is pending then")
+		p.equal(pending(), all[n-1:], "the pending settlements after it")
 		for _, s := range all[:n-1] {
 			if c := p.getChannel(s.Channel); c.Settled != s.Amount {
 				p.must(false, "%+v, want all settled", c)
@@ -210,7 +210,7 @@ func settlementPayOut(p *probe) {
 	}
 }
 
-// racingPayOuts pays out from several handles while payments arrive.
+// racingPayOuts pays out on several handles while payments are accepted.
 func racingPayOuts(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	const n = 15
@@ -236,7 +236,7 @@ func racingPayOuts(p *probe) {
 		}
 		return nil
 	}) {
-		p.ok(err, "payments and pay outs at once")
+		p.ok(err, "concurrent payments and payouts")
 	}
 	list, err := p.store.Settlements(p.ctx, metastore.Settlement{}, 10)
 	p.ok(err, "settlements")
@@ -263,7 +263,7 @@ func settlementUncollected(p *probe) {
 	want(0, 0)
 	p.clock.Advance(paymentLife)
 	want(2, 17)
-	p.reads(a, 2, 30, 1, 1) // in its place
+	p.reads(a, 2, 30, 1, 1) // replaces it
 	want(1, 7)
 	p.clock.Advance(paymentLife)
 	want(2, 37)
@@ -271,8 +271,8 @@ func settlementUncollected(p *probe) {
 	want(1, 7)
 }
 
-// auditPayout pays out what was never accepted: that is found, and told
-// without the whole of an id.
+// auditPayout pays out what was never accepted. The audit must find it, and must not reveal a whole
+// id.
 func auditPayout(p *probe) {
 	const id = "unguessable-channel"
 	c := p.channel(id, "s", 100)

@@ -18,14 +18,14 @@ func uploadRaceChecks() []Check {
 	}
 }
 
-// ledger notes which parts were acknowledged.
+// ledger records which parts were acknowledged.
 type ledger struct {
 	sync.Mutex
 	acked []metastore.Extent
 }
 
-// uploadRace sends parts again beside a complete, an abort and a purge, over
-// two handles, and looks whether what is left fits together.
+// uploadRace repeats parts concurrently with a complete, an abort and a purge, over two handles,
+// and checks that the result is consistent.
 func uploadRace(p *probe, abort, idle bool) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 12 {
@@ -35,7 +35,7 @@ func uploadRace(p *probe, abort, idle bool) {
 		for i := range 3 {
 			led.acked = append(led.acked, p.part(id, i, 10))
 		}
-		if idle { // exactly at the limit: a part that comes first saves the upload
+		if idle { // exactly at the limit: a part that is stored first keeps the upload
 			p.clock.Advance(metastore.UploadIdleLimit)
 		}
 		extents := make([]metastore.Extent, 12)
@@ -63,7 +63,7 @@ func uploadRace(p *probe, abort, idle bool) {
 	}
 }
 
-// ended lets those errors pass that an upload gives to the loser of a race.
+// ended ignores those errors that an upload returns to the loser of a race.
 func ended(err error) error {
 	if errors.Is(err, metastore.ErrAborted) || errors.Is(err, metastore.ErrCommitted) {
 		return nil
@@ -93,8 +93,8 @@ func completeAsItStands(p *probe, s metastore.Store, id string) error {
 	return ended(err)
 }
 
-// consistent looks whether an upload, its blob, its parts and the garbage fit
-// together, and whether every acknowledged extent is still known.
+// consistent checks that an upload, its blob, its parts and the garbage are consistent, and that
+// every acknowledged extent is still known.
 func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	u := p.upload(id)
 	garbage := map[string]bool{} // keys
@@ -110,7 +110,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	}
 	free, err := p.store.Unreferenced(p.ctx, keys)
 	p.ok(err, "unreferenced")
-	p.must(len(free) == 0, "acknowledged extents %v are forgotten", free)
+	p.must(len(free) == 0, "acknowledged extents %v are unknown", free)
 
 	b, err := p.store.Blob(p.ctx, account, name)
 	switch u.State {
@@ -142,8 +142,7 @@ func (p *probe) consistent(id, account, name string, acked []metastore.Extent) {
 	}
 }
 
-// uploadRaceCompletes lets two uploads and a PUT race for one name that must
-// not be taken: one wins.
+// uploadRaceCompletes has two uploads and a PUT compete for one name that must not exist: one wins.
 func uploadRaceCompletes(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 10 {
@@ -178,7 +177,7 @@ func uploadRaceCompletes(p *probe) {
 				p.equal(p.upload(uploads[i].ID), uploads[i], "upload of a loser")
 			}
 		}
-		p.must(winner >= 0, "round %d: nobody created the blob", round)
+		p.must(winner >= 0, "round %d: no creator succeeded", round)
 		b, err := p.store.Blob(p.ctx, "a", name)
 		p.ok(err, "blob")
 		want := put.Content

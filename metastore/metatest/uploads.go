@@ -29,7 +29,7 @@ func uploadLife(p *probe) {
 	in := metastore.Upload{
 		ID: "upload", Account: "a\xff", Name: "n\x00", Content: p.content(), PartSize: 1 << 30, ContentType: "x/y",
 		Expires: now.Add(48*time.Hour + time.Nanosecond), CreateOnly: true,
-		// What the store sets is ignored.
+		// The fields that the store sets are ignored.
 		State: metastore.UploadAborted, Bytes: 1, Parts: 9, Revision: 2, Size: 3, CRC64: 4, Created: now.Add(time.Hour), Ended: now,
 	}
 	want := in
@@ -38,7 +38,7 @@ func uploadLife(p *probe) {
 	want.Created, want.Touched, want.Ended = now, now, time.Time{}
 	got, err := p.store.BeginUpload(p.ctx, in)
 	p.ok(err, "begin")
-	want.Revision = got.Revision // any number to begin with
+	want.Revision = got.Revision // any initial number
 	p.equal(got, want, "begun upload")
 	p.reopen()
 	p.equal(p.upload("upload"), want, "begun upload")
@@ -50,7 +50,7 @@ func uploadLife(p *probe) {
 	e0 := p.extents(0, 1<<30)
 	p.ok(p.store.PutPart(p.ctx, "upload", metastore.Part{Size: 1 << 30, CRC64: 1}, e0), "part 0")
 	open := p.upload("upload")
-	p.must(open.Revision > want.Revision, "the revision did not grow")
+	p.must(open.Revision > want.Revision, "the revision did not increase")
 	want.Revision, want.Bytes, want.Parts, want.Touched = open.Revision, 1<<30+7, 2, p.clock.Now()
 	p.equal(open, want, "upload with parts")
 
@@ -69,7 +69,7 @@ func uploadLife(p *probe) {
 		ContentType: "x/y", Modified: want.Modified, Expires: want.Expires,
 	}, "blob")
 	p.equal(p.allExtents(b.Content), stored(append(e0, e1)...), "extents")
-	p.must(len(p.garbage()) == 0, "an upload without a repeated part made garbage")
+	p.must(len(p.garbage()) == 0, "an upload without a repeated part created garbage")
 
 	u := p.begin("empty", "a", "empty")
 	_, err = p.store.CompleteUpload(p.ctx, "empty", u.Revision, 0, 0, nil)
@@ -78,7 +78,7 @@ func uploadLife(p *probe) {
 	p.ok(err, "empty blob")
 	p.must(b.Size == 0 && len(p.allExtents(b.Content)) == 0, "the empty blob is not empty")
 	_, err = p.store.BeginUpload(p.ctx, metastore.Upload{ID: "empty", Content: p.content()})
-	p.must(err != nil, "an id was given to two uploads")
+	p.must(err != nil, "two uploads have the same id")
 }
 
 func uploadParts(p *probe) {
@@ -91,7 +91,7 @@ func uploadParts(p *probe) {
 		}
 		before := p.upload("upload").Revision
 		want[index] = p.part("upload", index, int64(10+i))
-		p.must(p.upload("upload").Revision > before, "the revision did not grow with part %d", index)
+		p.must(p.upload("upload").Revision > before, "the revision did not increase with part %d", index)
 	}
 	var parts []metastore.Part
 	var bytes int64
@@ -106,7 +106,7 @@ func uploadParts(p *probe) {
 		for limit := 1; limit < 8; limit++ {
 			got, err := p.store.Parts(p.ctx, "upload", after, limit)
 			p.ok(err, "parts")
-			p.equal(got, parts[first:min(first+limit, len(parts))], "parts after %d by %d", after, limit)
+			p.equal(got, parts[first:min(first+limit, len(parts))], "parts after %d in pages of %d", after, limit)
 		}
 	}
 	got, err := p.store.Parts(p.ctx, "upload", 99_999, 5)
@@ -130,7 +130,7 @@ func uploadParts(p *probe) {
 		p.equal(e, stored(want[e.Part])[0], "extent of part %d", e.Part)
 	}
 
-	// A part of several extents, some of them inline, sent again.
+	// A part of several extents, some of them inline, is stored again.
 	p.begin("second", "a", "second")
 	for range 3 {
 		extents := []metastore.Extent{p.inline(4, 0, []byte("abc")), p.extent(4, 3, 5), p.inline(4, 8, []byte("de"))}
@@ -155,20 +155,20 @@ func uploadCompleteRepeated(p *probe) {
 	again := func(when string) {
 		asked := func(*metastore.Blob) error { return errRefused }
 		got, err := p.store.CompleteUpload(p.ctx, "upload", 12345, 999, 888, asked)
-		p.ok(err, "complete repeated %s", when)
+		p.ok(err, "repeated complete %s", when)
 		p.equal(got, done, "outcome %s", when)
 	}
-	again("at once")
+	again("immediately")
 	p.put("a", "name")
 	again("after an overwrite")
 	_, _, err := p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "delete")
 	again("after a delete")
 	_, err = p.store.Blob(p.ctx, "a", "name")
-	p.is(err, metastore.ErrNotFound, "blob that a repeated complete must not bring back")
+	p.is(err, metastore.ErrNotFound, "blob that a repeated complete must not restore")
 	p.clock.Advance(metastore.UploadRetention - time.Microsecond)
 	p.reopen()
-	again("at the end of the memory")
+	again("at the end of the retention")
 }
 
 func uploadCompleteGuard(p *probe) {
@@ -178,7 +178,7 @@ func uploadCompleteGuard(p *probe) {
 	before := p.upload("upload")
 	_, err := p.store.CompleteUpload(p.ctx, "upload", before.Revision, 5, 1, func(b *metastore.Blob) error {
 		if b == nil || b.Content != current.Content {
-			return fmt.Errorf("guard was given %+v", b)
+			return fmt.Errorf("the precondition got %+v", b)
 		}
 		return errRefused
 	})
@@ -187,7 +187,7 @@ func uploadCompleteGuard(p *probe) {
 	got, err := p.store.Blob(p.ctx, "a", "name")
 	p.ok(err, "blob")
 	p.equal(got, current, "blob after the refusal")
-	p.must(len(p.garbage()) == 0, "the refusal made garbage")
+	p.must(len(p.garbage()) == 0, "the refusal created garbage")
 	done := p.complete("upload")
 	p.must(done.State == metastore.UploadCommitted, "complete after a refusal")
 	p.equal(p.garbage(), []metastore.ContentID{current.Content}, "garbage after the complete")
@@ -198,16 +198,16 @@ func uploadCreateOnly(p *probe) {
 	u, err := p.store.BeginUpload(p.ctx, metastore.Upload{ID: "upload", Account: "a", Name: "name", Content: p.content(), CreateOnly: true})
 	p.ok(err, "begin")
 	_, err = p.store.CompleteUpload(p.ctx, "upload", u.Revision, 0, 0, createOnly)
-	p.identical(err, errRefused, "complete with a guard")
+	p.identical(err, errRefused, "complete with a precondition")
 	_, err = p.store.CompleteUpload(p.ctx, "upload", u.Revision, 0, 0, nil)
-	p.is(err, metastore.ErrExists, "complete without a guard")
+	p.is(err, metastore.ErrExists, "complete without a precondition")
 	p.equal(p.upload("upload"), u, "upload after refusals")
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", nil)
 	p.ok(err, "delete")
 	p.complete("upload")
 }
 
-// uploadExpired completes an upload whose blob has expired by then.
+// uploadExpired completes an upload whose blob has expired.
 func uploadExpired(p *probe) {
 	current, _ := p.put("a", "name")
 	expires := p.clock.Now().Add(time.Hour)
@@ -231,12 +231,12 @@ func uploadExpired(p *probe) {
 	got, err := p.store.Blob(p.ctx, "a", "name")
 	p.ok(err, "blob")
 	p.equal(got, current, "blob after the refusals")
-	p.must(len(p.garbage()) == 0, "the refusals made garbage")
+	p.must(len(p.garbage()) == 0, "the refusals created garbage")
 	p.part("late", 1, 5)
 	_, err = p.store.AbortUpload(p.ctx, "late")
-	p.ok(err, "abort of what cannot be completed")
+	p.ok(err, "abort of an upload that cannot be completed")
 	again, err := p.store.CompleteUpload(p.ctx, "in time", 0, 0, 0, nil)
-	p.ok(err, "complete repeated after the expiry")
+	p.ok(err, "repeated complete after the expiry")
 	p.equal(again, done, "outcome")
 }
 
@@ -247,7 +247,7 @@ func uploadRevision(p *probe) {
 	e := p.part("upload", 0, 6)
 	before := p.upload("upload")
 	_, err := p.store.CompleteUpload(p.ctx, "upload", old, 5, 1, nil)
-	p.is(err, metastore.ErrRevisionMismatch, "complete of an upload that changed")
+	p.is(err, metastore.ErrRevisionMismatch, "complete of a changed upload")
 	_, err = p.store.Blob(p.ctx, "a", "name")
 	p.is(err, metastore.ErrNotFound, "blob of a refused complete")
 	p.equal(p.upload("upload"), before, "upload after a refused complete")
@@ -274,7 +274,7 @@ func uploadAbort(p *probe) {
 	p.is(err, metastore.ErrNotFound, "blob of an aborted upload")
 }
 
-// uploadEnded tries every verb on uploads that are unknown or have ended.
+// uploadEnded calls every method on uploads that are unknown or have ended.
 func uploadEnded(p *probe) {
 	p.begin("aborted", "a", "aborted")
 	_, err := p.store.AbortUpload(p.ctx, "aborted")
@@ -325,22 +325,22 @@ func uploadMemory(p *probe) {
 	p.upload("aborted")
 	parts, err := p.store.Parts(p.ctx, "committed", -1, 10)
 	p.ok(err, "parts")
-	p.must(len(parts) == 1, "%d parts remembered", len(parts))
+	p.must(len(parts) == 1, "%d parts retained", len(parts))
 	p.clock.Advance(time.Microsecond)
 	for range 2 {
 		for _, id := range []string{"aborted", "committed"} {
 			_, err = p.store.Upload(p.ctx, id)
-			p.is(err, metastore.ErrNotFound, "upload %s after its memory", id)
+			p.is(err, metastore.ErrNotFound, "upload %s after its retention", id)
 			_, err = p.store.AbortUpload(p.ctx, id)
-			p.is(err, metastore.ErrNotFound, "abort of %s after its memory", id)
+			p.is(err, metastore.ErrNotFound, "abort of %s after its retention", id)
 			_, err = p.store.CompleteUpload(p.ctx, id, 0, 0, 0, nil)
-			p.is(err, metastore.ErrNotFound, "complete of %s after its memory", id)
+			p.is(err, metastore.ErrNotFound, "complete of %s after its retention", id)
 		}
 		p.purge()
 	}
 	b, err := p.store.Blob(p.ctx, "a", "committed")
-	p.ok(err, "blob of a forgotten upload")
-	p.must(len(p.allExtents(b.Content)) == 1, "extents of a forgotten upload's blob")
+	p.ok(err, "blob of an upload past its retention")
+	p.must(len(p.allExtents(b.Content)) == 1, "extents of the blob of an upload past its retention")
 }
 
 func uploadList(p *probe) {
@@ -348,7 +348,7 @@ func uploadList(p *probe) {
 	ids := []string{"m", "z", "a", "q", "b", "y", "c"}
 	for i, id := range ids {
 		p.begin(id, "a", "same name")
-		if i%3 != 0 { // some begin at the same moment
+		if i%3 != 0 { // some begin simultaneously
 			p.clock.Advance(time.Microsecond)
 		}
 	}
@@ -372,14 +372,14 @@ func uploadList(p *probe) {
 			after = open[i]
 		}
 		for limit := 1; limit <= len(open); limit++ {
-			p.equal(p.uploadIDs(after, limit), slices.Clone(open[i+1:min(i+1+limit, len(open))]), "uploads after %q by %d", after, limit)
+			p.equal(p.uploadIDs(after, limit), slices.Clone(open[i+1:min(i+1+limit, len(open))]), "uploads after %q in pages of %d", after, limit)
 		}
 	}
 	_, err = p.store.AbortUpload(p.ctx, open[2])
 	p.ok(err, "abort")
 	p.complete(open[3])
 	p.equal(p.uploadIDs("", 100), append(slices.Clone(open[:2]), open[4:]...), "uploads without the ended ones")
-	p.equal(p.uploadIDs(open[2], 100), slices.Clone(open[4:]), "uploads after one that ended")
+	p.equal(p.uploadIDs(open[2], 100), slices.Clone(open[4:]), "uploads after an ended one")
 	_, err = p.store.ListUploads(p.ctx, "a", "unknown", 10)
 	p.is(err, metastore.ErrNotFound, "uploads after an unknown one")
 }

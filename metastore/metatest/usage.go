@@ -23,7 +23,7 @@ func usageChecks() []Check {
 	}
 }
 
-// uses ends the check unless the owner takes up exactly this, over every handle.
+// uses ends the check unless the usage of the owner is exactly this, over every handle.
 func (p *probe) uses(owner string, bytes, uploads int64, format string, a ...any) {
 	got, err := p.store.Usage(p.ctx, owner)
 	p.ok(err, "usage of %q", owner)
@@ -46,7 +46,7 @@ func (p *probe) beginFor(owner, id, name string) metastore.Upload {
 	return u
 }
 
-// usageOwners looks whether every verb tells the owner.
+// usageOwners checks that every method returns the owner.
 func usageOwners(p *probe) {
 	const owner = "owner\x00\xff"
 	blob, upload := p.putFor(owner, "blob", 10), p.beginFor(owner, "upload", "upload")
@@ -72,11 +72,11 @@ func usageOwners(p *probe) {
 			}
 			return nil
 		})
-	p.ok(err, "commit whose guard looks at the owner")
+	p.ok(err, "commit whose precondition checks the owner")
 	p.putFor("", "blob", 1)
 	got, err = p.store.Blob(p.ctx, "a", "blob")
 	p.ok(err, "blob")
-	p.must(got.Owner == "", "nobody's blob belongs to %q", got.Owner)
+	p.must(got.Owner == "", "the blob without an owner belongs to %q", got.Owner)
 }
 
 func usageBlobs(p *probe) {
@@ -92,11 +92,11 @@ func usageBlobs(p *probe) {
 	p.uses("x", 100, 0, "an overwrite of the same size")
 	p.putFor("y", "one", 31)
 	p.uses("x", 70, 0, "an overwrite by another owner")
-	p.uses("y", 36, 0, "an overwrite of another's")
+	p.uses("y", 36, 0, "an overwrite of another owner's blob")
 	p.putFor("", "one", 1000)
-	p.uses("y", 5, 0, "an overwrite by nobody")
+	p.uses("y", 5, 0, "an overwrite without an owner")
 	p.putFor("x", "one", 8)
-	p.uses("x", 78, 0, "an overwrite of nobody's")
+	p.uses("x", 78, 0, "an overwrite of a blob without an owner")
 	p.putFor("x", "empty", 0)
 	p.uses("x", 78, 0, "an empty blob")
 	p.putFor("x", "large", 3*metastore.MaxExtentSize)
@@ -107,8 +107,8 @@ func usageBlobs(p *probe) {
 		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
 		p.ok(err, "delete")
 	}
-	p.uses("x", 0, 0, "deleting all")
-	p.uses("y", 5, 0, "deleting all of another")
+	p.uses("x", 0, 0, "deleting everything")
+	p.uses("y", 5, 0, "deleting everything of another owner")
 	p.must(len(p.garbage()) > 0, "there is no garbage")
 }
 
@@ -127,7 +127,7 @@ func usageUploads(p *probe) {
 	p.uses("x", 157, 2, "a part again and again")
 	p.beginFor("", "nobody's", "nobody's")
 	p.part("nobody's", 0, 11)
-	p.uses("", 0, 0, "an upload of nobody")
+	p.uses("", 0, 0, "an upload without an owner")
 	for range 2 {
 		_, err := p.store.AbortUpload(p.ctx, "one")
 		p.ok(err, "abort")
@@ -138,7 +138,7 @@ func usageUploads(p *probe) {
 	p.ok(err, "abort")
 	_, err = p.store.AbortUpload(p.ctx, "two")
 	p.ok(err, "abort")
-	p.uses("x", 0, 0, "aborting all")
+	p.uses("x", 0, 0, "aborting everything")
 }
 
 func usageComplete(p *probe) {
@@ -148,25 +148,25 @@ func usageComplete(p *probe) {
 	p.complete("one")
 	p.uses("x", 120, 0, "a complete")
 	p.complete("one")
-	p.uses("x", 120, 0, "a complete again")
+	p.uses("x", 120, 0, "a repeated complete")
 
 	p.putFor("x", "two", 50)
 	p.beginFor("x", "two", "two")
 	p.part("two", 0, 60)
-	p.uses("x", 230, 1, "a part of an upload over one's own blob")
+	p.uses("x", 230, 1, "a part of an upload over the same owner's blob")
 	p.complete("two")
-	p.uses("x", 180, 0, "a complete over one's own blob")
+	p.uses("x", 180, 0, "a complete over the same owner's blob")
 
 	p.putFor("y", "three", 9)
 	p.beginFor("x", "three", "three")
 	p.part("three", 0, 10)
 	p.complete("three")
-	p.uses("x", 190, 0, "a complete over another's blob")
-	p.uses("y", 0, 0, "a complete by another")
+	p.uses("x", 190, 0, "a complete over another owner's blob")
+	p.uses("y", 0, 0, "a complete by another owner")
 
 	p.beginFor("", "nobody's", "three")
 	p.complete("nobody's")
-	p.uses("x", 180, 0, "a complete by nobody")
+	p.uses("x", 180, 0, "a complete without an owner")
 	p.beginFor("x", "four", "four")
 	p.complete("four")
 	p.uses("x", 180, 0, "a complete without parts")
@@ -176,13 +176,13 @@ func usageComplete(p *probe) {
 	p.ok(err, "delete")
 	_, _, err = p.store.DeleteBlob(p.ctx, "a", "two", nil)
 	p.ok(err, "delete")
-	p.uses("x", 5, 1, "deleting what was completed")
+	p.uses("x", 5, 1, "deleting the completed blobs")
 	p.clock.Advance(metastore.UploadRetention)
 	p.purge() // the idle upload, and the outcomes of the others
-	p.uses("x", 0, 0, "forgetting the uploads")
+	p.uses("x", 0, 0, "purging the uploads")
 }
 
-// usageRefused shows that what fails changes nothing.
+// usageRefused checks that failed calls change nothing.
 func usageRefused(p *probe) {
 	p.putFor("x", "name", 100)
 	p.beginFor("x", "name", "name")
@@ -220,11 +220,11 @@ func usageRefused(p *probe) {
 	cancel()
 	b.Expires = time.Time{}
 	_, err = p.store.CommitBlob(ctx, b, p.extents(0, 3), nil)
-	p.is(err, context.Canceled, "commit of who has gone")
-	p.uses("x", 10, 0, "a commit of who has gone")
+	p.is(err, context.Canceled, "cancelled commit")
+	p.uses("x", 10, 0, "a cancelled commit")
 }
 
-// usagePurge shows that what has run out counts until it is purged.
+// usagePurge checks that what has expired counts until it is purged.
 func usagePurge(p *probe) {
 	for i, owner := range []string{"x", "y", "x", ""} {
 		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
@@ -243,10 +243,10 @@ func usagePurge(p *probe) {
 	p.purge()
 	p.uses("x", 123, 2, "an expiry within its grace")
 	p.clock.Advance(metastore.ExpiredBlobGrace - time.Minute)
-	p.uses("x", 123, 2, "the time of the uploads")
+	p.uses("x", 123, 2, "the idle limit of the uploads")
 	p.purge()
 	p.uses("x", 23, 0, "purging the uploads")
-	p.uses("y", 10, 0, "purging uploads of another")
+	p.uses("y", 10, 0, "purging uploads of another owner")
 	p.clock.Advance(time.Minute)
 	p.uses("x", 23, 0, "the grace of the blobs")
 	p.purge()
@@ -271,8 +271,8 @@ func usagePurge(p *probe) {
 	p.uses("y", 0, 0, "a purge after that")
 }
 
-// usageManyRows writes far more often than it purges, also in purges that are
-// cut short, and in many that find nothing to do.
+// usageManyRows writes much more often than it purges, with purges that are limited, and with many
+// that find nothing to do.
 func usageManyRows(p *probe) {
 	var x, y int64
 	for round := range 4 {
@@ -292,7 +292,7 @@ func usageManyRows(p *probe) {
 		}
 		p.uses("x", x, 0, "writing in round %d", round)
 		for calls := 0; ; calls++ {
-			p.must(calls < 500, "the purge comes to no end")
+			p.must(calls < 500, "the purge does not end")
 			n, err := p.store.Purge(p.ctx, []int{1, 2, 7, 1000}[round])
 			p.ok(err, "purge")
 			p.uses("x", x, 0, "call %d of the purge in round %d", calls, round)
@@ -305,7 +305,7 @@ func usageManyRows(p *probe) {
 	p.reopen()
 	p.uses("x", x, 0, "all")
 	p.uses("y", y, 0, "all")
-	for i := range 40 { // back to nothing: the sum of many rows may be zero
+	for i := range 40 { // back to zero: the sum of many rows may be zero
 		name := fmt.Sprint("passing", i)
 		p.putFor("z", name, 5)
 		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
@@ -318,8 +318,8 @@ func usageManyRows(p *probe) {
 	p.uses("z", 6, 0, "a commit after that")
 }
 
-// usageObjects counts blobs and parts, and the bytes of names, which may be longer
-// than any index takes.
+// usageObjects counts blobs and parts, and the bytes of names, which may be longer than an index
+// key.
 func usageObjects(p *probe) {
 	uses := func(objects, names int64, format string, a ...any) {
 		got, err := p.store.Usage(p.ctx, "x")
@@ -349,7 +349,7 @@ func usageObjects(p *probe) {
 	uses(2, 3006, "complete")
 	p.beginFor("x", "over", "upload")
 	p.part("over", 0, 1)
-	uses(3, 3012, "an upload over one's own blob")
+	uses(3, 3012, "an upload over the same owner's blob")
 	p.complete("over")
 	uses(2, 3006, "its complete")
 	p.beginFor("x", "gone", "gone")
@@ -371,10 +371,10 @@ func usageObjects(p *probe) {
 		_, _, err := p.store.DeleteBlob(p.ctx, "a", name, nil)
 		p.ok(err, "delete")
 	}
-	uses(0, 0, "deleting all")
+	uses(0, 0, "deleting everything")
 }
 
-// usageChannels counts what was opened, once and for ever.
+// usageChannels counts the opened channels, once and permanently.
 func usageChannels(p *probe) {
 	const owner = "x\x00\xff"
 	uses := func(owner string, channels int64, format string, a ...any) {
@@ -395,7 +395,7 @@ func usageChannels(p *probe) {
 	_, err = open("same parties", owner, 1, nil)
 	p.is(err, metastore.ErrExists, "a second channel of the same parties")
 	_, err = open("first", owner, 2, nil)
-	p.is(err, metastore.ErrExists, "a second channel of that id")
+	p.is(err, metastore.ErrExists, "a second channel with that id")
 	uses(owner, 1, "refusals")
 	second, err := open("second", "y", 2, idem("s", "k"))
 	p.ok(err, "open")
@@ -405,14 +405,14 @@ func usageChannels(p *probe) {
 	uses("y", 1, "an open and its replay")
 	_, err = open("nobody's", "", 4, nil)
 	p.ok(err, "open")
-	uses("", 0, "an open by nobody")
+	uses("", 0, "an open without an owner")
 	_, err = p.store.CloseChannel(p.ctx, "first")
 	p.ok(err, "close")
 	p.purge()
 	_, err = open("third", owner, 5, nil)
 	p.ok(err, "open")
 	uses(owner, 2, "an open after a purge")
-	p.clock.Advance(100_000 * time.Hour) // for ever
+	p.clock.Advance(100_000 * time.Hour) // permanently
 	p.purge()
 	p.reopen()
 	uses(owner, 2, "everything")

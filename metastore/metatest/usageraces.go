@@ -14,8 +14,8 @@ func usageRaceChecks() []Check {
 	}
 }
 
-// counted ends the check unless an owner takes up exactly what the blobs and
-// open uploads of account a add up to that are his. None of them may expire.
+// counted ends the check unless the usage of an owner is exactly the sum over their blobs and open
+// uploads of account a. None of them may expire.
 func (p *probe) counted(owner string) {
 	var want metastore.Used
 	page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: "a", Limit: 100_000})
@@ -39,16 +39,17 @@ func (p *probe) counted(owner string) {
 	}
 	got, err := p.store.Usage(p.ctx, owner)
 	p.ok(err, "usage")
-	p.equal(got, want, "usage of %q against what is there", owner)
+	p.equal(got, want, "usage of %q compared with what is stored", owner)
 }
 
-// usageRace does everything that counts at once, for two owners over two
-// handles and beside purges.
+// usageRace performs everything that counts concurrently, for two owners over two handles and
+// during purges.
 func usageRace(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	const callers, steps = 16, 30
 	owners := []string{"x", "y"}
-	// What a caller needs is made here: a probe makes no keys at once.
+	// Everything needed is created here, because the methods of a probe must not be called
+	// concurrently.
 	extents := make([][]metastore.Extent, callers)
 	contents := make([][]metastore.ContentID, callers)
 	for i := range callers {
@@ -103,7 +104,7 @@ func usageRace(p *probe) {
 	}
 }
 
-// passing lets those errors pass that a loser of a race gets.
+// passing ignores those errors that the loser of a race gets.
 func passing(err error) error {
 	for _, target := range []error{metastore.ErrNotFound, metastore.ErrExists, metastore.ErrAborted, metastore.ErrCommitted} {
 		if errors.Is(err, target) {
@@ -113,8 +114,7 @@ func passing(err error) error {
 	return err
 }
 
-// usageRaceOneName lets many owners replace and delete one blob: it counts for
-// the one whose it is in the end.
+// usageRaceOneName has many owners replace and delete one blob: it counts for its last owner.
 func usageRaceOneName(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	for round := range 10 {
