@@ -30,6 +30,20 @@ type request struct {
 	// conditional means that the request has a condition that its own effect makes false: a 412
 	// after an attempt with an unknown outcome is not a refusal.
 	conditional bool
+
+	// ownEffect reports whether a refusal may be due to the effect of an earlier attempt whose
+	// outcome is unknown. It is nil for most requests.
+	ownEffect func(error) bool
+
+	// receive reads the body of a response of status 2xx as part of the attempt, so that a body
+	// that was cut is a failed attempt. If it is nil, do returns the response with its body.
+	receive func(io.Reader) error
+}
+
+// refusedByOwnEffect reports whether err, after an attempt with an unknown outcome, may be due to
+// the effect of that attempt.
+func (r *request) refusedByOwnEffect(err error) bool {
+	return r.conditional && errors.Is(err, ErrPreconditionFailed) || r.ownEffect != nil && r.ownEffect(err)
 }
 
 // safety says when a request may be sent again.
@@ -52,7 +66,7 @@ func (r *request) setBytes(body []byte) {
 	r.body = func() (io.Reader, error) { return bytes.NewReader(body), nil }
 }
 
-// setJSON sets a JSON body. v must be one of the types of package wire.
+// setJSON sets a JSON body.
 func (r *request) setJSON(v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -64,18 +78,21 @@ func (r *request) setJSON(v any) error {
 }
 
 // call sends r and decodes the JSON of the response into result, unless it is nil. It returns the
-// header of the response.
+// header of the response. A response that was cut is a failed attempt.
 func (c *Client) call(ctx context.Context, r *request, result any) (http.Header, error) {
+	var body []byte
+	r.receive = func(from io.Reader) (err error) {
+		body, err = io.ReadAll(io.LimitReader(from, maxResponseJSON))
+		return err
+	}
 	resp, err := c.do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read to its end
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseJSON))
-	if err == nil && result != nil {
-		err = json.Unmarshal(body, result)
+	if result == nil {
+		return resp.Header, nil
 	}
-	if err != nil {
+	if err := json.Unmarshal(body, result); err != nil {
 		err = fmt.Errorf("client: %s: the response cannot be read: %w", r.name, err)
 		if r.safety != readOnly {
 			err = unknown(err)

@@ -21,7 +21,8 @@ const (
 )
 
 // do sends r until it succeeds, fails in a way that will not pass, or was sent as often as the
-// options permit. The response has a status of 2xx, and the caller must close its body.
+// options permit. The response has a status of 2xx, and the caller must close its body, unless r
+// receives it.
 //
 // It returns an *Error for any other status, ErrOutcomeUnknown if r may have taken effect and is
 // not known to have, and the error of the context or the network otherwise.
@@ -32,7 +33,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if inDoubt && r.conditional && errors.Is(err, ErrPreconditionFailed) {
+		if inDoubt && r.refusedByOwnEffect(err) {
 			return nil, fmt.Errorf("client: %s: a repeated request was refused, perhaps because of its own effect: %w", r.name, unknown(err))
 		}
 		inDoubt = inDoubt || mayHaveEffect(r, err)
@@ -66,6 +67,14 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 	resp.Body = &watchedBody{resp.Body, w}
 	if resp.StatusCode/100 != 2 {
 		return nil, newError(resp)
+	}
+	if r.receive == nil {
+		return resp, nil
+	}
+	err = r.receive(resp.Body)
+	_ = resp.Body.Close() // whatever is needed of it was read
+	if err != nil {
+		return nil, fmt.Errorf("the response was cut: %w", err)
 	}
 	return resp, nil
 }

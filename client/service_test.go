@@ -1,0 +1,171 @@
+package client_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/blob"
+	"sluice/bytestore/memory"
+	"sluice/client"
+	"sluice/httpapi"
+	"sluice/metastore/sqlstore"
+	"sluice/metering"
+	"sluice/micropay"
+	"sluice/paychan"
+	"sluice/session"
+)
+
+// service is a local instance in this process, over SQLite and memory.
+type service struct {
+	handler *httpapi.Server
+	close   func() error
+}
+
+// serviceOptions configure a service.
+type serviceOptions struct {
+	reads httpapi.Reads // "": paid
+	price int64         // 0: 1
+}
+
+// openService opens a service. The caller must close it.
+func openService(o serviceOptions) (*service, error) {
+	dir, err := os.MkdirTemp("", "client")
+	if err != nil {
+		return nil, err
+	}
+	meta, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	reads := cmp.Or(o.reads, httpapi.ReadsPaid)
+	log := slog.New(slog.DiscardHandler)
+	var so session.Options
+	if reads != httpapi.ReadsPaid {
+		so.Grant = session.DefaultGrant
+	}
+	sessions := session.New(meta, so)
+	channels, err := paychan.New(meta, paychan.Options{
+		Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 4, Price: cmp.Or(o.price, 1), Deposit: 1_000_000,
+		SessionTTL: time.Hour, UnsettledLimit: 1_000_000,
+	})
+	if err != nil {
+		return nil, err
+	}
+	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log, nil)
+	if err != nil {
+		return nil, err
+	}
+	handler, err := httpapi.New(httpapi.Config{
+		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads, Log: log,
+		Blobs: blob.New(meta, memory.New(), blob.Options{}),
+		Ready: func(context.Context) error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &service{handler, func() error { return errors.Join(meta.Close(), os.RemoveAll(dir)) }}, nil
+}
+
+// RoundTrip serves a request in this process. The body of the response is in memory.
+func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := r.Clone(r.Context())
+	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), "127.0.0.1:1"
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	recorder := httptest.NewRecorder()
+	s.handler.ServeHTTP(recorder, in)
+	if r.Body != nil {
+		if err := r.Body.Close(); err != nil {
+			return nil, err
+		}
+	}
+	out := recorder.Result()
+	out.Request = r
+	out.ContentLength = int64(recorder.Body.Len())
+	return out, nil
+}
+
+// newSigner returns the signer of an account.
+func newSigner(number byte) (*micropay.Signer, error) {
+	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{number}, 32))
+	if err != nil {
+		return nil, err
+	}
+	return micropay.NewSigner(micropay.SchemeEd25519, key)
+}
+
+// fault says what happens to a request.
+type fault int
+
+const (
+	pass     fault = iota
+	lost           // it is not delivered
+	noAnswer       // it is delivered, and its response is lost
+	cutBody        // it is delivered, and its response ends within its body
+)
+
+// faulty is a transport that applies a fault to each request.
+type faulty struct {
+	next  http.RoundTripper
+	fault func(*http.Request) fault
+}
+
+func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
+	what := f.fault(r)
+	if what == lost {
+		if r.Body != nil {
+			_ = r.Body.Close() // it was not sent
+		}
+		return nil, errCut
+	}
+	resp, err := f.next.RoundTrip(r)
+	if err != nil || what == pass {
+		return resp, err
+	}
+	if what == cutBody && resp.ContentLength > 0 {
+		resp.Body = &cutReader{resp.Body, resp.ContentLength - 1}
+		return resp, nil
+	}
+	return nil, errors.Join(errCut, resp.Body.Close())
+}
+
+// cutReader reads left bytes and then fails.
+type cutReader struct {
+	io.ReadCloser
+	left int64
+}
+
+func (c *cutReader) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errCut
+	}
+	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// example returns a client of a new service, for the examples. The examples run against a real
+// service, in this process.
+func example(o serviceOptions) (*client.Client, func()) {
+	s, err := openService(o)
+	check(err)
+	c, err := client.New("http://localhost:9090", client.Options{Transport: s})
+	check(err)
+	return c, func() { check(s.close()) }
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
