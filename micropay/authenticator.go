@@ -138,8 +138,8 @@ func (r *reader) threshold(required uint8, keys int) int {
 	return int(required)
 }
 
-// bitmap gives the indices of the keys that signed, in order. There must be as
-// many as signatures, all of them keys that exist.
+// bitmap returns the indices of the keys that signed, in order. There must be as many as signatures,
+// and each must be the index of a key.
 func (r *reader) bitmap(b []byte, keys, signatures int) []int {
 	if b == nil {
 		return nil

@@ -79,7 +79,7 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"settlement lost", `DELETE FROM settlements`, "no settlement is pending"},
 		{"settlement changed", `UPDATE settlements SET amount = 59`, "the settlement of"},
 		{"settlement of another proof", `UPDATE settlements SET proof = x'00'`, "the settlement of"},
-		{"settlement of nobody", `UPDATE settlements SET channel = CAST('unguessable-other' AS BLOB)`, "does not exist"},
+		{"settlement of no channel", `UPDATE settlements SET channel = CAST('unguessable-other' AS BLOB)`, "does not exist"},
 		{"channel lost", `DELETE FROM channels`, "does not exist"},
 		{"paid out too much", `UPDATE ledger SET amount = 61`, "was paid out"},
 		{"paid out for a later payment", `UPDATE ledger SET sequence = 3`, "was paid out"},
@@ -109,7 +109,7 @@ func TestAuditFindsDamage(t *testing.T) {
 		})
 	}
 	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
-		t.Errorf("after it all was undone the audit found %q, %v", found, err)
+		t.Errorf("after all damage was undone the audit found %q, %v", found, err)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"sluice/metastore"
 )
 
-// unsure makes the store lose the answers to the transactions that pick selects, before or
-// after their COMMIT.
+// unsure makes the store lose the responses to the transactions that pick selects, before or after
+// their COMMIT.
 func unsure(s *Store, pick func() (before, after bool)) {
 	s.eng = hookedEngine{engine: s.eng, onWriteLocked: func(write transactor) transactor {
 		return func(ctx context.Context, fn func(*tx) error) error {
@@ -175,8 +175,8 @@ func testChargesInDoubt(t *testing.T, open func(*testing.T) *Store) {
 	}
 }
 
-// TestLateCommitOfAChargePostgres: the COMMIT of a charge arrives after its caller was told that the
-// outcome is unknown, and while another node returns the charge. The charge has no effect.
+// TestLateCommitOfAChargePostgres checks a COMMIT of a charge that arrives after its caller got an
+// unknown outcome, and while another node returns the charge. The charge must have no effect.
 func TestLateCommitOfAChargePostgres(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	stores := make([]*Store, 2)

@@ -40,7 +40,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 				t.Errorf("jump of %v, %s: deletions: %v, want %v", jump, what, err, deletions)
 			}
 			if got := c.now(); !got.Equal(at) {
-				t.Errorf("jump of %v, %s: it is %v, want %v", jump, what, got, at)
+				t.Errorf("jump of %v, %s: the time is %v, want %v", jump, what, got, at)
 			}
 		}
 		m.run(time.Hour) // including sleep
@@ -59,7 +59,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 		m.run(jumpPause - 1)
 		want("at the end of the longer pause", m.shown.Add(-2*jump), metastore.ErrClock)
 		m.set(-2 * jump)
-		want("set right", m.shown, nil)
+		want("corrected", m.shown, nil)
 		m.set(time.Second)
 		want("a leap second", m.shown, nil)
 	}
@@ -181,7 +181,7 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 		s, _ := openNode(t, dsn)
 		want := time.Now().Add(ahead)
 		if got := s.Now(); got.Sub(want).Abs() > time.Minute {
-			t.Errorf("it is %v, want about %v", got, want)
+			t.Errorf("the time is %v, want about %v", got, want)
 		}
 		commit := func(name string, age time.Duration) (metastore.Blob, error) {
 			created := s.Now().Add(-age)
@@ -286,7 +286,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 	m.run(10 * time.Millisecond)
 	c.record(shown, sent)
 	if now := c.now(); now.Before(shown) {
-		t.Errorf("it is %v after the server showed %v", now, shown)
+		t.Errorf("the time is %v after the server showed %v", now, shown)
 	}
 	m.run(measurementMaxAge + 1)
 	if err := c.err(); !errors.Is(err, metastore.ErrClock) {
@@ -300,7 +300,7 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 	}
 }
 
-// TestWallClockThatIsSetTwice: the pause begins again when the clock is set again.
+// TestWallClockThatIsSetTwice: the pause starts again when the clock is set again.
 func TestWallClockThatIsSetTwice(t *testing.T) {
 	m := newMachine()
 	c := newWallClock(m.wall, m.passed)

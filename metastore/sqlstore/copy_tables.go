@@ -44,7 +44,7 @@ var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_ver
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 
-// rows returns the begin of a query for columns.
+// rows returns the beginning of a query for columns.
 func (tb *table) rows(columns string) string { return "SELECT " + columns + " FROM " + tb.name }
 
 func (tb *table) selectAll() string { return tb.rows(strings.Join(tb.columns(), ", ")) }

@@ -223,7 +223,7 @@ func TestCopyThereAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got < want {
-			t.Errorf("progress reported %d rows, there are %d", got, want)
+			t.Errorf("progress reported %d rows, want %d", got, want)
 		}
 	}
 	sameTables(t, first, third)
@@ -235,7 +235,7 @@ func TestCopyThereAndBack(t *testing.T) {
 		t.Errorf("the last parts are %v, %v", parts, err)
 	}
 	if faults, err := third.Audit(ctx); err != nil || len(faults) > 0 {
-		t.Errorf("the books: %v, %v", faults, err)
+		t.Errorf("the audit: %v, %v", faults, err)
 	}
 	if s, err := third.UseSession(ctx, "granted", 1, nil); err != nil || s.Left != 2 {
 		t.Errorf("a use: %+v, %v", s, err)
@@ -281,7 +281,7 @@ func TestCopyCutAfterEachPage(t *testing.T) {
 		sameTables(t, from, to)
 		if whole {
 			if cut < 2*len(copied) {
-				t.Errorf("there were only %d places to cut", cut)
+				t.Errorf("there were only %d pages to cut after", cut)
 			}
 			return
 		}

@@ -321,7 +321,7 @@ func (k *costBench) nodes() {
 	}, func(ctx context.Context, _ int) error {
 		held, err := k.store.Lease(ctx, "name", "holder", time.Hour)
 		if held {
-			err = fmt.Errorf("two hold one lease")
+			err = fmt.Errorf("two nodes hold one lease")
 		}
 		return err
 	})

@@ -118,7 +118,7 @@ const (
 	// staged: a transaction for all of them could exceed the timeouts on PostgreSQL and
 	// would block all other writers on SQLite.
 	stageExtents = 2048
-	// stageTime is the time from the begin of staging until the extents become garbage. It
+	// stageTime is the time from the start of staging until the extents become garbage. It
 	// exceeds MaxExtentAge, above which a commit refuses extents, so that the commit and
 	// Purge never conflict. The orphan sweep has the same limit.
 	stageTime = 4 * metastore.MaxExtentAge

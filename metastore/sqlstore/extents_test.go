@@ -51,7 +51,7 @@ func TestExtentsGoInBulk(t *testing.T) {
 		if err != nil || !slices.EqualFunc(got, extents, func(a, b metastore.Extent) bool {
 			return a.Offset == b.Offset && a.Size == b.Size && a.Key == b.Key && slices.Equal(a.Blocks, b.Blocks)
 		}) {
-			t.Errorf("%d extents: %d came back, %v", n, len(got), err)
+			t.Errorf("%d extents: %d were read, %v", n, len(got), err)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			check("at once", false)
+			check("immediately", false)
 			forward(metastore.MaxExtentAge + time.Second)
 			check("when the extents are too old", false)
 			b := metastore.Blob{Account: "a", Name: "b", Content: content, Size: int64(len(extents))}
@@ -114,9 +114,9 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 				t.Errorf("a commit of extents that are too old: %v", err)
 			}
 			forward(stageTime - metastore.MaxExtentAge - 2*time.Second)
-			check("just before the time", false)
+			check("just before the limit", false)
 			forward(2 * time.Second)
-			check("at the time", true)
+			check("at the limit", true)
 		})
 	}
 }
@@ -155,8 +155,8 @@ func TestContextEndsWhileStaging(t *testing.T) {
 	}
 }
 
-// TestStagedExtentsThatBecameGarbage: a commit does not claim a content that has become
-// garbage meanwhile, whose objects may be deleted, nor one that was never staged.
+// TestStagedExtentsThatBecameGarbage: a commit claims neither a content that became garbage in the
+// meantime, whose objects may be deleted, nor one that was never staged.
 func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	content := metastore.NewContentID(time.Now())

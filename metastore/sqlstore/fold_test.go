@@ -74,7 +74,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 		}
 	}
 	if folded := value(t, s, `SELECT folded + credit - accepted FROM channels`); folded != 0 {
-		t.Errorf("what was folded differs from what was accepted by %d", folded)
+		t.Errorf("the folded and the accepted amounts differ by %d", folded)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestMigratesUsage(t *testing.T) {
 			b(id), b("a"), b("name of "+id), content, b(""), state, bytes, owner, content, bytes-1, content)
 	}
 	rows := blob("one", "", b("x"), 10) + blob(strings.Repeat("n", 2000), "tail", b("x"), 0) + blob("other", "", b("y"), 7) + blob("nobody", "", "NULL", 9) +
-		upload("open", b("x"), 0, 6) + upload("committed", b("x"), 1, 50) + upload("of nobody", "NULL", 0, 3) + `
+		upload("open", b("x"), 0, 6) + upload("committed", b("x"), 1, 50) + upload("without an owner", "NULL", 0, 3) + `
 		INSERT INTO usage (owner, id, bytes, uploads) VALUES (` + b("x") + `, ` + b("1") + `, 500, 5), (` + b("gone") + `, ` + b("1") + `, 0, 0);
 		INSERT INTO usage_sums (owner, bytes, uploads) VALUES (` + b("x") + `, 7, 7);`
 	onOlder(t, 9, rows, func(t *testing.T, s *Store) {

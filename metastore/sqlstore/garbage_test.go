@@ -85,7 +85,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 			t.Fatalf("%+v, %v", backlog, err)
 		}
 		if backlog, err = s.GarbageBacklog(t.Context(), -time.Hour); err != nil || backlog.Contents != metastore.MaxBacklog {
-			t.Fatalf("with all of it due: %+v, %v", backlog, err)
+			t.Fatalf("with everything due: %+v, %v", backlog, err)
 		}
 	}
 	first, now := time.Time{}.UnixMicro(), time.Now().Add(-time.Hour).UnixMicro()

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 func databasePath(tb testing.TB) string { return filepath.Join(tb.TempDir(), "meta.db") }
 
-// openAt opens a store and closes it with the test.
+// openAt opens a store and closes it when the test ends.
 func openAt(tb testing.TB, path string, opt Options) *Store {
 	tb.Helper()
 	s, err := OpenSQLite(path, opt)

@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// keyQuery is the begin of a query for keys with the limits of their groups. Its columns are
+// keyQuery is the beginning of a query for keys with the limits of their groups. Its columns are
 // in the order of keyFields.
 var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked,
 	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `

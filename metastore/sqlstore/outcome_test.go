@@ -16,7 +16,7 @@ import (
 	"sluice/metastore"
 )
 
-var updateOutcomes = flag.Bool("update-outcomes", false, "write the outcomes that idempotency remembers to testdata")
+var updateOutcomes = flag.Bool("update-outcomes", false, "write the outcomes of idempotent calls to testdata")
 
 // sessionV1 and channelV1 are the structs whose JSON the first version stored as
 // outcomes. They never change: processes of that version may share a database with
@@ -56,8 +56,8 @@ type channelV1 struct {
 // outcomeClock is the time of all calls below.
 var outcomeClock = time.Date(2026, 3, 4, 5, 6, 7, 890123000, time.UTC)
 
-// outcomeCalls are calls that idempotency remembers, one of each kind, in an order
-// in which each succeeds. before prepares one call.
+// outcomeCalls are the calls whose outcomes are stored, one of each kind, in an order in which each
+// succeeds. before prepares one call.
 func outcomeCalls() []struct {
 	name   string
 	before func(context.Context, *Store) error
@@ -102,9 +102,9 @@ func outcomeCalls() []struct {
 	}
 }
 
-// TestOutcomesAreThoseOfThePreviousVersion compares the bytes that each kind of call
-// stores with those that the previous version stored, and repeats the calls on a
-// database in which there is nothing but what that version remembered.
+// TestOutcomesAreThoseOfThePreviousVersion compares the bytes that each kind of call stores with
+// those that the previous version stored, and repeats the calls on a database that contains only
+// what that version stored.
 func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 	ctx := t.Context()
 	opt := Options{Now: func() time.Time { return outcomeClock }}
@@ -151,7 +151,8 @@ func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s repeated: %v", c.name, err)
 		}
-		// JSON has no invalid UTF-8, so that the struct of the first version decides.
+		// JSON cannot represent invalid UTF-8, so the struct of the first version determines the
+		// result.
 		var want any
 		switch out.(type) {
 		case metastore.Session:

@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// short is the patience of a call that is expected to give up.
+// short is the patience of a call that is expected to return ErrBusy.
 const short = 100 * time.Millisecond
 
 // neverBegins checks that a write and a use of a session whose patience is too short return
@@ -112,6 +112,6 @@ func TestPostgresLockPatience(t *testing.T) {
 	}
 	got, err := s.UseSession(t.Context(), "session", 1, nil)
 	if err != nil || got.Left != 0 {
-		t.Errorf("a use after the lock was left: %+v, %v", got, err)
+		t.Errorf("a use after the lock was released: %+v, %v", got, err)
 	}
 }

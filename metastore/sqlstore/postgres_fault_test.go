@@ -81,7 +81,7 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 	b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3}
 	_, err := l.store.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Key: name, Created: time.Now()}}, func(current *metastore.Blob) error {
 		if current != nil {
-			return errors.New("the blob is there before it was made")
+			return errors.New("the blob exists before it was created")
 		}
 		return nil
 	})
@@ -101,7 +101,7 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 // reach waits until more calls are acknowledged.
 func (l *faultLoad) reach(more int64) {
 	for want := l.calls.Load() + more; l.calls.Load() < want && !l.Failed(); {
-		// Each use of the session blocks, so that the others run.
+		// Each use of the session blocks, so the others continue.
 		if _, err := l.store.UseSession(l.Context(), faultSession, 1, nil); err != nil {
 			l.Error(err)
 		}
@@ -192,12 +192,12 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	short := func() context.Context { return metastore.WithPatience(t.Context(), 300*time.Millisecond) }
 	err := s.SetProperty(short(), "name", "value")
 	if !errors.Is(err, metastore.ErrUnknownOutcome) {
-		t.Errorf("a COMMIT without an answer, while the server cannot be reached: %v", err)
+		t.Errorf("a COMMIT without a response, while the server cannot be reached: %v", err)
 	}
 	// It wraps the error of pgx for a connection that was closed properly, which callers must
 	// not mistake for the end of the body of a request.
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a connection that was closed in order: %v", err)
+		t.Errorf("a connection that was closed properly: %v", err)
 	}
 	if err := s.SetProperty(short(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a write without a server: %v", err)
@@ -206,7 +206,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 		t.Errorf("a read without a server: %v", err)
 	}
 	if err := s.Err(); !errors.Is(err, metastore.ErrUnavailable) {
-		t.Errorf("the store says %v without a server", err)
+		t.Errorf("Err is %v without a server", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -215,7 +215,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	}
 	p.refuse.Store(false)
 	if got, err := s.Property(t.Context(), "name"); err != nil || got != "value" {
-		t.Errorf("the fact is %q, %v", got, err)
+		t.Errorf("the property is %q, %v", got, err)
 	}
 	if err := s.Err(); err != nil {
 		t.Errorf("Err is %v while the server is reachable", err)

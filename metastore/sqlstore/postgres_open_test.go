@@ -87,7 +87,7 @@ func TestPostgresExisting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := other.Property(t.Context(), "name"); err != nil || got != "value" {
-		t.Errorf("the fact is %q, %v", got, err)
+		t.Errorf("the property is %q, %v", got, err)
 	}
 	if err := other.Close(); err != nil {
 		t.Error(err)
@@ -103,10 +103,10 @@ func TestPostgresMustBeDurable(t *testing.T) {
 		s, err := OpenPostgres(t.Context(), dsn, Options{})
 		if err == nil {
 			err = s.Close()
-			t.Fatalf("opened a server where %s (closing: %v)", why, err)
+			t.Fatalf("opened a server with %s (closing: %v)", why, err)
 		}
 		if !errors.Is(err, errUnfit) || !strings.Contains(err.Error(), why) {
-			t.Errorf("got error %v, want one that says %q", err, why)
+			t.Errorf("got error %v, want one that contains %q", err, why)
 		}
 	}
 	refused(server.DSN()+"&synchronous_commit=off", "synchronous_commit is off")
@@ -184,7 +184,7 @@ func TestPostgresClosed(t *testing.T) {
 	}
 	_, err := s.Property(t.Context(), "name")
 	if !errors.Is(err, ErrClosed) || !errors.Is(s.SetProperty(t.Context(), "name", ""), ErrClosed) || !errors.Is(s.Err(), ErrClosed) {
-		t.Errorf("a closed store answers: %v", err)
+		t.Errorf("a call of a closed store: %v", err)
 	}
 }
 

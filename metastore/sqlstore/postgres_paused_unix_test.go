@@ -108,7 +108,7 @@ func TestPostgresHungNode(t *testing.T) {
 		_ = child.Wait() // the error says that it was killed
 	}()
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
-		t.Fatalf("the child said %q, %v", line, err)
+		t.Fatalf("the child printed %q, %v", line, err)
 	}
 	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestPostgresHungNode(t *testing.T) {
 	stopped := time.Now()
 	held, err := s.Lease(metastore.WithPatience(t.Context(), 25*time.Second), "work", "other", time.Minute)
 	if err != nil || !held {
-		t.Errorf("the lease behind a node that hangs: %v, %v", held, err)
+		t.Errorf("the lease after a node hung: %v, %v", held, err)
 	}
 	t.Logf("the locks were free after %v", time.Since(stopped))
 }
@@ -168,7 +168,7 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 	}
 	var useErr error
 	ended := make(chan struct{})
-	var last time.Time // begin of the statement that was interrupted last
+	var last time.Time // when the statement that was interrupted last began
 	interrupt := func(how string) error {
 		for { // until it waits again
 			err := conn.QueryRow(t.Context(), `SELECT query_start, `+how+`(pid) FROM pg_stat_activity
@@ -178,7 +178,7 @@ func TestPostgresCancelledIsRetried(t *testing.T) {
 			}
 			select {
 			case <-ended:
-				return fmt.Errorf("before %s: the use does not wait any more", how)
+				return fmt.Errorf("before %s: the use no longer waits", how)
 			default:
 			}
 		}

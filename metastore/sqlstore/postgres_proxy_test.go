@@ -21,7 +21,7 @@ type cut int
 const (
 	cutNot    cut = iota
 	cutBefore     // the COMMIT is lost
-	cutAfter      // its answer is: the client loses the connection after it
+	cutAfter      // its response is lost: the client loses the connection after it
 	cutAround     // the client loses the connection, and the COMMIT arrives later
 	cutKinds
 )
@@ -132,11 +132,11 @@ type link struct {
 	*proxy
 	client, server net.Conn
 	id             string        // of the current transaction
-	silent         atomic.Bool   // answers are discarded
-	answered       chan struct{} // closed when the server has closed the connection or its answer was discarded
+	silent         atomic.Bool   // responses are discarded
+	answered       chan struct{} // closed when the server has closed the connection or its response was discarded
 }
 
-// answers copies the messages of the server.
+// answers forwards the messages of the server.
 func (l *link) answers() {
 	defer close(l.answered)
 	defer func() { _ = l.client.Close() }()
@@ -152,7 +152,7 @@ func (l *link) answers() {
 	}
 }
 
-// requests copies the messages of the client one by one. The first has no type, and all begin
+// requests forwards the messages of the client one by one. The first has no type, and all begin
 // with their length, including the length itself.
 func (l *link) requests() error {
 	in := bufio.NewReader(l.client)

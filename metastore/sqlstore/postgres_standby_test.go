@@ -75,15 +75,15 @@ func (r replicated) awaitCommits(want int, calls ...<-chan error) {
 		for _, call := range calls {
 			select {
 			case err := <-call:
-				r.Fatalf("a call was answered with %v while no standby has it", err)
+				r.Fatalf("a call returned %v while no standby has its commit", err)
 			default:
 			}
 		}
 	})
 }
 
-// awaitEvents waits until this many sessions wait for a kind of event, and runs a check
-// meanwhile.
+// awaitEvents waits until this many sessions wait for a kind of event, and runs a check while it
+// waits.
 func (r replicated) awaitEvents(event string, want int, check func()) {
 	r.Helper()
 	conn, err := pgx.Connect(r.Context(), r.primary.DSN())
@@ -106,9 +106,9 @@ func (r replicated) settled(node *postgresEngine) {
 	}
 }
 
-// TestPostgresStandbyAway: while the standby is unreachable nothing is acknowledged, reads
-// succeed, and only half of the connections wait for it. When it is back, every call has taken
-// effect once.
+// TestPostgresStandbyAway: while the standby is unreachable nothing is acknowledged, reads succeed,
+// and at most half of the connections wait for it. When it is back, every call has taken effect
+// once.
 func TestPostgresStandbyAway(t *testing.T) {
 	r := newReplicated(t)
 	s, node := openNode(t, r.primary.DSN()+"&pool_max_conns=8")
@@ -120,7 +120,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 	for _, id := range ids {
 		wg.Go(func() {
 			if _, err := s.UseSession(short(), id, 1, nil); !errors.Is(err, metastore.ErrUnknownOutcome) {
-				t.Errorf("a use that no standby has: %v", err)
+				t.Errorf("a use that is not on the standby: %v", err)
 			}
 		})
 	}
@@ -131,11 +131,11 @@ func TestPostgresStandbyAway(t *testing.T) {
 		t.Errorf("a write beyond half of the connections: %v", err)
 	}
 	if _, err := other.UseSession(short(), ids[0], 1, nil); !errors.Is(err, metastore.ErrBusy) {
-		t.Errorf("a use that waits for the lock of one that is not acknowledged: %v", err)
+		t.Errorf("a use that waits for the lock of an unacknowledged one: %v", err)
 	}
 	for _, id := range ids {
 		if n := r.used(s, id); n != 0 {
-			t.Errorf("%d chunksets are seen to be used while no standby has that", n)
+			t.Errorf("%d used chunksets are visible while the standby does not have them", n)
 		}
 	}
 	r.awaitCommits(len(ids))
@@ -163,7 +163,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	proxied.cutAll()
 	unseen := func() {
 		if n := r.used(s, ids[0]); n != 0 {
-			t.Fatalf("connection lost: %d chunksets are seen to be used while no standby has that", n)
+			t.Fatalf("connection lost: %d used chunksets are visible while the standby does not have them", n)
 		}
 	}
 	r.awaitEvents("transactionid", 1, unseen) // the same transaction begins again, and waits for the first one to end
@@ -218,7 +218,7 @@ func TestPostgresFastShutdown(t *testing.T) {
 	}
 	for _, id := range ids {
 		if n := r.used(s, id); n != 1 {
-			t.Errorf("%d chunksets of an acknowledged one were used at the new primary", n)
+			t.Errorf("%d chunksets are used on the new primary, want the acknowledged one", n)
 		}
 	}
 }

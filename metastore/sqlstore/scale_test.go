@@ -62,10 +62,9 @@ func benchScale(b *testing.B, s *scaleStore, most int) {
 // scaleStore is a store that is filled without its operations.
 type scaleStore struct {
 	*Store
-	// load inserts rows as the operations would have, one after the other.
+	// load inserts rows as the operations would have done, in sequence.
 	load func(ctx context.Context, rows []scaleRow) error
-	// settle does the maintenance that the engine would do in the time in which so many rows
-	// are written.
+	// settle performs the maintenance that the engine would perform while so many rows are written.
 	settle func(ctx context.Context) error
 	// sizes is a query for the names of tables and indexes and their bytes.
 	sizes string
@@ -247,7 +246,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 	timed(b, "usage", nil, func(int) error {
 		used, err := s.Usage(ctx, scaleOwner(rand.IntN(scaleOwners)))
 		if want := int64(n / scaleOwners * scaleSize); err == nil && used.Bytes != want {
-			err = fmt.Errorf("the owner takes up %d bytes, want %d", used.Bytes, want)
+			err = fmt.Errorf("the usage of the owner is %d bytes, want %d", used.Bytes, want)
 		}
 		return err
 	})
@@ -261,7 +260,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 	timed(b, "unreferenced", someKeys, func(int) error {
 		free, err := s.Unreferenced(ctx, keys)
 		if err == nil && (len(keys) != maxUnreferenced || len(free) > 0) {
-			err = fmt.Errorf("%d of %d objects are said to be free", len(free), len(keys))
+			err = fmt.Errorf("%d of %d objects are reported as unreferenced", len(free), len(keys))
 		}
 		return err
 	})
@@ -286,7 +285,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 		names = names[:len(names)-1]
 		_, found, err := s.DeleteBlob(ctx, last[0], last[1], nil)
 		if err == nil && !found {
-			err = fmt.Errorf("%s is not there", last[1])
+			err = fmt.Errorf("%s is missing", last[1])
 		}
 		return err
 	})

@@ -19,10 +19,9 @@ import (
 
 var updateSchema = flag.Bool("update-schema", false, "write the schemas of the migrations to testdata")
 
-// TestSchemaIsUnchanged compares the schema that the migrations of each engine
-// create with testdata, byte for byte, and a hash of the schema after each of
-// them. Databases exist with every one of these schemas, so that a migration
-// that was released never changes: a new one appends to testdata.
+// TestSchemaIsUnchanged compares the schema that the migrations of each engine create with
+// testdata, byte for byte, and a hash of the schema after each of them. Databases exist with every
+// one of these schemas, so a released migration never changes: a new one appends to testdata.
 func TestSchemaIsUnchanged(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		c, err := openSQLiteConn(databasePath(t), 0, nil)

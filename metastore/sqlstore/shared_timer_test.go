@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestSharedTimer: each of many callers returns at its own time, or when it is answered.
+// TestSharedTimer: each of many callers returns at its own time, or when it gets its result.
 func TestSharedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p sharedTimer
@@ -32,7 +32,7 @@ func TestSharedTimer(t *testing.T) {
 		done := make(chan struct{})
 		time.AfterFunc(time.Hour, func() { close(done) })
 		if err := p.wait(t.Context(), done, began.Add(2*time.Hour)); err != nil || time.Since(began) > 2*time.Hour {
-			t.Errorf("who was answered: %v after %v", err, time.Since(began))
+			t.Errorf("a caller with a result: %v after %v", err, time.Since(began))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)

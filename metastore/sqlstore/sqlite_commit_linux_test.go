@@ -119,7 +119,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 	disk := newSmallDisk(t, "40m")
 	path = filepath.Join(disk.dir, "meta.db")
 	s = openAt(t, path, Options{})
-	if err := s.SetProperty(t.Context(), "fact", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "property", "v"); err != nil {
 		t.Fatal(err)
 	}
 	entered, leave, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -158,7 +158,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 				}
 				return err
 			}
-			// The space that this one needed, and half of what the index needs.
+			// This is the space that this op needed, and half of what the index needs.
 			room = (disk.size("meta.db-wal")-before)/tmpfsPage*tmpfsPage + 5*tmpfsPage
 		}
 		t.Fatal("the log's index does not grow")
@@ -170,7 +170,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	t.Helper()
 	if !errors.Is(err, metastore.ErrUnknownOutcome) || errors.Is(err, metastore.ErrNoSpace) {
-		t.Errorf("%v; want an unknown outcome: after a power cut it is there", err)
+		t.Errorf("%v; want an unknown outcome: a power cut restores the write", err)
 	}
 	select {
 	case <-s.Stopped():
@@ -183,14 +183,14 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 	if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, ErrStopped) || !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a later write: %v", err)
 	}
-	if _, err := s.Property(t.Context(), "fact"); err != nil {
+	if _, err := s.Property(t.Context(), "property"); err != nil {
 		t.Errorf("a later read: %v", err)
 	}
 }
 
 // TestCommitRestoredByAPowerCut makes the growth of the index of the log fail on a full disk after
-// the log was synced. A power cut restores the overwrite of a blob, so that it must not count
-// as refused, in which case its objects would be deleted.
+// the log was synced. A power cut restores the overwrite of a blob, so the overwrite must not be
+// reported as refused, after which its objects would be deleted.
 func TestCommitRestoredByAPowerCut(t *testing.T) {
 	s, path, write := fullIndex(t)
 	name := func(i int) string { return fmt.Sprint("object", i) }
@@ -252,8 +252,8 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 	if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
 		t.Fatal(err)
 	}
-	// The log keeps the frames of each attempt, so that it ends after 1, 3, 6 and so on of the
-	// 100 frames.
+	// The log keeps the frames of each attempt, so it is full after 1, 3, 6 and so on of the 100
+	// frames.
 	for pages := range int64(13) {
 		disk.leave(pages * tmpfsPage)
 		name := fmt.Sprint("refused", pages)
@@ -263,7 +263,7 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 		}
 		after := afterPowerCut(t, path)
 		if _, err := after.Property(t.Context(), name); !errors.Is(err, metastore.ErrNotFound) {
-			t.Errorf("with %d pages free the refused write came back: %v", pages, err)
+			t.Errorf("with %d pages free the refused write was restored: %v", pages, err)
 		}
 		if _, err := after.Property(t.Context(), "before"); err != nil {
 			t.Error(err)
@@ -271,10 +271,10 @@ func TestRefusedCommitIsNotRestored(t *testing.T) {
 	}
 	disk.leave(4 << 20)
 	if err := s.SetProperty(t.Context(), "after", "v"); err != nil {
-		t.Errorf("a write when there is room again: %v", err)
+		t.Errorf("a write when there is space again: %v", err)
 	}
 	if _, err := afterPowerCut(t, path).Property(t.Context(), "after"); err != nil {
-		t.Errorf("a write over what was refused: %v", err)
+		t.Errorf("a write over the refused one: %v", err)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestFullDiskRefusesOnlyWhatDoesNotFit(t *testing.T) {
 	queued(w, 2)
 	close(g.open)
 	if err := <-large; !errors.Is(err, metastore.ErrNoSpace) {
-		t.Errorf("what does not fit: %v", err)
+		t.Errorf("a call that does not fit: %v", err)
 	}
 	if err := errors.Join(<-small, <-g.result); err != nil {
 		t.Errorf("a call of the same batch that fits: %v", err)

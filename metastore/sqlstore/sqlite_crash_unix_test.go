@@ -174,7 +174,7 @@ func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestKilled repeatedly kills a process that writes, and looks for everything that it had
+// TestKilled repeatedly kills a process that writes, and checks everything that it had
 // acknowledged.
 func TestKilled(t *testing.T) {
 	path := databasePath(t)
@@ -191,7 +191,7 @@ func TestKilled(t *testing.T) {
 			told.note(t, lines.Text())
 		}
 		if err := cmd.Wait(); err == nil {
-			t.Fatal("the process ended by itself")
+			t.Fatal("the process exited before it was killed")
 		}
 		verifyCrashed(t, path, &told)
 	}
@@ -222,12 +222,12 @@ func (a *acknowledged) note(t *testing.T, line string) {
 		}
 		a.paid["channel"+words[1]] = amount
 	default:
-		t.Fatalf("the child said %q", line)
+		t.Fatalf("the child printed %q", line)
 	}
 }
 
-// verifyCrashed looks for acknowledged blobs, and for counters and amounts that are at least
-// the acknowledged and at most the issued ones: every goroutine may have done one thing
+// verifyCrashed checks that the acknowledged blobs exist, and that counters and amounts are at
+// least the acknowledged and at most the issued ones: every goroutine may have performed one call
 // without reporting it. It records what it finds.
 func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 	t.Helper()
@@ -272,7 +272,7 @@ func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 		t.Fatal(err)
 	}
 	if used := usageIsExact(t, s, crashOwner); used.Bytes < 3*int64(len(told.names)) {
-		t.Fatalf("%d blobs of 3 bytes take up %d", len(told.names), used.Bytes)
+		t.Fatalf("the usage of %d blobs of 3 bytes is %d", len(told.names), used.Bytes)
 	}
 	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
 		t.Fatalf("the audit found %q, %v", found, err)
@@ -377,14 +377,14 @@ func writeBeyondQuota(path string) (err error) {
 		return err
 	}
 	if err := s.SetProperty(ctx, "after", "v"); err != nil {
-		return fmt.Errorf("a write when there is room again: %w", err)
+		return fmt.Errorf("a write when there is space again: %w", err)
 	}
 	fmt.Println("done")
 	return nil
 }
 
-// TestQuota exceeds a quota in another process: writes return ErrNoSpace meanwhile, and
-// refused writes have no effect.
+// TestQuota exceeds a quota in another process: writes then return ErrNoSpace, and refused writes
+// have no effect.
 func TestQuota(t *testing.T) {
 	path := databasePath(t)
 	cmd, lines := child(t, "quota", path)
@@ -401,7 +401,7 @@ func TestQuota(t *testing.T) {
 		"beyond0": metastore.ErrNotFound, "beyond1": metastore.ErrNotFound, "beyond2": metastore.ErrNotFound,
 	} {
 		if _, err := s.Property(t.Context(), name); !errors.Is(err, want) {
-			t.Errorf("fact %s: %v, want %v", name, err, want)
+			t.Errorf("property %s: %v, want %v", name, err, want)
 		}
 	}
 }
@@ -437,6 +437,6 @@ func TestStopsAfterIOError(t *testing.T) {
 		}
 	}
 	if err := s.SetProperty(t.Context(), "anew", "v"); err != nil {
-		t.Errorf("a write to the store that was opened again: %v", err)
+		t.Errorf("a write to the reopened store: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func TestRefusesWithoutDurability(t *testing.T) {
 	}
 	defer closeConn(t, c)
 	if err := checkDurable(c); err != nil {
-		t.Fatalf("a good connection was refused: %v", err)
+		t.Fatalf("a valid connection was refused: %v", err)
 	}
 	if err := c.run("PRAGMA synchronous=NORMAL"); err != nil {
 		t.Fatal(err)
@@ -143,14 +143,14 @@ func TestOpenPaths(t *testing.T) {
 		}
 	}
 	if s, err := OpenSQLite(filepath.Join(t.TempDir(), "missing", "meta.db"), Options{}); err == nil {
-		t.Error("a database was opened in a folder that is missing", s.Close())
+		t.Error("a database was opened in a missing folder", s.Close())
 	}
 	garbage := databasePath(t)
 	if err := os.WriteFile(garbage, make([]byte, 5000), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := OpenSQLite(garbage, Options{}); err == nil {
-		t.Error("a file that is no database was opened", s.Close())
+		t.Error("a file that is not a database was opened", s.Close())
 	}
 }
 
@@ -167,9 +167,9 @@ func TestClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, readErr := s.Property(t.Context(), "fact")
+	_, readErr := s.Property(t.Context(), "property")
 	_, useErr := s.UseSession(t.Context(), "session", 1, nil)
-	for _, err := range []error{readErr, useErr, s.SetProperty(t.Context(), "fact", "value"), s.Err()} {
+	for _, err := range []error{readErr, useErr, s.SetProperty(t.Context(), "property", "value"), s.Err()} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v, want ErrClosed", err)
 		}
@@ -207,10 +207,10 @@ func TestOpenExisting(t *testing.T) {
 	existing := Options{Existing: true}
 	missing := filepath.Join(t.TempDir(), "meta.db")
 	if s, err := OpenSQLite(missing, existing); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a database that is missing: %v, %v", s, err)
+		t.Fatalf("a missing database: %v, %v", s, err)
 	}
 	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a database was made: %v", err)
+		t.Fatalf("a database was created: %v", err)
 	}
 	older := olderDatabase(t)
 	empty := databasePath(t)
@@ -232,7 +232,7 @@ func TestOpenExisting(t *testing.T) {
 		t.Fatalf("the older database has version %d, %v", version, err)
 	}
 
-	running := openAt(t, older, Options{}) // a server that was started meanwhile
+	running := openAt(t, older, Options{}) // a server that was started in the meantime
 	s, err := OpenSQLite(older, existing)
 	if err != nil {
 		t.Fatal(err)

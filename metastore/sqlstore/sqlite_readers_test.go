@@ -64,15 +64,15 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 	if _, err := s.Unreferenced(ctx, []string{"key"}); !errors.Is(err, errRollback) {
 		t.Errorf("a read whose transaction does not end: %v", err)
 	}
-	if err := s.SetProperty(ctx, "fact", "v"); err != nil {
+	if err := s.SetProperty(ctx, "property", "v"); err != nil {
 		t.Fatal(err)
 	}
 	refused := 0
 	for {
-		got, err := s.Property(ctx, "fact")
+		got, err := s.Property(ctx, "property")
 		if err == nil {
 			if got != "v" {
-				t.Errorf("fact %q", got)
+				t.Errorf("property %q", got)
 			}
 			break
 		}
@@ -80,11 +80,11 @@ func TestReaderEndsItsTransaction(t *testing.T) {
 			t.Fatal("a read saw the state of an earlier transaction")
 		}
 		if refused++; refused > 3 {
-			t.Fatalf("the connection does not come back: %v", err)
+			t.Fatalf("the connection is not returned: %v", err)
 		}
 	}
 	if refused == 0 {
-		t.Error("no read met the failing rollback")
+		t.Error("no read hit the failing rollback")
 	}
 	if _, err := s.Unreferenced(ctx, []string{"key"}); err != nil {
 		t.Errorf("a snapshot afterwards: %v", err)

@@ -33,7 +33,7 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeConn(t, c)
-	c.stmts["PRAGMA wal_checkpoint(PASSIVE)"] = failingStmt{err: errors.New("the disk does not answer")}
+	c.stmts["PRAGMA wal_checkpoint(PASSIVE)"] = failingStmt{err: errors.New("the disk does not respond")}
 	c.classifier = func(error) errorClass { return classIO }
 	h := newHealth()
 	h.markReady()
@@ -49,7 +49,7 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 func TestRefusalDependsOnItsBatch(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	g := holdWriter(t, s)
-	w.conn.stmts["COMMIT"] = failingStmt{err: errors.New("the disk does not answer")}
+	w.conn.stmts["COMMIT"] = failingStmt{err: errors.New("the disk does not respond")}
 	changes, refused := make(chan error), make(chan error)
 	go func() { changes <- s.write(context.Background(), setFact("a")) }()
 	queued(w, 1)
@@ -67,10 +67,10 @@ func TestRefusalDependsOnItsBatch(t *testing.T) {
 	close(g.open)
 	for name, result := range map[string]chan error{"the change": changes, "the refusal": refused, "the first": g.result} {
 		if err := <-result; !errors.Is(err, metastore.ErrUnknownOutcome) || errors.Is(err, metastore.ErrExists) {
-			t.Errorf("%s: %v, want an unknown outcome alone", name, err)
+			t.Errorf("%s: %v, want only an unknown outcome", name, err)
 		}
 	}
 	if _, err := s.Property(t.Context(), "a"); !errors.Is(err, metastore.ErrNotFound) {
-		t.Errorf("the fact: %v", err)
+		t.Errorf("the property: %v", err)
 	}
 }

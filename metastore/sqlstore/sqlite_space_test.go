@@ -45,11 +45,11 @@ func TestFullDatabase(t *testing.T) {
 			break
 		}
 		if blobs = append(blobs, b); len(blobs) > 100 {
-			t.Fatal("the database does not get full")
+			t.Fatal("the database does not become full")
 		}
 	}
 	if len(blobs) == 0 {
-		t.Fatal("nothing fits")
+		t.Fatal("no commit fits")
 	}
 
 	g := holdWriter(t, s)
@@ -79,7 +79,7 @@ func TestFullDatabase(t *testing.T) {
 	}
 	for i := range n {
 		if _, err := s.Blob(ctx, "a", fmt.Sprint("too much", i)); !errors.Is(err, metastore.ErrNotFound) {
-			t.Errorf("blob that did not fit: %v", err)
+			t.Errorf("refused blob: %v", err)
 		}
 	}
 	if err := s.Err(); err != nil {
@@ -98,7 +98,7 @@ func TestFullDatabase(t *testing.T) {
 	}
 	for _, b := range blobs[1:] {
 		if got, err := s.Blob(ctx, "a", b.Name); err != nil || got.Content != b.Content {
-			t.Errorf("blob %s after it all: %+v, %v", b.Name, got, err)
+			t.Errorf("blob %s at the end: %+v, %v", b.Name, got, err)
 		}
 	}
 }
@@ -111,9 +111,9 @@ func TestProbeSpace(t *testing.T) {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files that remain: %v, %v", left, err)
 	}
 	if err := probeSpace(filepath.Join(dir, "missing")); err == nil || noRoom(err) {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("a missing folder: %v", err)
 	}
 }

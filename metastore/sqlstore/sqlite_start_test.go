@@ -48,9 +48,9 @@ func crashed(t *testing.T) string {
 	return left
 }
 
-// TestStartEmptiesTheLog opens a store on the log of a process that crashed: at the first
-// acknowledgement everything in the log has been moved into the database, and the log has
-// nothing of the old one before the acknowledged write.
+// TestStartEmptiesTheLog opens a store on the log of a process that crashed: before the first
+// acknowledgement everything in the log has been moved into the database, and nothing of the old
+// log precedes the acknowledged write in the new one.
 func TestStartEmptiesTheLog(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		path := crashed(t)
@@ -149,7 +149,7 @@ func damaged(t *testing.T, table string) string {
 		t.Fatal(err)
 	}
 	var page integer
-	err = errors.Join(s.SetProperty(t.Context(), "fact", "v"), s.read(t.Context(), func(t *tx) error {
+	err = errors.Join(s.SetProperty(t.Context(), "property", "v"), s.read(t.Context(), func(t *tx) error {
 		found, err := t.row(`SELECT rootpage FROM sqlite_master WHERE name = $1`, args{table}, &page)
 		if err == nil && !found {
 			err = errors.New("no such table")
@@ -190,10 +190,10 @@ func TestDamagedDatabase(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.SetProperty(t.Context(), "before", "v"); err != nil {
-				t.Errorf("a write before the damage was met: %v", err)
+				t.Errorf("a write before the damage was found: %v", err)
 			}
 			if err := meet(s); err == nil {
-				t.Fatal("the damage was not met")
+				t.Fatal("the damage was not found")
 			}
 			if err := s.Err(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrStopped) {
 				t.Errorf("Err: %v", err)
@@ -201,7 +201,7 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := s.SetProperty(t.Context(), "later", "v"); !errors.Is(err, ErrCorrupt) || !errors.Is(err, metastore.ErrUnavailable) {
 				t.Errorf("a write: %v", err)
 			}
-			if v, err := s.Property(t.Context(), "fact"); err != nil || v != "v" {
+			if v, err := s.Property(t.Context(), "property"); err != nil || v != "v" {
 				t.Errorf("a read of an undamaged table: %q, %v", v, err)
 			}
 			select {

@@ -14,8 +14,8 @@ import (
 	"sluice/metastore"
 )
 
-// gate holds the writer in a transaction until it is opened, so that calls that arrive
-// meanwhile become one batch.
+// gate blocks the writer in a transaction until it is opened, so that calls that arrive while it is
+// closed become one batch.
 type gate struct {
 	entered, open chan struct{}
 	result        chan error
@@ -159,9 +159,9 @@ func TestPoisonedBatch(t *testing.T) {
 		good := strings.HasPrefix(r.name, "good")
 		switch {
 		case good && (r.err != nil || err != nil):
-			t.Errorf("%s was harmed: %v; its fact: %v", r.name, r.err, err)
+			t.Errorf("%s was affected: %v; its property: %v", r.name, r.err, err)
 		case !good && (r.err == nil || !errors.Is(err, metastore.ErrNotFound)):
-			t.Errorf("%q: %v; its fact: %v", r.name, r.err, err)
+			t.Errorf("%q: %v; its property: %v", r.name, r.err, err)
 		}
 		switch r.name {
 		case "before a change", "after a change":
@@ -199,7 +199,7 @@ func TestCallersCancel(t *testing.T) {
 	cancel()
 	for range 2 { // they return while the writer is held
 		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that left: %v", err)
+			t.Errorf("a cancelled caller: %v", err)
 		}
 	}
 	close(g.open)
@@ -207,10 +207,10 @@ func TestCallersCancel(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.Property(t.Context(), "left"); !errors.Is(err, metastore.ErrNotFound) {
-		t.Errorf("the fact of a caller that left: %v", err)
+		t.Errorf("the property of a cancelled caller: %v", err)
 	}
 	if got, err := s.Session(t.Context(), "session"); err != nil || got.Left != 9 {
-		t.Errorf("the session of a caller that left: %+v, %v", got, err)
+		t.Errorf("the session of a cancelled caller: %+v, %v", got, err)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
@@ -263,7 +263,7 @@ func TestCoalescedUses(t *testing.T) {
 		t.Error(err)
 	}
 	if won.Load() != left || lost.Load() != callers-left || sum.Load() != left*(left-1)/2 {
-		t.Errorf("%d won, %d lost, sum of what was left %d", won.Load(), lost.Load(), sum.Load())
+		t.Errorf("%d succeeded, %d failed, the sum of the counts left is %d", won.Load(), lost.Load(), sum.Load())
 	}
 }
 
@@ -333,7 +333,7 @@ func TestUsePanics(t *testing.T) {
 	close(g.open)
 	for range callers {
 		if p := <-panics; p != "no time" {
-			t.Errorf("a caller got %v", p)
+			t.Errorf("a caller recovered %v", p)
 		}
 	}
 	if err := <-g.result; err != nil {
@@ -364,7 +364,7 @@ func TestBusy(t *testing.T) {
 	queued(w, 2)
 	cancel()
 	if err := <-leaver; !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that left a busy database: %v", err)
+		t.Errorf("a caller that was cancelled during a busy database: %v", err)
 	}
 	timer := time.NewTimer(busyTimeout + busyTimeout/4) // SQLite gives up at least once
 	defer timer.Stop()
@@ -400,14 +400,14 @@ func TestReadCancelled(t *testing.T) {
 	}()
 	<-entered
 	cancel()
-	if _, err := s.Property(ctx, "fact"); !errors.Is(err, context.Canceled) {
+	if _, err := s.Property(ctx, "property"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a read that waits: %v", err)
 	}
 	close(open)
 	if err := <-result; err != nil {
 		t.Errorf("the running read: %v", err)
 	}
-	if _, err := s.Property(t.Context(), "fact"); !errors.Is(err, metastore.ErrNotFound) {
+	if _, err := s.Property(t.Context(), "property"); !errors.Is(err, metastore.ErrNotFound) {
 		t.Errorf("the next read: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 		Channels: value(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
 	}
 	if got != want {
-		t.Fatalf("usage of %s is %+v, but there is %+v", owner, got, want)
+		t.Fatalf("the usage of %s is %+v, but %+v is stored", owner, got, want)
 	}
 	return got
 }
@@ -63,7 +63,7 @@ func TestUsageRows(t *testing.T) {
 	putFor(t, s, "x", "one", "abc")
 	putFor(t, s, "x", "one", "abcd")
 	rows("x", 2)
-	putFor(t, s, "x", "one", "efgh") // no difference, no row
+	putFor(t, s, "x", "one", "efgh") // without a difference there is no row
 	putFor(t, s, "x", "empty", "")
 	rows("x", 3)
 	putFor(t, s, "y", "one", "abcd")
@@ -73,7 +73,7 @@ func TestUsageRows(t *testing.T) {
 	putFor(t, s, "", "two", "abcd")
 	rows("", 0)
 	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n != 6 {
-		t.Fatalf("%d rows in all", n)
+		t.Fatalf("%d rows in total", n)
 	}
 
 	for i := range 200 {
@@ -89,19 +89,19 @@ func TestUsageRows(t *testing.T) {
 		usageIsExact(t, s, "y")
 		now := usageRows(t, s, "x")
 		if before-now > 50 {
-			t.Fatalf("a purge by 50 went from %d rows to %d", before, now)
+			t.Fatalf("a purge with limit 50 changed %d rows to %d", before, now)
 		}
 		if before = now; n == 0 {
 			break
 		}
 		if calls > 10 {
-			t.Fatal("the purge comes to no end")
+			t.Fatal("the purge does not end")
 		}
 	}
 	rows("x", 0)
 	rows("y", 0)
 	if n := value(t, s, `SELECT COUNT(*) FROM usage_sums`); n != 1 {
-		t.Fatalf("%d sums of the one owner that takes up something", n)
+		t.Fatalf("%d sums, want one for the only owner with usage", n)
 	}
 
 	for i := range 200 {
@@ -136,7 +136,7 @@ func TestOwnersOfAnOlderDatabase(t *testing.T) {
 	}
 	putFor(t, s, "x", "b", "abcde")
 	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5, Objects: 1, Names: 1}) {
-		t.Fatalf("%+v is used", used)
+		t.Fatalf("the usage is %+v", used)
 	}
 	if n := usageRows(t, s, ""); n != 0 {
 		t.Fatalf("%d rows without an owner", n)
