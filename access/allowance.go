@@ -149,9 +149,9 @@ func (a *Allowance) ChunkIn() int64 { return a.in.chunk() }
 // ChunkOut is ChunkIn for PaceOut.
 func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 
-// Reserve reserves quota for a blob of that name and size; the size is 0 if it is not known
-// yet. The name is empty for a part of an upload. The blob counts as one object and takes
-// metastore.Charge(name) bytes in addition to its size.
+// Reserve reserves quota for a blob of that name, metastore.Blob.Metadata and size; the size is 0
+// if it is not known yet. Name and metadata are empty for a part of an upload. The blob counts as
+// one object and takes metastore.Charge(name, metadata) bytes in addition to its size.
 //
 // It returns a *QuotaError if the blob does not fit in addition to what is stored and to all
 // other reservations; any other error is the store's. A refusal takes into account all
@@ -159,15 +159,15 @@ func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 // of several concurrent calls is refused that would just fit. The quota is never exceeded
 // through one node; what other nodes have reserved, or stored within the last second, is not
 // counted.
-func (a *Allowance) Reserve(ctx context.Context, name string, size int64) (*Reservation, error) {
-	size = min(size, math.MaxInt64-metastore.Charge(name))
-	return a.reserve(ctx, metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name))})
+func (a *Allowance) Reserve(ctx context.Context, name, metadata string, size int64) (*Reservation, error) {
+	size = min(size, math.MaxInt64-metastore.Charge(name, metadata))
+	return a.reserve(ctx, metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name) + len(metadata))})
 }
 
-// ReserveUpload reserves quota for an upload that begins, of a blob of that name. Its errors
-// are those of Reserve.
-func (a *Allowance) ReserveUpload(ctx context.Context, name string) (*Reservation, error) {
-	return a.reserve(ctx, metastore.Used{Uploads: 1, Names: int64(len(name))})
+// ReserveUpload reserves quota for an upload that begins, of a blob of that name and Metadata. Its
+// errors are those of Reserve.
+func (a *Allowance) ReserveUpload(ctx context.Context, name, metadata string) (*Reservation, error) {
+	return a.reserve(ctx, metastore.Used{Uploads: 1, Names: int64(len(name) + len(metadata))})
 }
 
 // ReserveChannel reserves quota for a channel that is opened. Its errors are those of

@@ -56,11 +56,11 @@ func Example() {
 	fmt.Println("second request:", err)
 	leave()
 
-	reservation, err := allowance.Reserve(ctx, "photo.jpg", 1<<20)
+	reservation, err := allowance.Reserve(ctx, "photo.jpg", "", 1<<20)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = allowance.Reserve(ctx, "other.jpg", 1<<20)
+	_, err = allowance.Reserve(ctx, "other.jpg", "", 1<<20)
 	fmt.Println("second blob:", err)
 	reservation.Release() // the first was not stored after all
 

@@ -43,7 +43,7 @@ func newShelf(t *testing.T, limits metastore.Limits) *shelf {
 // put stores a blob of the given size if the quota allows it.
 func (s *shelf) put(t *testing.T, name string, size int64) error {
 	t.Helper()
-	r, err := s.Reserve(context.Background(), name, size)
+	r, err := s.Reserve(context.Background(), name, "", size)
 	if err != nil {
 		return err
 	}
@@ -85,21 +85,21 @@ func refused(t *testing.T, err error, want access.QuotaError) {
 
 // TestQuota checks that bytes count, and the objects of empty blobs too.
 func TestQuota(t *testing.T) {
-	full := 100 + metastore.Charge("a") + metastore.Charge("b") + metastore.Charge("empty")
+	full := 100 + metastore.Charge("a", "") + metastore.Charge("b", "") + metastore.Charge("empty", "")
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, metastore.Limits{StoredBytes: full})
 		if err := errors.Join(s.put(t, "a", 60), s.put(t, "b", 40), s.put(t, "empty", 0)); err != nil {
 			t.Error(err)
 		}
-		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("c")})
-		refused(t, s.put(t, "c", 0), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: metastore.Charge("c")})
+		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("c", "")})
+		refused(t, s.put(t, "c", 0), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: metastore.Charge("c", "")})
 		refused(t, s.put(t, "c", math.MaxInt64), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: math.MaxInt64})
 		s.remove(t, "b") // deleted bytes can be used immediately
 		if err := s.put(t, "c", 40); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
-		refused(t, s.put(t, "d", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("d")})
+		refused(t, s.put(t, "d", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("d", "")})
 		if got := s.used(t); got.Bytes != 100 || got.Stored() != full {
 			t.Errorf("%+v are stored", got)
 		}
@@ -111,7 +111,7 @@ func TestReservations(t *testing.T) {
 		ctx := t.Context()
 		const limit = 100 + metastore.RowCharge
 		s := newShelf(t, metastore.Limits{StoredBytes: limit, OpenUploads: 2})
-		grown, err := s.Reserve(ctx, "", 0)
+		grown, err := s.Reserve(ctx, "", "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,13 +120,13 @@ func TestReservations(t *testing.T) {
 		}
 		refused(t, grown.Grow(1), access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1})
 		full := access.QuotaError{Of: "stored bytes", Limit: limit, Used: limit, Wanted: 1 + metastore.RowCharge}
-		_, err = s.Reserve(ctx, "", 1)
+		_, err = s.Reserve(ctx, "", "", 1)
 		refused(t, err, full)
 		time.Sleep(time.Minute) // however long the body takes
-		_, err = s.Reserve(ctx, "", 1)
+		_, err = s.Reserve(ctx, "", "", 1)
 		refused(t, err, full)
 		grown.Release()
-		whole, err := s.Reserve(ctx, "", 100)
+		whole, err := s.Reserve(ctx, "", "", 100)
 		if err != nil {
 			t.Error(err)
 		}
@@ -135,13 +135,13 @@ func TestReservations(t *testing.T) {
 		s = newShelf(t, metastore.Limits{OpenUploads: 2})
 		var uploads []*access.Reservation
 		for range 2 {
-			r, err := s.ReserveUpload(ctx, "u")
+			r, err := s.ReserveUpload(ctx, "u", "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			uploads = append(uploads, r)
 		}
-		_, err = s.ReserveUpload(ctx, "u")
+		_, err = s.ReserveUpload(ctx, "u", "")
 		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		uploads[0].Release()
 		begun, err := s.blobs.Begin(ctx, blob.BeginOptions{Account: "a", Name: "u", PartSize: 1, Owner: s.owner})
@@ -149,18 +149,18 @@ func TestReservations(t *testing.T) {
 			t.Fatal(err)
 		}
 		uploads[1].Keep()
-		last, err := s.ReserveUpload(ctx, "u")
+		last, err := s.ReserveUpload(ctx, "u", "")
 		if err != nil {
 			t.Error(err)
 		}
-		_, err = s.ReserveUpload(ctx, "u")
+		_, err = s.ReserveUpload(ctx, "u", "")
 		refused(t, err, access.QuotaError{Of: "open uploads", Limit: 2, Used: 2, Wanted: 1})
 		last.Release()
 		if err := s.blobs.Abort(ctx, begun.ID); err != nil {
 			t.Error(err)
 		}
 		for range 2 {
-			if _, err := s.ReserveUpload(ctx, "u"); err != nil {
+			if _, err := s.ReserveUpload(ctx, "u", ""); err != nil {
 				t.Error(err)
 			}
 		}
@@ -236,7 +236,7 @@ func TestUsageIsRemembered(t *testing.T) {
 // usage and before it returned it.
 func TestStoredDuringALookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		taken := metastore.Charge("a") + metastore.Charge("b")
+		taken := metastore.Charge("a", "") + metastore.Charge("b", "")
 		limit := 100 + taken + metastore.RowCharge
 		s := newShelf(t, metastore.Limits{StoredBytes: limit})
 		if err := s.put(t, "a", 10); err != nil {
@@ -246,11 +246,11 @@ func TestStoredDuringALookup(t *testing.T) {
 		hold := func(used metastore.Used) { looked <- used; <-goOn }
 		s.line.usage.Store(&hold)
 		late := make(chan error)
-		r, err := s.Reserve(t.Context(), "b", 50)
+		r, err := s.Reserve(t.Context(), "b", "", 50)
 		if err != nil {
 			t.Fatal(err)
 		}
-		go func() { _, err := s.Reserve(t.Context(), "", 41); late <- err }()
+		go func() { _, err := s.Reserve(t.Context(), "", "", 41); late <- err }()
 		if used := <-looked; used.Bytes != 10 {
 			t.Errorf("%+v are stored", used)
 		}
@@ -262,7 +262,7 @@ func TestStoredDuringALookup(t *testing.T) {
 		s.line.usage.Store(nil)
 		close(goOn)
 		refused(t, <-late, access.QuotaError{Of: "stored bytes", Limit: limit, Used: 60 + taken, Wanted: 41 + metastore.RowCharge})
-		if _, err := s.Reserve(t.Context(), "", 40); err != nil {
+		if _, err := s.Reserve(t.Context(), "", "", 40); err != nil {
 			t.Error(err)
 		}
 	})
@@ -280,13 +280,13 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 				s.line.usage.Store(&hold)
 				gone, leave := context.WithCancel(t.Context())
 				first := make(chan error)
-				go func() { _, err := s.Reserve(gone, "", 1); first <- err }()
+				go func() { _, err := s.Reserve(gone, "", "", 1); first <- err }()
 				synctest.Wait()
 				var wg sync.WaitGroup
 				var failures atomic.Int64
 				for range 50 {
 					wg.Go(func() {
-						if _, err := s.Reserve(t.Context(), "", 1); errors.Is(err, errDown) {
+						if _, err := s.Reserve(t.Context(), "", "", 1); errors.Is(err, errDown) {
 							failures.Add(1)
 						} else if err != nil {
 							t.Error(err)
@@ -308,7 +308,7 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 					t.Errorf("%d lookups, %d failures", n, failures.Load())
 				}
 				s.line.up()
-				if _, err := s.Reserve(t.Context(), "", 1); err != nil {
+				if _, err := s.Reserve(t.Context(), "", "", 1); err != nil {
 					t.Errorf("up again: %v", err)
 				}
 			})
@@ -325,11 +325,11 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 		hold := func(metastore.Used) { <-goOn }
 		s.line.usage.Store(&hold)
 		asks := make(chan error)
-		go func() { _, err := s.Reserve(t.Context(), "", 1); asks <- err }()
+		go func() { _, err := s.Reserve(t.Context(), "", "", 1); asks <- err }()
 		synctest.Wait()
 		gone, leave := context.WithCancel(t.Context())
 		waits := make(chan error)
-		go func() { _, err := s.Reserve(gone, "", 1); waits <- err }()
+		go func() { _, err := s.Reserve(gone, "", "", 1); waits <- err }()
 		synctest.Wait()
 		leave()
 		if err := <-waits; !errors.Is(err, context.Canceled) {
@@ -347,11 +347,11 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 	s := newShelf(t, metastore.Limits{})
 	s.line.down(errDown)
 	for name, a := range map[string]*access.Allowance{"key": s.Allowance, "address": allowance(metastore.Limits{StoredBytes: 1, StoredObjects: 1, OpenUploads: 1, Channels: 1})} {
-		bytes, err := a.Reserve(t.Context(), "", math.MaxInt64)
+		bytes, err := a.Reserve(t.Context(), "", "", math.MaxInt64)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		upload, err := a.ReserveUpload(t.Context(), "")
+		upload, err := a.ReserveUpload(t.Context(), "", "")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -413,7 +413,7 @@ func raceForQuota(t *testing.T, limits metastore.Limits) {
 					s.remove(t, name)
 					continue
 				}
-				r, err := s.Reserve(t.Context(), name, 1)
+				r, err := s.Reserve(t.Context(), name, "", 1)
 				if err == nil { // a body that is interrupted
 					err = r.Grow(random.Int64N(biggest))
 					r.Release()

@@ -14,6 +14,7 @@ type PutOptions struct {
 	Account      string // in the canonical form that ParseAccount returns
 	Name         string // valid according to CheckName
 	ContentType  string
+	Metadata     string                 // any text, stored with the blob and returned with it
 	Owner        string                 // the quota group charged for the blob, or ""
 	Expires      time.Time              // zero if it does not expire
 	SHA256       []byte                 // if set, the body must have this digest, which is stored
@@ -40,6 +41,7 @@ func (s *Service) Put(ctx context.Context, p PutOptions, body Body, size int64) 
 		Size:        r.size,
 		CRC64:       r.crc64.Sum64(),
 		ContentType: p.ContentType,
+		Metadata:    p.Metadata,
 		Owner:       p.Owner,
 		Expires:     p.Expires,
 		SHA256:      p.SHA256,

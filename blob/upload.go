@@ -18,6 +18,7 @@ type BeginOptions struct {
 	Name        string // valid according to CheckName
 	PartSize    int64  // in bytes, 1 to MaxPartSize
 	ContentType string
+	Metadata    string    // of the blob, as in PutOptions
 	Expires     time.Time // of the blob; zero if it does not expire
 	CreateOnly  bool      // Complete fails if the blob exists
 	Owner       string    // the quota group charged for the parts and the blob, or ""
@@ -44,6 +45,7 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 		Content:     metastore.NewContentID(s.meta.Now()),
 		PartSize:    b.PartSize,
 		ContentType: b.ContentType,
+		Metadata:    b.Metadata,
 		Expires:     b.Expires,
 		CreateOnly:  b.CreateOnly,
 		Owner:       b.Owner,

@@ -85,7 +85,7 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 // again.
 func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
-	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt")}})
+	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}})
 	caller, err := h.keys.Authenticate(t.Context(), secret)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 	x := &exchange{allowance: h.limiter.OfKey(caller)}
 	put := func() (*bodyReader, error) {
 		x.r = httptest.NewRequest("PUT", "/", strings.NewReader(strings.Repeat("x", 60)))
-		return x.storeBody("in doubt")
+		return x.storeBody("in doubt", "")
 	}
 	first, err := put()
 	if err != nil {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,12 @@ func (s *Server) putBlob(x *exchange) error {
 	if put.Expires, err = expiresHeader(x.r.Header); err != nil {
 		return err
 	}
-	body, err := x.storeBody(put.Name)
+	metadata, err := headers.ParseMetadata(x.r.Header)
+	if err != nil {
+		return err
+	}
+	put.Metadata = string(metadata)
+	body, err := x.storeBody(put.Name, put.Metadata)
 	if err != nil {
 		return err
 	}
@@ -189,6 +195,7 @@ func (s *Server) withholds(x *exchange, size int64) bool {
 func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v headers.Validators) {
 	setValidators(h, v)
 	setFixed(h, "Accept-Ranges", inBytes)
+	cacheControl := setMetadata(h, headers.Metadata(b.Metadata))
 	switch s.reads {
 	case ReadsPaid:
 		setFixed(h, "Cache-Control", noStore)
@@ -196,7 +203,7 @@ func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v headers.Valid
 	case ReadsKey:
 		setFixed(h, "Cache-Control", privateNoCache)
 	default:
-		setFixed(h, "Cache-Control", noCache)
+		s.setPublicCacheControl(h, b, cacheControl)
 	}
 	if s.keys != nil && s.reads != ReadsPublic {
 		h.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
@@ -210,6 +217,44 @@ func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v headers.Valid
 	if b.SHA256 != nil {
 		h.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
+}
+
+// setMetadata sets the headers with which the writer of a blob has described it, and lets a page of
+// another origin read them. It returns the Cache-Control, which is set only for public reads.
+func setMetadata(h http.Header, m headers.Metadata) (cacheControl string) {
+	if m == "" {
+		return ""
+	}
+	exposed := corsResponseHeaders
+	for name, value := range m.Fields() {
+		if name == "Cache-Control" {
+			cacheControl = value
+			continue
+		}
+		h[name] = []string{value}
+		if _, custom := headers.MetaName(name); custom {
+			exposed += ", " + name
+		}
+	}
+	if len(exposed) > len(corsResponseHeaders) && h["Access-Control-Expose-Headers"] != nil {
+		h["Access-Control-Expose-Headers"] = []string{exposed}
+	}
+	return cacheControl
+}
+
+// setPublicCacheControl sets the Cache-Control of a blob that everybody may read: the one that its
+// writer has stated, or else the default of the service, as far as the blob does not expire before.
+func (s *Server) setPublicCacheControl(h http.Header, b metastore.Blob, stated string) {
+	value := cmp.Or(stated, s.publicCacheControl)
+	if value == "" {
+		setFixed(h, "Cache-Control", noCache)
+		return
+	}
+	if !b.Expires.IsZero() {
+		now := s.blobs.Now()
+		value = headers.LimitCacheControl(value, b.Expires.Sub(now), now.Sub(b.Modified))
+	}
+	h["Cache-Control"] = []string{value}
 }
 
 // mediaType returns the content type of a blob, or the default if its writer sent none.
@@ -289,6 +334,29 @@ func checkedWriter(x *exchange) io.Writer {
 	return struct{ io.Writer }{x}
 }
 
+// includeMetadata is the value of the parameter include with which a listing has metadata.
+const includeMetadata = "metadata"
+
+// describe sets the members that have the metadata of a blob.
+func describe(out *wire.Blob, m headers.Metadata) {
+	for name, value := range m.Fields() {
+		switch name {
+		case "Cache-Control":
+			out.CacheControl = value
+		case "Content-Disposition":
+			out.ContentDisposition = value
+		case "Content-Language":
+			out.ContentLanguage = value
+		default:
+			if out.Metadata == nil {
+				out.Metadata = map[string]string{}
+			}
+			custom, _ := headers.MetaName(name)
+			out.Metadata[custom] = value
+		}
+	}
+}
+
 func (s *Server) listBlobs(x *exchange) error {
 	account, err := blob.ParseAccount(x.params.Get("account"))
 	if err != nil {
@@ -302,12 +370,18 @@ func (s *Server) listBlobs(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	switch q.text("include") {
+	case "", includeMetadata:
+	default:
+		return fmt.Errorf("%w: include can only be %s", errParameter, includeMetadata)
+	}
 	page, err := s.blobs.List(x.r.Context(), metastore.ListQuery{
 		Account:   account,
 		Prefix:    q.text("prefix"),
 		Delimiter: q.text("delimiter"),
 		After:     q.text("after"),
 		Limit:     limit,
+		Metadata:  q.text("include") == includeMetadata,
 	})
 	if err != nil {
 		return err
@@ -322,6 +396,7 @@ func (s *Server) listBlobs(x *exchange) error {
 			LastModified: b.Modified,
 			Expires:      b.Expires,
 		}
+		describe(&one, headers.Metadata(b.Metadata))
 		if x.local && s.withholds(x, b.Size) { // a key that may list may also read
 			one.ETag = ""
 		}

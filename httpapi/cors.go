@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"sluice/httpapi/internal/headers"
 	"sluice/internal/loopback"
 )
 
@@ -113,7 +114,9 @@ func respondOptions(w http.ResponseWriter, r *http.Request, allow []string) {
 	h.Set("Allow", methods)
 	if r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
 		h.Set("Access-Control-Allow-Methods", methods)
-		h.Set("Access-Control-Allow-Headers", corsRequestHeaders)
+		allowed := append([]string{corsRequestHeaders}, headers.RequestedMeta(r.Header.Values("Access-Control-Request-Headers"))...)
+		h.Set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
+		h.Add("Vary", "Access-Control-Request-Headers")
 		h.Set("Access-Control-Max-Age", "600")
 		if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
 			h.Set("Access-Control-Allow-Private-Network", "true")

@@ -103,6 +103,7 @@ var errorTable = []errorRow{
 	{is: errMalformedJSON, status: http.StatusBadRequest, code: wire.CodeBadJSON},
 	{is: errNumberTooLarge, status: http.StatusBadRequest, code: wire.CodeNumberTooLarge},
 	{is: headers.ErrMalformedCondition, status: http.StatusBadRequest, code: wire.CodeBadHeader},
+	{is: headers.ErrMalformedMetadata, status: http.StatusBadRequest, code: wire.CodeBadHeader},
 	{is: headers.ErrMalformedDigest, status: http.StatusBadRequest, code: wire.CodeBadDigest},
 	{is: transfer.ErrBrokenBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: transfer.ErrBrokenBody.Error(), closes: true},
 	{is: transfer.ErrSlowBody, status: http.StatusRequestTimeout, code: wire.CodeBodyTooSlow, detail: transfer.ErrSlowBody.Error(), closes: true},

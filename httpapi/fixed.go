@@ -35,13 +35,13 @@ func setFixed(h http.Header, key string, value fixed) { h[key] = value }
 // read in addition to the safelisted ones.
 var (
 	corsRequestHeaders = strings.Join([]string{
-		"Authorization", wire.HeaderBlobExpires, wire.HeaderContentDigest, "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
+		"Authorization", wire.HeaderBlobExpires, "Cache-Control", wire.HeaderContentDigest, "Content-Disposition", "Content-Language", "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
 		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", wire.HeaderReprDigest,
 		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets,
 	}, ", ")
 	corsResponseHeaders = strings.Join([]string{
 		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
-		wire.HeaderChunksetsRequired, "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
+		wire.HeaderChunksetsRequired, "Content-Disposition", "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
 		wire.HeaderReprDigest, "Retry-After", "WWW-Authenticate", wire.HeaderRequestID,
 	}, ", ")
 )

@@ -21,6 +21,7 @@ func (s *Server) getInfo(x *exchange) error {
 		DefaultPartSize:    wire.DefaultPartSize,
 		MaxParts:           blob.MaxParts,
 		MaxNameLength:      blob.MaxNameLength,
+		MaxMetadataBytes:   wire.MaxBlobMeta,
 		MaxJSONBody:        wire.MaxJSONBody,
 		MaxHeaderBytes:     wire.MaxHeaderBytes,
 		MaxPageSize:        wire.MaxPageSize,

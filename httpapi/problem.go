@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -24,7 +26,8 @@ import (
 // blobHeaders are the headers that describe a blob, a part of it, or what was charged for it. An
 // error response has none of them.
 var blobHeaders = []string{
-	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft, "Content-Length", "Content-Range",
+	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
+	"Content-Disposition", "Content-Language", "Content-Length", "Content-Range",
 	"Content-Security-Policy", "Content-Type", "ETag", "Last-Modified", wire.HeaderReprDigest,
 }
 
@@ -52,6 +55,10 @@ func newProblem(row errorRow, requestID string) wire.Problem {
 func setProblemHeaders(h http.Header, row errorRow, cause error) {
 	for _, name := range blobHeaders {
 		h.Del(name)
+	}
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.HasPrefix(name, wire.HeaderBlobMeta) })
+	if h["Access-Control-Expose-Headers"] != nil {
+		setFixed(h, "Access-Control-Expose-Headers", exposedHeaders)
 	}
 	var unmet *unsatisfiedRange
 	if errors.As(cause, &unmet) {

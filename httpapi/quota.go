@@ -28,11 +28,11 @@ type bodyReader struct {
 const reservationStep = 1 << 20
 
 // storeBody reserves space in the quota of the caller for the body of the request, before any of it
-// is read. name is that of the blob, or "" for a part. The caller must call confirm with the result
-// of the write.
-func (x *exchange) storeBody(name string) (*bodyReader, error) {
+// is read. name and metadata are those of the blob, or "" for a part. The caller must call confirm
+// with the result of the write.
+func (x *exchange) storeBody(name, metadata string) (*bodyReader, error) {
 	size := x.r.ContentLength
-	reservation, err := x.allowance.Reserve(x.r.Context(), name, max(size, 0))
+	reservation, err := x.allowance.Reserve(x.r.Context(), name, metadata, max(size, 0))
 	if err != nil {
 		return nil, err
 	}

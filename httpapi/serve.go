@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/httpapi/internal/headers"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
@@ -27,7 +28,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		blobs: c.Blobs, sessions: c.Sessions, channels: c.Channels,
 		meter: metering.New(c.Sessions, c.Channels, c.Returns),
-		reads: c.Reads, keys: c.Keys,
+		reads: c.Reads, publicCacheControl: c.PublicCacheControl, keys: c.Keys,
 		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
 		slots:   newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate: transfer.DefaultMinRate,
@@ -59,6 +60,9 @@ func New(c Config) (*Server, error) {
 
 // CheckBasePath returns an error if path is not a valid Config.BasePath.
 func CheckBasePath(path string) error { return router.CheckBasePath(path) }
+
+// CheckCacheControl returns an error if value is not a valid Config.PublicCacheControl.
+func CheckCacheControl(value string) error { return headers.CheckCacheControl(value) }
 
 // Timeouts that do not depend on the size of a transfer.
 const (

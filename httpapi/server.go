@@ -34,9 +34,12 @@ type Config struct {
 	Channels *paychan.Service
 	Returns  *metering.Returns // returns what was charged and not served
 	Reads    Reads
-	Payment  wire.Payment                // reported by /v1/info
-	Ready    func(context.Context) error // returns why the service cannot serve requests, or nil
-	Log      *slog.Logger
+	// PublicCacheControl is the Cache-Control of blobs that everybody may read and whose writer has
+	// stated none; "": no-cache. It must be valid by CheckCacheControl.
+	PublicCacheControl string
+	Payment            wire.Payment                // reported by /v1/info
+	Ready              func(context.Context) error // returns why the service cannot serve requests, or nil
+	Log                *slog.Logger
 
 	// Keys authenticates callers. nil makes a local instance: every caller may do everything,
 	// credentials are ignored, and Local protects the instance from foreign web pages.
@@ -72,13 +75,14 @@ func (c *Config) Profile() string {
 
 // Server is an http.Handler that implements the interface.
 type Server struct {
-	blobs    *blob.Service
-	sessions *session.Service
-	channels *paychan.Service
-	meter    *metering.Meter
-	price    func() int64 // of a chunkset
-	reads    Reads
-	keys     *access.Authenticator // nil: local instance
+	blobs              *blob.Service
+	sessions           *session.Service
+	channels           *paychan.Service
+	meter              *metering.Meter
+	price              func() int64 // of a chunkset
+	reads              Reads
+	publicCacheControl string                // "": no-cache
+	keys               *access.Authenticator // nil: local instance
 
 	router         *router.Router[operation]
 	origins        originPolicy

@@ -45,6 +45,11 @@ func (s *Server) beginUpload(x *exchange) error {
 	if begin.Expires, err = parseTime("expires", in.Expires); err != nil {
 		return err
 	}
+	metadata, err := headers.NewMetadata(in.CacheControl, in.ContentDisposition, in.ContentLanguage, in.Metadata)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errParameter, err)
+	}
+	begin.Metadata = string(metadata)
 	switch in.IfNoneMatch {
 	case "":
 	case "*":
@@ -55,7 +60,7 @@ func (s *Server) beginUpload(x *exchange) error {
 	if err := x.requireAccount(access.ScopeWrite, begin.Account); err != nil {
 		return err
 	}
-	reservation, err := x.allowance.ReserveUpload(x.r.Context(), begin.Name)
+	reservation, err := x.allowance.ReserveUpload(x.r.Context(), begin.Name, begin.Metadata)
 	if err != nil {
 		return err
 	}
@@ -77,7 +82,7 @@ func (s *Server) putPart(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	body, err := x.storeBody("")
+	body, err := x.storeBody("", "")
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type Blob struct {
 	PartSize    int64  // size of every part of the content but the last; 0: one part, number 0
 	SHA256      []byte // of the content; nil if it is not known
 	ContentType string // as the writer stated it; may be empty
+	Metadata    string // what else the writer stated about the blob: any bytes, returned as they were; may be empty
 	Owner       string // to whose Usage the blob counts; empty: to none
 	// Modified is set by the store on commit: to now, but never before the Modified of the
 	// version that is replaced, or of one that was deleted shortly before.
@@ -77,6 +78,7 @@ type ListQuery struct {
 	Delimiter string // if not empty, names that contain it after the prefix are grouped
 	After     string // only names and groups greater than this are listed
 	Limit     int    // greatest number of entries, names and groups together; at least 1
+	Metadata  bool   // whether the blobs of the page have their Metadata; otherwise it is empty
 }
 
 // Page is a page of a listing. Blobs and Prefixes are each sorted in byte order.

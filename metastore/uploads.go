@@ -23,6 +23,7 @@ type Upload struct {
 	Content     ContentID // new, created by the caller
 	PartSize    int64     // bytes of every part but the last
 	ContentType string
+	Metadata    string    // of the resulting blob
 	Expires     time.Time // of the resulting blob; zero: never
 	CreateOnly  bool      // the upload can be completed only if there is no blob of that name
 	Owner       string    // to whose Usage the parts, and then the blob, count; empty: to none
@@ -68,8 +69,8 @@ type Uploads interface {
 	Parts(ctx context.Context, uploadID string, after, limit int) ([]Part, error)
 
 	// CompleteUpload makes the content of an open upload visible as a blob of this size and
-	// CRC-64 and with the upload's Owner, and records the outcome, provided that the upload
-	// is still at revision. No parts are moved: its cost does not grow with their number.
+	// CRC-64 and with the upload's ContentType, Metadata, Expires and Owner, and records the
+	// outcome, provided that the upload is still at revision. No parts are moved: its cost does not grow with their number.
 	// Repeated on a committed upload it returns the recorded outcome, whatever revision,
 	// size and crc64 are, without calling the precondition. The precondition may be nil.
 	//

@@ -31,6 +31,11 @@ const (
 	MaxJSONBody     = 64 << 10 // bytes of a JSON body
 	MaxHeaderBytes  = 32 << 10 // bytes of a request's header section
 	MaxPageSize     = 1_000    // entries of a page
+
+	MaxBlobMeta           = 2 << 10 // bytes of the names (with HeaderBlobMeta) and values of all custom headers of a blob
+	MaxCacheControl       = 255     // bytes of the Cache-Control of a blob
+	MaxContentDisposition = 1 << 10 // bytes of the Content-Disposition of a blob
+	MaxContentLanguage    = 255     // bytes of the Content-Language of a blob
 )
 
 // Names of headers.
@@ -48,6 +53,7 @@ const (
 	HeaderIdempotencyKey    = "Idempotency-Key"
 	HeaderContentDigest     = "Content-Digest"
 	HeaderReprDigest        = "Repr-Digest"
+	HeaderBlobMeta          = "Blob-Meta-" // begins the names of the custom headers of a blob
 )
 
 // Blob is an entry of a listing.
@@ -58,6 +64,12 @@ type Blob struct {
 	ContentType  string    `json:"contentType"`
 	LastModified time.Time `json:"lastModified"`
 	Expires      time.Time `json:"expires,omitzero"`
+
+	// Only with include=metadata, if the writer stated them.
+	CacheControl       string            `json:"cacheControl,omitempty"`
+	ContentDisposition string            `json:"contentDisposition,omitempty"`
+	ContentLanguage    string            `json:"contentLanguage,omitempty"`
+	Metadata           map[string]string `json:"metadata,omitempty"` // custom headers: names in lower case without HeaderBlobMeta
 }
 
 // BlobPage is a page of a listing.
@@ -76,6 +88,11 @@ type BeginUpload struct {
 	ContentType string  `json:"contentType"`
 	Expires     string  `json:"expires"`
 	IfNoneMatch string  `json:"ifNoneMatch"`
+
+	CacheControl       string            `json:"cacheControl"`
+	ContentDisposition string            `json:"contentDisposition"`
+	ContentLanguage    string            `json:"contentLanguage"`
+	Metadata           map[string]string `json:"metadata"` // custom headers: names without HeaderBlobMeta
 }
 
 // UploadBegun is the response to BeginUpload.
@@ -211,6 +228,7 @@ type Limits struct {
 	DefaultPartSize    int64 `json:"defaultPartSize"`
 	MaxParts           int   `json:"maxParts"`
 	MaxNameLength      int   `json:"maxNameLength"`
+	MaxMetadataBytes   int   `json:"maxMetadataBytes"` // MaxBlobMeta
 	MaxJSONBody        int   `json:"maxJsonBody"`
 	MaxHeaderBytes     int   `json:"maxHeaderBytes"`
 	MaxPageSize        int   `json:"maxPageSize"`

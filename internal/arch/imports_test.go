@@ -126,7 +126,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "httpapi/internal/router", "internal/connlimit"):
 		return nil, true
 	case within(dir, "httpapi/internal/headers"):
-		return []string{"blob"}, true
+		return []string{"blob", "wire"}, true
 	case within(dir, "httpapi/internal/transfer"):
 		return []string{"access", "blob"}, true
 	case within(dir, "httpapi"):

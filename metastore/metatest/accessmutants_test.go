@@ -42,7 +42,62 @@ func TestBrokenUsageIsCaught(t *testing.T) {
 		{"a purge loses a row", func(h metatest.Handle, path string) metatest.Handle { return losesRow{h, path} }, []string{"usage/many-rows", "usage/race", "model/history"}},
 		{"a purge counts rows twice", func(h metatest.Handle, path string) metatest.Handle { return addsRow{h, path} }, []string{"usage/many-rows"}},
 		{"counts outside the transaction", func(h metatest.Handle, path string) metatest.Handle { return countsLater{h, path} }, []string{"usage/race-one-name"}},
+		{"metadata does not count", func(h metatest.Handle, path string) metatest.Handle { return freeMetadata{h, path} }, []string{"usage/metadata", "model/history"}},
+		{"replaced metadata counts on", func(h metatest.Handle, path string) metatest.Handle { return keepsReplacedMetadata{h, path} }, []string{"usage/metadata", "model/history"}},
+		{"purged metadata counts on", func(h metatest.Handle, path string) metatest.Handle { return keepsPurgedMetadata{h, path} }, []string{"usage/metadata"}},
 	})
+}
+
+// countNames changes the counted bytes of names and metadata behind the store's back.
+func countNames(ctx context.Context, path, owner string, names int) error {
+	if owner == "" || names == 0 {
+		return nil
+	}
+	id := metastore.NewContentID(time.Now())
+	return query(ctx, path, `INSERT INTO usage (owner, id, bytes, uploads, names) VALUES ($1, $2, 0, 0, $3)`, []byte(owner), id[:], int64(names))
+}
+
+type freeMetadata struct {
+	metatest.Handle
+	path string
+}
+
+func (s freeMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
+	if err != nil {
+		return out, err
+	}
+	return out, countNames(ctx, s.path, b.Owner, -len(b.Metadata))
+}
+
+type keepsReplacedMetadata struct {
+	metatest.Handle
+	path string
+}
+
+func (s keepsReplacedMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	old, before := s.Blob(ctx, b.Account, b.Name)
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
+	if err != nil || before != nil {
+		return out, err
+	}
+	return out, countNames(ctx, s.path, old.Owner, len(old.Metadata))
+}
+
+// keepsPurgedMetadata counts the names of what it purges, and not the metadata.
+type keepsPurgedMetadata struct {
+	metatest.Handle
+	path string
+}
+
+func (s keepsPurgedMetadata) Purge(ctx context.Context, limit int) (int, error) {
+	before, err := s.Usage(ctx, "x")
+	n, perr := s.Handle.Purge(ctx, limit)
+	after, aerr := s.Usage(ctx, "x")
+	if err := errors.Join(err, perr, aerr); err != nil || before.Names == after.Names {
+		return n, err
+	}
+	return n, countNames(ctx, s.path, "x", 110)
 }
 
 type revokesAnew struct {

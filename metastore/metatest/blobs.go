@@ -27,6 +27,7 @@ func blobChecks() []Check {
 		check("blobs/expired-commit", blobExpiredCommit),
 		check("blobs/extent-age", blobExtentAge),
 		check("blobs/oversize", blobOversize),
+		check("blobs/metadata", blobMetadata),
 		check("blobs/cancelled", cancelled),
 		check("blobs/largest", blobLargest),
 		check("blobs/large-refused", blobLargeRefused),
@@ -48,7 +49,7 @@ func blobRoundTrip(p *probe) {
 		{
 			metastore.Blob{
 				Name: "all", Size: 3*mib + 1, CRC64: 1 << 63, SHA256: bytes.Repeat([]byte{0, 0xff}, 16),
-				ContentType: "text/\xff; x=\"ü\"", Expires: now.Add(time.Hour + 999*time.Nanosecond),
+				ContentType: "text/\xff; x=\"ü\"", Metadata: "\x00a: b\n\xff", Expires: now.Add(time.Hour + 999*time.Nanosecond),
 			},
 			[]metastore.Extent{p.extent(0, 0, 2*mib), p.inline(0, 2*mib, bytes.Repeat([]byte("x"), mib)), p.extent(0, 3*mib, 1)},
 		},
@@ -160,6 +161,64 @@ func blobDates(p *probe) {
 	p.ok(err, "blob")
 	p.must(done.Modified.Equal(b.Modified) && got.Modified.Equal(b.Modified) && got.SharedSecond, "completed with the clock set back, at %v after %v: %+v", done.Modified, b.Modified, got)
 	p.equal(p.upload("another").Modified, done.Modified, "the retained upload")
+}
+
+// blobMetadata checks that a version has exactly its own metadata, and that a page has metadata only
+// if the query asks for it.
+func blobMetadata(p *probe) {
+	large := strings.Repeat("m", 4<<10)
+	for _, name := range []string{"name", strings.Repeat("n", 3000)} {
+		for _, metadata := range []string{"first", large, "", "x", "", string(make([]byte, 16))} {
+			for range 2 {
+				b, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: name, Content: p.content(), Metadata: metadata}, nil, nil)
+				p.ok(err, "commit")
+				p.must(b.Metadata == metadata, "commit returns the metadata %.40q, want %.40q", b.Metadata, metadata)
+				p.hasMetadata("a", name, metadata)
+			}
+		}
+		u, err := p.store.BeginUpload(p.ctx, metastore.Upload{ID: "u" + name, Account: "a", Name: name, Content: p.content(), PartSize: 100, Metadata: large})
+		p.ok(err, "begin")
+		p.must(u.Metadata == large && p.upload(u.ID).Metadata == large, "an upload loses its metadata")
+		list, err := p.store.ListUploads(p.ctx, "a", "", 10)
+		p.ok(err, "list uploads")
+		p.must(len(list) == 1 && list[0].Metadata == large, "a listed upload loses its metadata")
+		p.hasMetadata("a", name, string(make([]byte, 16)))
+		p.complete(u.ID)
+		p.hasMetadata("a", name, large)
+		p.begin("v"+name, "a", name)
+		p.complete("v" + name)
+		p.hasMetadata("a", name, "")
+		_, _, err = p.store.DeleteBlob(p.ctx, "a", name, nil)
+		p.ok(err, "delete")
+		p.put("a", name)
+		p.hasMetadata("a", name, "")
+		_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: name, Content: p.content(), Metadata: "last"}, nil, nil)
+		p.ok(err, "commit")
+		p.complete(u.ID) // repeated
+		p.reopen()
+		p.hasMetadata("a", name, "last")
+	}
+}
+
+// hasMetadata ends the check unless every method returns this metadata of a blob.
+func (p *probe) hasMetadata(account, name, want string) {
+	b, err := p.store.Blob(p.ctx, account, name)
+	p.ok(err, "blob")
+	p.must(b.Metadata == want, "the blob has the metadata %.40q, want %.40q", b.Metadata, want)
+	_, _, err = p.store.DeleteBlob(p.ctx, account, name, func(current *metastore.Blob) error {
+		p.must(current != nil && current.Metadata == want, "the precondition is called with %+v", current)
+		return errRefused
+	})
+	p.identical(err, errRefused, "delete")
+	for _, asked := range []bool{false, true} {
+		page, err := p.store.ListBlobs(p.ctx, metastore.ListQuery{Account: account, Prefix: name, Limit: 1, Metadata: asked})
+		p.ok(err, "list")
+		listed := b
+		if !asked {
+			listed.Metadata = ""
+		}
+		p.equal(page.Blobs, []metastore.Blob{listed}, "listed with metadata: %v", asked)
+	}
 }
 
 // blobAcknowledged reads what was acknowledged with another handle, and after all handles were

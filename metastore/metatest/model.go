@@ -176,7 +176,7 @@ func (h *history) step(t *rapid.T) error {
 	case "list":
 		limit := rapid.IntRange(1, 4).Draw(t, "limit")
 		delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
-		return h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit})
+		return h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit, Metadata: rapid.Bool().Draw(t, "metadata")})
 	case "begin":
 		return h.begin(ctx, s, id, name, owner)
 	case "part":
@@ -205,7 +205,7 @@ func (h *history) step(t *rapid.T) error {
 
 func (h *history) commit(ctx context.Context, s metastore.Store, name, owner string, create, expiring bool) error {
 	m, now := h.model, h.p.clock.Now()
-	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner}
+	b := metastore.Blob{Account: m.account, Name: name, Content: h.p.content(), Size: 4 + int64(h.made), CRC64: uint64(h.made), Owner: owner, Metadata: h.metadata()}
 	h.made++
 	if expiring {
 		b.Expires = now.Add(time.Hour)
@@ -225,6 +225,9 @@ func (h *history) commit(ctx context.Context, s metastore.Store, name, owner str
 	}
 	return differ("commit", got, b, err, wantErr)
 }
+
+// metadata returns that of the next blob or upload: none for every other one.
+func (h *history) metadata() string { return strings.Repeat("m", h.made%2*h.made) }
 
 func (h *history) remove(ctx context.Context, s metastore.Store, name string) error {
 	old, had := h.model.blobs[name]
@@ -272,8 +275,12 @@ func (h *history) list(ctx context.Context, s metastore.Store, q metastore.ListQ
 		var listedNames []string
 		for _, b := range got.Blobs {
 			listedNames = append(listedNames, b.Name)
-			if !same(b, h.model.blobs[b.Name]) {
-				return fmt.Errorf("listed %+v, want %+v", b, h.model.blobs[b.Name])
+			listed := h.model.blobs[b.Name]
+			if !q.Metadata {
+				listed.Metadata = ""
+			}
+			if !same(b, listed) {
+				return fmt.Errorf("listed %+v, want %+v", b, listed)
 			}
 		}
 		if !slices.Equal(listedNames, want.names) || !slices.Equal(got.Prefixes, want.groups) || got.Next != want.next {
@@ -290,7 +297,7 @@ func (h *history) begin(ctx context.Context, s metastore.Store, id, name, owner 
 		return nil
 	}
 	now := h.p.clock.Now()
-	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.content(), PartSize: 10, Owner: owner}
+	u := metastore.Upload{ID: id, Account: h.model.account, Name: name, Content: h.p.content(), PartSize: 10, Owner: owner, Metadata: h.metadata()}
 	got, err := s.BeginUpload(ctx, u)
 	u.State, u.Created, u.Touched, u.Revision = metastore.UploadOpen, now, now, got.Revision
 	h.model.uploads[id] = &modelUpload{Upload: u, parts: map[int]metastore.Extent{}}
@@ -363,7 +370,7 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	}
 	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, u.Bytes, 5
 	h.model.replace(metastore.Blob{
-		Account: u.Account, Name: u.Name, Content: u.Content, Size: u.Bytes, CRC64: 5, PartSize: u.PartSize, Owner: u.Owner, Modified: now,
+		Account: u.Account, Name: u.Name, Content: u.Content, Size: u.Bytes, CRC64: 5, PartSize: u.PartSize, Owner: u.Owner, Metadata: u.Metadata, Modified: now,
 	})
 	var extents []metastore.Extent
 	for i := range 3 {

@@ -19,7 +19,7 @@ func (m *model) used(owner string) (sum metastore.Used) {
 		if b.Owner == owner {
 			sum.Bytes += b.Size
 			sum.Objects++
-			sum.Names += int64(len(b.Name))
+			sum.Names += int64(len(b.Name) + len(b.Metadata))
 		}
 	}
 	for _, u := range m.uploads {
@@ -28,7 +28,7 @@ func (m *model) used(owner string) (sum metastore.Used) {
 		}
 		sum.Uploads++
 		sum.Objects += int64(len(u.parts))
-		sum.Names += int64(len(u.Name))
+		sum.Names += int64(len(u.Name) + len(u.Metadata))
 		for _, e := range u.parts {
 			sum.Bytes += e.Size
 		}

@@ -115,7 +115,45 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"admits a node with other settings", func(h metatest.Handle, _ string) metatest.Handle { return asksLater{h} }, []string{"nodes/life"}},
 		{"removes no node", func(h metatest.Handle, _ string) metatest.Handle { return neverLeaves{h} }, []string{"nodes/life"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
+		{"keeps the metadata of a replaced blob", func(h metatest.Handle, _ string) metatest.Handle { return keepsMetadata{h} }, []string{"blobs/metadata", "model/history"}},
+		{"loses the metadata of an upload", func(h metatest.Handle, _ string) metatest.Handle { return losesMetadata{h} }, []string{"blobs/metadata", "uploads/life", "model/history"}},
+		{"lists metadata always", func(h metatest.Handle, _ string) metatest.Handle { return listsMetadata{h} }, []string{"blobs/metadata", "model/history"}},
+		{"cuts metadata", func(h metatest.Handle, _ string) metatest.Handle { return cutsMetadata{h} }, []string{"blobs/metadata"}},
 	})
+}
+
+// keepsMetadata gives a version without metadata that of the version that it replaces.
+type keepsMetadata struct{ metatest.Handle }
+
+func (s keepsMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	if old, err := s.Blob(ctx, b.Account, b.Name); err == nil && b.Metadata == "" {
+		b.Metadata = old.Metadata
+	}
+	return s.Handle.CommitBlob(ctx, b, extents, precondition)
+}
+
+// losesMetadata begins every upload without metadata.
+type losesMetadata struct{ metatest.Handle }
+
+func (s losesMetadata) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
+	u.Metadata = ""
+	return s.Handle.BeginUpload(ctx, u)
+}
+
+// listsMetadata ignores what the query asks for.
+type listsMetadata struct{ metatest.Handle }
+
+func (s listsMetadata) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
+	q.Metadata = true
+	return s.Handle.ListBlobs(ctx, q)
+}
+
+// cutsMetadata stores at most 2,000 bytes of it.
+type cutsMetadata struct{ metatest.Handle }
+
+func (s cutsMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	b.Metadata = cut(b.Metadata)
+	return s.Handle.CommitBlob(ctx, b, extents, precondition)
 }
 
 // waitsForEver uses sessions regardless of the caller's patience.

@@ -27,7 +27,7 @@ func uploadChecks() []Check {
 func uploadLife(p *probe) {
 	now := p.clock.Now()
 	in := metastore.Upload{
-		ID: "upload", Account: "a\xff", Name: "n\x00", Content: p.content(), PartSize: 1 << 30, ContentType: "x/y",
+		ID: "upload", Account: "a\xff", Name: "n\x00", Content: p.content(), PartSize: 1 << 30, ContentType: "x/y", Metadata: "m\x00\xff",
 		Expires: now.Add(48*time.Hour + time.Nanosecond), CreateOnly: true,
 		// The fields that the store sets are ignored.
 		State: metastore.UploadAborted, Bytes: 1, Parts: 9, Revision: 2, Size: 3, CRC64: 4, Created: now.Add(time.Hour), Ended: now,
@@ -66,7 +66,7 @@ func uploadLife(p *probe) {
 	p.ok(err, "blob")
 	p.equal(b, metastore.Blob{
 		Account: "a\xff", Name: "n\x00", Content: in.Content, Size: 1<<30 + 7, CRC64: 1<<63 + 5, PartSize: 1 << 30,
-		ContentType: "x/y", Modified: want.Modified, Expires: want.Expires,
+		ContentType: "x/y", Metadata: "m\x00\xff", Modified: want.Modified, Expires: want.Expires,
 	}, "blob")
 	p.equal(p.allExtents(b.Content), stored(append(e0, e1)...), "extents")
 	p.must(len(p.garbage()) == 0, "an upload without a repeated part created garbage")

@@ -19,6 +19,7 @@ func usageChecks() []Check {
 		check("usage/purge", usagePurge),
 		check("usage/many-rows", usageManyRows),
 		check("usage/objects", usageObjects),
+		check("usage/metadata", usageMetadata),
 		check("usage/channels", usageChannels),
 	}
 }
@@ -372,6 +373,57 @@ func usageObjects(p *probe) {
 		p.ok(err, "delete")
 	}
 	uses(0, 0, "deleting everything")
+}
+
+// usageMetadata checks that metadata counts like a name, to the owner of its blob or upload.
+func usageMetadata(p *probe) {
+	uses := func(owner string, names int64, format string, a ...any) {
+		got, err := p.store.Usage(p.ctx, owner)
+		p.ok(err, "usage")
+		p.must(got.Names == names, "%q has %d bytes of names and metadata after %s, want %d", owner, got.Names, fmt.Sprintf(format, a...), names)
+	}
+	put := func(owner, name string, metadata int, expires time.Time) {
+		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{
+			Account: "a", Name: name, Content: p.content(), Owner: owner, Metadata: strings.Repeat("m", metadata), Expires: expires,
+		}, nil, nil)
+		p.ok(err, "commit")
+	}
+	begin := func(id string, metadata int) {
+		_, err := p.store.BeginUpload(p.ctx, metastore.Upload{
+			ID: id, Account: "a", Name: "n", Content: p.content(), PartSize: 100, Owner: "x", Metadata: strings.Repeat("m", metadata),
+		})
+		p.ok(err, "begin")
+	}
+	put("x", "n", 100, time.Time{})
+	uses("x", 101, "a commit")
+	put("x", "n", 2000, time.Time{})
+	uses("x", 2001, "an overwrite")
+	put("x", "n", 0, time.Time{})
+	uses("x", 1, "an overwrite without metadata")
+	put("y", "n", 7, time.Time{})
+	uses("x", 0, "an overwrite by another owner")
+	uses("y", 8, "an overwrite of another's")
+	begin("u", 30)
+	uses("x", 31, "begin")
+	p.part("u", 0, 5)
+	p.complete("u")
+	p.complete("u")
+	uses("x", 31, "complete, twice")
+	uses("y", 0, "a complete over another's")
+	begin("v", 40)
+	_, err := p.store.AbortUpload(p.ctx, "v")
+	p.ok(err, "abort")
+	uses("x", 31, "abort")
+	_, _, err = p.store.DeleteBlob(p.ctx, "a", "n", nil)
+	p.ok(err, "delete")
+	uses("x", 0, "delete")
+	begin("idle", 50)
+	put("x", strings.Repeat("n", 3000), 60, p.clock.Now().Add(time.Minute))
+	put("x", "plain", 0, p.clock.Now().Add(time.Minute))
+	uses("x", 51+3060+5, "an upload and blobs that expire")
+	p.clock.Advance(metastore.ExpiredBlobGrace + time.Hour)
+	p.purge()
+	uses("x", 0, "a purge")
 }
 
 // usageChannels counts the opened channels, once and permanently.

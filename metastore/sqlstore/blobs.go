@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -27,16 +28,51 @@ func splitName(s string) name {
 	return name{head: []byte(s[:headLen]), hash: hash[:], tail: tail}
 }
 
-// blobColumns are the columns of a blob, in the order of blobFields.
-const blobColumns = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
+// blobColumns are the columns of a blob, in the order of blobFields. blobColumnsAlone are the same
+// without the bytes of the metadata.
+const (
+	blobColumns      = commonColumns + `, metadata`
+	blobColumnsAlone = commonColumns + `, NULL`
+	commonColumns    = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
+)
 
 func blobFields(b *metastore.Blob) args {
 	return args{
 		(*contentID)(&b.Content), (*integer)(&b.Size), (*crc)(&b.CRC64), (*integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*instant)(&b.Modified), (*instant)(&b.Expires),
-		(*optionalText)(&b.Owner), (*boolean)(&b.SharedSecond),
+		(*optionalText)(&b.Owner), (*boolean)(&b.SharedSecond), (*boundMetadata)(b),
 	}
 }
+
+// boundMetadata is the destination of the column metadata, which must be scanned after the column
+// content. A node of an earlier version replaces a blob without knowing the column, so its value
+// begins with the id of the content that it belongs to, and is ignored beside another content.
+type boundMetadata metastore.Blob
+
+func (b *boundMetadata) Scan(src any) error {
+	b.Metadata = ""
+	switch v := src.(type) {
+	case nil:
+	case []byte:
+		if text, ok := bytes.CutPrefix(v, b.Content[:]); ok {
+			b.Metadata = string(text)
+		}
+	default:
+		return fmt.Errorf("%T is not metadata", src)
+	}
+	return nil
+}
+
+// metadataColumn returns the column of the metadata of a content. Empty metadata is NULL.
+func metadataColumn(content metastore.ContentID, metadata string) any {
+	if metadata == "" {
+		return nil
+	}
+	return append(content[:], metadata...)
+}
+
+// metadataLength is the number of bytes of the metadata of a row of blobs, as boundMetadata scans it.
+const metadataLength = `CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END`
 
 // expired reports whether a blob or session has expired. The zero time means never.
 func expired(expires, now time.Time) bool {
@@ -164,10 +200,11 @@ func (t *tx) updateBlob(b *metastore.Blob) error {
 		shared = 1
 	}
 	_, err := t.exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
-			modified = $10, expires = $11, owner = $12, shared_second = $13
+			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14
 		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, bytesColumn(b.SHA256),
-		[]byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner), shared)
+		[]byte(b.ContentType), micros(b.Modified), micros(b.Expires), optionalColumn(b.Owner), shared,
+		metadataColumn(b.Content, b.Metadata))
 	return err
 }
 
@@ -182,11 +219,11 @@ func (t *tx) insertBlob(b *metastore.Blob) error {
 				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
 			$12, $13,
 			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $14)
-				THEN 1 ELSE 0 END)
+				THEN 1 ELSE 0 END, $15)
 		RETURNING modified, shared_second`,
 		args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
-			bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner),
-			b.Modified.Truncate(time.Second).UnixMicro()},
+			bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), optionalColumn(b.Owner),
+			b.Modified.Truncate(time.Second).UnixMicro(), metadataColumn(b.Content, b.Metadata)},
 		(*instant)(&b.Modified), (*boolean)(&b.SharedSecond))
 	return err
 }

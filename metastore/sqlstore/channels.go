@@ -71,7 +71,7 @@ func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
 	n, err := t.exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, owner)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING`,
 		[]byte(c.ID), c.PaymentChannelID, []byte(c.Sender), []byte(c.Receiver), []byte(c.Asset), c.Deposit,
-		micros(c.Created), c.Expires.UnixMicro(), ownerColumn(c.Owner))
+		micros(c.Created), c.Expires.UnixMicro(), optionalColumn(c.Owner))
 	if err != nil {
 		return c, err
 	}

@@ -49,6 +49,14 @@ func bytesColumn(b []byte) any {
 	return b
 }
 
+// optionalColumn returns the column of an optional text. The empty text is NULL.
+func optionalColumn(s string) any {
+	if s == "" {
+		return nil
+	}
+	return []byte(s)
+}
+
 // The types below implement sql.Scanner to scan columns without reflection.
 
 type integer int64

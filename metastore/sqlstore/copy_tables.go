@@ -15,13 +15,13 @@ type table struct {
 // copied are the tables that belong to an instance, in the order of copying.
 var copied = []table{
 	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
-		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second"}},
+		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second", "metadata"}},
 	{name: "deleted_blobs", key: []string{"account", "name_head", "name_hash"}, rest: []string{"modified"}},
 	{name: "extents", key: []string{"content", "part", "off"}, rest: []string{"size", "blocks", "object"}},
 	{name: "bodies", key: []string{"content", "part", "off"}, rest: []string{"body"}},
 	{name: "uploads", key: []string{"id"},
 		rest: []string{"account", "name", "content", "part_size", "content_type", "expires", "create_only", "state", "bytes", "revision",
-			"created", "touched", "ended", "size", "crc64", "modified", "owner", "parts"}},
+			"created", "touched", "ended", "size", "crc64", "modified", "owner", "parts", "metadata"}},
 	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64"}},
 	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used", "charges"}},
 	{name: "channels", key: []string{"id"},

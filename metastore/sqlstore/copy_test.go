@@ -94,6 +94,7 @@ func (f *filler) blob(account, name string, extents ...metastore.Extent) {
 	}
 	if len(name)%2 == 0 {
 		b.SHA256, b.ContentType, b.Expires = bytes.Repeat([]byte{7}, 32), "text/plain", time.Now().Add(time.Hour)
+		b.Metadata = "a: b\x00\xff"
 	}
 	f.note(f.CommitBlob(f.ctx, b, extents, nil))
 }
@@ -107,7 +108,7 @@ func objectExtent(key string, size int64) metastore.Extent {
 }
 
 func (f *filler) upload(id string, parts int) {
-	u, err := f.BeginUpload(f.ctx, metastore.Upload{ID: id, Account: "a", Name: id, Content: metastore.NewContentID(time.Now()), PartSize: 2, Owner: "owner"})
+	u, err := f.BeginUpload(f.ctx, metastore.Upload{ID: id, Account: "a", Name: id, Content: metastore.NewContentID(time.Now()), PartSize: 2, Owner: "owner", Metadata: id})
 	f.note(u, err)
 	const atOnce = 64 // concurrent calls share commits
 	errs := make([]error, atOnce)

@@ -97,6 +97,7 @@ type nameCursor struct {
 
 	head, tail string
 	blob       metastore.Blob // found by next
+	columns    string         // of a blob
 	fields     args           // the first column is the head, or the tail in a query over one head
 }
 
@@ -112,6 +113,10 @@ func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
 		c.from = q.Prefix
 	}
 	c.inHead = len(c.from) >= headLen
+	c.columns = blobColumnsAlone
+	if q.Metadata {
+		c.columns = blobColumns
+	}
 	c.fields = append(args{nil}, blobFields(&c.blob)...)
 	return c
 }
@@ -183,14 +188,14 @@ func (c *nameCursor) query() (err error) {
 	now := c.t.now.UnixMicro()
 	if c.inHead {
 		c.head, c.fields[0] = c.from[:headLen], &c.tail
-		c.rows, err = c.t.open(`SELECT name_tail, `+blobColumns+` FROM blobs
+		c.rows, err = c.t.open(`SELECT name_tail, `+c.columns+` FROM blobs
 			WHERE account = $1 AND `+c.headIs+` AND length(name_head) = 2000 AND name_tail >= $3
 				AND (expires IS NULL OR expires > $4)
 			ORDER BY name_tail LIMIT ($5 + 0)`,
 			args{[]byte(c.account), []byte(c.head), []byte(c.from[headLen:]), now, int64(c.size)})
 	} else {
 		c.tail, c.fields[0] = "", &c.head
-		c.rows, err = c.t.open(`SELECT name_head, `+blobColumns+` FROM blobs
+		c.rows, err = c.t.open(`SELECT name_head, `+c.columns+` FROM blobs
 			WHERE account = $1 AND name_head >= $2 AND (expires IS NULL OR expires > $3)
 			ORDER BY name_head, name_hash LIMIT ($4 + 0)`,
 			args{[]byte(c.account), []byte(c.from), now, int64(c.size)})

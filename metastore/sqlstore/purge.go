@@ -56,7 +56,7 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	var list []idle
 	var u idle
 	var names, parts, bytes int64
-	err := t.each(`SELECT id, content, owner, bytes, parts, length(name) FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
+	err := t.each(`SELECT id, content, owner, bytes, parts, length(name) + COALESCE(length(metadata), 0) FROM uploads WHERE state = 0 AND touched <= $1 ORDER BY touched LIMIT $2`,
 		args{t.now.Add(-metastore.UploadIdleLimit).UnixMicro(), int64(limit)},
 		args{&u.id, (*contentID)(&u.content), (*optionalText)(&u.used.owner), (*integer)(&bytes), (*integer)(&parts), (*integer)(&names)},
 		func() error {
@@ -120,7 +120,7 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 	var list []row
 	var r row
 	var names, size int64
-	err := t.each(`SELECT account, name_head, name_hash, content, owner, size, length(name_head) + length(name_tail) FROM blobs
+	err := t.each(`SELECT account, name_head, name_hash, content, owner, size, length(name_head) + length(name_tail) + `+metadataLength+` FROM blobs
 		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
 		args{t.now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
 		args{&r.account, &r.name.head, &r.name.hash, (*contentID)(&r.content), (*optionalText)(&r.used.owner), (*integer)(&size), (*integer)(&names)},

@@ -123,7 +123,7 @@ func loadPostgres(ctx context.Context, p *postgresEngine, rows []scaleRow) error
 		n := splitName(b.Name)
 		blobs[i] = []any{
 			[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
-			bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), ownerColumn(b.Owner),
+			bytesColumn(b.SHA256), []byte(b.ContentType), micros(b.Modified), micros(b.Expires), optionalColumn(b.Owner),
 		}
 		extents[i] = []any{b.Content[:], int64(e.Part), e.Offset, e.Size, blocksColumn(e.Blocks), []byte(e.Key)}
 	}

@@ -22,7 +22,7 @@ var uploadStates = [...]metastore.UploadState{
 
 // uploadColumns are the columns of an upload, in the order of uploadRow.fields.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
-	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts`
+	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts, metadata`
 
 // uploadRow is an upload as it is scanned from its row.
 type uploadRow struct {
@@ -37,6 +37,7 @@ func (r *uploadRow) fields() args {
 		(*instant)(&u.Expires), &r.createOnly, &r.state, (*integer)(&u.Bytes), (*integer)(&u.Revision),
 		(*instant)(&u.Created), (*instant)(&u.Touched), (*instant)(&u.Ended),
 		(*integer)(&u.Size), (*crc)(&u.CRC64), (*instant)(&u.Modified), (*optionalText)(&u.Owner), (*integer)(&u.Parts),
+		(*optionalText)(&u.Metadata),
 	}
 }
 
@@ -52,7 +53,7 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 	err := s.write(ctx, func(t *tx) error {
 		u = metastore.Upload{
 			ID: u.ID, Account: u.Account, Name: u.Name, Content: u.Content, PartSize: u.PartSize,
-			ContentType: u.ContentType, Expires: truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner,
+			ContentType: u.ContentType, Metadata: u.Metadata, Expires: truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner,
 			State: metastore.UploadOpen, Created: t.now, Touched: t.now,
 		}
 		createOnly := int64(0)
@@ -60,10 +61,10 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 			createOnly = 1
 		}
 		n, err := t.exec(`INSERT INTO uploads (`+uploadColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12, $10)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12, $10, $13)
 			ON CONFLICT (id) DO NOTHING`,
 			[]byte(u.ID), []byte(u.Account), []byte(u.Name), u.Content[:], u.PartSize, []byte(u.ContentType),
-			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now), ownerColumn(u.Owner))
+			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now), optionalColumn(u.Owner), optionalColumn(u.Metadata))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("upload: %w", metastore.ErrExists)
 		}
@@ -207,7 +208,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		u.Size, u.CRC64 = size, crc64
 		b := metastore.Blob{
 			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
-			PartSize: u.PartSize, ContentType: u.ContentType, Owner: u.Owner, Expires: u.Expires,
+			PartSize: u.PartSize, ContentType: u.ContentType, Metadata: u.Metadata, Owner: u.Owner, Expires: u.Expires,
 		}
 		old, err := t.replaceBlob(&b, precondition, u.CreateOnly)
 		if err != nil {

@@ -16,12 +16,12 @@ type delta struct {
 
 // blobUsage returns the usage of a blob.
 func blobUsage(b metastore.Blob) delta {
-	return delta{b.Owner, metastore.Used{Bytes: b.Size, Objects: 1, Names: int64(len(b.Name))}}
+	return delta{b.Owner, metastore.Used{Bytes: b.Size, Objects: 1, Names: int64(len(b.Name) + len(b.Metadata))}}
 }
 
 // uploadUsage returns the usage of an open upload.
 func uploadUsage(u metastore.Upload) delta {
-	return delta{u.Owner, metastore.Used{Bytes: u.Bytes, Uploads: 1, Objects: u.Parts, Names: int64(len(u.Name))}}
+	return delta{u.Owner, metastore.Used{Bytes: u.Bytes, Uploads: 1, Objects: u.Parts, Names: int64(len(u.Name) + len(u.Metadata))}}
 }
 
 // negated returns the difference that undoes d.
@@ -81,14 +81,6 @@ func (t *tx) insertUsage(d delta) error {
 	_, err := t.exec(`INSERT INTO usage (owner, id, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		append(args{[]byte(d.owner), id[:]}, usedValues(d.Used)...)...)
 	return err
-}
-
-// ownerColumn returns the column of an owner. An empty owner is NULL.
-func ownerColumn(owner string) any {
-	if owner == "" {
-		return nil
-	}
-	return []byte(owner)
 }
 
 // ownRows are the rows whose sum is the usage of the owner $1.

@@ -21,8 +21,8 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 		Uploads: value(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0 AND owner = $1`, []byte(owner)),
 		Objects: value(t, s, `SELECT (SELECT COUNT(*) FROM blobs WHERE owner = $1)
 			+ (SELECT COUNT(*) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
-		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail)), 0) FROM blobs WHERE owner = $1)
-			+ (SELECT COALESCE(SUM(length(name)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
+		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail) + `+metadataLength+`), 0) FROM blobs WHERE owner = $1)
+			+ (SELECT COALESCE(SUM(length(name) + COALESCE(length(metadata), 0)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
 		Channels: value(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
 	}
 	if got != want {
@@ -113,6 +113,48 @@ func TestUsageRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows("x", 0)
+}
+
+// TestReplacedByAnEarlierVersion replaces a blob with metadata as a node of the version before
+// metadata does, which runs until an upgrade has reached it: the new content has no metadata, and
+// what is counted for later changes is exact.
+func TestReplacedByAnEarlierVersion(t *testing.T) {
+	for engine, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
+		b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(s.Now()), Owner: "x", Metadata: "of the first content"}
+		if _, err := s.CommitBlob(t.Context(), b, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.Content = metastore.NewContentID(s.Now())
+		err := s.write(t.Context(), func(tx *tx) error {
+			_, err := tx.exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
+				modified = $10, expires = $11, owner = $12, shared_second = $13
+				WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+				[]byte("a"), []byte("n"), []byte{}, b.Content[:], int64(0), int64(0), int64(0), nil, []byte{}, tx.now.UnixMicro(), nil, []byte("x"), int64(1))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Blob(t.Context(), "a", "n")
+		if err != nil || got.Content != b.Content || got.Metadata != "" {
+			t.Errorf("%s: the new content is %+v, %v", engine, got, err)
+		}
+		page, err := s.ListBlobs(t.Context(), metastore.ListQuery{Account: "a", Limit: 1, Metadata: true})
+		if err != nil || len(page.Blobs) != 1 || page.Blobs[0].Metadata != "" {
+			t.Errorf("%s: listed as %+v, %v", engine, page.Blobs, err)
+		}
+		before, err := s.Usage(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.DeleteBlob(t.Context(), "a", "n", nil); err != nil {
+			t.Fatal(err)
+		}
+		after, err := s.Usage(t.Context(), "x")
+		if err != nil || before.Names-after.Names != 1 {
+			t.Errorf("%s: deleting the name of one byte changes the usage from %+v to %+v, %v", engine, before, after, err)
+		}
+	}
 }
 
 // TestOwnersOfAnOlderDatabase: rows that were stored before owners existed count towards no

@@ -1,0 +1,153 @@
+package headers
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxDelta is the greatest number of seconds in a directive (RFC 9111, section 1.2.2).
+const maxDelta = 1 << 31
+
+// directive is a directive of Cache-Control.
+type directive struct {
+	text    string // as it was sent
+	name    string // in lower case
+	seconds int64  // argument of a directive of timed
+}
+
+// timed are the directives whose argument is a number of seconds.
+var timed = []string{"max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"}
+
+// parseCacheControl parses a list of directives (RFC 9111, section 5.2). The number of seconds of a
+// directive must be in digits, and the directive must occur once, because caches differ in what
+// they make of anything else.
+func parseCacheControl(value string) ([]directive, error) {
+	var list []directive
+	for rest := value; ; {
+		rest = strings.TrimLeft(rest, " ,")
+		if rest == "" {
+			return list, nil
+		}
+		length := directiveLength(rest)
+		d := directive{text: rest[:length]}
+		rest = strings.TrimLeft(rest[length:], " ")
+		if length == 0 || rest != "" && rest[0] != ',' {
+			return nil, fmt.Errorf("%w: Cache-Control must be a list of directives, such as public, max-age=3600", ErrMalformedMetadata)
+		}
+		name, argument, _ := strings.Cut(d.text, "=")
+		d.name = strings.ToLower(name)
+		if slices.Contains(timed, d.name) {
+			var ok bool
+			if d.seconds, ok = deltaSeconds(argument); !ok || slices.ContainsFunc(list, func(e directive) bool { return e.name == d.name }) {
+				return nil, fmt.Errorf("%w: %s in Cache-Control must occur once, with a number of seconds", ErrMalformedMetadata, d.name)
+			}
+		}
+		list = append(list, d)
+	}
+}
+
+// directiveLength returns the length of the directive at the beginning of a text: a token, which
+// may be followed by "=" and a token or a quoted string. It returns 0 if there is none.
+func directiveLength(s string) int {
+	name := tokenLength(s)
+	if name == 0 || name == len(s) || s[name] != '=' {
+		return name
+	}
+	argument := s[name+1:]
+	length := tokenLength(argument)
+	if length == 0 {
+		length = quotedLength(argument)
+	}
+	if length == 0 {
+		return 0
+	}
+	return name + 1 + length
+}
+
+func tokenLength(s string) int {
+	n := 0
+	for n < len(s) && isTokenByte(s[n]) {
+		n++
+	}
+	return n
+}
+
+// quotedLength returns the length of the quoted string at the beginning of a text of printable
+// characters, or 0.
+func quotedLength(s string) int {
+	if s == "" || s[0] != '"' {
+		return 0
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// deltaSeconds parses a number of seconds; what exceeds maxDelta counts as maxDelta.
+func deltaSeconds(s string) (int64, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil { // too large
+		return maxDelta, true
+	}
+	return min(n, maxDelta), true
+}
+
+// LimitCacheControl returns a valid Cache-Control of which no cache keeps a response beyond its
+// remaining life: max-age and s-maxage are at most the remaining life in seconds, and
+// stale-while-revalidate and stale-if-error at most what these leave of it. A value from which a
+// cache would have to guess gets the max-age that RFC 9111, section 4.2.2, suggests: a tenth of
+// age, which is the time since the last modification.
+func LimitCacheControl(value string, remaining, age time.Duration) string {
+	list, err := parseCacheControl(value)
+	if err != nil {
+		return "no-cache"
+	}
+	life := max(0, int64(remaining/time.Second))
+	fresh, explicit := int64(0), false
+	for i := range list {
+		switch d := &list[i]; d.name {
+		case "max-age", "s-maxage":
+			d.limit(life)
+			fresh = max(fresh, d.seconds)
+			explicit = explicit || d.name == "max-age"
+		case "no-store", "no-cache":
+			explicit = explicit || len(d.text) == len(d.name) // with an argument it is about single headers
+		}
+	}
+	if !explicit {
+		list = append(list, directive{name: "max-age"})
+		guess := &list[len(list)-1]
+		guess.seconds = max(0, int64(age/(10*time.Second)))
+		guess.limit(life)
+		guess.text = "max-age=" + strconv.FormatInt(guess.seconds, 10)
+		fresh = max(fresh, guess.seconds)
+	}
+	texts := make([]string, len(list))
+	for i := range list {
+		if name := list[i].name; name == "stale-while-revalidate" || name == "stale-if-error" {
+			list[i].limit(life - fresh)
+		}
+		texts[i] = list[i].text
+	}
+	return strings.Join(texts, ", ")
+}
+
+// limit reduces the argument to at most n seconds.
+func (d *directive) limit(n int64) {
+	if d.seconds > n {
+		d.seconds = n
+		d.text = d.name + "=" + strconv.FormatInt(n, 10)
+	}
+}

@@ -1,0 +1,167 @@
+package headers
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sluice/wire"
+)
+
+// Metadata are the headers in which a writer describes a blob for its readers, in the form in
+// which they are stored: a line "Name:value\n" for each of them, sorted by name, with names in the
+// spelling of http.CanonicalHeaderKey. It contains only Cache-Control, Content-Disposition,
+// Content-Language and headers that begin with wire.HeaderBlobMeta, with values of visible ASCII
+// characters and spaces. The zero value has no headers.
+type Metadata string
+
+// fixedLimit returns the greatest length in bytes of the value of a header that is not custom. It
+// returns false for every other header.
+func fixedLimit(name string) (limit int, ok bool) {
+	switch name {
+	case "Cache-Control":
+		return wire.MaxCacheControl, true
+	case "Content-Disposition":
+		return wire.MaxContentDisposition, true
+	case "Content-Language":
+		return wire.MaxContentLanguage, true
+	default:
+		return 0, false
+	}
+}
+
+// ParseMetadata returns the metadata in the headers of a request. A header with an empty value is
+// equivalent to none. Errors wrap ErrMalformedMetadata.
+func ParseMetadata(h http.Header) (Metadata, error) {
+	var fields map[string]string
+	for name, values := range h {
+		if _, fixed := fixedLimit(name); !fixed && !strings.HasPrefix(name, wire.HeaderBlobMeta) {
+			continue
+		}
+		if len(values) != 1 {
+			return "", fmt.Errorf("%w: %.100s must occur once", ErrMalformedMetadata, name)
+		}
+		if fields == nil {
+			fields = map[string]string{}
+		}
+		fields[name] = values[0]
+	}
+	return newMetadata(fields)
+}
+
+// NewMetadata returns the metadata that consists of these headers. The keys of custom are names
+// without wire.HeaderBlobMeta. An empty value is equivalent to none. Errors wrap
+// ErrMalformedMetadata.
+func NewMetadata(cacheControl, contentDisposition, contentLanguage string, custom map[string]string) (Metadata, error) {
+	fields := map[string]string{
+		"Cache-Control":       cacheControl,
+		"Content-Disposition": contentDisposition,
+		"Content-Language":    contentLanguage,
+	}
+	for name, value := range custom {
+		key := http.CanonicalHeaderKey(wire.HeaderBlobMeta + name)
+		if _, twice := fields[key]; twice {
+			return "", fmt.Errorf("%w: %.100s must occur once, in upper or lower case", ErrMalformedMetadata, key)
+		}
+		fields[key] = value
+	}
+	return newMetadata(fields)
+}
+
+// newMetadata checks headers whose names are in canonical form.
+func newMetadata(fields map[string]string) (Metadata, error) {
+	if len(fields) == 0 {
+		return "", nil
+	}
+	var text strings.Builder
+	custom := 0
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		if value == "" {
+			continue
+		}
+		if err := checkMetadata(name, value); err != nil {
+			return "", err
+		}
+		if _, fixed := fixedLimit(name); !fixed {
+			custom += len(name) + len(value)
+		}
+		text.WriteString(name + ":" + value + "\n")
+	}
+	if custom > wire.MaxBlobMeta {
+		return "", fmt.Errorf("%w: the names and values of %s* have %d bytes in total; at most %d are allowed",
+			ErrMalformedMetadata, wire.HeaderBlobMeta, custom, wire.MaxBlobMeta)
+	}
+	return Metadata(text.String()), nil
+}
+
+// CheckCacheControl returns an error that wraps ErrMalformedMetadata if the value cannot be the
+// Cache-Control of a blob.
+func CheckCacheControl(value string) error { return checkMetadata("Cache-Control", value) }
+
+// checkMetadata checks one header.
+func checkMetadata(name, value string) error {
+	limit, fixed := fixedLimit(name)
+	switch {
+	case !fixed && !isMetaName(name):
+		return fmt.Errorf("%w: %.100q needs a name of letters, digits and !#$%%&'*+-.^_`|~ after %s", ErrMalformedMetadata, name, wire.HeaderBlobMeta)
+	case fixed && len(value) > limit:
+		return fmt.Errorf("%w: %s must have at most %d characters", ErrMalformedMetadata, name, limit)
+	case strings.Trim(value, " ") != value || strings.ContainsFunc(value, isNotPrintable):
+		return fmt.Errorf("%w: %.100s must consist of visible ASCII characters, with spaces only between them", ErrMalformedMetadata, name)
+	case name == "Cache-Control":
+		_, err := parseCacheControl(value)
+		return err
+	default:
+		return nil
+	}
+}
+
+// isMetaName reports whether a name is that of a custom header.
+func isMetaName(name string) bool {
+	rest, ok := strings.CutPrefix(name, wire.HeaderBlobMeta)
+	return ok && isToken(rest)
+}
+
+// Fields returns the names and values of the headers, sorted by name.
+func (m Metadata) Fields() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for line := range strings.Lines(string(m)) {
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+			if !yield(name, value) {
+				return
+			}
+		}
+	}
+}
+
+// MetaName returns the name of a custom header without wire.HeaderBlobMeta and in lower case, as
+// JSON has it. It returns false for another header.
+func MetaName(header string) (string, bool) {
+	name, ok := strings.CutPrefix(header, wire.HeaderBlobMeta)
+	return strings.ToLower(name), ok
+}
+
+// RequestedMeta returns the custom headers among those that a page asks to send, in the values of
+// Access-Control-Request-Headers. It returns none if they exceed what a blob can have, and ignores
+// everything that is not the name of a custom header.
+func RequestedMeta(values []string) []string {
+	var names []string
+	size := 0
+	for _, line := range values {
+		for name := range strings.SplitSeq(line, ",") {
+			name = http.CanonicalHeaderKey(strings.Trim(name, " \t"))
+			if !isMetaName(name) || slices.Contains(names, name) {
+				continue
+			}
+			if size += len(name); size > wire.MaxBlobMeta {
+				return nil
+			}
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,140 @@
+package headers
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/wire"
+)
+
+// fieldsOf returns the headers of metadata as a map.
+func fieldsOf(m Metadata) map[string]string { return maps.Collect(m.Fields()) }
+
+func TestMetadataOfHeaders(t *testing.T) {
+	h := http.Header{}
+	for name, value := range map[string]string{
+		"cache-control": "public, max-age=60", "CONTENT-DISPOSITION": `attachment; filename="a:b.txt"`, "Content-Language": "de, en",
+		"blob-meta-color-of-roof": "dark : red", "Blob-Meta-!#$%&'*+.^_`|~9": "~", "Blob-Meta-Empty": "",
+		"Content-Type": "text/plain", "Blob-Expires": "never", "Blob-Meta": "none", "Blob-Metadata": "none", "X-Blob-Meta-A": "none",
+	} {
+		h.Set(name, value)
+	}
+	m, err := ParseMetadata(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "Blob-Meta-!#$%&'*+.^_`|~9:~\nBlob-Meta-Color-Of-Roof:dark : red\nCache-Control:public, max-age=60\n" +
+		"Content-Disposition:attachment; filename=\"a:b.txt\"\nContent-Language:de, en\n"
+	if m != want {
+		t.Errorf("%q, want %q", m, want)
+	}
+	again, err := NewMetadata("public, max-age=60", `attachment; filename="a:b.txt"`, "de, en",
+		map[string]string{"COLOR-of-roof": "dark : red", "!#$%&'*+.^_`|~9": "~", "empty": ""})
+	if err != nil || again != m {
+		t.Errorf("of members: %q, %v", again, err)
+	}
+	if name, ok := MetaName("Blob-Meta-Color-Of-Roof"); name != "color-of-roof" || !ok {
+		t.Errorf("%q, %t", name, ok)
+	}
+	if _, ok := MetaName("Content-Language"); ok {
+		t.Error("Content-Language is custom")
+	}
+	for _, none := range []http.Header{nil, {}, {"Content-Type": {"a/b"}}, {"Cache-Control": {""}}} {
+		if m, err := ParseMetadata(none); m != "" || err != nil || len(fieldsOf(m)) != 0 {
+			t.Errorf("%v: %q, %v", none, m, err)
+		}
+	}
+}
+
+func TestMetadataThatIsRefused(t *testing.T) {
+	full := strings.Repeat("v", wire.MaxBlobMeta-len("Blob-Meta-A")-len("Blob-Meta-B")-1)
+	if m, err := ParseMetadata(http.Header{"Blob-Meta-A": {full}, "Blob-Meta-B": {"v"}}); err != nil || len(m) != wire.MaxBlobMeta+2*2 {
+		t.Errorf("the most that fits: %d bytes, %v", len(m), err)
+	}
+	long := func(n int) string { return strings.Repeat("a", n) }
+	for name, value := range map[string]string{
+		"Cache-Control": long(wire.MaxCacheControl), "Content-Disposition": long(wire.MaxContentDisposition), "Content-Language": long(wire.MaxContentLanguage),
+	} {
+		if _, err := ParseMetadata(http.Header{name: {value}}); err != nil {
+			t.Errorf("the longest %s: %v", name, err)
+		}
+		if _, err := ParseMetadata(http.Header{name: {value + "a"}}); !errors.Is(err, ErrMalformedMetadata) {
+			t.Errorf("a %s that is too long: %v", name, err)
+		}
+	}
+	for _, h := range []http.Header{
+		{"Blob-Meta-A": {full}, "Blob-Meta-B": {"vv"}},
+		{"Blob-Meta-A": {"1", "1"}}, {"Cache-Control": {"public", "max-age=1"}}, {"Content-Disposition": {"a", ""}}, {"Content-Language": {}},
+		{"Blob-Meta-": {"v"}}, {"Blob-Meta-A B": {"v"}}, {"Blob-Meta-Ü": {"v"}}, {"Blob-Meta-A:": {"v"}}, {"Blob-Meta-\n": {"v"}},
+		{"Blob-Meta-A": {"ü"}}, {"Blob-Meta-A": {"a\tb"}}, {"Blob-Meta-A": {"a\nb"}}, {"Blob-Meta-A": {"\x7f"}}, {"Blob-Meta-A": {" a"}}, {"Blob-Meta-A": {"a "}},
+		{"Content-Language": {"d\xe9"}}, {"Content-Disposition": {"a\x00"}}, {"Cache-Control": {"max-age"}},
+	} {
+		if m, err := ParseMetadata(h); !errors.Is(err, ErrMalformedMetadata) || m != "" {
+			t.Errorf("%q: %q, %v", h, m, err)
+		}
+	}
+	for _, custom := range []map[string]string{{"A": "1", "a": "1"}, {"": "1"}, {"a b": "1"}, {"ü": "1"}, {"a": "1\r\nX: y"}} {
+		if m, err := NewMetadata("", "", "", custom); !errors.Is(err, ErrMalformedMetadata) || m != "" {
+			t.Errorf("%q: %q, %v", custom, m, err)
+		}
+	}
+}
+
+func TestRequestedMeta(t *testing.T) {
+	got := RequestedMeta([]string{"range, blob-meta-color ,BLOB-META-Color,blob-meta-,x-blob-meta-a", "blob-meta-a b, blob-meta-\"x\", blob-meta-ö,,blob-meta-size"})
+	if want := []string{"Blob-Meta-Color", "Blob-Meta-Size"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var many []string
+	for i := range 200 {
+		many = append(many, fmt.Sprint("blob-meta-", i))
+	}
+	if got := RequestedMeta([]string{strings.Join(many, ",")}); got != nil {
+		t.Errorf("%d names are allowed", len(got))
+	}
+	if got := RequestedMeta(many[:100]); len(got) != 100 {
+		t.Errorf("%d names are allowed", len(got))
+	}
+}
+
+// FuzzMetadata checks that accepted headers are returned unchanged, and fit into a response.
+func FuzzMetadata(f *testing.F) {
+	f.Add("Blob-Meta-Color", "red", "max-age=1", `attachment; filename="x"`)
+	f.Add("Blob-Meta-A\nB", "a:b", "s-maxage=1, public", "")
+	f.Add("Blob-Meta-a", " ", `no-cache="a, b"`, "\x00")
+	f.Fuzz(func(t *testing.T, name, value, cacheControl, disposition string) {
+		h := http.Header{"Cache-Control": {cacheControl}, "Content-Disposition": {disposition}}
+		h.Set(name, value)
+		m, err := ParseMetadata(h)
+		if (err != nil) != errors.Is(err, ErrMalformedMetadata) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			return
+		}
+		if len(m) > 2*wire.MaxBlobMeta+wire.MaxCacheControl+wire.MaxContentDisposition {
+			t.Fatalf("%d bytes", len(m))
+		}
+		got := http.Header{}
+		for name, value := range m.Fields() {
+			if value == "" || strings.Trim(name+value, "\x00\r\n") != name+value || http.CanonicalHeaderKey(name) != name {
+				t.Fatalf("%q: %q", name, value)
+			}
+			if got.Get(name) != "" {
+				t.Fatalf("%q occurs twice", name)
+			}
+			if h.Get(name) != value {
+				t.Fatalf("%q is %q, and was %q", name, value, h.Get(name))
+			}
+			got[name] = []string{value}
+		}
+		if again, err := ParseMetadata(got); err != nil || again != m {
+			t.Fatalf("%q, then %q, %v", m, again, err)
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package httpapi
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/access"
+	"sluice/internal/testclock"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// described are headers of a blob with everything that a writer can state.
+var described = []string{
+	"Cache-Control", "public, max-age=60", "Content-Disposition", `attachment; filename="a.txt"`, "Content-Language", "de",
+	"blob-meta-color-of-roof", "red", "BLOB-META-X", "a : b",
+}
+
+// metadataOf returns the headers of a response that describe its blob.
+func metadataOf(res *http.Response) map[string]string {
+	m := map[string]string{}
+	for name, values := range res.Header {
+		switch {
+		case name == "Content-Disposition", name == "Content-Language", strings.HasPrefix(strings.ToLower(name), "blob-meta-"):
+			m[name] = strings.Join(values, "|")
+		}
+	}
+	return m
+}
+
+var describedAs = map[string]string{
+	"Content-Disposition": `attachment; filename="a.txt"`, "Content-Language": "de", "Blob-Meta-Color-Of-Roof": "red", "Blob-Meta-X": "a : b",
+}
+
+// TestMetadataOfBlobs follows the headers of a blob through every operation that stores or returns
+// them.
+func TestMetadataOfBlobs(t *testing.T) {
+	s := newService(t, nil)
+	const path = "/v1/blobs/0x1/name"
+	put := func(headers ...string) {
+		t.Helper()
+		if res, body := s.do(t, "PUT", path, "content", headers...); res.StatusCode != 204 || len(metadataOf(res)) != 0 {
+			t.Fatalf("PUT: %d %s %v", res.StatusCode, body, res.Header)
+		}
+	}
+	returned := func(want map[string]string, cacheControl string) {
+		t.Helper()
+		tag := `"7-` + "0000000000000000" + `"`
+		for _, test := range []struct {
+			method  string
+			headers []string
+			status  int
+		}{
+			{"GET", nil, 200}, {"HEAD", nil, 200}, {"GET", []string{"Range", "bytes=1-2"}, 206}, {"GET", []string{"Range", "bytes=0-0,3-4"}, 206},
+			{"GET", []string{"If-None-Match", "*"}, 304}, {"HEAD", []string{"If-None-Match", "*"}, 304},
+			{"GET", []string{"Range", "bytes=99-"}, 416}, {"GET", []string{"If-Match", tag}, 412}, {"HEAD", []string{"If-Match", tag}, 412},
+		} {
+			res, body := s.do(t, test.method, path, "", append(test.headers, "Origin", "http://localhost")...)
+			if res.StatusCode != test.status {
+				t.Errorf("%s %q: %d %s", test.method, test.headers, res.StatusCode, body)
+			}
+			expected, cache, exposed := want, cacheControl, corsResponseHeaders
+			if test.status >= 400 {
+				expected, cache = nil, "no-store"
+			}
+			for _, name := range slices.Sorted(maps.Keys(expected)) {
+				if strings.HasPrefix(name, "Blob-Meta-") {
+					exposed += ", " + name
+				}
+			}
+			if got := metadataOf(res); !maps.Equal(got, expected) {
+				t.Errorf("%s %q: %v, want %v", test.method, test.headers, got, expected)
+			}
+			if got := res.Header.Get("Cache-Control"); got != cache {
+				t.Errorf("%s %q: Cache-Control %q, want %q", test.method, test.headers, got, cache)
+			}
+			if got := res.Header.Values("Access-Control-Expose-Headers"); len(got) != 1 || got[0] != exposed {
+				t.Errorf("%s %q exposes %q, want %q", test.method, test.headers, got, exposed)
+			}
+		}
+	}
+	put(described...)
+	returned(describedAs, "public, max-age=60")
+	put()
+	returned(nil, "no-cache")
+	put("Blob-Meta-X", "")
+	returned(nil, "no-cache")
+
+	begin := func(members string) string {
+		t.Helper()
+		res, body := s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "0x1", "rawBlobName": "name"`+members+`}`)
+		var begun wire.UploadBegun
+		if err := json.Unmarshal([]byte(body), &begun); err != nil || res.StatusCode != 200 {
+			t.Fatalf("begin: %d %s", res.StatusCode, body)
+		}
+		if res, body := s.do(t, "PUT", "/v1/multipart-uploads/"+begun.UploadID+"/parts/0", "content"); res.StatusCode != 200 {
+			t.Fatalf("part: %d %s", res.StatusCode, body)
+		}
+		return begun.UploadID
+	}
+	complete := func(id string) {
+		t.Helper()
+		if res, body := s.do(t, "POST", "/v1/multipart-uploads/"+id+"/complete", ""); res.StatusCode != 200 {
+			t.Fatalf("complete: %d %s", res.StatusCode, body)
+		}
+	}
+	first := begin(`, "cacheControl": "public, max-age=60", "contentDisposition": "attachment; filename=\"a.txt\"", "contentLanguage": "de",
+		"metadata": {"Color-Of-Roof": "red", "x": "a : b", "none": "", "null": null}`)
+	returned(nil, "no-cache")
+	complete(first)
+	returned(describedAs, "public, max-age=60")
+	complete(begin(""))
+	returned(nil, "no-cache")
+	put("Blob-Meta-Y", "newest")
+	complete(first)
+	returned(map[string]string{"Blob-Meta-Y": "newest"}, "no-cache")
+}
+
+func TestMetadataInListings(t *testing.T) {
+	s := newService(t, nil)
+	for name, headers := range map[string][]string{"described": described, "plain": nil} {
+		if res, body := s.do(t, "PUT", "/v1/blobs/0x1/"+name, "content", headers...); res.StatusCode != 204 {
+			t.Fatalf("PUT: %d %s", res.StatusCode, body)
+		}
+	}
+	list := func(query string) []map[string]any {
+		t.Helper()
+		res, body := s.do(t, "GET", "/v1/blobs/0x1"+query, "")
+		var page struct {
+			Blobs []map[string]any `json:"blobs"`
+		}
+		if err := json.Unmarshal([]byte(body), &page); err != nil || res.StatusCode != 200 || len(page.Blobs) != 2 || len(metadataOf(res)) != 0 {
+			t.Fatalf("%d %s", res.StatusCode, body)
+		}
+		return page.Blobs
+	}
+	members := []string{"cacheControl", "contentDisposition", "contentLanguage", "metadata"}
+	with := list("?include=metadata")
+	var got []string
+	for _, member := range members {
+		got = append(got, fmt.Sprint(with[0][member]))
+		if _, has := with[1][member]; has {
+			t.Errorf("a blob without metadata has the member %s", member)
+		}
+	}
+	if want := []string{"public, max-age=60", `attachment; filename="a.txt"`, "de", "map[color-of-roof:red x:a : b]"}; !slices.Equal(got, want) {
+		t.Errorf("listed as %q, want %q", got, want)
+	}
+	for _, query := range []string{"", "?include="} {
+		for _, b := range list(query) {
+			for _, member := range members {
+				if _, has := b[member]; has {
+					t.Errorf("%q: %v has the member %s", query, b, member)
+				}
+			}
+		}
+	}
+	for _, query := range []string{"?include=all", "?include=metadata,", "?include=metadata&include=metadata"} {
+		res, body := s.do(t, "GET", "/v1/blobs/0x1"+query, "")
+		wantProblem(t, res, body, 400, wire.CodeBadParameter)
+	}
+}
+
+// TestMetadataIsRefused sends headers and members that cannot be returned as they are.
+func TestMetadataIsRefused(t *testing.T) {
+	s := newService(t, nil)
+	long := strings.Repeat("v", wire.MaxBlobMeta)
+	for _, lines := range []string{
+		"Blob-Meta-A: 1\r\nblob-meta-a: 1", "Cache-Control: public\r\ncache-control: max-age=1", "Content-Language: de\r\nContent-Language:", "Blob-Meta-: x",
+		"Blob-Meta-A: \xc3\xbc", "Blob-Meta-A: a\tb", "Blob-Meta-A: " + long, "Cache-Control: max-age=soon", "Cache-Control: public max-age=1",
+		"Content-Disposition: " + long, "Content-Language: " + long[:256],
+	} {
+		res, body := s.raw(t, "PUT /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nConnection: close\r\n"+lines+"\r\n\r\nx")
+		wantProblem(t, res, body, 400, wire.CodeBadHeader)
+	}
+	for _, members := range []string{
+		`"cacheControl": "max-age"`, `"contentDisposition": "a\nb"`, `"contentLanguage": "\u00fc"`, `"metadata": {"a": "\u0000"}`, `"metadata": {"": "x"}`,
+		`"metadata": {"a": "1", "A": "1"}`, `"metadata": {"a b": "1"}`, `"metadata": {"a": " b"}`, `"metadata": {"a": "` + long + `"}`,
+	} {
+		res, body := s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "0x1", "rawBlobName": "n", `+members+`}`)
+		wantProblem(t, res, body, 400, wire.CodeBadParameter)
+	}
+	for _, members := range []string{`"metadata": {"a": "1", "a": "2"}`, `"metadata": ["a"]`, `"metadata": {"a": 1}`, `"cacheControl": 1`} {
+		res, body := s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "0x1", "rawBlobName": "n", `+members+`}`)
+		wantProblem(t, res, body, 400, wire.CodeBadJSON)
+	}
+	if res, body := s.do(t, "HEAD", "/v1/blobs/0x1/n", ""); res.StatusCode != 404 {
+		t.Errorf("a refused blob was stored: %d %s", res.StatusCode, body)
+	}
+}
+
+// TestCacheControlOfReads checks who is sent the Cache-Control of a blob or of the service, and
+// that it never exceeds the remaining life of the blob.
+func TestCacheControlOfReads(t *testing.T) {
+	for _, test := range []struct {
+		reads          Reads
+		byDefault      string
+		plain, stated  string // Cache-Control of blobs without and with one of their own
+		dying, elapsed string // the same of the latter, of which 100 s remain, and of the former
+	}{
+		{ReadsPublic, "", "no-cache", "public, max-age=3600", "public, max-age=100", "no-cache"},
+		{ReadsPublic, "public, max-age=600", "public, max-age=600", "public, max-age=3600", "public, max-age=100", "public, max-age=100"},
+		{ReadsPublic, "public, max-age=50", "public, max-age=50", "public, max-age=3600", "public, max-age=100", "public, max-age=50"},
+		{ReadsKey, "", "private, no-cache", "private, no-cache", "private, no-cache", "private, no-cache"},
+		{ReadsPaid, "public, max-age=600", "private, no-store", "private, no-store", "private, no-store", "private, no-store"},
+	} {
+		clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+		s := startAt(t, clock.Now, func(m metastore.Store) metastore.Store { return m }, nil, func(c *Config, _ *Server) {
+			c.Reads, c.PublicCacheControl = test.reads, test.byDefault
+		})
+		const own = "public, max-age=3600"
+		expires := clock.Now().Add(time.Hour + 100*time.Second).Format(time.RFC3339)
+		for name, headers := range map[string][]string{
+			"plain": nil, "stated": {"Cache-Control", own}, "dying": {"Cache-Control", own, "Blob-Expires", expires}, "elapsed": {"Blob-Expires", expires},
+		} {
+			if res, body := s.do(t, "PUT", "/v1/blobs/0x1/"+name, strings.Repeat("x", 100), headers...); res.StatusCode != 204 {
+				t.Fatalf("PUT: %d %s", res.StatusCode, body)
+			}
+		}
+		clock.Advance(time.Hour)
+		for name, want := range map[string]string{"plain": test.plain, "stated": test.stated, "dying": test.dying, "elapsed": test.elapsed} {
+			headers := [][]string{nil, {"If-None-Match", "*"}}
+			for i, h := range headers {
+				res, _ := s.do(t, "HEAD", "/v1/blobs/0x1/"+name, "", h...)
+				if got := res.Header.Get("Cache-Control"); got != want || res.StatusCode != []int{200, 304}[i] {
+					t.Errorf("--reads %s, default %q: %s is %d with Cache-Control %q, want %q", test.reads, test.byDefault, name, res.StatusCode, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestFreeHeadShowsMetadata: metadata is no part of what a paid read sells.
+func TestFreeHeadShowsMetadata(t *testing.T) {
+	s := newService(t, func(c *Config, _ *Server) { c.Reads = ReadsPaid })
+	if res, body := s.do(t, "PUT", "/v1/blobs/0x1/name", "content", described...); res.StatusCode != 204 {
+		t.Fatalf("PUT: %d %s", res.StatusCode, body)
+	}
+	res, _ := s.do(t, "HEAD", "/v1/blobs/0x1/name", "")
+	if got := metadataOf(res); res.StatusCode != 200 || !maps.Equal(got, describedAs) || res.Header.Get("Cache-Control") != "private, no-store" {
+		t.Errorf("HEAD: %d %v", res.StatusCode, res.Header)
+	}
+	res, body := s.do(t, "GET", "/v1/blobs/0x1/name", "")
+	wantProblem(t, res, body, 402, wire.CodePaymentRequired)
+	if got := metadataOf(res); len(got) != 0 {
+		t.Errorf("402 with %v", got)
+	}
+}
+
+// TestPreflightsAllowMetadata checks that a page may send the custom headers it asks for, and that
+// nothing else of the request is in the response.
+func TestPreflightsAllowMetadata(t *testing.T) {
+	local := newService(t, nil)
+	network := newHosted(t, ReadsPublic, access.ScopeWrite)
+	for _, s := range []*service{local, network.service} {
+		for asked, want := range map[string]string{
+			"": "", "blob-meta-a, content-type,Blob-Meta-Long-Name": ", Blob-Meta-A, Blob-Meta-Long-Name", "x-evil, blob-meta-, blob-meta-a b,blob-meta-<a>": "",
+			"blob-meta-" + strings.Repeat("a", wire.MaxBlobMeta): "",
+		} {
+			res, _ := s.do(t, "OPTIONS", "/v1/blobs/0x1/name", "", "Origin", "http://localhost", "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", asked)
+			if got := res.Header.Get("Access-Control-Allow-Headers"); res.StatusCode != 204 || got != corsRequestHeaders+want {
+				t.Errorf("%.60q: %d %q", asked, res.StatusCode, got)
+			}
+			if !slices.Contains(res.Header.Values("Vary"), "Access-Control-Request-Headers") {
+				t.Errorf("Vary: %q", res.Header.Values("Vary"))
+			}
+		}
+		for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Language"} {
+			if !slices.Contains(strings.Split(corsRequestHeaders, ", "), name) {
+				t.Errorf("%s is not allowed", name)
+			}
+		}
+	}
+}
+
+// TestQuotaOfMetadata: metadata counts towards the stored bytes, also while it is being stored.
+func TestQuotaOfMetadata(t *testing.T) {
+	h := newHosted(t, ReadsKey, access.ScopeWrite)
+	const value = "0123456789"
+	charge := int64(len("Blob-Meta-A:"+value) + 1)
+	_, secret := h.key(t, access.NewKey{
+		Scopes: []access.Scope{access.ScopeWrite}, Limits: metastore.Limits{StoredBytes: 2*metastore.Charge("n", "") + 2*charge + metastore.RowCharge},
+	})
+	put := func(name string, size int) (*http.Response, string) {
+		return h.do(t, "PUT", "/v1/blobs/"+ours+"/"+name, "", "X-Api-Key", secret, "Blob-Meta-A", strings.Repeat("v", size))
+	}
+	for _, name := range []string{"n", "m"} {
+		if res, body := put(name, len(value)); res.StatusCode != 204 {
+			t.Fatalf("PUT: %d %s", res.StatusCode, body)
+		}
+	}
+	// A replacement needs room for both.
+	res, body := put("n", metastore.RowCharge)
+	wantProblem(t, res, body, 403, wire.CodeQuotaExceeded)
+	if _, _, err := h.meta.DeleteBlob(t.Context(), ours, "m", nil); err != nil {
+		t.Fatal(err)
+	}
+	if res, body := put("n", metastore.RowCharge); res.StatusCode != 204 {
+		t.Errorf("PUT: %d %s", res.StatusCode, body)
+	}
+	used, err := h.meta.Usage(t.Context(), usersGroup(t, h, secret))
+	if err != nil || used.Names != int64(len("nBlob-Meta-A:")+1+metastore.RowCharge) {
+		t.Errorf("%+v is used, %v", used, err)
+	}
+	begin := fmt.Sprintf(`{"rawAccount": %q, "rawBlobName": "u", "metadata": {"a": %q}}`, ours, strings.Repeat("v", metastore.RowCharge))
+	res, body = h.do(t, "POST", "/v1/multipart-uploads", begin, "X-Api-Key", secret)
+	wantProblem(t, res, body, 403, wire.CodeQuotaExceeded)
+}
+
+// usersGroup returns the group of a key.
+func usersGroup(t *testing.T, h *hosted, secret string) string {
+	t.Helper()
+	caller, err := h.keys.Authenticate(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caller.Group()
+}
