@@ -31,10 +31,10 @@ func (m *midway) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestNodesWithWrongClocks sets the clocks of the nodes wrong by three days. The sweep of
-// one node must spare what another is about to commit. What is too old to be committed by
-// the clock of the database must be rejected, whatever the clock of the node says, and
-// must not be deleted by a sweep that cannot be certain of the time.
+// TestNodesWithWrongClocks sets the clocks of the nodes wrong by three days. The sweep of one node
+// must spare what another is about to commit. What is too old to be committed by the clock of the
+// database must be rejected, whatever the clock of the node shows, and must not be deleted by a
+// sweep that cannot be certain of the time.
 func TestNodesWithWrongClocks(t *testing.T) {
 	testenv.Postgres(t) // prevents the server from being stopped
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {

@@ -95,7 +95,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 		end  func(f *fixture)
 	}{
 		{"a day later", func(f *fixture) { f.clock.Advance(time.Second) }},
-		{"without room", func(*fixture) { full = true }},
+		{"without space", func(*fixture) { full = true }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			full = false
@@ -142,7 +142,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 				}
 				late := 0
 				if c.OnCut(func() { late++ }); late != want {
-					t.Errorf("reader %d is told %d times when it asks late, want %d", i, late, want)
+					t.Errorf("a late reader %d gets %d calls, want %d", i, late, want)
 				}
 				c.Close()
 			}
@@ -221,7 +221,7 @@ func TestStalledLookupDelaysNothing(t *testing.T) {
 			t.Errorf("%d objects, want that of the new blob", n)
 		}
 	case <-time.After(time.Minute): // reached only if something waits for the lookup
-		t.Error("frees and reads wait for a lookup that is under way")
+		t.Error("frees and reads wait for a lookup in progress")
 	}
 	close(slow.goOn)
 	if got := <-opened; got != "new" {

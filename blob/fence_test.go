@@ -112,12 +112,12 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 				if duplicate.owns(t) || !first.owns(t) {
 					t.Fatalf("round %d, after %s: the copy may delete: %t, the original %t", round, time.Since(began), duplicate.owns(t), first.owns(t))
 				}
-				if time.Since(began) > 18*time.Second { // the original answers at its next check, and the copy notices at its own
+				if time.Since(began) > 18*time.Second { // the original takes over at its next check, and the copy notices at its own
 					t.Fatal("the copy is not fenced")
 				}
 			}
 			if err := duplicate.Err(); !errors.Is(err, blob.ErrFenced) || !strings.Contains(err.Error(), "delete the objects sluice-epoch-*") {
-				t.Errorf("the copy is fenced by %v", err)
+				t.Errorf("the fence of the copy is %v", err)
 			}
 			time.Sleep(time.Hour)
 			if duplicate.owns(t) || !first.owns(t) {
@@ -187,7 +187,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 				t.Fatalf("restart %d: %v", restart, g.MayDelete(t.Context()))
 			}
 			g.stop()
-			for name, meta := range map[string]*sqlstore.Store{"an old copy": old, "a copy from before there were epochs": without} {
+			for name, meta := range map[string]*sqlstore.Store{"an old copy": old, "a copy without epochs": without} {
 				if _, err := guard(t, copyOf(t, meta), bytes); !errors.Is(err, blob.ErrFenced) {
 					t.Fatalf("restart %d: %s: %v, want %v", restart, name, err, blob.ErrFenced)
 				}
@@ -214,7 +214,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		g := mustGuard(t, old, bytes)
 		time.Sleep(fenceLimit)
 		if !g.owns(t) {
-			t.Errorf("the database that was chosen: %v", g.MayDelete(t.Context()))
+			t.Errorf("the chosen database: %v", g.MayDelete(t.Context()))
 		}
 	})
 }
@@ -290,7 +290,7 @@ func TestFenceOfAnOwnerThatHangs(t *testing.T) {
 		duplicate := mustGuard(t, copied, bytes)
 		time.Sleep(fenceLimit)
 		if !duplicate.owns(t) {
-			t.Fatalf("the copy of one that hangs: %v", duplicate.MayDelete(t.Context()))
+			t.Fatalf("the copy of a hanging owner: %v", duplicate.MayDelete(t.Context()))
 		}
 		duplicate.stop()
 		hangs.hangsOn(t, "a copy has taken the bytes")
@@ -333,16 +333,16 @@ func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 		}
 		time.Sleep(fenceLimit)
 		if err := owner.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
-			t.Errorf("one whose epoch is another's: %v", err)
+			t.Errorf("a node whose epoch belongs to another database: %v", err)
 		}
 	})
 }
 
-// hangsOn ends the test unless the node, when it goes on, finds itself fenced.
+// hangsOn ends the test unless the node, when it continues, finds itself fenced.
 func (g guarded) hangsOn(t *testing.T, what string) {
 	t.Helper()
 	if err := g.MayDelete(t.Context()); !errors.Is(err, blob.ErrFenced) {
-		t.Errorf("one that hung while %s: %v", what, err)
+		t.Errorf("a node that hung while %s: %v", what, err)
 	}
 }
 
@@ -638,8 +638,8 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 	}
 }
 
-// TestFenceBesideOtherObjects checks that a fence looks at its own objects alone, and that it reports a listing
-// that fails.
+// TestFenceBesideOtherObjects checks that a fence reads only its own objects, and that it reports a
+// listing that fails.
 func TestFenceBesideOtherObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), database(t)
@@ -651,7 +651,7 @@ func TestFenceBesideOtherObjects(t *testing.T) {
 		node := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
 		if err := node.MayDelete(t.Context()); err != nil {
-			t.Errorf("a node that starts beside other objects: %v", err)
+			t.Errorf("a node that starts with other objects in the store: %v", err)
 		}
 		if _, err := blob.OpenFence(t.Context(), meta, brokenList{memory.New()}); !errors.Is(err, errAnswer) {
 			t.Errorf("a listing that fails: %v, want %v", err, errAnswer)

@@ -219,7 +219,7 @@ func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	round(want)
 	f.clock.Advance(time.Minute)
-	round(0) // the pause has grown
+	round(0) // the pause is longer now
 	f.clock.Advance(time.Minute)
 	round(want)
 	f.clock.Advance(16 * time.Minute)
@@ -264,7 +264,7 @@ type lateOrphans struct {
 
 func (s *lateOrphans) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
 	free, err := s.Store.Unreferenced(ctx, keys)
-	if s.calls.Add(1) <= 2 { // the first pass
+	if s.calls.Add(1) <= 2 { // in the first pass
 		free = free[:min(2, len(free))]
 	}
 	return free, err

@@ -77,7 +77,7 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Other metadata must never take over what this one has begun.
+				// Other metadata must never adopt what this one has begun.
 				other := newFixture(t, blob.Options{})
 				if _, err := blob.Bind(ctx, other.meta, f.bytes); inBytes != "" && !errors.Is(err, blob.ErrForeignStore) {
 					t.Fatalf("another database on the bytes of a first start that was cut: %v", err)
@@ -89,7 +89,7 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 					t.Fatalf("the next start: %q, %v", id, err)
 				}
 				if again, err := blob.Bind(ctx, f.meta, f.bytes); err != nil || again != id {
-					t.Fatalf("the one after: %q, %v, want %q", again, err, id)
+					t.Fatalf("the start after that: %q, %v, want %q", again, err, id)
 				}
 			})
 		}
@@ -185,12 +185,12 @@ func TestUnfinishedCopies(t *testing.T) {
 	copied := func(f *fixture) error { return f.meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(source)) }
 	named := func(f *fixture) error { return f.bytes.Put(ctx, blob.InstanceObject, strings.NewReader(source), 32) }
 	for name, steps := range map[string][]func(*fixture) error{
-		"bytes marked":          {mark},
-		"metadata marked":       {copied},
-		"both marked":           {mark, copied},
-		"bytes published":       {mark, copied, named},
-		"metadata lost":         {mark, named},
-		"mark of the bytes off": {copied, named},
+		"bytes marked":         {mark},
+		"metadata marked":      {copied},
+		"both marked":          {mark, copied},
+		"bytes published":      {mark, copied, named},
+		"metadata lost":        {mark, named},
+		"no mark of the bytes": {copied, named},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, blob.Options{})
@@ -205,7 +205,7 @@ func TestUnfinishedCopies(t *testing.T) {
 				t.Errorf("error %v, want %v with the instance and the command", err, blob.ErrUnfinishedCopy)
 			}
 			if n := f.objects(t); n != before {
-				t.Errorf("%d objects, there were %d", n, before)
+				t.Errorf("%d objects, want %d", n, before)
 			}
 		})
 	}

@@ -156,7 +156,7 @@ func TestClientVectors(t *testing.T) {
 		}
 		control := strings.ContainsFunc(*v.Name, func(r rune) bool { return r < 0x20 || r == 0x7f })
 		if err := CheckName(*v.Name); (err == nil) != (v.PutError == nil && !control) {
-			t.Errorf("%s: CheckName(%.40q) = %v; the client says %v", v.ID, *v.Name, err, v.PutError)
+			t.Errorf("%s: CheckName(%.40q) = %v; the client returns %v", v.ID, *v.Name, err, v.PutError)
 		}
 	}
 	for id, v := range vectors.Accounts {

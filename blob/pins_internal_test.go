@@ -46,7 +46,7 @@ func TestPinsModel(t *testing.T) {
 				}
 			case 1: // a lookup begins
 				begun = append(begun, p.begin())
-			case 2: // the database answers it, or fails
+			case 2: // the database responds, or fails
 				if n := len(begun); n > 0 {
 					i := random.IntN(n)
 					l := begun[i]
@@ -72,25 +72,25 @@ func TestPinsModel(t *testing.T) {
 						t.Fatalf("seed %d: a content that is there cannot be pinned", seed)
 					}
 				}
-			case 4: // a reader ends
+			case 4: // a reader closes
 				if n := len(readers); n > 0 {
 					i := random.IntN(n)
 					c := readers[i]
 					readers = append(readers[:i], readers[i+1:]...)
 					if p.remove(c) && read(c.content) {
-						t.Fatalf("seed %d: it is said to be the last reader, and is not", seed)
+						t.Fatalf("seed %d: it is reported as the last reader, but is not", seed)
 					}
 				}
 			case 5: // garbage is freed, also what was freed before
 				for _, id := range p.claim(garbage, time.Time{}) {
 					if read(id) {
-						t.Fatalf("seed %d: a content is freed that is read", seed)
+						t.Fatalf("seed %d: a content is freed while it is read", seed)
 					}
 					freed[id] = true
 				}
 				for _, id := range garbage {
 					if !freed[id] && !read(id) {
-						t.Fatalf("seed %d: a content that nobody reads is not freed", seed)
+						t.Fatalf("seed %d: a content without readers is not freed", seed)
 					}
 				}
 			}
@@ -105,7 +105,7 @@ func TestPinsModel(t *testing.T) {
 			p.remove(c)
 		}
 		if n := len(p.readers) + len(p.wanted) + len(p.claims) + len(p.claimed) + len(p.lookups.open); n != 0 {
-			t.Fatalf("seed %d: %d things are remembered at the end", seed, n)
+			t.Fatalf("seed %d: %d entries remain at the end", seed, n)
 		}
 	}
 }

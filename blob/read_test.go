@@ -27,8 +27,7 @@ import (
 	"sluice/metastore"
 )
 
-// heldPiece is the most that a read may buffer for a client in addition to
-// Options.ReadBuffers.
+// heldPiece is the most that a read may buffer for a client in addition to Options.ReadBuffers.
 const heldPiece = 32 << 10
 
 // newOverStore is newFixture over another byte store.
@@ -163,10 +162,10 @@ func TestStalledClientsUseLittleAndBlockNoOthers(t *testing.T) {
 			}
 			slices.Sort(sizes)
 			if most := sizes[clients-1-tc.held]; most > heldPiece {
-				t.Errorf("%d clients are offered more than %d bytes at once: %v", clients, heldPiece, sizes)
+				t.Errorf("%d clients are offered more than %d bytes in one call: %v", clients, heldPiece, sizes)
 			}
 			if got := tc.f.read(t, "n", 0, size); !bytes.Equal(got, body) {
-				t.Error("a read beside stalled clients differs")
+				t.Error("a read during stalled clients differs")
 			}
 			close(letGo)
 			readers.Wait()
@@ -343,7 +342,7 @@ func TestStalledStoreBlocksNoOthers(t *testing.T) {
 			<-s.reading
 		}
 		if got := f.read(t, "flows", 0, int64(len(other))); !bytes.Equal(got, other) {
-			t.Error("a read beside readers that get nothing differs")
+			t.Error("a read during blocked readers differs")
 		}
 		close(s.letGo)
 		readers.Wait()
@@ -387,7 +386,7 @@ func TestConcurrentFileReadsAreBounded(t *testing.T) {
 		t.Errorf("a read whose context ended while it waited: %v", err)
 	}
 	if n := len(s.reading); n != 0 {
-		t.Errorf("%d files more than %d are read at once", n, atOnce)
+		t.Errorf("%d files more than %d are read concurrently", n, atOnce)
 	}
 	close(s.letGo)
 	readers.Wait()

@@ -53,7 +53,7 @@ func (s *countingStore) forget() (most int, n int64) {
 	return most, n
 }
 
-// readAll reads ranges of a blob by one Reading, and returns what it had to pay.
+// readAll reads ranges of a blob with one Reading, and returns what it had to pay.
 func readAll(t *testing.T, f *fixture, name string, ranges []blob.Range) (got [][]byte, paid int64, err error) {
 	t.Helper()
 	c, err := f.Open(t.Context(), "a", name)
@@ -124,7 +124,7 @@ func TestRangesReadEachBlockOnce(t *testing.T) {
 		}
 		most, read := store.forget()
 		if most > 1 || paid != read-sent {
-			t.Fatalf("ranges %d: a block was asked for %d times; %d bytes were read, %d sent, %d paid for; %v", i, most, read, sent, paid, ranges)
+			t.Fatalf("ranges %d: a block was requested %d times; %d bytes were read, %d sent, %d paid for; %v", i, most, read, sent, paid, ranges)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestSmallRangesOfOneBlockNeedNoBuffer(t *testing.T) {
 	}
 	// Each block is read once to be checked, and a piece of it again to be written.
 	if most, read := store.forget(); most != 2 || read != 2<<20+2*heldPiece {
-		t.Errorf("a block was asked for %d times, %d bytes in all", most, read)
+		t.Errorf("a block was requested %d times, %d bytes in total", most, read)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestReadingPaysBeforeItReads(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if _, read := store.forget(); read != 0 {
-		t.Errorf("%d bytes were read that nobody paid for", read)
+		t.Errorf("%d bytes were read that were not paid for", read)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestBufferIsUsedAgain(t *testing.T) {
 			}
 		}
 		if most, read := store.forget(); most != 1 {
-			t.Errorf("%s: a block was read %d times, %d bytes in all", name, most, read)
+			t.Errorf("%s: a block was read %d times, %d bytes in total", name, most, read)
 		}
 	}
 }
@@ -370,8 +370,8 @@ func TestCheckedBlocksAreReadInPart(t *testing.T) {
 	}
 }
 
-// receiver is a client to which files are sent. It receives so many bytes in its first call, at most, and then
-// calls a function, with whose error it fails.
+// receiver is a client to which files are sent. It receives at most the given number of bytes in
+// its first call, and then calls a function, with whose error it fails.
 type receiver struct {
 	bytes.Buffer
 	first int64
@@ -388,11 +388,11 @@ func (r *receiver) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// TestFileThatEndsWhileItIsSent truncates a file that is being sent without a check. The read must fail with
-// ErrCorrupt. If the client fails instead, the bytes must not be called damaged.
+// TestFileThatEndsWhileItIsSent truncates a file that is being sent without a check. The read must
+// fail with ErrCorrupt. If the client fails instead, the bytes must not be reported as damaged.
 func TestFileThatEndsWhileItIsSent(t *testing.T) {
 	const size, block = 2 << 20, 1 << 20
-	refused := errors.New("the client is gone")
+	refused := errors.New("the client has disconnected")
 	for want, tc := range map[error]struct {
 		first int64
 		then  func(name string) error
@@ -430,8 +430,8 @@ func (m *shiftedExtents) Extents(ctx context.Context, id metastore.ContentID, _ 
 	return m.Store.Extents(ctx, id, m.from, limit)
 }
 
-// TestGapInAContentIsReported checks that a read fails with ErrCorrupt if the extent that holds its first byte
-// is missing: the one that is there ends just before that byte or begins after it.
+// TestGapInAContentIsReported checks that a read fails with ErrCorrupt if the extent that contains
+// its first byte is missing: the extent found ends just before that byte or begins after it.
 func TestGapInAContentIsReported(t *testing.T) {
 	const extent = 1 << 20
 	f := newFixture(t, blob.Options{ExtentSize: extent})

@@ -84,7 +84,7 @@ func TestPutRefusals(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	big := randomBytes(3, 3<<20)
 	otherDigest := sha256.Sum256([]byte("other"))
-	refuse := errors.New("refused by the guard")
+	refuse := errors.New("refused by the precondition")
 	cases := []struct {
 		name string
 		put  blob.PutOptions
@@ -183,7 +183,7 @@ func TestFullStoreAllowsOnlyDeletes(t *testing.T) {
 	full = false
 	unread := iotest.ErrReader(errors.New("the body was read"))
 	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, unread, 1<<40+1); !errors.Is(err, bytestore.ErrNoSpace) {
-		t.Errorf("Put of more than there is room for: %v", err)
+		t.Errorf("Put of more than there is space for: %v", err)
 	}
 	full = true
 	if err := f.Delete(ctx, "a", "there", nil); err != nil {

@@ -11,9 +11,9 @@ import (
 	"sluice/metastore"
 )
 
-var errAnswer = errors.New("no answer")
+var errAnswer = errors.New("no response")
 
-// changedAnswers is a metadata store whose answers the test changes.
+// changedAnswers is a metadata store whose results the test changes.
 type changedAnswers struct {
 	metastore.Store
 	calls        int // of either function
@@ -35,7 +35,8 @@ func (s *changedAnswers) Purge(context.Context, int) (int, error) {
 	return s.purge(s.calls)
 }
 
-// sweptOrphans returns a fixture with old orphans, and a Service whose store has the given answers.
+// sweptOrphans returns a fixture with old orphans, and a Service whose store returns the given
+// results.
 func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found []string) ([]string, error)) (*fixture, *blob.Service) {
 	t.Helper()
 	f := newFixture(t, blob.Options{})

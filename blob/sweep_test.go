@@ -133,7 +133,7 @@ func TestDeleteOnAFullDiskUsesTheReserve(t *testing.T) {
 	}
 	full.calls = 0
 	if err := s.Delete(ctx, "a", "n", nil); !errors.Is(err, metastore.ErrNoSpace) {
-		t.Errorf("with nothing left to give up: %v", err)
+		t.Errorf("with nothing left to free: %v", err)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestRunPerformsAllTasks(t *testing.T) {
 		}
 		time.Sleep(6 * time.Minute)
 		if n := f.objects(t); n != 2 || restored.Load() < 6 {
-			t.Errorf("%d objects after six minutes, want the blob and the part; room was set aside %d times", n, restored.Load())
+			t.Errorf("%d objects after six minutes, want the blob and the part; space was reserved %d times", n, restored.Load())
 		}
 		time.Sleep(metastore.UploadIdleLimit)
 		if n := f.objects(t); n != 1 {

@@ -64,7 +64,7 @@ func TestConcurrentSweepers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found, err := f.SweepOrphans(ctx); err != nil || found.Orphans != 0 {
-			t.Errorf("after all: %+v, %v, want no orphan", found, err)
+			t.Errorf("at the end: %+v, %v, want no orphan", found, err)
 		}
 	}
 	if n := first.objects(t); n > 1+2*writers {

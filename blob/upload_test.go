@@ -175,7 +175,7 @@ func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 		}
 		again, err := f.Complete(ctx, u.ID, blob.Totals{}, func(*metastore.Blob) error { return errors.New("asked") })
 		if err != nil || checksum.ETag(again.Size, again.CRC64) != tag || !again.Modified.Equal(first.Modified) {
-			t.Fatalf("again: %+v, %v", again, err)
+			t.Fatalf("repeated: %+v, %v", again, err)
 		}
 	}
 	if err := f.Abort(ctx, u.ID); !errors.Is(err, metastore.ErrCommitted) {

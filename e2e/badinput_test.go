@@ -328,7 +328,7 @@ func TestHostileRequests(t *testing.T) {
 		{"headers of 40 KiB", "GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-Pad: " + strings.Repeat("x", 40<<10) + "\r\n\r\n", 431},
 		{"length above 5 TiB", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5497558138881\r\n\r\n", 413},
 		{"part declared too long", "PUT " + partTarget(upload, 0) + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000000\r\n\r\n", 400},
-		{"chunked part too long", "PUT " + partTarget(upload, 0) + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" +
+		{"too long chunked part", "PUT " + partTarget(upload, 0) + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" +
 			strings.Repeat("x", 1001) + "\r\n0\r\n\r\n", 400},
 		{"chunked part empty", "PUT " + partTarget(upload, 0) + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
 		{"malformed chunk", "PUT /v1/blobs/0x1/name HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},

@@ -114,7 +114,7 @@ func visit(browser context.Context, t *testing.T, url string) pageState {
 		t.Fatalf("%s: %v", url, err)
 	}
 	state, err := chromedp.Run(browser, chromedp.Evaluate[pageState](`(() => {
-		let cookie = "not to be had";
+		let cookie = "unavailable";
 		try { cookie = document.cookie } catch {}
 		const root = document.documentElement;
 		return {root: root.localName, ran: root.getAttribute("data-ran") === "yes", origin: self.origin, cookie};

@@ -55,11 +55,11 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for s.slots.active.Load() < most { // until all are at work
+	for s.slots.active.Load() < most { // until all are in progress
 		runtime.Gosched()
 	}
 	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"overloaded"`) {
-		t.Errorf("one too many: %d %s", res.StatusCode, body)
+		t.Errorf("one request too many: %d %s", res.StatusCode, body)
 	}
 	for _, probe := range []string{"/livez", "/readyz"} {
 		if res, body := s.do(t, "GET", probe, ""); res.StatusCode != 200 {
@@ -117,7 +117,7 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 // TestQuota: a quota counts parts and blobs and refuses before it reads. Deleted objects do not
 // count.
 func TestQuota(t *testing.T) {
-	const unit = 20_000 // large beside what each object is charged
+	const unit = 20_000 // large compared with what each object is charged
 	const limit = 100*unit + 10_000
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
 	_, secret := h.key(t, access.NewKey{
@@ -146,7 +146,7 @@ func TestQuota(t *testing.T) {
 	ask("PUT", "/v1/blobs/ours/c", strings.Repeat("c", 30*unit), 204)
 	ask("PUT", "/v1/blobs/ours/d", strings.Repeat("d", unit), 403)
 
-	// A body that does not tell its length is counted as it comes.
+	// A body without a declared length is counted as it arrives.
 	ask("DELETE", "/v1/blobs/ours/c", "", 204)
 	for size, want := range map[int]int{31: 403, 30: 204} {
 		req, err := http.NewRequest("PUT", h.url+"/v1/blobs/ours/e", io.MultiReader(strings.NewReader(strings.Repeat("e", size*unit))))
@@ -199,7 +199,7 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 			if res.StatusCode != 403 || !strings.Contains(got, c.says) {
 				t.Errorf("%+v: upload: %d %s", c.limits, res.StatusCode, got)
 			}
-		} else { // an upload is no object, but its parts are
+		} else { // an upload is not an object, but its parts are
 			part := "/v1/multipart-uploads/" + strings.Split(got, `"`)[3] + "/parts/0"
 			if res, got := h.do(t, "PUT", part, "p", auth...); res.StatusCode != 403 || !strings.Contains(got, c.says) {
 				t.Errorf("%+v: part: %d %s", c.limits, res.StatusCode, got)
@@ -242,7 +242,7 @@ func TestQuotaOfChannels(t *testing.T) {
 	if first.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", first.StatusCode, made)
 	}
-	for range 3 { // neither a repeat nor a refusal takes room
+	for range 3 { // neither a repeat nor a refusal uses quota
 		if res, got := open(1, "first"); res.StatusCode != http.StatusCreated || got != made {
 			t.Errorf("repeated: %d %s, want %s", res.StatusCode, got, made)
 		}
@@ -262,17 +262,17 @@ func TestQuotaOfChannels(t *testing.T) {
 		res, got = open(4, idem)
 		wantProblem(t, res, got, http.StatusForbidden, wire.CodeQuotaExceeded)
 		if !strings.Contains(got, "of 3 channels 3 are in use, 1 more are wanted") {
-			t.Errorf("the refusal says %s", got)
+			t.Errorf("the refusal is %s", got)
 		}
 	}
 	res, got = h.do(t, "POST", path, body(4), "X-Api-Key", secret)
 	wantProblem(t, res, got, http.StatusForbidden, wire.CodeQuotaExceeded)
 	counted(3)
 	if c, err := h.meta.FindChannel(t.Context(), payer, "0x1", "0x2", 4); !errors.Is(err, metastore.ErrNoChannel) {
-		t.Errorf("there is %+v, %v", c, err)
+		t.Errorf("the usage is %+v, %v", c, err)
 	}
 
-	// What was opened is told of a repeat, also where the answer was lost.
+	// A repeat returns what was opened, also if the first response was lost.
 	if res, got := open(1, "first"); res.StatusCode != http.StatusCreated || got != made {
 		t.Errorf("repeated: %d %s, want %s", res.StatusCode, got, made)
 	}
@@ -302,7 +302,7 @@ func (s *losesOpens) OpenChannel(ctx context.Context, c metastore.Channel, idem 
 	return c, err
 }
 
-// TestRequestRate: the rates are announced, and a refused request is told when to retry.
+// TestRequestRate: the rates are announced, and a refused request has a Retry-After.
 func TestRequestRate(t *testing.T) {
 	h := newHosted(t, ReadsPublic, access.ScopeWrite)
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 1, ConcurrentRequests: 2}})
@@ -359,7 +359,7 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for h.slots.active.Load() < most { // until all are at work
+	for h.slots.active.Load() < most { // until all are in progress
 		runtime.Gosched()
 	}
 	for name, headers := range map[string][]string{"no key": nil, "an unknown key": h.wrong[9].headers, "a revoked key": h.wrong[10].headers} {
@@ -367,7 +367,7 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 			t.Errorf("%s: %d %s", name, res.StatusCode, body)
 		}
 	}
-	for range 2 { // the key must be looked up first, and is remembered then
+	for range 2 { // the key must be looked up first, and is cached then
 		if res, body := h.do(t, "GET", "/v1/info", "", h.right.headers...); res.StatusCode != 200 {
 			t.Errorf("a key: %d %s", res.StatusCode, body)
 		}
@@ -382,7 +382,7 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 	}
 	replies.Wait()
 	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 || h.slots.anonymous.Load() != 0 {
-		t.Errorf("after they have ended: %d %s, and %d places held", res.StatusCode, body, h.slots.anonymous.Load())
+		t.Errorf("after they have ended: %d %s, and %d slots in use", res.StatusCode, body, h.slots.anonymous.Load())
 	}
 }
 
@@ -394,7 +394,7 @@ func TestLookupsDoNotCountForAnAddress(t *testing.T) {
 	h.limiter = access.NewLimiter(access.LimiterOptions{Address: limits})
 	h.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: limits})
 	address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
-	leave, err := address.Enter(t.Context()) // holds the only place, and the rate
+	leave, err := address.Enter(t.Context()) // holds the only slot, and uses the rate
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,10 +471,10 @@ func TestLookupsUseFewSlots(t *testing.T) {
 	select {
 	case status := <-further:
 		if status != 503 {
-			t.Errorf("a further key: %d, want 503", status)
+			t.Errorf("another key: %d, want 503", status)
 		}
 	case <-store.asked:
-		t.Error("a third of 16 places is held by a look-up")
+		t.Error("a third of 16 slots is used by a lookup")
 	}
 	close(store.answer)
 	held.Wait()
@@ -568,7 +568,7 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 // TestRangesArePacedByWhatIsRead checks that a range of a byte counts as a block towards the rate,
 // once for all ranges in the block.
 func TestRangesArePacedByWhatIsRead(t *testing.T) {
-	const rate = 4 << 20 // bytes/s, a tenth of which goes at once
+	const rate = 4 << 20 // bytes/s, a tenth of which is sent immediately
 	s := newService(t, func(c *Config, s *Server) {
 		if s == nil {
 			c.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesOutPerSecond: rate}})

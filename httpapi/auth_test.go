@@ -34,7 +34,7 @@ type credential struct {
 // hosted is a service with keys and one credential of every kind.
 type hosted struct {
 	*service
-	right, small, other credential // small: every scope but the one that is asked for
+	right, small, other credential // small: every scope but the required one
 	wrong               []credential
 }
 
@@ -66,7 +66,7 @@ func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, r
 		{"no scheme", []string{"Authorization", good}},
 		{"an empty bearer", []string{"Authorization", "Bearer "}},
 		{"an empty key", []string{"X-Api-Key", ""}},
-		{"two at once", []string{"Authorization", "Bearer " + good, "X-Api-Key", good}},
+		{"two credentials", []string{"Authorization", "Bearer " + good, "X-Api-Key", good}},
 		bearer("nonsense", "sluice"),
 		bearer("truncated", good[:len(good)-1]),
 		bearer("too long", good+"a"),
@@ -106,17 +106,17 @@ func (h *hosted) key(t testing.TB, n access.NewKey) (metastore.Key, string) {
 
 // need is what a route requires of a caller.
 type need struct {
-	scope access.Scope // "": nothing is asked
-	probe bool         // credentials are not even looked at
+	scope access.Scope // "" if nothing is required
+	probe bool         // credentials are ignored
 }
 
-// target is a request to a route, with objects of its own.
+// target is a request to a route, with its own objects.
 type target struct {
 	method, path, body string
-	want               int // status for whoever may
+	want               int // status for an authorized caller
 }
 
-// row says what a route needs for each kind of reads, and how to request it.
+// row describes what a route requires for each kind of reads, and how to request it.
 type row struct {
 	need func(Reads) need
 	ask  func(t *testing.T, h *hosted) target
@@ -128,7 +128,7 @@ func scoped(s access.Scope) func(Reads) need {
 	return func(Reads) need { return need{scope: s} }
 }
 
-// reading returns what a read needs: nothing if reads are public. A listing is never paid for.
+// reading returns what a read requires: nothing if reads are public. A listing is never paid for.
 func reading(paid need) func(Reads) need {
 	return func(r Reads) need {
 		switch r {
@@ -231,7 +231,7 @@ func TestEveryRouteAsksForCredentials(t *testing.T) {
 			name := r.Method + " " + r.Pattern
 			row, ok := accessTable[name]
 			if !ok {
-				t.Errorf("%s has no row in the table that says who may use it", name)
+				t.Errorf("%s has no row in the table of requirements", name)
 				continue
 			}
 			tried[name] = true
@@ -244,13 +244,13 @@ func TestEveryRouteAsksForCredentials(t *testing.T) {
 		}
 		for name := range maps.Keys(accessTable) {
 			if !tried[name] {
-				t.Errorf("%s is in the table and no route", name)
+				t.Errorf("%s is in the table but is not a route", name)
 			}
 		}
 	}
 }
 
-// tryRoute checks that each credential gets what the row says.
+// tryRoute checks that each credential gets what the row describes.
 func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 	expect := func(c credential, status int, code string) {
 		t.Helper()
@@ -429,11 +429,11 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 		name, head, body string
 		close            bool
 	}{
-		{"a body that has come", "Content-Length: 4\r\n", "some", false},
-		{"chunks that have come", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n0\r\n\r\n", true},
-		{"a short body that does not come", "Content-Length: 10\r\n", "some", true},
-		{"chunks that do not come", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n", true},
-		{"a long body that does not come", "Content-Length: 10000000\r\n", "some", true},
+		{"a body that was sent", "Content-Length: 4\r\n", "some", false},
+		{"chunks that were sent", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n0\r\n\r\n", true},
+		{"a short body that is not sent", "Content-Length: 10\r\n", "some", true},
+		{"chunks that are not sent", "Transfer-Encoding: chunked\r\n", "4\r\nsome\r\n", true},
+		{"a long body that is not sent", "Content-Length: 10000000\r\n", "some", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", h.addr)

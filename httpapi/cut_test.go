@@ -66,16 +66,16 @@ func TestDeletedContentCutsItsResponse(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := objectsIn(ctx, t, store); n == 0 {
-				t.Fatal("the bytes were freed under their reader")
+				t.Fatal("the bytes were freed while they were read")
 			}
 			full.Store(true)
 			if err := s.blobs.FreeGarbage(ctx); err != nil {
 				t.Fatal(err)
 			}
 			if n, err := io.Copy(io.Discard, conn); n+int64(len(begun)) >= size {
-				t.Errorf("the client got all of %d bytes, %v", n, err)
+				t.Errorf("the client received all of %d bytes, %v", n, err)
 			}
-			// The reply has ended, and its reader with it.
+			// The response has ended, and its reader with it.
 			for objectsIn(ctx, t, store) > 0 {
 				if err := errors.Join(ctx.Err(), s.blobs.FreeGarbage(ctx)); err != nil {
 					t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestDatesOfVersions checks the dates that a client sees while a blob is stored, replaced and
+// TestDatesOfVersions checks the dates that a client receives while a blob is stored, replaced and
 // deleted within a second and with a clock that is set back.
 func TestDatesOfVersions(t *testing.T) {
 	clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -21,7 +21,7 @@ func TestDatesOfVersions(t *testing.T) {
 		res, _ := s.do(t, "PUT", path, body, headers...)
 		return res.StatusCode, res.Header.Get("Last-Modified")
 	}
-	// part asks for one byte of the version with this date.
+	// part requests one byte of the version with this date.
 	part := func(what, date string, want int) {
 		t.Helper()
 		res, body := s.do(t, "GET", path, "", "Range", "bytes=0-0", "If-Range", date)
@@ -43,33 +43,33 @@ func TestDatesOfVersions(t *testing.T) {
 	part("a second version of the second", second, 200)
 	clock.Advance(time.Second)
 	_, third := put("third")
-	part("one of the next second", third, 206)
-	part("the date of the one before", second, 200)
+	part("a version of the next second", third, 206)
+	part("the date of the previous version", second, 200)
 	if res, _ := s.do(t, "DELETE", path, ""); res.StatusCode != 204 {
 		t.Fatal(res.Status)
 	}
 	_, fourth := put("fourth")
-	part("one made anew within the second", fourth, 200)
+	part("a version created again within the second", fourth, 200)
 
 	// The clock goes back by an hour: dates do not.
 	clock.Advance(2 * time.Second)
 	_, before := put("before")
-	part("one before the clock is set back", before, 206)
+	part("a version from before the clock was set back", before, 206)
 	clock.Advance(-time.Hour)
 	_, after := put("after")
 	at, err := http.ParseTime(after)
 	if err != nil || at.After(clock.Now()) {
-		t.Errorf("Last-Modified %s lies behind Date", after)
+		t.Errorf("Last-Modified %s is after Date", after)
 	}
-	part("one that lies in the future", after, 200)
+	part("a version of the future", after, 200)
 	clock.Advance(time.Second)
 	if status, _ := put("lost", "If-Unmodified-Since", after); status != 412 {
-		t.Errorf("with a date that was sent when it was cut to Date: %d", status)
+		t.Errorf("with a date that was limited to Date when it was sent: %d", status)
 	}
 	clock.Advance(time.Hour)
 	res, _ := s.do(t, "GET", path, "")
 	if got := res.Header.Get("Last-Modified"); got != before {
-		t.Errorf("Last-Modified is %s when the clock has caught up, want that of the version before, %s", got, before)
+		t.Errorf("Last-Modified is %s when the clock has caught up, want that of the previous version, %s", got, before)
 	}
-	part("one that shares its second with the one before", before, 200)
+	part("a version that shares its second with the previous one", before, 200)
 }

@@ -16,8 +16,8 @@ import (
 	"sluice/wire"
 )
 
-// unsureStore is a store that fails to list sessions, or loses the results of its commits, while
-// its fields say so.
+// unsureStore is a store that fails to list sessions, or loses the results of its commits, as its
+// fields say.
 type unsureStore struct {
 	metastore.Store
 	noSessions, loses atomic.Bool
@@ -202,7 +202,7 @@ func TestScopesAreIndependent(t *testing.T) {
 			}
 		}
 	}
-	// What was remembered by the versions before is still found.
+	// Outcomes that previous versions stored are still found.
 	for resource, want := range map[string]string{"": "use-session", "ABC234": "use-session ABC234", payer: "use-session " + payer} {
 		if got := scope("use-session", resource); got != want {
 			t.Errorf("%q for %q, want %q", got, resource, want)

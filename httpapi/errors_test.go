@@ -25,7 +25,7 @@ var notForClients = []string{
 	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrFenced", "blob.ErrFenceWaits", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
 	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrClock",
-	"metastore.ErrGroupLimits", "access.ErrInvalidKey", // of the key command
+	"metastore.ErrGroupLimits", "access.ErrInvalidKey", // in the key command
 	"paychan.ErrUncollected",
 }
 
@@ -169,7 +169,7 @@ func TestRowOf(t *testing.T) {
 			t.Errorf("%v: %d %s, want %d %s", c.err, row.status, row.code, c.status, c.code)
 		}
 		if row.status == http.StatusInternalServerError && strings.Contains(row.detail, c.err.Error()) {
-			t.Errorf("%v: the client sees the cause", c.err)
+			t.Errorf("%v: the response contains the cause", c.err)
 		}
 	}
 }

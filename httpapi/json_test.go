@@ -118,7 +118,7 @@ func TestDecodeJSONRefuses(t *testing.T) {
 		text := err.Error()
 		if len(text) > 400 || !utf8.ValidString(text) || strings.Contains(text, "sample") || strings.Contains(text, "Go ") ||
 			strings.Contains(text, "json:") || strings.Contains(text, "int64") || strings.Contains(text, "httpapi") {
-			t.Errorf("%.60q: unfit for a caller: %.500s", tc.body, text)
+			t.Errorf("%.60q: not fit for a client: %.500s", tc.body, text)
 		}
 	}
 	if err := missingMember("rawAccount"); !errors.Is(err, errMalformedJSON) || !strings.Contains(err.Error(), `"rawAccount" is required`) {
@@ -211,7 +211,7 @@ func TestReadJSON(t *testing.T) {
 		"too large, announced":      {&http.Request{ContentLength: maxJSONBody + 1, Body: io.NopCloser(iotest.ErrReader(io.ErrClosedPipe))}, errBodyTooLarge},
 		"gzip":                      {request(strings.NewReader("{}"), "gzip"), errContentEncoding},
 		"identity and gzip":         {request(strings.NewReader("{}"), "identity", "x, gzip"), errContentEncoding},
-		"broken off":                {request(iotest.ErrReader(io.ErrUnexpectedEOF)), io.ErrUnexpectedEOF},
+		"aborted":                   {request(iotest.ErrReader(io.ErrUnexpectedEOF)), io.ErrUnexpectedEOF},
 		"too slow":                  {request(iotest.ErrReader(transfer.ErrSlowBody)), transfer.ErrSlowBody},
 		"malformed":                 {request(strings.NewReader("{")), errMalformedJSON},
 	} {
@@ -234,7 +234,7 @@ func FuzzJSON(f *testing.F) {
 				t.Fatalf("%q: %v", data, err)
 			}
 			if text := err.Error(); !utf8.ValidString(text) || strings.Contains(text, "httpapi") || len(text) > 1000 {
-				t.Fatalf("%q: unfit for a caller: %q", data, text)
+				t.Fatalf("%q: not fit for a client: %q", data, text)
 			}
 			return
 		}

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/connlimit"
 )
 
-// newConnections returns a limiter whose refusals are those of this package.
+// newConnections returns a limiter with the refusals of this package.
 func newConnections(limit int) *connlimit.Limiter {
 	return connlimit.New(limit, ConnectionRefusal(false))
 }
@@ -48,7 +48,7 @@ func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
 	return listener.Addr().String()
 }
 
-// sender is a client that continues to send whatever it reads.
+// sender is a client that continues to send whatever it receives.
 type sender struct {
 	*net.TCPConn
 	r *bufio.Reader
@@ -66,20 +66,20 @@ func dialSender(t *testing.T, addr string) *sender {
 	return &sender{conn.(*net.TCPConn), bufio.NewReader(conn)}
 }
 
-// refusals are requests that are refused while more of their body is sent, in every framing.
+// refusals are requests that are refused while their body is still being sent, in every framing.
 var refusals = []struct {
 	name, head string
-	first      int // bytes that are sent before the reply is read
+	first      int // bytes that are sent before the response is read
 	status     int
 }{
 	{"chunks", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 401},
 	{"few chunks", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 100, 401},
 	{"a length", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 401},
-	{"a body that was not asked for", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 401},
-	{"chunks that were not asked for", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 401},
-	{"chunks that cannot be read", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", 400 << 10, 401},
+	{"a body without 100 Continue", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 401},
+	{"chunks without 100 Continue", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 401},
+	{"malformed chunks", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", 400 << 10, 401},
 	{"a body of HTTP/1.0", "PUT /v1/blobs/ours/x HTTP/1.0\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 401},
-	{"JSON that is too long", "POST /v1/sessions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 413},
+	{"too long JSON", "POST /v1/sessions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 413},
 	{"no route", "PUT /v1/nothing HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 404},
 	{"a probe with a body", "GET /livez HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 200},
 	{"a preflight with a body", "OPTIONS /v1/info HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1000000\r\n", 400 << 10, 204},
@@ -113,9 +113,9 @@ func TestRefusedBodiesAreDiscarded(t *testing.T) {
 				t.Errorf("%d, closes: %t, %v: %s", res.StatusCode, res.Close, err, body)
 			}
 			if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
-				t.Errorf("after the response: %v, want the end", err)
+				t.Errorf("after the response: %v, want EOF", err)
 			}
-			// More than the kernels buffer: somebody reads it.
+			// This is more than the kernels buffer, so the server reads it.
 			if _, err := io.WriteString(s, strings.Repeat("x", 12<<20)); err != nil {
 				t.Errorf("after the end: %v", err)
 			}
@@ -126,8 +126,8 @@ func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	}
 }
 
-// TestLingeringIsBounded: a client that never stops sending is held up, and its connection is
-// closed at the timeout.
+// TestLingeringIsBounded: a client that never stops sending is slowed down by flow control, and its
+// connection is closed at the timeout.
 func TestLingeringIsBounded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, ReadsKey, access.ScopeWrite)
@@ -146,7 +146,7 @@ func TestLingeringIsBounded(t *testing.T) {
 		}
 	}
 	if sent > 36<<20 {
-		t.Errorf("%d bytes were taken of a refused request", sent)
+		t.Errorf("%d bytes of a refused request were read", sent)
 	}
 	closeOrFail(t, s)
 }
@@ -170,7 +170,7 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Fatalf("after the response: %v, want the end", err)
+		t.Fatalf("after the response: %v, want EOF", err)
 	}
 	ask := func() int {
 		c := dialSender(t, addr)
@@ -213,7 +213,8 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := strings.Repeat("GET /v1/info HTTP/1.1\r\nHost: h\r\n\r\n", 1000)
-	// Until no byte moves for half a second: the server is stuck with a reply.
+	// The loop runs until no byte moves for half a second: then the server waits to write a
+	// response.
 	for {
 		if err := stuck.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
 			t.Fatal(err)
@@ -287,7 +288,7 @@ func TestCapOfAnAddress(t *testing.T) {
 	conns.SetMinIdle(0)
 	want("127.0.0.1", 200)
 	if _, err := all[0].r.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("the longest quiet connection of the address reads %v, want the end", err)
+		t.Errorf("the longest idle connection of the address reads %v, want EOF", err)
 	}
 	if got := ask(all[3]); got != 200 {
 		t.Errorf("the connection of the other address: %d", got)

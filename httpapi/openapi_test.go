@@ -61,8 +61,8 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 	}
 }
 
-// TestOpenAPIDeclaresWhereAKeyIsRequired checks that exactly the operations that need a key with every
-// kind of reads say so in the document.
+// TestOpenAPIDeclaresWhereAKeyIsRequired checks that the document requires a key for exactly those
+// operations that need one with every kind of reads.
 func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	asks := map[string]bool{}
 	s, err := New(Config{Reads: ReadsPublic})
@@ -83,7 +83,7 @@ func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 		for method, op := range item.Operations() {
 			where := method + " " + path
 			if says := op.Security != nil && len(*op.Security) > 0; says != asks[where] {
-				t.Errorf("%s: the document asks for a key: %t, the server does: %t", where, says, asks[where])
+				t.Errorf("%s: the document requires a key: %t, the server does: %t", where, says, asks[where])
 			}
 		}
 	}

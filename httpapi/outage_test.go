@@ -20,7 +20,7 @@ import (
 )
 
 // failingMeta is a store whose writes fail like those over a lost connection. A write with an
-// unknown outcome has taken effect.
+// unknown outcome takes effect.
 type failingMeta struct {
 	*sqlstore.Store
 	err atomic.Pointer[error]
@@ -141,7 +141,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	unknown := fmt.Errorf("commit: %w: %w", metastore.ErrUnknownOutcome, io.ErrUnexpectedEOF)
 	away := fmt.Errorf("%w: %w", metastore.ErrUnavailable, io.ErrUnexpectedEOF)
 	cut := fmt.Errorf("%w: the responses end too early: %w", bytestore.ErrOverloaded, io.ErrUnexpectedEOF)
-	both := fmt.Errorf("%w: %w", blob.ErrDigestMismatch, unknown) // whatever else it is
+	both := fmt.Errorf("%w: %w", blob.ErrDigestMismatch, unknown) // whatever else it wraps
 	for _, tc := range []struct {
 		name         string
 		meta, put    error
@@ -150,17 +150,17 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 		body         string
 		want         wire.Code
 	}{
-		{"small blob, answer lost", unknown, nil, nil, "PUT", path + "-lost", small, wire.CodeOutcomeUnknown},
-		{"large blob, answer lost", unknown, nil, nil, "PUT", path + "-lost", large, wire.CodeOutcomeUnknown},
-		{"answer lost behind another error", both, nil, nil, "PUT", path + "-lost", small, wire.CodeOutcomeUnknown},
-		{"part, answer lost", unknown, nil, nil, "PUT", "/v1/multipart-uploads/" + upload.ID + "/parts/0", small, wire.CodeOutcomeUnknown},
-		{"use, answer lost", unknown, nil, nil, "POST", usePath, "", wire.CodeOutcomeUnknown},
+		{"small blob, lost response", unknown, nil, nil, "PUT", path + "-lost", small, wire.CodeOutcomeUnknown},
+		{"large blob, lost response", unknown, nil, nil, "PUT", path + "-lost", large, wire.CodeOutcomeUnknown},
+		{"lost response wrapped in another error", both, nil, nil, "PUT", path + "-lost", small, wire.CodeOutcomeUnknown},
+		{"part, lost response", unknown, nil, nil, "PUT", "/v1/multipart-uploads/" + upload.ID + "/parts/0", small, wire.CodeOutcomeUnknown},
+		{"use, lost response", unknown, nil, nil, "POST", usePath, "", wire.CodeOutcomeUnknown},
 		{"small blob, no database", away, nil, nil, "PUT", path + "-away", small, wire.CodeUnavailable},
 		{"use, no database", away, nil, nil, "POST", usePath, "", wire.CodeUnavailable},
 		{"large blob, no object store", nil, cut, nil, "PUT", path + "-cut", large, wire.CodeOverloaded},
-		{"read, nothing comes", nil, nil, &brokenReply{0, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
-		{"read, a piece comes", nil, nil, &brokenReply{5000, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
-		{"read, the object is short", nil, nil, &brokenReply{5000, io.EOF}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeInternal},
+		{"read, no bytes", nil, nil, &brokenReply{0, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
+		{"read, some bytes", nil, nil, &brokenReply{5000, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
+		{"read, a truncated object", nil, nil, &brokenReply{5000, io.EOF}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeInternal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for at, err := range map[*atomic.Pointer[error]]error{&meta.err: tc.meta, &files.put: tc.put} {
@@ -181,15 +181,15 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	}
 	files.reply.Store(nil)
 	if res, body := s.do(t, "GET", path+"-lost", ""); body != small {
-		t.Errorf("what was written without an answer: %d %.40q", res.StatusCode, body)
+		t.Errorf("after a write without a response: %d %.40q", res.StatusCode, body)
 	}
 	if damaged := strings.Count(s.log.String(), blob.ErrCorrupt.Error()); damaged != 1 {
-		t.Errorf("%d reads are logged as damage; one object is short", damaged)
+		t.Errorf("%d reads are logged as damage; one object is truncated", damaged)
 	}
 }
 
 // TestEndedContextsAreNotInternal makes writes and reads fail because a context ended, that of the
-// request or that of the store: it is reported as the end of the client or as an overload, and
+// request or that of the store: this is reported as a disconnected client or as an overload, and
 // never as an internal error.
 func TestEndedContextsAreNotInternal(t *testing.T) {
 	s, meta, files := newFailing(t)

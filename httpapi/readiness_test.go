@@ -52,8 +52,8 @@ func TestReadinessIsCachedForASecond(t *testing.T) {
 	})
 }
 
-// TestReadinessOfStoresThatHang: stores that hang delay nobody for longer than readyTimeout, and
-// nobody whose context has ended.
+// TestReadinessOfStoresThatHang: a store that hangs delays no caller for longer than readyTimeout,
+// and none whose context has ended.
 func TestReadinessOfStoresThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
@@ -61,7 +61,7 @@ func TestReadinessOfStoresThatHang(t *testing.T) {
 		r := &readiness{log: slog.New(slog.DiscardHandler), check: func(ctx context.Context) error {
 			asked.Add(1)
 			<-ctx.Done()
-			<-letGo // it does not mind the end of its time
+			<-letGo // it ignores its context
 			return ctx.Err()
 		}}
 		gone, leave := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ func TestReadinessOfStoresThatHang(t *testing.T) {
 		synctest.Wait()
 		leave()
 		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("who has gone gets %v", err)
+			t.Errorf("a cancelled caller gets %v", err)
 		}
 		begun := time.Now()
 		for range 3 {
@@ -79,7 +79,7 @@ func TestReadinessOfStoresThatHang(t *testing.T) {
 			}
 		}
 		if took := time.Since(begun); took != 3*readyTimeout || asked.Load() != 1 {
-			t.Errorf("three answers took %v, and %d questions", took, asked.Load())
+			t.Errorf("three responses took %v, and %d checks", took, asked.Load())
 		}
 		close(letGo)
 		synctest.Wait()

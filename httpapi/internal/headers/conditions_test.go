@@ -73,8 +73,8 @@ func TestConditions(t *testing.T) {
 		{[]string{"If-Modified-Since: " + dateAfter}, NotModified, ConditionHolds, ConditionHolds},
 		{[]string{"If-Modified-Since: nonsense"}, ConditionHolds, ConditionHolds, ConditionHolds},
 
-		// Precedence: a tag silences the date of its pair; the first pair
-		// comes before the second.
+		// Precedence: a tag overrides the date of its pair, and the first pair is evaluated before
+		// the second.
 		{[]string{`If-Match: "a,b"`, "If-Unmodified-Since: " + dateBefore}, ConditionHolds, ConditionHolds, ConditionFailed},
 		{[]string{`If-Match: "x"`, "If-Unmodified-Since: " + dateAfter}, ConditionFailed, ConditionFailed, ConditionFailed},
 		{[]string{`If-None-Match: "x"`, "If-Modified-Since: " + dateAfter}, ConditionHolds, ConditionHolds, ConditionHolds},
@@ -133,7 +133,7 @@ func TestMalformedTagLists(t *testing.T) {
 			t.Errorf("If-None-Match: %q: error %v", list, err)
 		}
 		if c.ForRead(&current) != ConditionHolds || c.ForWrite(&current) != ConditionFailed || c.ForWrite(nil) != ConditionFailed || !c.Any() {
-			t.Errorf("If-None-Match: %q lets a write through, or stops a read", list)
+			t.Errorf("If-None-Match: %q allows a write, or refuses a read", list)
 		}
 	}
 	c := ParseConditions(http.Header{"If-Match": {`"a"`, `"b`}, "If-None-Match": {"*", "*"}})
@@ -170,7 +170,7 @@ func TestIfRange(t *testing.T) {
 		t.Error("without If-Range the range does not apply")
 	}
 	if c := ParseConditions(http.Header{"If-Range": {`"a,b"`, `"a,b"`}}); c.RangeApplies(&current) {
-		t.Error("two If-Range headers were taken for one")
+		t.Error("two If-Range headers were accepted")
 	}
 }
 
@@ -208,7 +208,7 @@ func FuzzEntityTags(f *testing.F) {
 		list, ok := parseTagList(s)
 		if !ok {
 			if list.any || list.tags != nil {
-				t.Fatalf("%q: refused, but gave %+v", s, list)
+				t.Fatalf("%q: refused, but returned %+v", s, list)
 			}
 			return
 		}
@@ -218,7 +218,7 @@ func FuzzEntityTags(f *testing.F) {
 		if list.any {
 			return
 		}
-		// Written out, it reads back the same.
+		// The formatted list is parsed to the same list.
 		var tags []string
 		for _, tag := range list.tags {
 			text := tag.opaque
@@ -226,7 +226,7 @@ func FuzzEntityTags(f *testing.F) {
 				text = "W/" + text
 			}
 			if !strings.Contains(s, text) {
-				t.Fatalf("%q does not hold %q", s, text)
+				t.Fatalf("%q does not contain %q", s, text)
 			}
 			tags = append(tags, text)
 		}

@@ -86,13 +86,13 @@ func FuzzDigest(f *testing.F) {
 		if len(sum) != sha256.Size {
 			t.Fatalf("%q: %d bytes", s, len(sum))
 		}
-		// What was good stays good behind another digest, which then counts no more.
+		// A valid digest stays valid after another one, which overrides it.
 		again, err := ParseDigest(http.Header{"Repr-Digest": {FormatDigest(make([]byte, 32)) + ";a", s}}, "Repr-Digest")
 		if err != nil || !bytes.Equal(again, sum) {
 			t.Fatalf("%q: %x, then %x, %v", s, sum, again, err)
 		}
 		if back, err := ParseDigest(http.Header{"Repr-Digest": {FormatDigest(sum)}}, "Repr-Digest"); err != nil || !bytes.Equal(back, sum) {
-			t.Fatalf("%x: written and read it is %x, %v", sum, back, err)
+			t.Fatalf("%x: formatted and parsed it is %x, %v", sum, back, err)
 		}
 	})
 }

@@ -64,8 +64,8 @@ func TestCutEndsBodies(t *testing.T) {
 	}
 }
 
-// TestCutWithoutBodies checks that a Cut does not report bodies that have ended: completely, broken off by the
-// client, or given up by their handler. Their errors are their own.
+// TestCutWithoutBodies checks that a Cut does not report bodies that have ended: completely,
+// aborted by the client, or abandoned by their handler. They keep their own errors.
 func TestCutWithoutBodies(t *testing.T) {
 	draining := errors.New("draining")
 	for name, tc := range map[string]struct {
@@ -75,7 +75,7 @@ func TestCutWithoutBodies(t *testing.T) {
 	}{
 		"complete":             {"0123456789", 20, io.EOF},
 		"closed by the client": {"abc", 20, blob.ErrIncompleteBody},
-		"given up":             {"abc", 3, nil},
+		"abandoned":            {"abc", 3, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cut, result := NewCut(draining), make(chan error, 1)

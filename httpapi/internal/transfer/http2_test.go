@@ -76,7 +76,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			size   = streamWindow + streamWindow/4
-			rate   = 512 // below the pace that a client must keep
+			rate   = 512 // below the minimum rate of a client
 			piece  = size / 8
 			store  = 2 * time.Minute // several windows, for each piece
 			atMost = 2 * (size/rate*time.Second + size/piece*store)
@@ -100,7 +100,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 				time.Sleep(store)
 			}
 			if got != size {
-				served <- fmt.Errorf("%d bytes came, want %d", got, size)
+				served <- fmt.Errorf("received %d bytes, want %d", got, size)
 				return
 			}
 			served <- nil
@@ -113,7 +113,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 			if err := errors.Join(res.Body.Close(), <-served); err != nil {
 				t.Error(err)
 			}
-			// A tenth of a second's worth is free.
+			// The bytes of a tenth of a second are free.
 			if took := time.Since(began); took < (size-rate/10)/rate*time.Second || took > atMost {
 				t.Errorf("the body took %v", took)
 			}

@@ -17,14 +17,14 @@ import (
 	"sluice/metastore"
 )
 
-// pacedTo returns an allowance of so many bytes per second in each direction.
+// pacedTo returns an allowance with this rate of bytes per second in each direction.
 func pacedTo(rate int64) *access.Allowance {
 	limiter := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{BytesInPerSecond: rate, BytesOutPerSecond: rate}})
 	return limiter.OfAddress(netip.MustParseAddr("192.0.2.1"))
 }
 
-// TestPacedTransfers checks that bodies of requests and responses take as long as the rate of their caller says.
-// A tenth of a second's worth is free.
+// TestPacedTransfers checks that bodies of requests and responses take as long as the rate of their
+// caller requires. The bytes of a tenth of a second are free.
 func TestPacedTransfers(t *testing.T) {
 	const rate, size = 1000, 10_000
 	const want = (size - rate/10) * time.Second / rate
@@ -76,7 +76,7 @@ func TestClientGoneWhilePaced(t *testing.T) {
 		}
 	})
 	inTime(t, func(ctx context.Context, a *access.Allowance) {
-		if err := a.PaceIn(ctx, 3*rate); !errors.Is(err, context.Canceled) { // so that what follows has to wait
+		if err := a.PaceIn(ctx, 3*rate); !errors.Is(err, context.Canceled) { // so that the next bytes have to wait
 			t.Error(err)
 		}
 		body := NewReader(httptest.NewRecorder(), io.NopCloser(iotest.DataErrReader(bytes.NewReader([]byte("x")))), Options{Rate: DefaultMinRate, Context: ctx})

@@ -77,7 +77,8 @@ func putHead(n int) string {
 	return fmt.Sprintf("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", n)
 }
 
-// shortRate is a rate that a stalled client fails immediately, and that a busy machine keeps.
+// shortRate is a minimum rate that a stalled client misses immediately, and that a busy machine
+// achieves.
 var shortRate = MinRate{Bytes: 1 << 10, Window: 200 * time.Millisecond}
 
 func TestSlowBodyOverTCP(t *testing.T) {
@@ -98,8 +99,8 @@ func TestSlowBodyOverTCP(t *testing.T) {
 			w.WriteHeader(http.StatusRequestTimeout)
 		})
 		send(t, conn, putHead(11<<10)+sent)
-		// The reply comes and the connection is closed, though the client
-		// never sends the rest.
+		// The response arrives and the connection is closed, although the client never sends the
+		// rest.
 		if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 408 ") {
 			t.Errorf("%s: response %q", name, reply)
 		}
@@ -153,7 +154,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 					result <- err
 					return
 				}
-				// Neither a read after the end nor the end of the guard arms it.
+				// Neither a read after the end nor the end of the guard sets a deadline again.
 				if r.URL.Path == "/again" {
 					if _, err := body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 						result <- err
@@ -177,7 +178,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 				if _, err := io.ReadFull(conn, buffer); err != nil || string(buffer) != "HTTP/1.1 200 OK" {
 					t.Fatalf("response %q, %v", buffer, err)
 				}
-				// The rest of the head, which is all there is.
+				// This is the rest of the head; there is no body.
 				if _, err := conn.Read(make([]byte, 4<<10)); err != nil {
 					t.Fatal(err)
 				}
@@ -258,7 +259,7 @@ func TestCloseBody(t *testing.T) {
 	conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 		body := NewReader(w, r.Body, Options{Rate: shortRate})
 		if err := body.Close(); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("closing a body that does not come: %v", err)
+			t.Errorf("closing a body that is not sent: %v", err)
 		}
 		w.WriteHeader(http.StatusForbidden)
 	})
@@ -329,15 +330,15 @@ func TestBodyPace(t *testing.T) {
 		pause  time.Duration // of the handler, between two reads
 		slow   bool
 	}{
-		"at once":                    {pieces: []piece{{0, 1 << 20}}},
-		"the last second":            {pieces: []piece{{29 * time.Second, 100}}},
-		"too late":                   {pieces: []piece{{31 * time.Second, 100}}, slow: true},
-		"just the pace, for an hour": {pieces: repeat(120, piece{29 * time.Second, 30 << 10})},
-		"byte by byte at the pace":   {pieces: repeat(1200, piece{100 * time.Millisecond, 110})},
-		"drop by drop below it":      {pieces: repeat(40, piece{time.Second, 1000}), slow: true},
-		"one window well, then none": {pieces: []piece{{20 * time.Second, 30 << 10}, {31 * time.Second, 1}}, slow: true},
-		"a late burst":               {pieces: []piece{{29 * time.Second, 1 << 20}, {29 * time.Second, 1 << 20}}},
-		"the handler's own time":     {pieces: repeat(5, piece{10 * time.Second, 100}), pause: time.Hour},
+		"immediately":                   {pieces: []piece{{0, 1 << 20}}},
+		"the last second":               {pieces: []piece{{29 * time.Second, 100}}},
+		"too late":                      {pieces: []piece{{31 * time.Second, 100}}, slow: true},
+		"exactly the rate, for an hour": {pieces: repeat(120, piece{29 * time.Second, 30 << 10})},
+		"byte by byte at the rate":      {pieces: repeat(1200, piece{100 * time.Millisecond, 110})},
+		"byte by byte below the rate":   {pieces: repeat(40, piece{time.Second, 1000}), slow: true},
+		"one fast window, then none":    {pieces: []piece{{20 * time.Second, 30 << 10}, {31 * time.Second, 1}}, slow: true},
+		"a late burst":                  {pieces: []piece{{29 * time.Second, 1 << 20}, {29 * time.Second, 1 << 20}}},
+		"a slow handler":                {pieces: repeat(5, piece{10 * time.Second, 100}), pause: time.Hour},
 		"the handler pauses, and the client is too slow": {pieces: repeat(5, piece{time.Hour + 10*time.Second, 100}), pause: time.Hour, slow: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -459,8 +460,8 @@ func TestDrainLeavesAFailedBodyAlone(t *testing.T) {
 	}
 }
 
-// TestAbandon checks that nothing is read of a body that was abandoned, and that one that was read to its end
-// has ended nevertheless.
+// TestAbandon checks that nothing is read of an abandoned body, and that a body that was read to
+// its end has ended nevertheless.
 func TestAbandon(t *testing.T) {
 	for complete, want := range map[bool]error{false: ErrSlowBody, true: io.EOF} {
 		body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})

@@ -98,7 +98,7 @@ func TestWriterKeepsSendfile(t *testing.T) {
 			limited := &io.LimitedReader{R: f, N: n}
 			m, err := w.(io.ReaderFrom).ReadFrom(limited)
 			if limited.N != 0 {
-				return m, fmt.Errorf("%d bytes are said to be left", limited.N)
+				return m, fmt.Errorf("%d bytes are reported as left", limited.N)
 			}
 			return m, err
 		}, content[from : from+n], true},
@@ -167,7 +167,7 @@ func TestWriterKeepsSendfile(t *testing.T) {
 	}
 }
 
-// TestSlowReaderOverTCP: a client that does not read the response is given up, however the
+// TestSlowReaderOverTCP: a response to a client that does not read it is aborted, however the
 // response is written.
 func TestSlowReaderOverTCP(t *testing.T) {
 	const size = 64 << 20 // more than the buffers of a connection hold
@@ -193,7 +193,7 @@ func TestSlowReaderOverTCP(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got, _ := io.Copy(io.Discard, conn); got >= size {
-			t.Errorf("%s: the client got all of it", name)
+			t.Errorf("%s: the client received the whole response", name)
 		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			t.Fatal(err)
@@ -201,8 +201,8 @@ func TestSlowReaderOverTCP(t *testing.T) {
 	}
 }
 
-// TestResponsePace: the real limits: 1 MiB may take 1024 seconds, and the time of the whole, of the
-// handler between two writes, and of its source does not matter.
+// TestResponsePace checks the real limits: 1 MiB may take 1024 seconds, and the time of the whole
+// response, of the handler between two writes, and of its source does not count.
 func TestResponsePace(t *testing.T) {
 	const mib = 1 << 20
 	content := bytes.Repeat([]byte("x"), 4*mib)
@@ -210,15 +210,15 @@ func TestResponsePace(t *testing.T) {
 	whole := func(w *Writer) error { _, err := w.Write(content); return err }
 	for name, tc := range map[string]struct {
 		write func(w *Writer) error
-		wait  time.Duration // of the client, before each MiB that it takes
+		wait  time.Duration // of the client, before each MiB that it reads
 		slow  bool
-		fast  int // so many MiB it takes at once
+		fast  int // number of MiB that it reads at a time
 	}{
 		"well":               {whole, 0, false, 0},
-		"at the pace":        {whole, 500 * time.Second, false, 0},
-		"below the pace":     {whole, 1100 * time.Second, true, 0},
+		"at the rate":        {whole, 500 * time.Second, false, 0},
+		"below the rate":     {whole, 1100 * time.Second, true, 0},
 		"a stalled client":   {whole, 24 * time.Hour, true, 0},
-		"well, then stalled": {whole, 1500 * time.Second, true, 3},
+		"fast, then stalled": {whole, 1500 * time.Second, true, 3},
 		"small writes": {func(w *Writer) error {
 			for i := 0; i < size; i += 4 << 10 {
 				if _, err := w.Write(content[i : i+4<<10]); err != nil {
@@ -322,19 +322,19 @@ func TestWriterWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// brokenWriter is a ResponseWriter that writes a part of what it is given.
+// brokenWriter is a ResponseWriter that writes only a part of what is passed.
 type brokenWriter struct{ *httptest.ResponseRecorder }
 
 func (brokenWriter) Write([]byte) (int, error) { return 3, io.ErrClosedPipe }
 
-// TestCountAfterABrokenWrite checks what is counted if a write fails: what was written over HTTP/1, and over
-// HTTP/2, which does not report that, all.
+// TestCountAfterABrokenWrite checks what is counted if a write fails: over HTTP/1 what was written,
+// and over HTTP/2, which does not report that, everything.
 func TestCountAfterABrokenWrite(t *testing.T) {
 	for http2, want := range map[bool]int{false: 3, true: 10} {
 		w := NewWriter(brokenWriter{httptest.NewRecorder()}, Options{Rate: DefaultMinRate, HTTP2: http2})
 		n, err := w.Write(make([]byte, 10))
 		if n != want || w.Written() != int64(want) || !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("HTTP/2 %t: %d bytes, %d in all, %v, want %d", http2, n, w.Written(), err, want)
+			t.Errorf("HTTP/2 %t: %d bytes, %d in total, %v, want %d", http2, n, w.Written(), err, want)
 		}
 	}
 }
