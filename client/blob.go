@@ -25,55 +25,6 @@ type Blob struct {
 	SHA256       []byte    // 32 bytes, if the writer sent it
 }
 
-// PutOptions are the options of a write. The zero value replaces whatever is there.
-type PutOptions struct {
-	ContentType string    // "" means application/octet-stream
-	Expires     time.Time // when the blob expires; zero: never
-
-	// IfAbsent makes the write succeed only if there is no such blob, IfMatch only if it has this
-	// ETag. The error is ErrPreconditionFailed otherwise, and ErrOutcomeUnknown if the condition may
-	// be false because an earlier attempt of the same write succeeded.
-	IfAbsent bool
-	IfMatch  string
-}
-
-// setConditions sets the headers of the conditions, and that the request is conditional.
-func (o *PutOptions) setConditions(r *request) {
-	if o.IfAbsent {
-		r.header.Set("If-None-Match", "*")
-	}
-	if o.IfMatch != "" {
-		r.header.Set("If-Match", o.IfMatch)
-	}
-	r.conditional = o.IfAbsent || o.IfMatch != ""
-}
-
-// PutBytes stores content in a single request. After it returned the blob survives a power cut of the
-// server, and every later read returns it. It returns ErrCorrupt if the server stored other bytes.
-func (c *Client) PutBytes(ctx context.Context, account, name string, content []byte, o PutOptions) (Blob, error) {
-	path, err := blobPath(account, name)
-	if err != nil {
-		return Blob{}, err
-	}
-	r := newRequest("put a blob", http.MethodPut, path, idempotent)
-	r.setBytes(content)
-	o.setConditions(r)
-	if o.ContentType != "" {
-		r.header.Set("Content-Type", o.ContentType)
-	}
-	if !o.Expires.IsZero() {
-		r.header.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
-	}
-	r.header.Set(wire.HeaderReprDigest, formatDigest(sha256.Sum256(content)))
-	h, err := c.call(ctx, r, nil)
-	if err != nil {
-		return Blob{}, err
-	}
-	b := parseBlob(name, h)
-	b.Size, b.ContentType = int64(len(content)), o.ContentType
-	return b, checkETag(b.ETag, checksum.ETag(b.Size, checksum.Update(0, content)))
-}
-
 // checkETag returns ErrCorrupt if the server stored other bytes than were sent.
 func checkETag(stored, sent string) error {
 	if _, _, known := checksum.ParseETag(stored); known && stored != sent {

@@ -26,7 +26,8 @@ type script struct {
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.sent, s.times = append(s.sent, r), append(s.times, time.Now())
 	if r.Body != nil {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		_, err := io.Copy(io.Discard, r.Body)
+		if err = errors.Join(err, r.Body.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +70,7 @@ var (
 func TestRepeats(t *testing.T) {
 	type step = func(*http.Request) (*http.Response, error)
 	put := func(t *testing.T, c *client.Client, o client.PutOptions) error {
-		_, err := c.PutBytes(t.Context(), "team", "a", []byte("hello"), o)
+		_, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), o)
 		return err
 	}
 	for name, test := range map[string]struct {
@@ -135,7 +136,7 @@ func TestRetryAfter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.PutBytes(t.Context(), "team", "a", []byte("hello"), client.PutOptions{}); err != nil {
+		if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if pause := s.times[1].Sub(s.times[0]); pause < 30*time.Second || pause > 31*time.Second {
@@ -145,7 +146,7 @@ func TestRetryAfter(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		begin := time.Now()
-		if _, err := c.PutBytes(ctx, "team", "a", []byte("hello"), client.PutOptions{}); !errors.Is(err, client.ErrRateLimited) || time.Since(begin) != 0 {
+		if _, err := c.Put(ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{}); !errors.Is(err, client.ErrRateLimited) || time.Since(begin) != 0 {
 			t.Errorf("error %v after %v", err, time.Since(begin))
 		}
 	})
@@ -165,7 +166,7 @@ func TestNamesAreSentAsTheyAre(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.PutBytes(t.Context(), "0x1", name, []byte("hello"), client.PutOptions{}); err != nil {
+		if _, err := c.Put(t.Context(), "0x1", name, strings.NewReader("hello"), client.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.sent[0].URL.RequestURI(); got != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -80,10 +81,13 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 }
 
 // withoutURL returns the reason of an error of net/http, without the URL: it may contain an id, which
-// is a capability.
+// is a capability. It is never io.EOF, which a caller would take for the end of the content.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
+		err = u.Err
+	}
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
 	return err
 }

@@ -91,7 +91,9 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	out := recorder.Result()
 	out.Request = r
-	out.ContentLength = int64(recorder.Body.Len())
+	if r.Method != http.MethodHead {
+		out.ContentLength = int64(recorder.Body.Len())
+	}
 	return out, nil
 }
 

@@ -1,0 +1,211 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"sluice/checksum"
+)
+
+// DownloadOptions are the options of Download and DownloadFile.
+type DownloadOptions struct {
+	GetOptions
+
+	// RangeSize is the number of bytes of a request. 0 means DefaultRangeSize.
+	RangeSize int64
+
+	// Concurrency is the number of ranges that are received concurrently. 0 means DefaultConcurrency.
+	Concurrency int
+
+	// Progress is called with the number of bytes that were received, and with the size of the blob.
+	// It begins with the bytes that were on disk if a download is resumed. The last call precedes the
+	// return. Calls do not overlap; a slow one delays no transfer.
+	Progress func(done, total int64)
+}
+
+func (o *DownloadOptions) setDefaults() error {
+	if o.RangeSize < 0 {
+		return fmt.Errorf("client: %w: RangeSize must not be negative", ErrInvalid)
+	}
+	if o.RangeSize == 0 {
+		o.RangeSize = DefaultRangeSize
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	return nil
+}
+
+// Download reads a blob in parallel ranges into w. All bytes are of one version: it returns
+// ErrChanged if the blob is replaced meanwhile. It returns ErrCorrupt if they do not match the ETag
+// or the SHA-256 of the blob, and in general what is written to w is complete only if there is no
+// error.
+//
+// A SHA-256 must be computed in order. For a blob that has one, w is read again if it is also an
+// io.ReaderAt, as an *os.File is; otherwise the ranges are requested one after another.
+func (c *Client) Download(ctx context.Context, account, name string, w io.WriterAt, o DownloadOptions) (Blob, error) {
+	if err := o.setDefaults(); err != nil {
+		return Blob{}, err
+	}
+	s, err := c.source(account, name, o.GetOptions)
+	if err != nil {
+		return Blob{}, err
+	}
+	d := &download{source: s, options: o, w: w}
+	ctx, d.cancel = context.WithCancelCause(ctx)
+	defer d.cancel(nil)
+	if err := d.begin(ctx); err != nil {
+		return Blob{}, err
+	}
+	return d.blob, d.run(ctx)
+}
+
+// download is the transfer of one blob.
+type download struct {
+	cancel  context.CancelCauseFunc // ends all requests
+	source  *source
+	options DownloadOptions
+	w       io.WriterAt
+	blob    Blob
+	first   *Reader  // of range 0, if it is open already
+	crcs    []uint64 // of the ranges
+	present []bool   // the ranges that need not be requested
+
+	// received is called after a range was written. It may be nil. Calls may be concurrent.
+	received func(index int, crc uint64) error
+}
+
+// begin requests the first range, whose response has the properties of the blob.
+func (d *download) begin(ctx context.Context) error {
+	r, err := d.source.reader(ctx, 0, d.options.RangeSize)
+	if errors.Is(err, ErrRangeInvalid) { // the blob is empty, or was when it was requested
+		r, err = d.source.reader(ctx, 0, -1)
+	}
+	if err != nil {
+		return err
+	}
+	r.sums = nil // the ranges are verified together
+	d.first = r
+	d.setBlob(r.blob)
+	return nil
+}
+
+func (d *download) setBlob(b Blob) {
+	d.blob = b
+	n := int((b.Size + d.options.RangeSize - 1) / d.options.RangeSize)
+	d.crcs, d.present = make([]uint64, n), make([]bool, n)
+}
+
+// bounds returns the offsets of a range in the blob.
+func (d *download) bounds(index int) (begin, end int64) {
+	begin = int64(index) * d.options.RangeSize
+	return begin, min(d.blob.Size, begin+d.options.RangeSize)
+}
+
+// run receives the ranges that are not present, and verifies the whole.
+func (d *download) run(ctx context.Context) error {
+	if d.first != nil {
+		defer func() { _ = d.first.Close() }() // it returns nil
+	}
+	p := startProgress(d.options.Progress, d.blob.Size)
+	defer p.end()
+	var missing []int
+	for i, present := range d.present {
+		begin, end := d.bounds(i)
+		if present {
+			p.add(end - begin)
+		} else {
+			missing = append(missing, i)
+		}
+	}
+	concurrency := d.options.Concurrency
+	inOrder := d.sumInOrder()
+	if inOrder != nil {
+		concurrency = 1
+	}
+	err := parallel(ctx, concurrency, missing, func(ctx context.Context, i int) error {
+		crc, err := d.receive(ctx, i, inOrder, p)
+		if err != nil {
+			d.cancel(err) // ends the first request, too
+			return err
+		}
+		d.crcs[i] = crc
+		if d.received != nil {
+			return d.received(i, crc)
+		}
+		return nil
+	})
+	if err != nil || d.options.SkipVerify {
+		return err
+	}
+	return d.verify(ctx, inOrder)
+}
+
+// sumInOrder returns a SHA-256 to which the ranges must be added in order, or nil if there is none to
+// verify or if the whole can be read again.
+func (d *download) sumInOrder() hash.Hash {
+	if d.options.SkipVerify || d.blob.SHA256 == nil {
+		return nil
+	}
+	if _, readable := d.w.(io.ReaderAt); readable && len(d.crcs) > 1 {
+		return nil
+	}
+	return sha256.New()
+}
+
+// receive requests a range and writes it. It returns its CRC.
+func (d *download) receive(ctx context.Context, index int, inOrder hash.Hash, p *progress) (crc uint64, err error) {
+	begin, end := d.bounds(index)
+	r := d.first
+	if index > 0 || r == nil {
+		if r, err = d.source.reader(ctx, begin, end); err != nil {
+			return 0, err
+		}
+		r.sums = nil                     // the ranges are verified together
+		defer func() { _ = r.Close() }() // it returns nil
+	}
+	buffer := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buffer)
+	for offset := begin; offset < end; {
+		n, err := io.ReadFull(r, buffer[:min(bufferSize, end-offset)])
+		if err != nil {
+			return 0, err
+		}
+		piece := buffer[:n]
+		crc = checksum.Update(crc, piece)
+		if inOrder != nil {
+			_, _ = inOrder.Write(piece) // a hash returns no error
+		}
+		if _, err := d.w.WriteAt(piece, offset); err != nil {
+			return 0, fmt.Errorf("client: download a blob: %w", err)
+		}
+		offset += int64(n)
+		p.add(int64(n))
+	}
+	return crc, nil
+}
+
+// verify returns ErrCorrupt if what was received is not the blob.
+func (d *download) verify(ctx context.Context, inOrder hash.Hash) error {
+	var whole checksum.Combiner
+	var crc uint64
+	for i, part := range d.crcs {
+		begin, end := d.bounds(i)
+		crc = whole.Combine(crc, part, end-begin)
+	}
+	if err := checkContent(d.blob, d.blob.Size, crc); err != nil || d.blob.SHA256 == nil {
+		return err
+	}
+	if inOrder != nil {
+		return checkSHA256(d.blob, inOrder.Sum(nil))
+	}
+	s, err := sumRange(ctx, d.w.(io.ReaderAt), 0, d.blob.Size, true)
+	if err != nil {
+		return fmt.Errorf("client: download a blob: what was written cannot be read: %w", err)
+	}
+	return checkSHA256(d.blob, s.sha256[:])
+}

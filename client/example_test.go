@@ -1,0 +1,133 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sluice/client"
+	"sluice/httpapi"
+)
+
+// A blob is stored, described and read.
+func Example() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+
+	_, err := c.Put(ctx, "team", "greetings/hello.txt", strings.NewReader("hello, world"), client.PutOptions{ContentType: "text/plain"})
+	check(err)
+	b, err := c.Head(ctx, "team", "greetings/hello.txt")
+	check(err)
+	fmt.Println(b.Size, b.ContentType)
+	r, err := c.Get(ctx, "team", "greetings/hello.txt", client.GetOptions{})
+	check(err)
+	text, err := io.ReadAll(r)
+	check(err)
+	check(r.Close())
+	fmt.Println(string(text))
+	// Output:
+	// 12 text/plain
+	// hello, world
+}
+
+// Put stores any io.Reader. A stream larger than PutOptions.PartSize is sent in parallel parts.
+func ExampleClient_Put() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	stream := io.LimitReader(strings.NewReader(strings.Repeat("0123456789", 1000)), 5000)
+	b, err := c.Put(context.Background(), "team", "numbers", stream, client.PutOptions{PartSize: 1024})
+	check(err)
+	fmt.Println(b.Size, b.ETag)
+	// Output: 5000 "1388-3de1707f64485db1"
+}
+
+func ExampleClient_PutFile() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "film.mp4")
+	check(os.WriteFile(path, make([]byte, 3000), 0o600))
+
+	b, err := c.PutFile(context.Background(), "team", "film.mp4", path, client.PutOptions{
+		PartSize:    1000,
+		ContentType: "video/mp4",
+	})
+	check(err)
+	fmt.Println(b.Size, b.ContentType)
+	// Output: 3000 video/mp4
+}
+
+// GetRange reads a part of a blob.
+func ExampleClient_GetRange() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	check(err)
+	r, err := c.GetRange(ctx, "team", "a", 7, 5, client.GetOptions{})
+	check(err)
+	text, err := io.ReadAll(r)
+	check(err)
+	check(r.Close())
+	fmt.Println(string(text), r.Size(), r.Blob().Size)
+	// Output: world 5 12
+}
+
+// Get returns an io.ReadSeekCloser.
+func ExampleClient_Get() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	check(err)
+	r, err := c.Get(ctx, "team", "a", client.GetOptions{})
+	check(err)
+	_, err = r.Seek(-5, io.SeekEnd)
+	check(err)
+	_, err = io.Copy(os.Stdout, r)
+	check(err)
+	check(r.Close())
+	// Output: world
+}
+
+// Open returns an io.ReaderAt, as archive/zip and others read.
+func ExampleClient_Open() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	check(err)
+	o, err := c.Open(ctx, "team", "a", client.GetOptions{})
+	check(err)
+	p := make([]byte, 5)
+	_, err = o.ReadAt(p, 7)
+	check(err)
+	check(o.Close())
+	fmt.Println(string(p), o.Size())
+	// Output: world 12
+}
+
+// Download receives ranges in parallel.
+func ExampleClient_Download() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	check(err)
+	f, err := os.CreateTemp("", "example")
+	check(err)
+	defer func() { check(os.Remove(f.Name())) }()
+	b, err := c.Download(ctx, "team", "a", f, client.DownloadOptions{Concurrency: 8})
+	check(err)
+	check(f.Close())
+	text, err := os.ReadFile(f.Name())
+	check(err)
+	fmt.Println(b.Size, string(text))
+	// Output: 12 hello, world
+}

@@ -1,0 +1,170 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/checksum"
+)
+
+// GetOptions are the options of a read.
+type GetOptions struct {
+	// IfMatch makes the read fail with ErrPreconditionFailed unless the blob has this ETag,
+	// IfNoneMatch makes it fail with ErrNotModified if it has this one.
+	IfMatch     string
+	IfNoneMatch string
+
+	// SkipVerify omits the comparison with the ETag and the SHA-256 of the blob.
+	SkipVerify bool
+}
+
+// source is a blob that is read.
+type source struct {
+	c       *Client
+	path    string
+	name    string
+	options GetOptions
+	etag    string // of the version that is read; "" until the first response, then it is not written
+}
+
+func (c *Client) source(account, name string, o GetOptions) (*source, error) {
+	path, err := blobPath(account, name)
+	if err != nil {
+		return nil, err
+	}
+	return &source{c: c, path: path, name: name, options: o}, nil
+}
+
+// get sends a GET of the bytes from offset up to end, or to the end of the blob if end is negative.
+// Every read of content passes through it. The body of the response must be closed.
+func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, error) {
+	r := newRequest("get a blob", http.MethodGet, s.path, readOnly)
+	switch {
+	case end >= 0:
+		r.header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, end-1))
+	case offset > 0:
+		r.header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	// If-Match and not If-Range: if the blob was replaced, nothing is sent, and nothing is charged.
+	switch {
+	case s.etag != "":
+		r.header.Set("If-Match", s.etag)
+	case s.options.IfMatch != "":
+		r.header.Set("If-Match", s.options.IfMatch)
+	}
+	if s.etag == "" && s.options.IfNoneMatch != "" {
+		r.header.Set("If-None-Match", s.options.IfNoneMatch)
+	}
+	return s.c.do(ctx, r)
+}
+
+// content is the body of a response, and which bytes of the blob it has.
+type content struct {
+	io.ReadCloser
+	blob Blob
+	end  int64 // offset in the blob of the first byte after the body
+}
+
+// open opens the bytes from offset up to end, or to the end of the blob if that is before or if end is
+// negative. Once the first response has arrived it returns ErrChanged if the blob has been replaced.
+func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
+	resp, err := s.get(ctx, offset, end)
+	if s.etag != "" && (errors.Is(err, ErrPreconditionFailed) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone)) {
+		err = fmt.Errorf("client: get a blob: %w: %w", ErrChanged, err)
+	}
+	if err != nil {
+		return content{}, err
+	}
+	c := content{ReadCloser: resp.Body, blob: parseBlob(s.name, resp.Header)}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		c.blob.Size = resp.ContentLength
+		c.end = c.blob.Size
+		if offset > 0 || c.end < 0 {
+			err = errors.New("client: get a blob: the server did not send the range that was requested")
+		}
+	case http.StatusPartialContent:
+		c.end, err = checkContentRange(resp.Header.Get("Content-Range"), offset, resp.ContentLength)
+	default:
+		err = fmt.Errorf("client: get a blob: the response has the unexpected status %s", resp.Status)
+	}
+	if err == nil && s.etag != "" && c.blob.ETag != s.etag {
+		err = fmt.Errorf("client: get a blob: %w: its ETag was %s, and is %s", ErrChanged, s.etag, c.blob.ETag)
+	}
+	if err != nil {
+		return content{}, errors.Join(err, resp.Body.Close())
+	}
+	if s.etag == "" {
+		s.etag = c.blob.ETag
+	}
+	return c, nil
+}
+
+// checkContentRange returns the end of a Content-Range (RFC 9110, section 14.4), exclusive. It returns
+// an error if the range does not begin at offset or does not have length bytes.
+func checkContentRange(field string, offset, length int64) (end int64, err error) {
+	bounds, _, _ := strings.Cut(strings.TrimPrefix(field, "bytes "), "/")
+	from, to, _ := strings.Cut(bounds, "-")
+	first, err1 := strconv.ParseInt(from, 10, 64)
+	last, err2 := strconv.ParseInt(to, 10, 64)
+	if err1 != nil || err2 != nil || first != offset || last < first || last-first+1 != length {
+		return 0, fmt.Errorf("client: get a blob: the server sent %d bytes of the range %q, from offset %d", length, field, offset)
+	}
+	return last + 1, nil
+}
+
+// contentSums are the checksums of a content that is read in order.
+type contentSums struct {
+	size   int64
+	crc    uint64
+	sha256 hash.Hash // nil if the blob has none
+}
+
+func newContentSums(b Blob) *contentSums {
+	s := &contentSums{}
+	if b.SHA256 != nil {
+		s.sha256 = sha256.New()
+	}
+	return s
+}
+
+func (s *contentSums) update(p []byte) {
+	s.size += int64(len(p))
+	s.crc = checksum.Update(s.crc, p)
+	if s.sha256 != nil {
+		_, _ = s.sha256.Write(p) // a hash returns no error
+	}
+}
+
+// check returns ErrCorrupt if these are not the checksums of b.
+func (s *contentSums) check(b Blob) error {
+	if err := checkContent(b, s.size, s.crc); err != nil {
+		return err
+	}
+	if s.sha256 != nil {
+		return checkSHA256(b, s.sha256.Sum(nil))
+	}
+	return nil
+}
+
+func checkContent(b Blob, size int64, crc uint64) error {
+	if _, _, known := checksum.ParseETag(b.ETag); known && b.ETag != checksum.ETag(size, crc) {
+		return fmt.Errorf("client: %w: %s was received, and the blob is %s", ErrCorrupt, checksum.ETag(size, crc), b.ETag)
+	}
+	return nil
+}
+
+func checkSHA256(b Blob, sum []byte) error {
+	if !bytes.Equal(sum, b.SHA256) {
+		return fmt.Errorf("client: %w: the SHA-256 is %x, and that of the blob is %x", ErrCorrupt, sum, b.SHA256)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package client_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"sluice/client"
+	"sluice/httpapi"
+)
+
+// inProcess is a service behind an HTTP server, for transfers: other than a service as a transport, it
+// streams bodies. Requests pass through a hook, which may replace the
+// response or damage it.
+type inProcess struct {
+	*httptest.Server
+	stop func()
+
+	mu   sync.Mutex
+	hook func(w http.ResponseWriter, r *http.Request, next http.Handler)
+	log  []request
+}
+
+// request is what a service records of a request.
+type request struct {
+	method, path, rawRange string
+}
+
+func startInProcess() *inProcess {
+	service, err := openService(serviceOptions{reads: httpapi.ReadsPublic})
+	check(err)
+	s := &inProcess{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.log = append(s.log, request{r.Method, r.URL.Path, r.Header.Get("Range")})
+		hook := s.hook
+		s.mu.Unlock()
+		if hook != nil {
+			hook(w, r, service.handler)
+			return
+		}
+		service.handler.ServeHTTP(w, r)
+	}))
+	s.stop = func() {
+		s.Close()
+		check(service.close())
+	}
+	return s
+}
+
+// setHook sets the hook and empties the log.
+func (s *inProcess) setHook(hook func(w http.ResponseWriter, r *http.Request, next http.Handler)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook, s.log = hook, nil
+}
+
+// requests returns those since the last setHook for which keep is true.
+func (s *inProcess) requests(keep func(request) bool) []request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var kept []request
+	for _, r := range s.log {
+		if keep(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// startServer starts a service for a test, and returns a client of it.
+func startServer(t testing.TB) (*inProcess, *client.Client) {
+	t.Helper()
+	s := startInProcess()
+	t.Cleanup(s.stop)
+	c, err := client.New(s.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	return s, c
+}

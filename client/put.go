@@ -1,0 +1,294 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"sluice/checksum"
+	"sluice/wire"
+)
+
+// Defaults of PutOptions and DownloadOptions.
+const (
+	DefaultPartSize    = 16 << 20
+	DefaultRangeSize   = 16 << 20
+	DefaultConcurrency = 4
+)
+
+// Limits of the service.
+const (
+	maxBlobSize = 5 << 40
+	maxPartSize = 1 << 30
+	maxParts    = 100_000
+)
+
+// PutOptions are the options of a write. The zero value replaces whatever is there.
+type PutOptions struct {
+	ContentType string    // "" means application/octet-stream
+	Expires     time.Time // when the blob expires; zero: never
+
+	// IfAbsent makes the write succeed only if there is no such blob, IfMatch only if it has this
+	// ETag. The error is ErrPreconditionFailed otherwise, and ErrOutcomeUnknown if the condition may
+	// be false because an earlier attempt of the same write succeeded.
+	IfAbsent bool
+	IfMatch  string
+
+	// Size is the expected size of a stream in bytes, if it is known. It is only used to choose the
+	// part size: without it, a stream may have at most 100,000 times DefaultPartSize.
+	Size int64
+
+	// PartSize is the size of the parts in bytes, at most 1 GiB. What is not larger than a part is
+	// sent in a single request. 0 means DefaultPartSize, or as much as is needed for 100,000 parts.
+	PartSize int64
+
+	// Concurrency is the number of parts that are sent concurrently. 0 means DefaultConcurrency.
+	Concurrency int
+
+	// Progress is called with the number of bytes that were sent, and with the size of the content or
+	// -1 if it is not known. The number decreases if bytes must be sent again, and begins with the
+	// bytes that the server had if an upload is resumed. The last call precedes the return. Calls do
+	// not overlap; a slow one delays no transfer.
+	Progress func(done, total int64)
+}
+
+// setConditions sets the headers of the conditions.
+func (o *PutOptions) setConditions(r *request) {
+	if o.IfAbsent {
+		r.header.Set("If-None-Match", "*")
+	}
+	if o.IfMatch != "" {
+		r.header.Set("If-Match", o.IfMatch)
+	}
+}
+
+// check returns ErrInvalid if the options are out of range.
+func (o *PutOptions) check() error {
+	if o.PartSize < 0 || o.PartSize > maxPartSize {
+		return fmt.Errorf("client: %w: PartSize must be 0 to %d", ErrInvalid, maxPartSize)
+	}
+	return nil
+}
+
+func (o *PutOptions) concurrency() int {
+	if o.Concurrency > 0 {
+		return o.Concurrency
+	}
+	return DefaultConcurrency
+}
+
+// partSize returns the size of the parts of size bytes: the default, unless it would take too many.
+func (o *PutOptions) partSize(size int64) int64 {
+	if o.PartSize > 0 {
+		return o.PartSize
+	}
+	const unit = 1 << 20
+	needed := (size + maxParts - 1) / maxParts
+	return max(DefaultPartSize, (needed+unit-1)/unit*unit)
+}
+
+// Put stores the bytes of r. It sends what fits into a part in a single request, and anything larger
+// as a multipart upload. After it returned without an error, the blob survives a power cut of the
+// server, and every later read returns it. It returns ErrCorrupt if the server stored other bytes.
+//
+// A reader that is also an io.ReaderAt and an io.Seeker, such as an *os.File or a *bytes.Reader, is
+// read by ReadAt, from its position to its end, and little of it is in memory. Its position afterwards
+// is unspecified. Parts of any other reader are kept in memory, one for each concurrent request.
+//
+// A failed upload is aborted. To resume it later, use PutFile.
+func (c *Client) Put(ctx context.Context, account, name string, r io.Reader, o PutOptions) (Blob, error) {
+	if err := o.check(); err != nil {
+		return Blob{}, err
+	}
+	if content, ok, err := section(r); ok || err != nil {
+		if err != nil {
+			return Blob{}, fmt.Errorf("client: put a blob: %w", err)
+		}
+		return c.putSection(ctx, account, name, content, &o)
+	}
+	return c.putStream(ctx, account, name, r, &o)
+}
+
+// section returns the rest of r if it can be read by ReadAt.
+func section(r io.Reader) (_ *io.SectionReader, ok bool, err error) {
+	if f, isFile := r.(*os.File); isFile {
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			return nil, false, err
+		}
+	}
+	at, isAt := r.(interface {
+		io.ReaderAt
+		io.Seeker
+	})
+	if !isAt {
+		return nil, false, nil
+	}
+	begin, err := at.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, false, err
+	}
+	end, err := at.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, false, err
+	}
+	return io.NewSectionReader(at, begin, max(0, end-begin)), true, nil
+}
+
+// putSection stores content that can be read several times.
+func (c *Client) putSection(ctx context.Context, account, name string, content *io.SectionReader, o *PutOptions) (Blob, error) {
+	p := startProgress(o.Progress, content.Size())
+	defer p.end()
+	if content.Size() <= o.partSize(content.Size()) {
+		return c.putWhole(ctx, account, name, content, content.Size(), o, p)
+	}
+	u, err := c.beginUpload(ctx, account, name, o.partSize(content.Size()), o, p)
+	if err != nil {
+		return Blob{}, err
+	}
+	b, err := u.sendSection(ctx, content, nil)
+	if err != nil {
+		u.abort(ctx)
+	}
+	return b, err
+}
+
+// putWhole stores content in a single request.
+func (c *Client) putWhole(ctx context.Context, account, name string, content io.ReaderAt, size int64, o *PutOptions, p *progress) (Blob, error) {
+	path, err := blobPath(account, name)
+	if err != nil {
+		return Blob{}, err
+	}
+	r := newRequest("put a blob", http.MethodPut, path, idempotent)
+	o.setConditions(r)
+	r.conditional = o.IfAbsent || o.IfMatch != ""
+	if o.ContentType != "" {
+		r.header.Set("Content-Type", o.ContentType)
+	}
+	if !o.Expires.IsZero() {
+		r.header.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
+	}
+	sent, h, err := c.sendRange(ctx, r, wire.HeaderReprDigest, content, 0, size, p)
+	if err != nil {
+		return Blob{}, err
+	}
+	b := parseBlob(name, h)
+	b.Size, b.ContentType, b.Expires, b.SHA256 = size, o.ContentType, o.Expires, sent.sha256[:]
+	return b, checkETag(b.ETag, checksum.ETag(size, sent.crc))
+}
+
+// sums are the checksums of bytes that are sent.
+type sums struct {
+	crc      uint64
+	sha256   [sha256.Size]byte
+	released bool // reports whether nothing reads the content any more
+}
+
+// sendRange sends r with length bytes of content from offset on, and their SHA-256 in a header. It
+// reads them twice: first for the digest, then to send them. If the server received other bytes, it
+// returns ErrChanged if the content has changed, and repeats the request otherwise.
+func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string, content io.ReaderAt, offset, length int64, p *progress) (sums, http.Header, error) {
+	sent, err := sumRange(ctx, content, offset, length, true)
+	if err != nil {
+		return sums{}, nil, fmt.Errorf("client: %s: %w", r.name, err)
+	}
+	r.header.Set(digestHeader, formatDigest(sent.sha256))
+	var attempts []*sentBody
+	r.length = length
+	r.body = func() (io.Reader, error) {
+		if n := len(attempts); n > 0 {
+			attempts[n-1].stop(true)
+		}
+		b := newSentBody(&exactReader{io.NewSectionReader(content, offset, length), length}, p)
+		attempts = append(attempts, b)
+		return b, nil
+	}
+	var h http.Header
+	for attempt := 1; ; attempt++ {
+		h, err = c.call(ctx, r, nil)
+		if e, reported := errors.AsType[*Error](err); !reported || e.Code != wire.CodeDigestMismatch {
+			break
+		}
+		now, readErr := sumRange(ctx, content, offset, length, true)
+		if readErr != nil || now.sha256 != sent.sha256 {
+			err = errors.Join(fmt.Errorf("client: %s: %w", r.name, ErrChanged), readErr)
+			break
+		}
+		if attempt == c.attempts || !waits(ctx, pauseAfter(attempt, err)) {
+			err = fmt.Errorf("client: %w on the way to the server: %w", ErrCorrupt, err)
+			break
+		}
+	}
+	for _, b := range attempts {
+		b.stop(err != nil)
+	}
+	sent.released = released(attempts)
+	return sent, h, err
+}
+
+// released waits until net/http has closed the bodies, which it does soon after the last response, and
+// reports whether it has: until then it may read the content.
+func released(attempts []*sentBody) bool {
+	timeout := time.NewTimer(time.Second)
+	defer timeout.Stop()
+	for _, b := range attempts {
+		select {
+		case <-b.closed:
+		case <-timeout.C:
+			return false
+		}
+	}
+	return true
+}
+
+// sumRange reads length bytes of content from offset on and returns their checksums; the SHA-256 only
+// on request. It returns ErrChanged if there are fewer.
+func sumRange(ctx context.Context, content io.ReaderAt, offset, length int64, withSHA256 bool) (s sums, err error) {
+	buffer := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buffer)
+	digest := sha256.New()
+	for length > 0 {
+		if err := context.Cause(ctx); err != nil {
+			return sums{}, err
+		}
+		piece := buffer[:min(length, bufferSize)]
+		n, err := content.ReadAt(piece, offset)
+		if n < len(piece) {
+			return sums{}, endedEarly(err)
+		}
+		s.crc = checksum.Update(s.crc, piece)
+		if withSHA256 {
+			_, _ = digest.Write(piece) // a hash returns no error
+		}
+		offset, length = offset+int64(n), length-int64(n)
+	}
+	digest.Sum(s.sha256[:0])
+	return s, nil
+}
+
+// exactReader returns ErrChanged if r ends before it returned the rest of its bytes.
+type exactReader struct {
+	io.Reader
+	rest int64
+}
+
+func (r *exactReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.rest -= int64(n)
+	if err != nil && r.rest > 0 {
+		return n, &localError{endedEarly(err)}
+	}
+	return n, err
+}
+
+// endedEarly returns the error for content that is shorter than it was.
+func endedEarly(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: the content is shorter than at the beginning", ErrChanged)
+	}
+	return err
+}

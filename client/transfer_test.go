@@ -1,0 +1,435 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"sluice/checksum"
+	"sluice/client"
+)
+
+// randomBytes returns n bytes that depend on n alone.
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	src := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)})
+	_, _ = src.Read(b) // it returns no error
+	return b
+}
+
+// alteredWriter alters a response body.
+type alteredWriter struct {
+	http.ResponseWriter
+	offset int64                               // of the next byte
+	alter  func(offset int64, p []byte) []byte // returns what to send; shorter: the connection is cut
+}
+
+func (w *alteredWriter) Write(p []byte) (int, error) {
+	out := w.alter(w.offset, bytes.Clone(p))
+	w.offset += int64(len(out))
+	n, err := w.ResponseWriter.Write(out)
+	if len(out) < len(p) {
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
+}
+
+// cutAfter cuts a response after n bytes.
+func cutAfter(n int64) func(int64, []byte) []byte {
+	return func(offset int64, p []byte) []byte { return p[:min(int64(len(p)), n-offset)] }
+}
+
+// flip damages the byte at an offset.
+func flip(at int64) func(int64, []byte) []byte {
+	return func(offset int64, p []byte) []byte {
+		if at >= offset && at < offset+int64(len(p)) {
+			p[at-offset] ^= 1
+		}
+		return p
+	}
+}
+
+// TestPutAndDownload stores contents of many sizes in each way, and reads them in each way.
+func TestPutAndDownload(t *testing.T) {
+	_, c := startServer(t)
+	const part = 1000
+	for _, size := range []int{0, 1, part - 1, part, part + 1, 3 * part, 10*part + 7} {
+		want := randomBytes(size)
+		file := filepath.Join(t.TempDir(), "source")
+		if err := os.WriteFile(file, want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := client.PutOptions{PartSize: part, ContentType: "text/x", Concurrency: 3}
+		for how, put := range map[string]func() (client.Blob, error){
+			"reader at": func() (client.Blob, error) { return c.Put(t.Context(), "team", "a", bytes.NewReader(want), o) },
+			"stream": func() (client.Blob, error) {
+				return c.Put(t.Context(), "team", "a", iotest.HalfReader(bytes.NewReader(want)), o)
+			},
+			"bytes": func() (client.Blob, error) {
+				return c.Put(t.Context(), "team", "a", iotest.OneByteReader(bytes.NewReader(want)), o)
+			},
+			"file": func() (client.Blob, error) { return c.PutFile(t.Context(), "team", "a", file, o) },
+		} {
+			b, err := put()
+			if err != nil {
+				t.Fatalf("%s of %d bytes: %v", how, size, err)
+			}
+			if want := checksum.ETag(int64(size), checksum.Update(0, want)); b.ETag != want || b.Size != int64(size) || b.LastModified.IsZero() {
+				t.Errorf("%s of %d bytes returned %+v, want ETag %s", how, size, b, want)
+			}
+			r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(r)
+			if err != nil || !bytes.Equal(got, want) || r.Blob().ContentType != "text/x" {
+				t.Errorf("%s of %d bytes is read as %d bytes, %v, %+v", how, size, len(got), err, r.Blob())
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			for _, rangeSize := range []int64{1, 700, part, 1 << 20} {
+				if rangeSize == 1 && size > 10 {
+					continue
+				}
+				var w writerAt
+				b, err := c.Download(t.Context(), "team", "a", &w, client.DownloadOptions{RangeSize: rangeSize})
+				if err != nil || !bytes.Equal(w.bytes, want) || b.Size != int64(size) {
+					t.Errorf("%s of %d bytes is downloaded in ranges of %d as %d bytes: %v", how, size, rangeSize, len(w.bytes), err)
+				}
+			}
+		}
+	}
+	for u, err := range c.Uploads(t.Context(), "team") {
+		t.Errorf("an upload is left: %v, %v", u, err)
+	}
+}
+
+// writerAt keeps what is written.
+type writerAt struct {
+	mu    sync.Mutex
+	bytes []byte
+}
+
+func (w *writerAt) WriteAt(p []byte, offset int64) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if missing := int(offset) + len(p) - len(w.bytes); missing > 0 {
+		w.bytes = append(w.bytes, make([]byte, missing)...)
+	}
+	return copy(w.bytes[offset:], p), nil
+}
+
+// TestReadContinuesAfterCut checks that a read in which each response is cut returns every byte once,
+// that a read without progress ends with an error that is not io.EOF, and that neither is mistaken for
+// the end.
+func TestReadContinuesAfterCut(t *testing.T) {
+	s, c := startServer(t)
+	want := randomBytes(100_000)
+	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cut := func(after int64) {
+		s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: cutAfter(after)}, r)
+		})
+	}
+	t.Run("progress", func(t *testing.T) {
+		cut(30_000)
+		r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		if n := len(s.requests(func(r request) bool { return strings.HasPrefix(r.rawRange, "bytes=") })); n != 3 {
+			t.Errorf("%d requests for the rest, want 3", n)
+		}
+		var w writerAt
+		if _, err := c.Download(t.Context(), "team", "a", &w, client.DownloadOptions{RangeSize: 50_000}); err != nil || !bytes.Equal(w.bytes, want) {
+			t.Errorf("downloaded %d bytes, %v", len(w.bytes), err)
+		}
+	})
+	t.Run("no progress", func(t *testing.T) {
+		cut(0)
+		impatient, err := client.New(s.URL, client.Options{MaxAttempts: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := impatient.Open(t.Context(), "team", "a", client.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := o.Read(make([]byte, 10)); n != 0 || !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		if _, err := impatient.Get(t.Context(), "team", "a", client.GetOptions{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("Get: %v", err)
+		}
+	})
+}
+
+// TestDamagedBytesAreFound checks that a wrong byte in a response is reported by each way to read a
+// whole blob, unless it is not to be verified.
+func TestDamagedBytesAreFound(t *testing.T) {
+	s, c := startServer(t)
+	want := randomBytes(50_000)
+	for _, partSize := range []int64{0, 20_000} { // with and without a SHA-256
+		if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{PartSize: partSize}); err != nil {
+			t.Fatal(err)
+		}
+		s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			next.ServeHTTP(&alteredWriter{ResponseWriter: w, alter: flip(100)}, r)
+		})
+		for _, skip := range []bool{false, true} {
+			o := client.GetOptions{SkipVerify: skip}
+			r, err := c.Get(t.Context(), "team", "a", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := io.Copy(io.Discard, r)
+			if n != int64(len(want)) || errors.Is(err, client.ErrCorrupt) == skip || err != nil == skip {
+				t.Errorf("SkipVerify %v: read %d bytes, %v", skip, n, err)
+			}
+			if _, err := r.Read(make([]byte, 1)); errors.Is(err, client.ErrCorrupt) == skip {
+				t.Errorf("SkipVerify %v: the error of a second read is %v", skip, err)
+			}
+			var w writerAt
+			if _, err = c.Download(t.Context(), "team", "a", &w, client.DownloadOptions{GetOptions: o, RangeSize: 9_000}); errors.Is(err, client.ErrCorrupt) == skip || err != nil == skip {
+				t.Errorf("SkipVerify %v: downloaded, %v", skip, err)
+			}
+		}
+		s.setHook(nil)
+	}
+}
+
+// TestSHA256IsVerified checks the digest by itself: the ETag of the response matches the damaged bytes.
+func TestSHA256IsVerified(t *testing.T) {
+	s, c := startServer(t)
+	want := randomBytes(50_000)
+	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(want)
+	damaged[30_000] ^= 1
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		r.Header.Del("If-Match")
+		begin, err := strconv.ParseInt(strings.Split(strings.TrimPrefix(r.Header.Get("Range")+"=0", "bytes="), "-")[0], 10, 64)
+		if err != nil {
+			begin = 0
+		}
+		next.ServeHTTP(&taggedWriter{alteredWriter{ResponseWriter: w, alter: flip(30_000 - begin)}, checksum.ETag(int64(len(damaged)), checksum.Update(0, damaged))}, r)
+	})
+	r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r); !errors.Is(err, client.ErrCorrupt) {
+		t.Errorf("read: %v", err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for what, w := range map[string]io.WriterAt{"a file": file, "a writer": &writerAt{}} {
+		if _, err := c.Download(t.Context(), "team", "a", w, client.DownloadOptions{RangeSize: 20_000}); !errors.Is(err, client.ErrCorrupt) || !strings.Contains(err.Error(), "SHA-256") {
+			t.Errorf("downloaded into %s: %v", what, err)
+		}
+	}
+}
+
+// taggedWriter replaces the ETag of a response.
+type taggedWriter struct {
+	alteredWriter
+	etag string
+}
+
+func (w *taggedWriter) WriteHeader(status int) {
+	w.Header().Set("ETag", w.etag)
+	w.alteredWriter.WriteHeader(status)
+}
+
+// TestReplacedBlob checks that no read mixes two versions of a blob.
+func TestReplacedBlob(t *testing.T) {
+	s, c := startServer(t)
+	old, replacement := randomBytes(50_000), randomBytes(60_000)
+	replace := func(t *testing.T) {
+		t.Helper()
+		if _, err := c.Put(context.WithoutCancel(t.Context()), "team", "a", bytes.NewReader(replacement), client.PutOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, read := range map[string]func(t *testing.T) error{
+		"Get after a cut": func(t *testing.T) error {
+			s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method == http.MethodGet {
+					w = &alteredWriter{ResponseWriter: w, alter: cutAfter(10_000)}
+				}
+				next.ServeHTTP(w, r)
+			})
+			r, err := c.Get(t.Context(), "team", "a", client.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace(t)
+			_, err = io.Copy(io.Discard, r)
+			return err
+		},
+		"ReadAt": func(t *testing.T) error {
+			o, err := c.Open(t.Context(), "team", "a", client.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace(t)
+			_, err = o.ReadAt(make([]byte, 10), 5)
+			return err
+		},
+		"Download": func(t *testing.T) error {
+			var once sync.Once
+			s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method == http.MethodGet && !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") {
+					once.Do(func() { replace(t) })
+				}
+				next.ServeHTTP(w, r)
+			})
+			_, err := c.Download(t.Context(), "team", "a", &writerAt{}, client.DownloadOptions{RangeSize: 10_000})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.setHook(nil)
+			if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(old), client.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := read(t); !errors.Is(err, client.ErrChanged) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// TestRangesAndSeeks compares a Reader and an Object with an io.SectionReader.
+func TestRangesAndSeeks(t *testing.T) {
+	_, c := startServer(t)
+	content := randomBytes(10_000)
+	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := c.Open(t.Context(), "team", "a", client.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Size() != 10_000 {
+		t.Errorf("size %d", o.Size())
+	}
+	if err := iotest.TestReader(o, content); err != nil {
+		t.Error(err)
+	}
+	for _, bounds := range [][2]int64{{0, 10_000}, {5, 100}, {9_999, 1}, {9_000, 5_000}, {4_000, -1}} {
+		r, err := c.GetRange(t.Context(), "team", "a", bounds[0], bounds[1], client.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := bounds[0] + bounds[1]
+		if bounds[1] < 0 || end > 10_000 {
+			end = 10_000
+		}
+		want := content[bounds[0]:end]
+		if r.Size() != int64(len(want)) {
+			t.Errorf("%v: size %d", bounds, r.Size())
+		}
+		if err := iotest.TestReader(r, want); err != nil {
+			t.Errorf("%v: %v", bounds, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Read(make([]byte, 1)); err == nil {
+			t.Error("a closed reader can be read")
+		}
+	}
+	if _, err := c.GetRange(t.Context(), "team", "a", 10_000, 1, client.GetOptions{}); !errors.Is(err, client.ErrRangeInvalid) {
+		t.Errorf("a range after the end: %v", err)
+	}
+	if _, err := c.Get(t.Context(), "team", "none", client.GetOptions{}); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("a blob that does not exist: %v", err)
+	}
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := o.ReadAt(make([]byte, 1), 0); err == nil {
+		t.Error("a closed object can be read")
+	}
+}
+
+// TestFailedStreamIsAborted checks that an upload that cannot be resumed leaves nothing at the server.
+func TestFailedStreamIsAborted(t *testing.T) {
+	s, c := startServer(t)
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		source io.Reader
+		want   error
+	}{
+		"source":  {io.MultiReader(bytes.NewReader(randomBytes(5_000)), iotest.ErrReader(broken)), broken},
+		"refused": {bytes.NewReader(randomBytes(5_000)), client.ErrStorageFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if errors.Is(test.want, client.ErrStorageFull) {
+				s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+					if strings.HasSuffix(r.URL.Path, "/parts/3") {
+						w.WriteHeader(http.StatusInsufficientStorage)
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+				defer s.setHook(nil)
+			}
+			if _, err := c.Put(t.Context(), "team", "a", test.source, client.PutOptions{PartSize: 1000}); !errors.Is(err, test.want) {
+				t.Errorf("error %v", err)
+			}
+			for u, err := range c.Uploads(t.Context(), "team") {
+				t.Errorf("an upload is left: %v, %v", u, err)
+			}
+		})
+	}
+}
+
+// TestProgress checks that the progress of a transfer is reported until all is done.
+func TestProgress(t *testing.T) {
+	_, c := startServer(t)
+	content := randomBytes(50_000)
+	var done, total, calls int64
+	progress := func(d, n int64) { done, total, calls = d, n, calls+1 } // calls do not overlap
+	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 7_000, Progress: progress}); err != nil {
+		t.Fatal(err)
+	}
+	if done != 50_000 || total != 50_000 || calls == 0 {
+		t.Errorf("put: %d of %d bytes in %d calls", done, total, calls)
+	}
+	if _, err := c.Put(t.Context(), "team", "a", iotest.HalfReader(bytes.NewReader(content)), client.PutOptions{PartSize: 7_000, Progress: progress}); err != nil {
+		t.Fatal(err)
+	}
+	if done != 50_000 || total != 50_000 {
+		t.Errorf("put of a stream: %d of %d bytes", done, total)
+	}
+	done, total = 0, 0
+	if _, err := c.Download(t.Context(), "team", "a", &writerAt{}, client.DownloadOptions{RangeSize: 7_000, Progress: progress}); err != nil {
+		t.Fatal(err)
+	}
+	if done != 50_000 || total != 50_000 {
+		t.Errorf("download: %d of %d bytes", done, total)
+	}
+}

@@ -1,0 +1,260 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"sluice/checksum"
+	"sluice/wire"
+)
+
+// upload is a multipart upload that this client has begun.
+type upload struct {
+	c        *Client
+	id       string
+	path     string // of the upload, escaped
+	name     string
+	partSize int64
+	options  *PutOptions
+	progress *progress
+}
+
+// beginUpload begins an upload. If the response is lost, it begins another: the first expires.
+func (c *Client) beginUpload(ctx context.Context, account, name string, partSize int64, o *PutOptions, p *progress) (*upload, error) {
+	r := newRequest("begin an upload", http.MethodPost, "/v1/multipart-uploads", idempotent)
+	if err := r.setJSON(o.beginJSON(account, name, partSize)); err != nil {
+		return nil, err
+	}
+	var begun wire.UploadBegun
+	if _, err := c.call(ctx, r, &begun); err != nil {
+		return nil, err
+	}
+	if begun.UploadID == "" {
+		return nil, errors.New("client: begin an upload: the response has no id")
+	}
+	return c.existingUpload(begun.UploadID, name, partSize, o, p), nil
+}
+
+func (c *Client) existingUpload(id, name string, partSize int64, o *PutOptions, p *progress) *upload {
+	return &upload{c: c, id: id, path: "/v1/multipart-uploads/" + url.PathEscape(id), name: name, partSize: partSize, options: o, progress: p}
+}
+
+// beginJSON returns the request that begins an upload. What decides how the blob is stored is in it,
+// except IfMatch, so that two equal requests begin equal uploads.
+func (o *PutOptions) beginJSON(account, name string, partSize int64) wire.BeginUpload {
+	begin := wire.BeginUpload{RawAccount: &account, RawBlobName: &name, RawPartSize: &partSize, ContentType: o.ContentType}
+	if !o.Expires.IsZero() {
+		begin.Expires = o.Expires.UTC().Format(time.RFC3339Nano)
+	}
+	if o.IfAbsent {
+		begin.IfNoneMatch = "*"
+	}
+	return begin
+}
+
+// parts returns the number of parts of size bytes.
+func (u *upload) parts(size int64) int { return int((size + u.partSize - 1) / u.partSize) }
+
+// partLength returns the length of a part of size bytes.
+func (u *upload) partLength(index int, size int64) int64 {
+	return min(u.partSize, size-int64(index)*u.partSize)
+}
+
+// sendSection sends the parts of content and completes the upload. Parts that are present at the
+// server, by index, are read only for their checksum.
+func (u *upload) sendSection(ctx context.Context, content *io.SectionReader, present map[int]int64) (Blob, error) {
+	size := content.Size()
+	n := u.parts(size)
+	if size > maxBlobSize || n > maxParts {
+		return Blob{}, tooLarge(u.partSize)
+	}
+	crcs := make([]uint64, n)
+	indexes := make([]int, n)
+	for i := range indexes {
+		indexes[i] = i
+	}
+	err := parallel(ctx, u.options.concurrency(), indexes, func(ctx context.Context, i int) error {
+		offset, length := int64(i)*u.partSize, u.partLength(i, size)
+		if present[i] == length {
+			s, err := sumRange(ctx, content, offset, length, false)
+			crcs[i] = s.crc
+			u.progress.add(length)
+			return err
+		}
+		s, err := u.sendPart(ctx, i, content, offset, length)
+		crcs[i] = s.crc
+		return err
+	})
+	if err != nil {
+		return Blob{}, err
+	}
+	return u.complete(ctx, size, u.combine(crcs, size))
+}
+
+// combine returns the CRC of the content from those of the parts.
+func (u *upload) combine(crcs []uint64, size int64) uint64 {
+	var whole checksum.Combiner
+	var crc uint64
+	for i, part := range crcs {
+		crc = whole.Combine(crc, part, u.partLength(i, size))
+	}
+	return crc
+}
+
+// sendPart sends a part.
+func (u *upload) sendPart(ctx context.Context, index int, content io.ReaderAt, offset, length int64) (sums, error) {
+	r := newRequest("send a part", http.MethodPut, u.path+"/parts/"+strconv.Itoa(index), idempotent)
+	s, _, err := u.c.sendRange(ctx, r, wire.HeaderContentDigest, content, offset, length, u.progress)
+	return s, err
+}
+
+// complete makes the blob visible, if the server has exactly the bytes with this size and CRC. It may
+// be repeated: the server records the outcome.
+func (u *upload) complete(ctx context.Context, size int64, crc uint64) (Blob, error) {
+	etag := checksum.ETag(size, crc)
+	r := newRequest("complete an upload", http.MethodPost, u.path+"/complete", idempotent)
+	if err := r.setJSON(wire.CompleteUpload{TotalBytes: &size, ETag: &etag}); err != nil {
+		return Blob{}, err
+	}
+	u.options.setConditions(r)
+	h, err := u.c.call(ctx, r, nil)
+	if err != nil {
+		return Blob{}, err
+	}
+	b := parseBlob(u.name, h)
+	b.Size, b.ContentType, b.Expires = size, u.options.ContentType, u.options.Expires
+	return b, checkETag(b.ETag, etag)
+}
+
+// abortTimeout limits how long a failed transfer takes to abort its upload.
+const abortTimeout = 10 * time.Second
+
+// abort aborts the upload, also if the context has ended. It is the last act of a transfer that has
+// failed already, so an error is only logged: the server aborts the upload later by itself.
+func (u *upload) abort(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	defer cancel()
+	if err := u.c.AbortUpload(ctx, u.id); err != nil {
+		u.c.log.WarnContext(ctx, "A failed upload was not aborted.", "error", err)
+	}
+}
+
+func tooLarge(partSize int64) error {
+	return fmt.Errorf("client: %w: the content is larger than %d bytes, or than %d parts of %d bytes; set PartSize, or Size for a stream", ErrInvalid, int64(maxBlobSize), maxParts, partSize)
+}
+
+// putStream stores a stream, of which each part is read into memory.
+func (c *Client) putStream(ctx context.Context, account, name string, r io.Reader, o *PutOptions) (Blob, error) {
+	partSize := o.partSize(o.Size)
+	first, err := readPart(r, nil, partSize)
+	if err != nil {
+		return Blob{}, fmt.Errorf("client: put a blob: the source cannot be read: %w", err)
+	}
+	if int64(len(first)) < partSize { // the end of the stream
+		p := startProgress(o.Progress, int64(len(first)))
+		defer p.end()
+		return c.putWhole(ctx, account, name, bytes.NewReader(first), int64(len(first)), o, p)
+	}
+	p := startProgress(o.Progress, -1)
+	defer p.end()
+	u, err := c.beginUpload(ctx, account, name, partSize, o, p)
+	if err != nil {
+		return Blob{}, err
+	}
+	size, crc, err := u.sendStream(ctx, first, r)
+	var b Blob
+	if err == nil {
+		p.setTotal(size)
+		b, err = u.complete(ctx, size, crc)
+	}
+	if err != nil {
+		u.abort(ctx)
+	}
+	return b, err
+}
+
+// sendStream sends the parts of a stream, of which the first was read. It returns the size and CRC of
+// all. While a part is read, the others are sent.
+func (u *upload) sendStream(ctx context.Context, first []byte, r io.Reader) (size int64, crc uint64, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		mu   sync.Mutex
+		crcs []uint64
+		sent sync.WaitGroup
+	)
+	free := make(chan []byte, u.options.concurrency()) // buffers, nil if not allocated yet
+	for range cap(free) - 1 {
+		free <- nil
+	}
+	part := first
+	for index := 0; len(part) > 0; index++ {
+		if index == maxParts || size+int64(len(part)) > maxBlobSize {
+			cancel(tooLarge(u.partSize))
+			break
+		}
+		size += int64(len(part))
+		mu.Lock()
+		crcs = append(crcs, 0)
+		mu.Unlock()
+		sending := part
+		sent.Go(func() {
+			s, err := u.sendPart(ctx, index, bytes.NewReader(sending), 0, int64(len(sending)))
+			if err != nil {
+				cancel(err)
+			}
+			mu.Lock()
+			crcs[index] = s.crc
+			mu.Unlock()
+			if s.released {
+				free <- sending
+			} else {
+				free <- nil // it is allocated again
+			}
+		})
+		if int64(len(part)) < u.partSize {
+			break
+		}
+		part, err = nil, nil
+		select {
+		case buffer := <-free:
+			part, err = readPart(r, buffer, u.partSize)
+		case <-ctx.Done():
+		}
+		if err != nil {
+			cancel(fmt.Errorf("client: put a blob: the source cannot be read: %w", err))
+		}
+	}
+	sent.Wait()
+	return size, u.combine(crcs, size), context.Cause(ctx)
+}
+
+// readPart reads up to partSize bytes into buffer, which it allocates as needed. It returns fewer
+// bytes only at the end of r.
+func readPart(r io.Reader, buffer []byte, partSize int64) ([]byte, error) {
+	buffer = buffer[:0]
+	for int64(len(buffer)) < partSize {
+		if len(buffer) == cap(buffer) {
+			larger := make([]byte, len(buffer), min(partSize, max(bufferSize, 2*int64(cap(buffer)))))
+			copy(larger, buffer)
+			buffer = larger
+		}
+		n, err := r.Read(buffer[len(buffer):min(int64(cap(buffer)), partSize)])
+		buffer = buffer[:len(buffer)+n]
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return buffer, nil
+}
