@@ -16,7 +16,7 @@ import (
 
 // AuthenticatorOptions are the settings of an Authenticator. The zero value works.
 type AuthenticatorOptions struct {
-	// Poll is the interval at which Run asks the store whether keys have changed. Default
+	// Poll is the interval at which Run queries whether keys have changed. Default
 	// 1 s.
 	Poll time.Duration
 	// Size is the number of keys that are cached. Default 10,000.
@@ -144,7 +144,7 @@ func (a *Authenticator) trusts(v *view) bool {
 	return !v.polled.IsZero() && time.Since(v.polled) <= maxTrust
 }
 
-// Run asks the store every Poll whether keys have changed, and if so empties the cache, until
+// Run queries the store every Poll whether keys have changed, and if so empties the cache, until
 // ctx ends. It reports failures to report. It must not be called concurrently.
 func (a *Authenticator) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(a.opt.Poll)
@@ -161,7 +161,7 @@ func (a *Authenticator) Run(ctx context.Context, report func(error)) {
 	}
 }
 
-// poll asks once, with maxTrust as the timeout, after which the last answer is of no use.
+// poll queries once, with maxTrust as the timeout, after which the last result is no longer used.
 func (a *Authenticator) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxTrust)
 	defer cancel()

@@ -15,7 +15,7 @@ type LimiterOptions struct {
 	Key, Address metastore.Limits
 	// Usage reports what the groups have stored. It may be nil if no group has a quota.
 	Usage metastore.Usage
-	// Recent is the number of groups and addresses without a request that are remembered,
+	// Recent is the number of groups and addresses without a request that are cached,
 	// most recently used first. Default 16,384.
 	Recent int
 }

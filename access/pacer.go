@@ -17,7 +17,7 @@ const maxChunk = 1 << 20
 // rate, so that the average over a few seconds is the rate.
 //
 // Only the stream that holds sem reserves tokens; the others queue for sem. So a stream that
-// gives up has no tokens reserved behind which others wait.
+// is cancelled has no reserved tokens for which others wait.
 type pacer struct {
 	bucket atomic.Pointer[rate.Limiter] // nil: unlimited
 	sem    chan struct{}                // of capacity 1; channels serve senders in FIFO order
@@ -53,7 +53,7 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 	}
 	defer func() { <-p.sem }()
 	for n > 0 {
-		bucket := p.bucket.Load() // it may have been replaced meanwhile
+		bucket := p.bucket.Load() // it may have been replaced
 		if bucket == nil {
 			return nil
 		}

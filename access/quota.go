@@ -53,7 +53,7 @@ func (e *QuotaError) Unwrap() error { return ErrQuota }
 // quota accounts for what a group stores, without a query of the store for each write. It
 // adds up three amounts:
 //
-//   - stored: the store's answer to the last successful query, a snapshot that began at
+//   - stored: the result of the last successful query, a snapshot that began at
 //     snapshotAt;
 //   - reserved: reservations that have not ended;
 //   - unconfirmed: reservations that ended by Keep and may not be part of stored yet.
@@ -61,7 +61,7 @@ func (e *QuotaError) Unwrap() error { return ErrQuota }
 // A write is admitted if it fits in addition to their sum and the snapshot is at most
 // maxUsageAge old. Otherwise the store is queried once more before the write is refused, so
 // that a refusal takes into account everything deleted before the call. When a query is
-// answered, what was unconfirmed before it began is part of its answer and is subtracted.
+// answered, what was unconfirmed before it began is part of its result and is subtracted.
 //
 // Queries are numbered by querySeq, and answeredSeq is the last one that has ended. A caller
 // that needs a query that begins after a certain time waits until answeredSeq is greater than
@@ -107,7 +107,7 @@ func (q *quota) take(limits, n amounts, since time.Time) (refused *QuotaError, s
 	return nil, 0
 }
 
-// refresh waits for the answer to a query later than seen, and makes that query unless
+// refresh waits for the result of a query later than seen, and makes that query unless
 // another caller does.
 func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	select {
@@ -125,7 +125,7 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	began, confirmed := time.Now(), q.mu.unconfirmed
 	q.mu.Unlock()
 
-	// Others wait for the answer too, so it must not depend on this context.
+	// Others wait for the result too, so it must not depend on this context.
 	ctx, cancel := context.WithTimeout(metastore.WithPatience(context.WithoutCancel(ctx), usageTimeout), usageTimeout)
 	defer cancel()
 	used, err := q.usage.Usage(ctx, q.owner)
@@ -173,7 +173,7 @@ func (r *Reservation) grow(n amounts) error {
 		if err := r.quota.refresh(r.ctx, seen); err != nil {
 			return err
 		}
-		// However long the query took, its answer is the newest there is.
+		// However long the query took, its result is the newest one.
 		if refused, _ = r.quota.take(r.limits, n, time.Time{}); refused != nil {
 			return refused
 		}
@@ -185,7 +185,7 @@ func (r *Reservation) grow(n amounts) error {
 }
 
 // Keep ends the reservation of something that was stored, or may have been. It counts until
-// a later answer of the store includes it.
+// a later result of the store includes it.
 func (r *Reservation) Keep() { r.end(r.n) }
 
 // Release ends the reservation of something that was not stored.

@@ -18,7 +18,7 @@ import (
 )
 
 // Body is the source of the bytes of a blob or part. Its errors are returned
-// wrapped. A Body that can tell that it was cut off, for example because it is read
+// wrapped. A Body that can detect that it was cut off, for example because it is read
 // from a connection, must return ErrIncompleteBody itself: an error of a store is
 // never taken for one of the body, whatever it wraps.
 type Body = io.Reader
@@ -32,7 +32,7 @@ type bodyReader struct {
 	size     int64 // bytes read
 	declared int64 // or bytestore.UnknownSize
 	crc64    hash.Hash64
-	sha256   hash.Hash // nil if no digest was given
+	sha256   hash.Hash // nil if there is no digest
 }
 
 func (s *Service) newBodyReader(src io.Reader, size int64, digest bool) *bodyReader {

@@ -36,7 +36,7 @@ func (w *pausing) Write(p []byte) (int, error) {
 
 // TestDeletedBlobOfManyExtentsIsReadToItsEnd reads a blob slowly that has more extents
 // than a lookup returns and more than are freed together. The reader must get all of it,
-// however the blob is removed meanwhile.
+// however the blob is removed during the read.
 func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	ctx := context.Background()
 	body := randomBytes(1, 66<<20+1)

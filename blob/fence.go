@@ -30,8 +30,8 @@ var (
 
 // The times of a Fence. An owner checks for claims every fenceEvery. The result of a
 // check permits deletions for fenceFresh from the beginning of the check. A node that
-// has started waits fenceWait for an answer to its claim. After that time an owner that
-// did not answer has stopped deleting.
+// has started waits fenceWait for a response to its claim. After that time an owner that
+// did not respond has stopped deleting.
 const (
 	fenceEvery = 8 * time.Second
 	fenceFresh = 10 * time.Second
@@ -48,9 +48,9 @@ const epochsKept = 16
 // bytes. A new epoch is first recorded in the database and then put into the bytes, where
 // the first of several databases wins. A database that finds a later epoch than its own is
 // fenced permanently. A node that starts puts a claim to the next epoch, which is an
-// object without an owner. A node that is an owner answers the claim by making that epoch
+// object without an owner. A node that is an owner responds to the claim by making that epoch
 // in its own database: the other nodes of its database then know immediately that they are
-// owners, too, and a copy knows that it is fenced. If nobody answers within fenceWait, the
+// owners, too, and a copy knows that it is fenced. If no node responds within fenceWait, the
 // node makes the epoch itself.
 //
 // A Fence relies on two guarantees of the byte store: of several Puts of one key one
@@ -240,7 +240,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		return true, f.publish(ctx, known)
 	}
 	next := known.number + 1
-	// The claim is read first: whoever removes epochs removes ours before the claim.
+	// The claim is read first: a node that removes epochs removes ours before the claim.
 	claim, err := ReadID(ctx, f.bytes, claimKey(next))
 	if err != nil {
 		return false, err
@@ -268,7 +268,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		f.claimed = time.Now()
 	}
 	if !f.owner && elapsed(f.claimed) < fenceWait {
-		return false, fmt.Errorf("%w; that takes up to %s after a start", ErrFenceWaits, fenceWait)
+		return false, fmt.Errorf("%w; this takes up to %s after a start", ErrFenceWaits, fenceWait)
 	}
 	err = f.props.ReplaceProperty(ctx, EpochProperty, known.String(), newEpoch(next).String())
 	if errors.Is(err, metastore.ErrNotFound) {

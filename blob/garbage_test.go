@@ -232,7 +232,7 @@ func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	}
 }
 
-// TestOutageStopsTheRound checks that a store that deletes nothing is not asked to delete
+// TestOutageStopsTheRound checks that a store that deletes nothing gets no requests to delete
 // all garbage.
 func TestOutageStopsTheRound(t *testing.T) {
 	var tries atomic.Int64
@@ -289,7 +289,7 @@ func TestSweepStopsInTheSecondPass(t *testing.T) {
 }
 
 // TestSweepContinuesPastUndeletableOrphans checks that an orphan that cannot be deleted does
-// not prevent the deletion of others, and that thousands of them give a short error.
+// not prevent the deletion of others, and that thousands of them cause a short error.
 func TestSweepContinuesPastUndeletableOrphans(t *testing.T) {
 	var n atomic.Int64
 	f := newFixture(t, blob.Options{})

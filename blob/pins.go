@@ -49,7 +49,7 @@ func (p *pin) wasCut() bool {
 }
 
 // pins tracks the readers of each content, so that bytes are freed only when
-// nobody reads them. No lock is held while a reader waits for the database: if a
+// they have no readers. No lock is held while a reader waits for the database: if a
 // content was claimed for freeing while a lookup was in progress that may have found
 // it, the lookup cannot pin it and must be repeated.
 type pins struct {

@@ -30,7 +30,7 @@ type Sweep struct {
 }
 
 // SweepOrphans deletes the objects that nothing refers to and that are older than
-// OrphanAge, which crashes and failed clean-ups leave behind. It first counts them, and
+// OrphanAge, which remain after crashes and failed clean-ups. It first counts them, and
 // returns ErrLargeSweep if there are so many that an error in the metadata is more likely.
 // Then it deletes at most as many as it counted, and returns ErrLargeSweep if it finds too
 // many more. It continues after objects that cannot be deleted, and returns the number of

@@ -7,7 +7,7 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// verifyLog remembers when blocks were last found intact, so that they can be sent
+// verifyLog records when blocks were last found intact, so that they can be sent
 // without being read by this process. Its size is bounded: blocks of evicted extents
 // are checked again.
 type verifyLog struct {

@@ -93,7 +93,7 @@ type Store interface {
 	// List calls fn for each object whose key is greater than after, in ascending
 	// byte order of the keys. If fn returns an error, List stops and returns it
 	// unwrapped. If ctx ends, List returns its error. An object that is stored or
-	// deleted meanwhile may or may not be listed; every other object is listed exactly once.
+	// deleted during the call may or may not be listed; every other object is listed exactly once.
 	List(ctx context.Context, after Key, fn func(Object) error) error
 }
 

@@ -114,7 +114,7 @@ func TestRepeats(t *testing.T) {
 					t.Errorf("error %v is also %v", err, test.not)
 				}
 				if len(s.steps) != 0 {
-					t.Errorf("%d responses were not asked for", len(s.steps))
+					t.Errorf("%d responses were not requested", len(s.steps))
 				}
 				for _, r := range s.sent {
 					if got := r.URL.RequestURI(); got != "/pre/v1/blobs/team/a" {

@@ -57,7 +57,7 @@ func firstAttempts(what fault, attempts int) func(*http.Request) fault {
 // TestSessionsAndChannelsWithLostAnswers checks that requests whose responses were lost or cut are
 // repeated and have their effect once.
 func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
-	for name, what := range map[string]fault{"no fault": pass, "not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
+	for name, what := range map[string]fault{"no fault": pass, "not delivered": lost, "no response": noAnswer, "cut body": cutBody} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, _ := newService(t, serviceOptions{reads: httpapi.ReadsPublic}, firstAttempts(what, 2))

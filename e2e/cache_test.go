@@ -189,7 +189,7 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 	}
 }
 
-// notKept fails the test unless the response came from the service itself.
+// notKept fails the test unless the response is from the service itself.
 func notKept(t *testing.T, r reply) {
 	t.Helper()
 	if got := r.header.Get("X-Cache"); got != "MISS" {

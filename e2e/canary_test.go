@@ -371,7 +371,7 @@ func (w *watch) stall(s *server) {
 		s.write(connection, "PUT "+s.base+target+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+admin.key+"\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n")
 		interim := make([]byte, len("HTTP/1.1 100"))
 		if _, err := io.ReadFull(connection, interim); err != nil || string(interim) != "HTTP/1.1 100" {
-			w.t.Fatalf("interim answer %q, %v", interim, err)
+			w.t.Fatalf("interim response %q, %v", interim, err)
 		}
 		w.stalled = append(w.stalled, connection)
 	}

@@ -170,7 +170,7 @@ func TestHostedRefusesDevelopment(t *testing.T) {
 	checkFailedStart(t, serve(all, "--reads", "everybody"), "--reads")
 	checkFailedStart(t, serve(all, "--external-url", "https://blobs.example.org/other"), "--external-url")
 	checkFailedStart(t, serve(all, "--trusted-proxies", "nginx"), "--trusted-proxies")
-	checkFailedStart(t, serve(all, "--receiver", "nobody"), "--receiver")
+	checkFailedStart(t, serve(all, "--receiver", "invalid"), "--receiver")
 	if entries, err := filepath.Glob(filepath.Join(data, "*")); err != nil || len(entries) != 0 {
 		t.Errorf("failed starts left %q, %v", entries, err)
 	}

@@ -478,7 +478,7 @@ func TestDamagedReadsCostNothing(t *testing.T) {
 	if r, err := s.try("GET", target, nil, "X-Shelby-Micropayment", c.next(1)); err == nil && r.status != 500 {
 		t.Errorf("a read of a damaged blob: %d", r.status)
 	}
-	s.eventually("the price of what could not be served does not come back", func() bool {
+	s.eventually("the price of a chunkset that could not be served is not returned", func() bool {
 		return c.state().money() == "deposit 1000 accepted 101 credit 1 sequence 2 open"
 	})
 }

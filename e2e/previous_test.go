@@ -145,7 +145,7 @@ func execute(t *testing.T, data string, statements ...string) {
 	}
 }
 
-// unpackPrevious unpacks the archive. Uploads and idempotency keys are remembered for
+// unpackPrevious unpacks the archive. Uploads and idempotency keys are retained for
 // hours or days, so it sets their times to now.
 func unpackPrevious(t *testing.T, data string) (p previous) {
 	t.Helper()

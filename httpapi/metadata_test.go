@@ -254,7 +254,7 @@ func TestFreeHeadShowsMetadata(t *testing.T) {
 	}
 }
 
-// TestPreflightsAllowMetadata checks that a page may send the custom headers it asks for, and that
+// TestPreflightsAllowMetadata checks that a page may send the custom headers that it requests, and that
 // nothing else of the request is in the response.
 func TestPreflightsAllowMetadata(t *testing.T) {
 	local := newService(t, nil)

@@ -16,7 +16,7 @@ const readyAge = time.Second
 // readyTimeout bounds how long a check may take.
 const readyTimeout = 5 * time.Second
 
-// readiness checks whether the stores can serve requests, on behalf of all who ask concurrently,
+// readiness checks whether the stores can serve requests, on behalf of all concurrent callers,
 // and logs when the result changes. It is safe for concurrent use.
 type readiness struct {
 	check func(context.Context) error

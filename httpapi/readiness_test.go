@@ -39,7 +39,7 @@ func TestReadinessIsCachedForASecond(t *testing.T) {
 				all.Go(func() {
 					err := r.get(t.Context())
 					if want := asked.Load() == 2; errors.Is(err, bytestore.ErrNoSpace) != want {
-						t.Errorf("answer %d: %v", asked.Load(), err)
+						t.Errorf("response %d: %v", asked.Load(), err)
 					}
 				})
 			}

@@ -87,7 +87,7 @@ func (q query) limit() (int, error) {
 	return int(min(n, wire.MaxPageSize)), nil
 }
 
-// discardBody reads the body of a request whose method gives it no meaning. The server itself would
+// discardBody reads the body of a request whose method defines no meaning for it. The server itself would
 // do so before the response, without a time limit.
 func discardBody(r *http.Request) error {
 	switch r.Method {

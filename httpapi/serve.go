@@ -149,7 +149,7 @@ func (s *Server) serve(x *exchange) error {
 	h.Set(wire.HeaderRequestID, x.requestID)
 	setFixed(h, "Referrer-Policy", noReferrer)
 	setFixed(h, "X-Content-Type-Options", noSniff)
-	// A chunked body may have come with a Content-Length, which net/http removes silently. A proxy
+	// A chunked body may have had a Content-Length, which net/http removes silently. A proxy
 	// may have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
 	if s.draining.Load() || r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		h.Set("Connection", "close")

@@ -50,7 +50,7 @@ func (s *Server) createSession(x *exchange) error {
 	if errors.Is(err, session.ErrPaymentRequired) {
 		return &metering.ShortfallError{Err: session.ErrPaymentRequired, Required: s.meter.Price()}
 	}
-	if err != nil { // a second session that nobody pays for is harmless
+	if err != nil { // a second session without a payment is harmless
 		return inDoubt(err, doubtError{sessionID: created.ID, retryable: true})
 	}
 	return writeJSON(x, http.StatusCreated, sessionJSON(created))

@@ -57,7 +57,7 @@ type CloneResult struct {
 //
 // No node may run on the source or on the target. Clone locks their data folders,
 // and holds the lease of the nodes on their databases: it returns an error if a node
-// is running, or when one is started meanwhile. To rule out nodes takes up to half a
+// is running, or if one is started during the clone. To rule out nodes takes up to half a
 // minute for each database.
 //
 // Until the clone is complete its target is marked, so that no node serves it:
@@ -235,7 +235,7 @@ func setProperty(ctx context.Context, properties metastore.Properties, name, val
 	return fmt.Errorf("it has another value of the property %s: %w", name, err)
 }
 
-// publish replaces the marks by the id of the instance. The metadata comes last:
+// publish replaces the markers by the id of the instance. The metadata comes last:
 // with its id the target is the instance.
 func (c *cloner) publish(ctx context.Context) error {
 	err := c.target.Bytes.Put(ctx, blob.InstanceObject, strings.NewReader(c.id), int64(len(c.id)))
@@ -243,7 +243,7 @@ func (c *cloner) publish(ctx context.Context) error {
 		return err
 	}
 	if other, err := blob.ReadID(ctx, c.target.Bytes, blob.InstanceObject); err != nil || other != c.id {
-		return errors.Join(err, fmt.Errorf("the instance %s has taken its bytes meanwhile: clone to an empty place", other))
+		return errors.Join(err, fmt.Errorf("the bytes of the target now belong to instance %s: clone to an empty target", other))
 	}
 	if err := c.target.Meta.ReplaceProperty(ctx, blob.InstanceProperty, blob.CopyOf(c.id), c.id); err != nil {
 		return err

@@ -44,7 +44,7 @@ func Example() {
 
 	unchanged := func(current *metastore.Blob) error {
 		if current == nil || current.Content != first.Content {
-			return errors.New("the blob was changed meanwhile")
+			return errors.New("the blob was changed")
 		}
 		return nil
 	}
@@ -72,7 +72,7 @@ func Example() {
 
 	// Output:
 	// second: <nil>
-	// third: the blob was changed meanwhile
+	// third: the blob was changed
 	// stored: second
 	// garbage: true
 }

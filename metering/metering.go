@@ -83,7 +83,7 @@ type Meter struct {
 	returns  *Returns
 }
 
-// New returns a Meter that charges sessions and channels and gives what was not served to returns.
+// New returns a Meter that charges sessions and channels and passes what was not served to returns.
 func New(sessions *session.Service, channels *paychan.Service, returns *Returns) *Meter {
 	return &Meter{sessions: sessions, channels: channels, returns: returns}
 }

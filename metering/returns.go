@@ -56,7 +56,7 @@ func keyOf(p *metastore.Payment) *paymentKey {
 }
 
 const (
-	// returnLife is how long a return is retried. The store remembers returns for twice as long,
+	// returnLife is how long a return is retried. The store retains returns for twice as long,
 	// so it makes each once even if the clocks of nodes differ.
 	returnLife = metastore.IdempotencyRetention / 2
 	// maxPending is the number of pending returns from which on reads are not charged. Requests in
@@ -201,7 +201,7 @@ func (r *Returns) Pending() int {
 	return len(r.mu.pending)
 }
 
-// discard counts and logs a return that is given up.
+// discard counts and logs a return that is abandoned.
 func (r *Returns) discard(p *pendingReturn, why error) {
 	r.lost.Add(float64(p.Count))
 	r.log.Error("chunksets that were charged but not served are not returned", "chunksets", p.Count, "session", short(p.Session), "channel", short(p.Channel), "error", why)

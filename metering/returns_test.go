@@ -35,7 +35,7 @@ func TestChargeInDoubtIsReturned(t *testing.T) {
 			f.store.losesReturns.Store(true)
 			f.store.unreachable.Store(false)
 			if left := f.returns.tryAll(t.Context()); left != 2 {
-				t.Errorf("%d returns are left whose answers were lost, want 2", left)
+				t.Errorf("%d returns are left whose responses were lost, want 2", left)
 			}
 			f.store.losesReturns.Store(false)
 			f.awaitReturns()

@@ -27,7 +27,7 @@
 //	171  9      replay protection nonce, an option of u64
 //	180  25     max gas, gas price, expiration (each u64), chain id (one byte)
 //	205  33     secondary signers: one, the receiver
-//	238  33     fee payer: some, and 32 zero bytes (whoever submits)
+//	238  33     fee payer: some, and 32 zero bytes (any submitter)
 //	271  ...    authenticator: variant, public keys, signatures
 //
 // The plain form has 02 (entry function) at 40, the module address at 41, and

@@ -159,7 +159,7 @@ func (m *model) due() []metastore.Settlement {
 	return list
 }
 
-// session returns a session that is still remembered.
+// session returns a session within its retention.
 func (m *model) session(id string) (*metastore.Session, error) {
 	for _, s := range m.sessions {
 		if s.ID == id && m.now.Before(s.Expires.Add(metastore.SessionRetention)) {

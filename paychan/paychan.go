@@ -164,7 +164,7 @@ type OpenOptions struct {
 	Asset            string // canonical address
 	Deposit          *int64
 	PaymentChannelID *int64 // nil: random, below 2^53
-	Owner            string // whose quota it counts towards; empty: nobody's
+	Owner            string // whose quota it counts towards; empty: none
 	Expires          time.Time
 }
 

@@ -441,7 +441,7 @@ func TestLostResponseIsFound(t *testing.T) {
 	p := s.paid(payer, 1, 1, 10)
 	poor := p
 	poor.Amount = 2
-	s.unchanged(c.ID, metastore.ErrInsufficientFunds, func() error { // a refusal is not remembered
+	s.unchanged(c.ID, metastore.ErrInsufficientFunds, func() error { // a refusal is not recorded
 		_, err := s.Buy(ctx, paychan.BuyOptions{Payment: poor}, idem)
 		return err
 	})

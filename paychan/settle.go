@@ -54,7 +54,7 @@ func (s *Service) Run(ctx context.Context, settle Settler, report func(task stri
 		kick := s.kick
 		if err := c.start(ctx); err != nil {
 			c.fail(err)
-			kick = nil // retry after settleRetry, even if payments are accepted meanwhile
+			kick = nil // retry after settleRetry, even if payments are accepted before
 		}
 		select {
 		case <-ctx.Done():

@@ -93,7 +93,7 @@ func crashDuringPut(ctx context.Context, h Harness, s bytestore.Store) error {
 }
 
 // absentOrWhole returns an error unless the object is absent or complete, which is what a
-// Put that was not acknowledged may leave behind.
+// Put that was not acknowledged may leave.
 func absentOrWhole(ctx context.Context, s bytestore.Store, key bytestore.Key, data []byte) error {
 	r, err := s.Open(ctx, key, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {

@@ -126,7 +126,7 @@ func sourceChecks() []Check {
 	)
 }
 
-// refuses returns an error unless a Put of src fails as expected, leaves nothing behind,
+// refuses returns an error unless a Put of src fails as expected, leaves no files,
 // and leaves the key free.
 func refuses(ctx context.Context, s bytestore.Store, src badSource, data []byte) error {
 	putCtx, cancel := context.WithCancel(ctx)

@@ -27,7 +27,7 @@ func BenchmarkRead(b *testing.B) {
 			name  string
 			store bytestore.Store
 			miss  bool
-		}{{"beneath", inner, false}, {"hit", s, false}, {"miss", s, true}} {
+		}{{"inner", inner, false}, {"hit", s, false}, {"miss", s, true}} {
 			for _, goroutines := range []int{1, 16} {
 				if bench.miss && goroutines > 1 {
 					continue // they would share
@@ -57,7 +57,7 @@ func BenchmarkSmallRange(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
 		store bytestore.Store
-	}{{"beneath", inner}, {"hit", s}} {
+	}{{"inner", inner}, {"hit", s}} {
 		b.Run(bench.name, func(b *testing.B) {
 			bytetest.Parallel(b, 1, 4<<10, func() error {
 				_, err := read(b.Context(), bench.store, key, 500_000, 4<<10)

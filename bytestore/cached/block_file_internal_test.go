@@ -103,7 +103,7 @@ func TestSmallestAndLargest(t *testing.T) {
 }
 
 // TestReadAtCosts checks that readAt returns bytes for every offset and length, directly if they are whole segments,
-// and otherwise of one segment, and that it knows where the file stands after each.
+// and otherwise of one segment, and that it tracks the file position after each.
 func TestReadAtCosts(t *testing.T) {
 	const length = 3*segmentSize + 100
 	data := make([]byte, length)

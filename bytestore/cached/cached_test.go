@@ -89,7 +89,7 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 	key, data := put(t, s, 1, 5*mib/2)
 	wantRead(t, s, key, data, 0, len(data))
 	if n := inner.opens.Load(); n != 3 {
-		t.Fatalf("%d opens beneath for 3 blocks", n)
+		t.Fatalf("%d opens of the inner store for 3 blocks", n)
 	}
 	for _, size := range []int{1000, 4096, 32 << 10, 33_000, mib, 3 * mib} {
 		for _, off := range []int{0, 1, 32 << 10, mib - 1, mib, 2*mib + 7} {
@@ -108,7 +108,7 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 		}
 	}
 	if n := inner.opens.Load(); n != 3 {
-		t.Errorf("%d opens beneath after hits", n)
+		t.Errorf("%d opens of the inner store after hits", n)
 	}
 	got := s.Stats()
 	if got.Misses != 3 || got.Fetches != 3 || got.Hits == 0 || got.Blocks != 3 || got.Errors+got.Damaged+got.Bypasses != 0 {
@@ -149,7 +149,7 @@ func TestLongerRangeReplacesShorterBlock(t *testing.T) {
 		wantRead(t, s, key, data, 0, n)
 	}
 	if n := inner.opens.Load(); n != 3 {
-		t.Errorf("%d opens beneath, want 3", n)
+		t.Errorf("%d opens of the inner store, want 3", n)
 	}
 	_, err := s.Open(t.Context(), key, 0, mib+1)
 	wantErr(t, err, bytestore.ErrTruncated)
@@ -254,7 +254,7 @@ func TestRestartKeepsHits(t *testing.T) {
 	}
 	wantRead(t, s, key, data, 0, len(data))
 	if n := inner.opens.Load(); n != 5 {
-		t.Errorf("%d opens beneath, want 5", n)
+		t.Errorf("%d opens of the inner store, want 5", n)
 	}
 	wantErr(t, s.Close(), nil)
 

@@ -66,7 +66,7 @@ func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 		}
 	}
 	if n := inner.opens.Load(); n != int64(2+len(damages)) {
-		t.Errorf("%d opens beneath for %d damages", n, len(damages))
+		t.Errorf("%d opens of the inner store for %d damages", n, len(damages))
 	}
 }
 

@@ -172,7 +172,7 @@ func TestInvalidateRereadsTheStore(t *testing.T) {
 	}
 	wantRead(t, s, key, data, 0, 2*mib)
 	if n := inner.opens.Load(); n != 4 {
-		t.Errorf("%d opens beneath, want 4", n)
+		t.Errorf("%d opens of the inner store, want 4", n)
 	}
 }
 

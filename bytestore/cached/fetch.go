@@ -18,7 +18,7 @@ import (
 var errNotCached = errors.New("cached: the block is not kept")
 
 // flight is a fetch of one block up to some length, shared by all readers that need it. It
-// ends when the block is cached or cannot be cached, or when nobody waits for it any more.
+// ends when the block is cached or cannot be cached, or when no reader waits for it.
 type flight struct {
 	span
 	ahead  bool // begun as a prefetch
@@ -28,7 +28,7 @@ type flight struct {
 
 	// The following fields are guarded by the lock of the Store.
 	waiting     int
-	invalidated bool // the object was deleted or found damaged meanwhile
+	invalidated bool // the object was deleted or found damaged during the fetch
 }
 
 // join returns the cached entry or a flight, which it begins if necessary and which the
@@ -76,7 +76,7 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-// leave ends the flight if nobody else waits for it.
+// leave ends the flight if no other reader waits for it.
 func (s *Store) leave(f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *Store) writeFile(name string, file []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// addEntry adds the entry to the index, unless the object was invalidated meanwhile.
+// addEntry adds the entry to the index, unless the object was invalidated during the fetch.
 func (s *Store) addEntry(f *flight, e *entry) error {
 	s.mu.Lock()
 	displaced, err := e, errNotCached

@@ -83,7 +83,7 @@ func TestOneFetchForConcurrentMisses(t *testing.T) {
 			wantResult(t, <-r, data)
 		}
 		if n := inner.opens.Load(); n != 1 {
-			t.Errorf("%d opens beneath", n)
+			t.Errorf("%d opens of the inner store", n)
 		}
 		if got := s.Stats(); got.Misses != 50 || got.Fetches != 1 || got.Hits != 0 {
 			t.Errorf("%+v", got)
@@ -109,7 +109,7 @@ func TestFetchContinuesForOtherReaders(t *testing.T) {
 		g.open()
 		wantResult(t, <-second, data)
 		if n := inner.opens.Load(); n != 1 || g.left.Load() != 0 {
-			t.Errorf("%d opens beneath, %d of them cancelled", n, g.left.Load())
+			t.Errorf("%d opens of the inner store, %d of them cancelled", n, g.left.Load())
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestFailedFetchIsReportedAndNotKept(t *testing.T) {
 			wantErr(t, (<-r).err, errInner)
 		}
 		if n := inner.opens.Load(); n != 1 {
-			t.Errorf("%d opens beneath", n)
+			t.Errorf("%d opens of the inner store", n)
 		}
 		inner.before = nil
 		wantRead(t, s, key, data, 0, 5000)

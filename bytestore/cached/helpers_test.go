@@ -124,7 +124,7 @@ func files(tb testing.TB, dir string) (names []string, size int64) {
 	tb.Helper()
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it was evicted meanwhile
+			return nil // it was evicted in the meantime
 		}
 		if err != nil || e.IsDir() || filepath.Dir(name) == dir {
 			return err

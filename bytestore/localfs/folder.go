@@ -15,7 +15,7 @@ type folder struct {
 	mapSync func(error) error // maps the error of an fsync to that of a Put
 
 	mu   sync.Mutex
-	next *batch // the fsync that has not begun; nil if nobody waits for it
+	next *batch // the fsync that has not begun; nil if no Put waits for it
 	last *batch // the latest batch that was made; batches run one after the other
 }
 

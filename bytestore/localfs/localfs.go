@@ -7,7 +7,7 @@
 //	                     each, in the shard named by the first two characters
 //	sluice-instance      objects with any other key
 //	.put-…               a Put in progress, in the folder of its target; Open
-//	                     removes those that a crash left behind
+//	                     removes those that remain after a crash
 //
 // A file contains the bytes of the object and nothing else. Files whose names are not
 // valid keys, in particular names with a dot, are ignored. The folder must be used by one

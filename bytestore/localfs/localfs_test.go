@@ -22,7 +22,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // onOS returns a harness on the file system of the operating system. Each Open closes the
 // previous handle, because a folder must be used by one at a time.

@@ -49,7 +49,7 @@ func (s *Store) withBuffer(f func(buf []byte) error) error {
 //
 //   - ErrNoSpace before it reads src, if size is known and does not fit above the
 //     reserve and what other Puts have reserved, and later if others have used the
-//     space meanwhile. A Put reserves at most about 4 MiB more than it has written,
+//     space since. A Put reserves at most about 4 MiB more than it has written,
 //     so that slow sources do not keep the disk from others;
 //   - ErrOverloaded if the process has no file descriptor left;
 //   - [ErrSyncFailed] after an fsync has failed.

@@ -57,7 +57,7 @@ func TestClaims(t *testing.T) {
 	s, _ := openWithin(t, size, -1)
 	src := io.MultiReader(
 		readerFunc(func([]byte) (int, error) {
-			wantErr(t, put(t, s, "meanwhile", body[:object]), bytestore.ErrNoSpace)
+			wantErr(t, put(t, s, "concurrent", body[:object]), bytestore.ErrNoSpace)
 			wantErr(t, put(t, s, "small", body[:100]), nil)
 			return 0, io.EOF
 		}),

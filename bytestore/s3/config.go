@@ -23,7 +23,7 @@ const (
 	PathStyleOff  PathStyle = "off" // https://bucket.endpoint/key
 )
 
-// CredentialSource defines where the credentials come from.
+// CredentialSource defines the source of the credentials.
 type CredentialSource string
 
 // The sources of credentials.
@@ -106,7 +106,7 @@ func parseDSN(dsn string) (Config, error) {
 			return Config{}, fmt.Errorf("unknown parameter; the parameters are %s", strings.Join(parameterNames, ", "))
 		}
 		if len(values) != 1 || values[0] == "" {
-			return Config{}, fmt.Errorf("parameter %q: must be given once, with a value", name)
+			return Config{}, fmt.Errorf("parameter %q: must be present once, with a value", name)
 		}
 		if err := c.set(name, values[0]); err != nil {
 			return Config{}, fmt.Errorf("parameter %q: %w", name, err)

@@ -52,7 +52,7 @@ func TestManyDeletesAreOneRequest(t *testing.T) {
 }
 
 // TestServerWithoutManyDeletes: where the server does not know the request for
-// many objects they go one by one, and it is not asked again.
+// many objects they are deleted one by one, and the request is not repeated.
 func TestServerWithoutManyDeletes(t *testing.T) {
 	for _, unknown := range []fault{answers(501, "NotImplemented"), answers(405, "MethodNotAllowed")} {
 		s, aside, w := onWire(t, s3.Options{})

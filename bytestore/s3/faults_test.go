@@ -21,7 +21,7 @@ var passingFaults = map[string]fault{
 	"503 SlowDown":       answers(503, "SlowDown"),
 	"429":                answers(429, "TooManyRequests"),
 	"connection refused": refused,
-	"reply lost":         loseReply,
+	"response lost":      loseReply,
 }
 
 func TestTransientFailuresAreRetried(t *testing.T) {

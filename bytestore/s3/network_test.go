@@ -85,14 +85,14 @@ var networkFaults = []struct {
 	name, stream, kind, attributes string
 	stall                          time.Duration
 }{
-	{"no reply, cut", "downstream", "limit_data", `"bytes": 0`, patience},
-	{"reply cut in its header", "downstream", "limit_data", `"bytes": 20`, patience},
-	{"reply cut in its body", "downstream", "limit_data", `"bytes": 100000`, patience},
+	{"no response, cut", "downstream", "limit_data", `"bytes": 0`, patience},
+	{"response cut in its header", "downstream", "limit_data", `"bytes": 20`, patience},
+	{"response cut in its body", "downstream", "limit_data", `"bytes": 100000`, patience},
 	{"request cut in its header", "upstream", "limit_data", `"bytes": 50`, patience},
 	{"request cut in its body", "upstream", "limit_data", `"bytes": 100000`, patience},
 	{"reset", "downstream", "reset_peer", `"timeout": 0`, patience},
-	{"reply stands still", "downstream", "timeout", `"timeout": 0`, haste},
-	{"request stands still", "upstream", "timeout", `"timeout": 0`, haste},
+	{"response stalls", "downstream", "timeout", `"timeout": 0`, haste},
+	{"request stalls", "upstream", "timeout", `"timeout": 0`, haste},
 }
 
 // TestBadNetwork applies each fault to every connection: calls must end without damage.

@@ -78,7 +78,7 @@ func TestBrokenResponsesAreResumed(t *testing.T) {
 	}
 	w.handle(times(5, http.MethodGet, cutReply(0))) // as often as a response is resumed
 	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
-		t.Errorf("after five replies that broke off: %v", err)
+		t.Errorf("after five interrupted responses: %v", err)
 	}
 	w.handle(times(1, http.MethodGet, cutReply(100)))
 	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
@@ -193,7 +193,7 @@ func TestReplacedWhileReading(t *testing.T) {
 }
 
 // TestTruncatedObject checks that an object shorter than the range is distinguished from a
-// broken response, even if it was truncated meanwhile.
+// broken response, even if it was truncated in between.
 func TestTruncatedObject(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{})
 	key := mustPut(t, s, content(1, 5*mib))
@@ -287,7 +287,7 @@ func TestReadAheadIsBounded(t *testing.T) {
 			select {
 			case <-fetched:
 			case <-ctx.Done():
-				t.Fatal("the memory of readers that were closed is not given back: fewer than two pieces are fetched ahead")
+				t.Fatal("the memory of closed readers is not released: fewer than two requests are prefetched")
 			}
 		}
 		wantErr(t, r.Close(), nil)

@@ -18,8 +18,8 @@ import (
 // whose response was lost finds out that it succeeded.
 const putMetadata = "Sluice-Put"
 
-// Put implements bytestore.Store. It reads all of src before it sends anything, and stages
-// it meanwhile. If too much is staged already, it waits before it reads on, and returns
+// Put implements bytestore.Store. It reads and stages all of src before it sends
+// anything. If too much is staged already, it waits before it reads on, and returns
 // ErrOverloaded after Options.StagingWait. A Put whose source stalls, or whose caller uses
 // more than its share, is evicted if others need the space; it then returns ErrOverloaded
 // when its source continues. Put checks the context between reads of src and does not
@@ -69,7 +69,7 @@ type pendingPut struct {
 	id   string
 }
 
-// send makes the object visible. If it fails, it leaves nothing behind.
+// send makes the object visible. If it fails, it leaves nothing stored.
 func (p *pendingPut) send(ctx context.Context) error {
 	var err error
 	for range maxAttempts {
@@ -111,7 +111,7 @@ func (p *pendingPut) attempt(ctx context.Context) (again bool, err error) {
 	return false, p.confirm(ctx, contractError(err))
 }
 
-// unknownOutcome returns the error of a Put if the response does not tell whether this Put
+// unknownOutcome returns the error of a Put if the response does not show whether this Put
 // stored the object. It does not mean that the key is in use.
 func unknownOutcome(err error) error {
 	return fmt.Errorf("%w: %s", bytestore.ErrOverloaded, contractError(err).Error())

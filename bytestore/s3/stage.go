@@ -40,7 +40,7 @@ type staging struct {
 	memory budget        // of those in buffers
 }
 
-// prepare creates the folder, for its owner alone, and removes what a crash left behind.
+// prepare creates the folder, accessible to its owner only, and removes what remains after a crash.
 func (s *staging) prepare() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("the staging folder: %w", err)

@@ -98,7 +98,7 @@ func TestStalledBodiesAreEvicted(t *testing.T) {
 			release()
 			ended.Wait()
 			if n := given.Load(); n < 12 || n > 16 {
-				t.Errorf("%d of %d bodies gave way to one of 16 MiB, of which 4 had room", n, senders)
+				t.Errorf("%d of %d bodies were evicted for one of 16 MiB, of which 4 had space", n, senders)
 			}
 			// Everything is released.
 			wantErr(t, s.Put(ctx, newKey(), bytes.NewReader(content(1, limit*mib)), limit*mib), nil)

@@ -88,7 +88,7 @@ func (q *stagingQuota) progress(c *reservation) {
 }
 
 // complete marks the body as completely received: it is no longer evicted, and does not
-// delay those behind it. It returns an error if the body was evicted.
+// delay those after it. It returns an error if the body was evicted.
 func (q *stagingQuota) complete(c *reservation) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

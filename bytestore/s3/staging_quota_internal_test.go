@@ -81,7 +81,7 @@ func TestWaitingBodiesAllComplete(t *testing.T) {
 			}
 			for i, err := range all(t, r, senders) {
 				if err != nil || senders[i].gaveUp.Load() {
-					t.Errorf("body %d: %v, gave way %t", i, err, senders[i].gaveUp.Load())
+					t.Errorf("body %d: %v, evicted %t", i, err, senders[i].gaveUp.Load())
 				}
 			}
 		})
@@ -103,7 +103,7 @@ func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 			lost := 0
 			for i, err := range all(t, r, senders) {
 				if (err != nil) != senders[i].gaveUp.Load() || err != nil && !errors.Is(err, bytestore.ErrOverloaded) {
-					t.Errorf("body %d: %v, gave way %t", i, err, senders[i].gaveUp.Load())
+					t.Errorf("body %d: %v, evicted %t", i, err, senders[i].gaveUp.Load())
 				}
 				if err != nil {
 					lost++
@@ -111,7 +111,7 @@ func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 			}
 			// The late body waited only until the others counted as stalled.
 			if lost != want || late.completed > 10*time.Second {
-				t.Errorf("for a body of %d, %d gave way, want %d; it took %v", need, lost, want, late.completed)
+				t.Errorf("for a body of %d, %d were evicted, want %d; it took %v", need, lost, want, late.completed)
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func TestWaitForSpaceEnds(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		if err := (&sender{size: 1}).run(t.Context(), r); !errors.Is(err, bytestore.ErrOverloaded) {
-			t.Errorf("a body for which no room came: %v", err)
+			t.Errorf("a body for which no space became free: %v", err)
 		}
 		if took := time.Since(begun); took < 30*time.Second || took > 40*time.Second {
 			t.Errorf("it waited %v", took)

@@ -111,7 +111,7 @@ func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 	}
 	got := show("show", id)
 	if life := got.Expires.Sub(before); life < 720*time.Hour-time.Second || life > 721*time.Hour || got.Created.IsZero() {
-		t.Errorf("made %v, expires %v, asked for 720h", got.Created, got.Expires)
+		t.Errorf("created %v, expires %v, want 720h", got.Created, got.Expires)
 	}
 	want.Created, want.Expires = got.Created, got.Expires
 	if !reflect.DeepEqual(got, want) {

@@ -1,4 +1,4 @@
-// Package boottime is a monotonic clock that nobody can set. Unlike the monotonic
+// Package boottime is a monotonic clock that cannot be set. Unlike the monotonic
 // readings of package time it includes the time that the machine was asleep, on
 // Linux (CLOCK_BOOTTIME), macOS (CLOCK_MONOTONIC_RAW) and Windows
 // (GetTickCount64). Only readings of one process can be compared.

@@ -33,7 +33,7 @@ func (conn *Conn) Begin() {
 	conn.l.markActive(conn)
 }
 
-// End notes that a handler has ended. reset reports that the client has reset its stream meanwhile.
+// End records that a handler has returned. reset reports that the client has reset its stream.
 func (conn *Conn) End(reset bool) {
 	if conn == nil {
 		return
@@ -99,7 +99,7 @@ func (conn *Conn) beginsToLinger() bool {
 // linger ends a connection whose last response has been sent.
 func (conn *Conn) linger() {
 	drain(conn.TCPConn, lingerBytes, conn.l.LingerTimeout)
-	_ = conn.TCPConn.Close() // there is nobody to return the error to
+	_ = conn.TCPConn.Close() // no caller can handle the error
 	l := conn.l
 	l.mu.Lock()
 	defer l.mu.Unlock()

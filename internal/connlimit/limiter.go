@@ -51,7 +51,7 @@ type Limiter struct {
 	idle     list.List // of *Conn, longest idle first
 	sources  map[netip.Prefix]*source
 	closing  int           // connections that linger
-	allEnded chan struct{} // closed when none lingers anymore; nil: nobody waits
+	allEnded chan struct{} // closed when none lingers; nil: not waited for
 
 	refused, crowded, evicted, failed atomic.Int64
 }

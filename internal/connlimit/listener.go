@@ -85,12 +85,12 @@ const refusalDrain = 256 << 10
 // refuse sends a response to the first request of a connection and closes it. A client that is gone
 // or too slow gets no response.
 func refuse(conn *net.TCPConn, timeout time.Duration, response func(head bool) []byte) {
-	// There is nobody to return errors to, here and below.
+	// No caller can handle errors, here and below.
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return
 	}
-	// Clients ignore a response that comes before the request.
+	// Clients ignore a response that arrives before the request.
 	var start [len("HEAD ")]byte
 	if _, err := io.ReadFull(conn, start[:]); err != nil {
 		return

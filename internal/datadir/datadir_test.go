@@ -109,7 +109,7 @@ func TestBallast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(d.Path(ballastFile)); err != nil || info.Size() != ballastSize || asked != 2*ballastSize {
-		t.Errorf("the ballast is %v, %v; asked for %d bytes", info, err, asked)
+		t.Errorf("the ballast is %v, %v; want %d bytes", info, err, asked)
 	}
 	if !b.Drop() || b.Drop() {
 		t.Error("the ballast was not dropped exactly once")

@@ -70,7 +70,7 @@ func TestHold(t *testing.T) {
 }
 
 // TestHoldAfterASleep checks the case that the machine slept for longer than the
-// lease, and that a node worked meanwhile and ended. The lease can be acquired
+// lease, and that another node worked and ended during that time. The lease can be acquired
 // again, but the context must end nevertheless.
 func TestHoldAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

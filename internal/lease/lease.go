@@ -95,7 +95,7 @@ func (h *holder) request(ctx context.Context, began time.Duration) (expiry time.
 }
 
 // release returns the lease to the database, also when ctx has ended. It waits for
-// a renewal that keep has left behind, which would acquire the lease again.
+// a renewal that keep did not wait for, which would acquire the lease again.
 func (h *holder) release(ctx context.Context) error {
 	h.renewal.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)

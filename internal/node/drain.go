@@ -89,7 +89,7 @@ func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.S
 	return errors.Join(cause, s.http.Close(), s.api.Wait(abort))
 }
 
-// abortUploads aborts the requests whose bodies are still being received, and gives
+// abortUploads aborts the requests whose bodies are still being received, and allows
 // their clients time to read the error response. Responses that are still being
 // sent are cut off when the connections are closed.
 func (s *drainingServer) abortUploads() {

@@ -30,7 +30,7 @@ func LockFile(name string) (*Lock, error) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
-		// The file was removed before it was locked: its lock excludes nobody.
+		// The file was removed before it was locked: its lock excludes no process.
 	}
 }
 

@@ -26,7 +26,7 @@ func TestLockFile(t *testing.T) {
 	_, err = vfs.LockFile(name)
 	wantErr(t, err, vfs.ErrLocked)
 
-	// Once the folder is replaced the old lock excludes nobody.
+	// Once the folder is replaced the old lock excludes no process.
 	wantErr(t, os.RemoveAll(dir), nil)
 	if first.Current() {
 		t.Fatal("the lock of a removed file is current")

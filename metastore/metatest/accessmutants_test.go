@@ -16,7 +16,7 @@ func TestBrokenKeysAreCaught(t *testing.T) {
 		{"a second revoke moves the time", func(h metatest.Handle, path string) metatest.Handle { return revokesAnew{h, path} }, []string{"keys/revoke", "keys/racing-revokes"}},
 		{"a second revoke revives", func(h metatest.Handle, path string) metatest.Handle { return revives{h, path} }, []string{"keys/revoke"}},
 		{"forgets expired keys", func(h metatest.Handle, path string) metatest.Handle { return forgetsExpired{h, path} }, []string{"keys/stay"}},
-		{"the last key gives the limits", func(h metatest.Handle, path string) metatest.Handle { return lastLimits{h, path} }, []string{"keys/groups", "keys/racing-creators"}},
+		{"the last key sets the limits", func(h metatest.Handle, path string) metatest.Handle { return lastLimits{h, path} }, []string{"keys/groups", "keys/racing-creators"}},
 		{"no accounts become all accounts", func(h metatest.Handle, _ string) metatest.Handle { return allAccounts{h} }, []string{"keys/accounts"}},
 		{"replaces a key of the same id", func(h metatest.Handle, path string) metatest.Handle { return replacesKey{h, path} }, []string{"keys/create", "keys/racing-creators"}},
 		{"omits revoked keys", func(h metatest.Handle, _ string) metatest.Handle { return listsValid{h} }, []string{"keys/list"}},
@@ -48,7 +48,7 @@ func TestBrokenUsageIsCaught(t *testing.T) {
 	})
 }
 
-// countNames changes the counted bytes of names and metadata behind the store's back.
+// countNames changes the counted bytes of names and metadata without the store.
 func countNames(ctx context.Context, path, owner string, names int) error {
 	if owner == "" || names == 0 {
 		return nil

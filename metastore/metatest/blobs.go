@@ -164,7 +164,7 @@ func blobDates(p *probe) {
 }
 
 // blobMetadata checks that a version has exactly its own metadata, and that a page has metadata only
-// if the query asks for it.
+// if the query requests it.
 func blobMetadata(p *probe) {
 	large := strings.Repeat("m", 4<<10)
 	for _, name := range []string{"name", strings.Repeat("n", 3000)} {

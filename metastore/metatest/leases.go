@@ -10,7 +10,7 @@ import (
 func leaseChecks() []Check {
 	return []Check{
 		check("leases/life", leaseLife),
-		check("leases/give-back", leaseGiveBack),
+		check("leases/release", leaseGiveBack),
 		check("leases/racing", leaseRacing),
 		check("leases/clock", leaseClock),
 	}

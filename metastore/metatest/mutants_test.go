@@ -103,10 +103,10 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"keeps what was stored ahead", func(h metatest.Handle, path string) metatest.Handle { return keepsStaged{h, path} }, []string{"blobs/large-refused"}},
 		{"commits what was stored ahead", func(h metatest.Handle, _ string) metatest.Handle { return commitsStaged{h} }, []string{"blobs/large-refused"}},
 		{"accepts stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
-		{"grants a lease to every holder", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/give-back"}},
+		{"grants a lease to every holder", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/release"}},
 		{"leases never expire", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
 		{"renews no lease", func(h metatest.Handle, _ string) metatest.Handle { return &renewsNoLease{Handle: h} }, []string{"leases/life"}},
-		{"releases no lease", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/give-back"}},
+		{"releases no lease", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/release"}},
 		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"properties/replace", "properties/racing-replaces"}},
 		{"calls every date unique", func(h metatest.Handle, _ string) metatest.Handle { return ownSecond{h} }, []string{"blobs/dates"}},
 		{"has another time", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
@@ -122,7 +122,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	})
 }
 
-// keepsMetadata gives a version without metadata that of the version that it replaces.
+// keepsMetadata stores a version without metadata with that of the version that it replaces.
 type keepsMetadata struct{ metatest.Handle }
 
 func (s keepsMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
@@ -140,7 +140,7 @@ func (s losesMetadata) BeginUpload(ctx context.Context, u metastore.Upload) (met
 	return s.Handle.BeginUpload(ctx, u)
 }
 
-// listsMetadata ignores what the query asks for.
+// listsMetadata ignores whether the query requests metadata.
 type listsMetadata struct{ metatest.Handle }
 
 func (s listsMetadata) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {

@@ -142,7 +142,7 @@ func sessionRacingUses(p *probe) {
 		slices.Sort(all)
 		p.must(len(all) == left, "%d of %d uses of a session of %d succeeded", len(all), callers*each, left)
 		for i, l := range all {
-			p.must(l == int64(i), "the uses of a session of %d gave these numbers of chunksets left: %v", left, all)
+			p.must(l == int64(i), "the uses of a session of %d returned these numbers of chunksets left: %v", left, all)
 		}
 		p.must(p.left(fmt.Sprint("session", n)) == 0, "session is not empty")
 	}

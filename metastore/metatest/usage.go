@@ -126,8 +126,8 @@ func usageUploads(p *probe) {
 	p.part("one", 1, 60)
 	p.part("one", 1, 60)
 	p.uses("x", 157, 2, "a part again and again")
-	p.beginFor("", "nobody's", "nobody's")
-	p.part("nobody's", 0, 11)
+	p.beginFor("", "ownerless", "ownerless")
+	p.part("ownerless", 0, 11)
 	p.uses("", 0, 0, "an upload without an owner")
 	for range 2 {
 		_, err := p.store.AbortUpload(p.ctx, "one")
@@ -135,7 +135,7 @@ func usageUploads(p *probe) {
 		p.uses("x", 7, 1, "an abort")
 	}
 	p.reopen()
-	_, err := p.store.AbortUpload(p.ctx, "nobody's")
+	_, err := p.store.AbortUpload(p.ctx, "ownerless")
 	p.ok(err, "abort")
 	_, err = p.store.AbortUpload(p.ctx, "two")
 	p.ok(err, "abort")
@@ -165,8 +165,8 @@ func usageComplete(p *probe) {
 	p.uses("x", 190, 0, "a complete over another owner's blob")
 	p.uses("y", 0, 0, "a complete by another owner")
 
-	p.beginFor("", "nobody's", "three")
-	p.complete("nobody's")
+	p.beginFor("", "ownerless", "three")
+	p.complete("ownerless")
 	p.uses("x", 180, 0, "a complete without an owner")
 	p.beginFor("x", "four", "four")
 	p.complete("four")
@@ -455,7 +455,7 @@ func usageChannels(p *probe) {
 	p.ok(err, "replay")
 	p.equal(again, second, "replay")
 	uses("y", 1, "an open and its replay")
-	_, err = open("nobody's", "", 4, nil)
+	_, err = open("ownerless", "", 4, nil)
 	p.ok(err, "open")
 	uses("", 0, "an open without an owner")
 	_, err = p.store.CloseChannel(p.ctx, "first")
@@ -469,7 +469,7 @@ func usageChannels(p *probe) {
 	p.reopen()
 	uses(owner, 2, "everything")
 	uses("y", 1, "everything")
-	for id, want := range map[string]string{"first": owner, "second": "y", "nobody's": ""} {
+	for id, want := range map[string]string{"first": owner, "second": "y", "ownerless": ""} {
 		p.must(p.getChannel(id).Owner == want, "the channel %s belongs to %q, want %q", id, p.getChannel(id).Owner, want)
 	}
 }

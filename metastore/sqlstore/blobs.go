@@ -46,7 +46,7 @@ func blobFields(b *metastore.Blob) args {
 
 // boundMetadata is the destination of the column metadata, which must be scanned after the column
 // content. A node of an earlier version replaces a blob without knowing the column, so its value
-// begins with the id of the content that it belongs to, and is ignored beside another content.
+// begins with the id of the content that it belongs to, and is ignored for another content.
 type boundMetadata metastore.Blob
 
 func (b *boundMetadata) Scan(src any) error {
@@ -264,7 +264,7 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, preconditi
 	return old.Content, true, nil
 }
 
-// deletedRetention is the age from which the deletion of a blob need not be remembered: a
+// deletedRetention is the age from which the deletion of a blob need not be recorded: a
 // later blob of the name is then certain to have a later time. It exceeds the time that a
 // transaction may wait for its lock after it has read the clock.
 const deletedRetention = time.Minute

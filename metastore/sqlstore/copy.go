@@ -12,7 +12,7 @@ import (
 )
 
 // ErrDiffers is returned by CopyFrom if a table differs from its source afterwards, because
-// one of them was written to meanwhile.
+// one of them was written to during the copy.
 var ErrDiffers = errors.New("sqlstore: the copy differs from its source")
 
 const (
@@ -25,7 +25,7 @@ const (
 
 // CopyFrom replaces the metadata of s with that of another store, which may have another
 // engine: everything except properties, leases and nodes. Neither store may be written to
-// meanwhile. Rows are copied by key in transactions of 1,000 rows, and progress is called with
+// during the copy. Rows are copied by key in transactions of 1,000 rows, and progress is called with
 // their number after each commit. An interrupted copy is resumed after the last row that it
 // finds; progress is called with the number of the rows before it. Tables that then differ,
 // because the source changed after the interruption, are copied again.

@@ -9,7 +9,7 @@
 //     uploads.go, extents.go, list.go, sessions.go, charges.go, channels.go, payments.go,
 //     settlements.go, payout.go, keys.go, usage.go, garbage.go, leases.go, nodes.go,
 //     properties.go. Their SQL is the same for both engines. use_batcher.go combines
-//     concurrent uses of one session. idempotency.go remembers the results of calls in
+//     concurrent uses of one session. idempotency.go records the results of calls in
 //     the form of outcome.go.
 //   - Maintenance is in purge.go, fold.go and audit.go, and the copy between databases in
 //     copy.go and copy_tables.go.
@@ -24,8 +24,8 @@
 // # How a write commits on SQLite
 //
 // One goroutine owns the only connection that writes. It runs the calls that are waiting,
-// and those that arrive meanwhile, in one transaction, and answers them after the COMMIT
-// that they share, so that one fsync serves many calls. If a call fails after a change, the
+// and those that arrive while it does, in one transaction, and returns from them after the
+// COMMIT that they share, so that one fsync serves many calls. If a call fails after a change, the
 // batch is rolled back and each of its calls runs in a transaction of its own. After an
 // I/O error, or a COMMIT whose outcome is unknown, the store refuses writes until it is
 // opened again (ErrStopped). Nothing is acknowledged before the log of an earlier process
@@ -35,7 +35,7 @@
 //
 // Each call is a transaction on a pooled connection, which is retried after a
 // serialization failure, a deadlock or a lost connection until the patience of the call
-// ends. Each transaction first inserts a random id. If the answer to its COMMIT is lost, it
+// ends. Each transaction first inserts a random id. If the response to its COMMIT is lost, it
 // is begun again with the same id: the insert waits for the first transaction to end and
 // then conflicts if that was committed. If this cannot be determined in time, the call
 // returns metastore.ErrUnknownOutcome. A COMMIT is never cancelled.

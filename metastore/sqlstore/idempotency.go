@@ -8,9 +8,9 @@ import (
 	"sluice/metastore"
 )
 
-// once runs do and remembers its result in the same transaction. If idem is remembered
-// already, it returns the remembered result and has no effect. Errors are not remembered.
-// An idem of nil remembers nothing.
+// once runs do and records its result in the same transaction. If a result is recorded for
+// idem already, it returns that and has no effect. Errors are not recorded. With an idem of
+// nil nothing is recorded.
 func once[T any, O outcome[T]](t *tx, idem *metastore.Idempotency, outcomeOf func(T) O, do func() (T, error)) (T, error) {
 	if idem == nil {
 		return do()
@@ -45,7 +45,7 @@ func once[T any, O outcome[T]](t *tx, idem *metastore.Idempotency, outcomeOf fun
 	return out, err
 }
 
-// idempotencyID is the key of the row that remembers idem: a hash of its scope and key,
+// idempotencyID returns the key of the row of idem: a hash of its scope and key,
 // which the length of the scope separates.
 func idempotencyID(idem *metastore.Idempotency) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(len(idem.Scope)))
@@ -54,7 +54,7 @@ func idempotencyID(idem *metastore.Idempotency) []byte {
 	return sum[:]
 }
 
-// returnID is the key of the row that remembers a return to a session or channel. It
+// returnID returns the key of the row of a return to a session or channel. It
 // differs from that of every request, because scopes of requests have no zero byte.
 func returnID(kind, id, request string) []byte {
 	return idempotencyID(&metastore.Idempotency{Scope: "\x00return " + kind + " " + id, Key: request})
@@ -70,7 +70,7 @@ func (t *tx) marked(id []byte) (bool, error) {
 		args{id, t.now.Add(-metastore.IdempotencyRetention).UnixMicro()}, &one)
 }
 
-// mark remembers an effect that has no result to be repeated.
+// mark records an effect that has no result to be repeated.
 func (t *tx) mark(id []byte) error {
 	_, err := t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET created = excluded.created`, id, []byte{}, micros(t.now))

@@ -8,8 +8,8 @@ import (
 	"sluice/metastore"
 )
 
-// Outcomes are what idempotency remembers of a call: its result, as JSON with members of
-// this file alone. Processes of several versions may share a database, so members are
+// An outcome is the recorded result of an idempotent call, as JSON with members that only
+// this file defines. Processes of several versions may share a database, so members are
 // added and never changed or removed, and an older version ignores those that it does not
 // know. A change that an older version would misunderstand increments outcomeVersion.
 
@@ -35,10 +35,10 @@ func decodeOutcome[T any, O outcome[T]](b []byte) (T, error) {
 	var o O
 	var none T
 	if err := json.Unmarshal(b, &o); err != nil {
-		return none, fmt.Errorf("sqlstore: remembered outcome: %w", err)
+		return none, fmt.Errorf("sqlstore: recorded outcome: %w", err)
 	}
 	if v := o.version(); v > outcomeVersion {
-		return none, fmt.Errorf("sqlstore: remembered outcome: version %d, known up to %d", v, outcomeVersion)
+		return none, fmt.Errorf("sqlstore: recorded outcome: version %d, known up to %d", v, outcomeVersion)
 	}
 	return o.result(), nil
 }

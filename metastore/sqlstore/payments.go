@@ -129,7 +129,7 @@ func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s
 var errNotSold = errors.New("sqlstore: more would be returned than was sold")
 
 // ReturnCredit implements metastore.Channels. It returns an error if the credit would exceed
-// the accepted amount. A return is remembered for metastore.IdempotencyRetention.
+// the accepted amount. A return is recorded for metastore.IdempotencyRetention.
 func (s *Store) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (metastore.Channel, error) {
 	if count < 1 || price < 1 {
 		return metastore.Channel{}, errNegative

@@ -20,12 +20,12 @@ import (
 // transaction as committed, although the standby lacks it and may become the next primary
 // (https://www.postgresql.org/docs/current/warm-standby.html, section 27.2.8.4). pgx sends
 // such requests by itself if a context ends or a connection breaks. Therefore a COMMIT runs
-// under a context without a deadline, its connection sends no request to cancel meanwhile,
+// under a context without a deadline, its connection sends no request to cancel during it,
 // and a COMMIT with a warning is in doubt.
 
 // commitState is attached to each connection of pgx.
 type commitState struct {
-	committing atomic.Bool // a COMMIT was sent and has not been answered
+	committing atomic.Bool // a COMMIT was sent and has no response yet
 	warning    atomic.Pointer[pgconn.Notice]
 }
 
@@ -56,7 +56,7 @@ func watchCommits(_ context.Context, config *pgx.ConnConfig) error {
 }
 
 // interrupt cancels a statement when its context ends. A server that can be reached then
-// returns an error for the statement, and one that cannot does not answer.
+// returns an error for the statement, and one that cannot does not respond.
 func interrupt(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelTimeout}
 }
@@ -74,7 +74,7 @@ func (e *doubtError) Error() string { return "COMMIT in doubt: " + e.err.Error()
 // Unwrap returns the cause.
 func (e *doubtError) Unwrap() error { return e.err }
 
-// commit sends COMMIT and waits for its answer without a timeout, or until ctx is cancelled,
+// commit sends COMMIT and waits for its response without a timeout, or until ctx is cancelled,
 // which closes the connection. Only an error of the server with severity ERROR shows that
 // the transaction was not committed.
 func (c *postgresConn) commit(ctx context.Context) error {
@@ -126,7 +126,7 @@ func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 		w.isDetached = true
 		w.detached.Add(1)
 		close(left)
-		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not answered; it may be waiting for a synchronous standby", metastore.ErrUnknownOutcome)
+		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not responded; it may be waiting for a synchronous standby", metastore.ErrUnknownOutcome)
 	}
 }
 

@@ -68,7 +68,7 @@ func (c *postgresConn) script(text string) error {
 func (c *postgresConn) rollback() { _, _ = c.send("ROLLBACK") }
 
 // classify implements runner. An error on a connection that is closed afterwards is a lost
-// connection, for example to a server that did not answer a request to cancel.
+// connection, for example to a server that did not respond to a request to cancel.
 func (c *postgresConn) classify(err error) errorClass {
 	if f := classifyPostgres(err); f != classOther {
 		return f

@@ -62,10 +62,10 @@ var postgresSettings = map[string]string{
 // At most half of the connections are used for writes, so that reads continue while
 // writes wait. While the server cannot be reached, calls are retried until their patience
 // ends and then return metastore.ErrUnavailable. A COMMIT is never cancelled. If it is not
-// answered in that time, as while a synchronous standby is unreachable, the call returns
+// acknowledged in that time, as while a synchronous standby is unreachable, the call returns
 // metastore.ErrUnknownOutcome, and the COMMIT keeps its connection and its slot among the
-// writers until it is answered. If the answer is lost, the store asks the server for the
-// outcome.
+// writers until it is acknowledged. If the response is lost, the store queries the outcome
+// on the server.
 func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) {
 	p, err := openPostgres(ctx, dsn, opt)
 	if err != nil {
@@ -79,7 +79,7 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 type postgresEngine struct {
 	pool         *pgxpool.Pool
 	closeTimeout time.Duration         // how long close waits for running COMMITs
-	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is answered
+	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is acknowledged
 	detached     atomic.Int64          // number of COMMITs whose callers no longer wait
 	down         atomic.Pointer[error] // why the last attempt to reach the server failed; nil: it did not
 	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it

@@ -38,7 +38,7 @@ func (p *postgresEngine) writeLocked(ctx context.Context, fn func(*tx) error) er
 // transact runs fn in a write transaction and retries it after a conflict or a lost
 // connection.
 //
-// The transaction first inserts an id. If the answer to its COMMIT is lost, transact begins
+// The transaction first inserts an id. If the response to its COMMIT is lost, transact begins
 // it again with the same id: the insert waits until the first transaction has ended, even if
 // its COMMIT is still under way, and fails if it was committed. fn is then not run again, so
 // that the results it passed to its caller remain valid. fn is not run again either if, by
@@ -93,7 +93,7 @@ func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error
 		return ErrClosed
 	}
 	if p.detached.Load() >= int64(cap(p.writeSlots)) {
-		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes have not been answered, as while a synchronous standby is unreachable", metastore.ErrBusy)
+		return fmt.Errorf("sqlstore: %w: the COMMITs on all connections for writes have no response yet, as while a synchronous standby is unreachable", metastore.ErrBusy)
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -122,7 +122,7 @@ type postgresWrite struct {
 	id         []byte // that the last attempt inserted
 	fn         func(*tx) error
 	deadline   time.Time // until when the caller waits
-	commitBy   time.Time // until when a COMMIT is sent, so that there is time for its answer
+	commitBy   time.Time // until when a COMMIT is sent, so that there is time for its response
 	inDoubt    bool      // a COMMIT was sent, and its outcome on the server or on a required standby is unknown
 	isDetached bool      // a COMMIT runs without its caller and keeps the connection and the slot
 }

@@ -184,7 +184,7 @@ func (t *tx) recordUse(id string, n int64) error {
 // errNotUsed is the error of a return of chunksets that were never used.
 var errNotUsed = errors.New("sqlstore: more would be returned than was used")
 
-// ReturnChunksets implements metastore.Sessions. A return is remembered for
+// ReturnChunksets implements metastore.Sessions. A return is recorded for
 // metastore.IdempotencyRetention.
 func (s *Store) ReturnChunksets(ctx context.Context, id string, n int64, request string) (metastore.Session, error) {
 	if n < 1 {

@@ -10,7 +10,7 @@ import (
 const timerTick = 100 * time.Millisecond
 
 // sharedTimer is one timer for many callers that wait until different times. It runs only
-// while there are callers. Nearly all of them are answered long before their time, and a
+// while there are callers. Nearly all of them get a result long before their time, and a
 // timer for each would cost more than the rest of the wait. Its zero value is ready to use.
 // Its methods may be called concurrently.
 type sharedTimer struct {

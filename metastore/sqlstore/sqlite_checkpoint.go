@@ -19,10 +19,10 @@ const (
 	// long read prevented the last one.
 	logStep = 4000
 	// checkpointTimeout is how long a checkpoint that restarts the log waits for reads.
-	// Writes wait meanwhile.
+	// Writes wait for it.
 	checkpointTimeout = 300 * time.Millisecond
 	// emptyLogTimeout is how long an open waits for other users of the log before it
-	// gives up emptying it, emptyLogEvery how often that is retried afterwards.
+	// stops trying to empty it, emptyLogEvery how often that is retried afterwards.
 	emptyLogTimeout = 2 * time.Second
 	emptyLogEvery   = time.Second
 )

@@ -436,7 +436,7 @@ func TestStopsAfterIOError(t *testing.T) {
 			t.Errorf("the refused %s: %v", name, err)
 		}
 	}
-	if err := s.SetProperty(t.Context(), "anew", "v"); err != nil {
+	if err := s.SetProperty(t.Context(), "again", "v"); err != nil {
 		t.Errorf("a write to the reopened store: %v", err)
 	}
 }

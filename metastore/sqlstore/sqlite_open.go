@@ -24,7 +24,7 @@ const (
 	// mmapSize is greater than the limit of SQLite, which maps just under 2 GiB of the
 	// database. Without a map, readers contend for the mutex of its allocator.
 	mmapSize = 1 << 40
-	// busyTimeout is how long SQLite waits for a lock before callers can give up.
+	// busyTimeout is how long SQLite waits for a lock before callers can cancel.
 	busyTimeout = 500 * time.Millisecond
 )
 
@@ -38,7 +38,7 @@ const (
 // synchronous=FULL). Both settings are read back; the store does not open without them.
 // Writes return metastore.ErrUnavailable, or metastore.ErrNoSpace if that is the
 // reason, until the whole log of earlier processes has been moved into the database and
-// truncated (wal_checkpoint(TRUNCATE)), and Err returns the reason. Reads work meanwhile, and the
+// truncated (wal_checkpoint(TRUNCATE)), and Err returns the reason. Until then reads work, and the
 // checkpoint is retried every second. Opening waits up to two seconds for other users of
 // the log.
 //

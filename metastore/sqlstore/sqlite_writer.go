@@ -18,7 +18,7 @@ const maxBatch = 512
 // writer runs all write transactions on one connection. Calls that arrive during a commit
 // share the next one, so that one fsync serves many calls.
 //
-// No call is answered before the commit has returned, not even if the call failed: its
+// No call returns before the commit has returned, not even if the call failed: its
 // error may depend on changes of other calls in the batch.
 type writer struct {
 	conn    *sqliteConn
@@ -166,7 +166,7 @@ func (w *writer) loop() {
 	for range w.wake {
 		for w.pending() && !w.isClosed() && w.health.err() == nil {
 			w.batch()
-			// Callers that were just answered are likely to call again, and can then join the
+			// Callers whose calls just returned are likely to call again, and can then join the
 			// next batch.
 			runtime.Gosched()
 		}
@@ -192,13 +192,13 @@ func (c *call) finish(err error) {
 	close(c.done)
 }
 
-// batch runs the waiting calls, and those that arrive meanwhile, in one transaction.
+// batch runs the waiting calls, and those that arrive while it does, in one transaction.
 func (w *writer) batch() {
 	w.batchMu.Lock()
 	defer w.batchMu.Unlock()
 	if err := w.beginTx(); err != nil {
 		if w.conn.classify(err) == classBusy {
-			return // another process writes; callers may give up before the next attempt
+			return // another process writes; callers may cancel before the next attempt
 		}
 		if c := w.next(); c != nil {
 			c.finish(w.beginFailed(err))
@@ -351,7 +351,7 @@ func (w *writer) awaitCommit(quit <-chan struct{}) bool {
 	}
 }
 
-// idleFor waits for d and reports whether there was no commit meanwhile. It returns false
+// idleFor waits for d and reports whether there was no commit in that time. It returns false
 // immediately when there is one or quit is closed.
 func (w *writer) idleFor(d time.Duration, quit <-chan struct{}) bool {
 	timer := time.NewTimer(d)

@@ -11,7 +11,7 @@ import (
 
 // useBatcher combines the uses of each session: those that arrive while a transaction of
 // the session waits or runs share the next one, which has two statements. A transaction may
-// last until the first of its callers gives up. Each session has at most one transaction at
+// last until the patience of the first of its callers ends. Each session has at most one transaction at
 // a time, so that transactions of one store do not wait for the lock of the row.
 type useBatcher struct {
 	store *Store
@@ -87,7 +87,7 @@ func (u *useBatcher) withdraw(id string, one *use) bool {
 	return false
 }
 
-// earliest returns the time at which the first of the waiting callers gives up.
+// earliest returns the earliest time at which the patience of a waiting caller ends.
 func (u *useBatcher) earliest(id string) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -131,7 +131,7 @@ func (u *useBatcher) run(id string) {
 	}
 }
 
-// transact runs the uses that are waiting when its transaction begins and answers them once
+// transact runs the uses that are waiting when its transaction begins and returns their results once
 // it is durable.
 func (u *useBatcher) transact(id string) {
 	var members []*use

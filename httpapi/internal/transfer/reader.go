@@ -14,7 +14,7 @@ import (
 	"sluice/blob"
 )
 
-// After either of these errors the connection must be closed behind the response.
+// After either of these errors the connection must be closed after the response.
 var (
 	// ErrSlowBody reports a body that is below the minimum rate.
 	ErrSlowBody = errors.New("the body is too slow")

@@ -165,7 +165,7 @@ func (w *Writer) Cut() {
 // longAgo is an expired deadline.
 var longAgo = time.Unix(1, 0)
 
-// clearDeadline removes the deadline until the next write if it would end the stream meanwhile.
+// clearDeadline removes the deadline until the next write if it would end the stream before that.
 func (w *Writer) clearDeadline() error {
 	if !w.options.HTTP2 {
 		return nil
