@@ -138,7 +138,7 @@ func TestHostedRefusesDevelopment(t *testing.T) {
 		return sluiceRuns(t, slices.Concat([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, flags, more)...)
 	}
 	needed := []string{"--base-path", "--external-url", "--reads", "--receiver"}
-	if r := serve([]string{"--profile", "hosted"}); r.code != 1 || r.stdout != "" {
+	if r := serve([]string{"--profile", "hosted"}); r.code != 2 || r.stdout != "" {
 		t.Errorf("without required flags: exit code %d, standard output %q", r.code, r.stdout)
 	} else {
 		for _, flag := range needed {
@@ -155,22 +155,22 @@ func TestHostedRefusesDevelopment(t *testing.T) {
 			without = append(without, "--external-url", "https://blobs.example.org")
 		}
 		r := serve(without)
-		checkFailedStart(t, r, flag+":")
+		checkWrongUsage(t, r, flag+":")
 		for _, other := range needed {
 			if other != flag && strings.Contains(r.stderr, other+":") {
 				t.Errorf("without %s the message also names %s: %s", flag, other, r.stderr)
 			}
 		}
 		// An empty value counts as not set.
-		checkFailedStart(t, serve(append(slices.Clone(without), flag, "")), flag)
+		checkWrongUsage(t, serve(append(slices.Clone(without), flag, "")), flag)
 	}
-	checkFailedStart(t, serve(all, "--open-to-network"), "--open-to-network")
-	checkFailedStart(t, serve(all, "--allowed-hosts", "blobs.example.org"), "--allowed-hosts")
-	checkFailedStart(t, serve(all, "--cors-origins", "https://app.example.org"), "--cors-origins")
-	checkFailedStart(t, serve(all, "--reads", "everybody"), "--reads")
-	checkFailedStart(t, serve(all, "--external-url", "https://blobs.example.org/other"), "--external-url")
-	checkFailedStart(t, serve(all, "--trusted-proxies", "nginx"), "--trusted-proxies")
-	checkFailedStart(t, serve(all, "--receiver", "invalid"), "--receiver")
+	checkWrongUsage(t, serve(all, "--open-to-network"), "--open-to-network")
+	checkWrongUsage(t, serve(all, "--allowed-hosts", "blobs.example.org"), "--allowed-hosts")
+	checkWrongUsage(t, serve(all, "--cors-origins", "https://app.example.org"), "--cors-origins")
+	checkWrongUsage(t, serve(all, "--reads", "everybody"), "--reads")
+	checkWrongUsage(t, serve(all, "--external-url", "https://blobs.example.org/other"), "--external-url")
+	checkWrongUsage(t, serve(all, "--trusted-proxies", "nginx"), "--trusted-proxies")
+	checkWrongUsage(t, serve(all, "--receiver", "invalid"), "--receiver")
 	if entries, err := filepath.Glob(filepath.Join(data, "*")); err != nil || len(entries) != 0 {
 		t.Errorf("failed starts left %q, %v", entries, err)
 	}

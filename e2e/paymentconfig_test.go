@@ -137,7 +137,7 @@ func TestPaymentMisconfiguration(t *testing.T) {
 		{"--config", priced, "--chunkset-price"},
 	} {
 		data := filepath.Join(t.TempDir(), "data")
-		checkFailedStart(t, sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", data, test.flag+"="+test.value), test.word)
+		checkWrongUsage(t, sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", data, test.flag+"="+test.value), test.word)
 		if _, err := os.Stat(data); !os.IsNotExist(err) {
 			t.Errorf("%s %s: the data folder was made (%v)", test.flag, test.value, err)
 		}

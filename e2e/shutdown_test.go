@@ -218,12 +218,23 @@ func TestIdleStop(t *testing.T) {
 	}
 }
 
-// checkFailedStart fails the test unless the exit code is 1, standard error is one line that
-// contains these words, and standard output is empty.
+// checkFailedStart checks that a command has failed with exit code 1, one line on standard error
+// that contains these words, and nothing on standard output.
 func checkFailedStart(t *testing.T, r result, words ...string) {
 	t.Helper()
-	if r.code != 1 || r.stdout != "" {
-		t.Errorf("exit code %d, standard output %q, want 1 and no output", r.code, r.stdout)
+	checkFailure(t, r, 1, words)
+}
+
+// checkWrongUsage is checkFailedStart for exit code 2.
+func checkWrongUsage(t *testing.T, r result, words ...string) {
+	t.Helper()
+	checkFailure(t, r, 2, words)
+}
+
+func checkFailure(t *testing.T, r result, code int, words []string) {
+	t.Helper()
+	if r.code != code || r.stdout != "" {
+		t.Errorf("exit code %d, standard output %q, want %d and nothing", r.code, r.stdout, code)
 	}
 	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
 	if len(lines) != 1 {
@@ -258,7 +269,7 @@ func TestFailedStarts(t *testing.T) {
 	t.Run("open to the network", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
-			checkFailedStart(t, sluiceRuns(t, "serve", "--addr", addr, "--data", data), "--open-to-network")
+			checkWrongUsage(t, sluiceRuns(t, "serve", "--addr", addr, "--data", data), "--open-to-network")
 		}
 	})
 	t.Run("usage", func(t *testing.T) {

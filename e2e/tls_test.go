@@ -258,8 +258,8 @@ func TestUnusableCertificates(t *testing.T) {
 	serve := func(flags ...string) result {
 		return sluiceRuns(t, append([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, flags...)...)
 	}
-	checkFailedStart(t, serve(flags[:2]...), "--tls-key")
-	checkFailedStart(t, serve(flags[2:]...), "--tls-cert")
+	checkWrongUsage(t, serve(flags[:2]...), "--tls-key")
+	checkWrongUsage(t, serve(flags[2:]...), "--tls-cert")
 	checkFailedStart(t, serve("--tls-cert", flags[3], "--tls-key", flags[1]), flags[1], flags[3])
 	checkFailedStart(t, serve("--tls-cert", flags[1], "--tls-key", filepath.Join(data, "none")), "none")
 	if _, err := os.Stat(data); err == nil {

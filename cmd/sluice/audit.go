@@ -18,8 +18,7 @@ type auditCommand struct {
 
 // Run prints a line for each inconsistency in the ledgers of channels and sessions, and
 // returns an error if there is any.
-func (c *auditCommand) Run(console *console) error {
-	ctx := context.Background()
+func (c *auditCommand) Run(ctx context.Context, console *console) error {
 	stores, err := storage.OpenMeta(ctx, c.location(), false)
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
-	"syscall"
 
 	"sluice/instance"
 	"sluice/internal/storage"
@@ -46,9 +44,7 @@ func (c *cloneCommand) Validate() error {
 }
 
 // Run clones the instance, or resumes an earlier run.
-func (c *cloneCommand) Run(console *console) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+func (c *cloneCommand) Run(ctx context.Context, console *console) error {
 	progress := newProgress(console.err, c.Quiet)
 	result, err := instance.Clone(ctx, c.source(), c.target(), instance.CloneOptions{
 		Progress: progress.update,
@@ -70,9 +66,9 @@ func (c *cloneCommand) Run(console *console) error {
 type migrateCommand struct{ cloneCommand }
 
 // Run clones the instance.
-func (c *migrateCommand) Run(console *console) error {
+func (c *migrateCommand) Run(ctx context.Context, console *console) error {
 	if err := printLine(console.err, "sluice: migrate is deprecated and will be removed: use clone"); err != nil {
 		return err
 	}
-	return c.cloneCommand.Run(console)
+	return c.cloneCommand.Run(ctx, console)
 }

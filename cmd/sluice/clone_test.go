@@ -67,26 +67,27 @@ func TestCloneRefusals(t *testing.T) {
 	nowhere := empty()
 	const secret = "secret-canary"
 	for _, c := range []struct {
+		code int
 		want string
 		args []string
 	}{
-		{"--from DIR, or both", []string{"--to", empty()}},
-		{"--to DIR, or both", []string{"--from", from, "--to-meta", "postgres://h/n"}},
-		{"--to-meta: want postgres://", []string{"--from", from, "--to", empty(), "--to-meta", "mysql://u:" + secret + "@h"}},
-		{"--from-bytes: ", []string{"--from", from, "--from-bytes", "http://" + secret, "--to", empty()}},
-		{"in the same place", []string{"--from", from, "--to", from + "/."}},
-		{"in the same place", []string{"--from", from, "--to", from, "--to-bytes", "s3://bucket"}},
-		{"the source: the folder " + nowhere + " has no", []string{"--from", nowhere, "--to", empty()}},
-		{"the source: the data folder " + served + " is in use", []string{"--from", served, "--to", empty()}},
-		{"the target: the data folder " + served + " is in use", []string{"--from", from, "--to", served}},
-		{"the target: it is the instance ", []string{"--from", from, "--to", newSource(t)}},
-		{"the target: it has metadata already", []string{"--from", from, "--to", withKey}},
-		{"the target: it has bytes already, such as the object stray", []string{"--from", from, "--to", withBytes}},
-		{"the target: it contains an unfinished clone of the instance 000", []string{"--from", from, "--to", begun}},
+		{exitUsage, "--from DIR, or both", []string{"--to", empty()}},
+		{exitUsage, "--to DIR, or both", []string{"--from", from, "--to-meta", "postgres://h/n"}},
+		{exitUsage, "--to-meta: want postgres://", []string{"--from", from, "--to", empty(), "--to-meta", "mysql://u:" + secret + "@h"}},
+		{exitUsage, "--from-bytes: ", []string{"--from", from, "--from-bytes", "http://" + secret, "--to", empty()}},
+		{exitUsage, "in the same place", []string{"--from", from, "--to", from + "/."}},
+		{exitUsage, "in the same place", []string{"--from", from, "--to", from, "--to-bytes", "s3://bucket"}},
+		{exitFailed, "the source: the folder " + nowhere + " has no", []string{"--from", nowhere, "--to", empty()}},
+		{exitFailed, "the source: the data folder " + served + " is in use", []string{"--from", served, "--to", empty()}},
+		{exitFailed, "the target: the data folder " + served + " is in use", []string{"--from", from, "--to", served}},
+		{exitFailed, "the target: it is the instance ", []string{"--from", from, "--to", newSource(t)}},
+		{exitFailed, "the target: it has metadata already", []string{"--from", from, "--to", withKey}},
+		{exitFailed, "the target: it has bytes already, such as the object stray", []string{"--from", from, "--to", withBytes}},
+		{exitFailed, "the target: it contains an unfinished clone of the instance 000", []string{"--from", from, "--to", begun}},
 	} {
 		r := sluice(append([]string{"clone"}, c.args...)...)
-		if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, secret) || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("%q: exit code %d, %q; want 1 and a line that says %q", c.args, r.code, r.stderr, c.want)
+		if r.code != c.code || r.stdout != "" || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, secret) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%q: exit code %d, %q; want %d and a line that says %q", c.args, r.code, r.stderr, c.code, c.want)
 		}
 	}
 	if _, err := os.Stat(nowhere); err == nil {

@@ -25,17 +25,11 @@ func readConfig(r io.Reader) (kong.Resolver, error) {
 // used as it is written: 0x10 is an address, not a number.
 type configFile map[string]yaml.Node
 
-// Validate returns an error if a key is not a setting: a flag of any command that has
-// an environment variable. All commands share one file.
+// Validate returns an error if a key is not a setting. All commands share one file.
 func (c configFile) Validate(app *kong.Application) error {
-	known := map[string]bool{}
-	for _, command := range app.Leaves(false) {
-		for _, flag := range command.Flags {
-			known[flag.Name] = known[flag.Name] || len(flag.Envs) > 0 && flag.Name != "config"
-		}
-	}
+	settings := settingsOf(app)
 	for key := range c {
-		if !known[key] {
+		if settings[key] == nil || key == "config" {
 			return fmt.Errorf("the configuration file has the unknown key %q", key)
 		}
 	}

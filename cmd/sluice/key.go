@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -14,6 +13,7 @@ import (
 	"sluice/blob"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
+	"sluice/internal/units"
 	"sluice/metastore"
 )
 
@@ -34,8 +34,7 @@ type keyFlags struct {
 }
 
 // withKeys calls fn with the keys of the instance, which it creates if create is set.
-func (f *keyFlags) withKeys(create bool, fn func(ctx context.Context, keys access.KeyStore) error) error {
-	ctx := context.Background()
+func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx context.Context, keys access.KeyStore) error) error {
 	stores, err := storage.OpenMeta(ctx, f.location(), create)
 	if err != nil {
 		return err
@@ -46,12 +45,12 @@ func (f *keyFlags) withKeys(create bool, fn func(ctx context.Context, keys acces
 type keyCreate struct {
 	keyFlags
 
-	Scopes      []string `placeholder:"SCOPE" help:"Operations that the key allows: read, write, channels, or admin for all of them."`
-	Accounts    []string `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
-	AllAccounts bool     `help:"Allow them on all accounts."`
-	Group       string   `placeholder:"NAME" help:"Group of keys that share limits. Default: a group of its own."`
-	Label       string   `placeholder:"TEXT" help:"Description of the key."`
-	Expires     expiry   `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31T00:00:00Z, or a duration from now, such as 720h. Default: never."`
+	Scopes      []string   `placeholder:"SCOPE" help:"Operations that the key allows: read, write, channels, or admin for all of them."`
+	Accounts    []string   `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
+	AllAccounts bool       `help:"Allow them on all accounts."`
+	Group       string     `placeholder:"NAME" help:"Group of keys that share limits. Default: a group of its own."`
+	Label       string     `placeholder:"TEXT" help:"Description of the key."`
+	Expires     units.When `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, or a duration from now, such as 30d or 720h. Default: never."`
 
 	// Limits that are not set have the default of the service. The first key of a
 	// group sets the limits of the group.
@@ -93,20 +92,20 @@ func (c *keyCreate) key() (access.NewKey, error) {
 
 // Run creates the key. It prints the secret alone to stdout, for scripts, and the
 // rest to stderr.
-func (c *keyCreate) Run(console *console) error {
+func (c *keyCreate) Run(ctx context.Context, console *console) error {
 	wanted, err := c.key()
 	if err != nil {
 		return err
 	}
 	fresh := !c.location().Shared() && !datadir.HasDatabase(c.Data)
-	return c.withKeys(true, func(ctx context.Context, keys access.KeyStore) error {
+	return c.withKeys(ctx, true, func(ctx context.Context, keys access.KeyStore) error {
 		if fresh {
 			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: created a new instance there.", absolute(c.Data))); err != nil {
 				return err
 			}
 		}
-		if wanted.Expires, err = c.Expires.from(keys.Now()); err != nil { // by the clock that the nodes use
-			return err
+		if wanted.Expires, err = c.Expires.From(keys.Now()); err != nil { // by the clock that the nodes use
+			return exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
 		}
 		key, secret, err := access.Create(ctx, keys, wanted)
 		if errors.Is(err, metastore.ErrGroupLimits) {
@@ -141,8 +140,8 @@ type keyList struct{ keyFlags }
 const keyPage = 1000
 
 // Run prints all keys, ordered by id.
-func (c *keyList) Run(console *console) error {
-	return c.withKeys(false, func(ctx context.Context, keys access.KeyStore) error {
+func (c *keyList) Run(ctx context.Context, console *console) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, keys access.KeyStore) error {
 		table := newKeyTable(console.out)
 		for after := ""; ; {
 			page, err := keys.ListKeys(ctx, after, keyPage)
@@ -175,12 +174,12 @@ type oneKey struct {
 
 // print calls fn and prints the key that it returns. The argument may be the whole
 // credential instead of the id, so it is never printed.
-func (c *oneKey) print(console *console, fn func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error)) error {
-	return c.withKeys(false, func(ctx context.Context, keys access.KeyStore) error {
+func (c *oneKey) print(ctx context.Context, console *console, fn func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error)) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, keys access.KeyStore) error {
 		key, err := fn(ctx, keys, idOf(c.ID))
 		switch {
 		case errors.Is(err, metastore.ErrNotFound):
-			return fmt.Errorf("there is no such key: sluice key list shows all")
+			return exitWith(exitNotFound, errors.New("there is no such key: sluice key list shows all"))
 		case err != nil:
 			return err
 		case c.JSON:
@@ -204,8 +203,8 @@ func idOf(text string) string {
 type keyShow struct{ oneKey }
 
 // Run prints the key.
-func (c *keyShow) Run(console *console) error {
-	return c.print(console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
+func (c *keyShow) Run(ctx context.Context, console *console) error {
+	return c.print(ctx, console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
 		return keys.Key(ctx, id)
 	})
 }
@@ -213,43 +212,8 @@ func (c *keyShow) Run(console *console) error {
 type keyRevoke struct{ oneKey }
 
 // Run revokes a key and prints it.
-func (c *keyRevoke) Run(console *console) error {
-	return c.print(console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
+func (c *keyRevoke) Run(ctx context.Context, console *console) error {
+	return c.print(ctx, console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
 		return keys.RevokeKey(ctx, id)
 	})
-}
-
-// expiry is a time or a duration from now. The zero value is never.
-type expiry struct {
-	at    time.Time
-	after time.Duration
-}
-
-// UnmarshalText parses a duration or a time.
-func (e *expiry) UnmarshalText(text []byte) error {
-	*e = expiry{}
-	at, err := time.Parse(time.RFC3339, string(text))
-	if err == nil {
-		e.at = at
-		return nil
-	}
-	if e.after, err = time.ParseDuration(string(text)); err != nil {
-		return fmt.Errorf("want a duration from now, such as 720h, or a time, such as 2030-01-31T00:00:00Z, not %q", text)
-	}
-	if e.after <= 0 {
-		return fmt.Errorf("%s is in the past", text)
-	}
-	return nil
-}
-
-// from returns the time of expiry if the current time is now. The zero time is never.
-func (e *expiry) from(now time.Time) (time.Time, error) {
-	switch {
-	case e.after != 0:
-		return now.Add(e.after), nil
-	case !e.at.IsZero() && !e.at.After(now):
-		return time.Time{}, fmt.Errorf("--expires: %s is in the past", e.at.Format(time.RFC3339))
-	default:
-		return e.at, nil
-	}
 }

@@ -238,19 +238,23 @@ func TestKeyRefusals(t *testing.T) {
 		"--accounts: ":                {"--scopes", "read", "--accounts", "bob,a/b"},
 		"Z is in the past":            append(valid, "--expires", "2001-01-01T00:00:00Z"),
 		"-1h is in the past":          append(valid, "--expires=-1h"),
-		"such as 720h":                append(valid, "--expires", "tomorrow"),
+		"such as 30d or 720h":         append(valid, "--expires", "tomorrow"),
 		"--open-uploads":              append(valid, "--open-uploads", "0"),
 		"the group team has other":    append(valid, "--group", "team", "--open-uploads", "4"),
 		"its label must be printable": append(valid, "--label", "\x1b[31m"),
 		"its group must be":           append(valid, "--group", "a b"),
 	} {
 		r := sluice(keyCommandOn(data, "create", args...)...)
-		if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("%q: exit code %d, %q, %q; want 1 and a line that says %q", args, r.code, r.stdout, r.stderr, want)
+		code := exitUsage
+		if strings.HasPrefix(want, "its ") || strings.HasPrefix(want, "the group") {
+			code = exitFailed // only Create checks these
+		}
+		if r.code != code || r.stdout != "" || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%q: exit code %d, %q, %q; want %d and a line that says %q", args, r.code, r.stdout, r.stderr, code, want)
 		}
 	}
 	const secret = "sluice_aaaaaaaaaaaaaaaa_bbbbbbbbbbbbbbbb"
-	if r := sluice(keyCommandOn(data, "revoke", secret)...); r.code != 1 || strings.Contains(r.stderr, "bbbb") || !strings.Contains(r.stderr, "no such key") {
+	if r := sluice(keyCommandOn(data, "revoke", secret)...); r.code != exitNotFound || strings.Contains(r.stderr, "bbbb") || !strings.Contains(r.stderr, "no such key") {
 		t.Errorf("an unknown key: exit code %d, %s", r.code, r.stderr)
 	}
 }
@@ -266,7 +270,7 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 		t.Errorf("%+v, want a key that expires at about %v", made, want)
 	}
 	r := sluice(keyCommandOn(t.TempDir(), "create", append(valid, time.Now().Add(ahead/2).Format(time.RFC3339))...)...)
-	if r.code != 1 || !strings.Contains(r.stderr, "is in the past") {
+	if r.code != exitUsage || !strings.Contains(r.stderr, "is in the past") {
 		t.Errorf("a key that has expired by the database's clock: %+v", r)
 	}
 }
@@ -277,7 +281,7 @@ func TestKeyIgnoresSettings(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	t.Setenv("SLUICE_SCOPES", "admin")
 	t.Setenv("SLUICE_ALL_ACCOUNTS", "true")
-	if r := sluice(keyCommandOn(data, "create")...); r.code != 1 {
+	if r := sluice(keyCommandOn(data, "create")...); r.code != exitUsage {
 		t.Errorf("variables created a key: %+v", r)
 	}
 	file := configFileOf(t, "data: "+data+"\nchunkset-price: 3\nreads: paid\n")
@@ -289,7 +293,7 @@ func TestKeyIgnoresSettings(t *testing.T) {
 		t.Errorf("with the file of serve in a variable: %+v", keys)
 	}
 	for _, line := range []string{"all-accounts: true", "json: true", "label: x", "config: other.yaml"} {
-		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != 1 || !strings.Contains(r.stderr, "the unknown key") {
+		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != exitUsage || !strings.Contains(r.stderr, "the unknown key") {
 			t.Errorf("a file with %q: %+v", line, r)
 		}
 	}

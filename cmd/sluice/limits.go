@@ -3,12 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
+	"sluice/internal/units"
 	"sluice/metastore"
 )
 
@@ -66,7 +65,7 @@ type count int64
 
 // UnmarshalText parses a number of at least 1; "unlimited" or -1 is no limit.
 func (c *count) UnmarshalText(text []byte) error {
-	n, err := parseLimit(string(text), 1)
+	n, err := parseLimit(string(text), parseNumber)
 	if err != nil {
 		return fmt.Errorf("want a number of at least 1, or %s, not %q", unlimitedText, text)
 	}
@@ -89,59 +88,37 @@ func (c count) String() string {
 // size is a limit of a number of bytes; 0 if it was not set.
 type size int64
 
-// UnmarshalText parses a number of at least 1, optionally with a unit such as MiB or
-// MB; "unlimited" or -1 is no limit.
+// UnmarshalText parses a size of at least 1 byte, as units.ParseSize does; "unlimited" or -1 is no
+// limit.
 func (s *size) UnmarshalText(text []byte) error {
-	number, unit := string(text), int64(1)
-	for _, u := range units {
-		if before, found := strings.CutSuffix(number, u.name); found {
-			number, unit = strings.TrimSuffix(before, " "), u.bytes
-			break
-		}
-	}
-	n, err := parseLimit(number, unit)
+	n, err := parseLimit(string(text), units.ParseSize)
 	if err != nil {
-		return fmt.Errorf("want a size of at least 1 byte, such as 512MiB, or %s, not %q", unlimitedText, text)
+		return fmt.Errorf("want a size of at least 1 byte, such as 512MiB or 10G, or %s, not %q", unlimitedText, text)
 	}
 	*s = size(n)
 	return nil
 }
 
-// String returns the size as UnmarshalText parses it, in the largest binary unit of
-// which it is a multiple, or "" if it was not set.
+// String returns the size as UnmarshalText parses it, or "" if it was not set.
 func (s size) String() string {
 	if s > 0 {
-		for _, u := range slices.Backward(units[:binaryUnits]) {
-			if int64(s)%u.bytes == 0 {
-				return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
-			}
-		}
+		return units.FormatSize(int64(s))
 	}
 	return count(s).String()
 }
 
-// binaryUnits is the number of units that are powers of 1024.
-const binaryUnits = 5
+var errLimit = errors.New("a limit is at least 1")
 
-// units are the units of sizes, the binary ones first.
-var units = []struct {
-	name  string
-	bytes int64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"PiB", 1 << 50},
-	{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"PB", 1e15},
-}
-
-var errLimit = errors.New("invalid limit")
-
-// parseLimit parses a number of units.
-func parseLimit(text string, unit int64) (int64, error) {
-	if unit == 1 && (text == unlimitedText || text == strconv.Itoa(unlimited)) {
+// parseLimit parses a limit with parse, or as no limit.
+func parseLimit(text string, parse func(string) (int64, error)) (int64, error) {
+	if text == unlimitedText || text == strconv.Itoa(unlimited) {
 		return unlimited, nil
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || n > math.MaxInt64/unit {
+	n, err := parse(text)
+	if err == nil && n < 1 {
 		return 0, errLimit
 	}
-	return n * unit, nil
+	return n, err
 }
+
+func parseNumber(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -18,6 +18,8 @@ func main() {
 
 // commands are the subcommands, one in each file.
 type commands struct {
+	Context contextCommand `cmd:"" help:"Name servers, and choose the one to use."`
+
 	Serve   serveCommand   `cmd:"" help:"Run the service."`
 	Key     keyCommand     `cmd:"" help:"Create, list, show and revoke API keys."`
 	Audit   auditCommand   `cmd:"" help:"Check the ledgers of payment channels and sessions."`
@@ -34,28 +36,31 @@ func newCommands() *commands {
 	return &c
 }
 
-// run runs one command. It returns the exit code: 0 for success, 1 for an error,
-// which is printed as one line to stderr.
+// run runs one command. It returns the exit code. An error is printed as one line to stderr.
+//
+// The Run method of a command may have a *console and a context.Context as parameters. The context is
+// cancelled by Ctrl-C and SIGTERM.
 func run(args []string, stdout, stderr io.Writer) int {
-	exit := -1
+	exit, interrupted := -1, interruption{}
 	parser, err := kong.New(newCommands(), append(parserOptions(),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
+		kong.BindToProvider(interrupted.context),
 	)...)
 	if err != nil {
-		return fail(stderr, err)
+		return fail(stderr, err, exitFailed)
 	}
 	command, err := parser.Parse(args)
 	if exit >= 0 { // --help was printed
 		return exit
 	}
 	if err != nil {
-		return fail(stderr, err)
+		return fail(stderr, err, exitUsage)
 	}
-	if err := command.Run(&console{out: stdout, err: stderr}); err != nil {
-		return fail(stderr, err)
+	if err := interrupted.explain(command.Run(&console{in: os.Stdin, out: stdout, err: stderr})); err != nil {
+		return fail(stderr, err, exitCode(err))
 	}
-	return 0
+	return exitOK
 }
 
 // parserOptions configures how the command line, the environment and the
@@ -72,19 +77,15 @@ func parserOptions() []kong.Option {
 	}
 }
 
-// onlySettings removes the environment variables of flags that are not settings.
-// The settings are the flags of serve, and flags of the same name. What a key may
-// do, for example, is set by the command line only.
+// onlySettings removes the environment variables of flags that are not settings. The settings are the
+// flags of serve, and flags of the same name of other commands that read its configuration file. What
+// a key may do, for example, is set by the command line only.
 func onlySettings(k *kong.Kong) error {
-	settings := map[string]bool{}
-	for _, command := range k.Model.Children {
-		for _, flag := range command.Flags {
-			settings[flag.Name] = settings[flag.Name] || command.Name == "serve"
-		}
-	}
+	settings := settingsOf(k.Model)
 	for _, command := range k.Model.Leaves(false) {
+		reads := slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "config" })
 		for _, flag := range command.Flags {
-			if !settings[flag.Name] {
+			if !reads || settings[flag.Name] == nil {
 				flag.Envs, flag.Tag.Envs = nil, nil
 			}
 		}
@@ -92,13 +93,23 @@ func onlySettings(k *kong.Kong) error {
 	return nil
 }
 
-// console is the output of a command.
-type console struct{ out, err io.Writer }
+// settingsOf returns the flags of serve by their names.
+func settingsOf(app *kong.Application) map[string]*kong.Flag {
+	settings := map[string]*kong.Flag{}
+	for _, command := range app.Children {
+		for _, flag := range command.Flags {
+			if command.Name == "serve" {
+				settings[flag.Name] = flag
+			}
+		}
+	}
+	return settings
+}
 
-func fail(stderr io.Writer, err error) int {
-	line := strings.ReplaceAll(err.Error(), "\n", "; ")
-	_, _ = fmt.Fprintf(stderr, "sluice: %s\n", line) // an error has nowhere to go
-	return 1
+// console is the input and the output of a command.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
 }
 
 type versionCommand struct{}

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sluice/httpapi"
+	"sluice/internal/contexts"
 	"sluice/internal/node"
 	"sluice/internal/storage"
 	"sluice/metastore"
@@ -105,6 +106,7 @@ func flagDefaults() map[string]string {
 		"session_ttl":     hours(session.DefaultTTL),
 		"channel_ttl":     hours(paychan.DefaultTTL),
 		"max_connections": strconv.Itoa(node.MaxDefaultConnections),
+		"default_url":     contexts.DefaultURL,
 	}
 }
 

@@ -140,6 +140,12 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return pure, true
 	case within(dir, pure...):
 		return nil, true
+	case within(dir, "internal/operand", "internal/units"):
+		return nil, true
+	case within(dir, "internal/contexts"):
+		return []string{"internal/operand", "internal/vfs"}, true
+	case within(dir, "internal/terminal"):
+		return []string{"internal/units"}, true
 	case within(dir, "internal/testenv", "internal/arch", "e2e"):
 		return []string{"internal"}, true
 	case within(dir, "internal"):

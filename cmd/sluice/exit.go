@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"sluice/internal/contexts"
+	"sluice/internal/terminal"
+	"sluice/metastore"
+)
+
+// The exit codes. They are stable; docs/cli.md describes them.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitRefused     = 4
+	exitPartly      = 5
+	exitInterrupted = 130
+)
+
+// exitCodes describe the exit codes for people.
+var exitCodes = []struct {
+	code    int
+	meaning string
+}{
+	{exitOK, "success"},
+	{exitFailed, "failed, for a reason that has no code of its own"},
+	{exitUsage, "the command line, a variable or a configuration file is wrong; nothing was done"},
+	{exitNotFound, "the blob, upload, session, channel, key, group or context does not exist"},
+	{exitRefused, "refused: not allowed, not paid, over a limit, or a condition is not met"},
+	{exitPartly, "partly done: some of several things were skipped or failed"},
+	{exitInterrupted, "interrupted by Ctrl-C or SIGTERM"},
+}
+
+// exitError is an error with an exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// exitWith returns an error for which the process exits with a code.
+func exitWith(code int, err error) error { return &exitError{code, err} }
+
+// exitCode returns the exit code for an error that a command has returned.
+func exitCode(err error) int {
+	var e *exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &e):
+		return e.code
+	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, contexts.ErrUnknown):
+		return exitNotFound
+	default:
+		return exitFailed
+	}
+}
+
+// fail prints an error as one line, which cannot control the terminal, and returns code.
+func fail(stderr io.Writer, err error, code int) int {
+	line := terminal.Text(strings.ReplaceAll(err.Error(), "\n", "; "))
+	_, _ = fmt.Fprintf(stderr, "sluice: %s\n", line) // an error has nowhere to go
+	return code
+}
+
+// interruption is the context of a command, which SIGINT and SIGTERM cancel. It takes no notice of
+// signals until a command uses the context: serve handles them otherwise.
+type interruption struct{ ctx context.Context }
+
+// context returns the context. It is cancelled by the first signal; the second one ends the process.
+func (i *interruption) context() context.Context {
+	if i.ctx == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		context.AfterFunc(ctx, stop)
+		i.ctx = ctx
+	}
+	return i.ctx
+}
+
+// explain returns the error of a command, with the exit code of an interruption if that was its
+// cause.
+func (i *interruption) explain(err error) error {
+	switch {
+	case err == nil || i.ctx == nil || i.ctx.Err() == nil:
+		return err
+	case errors.Is(err, context.Canceled):
+		return exitWith(exitInterrupted, errors.New("interrupted"))
+	default:
+		return exitWith(exitInterrupted, err)
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+
+	"sluice/internal/contexts"
+)
+
+// serverFlags name the server of a command, and its API key. Commands that use a server embed them.
+type serverFlags struct {
+	URL     string `name:"url" env:"-" group:"Server:" placeholder:"URL" help:"Base URL of the server, with its base path. Default: SLUICE_URL, or ${default_url}."`
+	Context string `env:"-" group:"Server:" placeholder:"NAME" help:"Named server, see sluice context. Default: SLUICE_CONTEXT, or the current context."`
+	KeyFile string `env:"-" group:"Server:" type:"path" placeholder:"FILE" help:"File with the API key. Default: the key of the context, SLUICE_KEY, or the file SLUICE_KEY_FILE."`
+}
+
+// server returns the server that the flags, the environment and the contexts name.
+func (f *serverFlags) server() (contexts.Server, error) {
+	choice := contexts.Choice{URL: f.URL, Context: f.Context, KeyFile: f.KeyFile, Getenv: os.Getenv}
+	s, err := choice.Choose(loadContexts)
+	if err != nil {
+		return s, exitWith(exitUsage, err)
+	}
+	return s, nil
+}
+
+// serverOf returns the server of an operand that names a context, or that of server if it names none.
+func (f *serverFlags) serverOf(context string) (contexts.Server, error) {
+	if context == "" {
+		return f.server()
+	}
+	s, err := contexts.Named(context, loadContexts)
+	if err != nil {
+		return s, exitWith(exitUsage, err)
+	}
+	return s, nil
+}
+
+func loadContexts() (*contexts.List, error) {
+	name, err := contexts.DefaultFile()
+	if err != nil {
+		return nil, err
+	}
+	return contexts.Load(name)
+}
+
+// outputFlags choose what a command prints. Commands that print results or progress embed them.
+type outputFlags struct {
+	Quiet bool `short:"q" env:"-" help:"Print results and errors only: no progress and no remarks."`
+	JSON  bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
+}

@@ -1,0 +1,110 @@
+// Package operand parses the operands of commands: what is stored on a server, and what is on this
+// machine.
+package operand
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Stdio is the local operand that stands for standard input or output.
+const Stdio = "-"
+
+// Remote is a blob, a prefix of names, or a whole account, on a server.
+type Remote struct {
+	Context string // names the server; "" for the current one
+	Account string // not empty; not validated otherwise
+	Name    string // of a blob or a prefix; "" for the whole account. It is opaque, and may contain "//" and ".."
+}
+
+// Folder reports whether the operand ends like a folder: it has no name, or a name that ends in
+// "/". A blob cannot have such a name.
+func (r Remote) Folder() bool { return r.Name == "" || strings.HasSuffix(r.Name, "/") }
+
+// String returns the operand as ParseRemote parses it if Context is empty, and as Parse parses it
+// otherwise.
+func (r Remote) String() string {
+	text := r.Account + "/" + r.Name
+	if r.Context != "" {
+		text = r.Context + ":" + text
+	}
+	return text
+}
+
+// ParseRemote parses ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT, an operand of a command whose
+// operand is always remote.
+func ParseRemote(text string) (Remote, error) {
+	account, name, _ := strings.Cut(text, "/")
+	switch {
+	case text == "":
+		return Remote{}, errors.New("the operand is empty: want ACCOUNT/NAME, such as team/photo.jpg")
+	case account == "":
+		return Remote{}, fmt.Errorf("%q has no account: want ACCOUNT/NAME, such as team/photo.jpg", text)
+	case strings.Contains(account, ":"):
+		return Remote{}, fmt.Errorf("%q: an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url", text)
+	}
+	return Remote{Account: account, Name: name}, nil
+}
+
+// Operand is an operand of a command that copies: remote or local.
+type Operand struct {
+	Remote *Remote // nil if it is local
+	Path   string  // of a local file or folder, or Stdio; "" if it is remote
+}
+
+// IsStdio reports whether the operand stands for standard input or output.
+func (o Operand) IsStdio() bool { return o.Remote == nil && o.Path == Stdio }
+
+// String returns the operand as Parse parses it.
+func (o Operand) String() string {
+	switch {
+	case o.Remote == nil:
+		return o.Path
+	case o.Remote.Context == "":
+		return ":" + o.Remote.String()
+	default:
+		return o.Remote.String()
+	}
+}
+
+// Parse parses an operand of a command that copies. CONTEXT:ACCOUNT/NAME is remote, and
+// :ACCOUNT/NAME is on the current server; everything else is local. A context has at least two
+// characters, so C:\file is local; so is ./team:file.
+func Parse(text string) (Operand, error) {
+	if text == "" {
+		return Operand{}, errors.New("the operand is empty: want a file, a folder, -, or CONTEXT:ACCOUNT/NAME")
+	}
+	context, rest, found := strings.Cut(text, ":")
+	if !found || context != "" && !IsContext(context) {
+		return Operand{Path: text}, nil
+	}
+	if strings.HasPrefix(rest, "//") {
+		return Operand{}, fmt.Errorf("%q is a URL: name the server by a context (sluice context add NAME URL), and write NAME:ACCOUNT/NAME", text)
+	}
+	remote, err := ParseRemote(rest)
+	if err != nil {
+		return Operand{}, fmt.Errorf("%q: want CONTEXT:ACCOUNT/NAME, such as %s:team/photo.jpg; a local file of that name is ./%s", text, context, text)
+	}
+	remote.Context = context
+	return Operand{Remote: &remote}, nil
+}
+
+// maxContext is the maximum length of the name of a context.
+const maxContext = 64
+
+// IsContext reports whether name is a valid name of a context: 2 to 64 of a-z, A-Z, 0-9, ".", "_"
+// and "-", of which the first is a letter or a digit.
+func IsContext(name string) bool {
+	if len(name) < 2 || len(name) > maxContext {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return true
+}

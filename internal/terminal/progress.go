@@ -1,0 +1,307 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"sluice/internal/units"
+)
+
+// Progress shows transfers on a terminal: one line for each that runs, and one for all of them if
+// there are several. If its output is not a terminal, or if it is quiet, it shows only the lines of
+// Print. Its methods may be called concurrently.
+type Progress struct {
+	out io.Writer
+	now func() time.Time
+	box *mpb.Progress // nil if no bars are shown
+
+	// mu guards the numbers. It must not be held while box or a bar is used: they call functions that
+	// lock it, and wait for them.
+	mu       sync.Mutex
+	expected count // announced by Expect
+	started  count // started by Start
+	ended    int
+	moved    meter // of all transfers
+
+	bars  sync.Mutex
+	total *mpb.Bar // guarded by bars; nil until there are several transfers
+}
+
+// count is a number of transfers and of their bytes.
+type count struct {
+	transfers int
+	bytes     int64
+}
+
+// NewProgress returns the progress to show on out. The caller must Close it.
+func NewProgress(out io.Writer, quiet bool) *Progress {
+	f, isFile := out.(*os.File)
+	return newProgress(out, !quiet && isFile && term.IsTerminal(int(f.Fd())), time.Now)
+}
+
+func newProgress(out io.Writer, bars bool, now func() time.Time, options ...mpb.ContainerOption) *Progress {
+	p := &Progress{out: out, now: now}
+	if bars {
+		p.box = mpb.New(append([]mpb.ContainerOption{mpb.WithOutput(out), mpb.WithRefreshRate(100 * time.Millisecond)}, options...)...)
+	}
+	return p
+}
+
+// Expect announces transfers that will start, of a number of bytes in all. The line for all transfers
+// shows what is known so far.
+func (p *Progress) Expect(transfers int, bytes int64) {
+	p.mu.Lock()
+	p.expected.transfers += transfers
+	p.expected.bytes += bytes
+	p.mu.Unlock()
+	p.showTotal()
+}
+
+// Start shows a transfer of size bytes, or of an unknown number if size is negative. The caller must
+// call End.
+func (p *Progress) Start(name string, size int64) *Transfer {
+	p.mu.Lock()
+	p.started.transfers++
+	p.started.bytes += max(size, 0)
+	p.mu.Unlock()
+	t := &Transfer{progress: p, name: Name(name), size: size}
+	if p.box != nil {
+		t.bar = p.add(0, t.line, mpb.BarRemoveOnComplete())
+	}
+	p.showTotal()
+	return t
+}
+
+// add adds a line to the terminal.
+func (p *Progress) add(priority int, line func(width int) string, options ...mpb.BarOption) *mpb.Bar {
+	text := decor.Any(func(s decor.Statistics) string {
+		return line(max(s.AvailableWidth-1, 1))
+	})
+	return p.box.New(0, mpb.NopStyle(), append(options, mpb.BarPriority(priority), mpb.PrependDecorators(text))...)
+}
+
+// totalPriority places the line of all transfers below the others.
+const totalPriority = math.MaxInt32
+
+// showTotal adds the line of all transfers if there are several.
+func (p *Progress) showTotal() {
+	p.mu.Lock()
+	several := max(p.expected.transfers, p.started.transfers) >= 2
+	p.mu.Unlock()
+	p.bars.Lock()
+	defer p.bars.Unlock()
+	if several && p.box != nil && p.total == nil {
+		p.total = p.add(totalPriority, p.totalLine)
+	}
+}
+
+func (p *Progress) totalLine(width int) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	transfers, bytes := max(p.expected.transfers, p.started.transfers), max(p.expected.bytes, p.started.bytes)
+	name := fmt.Sprintf("Total, %d of %d", p.ended, transfers)
+	return formatLine(width, name, p.moved.done, bytes, p.moved.rate(p.now()))
+}
+
+// Print prints a line above those of the transfers. The line is escaped by Text.
+func (p *Progress) Print(line string) error {
+	out := p.out
+	if p.box != nil {
+		out = p.box
+	}
+	_, err := fmt.Fprintln(out, Text(line))
+	return err
+}
+
+// Close removes all lines from the terminal except those of Print.
+func (p *Progress) Close() {
+	if p.box == nil {
+		return
+	}
+	p.bars.Lock()
+	if p.total != nil {
+		p.total.Abort(true)
+	}
+	p.bars.Unlock()
+	p.box.Wait()
+}
+
+// Transfer is one transfer of a Progress.
+type Transfer struct {
+	progress *Progress
+	name     string
+	size     int64
+	bar      *mpb.Bar // nil if no bars are shown
+	moved    meter    // guarded by progress.mu
+	ended    bool     // guarded by progress.mu
+}
+
+// Set sets the number of bytes that are done. It may be less than before, if bytes are sent again.
+func (t *Transfer) Set(done int64) {
+	t.progress.mu.Lock()
+	defer t.progress.mu.Unlock()
+	t.add(done - t.moved.done)
+}
+
+// Add adds n to the number of bytes that are done.
+func (t *Transfer) Add(n int64) {
+	t.progress.mu.Lock()
+	defer t.progress.mu.Unlock()
+	t.add(n)
+}
+
+func (t *Transfer) add(n int64) {
+	now := t.progress.now()
+	t.moved.add(now, n)
+	t.progress.moved.add(now, n)
+}
+
+// Skip adds n to the number of bytes that are done, without counting them for the rate: an earlier
+// run has transferred them.
+func (t *Transfer) Skip(n int64) {
+	t.progress.mu.Lock()
+	defer t.progress.mu.Unlock()
+	now := t.progress.now()
+	t.moved.skip(now, n)
+	t.progress.moved.skip(now, n)
+}
+
+// End removes the line of the transfer, whether it succeeded or not. Repeated, it has no effect.
+func (t *Transfer) End() {
+	t.progress.mu.Lock()
+	ended := t.ended
+	if !ended {
+		t.ended = true
+		t.progress.ended++
+	}
+	t.progress.mu.Unlock()
+	if !ended && t.bar != nil {
+		t.bar.Abort(true)
+		t.bar.Wait()
+	}
+}
+
+func (t *Transfer) line(width int) string {
+	t.progress.mu.Lock()
+	defer t.progress.mu.Unlock()
+	return formatLine(width, t.name, t.moved.done, t.size, t.moved.rate(t.progress.now()))
+}
+
+// meter counts bytes and measures their rate.
+type meter struct {
+	done   int64
+	counts int64     // of done, those that count for the rate
+	since  time.Time // of the first byte or skip
+	sample time.Time // of the last sample
+	last   int64     // counts at the last sample
+	smooth float64   // bytes per second, a moving average
+}
+
+// sampleTime is the minimum time between two samples of a rate, and rateMemory the time over which
+// rates are averaged.
+const (
+	sampleTime = 500 * time.Millisecond
+	rateMemory = 5 * time.Second
+)
+
+func (m *meter) skip(now time.Time, n int64) {
+	m.done += n
+	m.begin(now)
+}
+
+func (m *meter) add(now time.Time, n int64) {
+	m.begin(now)
+	m.done += n
+	m.counts += n
+}
+
+func (m *meter) begin(now time.Time) {
+	if m.since.IsZero() {
+		m.since, m.sample = now, now
+	}
+}
+
+// rate returns the current rate in bytes per second, or 0 if it is not known yet.
+func (m *meter) rate(now time.Time) float64 {
+	elapsed := now.Sub(m.sample)
+	if m.since.IsZero() || elapsed < sampleTime {
+		return m.smooth
+	}
+	current := max(float64(m.counts-m.last), 0) / elapsed.Seconds()
+	if m.sample.Equal(m.since) {
+		m.smooth = current
+	} else {
+		weight := math.Exp(-elapsed.Seconds() / rateMemory.Seconds())
+		m.smooth = weight*m.smooth + (1-weight)*current
+	}
+	m.sample, m.last = now, m.counts
+	return m.smooth
+}
+
+// formatLine returns a line of at most width columns: the name, a bar, the bytes done, the rate and
+// the time left, in columns of fixed widths. Of what does not fit, the bar is left out first, then the
+// end of the name.
+func formatLine(width int, name string, done, size int64, rate float64) string {
+	numbers := fmt.Sprintf("%7s", units.Bytes(done))
+	if size >= 0 {
+		numbers = fmt.Sprintf("%3d%% %7s of %-7s", percent(done, size), units.Bytes(done), units.Bytes(size))
+	}
+	speed, left := "", ""
+	if rate >= 1 {
+		speed = units.Bytes(int64(rate)) + "/s"
+		if size > done {
+			left = timeLeft(float64(size-done) / rate)
+		}
+	}
+	numbers += fmt.Sprintf(" %9s %6s", speed, left)
+	const gap, minName, barWidth = 2, 16, 12
+	room := width - len(numbers) - gap
+	if room < minName/2 {
+		return runewidth.Truncate(numbers, width, "")
+	}
+	bar := ""
+	if size >= 0 && room-barWidth-gap >= minName {
+		bar = formatBar(barWidth, done, size) + strings.Repeat(" ", gap)
+		room -= len(bar)
+	}
+	name = runewidth.FillRight(runewidth.Truncate(name, room, "..."), room)
+	return name + strings.Repeat(" ", gap) + bar + numbers
+}
+
+func percent(done, size int64) int {
+	if size == 0 {
+		return 100
+	}
+	return int(min(float64(done)/float64(size)*100, 100))
+}
+
+func formatBar(width int, done, size int64) string {
+	inner := width - 2
+	full := inner * percent(done, size) / 100
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", inner-full) + "]"
+}
+
+// timeLeft returns a time in at most six characters.
+func timeLeft(seconds float64) string {
+	s := int64(min(math.Ceil(seconds), 100*24*3600))
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 48*3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	default:
+		return fmt.Sprintf("%dd", s/(24*3600))
+	}
+}

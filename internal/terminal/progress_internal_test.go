@@ -1,0 +1,193 @@
+package terminal
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/vbauerster/mpb/v8"
+)
+
+func TestLineOfATransfer(t *testing.T) {
+	for _, test := range []struct {
+		width      int
+		name       string
+		done, size int64
+		rate       float64
+		want       string
+	}{
+		{80, "photo.jpg", 45_000_000, 100_000_000, 5_200_000, "photo.jpg                 [====      ]   45%   45 MB of 100 MB   5.2 MB/s    11s"},
+		{80, "photo.jpg", 0, 100, 0, "photo.jpg                 [          ]    0%     0 B of 100 B                   "},
+		{80, "empty", 0, 0, 0, "empty                     [==========]  100%     0 B of 0 B                     "},
+		{80, "pipe", 1500, -1, 300, "pipe                                                     1.5 kB   300 B/s       "},
+		{60, "a-long-name-of-a-file-in-a-folder.tar.gz", 1, 2e9, 1000, "a-long-name-of-...    0%     1 B of 2.0 GB   1.0 kB/s    23d"},
+		{40, "photo.jpg", 45_000_000, 100_000_000, 5_200_000, " 45%   45 MB of 100 MB   5.2 MB/s    11s"},
+		{20, "photo.jpg", 45_000_000, 100_000_000, 5_200_000, " 45%   45 MB of 100 "},
+		{60, "日本語の名前のファイル", 5, 10, 0, "日本語の名前の...    50%     5 B of 10 B                    "},
+		{80, "more than announced", 20, 10, 1, "more than announced       [==========]  100%    20 B of 10 B        1 B/s       "},
+	} {
+		got := formatLine(test.width, test.name, test.done, test.size, test.rate)
+		if got != test.want || runewidth.StringWidth(got) > test.width {
+			t.Errorf("width %d: %q, %d columns\nwant     %q", test.width, got, runewidth.StringWidth(got), test.want)
+		}
+	}
+}
+
+func TestTimeLeft(t *testing.T) {
+	for seconds, want := range map[float64]string{0: "0s", 0.2: "1s", 59: "59s", 60: "1m00s", 3599: "59m59s", 3600: "1h00m", 86400: "24h00m", 48 * 3600: "2d", 1e30: "100d"} {
+		if got := timeLeft(seconds); got != want {
+			t.Errorf("timeLeft(%v) = %s, want %s", seconds, got, want)
+		}
+	}
+}
+
+// TestRate checks that bytes of an earlier run do not count, and that the rate follows a change.
+func TestRate(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	var m meter
+	m.skip(start, 1<<30)
+	if got := m.rate(start.Add(time.Second)); got != 0 || m.done != 1<<30 {
+		t.Errorf("after a skip: rate %v of %d bytes", got, m.done)
+	}
+	at := start.Add(time.Second)
+	for range 20 {
+		m.add(at, 1000)
+		at = at.Add(time.Second)
+		m.rate(at)
+	}
+	if got := m.rate(at); got < 950 || got > 1000 {
+		t.Errorf("rate %v, want about 1000", got)
+	}
+	for range 20 {
+		at = at.Add(time.Second)
+		m.rate(at)
+	}
+	if got := m.rate(at); got > 50 {
+		t.Errorf("rate %v after 20 seconds without a byte", got)
+	}
+	m.add(at, -20_000) // sent again
+	if got := m.rate(at.Add(time.Second)); got < 0 || m.done != 1<<30 {
+		t.Errorf("after bytes were taken back: rate %v, %d bytes", got, m.done)
+	}
+}
+
+// screen records what a Progress shows, a drawing at a time.
+type screen struct {
+	mu      sync.Mutex
+	written strings.Builder
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written.Write(b)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written.String()
+}
+
+func TestProgressShowsTransfersAndATotal(t *testing.T) {
+	var shown screen
+	draw := make(chan any)
+	now := time.Unix(1_000_000, 0)
+	p := newProgress(&shown, true, func() time.Time { return now }, mpb.WithManualRefresh(draw), mpb.WithWidth(80))
+	p.Expect(3, 3000)
+	first, second := p.Start("first", 1000), p.Start("se\x1b[31mcond", 1000)
+	first.Add(400)
+	second.Skip(100)
+	second.Set(500)
+	for range 3 { // when the third request is received, the first drawing is complete
+		draw <- nil
+	}
+	for _, want := range []string{"first ", `"se\x1b[31mcond" `, " 40%   400 B of 1.0 kB", " 50%   500 B of 1.0 kB", "Total, 0 of 3 ", " 30%   900 B of 3.0 kB"} {
+		if !strings.Contains(shown.String(), want) {
+			t.Errorf("%q does not show %q", shown.String(), want)
+		}
+	}
+	go func() {
+		for {
+			select {
+			case draw <- nil:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	first.End()
+	first.End()
+	second.End()
+	p.Close()
+	if p.ended != 2 {
+		t.Errorf("%d transfers have ended, want 2", p.ended)
+	}
+}
+
+// TestProgressOfManyTransfers runs transfers while their lines are drawn, and checks that it ends and
+// that messages are shown.
+func TestProgressOfManyTransfers(t *testing.T) {
+	var shown screen
+	p := newProgress(&shown, true, time.Now, mpb.WithAutoRefresh(), mpb.WithRefreshRate(100*time.Microsecond))
+	const transfers = 50
+	p.Expect(transfers, transfers*1000)
+	var group sync.WaitGroup
+	for range transfers {
+		group.Go(func() {
+			one := p.Start("name", 1000)
+			for range 10 {
+				one.Add(100)
+			}
+			one.End()
+		})
+	}
+	group.Wait()
+	err := p.Print("skipped \x1b]0;x\a")
+	p.Close()
+	if want := `skipped \x1b]0;x\a` + "\n"; err != nil || !strings.Contains(shown.String(), want) {
+		t.Errorf("%q, %v, want %q", shown.String(), err, want)
+	}
+	if p.ended != transfers || p.moved.done != transfers*1000 {
+		t.Errorf("%d transfers of %d bytes have ended", p.ended, p.moved.done)
+	}
+}
+
+// TestProgressIsForTerminals checks that nothing but messages is written to a file or a pipe, and
+// that a quiet one shows nothing on a terminal.
+func TestProgressIsForTerminals(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Progress{NewProgress(w, false), NewProgress(w, true)} {
+		p.Expect(2, 20)
+		one := p.Start("one", 10)
+		one.Add(10)
+		err = errors.Join(err, p.Print("message"))
+		one.End()
+		p.Close()
+	}
+	text, readErr := io.ReadAll(closing{r, w})
+	if err := errors.Join(err, readErr); err != nil || string(text) != "message\nmessage\n" {
+		t.Errorf("written is %q, %v, want the messages alone", text, err)
+	}
+}
+
+// closing closes w before it reads from r.
+type closing struct {
+	r io.Reader
+	w io.Closer
+}
+
+func (c closing) Read(b []byte) (int, error) {
+	if err := c.w.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return 0, err
+	}
+	return c.r.Read(b)
+}
