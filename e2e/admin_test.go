@@ -22,10 +22,10 @@ func (s *server) admin() string {
 }
 
 // adminGet sends a GET to the admin address.
-func (s *server) adminGet(path string) (reply, error) {
+func (s *server) adminGet(path string) (response, error) {
 	request, err := http.NewRequest("GET", s.admin()+path, nil)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	request.Close = true
 	return s.send(request)

@@ -37,7 +37,7 @@ func (c *cluster) behindHAProxy(t testing.TB) *server {
 	listener := listenHere(t)
 	host := listener.Addr().String()
 	startProxy(t, exec.Command(program, "-db", "-f", config), listener)
-	return c.doorAt(t, host)
+	return c.viewAt(t, host)
 }
 
 // TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
@@ -48,9 +48,9 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{flags: []string{"--base-path", hostedBase}})
 	c.start(3)
-	door := c.behindHAProxy(t)
+	view := c.behindHAProxy(t)
 	target := blobTarget("0x1", "here")
-	door.eventually("the balancer does not find a node", func() bool { return door.do("PUT", target, []byte("kept")).status == 204 })
+	view.eventually("the balancer does not find a node", func() bool { return view.do("PUT", target, []byte("kept")).status == 204 })
 
 	hung := c.nodes[0]
 	hung.signal(stopSignal)
@@ -62,15 +62,15 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 			t.Fatal("the balancer still sends requests to a node that hangs")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, door.url+target, nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, view.url+target, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := door.client.Do(r)
+		response, err := view.client.Do(r)
 		if inARow++; err != nil {
 			inARow = 0
-		} else if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK {
-			t.Errorf("a GET got %s, %v", reply.Status, err)
+		} else if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("a GET got %s, %v", response.Status, err)
 		}
 		cancel()
 	}
@@ -78,7 +78,7 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	before := strings.Count(hung.log.String(), "route=/v1/blobs/")
 	hung.signal(continueSignal)
 	hung.eventually("the balancer does not use the node again", func() bool {
-		door.must(200, "GET", target, nil)
+		view.must(200, "GET", target, nil)
 		return strings.Count(hung.log.String(), "route=/v1/blobs/") > before
 	})
 }

@@ -46,7 +46,7 @@ http {
 
 // startCache runs nginx in front of the server, on a Unix socket, and stops it when the test ends.
 // It returns a function that sends a request through the cache.
-func startCache(t *testing.T, s *server, control string) func(method, target string, h ...string) reply {
+func startCache(t *testing.T, s *server, control string) func(method, target string, h ...string) response {
 	t.Helper()
 	nginx, err := testenv.NginxPath()
 	if err != nil {
@@ -85,10 +85,10 @@ func startCache(t *testing.T, s *server, control string) func(method, target str
 		DisableCompression: true,
 	}}
 	t.Cleanup(through.CloseIdleConnections)
-	ask := func(method, target string, h ...string) (reply, error) {
+	ask := func(method, target string, h ...string) (response, error) {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://cache", nil)
 		if err != nil {
-			return reply{}, err
+			return response{}, err
 		}
 		req.URL = &url.URL{Scheme: "http", Host: "cache", Opaque: target}
 		for i := 0; i < len(h); i += 2 {
@@ -96,7 +96,7 @@ func startCache(t *testing.T, s *server, control string) func(method, target str
 		}
 		resp, err := through.Do(req)
 		if err != nil {
-			return reply{}, err
+			return response{}, err
 		}
 		return collect(resp)
 	}
@@ -104,7 +104,7 @@ func startCache(t *testing.T, s *server, control string) func(method, target str
 		_, err := ask("GET", "/livez")
 		return err == nil
 	})
-	return func(method, target string, h ...string) reply {
+	return func(method, target string, h ...string) response {
 		t.Helper()
 		r, err := ask(method, target, h...)
 		if err != nil {
@@ -190,7 +190,7 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 }
 
 // notKept fails the test unless the response is from the service itself.
-func notKept(t *testing.T, r reply) {
+func notKept(t *testing.T, r response) {
 	t.Helper()
 	if got := r.header.Get("X-Cache"); got != "MISS" {
 		t.Errorf("%d: the cache says %q, want MISS", r.status, got)

@@ -44,7 +44,7 @@ func (w *watch) payment(what, text string) string {
 }
 
 // ask sends a request and records the response. The secret may is allowed in a successful one.
-func (w *watch) ask(s *server, may, method, target, body string, h ...string) reply {
+func (w *watch) ask(s *server, may, method, target, body string, h ...string) response {
 	w.t.Helper()
 	var content []byte
 	if body != "" {
@@ -128,7 +128,7 @@ func TestSecretsStayIn(t *testing.T) {
 				s = start(t, options{flags: []string{"--reads", "paid", "--admin-addr", "127.0.0.1:0"}})
 			}
 			w := newWatch(t)
-			c := w.furnish(s)
+			c := w.createSecrets(s)
 			for _, h := range w.credentials(s) {
 				w.walk(s, c, h)
 			}
@@ -181,8 +181,8 @@ func (w *watch) checkFiles(s *server, whats ...string) {
 // with them.
 var operator = []string{"--scopes", "admin", "--all-accounts", "--group", "operators"}
 
-// furnish creates a channel, a session, an upload and a blob, whose ids and names are secrets.
-func (w *watch) furnish(s *server) *channel {
+// createSecrets creates a channel, a session, an upload and a blob, whose ids and names are secrets.
+func (w *watch) createSecrets(s *server) *channel {
 	w.t.Helper()
 	admin := s.as(s.newKey(operator...))
 	account := strings.ToLower(w.plant("account"))
@@ -192,7 +192,7 @@ func (w *watch) furnish(s *server) *channel {
 	c.s = s
 	w.keep("channel", c.id)
 	first := w.payment("accepted micropayment", c.next(10))
-	w.keep("session", asSession(w.t, s.must(201, "POST", "/v1/sessions", buying(w.t, first, ""))).SessionID)
+	w.keep("session", asSession(w.t, s.must(201, "POST", "/v1/sessions", purchaseBody(w.t, first, ""))).SessionID)
 	for _, what := range []string{"query", "header", "member", "request id", "user", "other session", "other channel", "other upload", "idempotency key"} {
 		w.plant(what)
 	}
@@ -229,7 +229,7 @@ func (w *watch) credentials(s *server) []headers {
 func (w *watch) walk(s *server, c *channel, h headers) {
 	w.t.Helper()
 	account, name, query, header, member := strings.ToLower(w.secrets["account"]), w.secrets["name"], w.secrets["query"], w.secrets["header"], w.secrets["member"]
-	ask := func(may, method, target, body string, more ...string) reply {
+	ask := func(may, method, target, body string, more ...string) response {
 		return w.ask(s, may, method, target, body, slices.Concat(headers{"X-Request-Id", w.secrets["request id"] + "\"<>"}, h, more)...)
 	}
 	blob := blobTarget(account, name)
@@ -254,9 +254,9 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 	}
 	stale := w.secrets["accepted micropayment"]
 	ask("accepted micropayment", "GET", blob, "", "X-Shelby-Micropayment", c.payer.sign(w.t, c.number, 1, 10).Base64())
-	ask("accepted micropayment,session", "POST", "/v1/sessions", string(buying(w.t, c.payer.sign(w.t, c.number, 1, 9).Base64(), w.secrets["session"])))
-	ask("", "POST", "/v1/sessions", string(buying(w.t, stale, "")))
-	ask("", "POST", "/v1/sessions", string(buying(w.t, s.payer(2).sign(w.t, 1, 1, 1).Base64(), w.secrets["other session"])))
+	ask("accepted micropayment,session", "POST", "/v1/sessions", string(purchaseBody(w.t, c.payer.sign(w.t, c.number, 1, 9).Base64(), w.secrets["session"])))
+	ask("", "POST", "/v1/sessions", string(purchaseBody(w.t, stale, "")))
+	ask("", "POST", "/v1/sessions", string(purchaseBody(w.t, s.payer(2).sign(w.t, 1, 1, 1).Base64(), w.secrets["other session"])))
 	ask("user", "POST", "/v1/sessions", fmt.Sprintf(`{"userIdentity":%q}`, w.secrets["user"]), "Idempotency-Key", w.secrets["idempotency key"])
 	ask("", "POST", "/v1/sessions", fmt.Sprintf(`{"userIdentity":[%q]}`, member), "Idempotency-Key", w.secrets["idempotency key"]+" ")
 	ask("", "POST", "/v1/sessions", fmt.Sprintf(`{"userIdentity":%q`, member))

@@ -22,8 +22,8 @@ type belongings struct {
 	bought  string // the id of a session
 }
 
-// belong stores one thing of each kind.
-func (s *server) belong() *belongings {
+// storeBelongings stores one thing of each kind.
+func (s *server) storeBelongings() *belongings {
 	s.t.Helper()
 	b := &belongings{blobs: map[string]string{}}
 	put := func(name string, data []byte) {
@@ -77,15 +77,15 @@ func (b *belongings) check(s *server) {
 	}
 	moved := *b.channel
 	moved.s = s
-	checkProblem(s.t, s.do("POST", "/v1/sessions", buying(s.t, moved.again(), "")), 409, "micropayment_stale")
+	checkProblem(s.t, s.do("POST", "/v1/sessions", purchaseBody(s.t, moved.again(), "")), 409, "micropayment_stale")
 	moved.buy(5)
 	b.channel = &moved
 	b.upload = s.begin("0x1", "later", 50_000)
 	s.must(200, "PUT", partTarget(b.upload, 0), content(8, 50_000))
 }
 
-// cloned runs the command, which must succeed and print its result on standard output.
-func cloned(t *testing.T, args ...string) {
+// runClone runs the command, which must succeed and print its result on standard output.
+func runClone(t *testing.T, args ...string) {
 	t.Helper()
 	r := sluiceRuns(t, append([]string{"clone"}, args...)...)
 	if r.code != 0 || !strings.Contains(r.stdout, "Cloned the instance ") {
@@ -102,12 +102,12 @@ func TestCloneToNodesAndBack(t *testing.T) {
 	places := c.places(c.database)
 	meta, bytes := places[1], places[3]
 	first := start(t, options{})
-	b := first.belong()
+	b := first.storeBelongings()
 	if r := sluiceRuns(t, "clone", "--from", first.data, "--to-meta", meta, "--to-bytes", bytes); r.code != 1 || !strings.Contains(r.stderr, "in use") {
 		t.Errorf("of a running server: exit code %d, %s", r.code, r.stderr)
 	}
 	first.stop()
-	cloned(t, "--from", first.data, "--to-meta", meta, "--to-bytes", bytes)
+	runClone(t, "--from", first.data, "--to-meta", meta, "--to-bytes", bytes)
 
 	c.start(1)
 	b.check(c.nodes[0])
@@ -117,7 +117,7 @@ func TestCloneToNodesAndBack(t *testing.T) {
 		t.Errorf("of a running node: exit code %d, %s", r.code, r.stderr)
 	}
 	c.nodes[0].stop()
-	cloned(t, "--from-meta", meta, "--from-bytes", bytes, "--to", back)
+	runClone(t, "--from-meta", meta, "--from-bytes", bytes, "--to", back)
 	last := start(t, options{data: back})
 	b.check(last)
 	last.stop()
@@ -131,7 +131,7 @@ func TestCloneToNodesAndBack(t *testing.T) {
 func TestCloneKilled(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
-	b := s.belong()
+	b := s.storeBelongings()
 	const more = 300
 	for i := range more {
 		data := content(uint64(100+i), 17_000)
@@ -171,7 +171,7 @@ func TestCloneKilled(t *testing.T) {
 		}
 	}
 	had := objects()
-	cloned(t, "--from", s.data, "--to", target)
+	runClone(t, "--from", s.data, "--to", target)
 	if had < more/2 {
 		t.Errorf("there were %d objects before the last run, want %d at least", had, more/2)
 	}

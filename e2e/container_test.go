@@ -53,11 +53,11 @@ func TestContainerImageIsReachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := http.Get("http://" + net.JoinHostPort("127.0.0.2", port) + "/readyz")
+	response, err := http.Get("http://" + net.JoinHostPort("127.0.0.2", port) + "/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK {
-		t.Errorf("/readyz responds with %s, %v", reply.Status, err)
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("/readyz responds with %s, %v", response.Status, err)
 	}
 }

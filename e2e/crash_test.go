@@ -136,7 +136,7 @@ func crashUnderLoad(s *server, writers []*writer, c *counter, requests *atomic.I
 
 // unexpected reports whether a response, or an error, is wrong. Only a request to a killed server
 // may fail without a response.
-func unexpected(t testing.TB, what string, r reply, err error, want int, killed *atomic.Bool) {
+func unexpected(t testing.TB, what string, r response, err error, want int, killed *atomic.Bool) {
 	t.Helper()
 	switch {
 	case err != nil && !killed.Load():

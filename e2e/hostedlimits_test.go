@@ -38,7 +38,7 @@ func (s *server) dialFrom(address string) net.Conn {
 
 // ask sends a request without a body from a local address, on a new connection. The lines are
 // additional headers, each with its CRLF.
-func (s *server) ask(address, method, target, lines string) reply {
+func (s *server) ask(address, method, target, lines string) response {
 	s.t.Helper()
 	connection := s.dialFrom(address)
 	s.write(connection, method+" "+s.base+target+" HTTP/1.1\r\nHost: blobs.example.org\r\nConnection: close\r\n"+lines+"\r\n")
@@ -70,9 +70,9 @@ func TestRequestRate(t *testing.T) {
 		s.as(s.newKey("--scopes", "read", "--all-accounts", "--group", "team", "--requests-per-second", strconv.Itoa(perSecond))),
 		s.as(s.newKey("--scopes", "write", "--all-accounts", "--group", "team")),
 	}
-	for name, ask := range map[string]func(i int) (reply, error){
-		"address": func(int) (reply, error) { return s.try("GET", "/v1/info", nil) },
-		"group":   func(i int) (reply, error) { return group[i%2].try("GET", "/v1/info", nil) },
+	for name, ask := range map[string]func(i int) (response, error){
+		"address": func(int) (response, error) { return s.try("GET", "/v1/info", nil) },
+		"group":   func(i int) (response, error) { return group[i%2].try("GET", "/v1/info", nil) },
 	} {
 		began := time.Now()
 		answers := s.atOnce(count, ask)
@@ -111,7 +111,7 @@ func TestRequestRate(t *testing.T) {
 var rateLimit = regexp.MustCompile(`^"requests";r=(\d+);t=(\d+)$`)
 
 // checkRateLimit fails the test unless the headers announce this rate of requests.
-func checkRateLimit(t *testing.T, r reply, perSecond int64) {
+func checkRateLimit(t *testing.T, r response, perSecond int64) {
 	t.Helper()
 	if policy := r.header.Get("RateLimit-Policy"); !strings.HasPrefix(policy, fmt.Sprintf(`"requests";q=%d;w=1`, perSecond)) {
 		t.Errorf("%d: RateLimit-Policy is %q", r.status, policy)
@@ -263,7 +263,7 @@ func TestBytesArePaced(t *testing.T) {
 	data := content(1, each)
 	for _, method := range []string{"PUT", "GET"} {
 		began := time.Now()
-		for _, r := range s.atOnce(streams, func(i int) (reply, error) {
+		for _, r := range s.atOnce(streams, func(i int) (response, error) {
 			if method == "PUT" {
 				return paced.try("PUT", blobTarget("bob", strconv.Itoa(i)), data)
 			}

@@ -148,7 +148,7 @@ func TestSlowBodiesOverHTTP2(t *testing.T) {
 
 	stalled, never := io.Pipe()
 	defer func() { _ = never.Close() }()
-	slow := make(chan reply, 1)
+	slow := make(chan response, 1)
 	go func() {
 		defer close(slow)
 		request, err := s.request("PUT", blobTarget("0x1", "stalled"), stalled, nil)

@@ -25,8 +25,8 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// reply is a complete response.
-type reply struct {
+// response is a complete HTTP response.
+type response struct {
 	proto  string // HTTP/1.1 or HTTP/2.0
 	status int
 	header http.Header
@@ -58,38 +58,38 @@ func (s *server) request(method, target string, body io.Reader, h headers) (*htt
 }
 
 // try sends a request and reads the complete response.
-func (s *server) try(method, target string, body []byte, h ...string) (reply, error) {
+func (s *server) try(method, target string, body []byte, h ...string) (response, error) {
 	var source io.Reader
 	if body != nil {
 		source = bytes.NewReader(body)
 	}
 	req, err := s.request(method, target, source, h)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	return s.send(req)
 }
 
-func (s *server) send(req *http.Request) (reply, error) {
+func (s *server) send(req *http.Request) (response, error) {
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	return collect(resp)
 }
 
 // collect reads a response to its end. It returns an error if the response sets a cookie.
-func collect(resp *http.Response) (reply, error) {
+func collect(resp *http.Response) (response, error) {
 	body, err := io.ReadAll(resp.Body)
 	err = errors.Join(err, resp.Body.Close())
 	if cookies := resp.Header["Set-Cookie"]; cookies != nil {
 		err = errors.Join(err, fmt.Errorf("the response sets the cookies %q", cookies))
 	}
-	return reply{resp.Proto, resp.StatusCode, resp.Header, body, resp.ContentLength}, err
+	return response{resp.Proto, resp.StatusCode, resp.Header, body, resp.ContentLength}, err
 }
 
 // do is like try, but ends the test on an error.
-func (s *server) do(method, target string, body []byte, h ...string) reply {
+func (s *server) do(method, target string, body []byte, h ...string) response {
 	s.t.Helper()
 	r, err := s.try(method, target, body, h...)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *server) do(method, target string, body []byte, h ...string) reply {
 }
 
 // must is like do, but ends the test if the response has another status.
-func (s *server) must(status int, method, target string, body []byte, h ...string) reply {
+func (s *server) must(status int, method, target string, body []byte, h ...string) response {
 	s.t.Helper()
 	r := s.do(method, target, body, h...)
 	if r.status != status {
@@ -109,7 +109,7 @@ func (s *server) must(status int, method, target string, body []byte, h ...strin
 }
 
 // raw sends text on a new connection and reads one response.
-func (s *server) raw(method, text string) reply {
+func (s *server) raw(method, text string) response {
 	s.t.Helper()
 	connection := s.dial()
 	s.write(connection, text)
@@ -117,7 +117,7 @@ func (s *server) raw(method, text string) reply {
 }
 
 // answer reads one response from a connection.
-func (s *server) answer(connection net.Conn, method string) reply {
+func (s *server) answer(connection net.Conn, method string) response {
 	s.t.Helper()
 	r, err := readAnswer(bufio.NewReader(connection), method)
 	if err != nil {
@@ -127,21 +127,21 @@ func (s *server) answer(connection net.Conn, method string) reply {
 }
 
 // readAnswer reads one response to a request with the given method.
-func readAnswer(r *bufio.Reader, method string) (reply, error) {
+func readAnswer(r *bufio.Reader, method string) (response, error) {
 	resp, err := http.ReadResponse(r, &http.Request{Method: method})
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	return collect(resp)
 }
 
 // String formats a response for a failure message.
-func (r reply) String() string {
+func (r response) String() string {
 	return fmt.Sprintf("%d %v %.300q", r.status, r.header, r.body)
 }
 
 // decode reads a JSON body.
-func (r reply) decode(t testing.TB, into any) {
+func (r response) decode(t testing.TB, into any) {
 	t.Helper()
 	if got := r.header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type is %q, want application/json", got)
@@ -154,7 +154,7 @@ func (r reply) decode(t testing.TB, into any) {
 }
 
 // object reads a JSON object.
-func (r reply) object(t testing.TB) map[string]any {
+func (r response) object(t testing.TB) map[string]any {
 	t.Helper()
 	var o map[string]any
 	r.decode(t, &o)
@@ -190,7 +190,7 @@ type problem struct {
 
 // checkProblem fails the test unless r is an error response with this status and, if code is not
 // empty, this code. It returns the code.
-func checkProblem(t testing.TB, r reply, status int, code string) string {
+func checkProblem(t testing.TB, r response, status int, code string) string {
 	t.Helper()
 	if r.status != status {
 		t.Errorf("status %d, want %d: %v", r.status, status, r)
@@ -341,7 +341,7 @@ func (s *server) parts(uploadID string, data []byte, partSize int) {
 }
 
 // upload stores data in parts and returns the response to complete.
-func (s *server) upload(account, name string, data []byte, partSize int) reply {
+func (s *server) upload(account, name string, data []byte, partSize int) response {
 	s.t.Helper()
 	id := s.begin(account, name, partSize)
 	s.parts(id, data, partSize)

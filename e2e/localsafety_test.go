@@ -160,7 +160,7 @@ func preflight(t *testing.T, s *server, target, origin string) {
 
 // checkCORS fails the test unless the response names the origin, allows no credentials, and varies
 // by Origin.
-func checkCORS(t *testing.T, r reply, origin string) {
+func checkCORS(t *testing.T, r response, origin string) {
 	t.Helper()
 	if got := r.header.Get("Access-Control-Allow-Origin"); got != origin {
 		t.Errorf("Access-Control-Allow-Origin is %q, want %q (%d)", got, origin, r.status)

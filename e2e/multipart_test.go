@@ -232,9 +232,9 @@ func testUploadPages(t *testing.T, s *server) {
 
 // TestPartDuringComplete sends a part again concurrently with a complete. The blob must be one of
 // the two contents, completely, and must not change again.
-func TestPartDuringComplete(t *testing.T) { overEachProtocol(t, testPartBesideComplete) }
+func TestPartDuringComplete(t *testing.T) { overEachProtocol(t, testPartDuringComplete) }
 
-func testPartBesideComplete(t *testing.T, s *server) {
+func testPartDuringComplete(t *testing.T, s *server) {
 	const size = 300_000
 	before, after := content(1, size), content(2, size)
 	for round := range 20 {

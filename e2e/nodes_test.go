@@ -58,20 +58,20 @@ func (c *cluster) start(count int) {
 	c.nodes = append(c.nodes, started...)
 }
 
-// doors returns the nodes as their clients see them. They stay valid while nodes stop and start
+// views returns the nodes as their clients see them. They stay valid while nodes stop and start
 // again.
-func (c *cluster) doors(t testing.TB) []*server {
+func (c *cluster) views(t testing.TB) []*server {
 	t.Helper()
 	through := &http.Client{Timeout: patience, CheckRedirect: client.CheckRedirect, Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}}
 	// Idle connections would delay the shutdown of a node.
 	t.Cleanup(through.CloseIdleConnections)
-	doors := make([]*server, len(c.nodes))
+	views := make([]*server, len(c.nodes))
 	for i, node := range c.nodes {
-		door := *node
-		door.t, door.client = t, through
-		doors[i] = &door
+		view := *node
+		view.t, view.client = t, through
+		views[i] = &view
 	}
-	return doors
+	return views
 }
 
 // replacedNodes returns the addresses of the nodes in the documentation, with those of the nodes
@@ -97,14 +97,14 @@ func (c *cluster) balanced(t testing.TB) *server {
 	listener := listenHere(t)
 	host := listener.Addr().String()
 	startNginx(t, listener, documentedServer(t, host, servers))
-	return c.doorAt(t, host)
+	return c.viewAt(t, host)
 }
 
-// doorAt returns the service as seen at the address of a load balancer.
-func (c *cluster) doorAt(t testing.TB, host string) *server {
-	door := *c.doors(t)[0]
-	door.host, door.url, door.proxied = host, "http://"+host+door.base, true
-	return &door
+// viewAt returns the service as seen at the address of a load balancer.
+func (c *cluster) viewAt(t testing.TB, host string) *server {
+	view := *c.views(t)[0]
+	view.host, view.url, view.proxied = host, "http://"+host+view.base, true
+	return &view
 }
 
 // TestNodesAreOneService starts three nodes for the first time, concurrently, and uses them as one.
@@ -113,16 +113,16 @@ func TestNodesAreOneService(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{flags: []string{"--base-path", hostedBase}})
 	c.start(3)
-	doors := c.doors(t)
-	for _, door := range doors[1:] {
-		first, _ := doors[0].info()
-		if published, _ := door.info(); published != first {
+	views := c.views(t)
+	for _, view := range views[1:] {
+		first, _ := views[0].info()
+		if published, _ := view.info(); published != first {
 			t.Errorf("nodes whose first starts were concurrent publish %+v and %+v", first, published)
 		}
 	}
-	t.Run("what one acknowledged all read", func(t *testing.T) { readByAll(t, c.doors(t)) })
-	t.Run("parts to each, complete at another", func(t *testing.T) { uploadToAll(t, c.doors(t)) })
-	t.Run("uses of one session", func(t *testing.T) { useAtAll(t, c.doors(t)) })
+	t.Run("acknowledged writes are read on all nodes", func(t *testing.T) { readByAll(t, c.views(t)) })
+	t.Run("parts to each, complete at another", func(t *testing.T) { uploadToAll(t, c.views(t)) })
+	t.Run("uses of one session", func(t *testing.T) { useAtAll(t, c.views(t)) })
 	t.Run("public client", func(t *testing.T) {
 		through := c.balanced(t)
 		lines := runClient(t, "0.1.0", through.url, "")
@@ -141,11 +141,11 @@ func TestNodesAreOneService(t *testing.T) {
 }
 
 // readByAll writes on one node after another, and immediately reads on all of them.
-func readByAll(t *testing.T, doors []*server) {
+func readByAll(t *testing.T, views []*server) {
 	random := rand.New(rand.NewPCG(seed(t), 0))
 	target := blobTarget("0x1", "shared")
 	for round := range 60 {
-		writes := doors[round%len(doors)]
+		writes := views[round%len(views)]
 		data := content(random.Uint64(), sizes[random.IntN(len(sizes))])
 		removed := round%5 == 4
 		var etag string
@@ -157,15 +157,15 @@ func readByAll(t *testing.T, doors []*server) {
 		default:
 			etag = writes.upload("0x1", "shared", data, max(1, len(data)/3)).header.Get("ETag")
 		}
-		for i, door := range doors {
-			switch r := door.do("GET", target, nil); {
+		for i, view := range views {
+			switch r := view.do("GET", target, nil); {
 			case removed:
 				checkProblem(t, r, 404, "blob_not_found")
 			case r.status != 200 || digest(r.body) != digest(data) || r.header.Get("ETag") != etag:
 				t.Fatalf("round %d: node %d responds with %d, %d bytes and %s, another node acknowledged %d bytes and %s",
 					round, i, r.status, len(r.body), r.header.Get("ETag"), len(data), etag)
 			}
-			if listed := slices.Contains(door.names("0x1"), "shared"); listed == removed {
+			if listed := slices.Contains(view.names("0x1"), "shared"); listed == removed {
 				t.Errorf("round %d: node %d lists the blob: %t, it was removed: %t", round, i, listed, removed)
 			}
 		}
@@ -173,42 +173,42 @@ func readByAll(t *testing.T, doors []*server) {
 }
 
 // uploadToAll sends the parts of one upload to all nodes concurrently.
-func uploadToAll(t *testing.T, doors []*server) {
+func uploadToAll(t *testing.T, views []*server) {
 	const partSize, parts = 300 << 10, 9
 	data := content(seed(t), partSize*parts-1000)
-	id := doors[0].begin("0x1", "by parts", partSize)
-	doors[0].atOnce(parts, func(i int) (reply, error) {
-		r, err := doors[i%len(doors)].try("PUT", partTarget(id, i), data[i*partSize:min(len(data), (i+1)*partSize)])
+	id := views[0].begin("0x1", "by parts", partSize)
+	views[0].atOnce(parts, func(i int) (response, error) {
+		r, err := views[i%len(views)].try("PUT", partTarget(id, i), data[i*partSize:min(len(data), (i+1)*partSize)])
 		if err == nil && r.status != 200 {
 			t.Errorf("part %d: %v", i, r)
 		}
 		return r, err
 	})
 	// Concurrent completes all get the same response.
-	for _, r := range doors[0].atOnce(6, func(i int) (reply, error) {
-		return doors[i%len(doors)].try("POST", "/v1/multipart-uploads/"+id+"/complete", nil)
+	for _, r := range views[0].atOnce(6, func(i int) (response, error) {
+		return views[i%len(views)].try("POST", "/v1/multipart-uploads/"+id+"/complete", nil)
 	}) {
 		if r.status != 200 {
 			t.Errorf("complete: %v", r)
 		}
 	}
-	for i, door := range doors {
-		if r := door.must(200, "GET", blobTarget("0x1", "by parts"), nil); digest(r.body) != digest(data) {
+	for i, view := range views {
+		if r := view.must(200, "GET", blobTarget("0x1", "by parts"), nil); digest(r.body) != digest(data) {
 			t.Errorf("node %d returns %d bytes of another content", i, len(r.body))
 		}
 	}
 }
 
 // useAtAll spreads 1,000 uses of a session of 500 over all nodes.
-func useAtAll(t *testing.T, doors []*server) {
+func useAtAll(t *testing.T, views []*server) {
 	const users = 40
-	id := doors[0].open(doors[0].payer(1), 1000).buy(500).SessionID
+	id := views[0].open(views[0].payer(1), 1000).buy(500).SessionID
 	var taken, refused atomic.Int64
 	var wg sync.WaitGroup
 	for user := range users {
 		wg.Go(func() {
 			for use := range 1000 / users {
-				switch r, err := doors[(user+use)%len(doors)].try("POST", "/v1/sessions/"+id+"/use", nil); {
+				switch r, err := views[(user+use)%len(views)].try("POST", "/v1/sessions/"+id+"/use", nil); {
 				case err != nil:
 					t.Errorf("use: %v", err)
 				case r.status == 200:
@@ -224,8 +224,8 @@ func useAtAll(t *testing.T, doors []*server) {
 	if taken.Load() != 500 || refused.Load() != 500 {
 		t.Errorf("of 1000 uses %d succeeded and %d were refused, want 500 and 500", taken.Load(), refused.Load())
 	}
-	for i, door := range doors {
-		if left := door.left(id); left != "0" {
+	for i, view := range views {
+		if left := view.left(id); left != "0" {
 			t.Errorf("node %d: %s chunksets left", i, left)
 		}
 	}

@@ -26,7 +26,7 @@ var (
 // outcome reports what a failed request means: whether it may have had an effect. It returns nil
 // for every response that the caller must judge. A 503 with any other code than outcome_unknown is
 // taken to mean that nothing happened, so the tests verify this promise.
-func outcome(r reply, err error) error {
+func outcome(r response, err error) error {
 	var p problem
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -48,7 +48,7 @@ func outcome(r reply, err error) error {
 // be stored in the end.
 type load struct {
 	t        testing.TB
-	doors    []*server // each request goes to a random one
+	views    []*server // each request goes to a random one
 	attempts int       // per request; if there are several, the last one must succeed
 	writers  []*writer
 	counters []*counter
@@ -59,10 +59,10 @@ type load struct {
 }
 
 // newLoad creates a load and the sessions that it uses.
-func newLoad(t testing.TB, doors []*server, attempts int) *load {
+func newLoad(t testing.TB, views []*server, attempts int) *load {
 	t.Helper()
 	seed := seed(t)
-	l := &load{t: t, doors: doors, attempts: attempts}
+	l := &load{t: t, views: views, attempts: attempts}
 	for i := range crashWriters {
 		l.writers = append(l.writers, &writer{
 			account: fmt.Sprint("writer-", i),
@@ -71,7 +71,7 @@ func newLoad(t testing.TB, doors []*server, attempts int) *load {
 		})
 	}
 	for range 2 {
-		l.counters = append(l.counters, &counter{id: doors[0].session()})
+		l.counters = append(l.counters, &counter{id: views[0].session()})
 	}
 	return l
 }
@@ -90,32 +90,32 @@ func (l *load) start() {
 func (l *load) further(requests int64) {
 	l.t.Helper()
 	until := l.acknowledged.Load() + requests
-	l.doors[0].eventually("the load makes no progress", func() bool { return l.acknowledged.Load() >= until || l.t.Failed() })
+	l.views[0].eventually("the load makes no progress", func() bool { return l.acknowledged.Load() >= until || l.t.Failed() })
 }
 
 // verify stops the load and compares the state on some nodes with the expected one.
-func (l *load) verify(doors []*server) {
+func (l *load) verify(views []*server) {
 	l.t.Helper()
 	l.over.Store(true)
 	l.done.Wait()
 	for i, w := range l.writers {
-		w.verify(doors[i%len(doors)])
+		w.verify(views[i%len(views)])
 	}
-	for _, door := range doors {
+	for _, view := range views {
 		for _, c := range l.counters {
-			c.verify(door)
+			c.verify(view)
 		}
 	}
 	l.t.Logf("%d requests were acknowledged, %d sent again, %d failed", l.acknowledged.Load(), l.retried.Load(), l.failed.Load())
 }
 
 // ask sends a request to one node, and to another one if it fails.
-func (l *load) ask(random *rand.Rand, status int, method, target string, body []byte, h ...string) (r reply, err error) {
+func (l *load) ask(random *rand.Rand, status int, method, target string, body []byte, h ...string) (r response, err error) {
 	for attempt := range l.attempts {
 		if attempt > 0 {
 			l.retried.Add(1)
 		}
-		r, err = l.doors[random.IntN(len(l.doors))].try(method, target, body, h...)
+		r, err = l.views[random.IntN(len(l.views))].try(method, target, body, h...)
 		if err = outcome(r, err); err == nil {
 			break
 		}
@@ -244,7 +244,7 @@ func TestRollingRestart(t *testing.T) {
 		node.eventually("the balancer does not use the node", func() bool { return strings.Contains(node.log.String(), "route=/v1/blobs/") })
 	}
 	l.further(150)
-	l.verify(l.doors)
+	l.verify(l.views)
 	for _, used := range l.counters {
 		if used.issued.Load() != used.acknowledged.Load() || used.used != used.acknowledged.Load() {
 			t.Errorf("%d uses acknowledged of %d, %d counted", used.acknowledged.Load(), used.issued.Load(), used.used)
@@ -259,15 +259,15 @@ func TestStoresStopAndStart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{})
 	c.start(3)
-	doors := c.doors(t)
-	pays := doors[0].open(doors[0].payer(1), 1000)
-	l := newLoad(t, doors, 1)
+	views := c.views(t)
+	pays := views[0].open(views[0].payer(1), 1000)
+	l := newLoad(t, views, 1)
 	l.start()
 	readyz := func(status int) {
 		t.Helper()
-		for i, door := range doors {
-			door.eventually(fmt.Sprintf("/readyz of node %d is not %d", i, status), func() bool {
-				r := door.do("GET", "/readyz", nil)
+		for i, view := range views {
+			view.eventually(fmt.Sprintf("/readyz of node %d is not %d", i, status), func() bool {
+				r := view.do("GET", "/readyz", nil)
 				if r.status == 503 {
 					checkProblem(t, r, 503, "not_ready")
 				}
@@ -286,23 +286,23 @@ func TestStoresStopAndStart(t *testing.T) {
 	readyz(200)
 	l.further(150)
 	large, small := content(1, 100_000), content(2, 100)
-	doors[0].must(204, "PUT", blobTarget("0x1", "large"), large)
-	doors[0].must(204, "PUT", blobTarget("0x1", "small"), small)
+	views[0].must(204, "PUT", blobTarget("0x1", "large"), large)
+	views[0].must(204, "PUT", blobTarget("0x1", "small"), small)
 	c.objects.Stop()
 	readyz(503)
-	for _, door := range doors {
-		checkProblem(t, door.do("GET", blobTarget("0x1", "large"), nil), 503, "")
-		if r := door.must(200, "GET", blobTarget("0x1", "small"), nil); !bytes.Equal(r.body, small) {
+	for _, view := range views {
+		checkProblem(t, view.do("GET", blobTarget("0x1", "large"), nil), 503, "")
+		if r := view.must(200, "GET", blobTarget("0x1", "small"), nil); !bytes.Equal(r.body, small) {
 			t.Errorf("without the object store a small blob is %v", r)
 		}
 	}
 	c.objects.Start()
 	readyz(200)
-	if r := doors[0].must(200, "GET", blobTarget("0x1", "large"), nil); !bytes.Equal(r.body, large) {
+	if r := views[0].must(200, "GET", blobTarget("0x1", "large"), nil); !bytes.Equal(r.body, large) {
 		t.Errorf("after the object store is back a blob has %d bytes of another content", len(r.body))
 	}
 	l.further(150)
-	l.verify(doors)
+	l.verify(views)
 	pays.buy(10)
 	pays.settled() // background tasks continue too
 }
@@ -317,22 +317,22 @@ func TestKilledNode(t *testing.T) {
 	pays.buy(10)
 	pays.settled()
 	c.start(2)
-	doors := c.doors(t)
-	l := newLoad(t, doors, 1)
+	views := c.views(t)
+	l := newLoad(t, views, 1)
 	l.start()
 	l.further(150)
 	c.nodes[0].kill()
 	l.further(150)
-	l.verify(doors[1:])
+	l.verify(views[1:])
 	if l.failed.Load() == 0 {
 		t.Error("the kill interrupted no request")
 	}
-	pays.s = doors[1]
+	pays.s = views[1]
 	pays.buy(10)
 	pays.settled()
 	c.nodes[0].restart()
 	for _, w := range l.writers {
-		w.verify(doors[0])
+		w.verify(views[0])
 	}
 	for i, node := range c.nodes {
 		if text := node.log.String(); strings.Contains(text, "background task failed") {

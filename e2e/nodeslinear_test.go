@@ -30,10 +30,10 @@ const (
 	linearDeposit = 80 // deposit of a channel
 )
 
-// asker is one of the clients. It sends each request to a random node.
-type asker struct {
+// linearClient is one of the clients. It sends each request to a random node.
+type linearClient struct {
 	number int
-	doors  []*server
+	views  []*server
 	random *rand.Rand
 	ticks  *atomic.Int64
 	values *atomic.Int64 // number of contents that were issued
@@ -41,7 +41,7 @@ type asker struct {
 	seen   int           // the content that it read last
 }
 
-func (a *asker) door() *server { return a.doors[a.random.IntN(len(a.doors))] }
+func (a *linearClient) view() *server { return a.views[a.random.IntN(len(a.views))] }
 
 // linearContent returns the body with the given number. Every other one is large enough to become
 // an object.
@@ -49,9 +49,9 @@ func linearContent(value int) []byte {
 	return fmt.Appendf(nil, "%d\n%s", value, strings.Repeat("x", value%2*20_000))
 }
 
-// askBlob performs a random operation on the blob.
-func (a *asker) askBlob(w *things) error {
-	q := question{kind: []string{"get", "get", "put", "put", "create", "replace", "delete", "remove"}[a.random.IntN(8)]}
+// useBlob performs a random operation on the blob.
+func (a *linearClient) useBlob(w *things) error {
+	q := operation{kind: []string{"get", "get", "put", "put", "create", "replace", "delete", "remove"}[a.random.IntN(8)]}
 	var h headers
 	if q.kind == "replace" || q.kind == "remove" {
 		tag, ok := a.tags.Load(a.seen)
@@ -72,12 +72,12 @@ func (a *asker) askBlob(w *things) error {
 	if q.kind == "create" {
 		h = headers{"If-None-Match", "*"}
 	}
-	return w.blob.record(a.ticks, a.number, q, func() (told, error) {
-		r, err := a.door().try(method, blobTarget("0x1", w.name), body, h...)
+	return w.blob.record(a.ticks, a.number, q, func() (opResult, error) {
+		r, err := a.view().try(method, blobTarget("0x1", w.name), body, h...)
 		if err := outcome(r, err); err != nil {
-			return told{}, err
+			return opResult{}, err
 		}
-		answer := told{status: r.status}
+		answer := opResult{status: r.status}
 		switch {
 		case method == "GET" && r.status == 200:
 			answer.value = a.valueOf(r)
@@ -91,11 +91,11 @@ func (a *asker) askBlob(w *things) error {
 }
 
 // valueOf returns the number of a body, or 0 if the body is not complete.
-func (a *asker) valueOf(r reply) int {
+func (a *linearClient) valueOf(r response) int {
 	number, _, _ := bytes.Cut(r.body, []byte("\n"))
 	value, err := strconv.Atoi(string(number))
 	if err != nil || !bytes.Equal(r.body, linearContent(value)) {
-		a.doors[0].t.Errorf("a blob of %d bytes is not one that was sent", len(r.body))
+		a.views[0].t.Errorf("a blob of %d bytes is not one that was sent", len(r.body))
 		return 0
 	}
 	a.tagged(value, r)
@@ -103,43 +103,43 @@ func (a *asker) valueOf(r reply) int {
 }
 
 // tagged checks that each content has one ETag.
-func (a *asker) tagged(value int, r reply) {
+func (a *linearClient) tagged(value int, r response) {
 	tag := r.header.Get("ETag")
 	if known, _ := a.tags.LoadOrStore(value, tag); known != tag {
-		a.doors[0].t.Errorf("content %d has the ETags %v and %s", value, known, tag)
+		a.views[0].t.Errorf("content %d has the ETags %v and %s", value, known, tag)
 	}
 }
 
-// askSession performs a random operation on the session.
-func (a *asker) askSession(w *things) error {
-	q := question{kind: "use"}
+// useSession performs a random operation on the session.
+func (a *linearClient) useSession(w *things) error {
+	q := operation{kind: "use"}
 	if a.random.IntN(4) == 0 {
 		q.kind = "get"
 	}
-	return w.uses.record(a.ticks, a.number, q, func() (told, error) {
-		door := a.door()
+	return w.uses.record(a.ticks, a.number, q, func() (opResult, error) {
+		view := a.view()
 		if q.kind == "get" {
-			r, err := door.try("GET", "/v1/sessions/"+w.session, nil)
+			r, err := view.try("GET", "/v1/sessions/"+w.session, nil)
 			if err := outcome(r, err); err != nil {
-				return told{}, err
+				return opResult{}, err
 			}
-			return told{status: r.status, value: int(asSession(door.t, r).ChunksetsLeft)}, nil
+			return opResult{status: r.status, value: int(asSession(view.t, r).ChunksetsLeft)}, nil
 		}
-		r, err := door.try("POST", "/v1/sessions/"+w.session+"/use", nil)
+		r, err := view.try("POST", "/v1/sessions/"+w.session+"/use", nil)
 		if err := outcome(r, err); err != nil || r.status != 200 {
-			return told{status: r.status}, err
+			return opResult{status: r.status}, err
 		}
 		left, err := strconv.Atoi(r.header.Get("Chunksets-Left"))
 		if err != nil {
-			door.t.Errorf("use: %v: %v", r, err)
+			view.t.Errorf("use: %v: %v", r, err)
 		}
-		return told{status: 200, value: left}, nil
+		return opResult{status: 200, value: left}, nil
 	})
 }
 
-// askChannel performs a random operation on the channel. Half of its payments may be stale.
-func (a *asker) askChannel(w *things) error {
-	q := question{kind: "pay"}
+// useChannel performs a random operation on the channel. Half of its payments may be stale.
+func (a *linearClient) useChannel(w *things) error {
+	q := operation{kind: "pay"}
 	switch n := a.random.IntN(10); {
 	case n < 4:
 		q.value = int(w.paid.Add(1))
@@ -150,31 +150,31 @@ func (a *asker) askChannel(w *things) error {
 	default:
 		q.kind = "get"
 	}
-	return w.payments.record(a.ticks, a.number, q, func() (told, error) {
-		door := a.door()
+	return w.payments.record(a.ticks, a.number, q, func() (opResult, error) {
+		view := a.view()
 		target := channels + "/" + w.channel.id
-		var r reply
+		var r response
 		var err error
 		switch q.kind {
 		case "get":
-			r, err = door.try("GET", target, nil)
+			r, err = view.try("GET", target, nil)
 		case "deposit":
-			r, err = door.try("POST", target+"/deposit", fmt.Appendf(nil, `{"amount":"%d"}`, q.value))
+			r, err = view.try("POST", target+"/deposit", fmt.Appendf(nil, `{"amount":"%d"}`, q.value))
 		default:
-			payment := w.channel.payer.sign(door.t, w.channel.number, uint64(q.value), uint64(linearUnit*q.value)).Base64()
+			payment := w.channel.payer.sign(view.t, w.channel.number, uint64(q.value), uint64(linearUnit*q.value)).Base64()
 			w.proofs.Store(payment, q.value)
-			r, err = door.try("POST", "/v1/sessions", buying(door.t, payment, ""))
+			r, err = view.try("POST", "/v1/sessions", purchaseBody(view.t, payment, ""))
 		}
 		if err := outcome(r, err); err != nil {
-			return told{}, err
+			return opResult{}, err
 		}
-		return w.ofChannel(door.t, r), nil
+		return w.channelResult(view.t, r), nil
 	})
 }
 
-// ofChannel converts a response to the model's terms.
-func (w *things) ofChannel(t testing.TB, r reply) told {
-	answer := told{status: r.status}
+// channelResult converts a response to the model's terms.
+func (w *things) channelResult(t testing.TB, r response) opResult {
+	answer := opResult{status: r.status}
 	switch r.status {
 	case 409:
 		stored, ok := w.proofs.Load(member(t, r, "storedMicropayment"))
@@ -203,11 +203,11 @@ func TestNodesAreLinearizable(t *testing.T) {
 	seed := seed(t)
 	c := newCluster(t, options{dirty: true, flags: []string{"--chunkset-price", fmt.Sprint(linearPrice)}})
 	c.start(3)
-	doors := c.doors(t)
+	views := c.views(t)
 	all := make([]*things, rounds)
 	for i := range all {
-		w := &things{name: fmt.Sprint("name ", i), channel: doors[0].open(doors[0].payer(1), linearDeposit)}
-		w.session = doors[0].open(doors[0].payer(2), linearBought*linearPrice).buy(linearBought * linearPrice).SessionID
+		w := &things{name: fmt.Sprint("name ", i), channel: views[0].open(views[0].payer(1), linearDeposit)}
+		w.session = views[0].open(views[0].payer(2), linearBought*linearPrice).buy(linearBought * linearPrice).SessionID
 		all[i] = w
 	}
 	var answered, ticks, values atomic.Int64
@@ -215,11 +215,11 @@ func TestNodesAreLinearizable(t *testing.T) {
 	var over atomic.Bool
 	var load sync.WaitGroup
 	for i := range clients {
-		a := &asker{number: i, doors: doors, random: rand.New(rand.NewPCG(seed, uint64(i))), ticks: &ticks, values: &values, tags: &tags}
+		a := &linearClient{number: i, views: views, random: rand.New(rand.NewPCG(seed, uint64(i))), ticks: &ticks, values: &values, tags: &tags}
 		load.Go(func() {
 			for !over.Load() {
 				w := all[min(answered.Load()/roundLength, rounds-1)]
-				ask := []func(*things) error{a.askBlob, a.askSession, a.askChannel}[a.random.IntN(3)]
+				ask := []func(*things) error{a.useBlob, a.useSession, a.useChannel}[a.random.IntN(3)]
 				if ask(w) == nil {
 					answered.Add(1)
 				}
@@ -229,7 +229,7 @@ func TestNodesAreLinearizable(t *testing.T) {
 	further := func() {
 		t.Helper()
 		until := answered.Load() + phase
-		doors[0].eventually("no request is answered", func() bool { return answered.Load() >= until })
+		views[0].eventually("no request is answered", func() bool { return answered.Load() >= until })
 	}
 	further()
 	for i, node := range c.nodes {

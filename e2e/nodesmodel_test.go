@@ -11,33 +11,33 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// question is an operation of a client on a blob, a session or a channel.
-type question struct {
+// operation is a call of a client on a blob, a session or a channel.
+type operation struct {
 	kind    string // put, create, replace, delete, remove or get; use or get; pay, deposit or get
 	value   int    // the content of a put, the amount of a deposit, the number of a payment
 	present int    // the content that a replace or a remove requires
 }
 
-// told is the result of an operation: a status and its values.
-type told struct {
+// opResult is the result of an operation: a status and its values.
+type opResult struct {
 	status int
 	value  int     // the content of a blob, the chunksets left of a session, what a payment bought, the number that the refusal of a stale payment names
 	money  amounts // the amounts of a channel
 }
 
-// notTold is the result of an operation without a response. It returns after all others, so it may
+// noResult is the result of an operation without a response. It returns after all others, so it may
 // take effect at any time, or never.
-var notTold = told{}
+var noResult = opResult{}
 
 // step is the sequential specification of an operation: its effect on a state, and its result.
-type step[State any] func(State, question) (State, told)
+type step[State any] func(State, operation) (State, opResult)
 
 func (f step[State]) model(initial State) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return initial },
 		Step: func(state, input, output any) (bool, any) {
-			next, want := f(state.(State), input.(question))
-			return output == want || output == notTold, next
+			next, want := f(state.(State), input.(operation))
+			return output == want || output == noResult, next
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
 	}
@@ -46,25 +46,25 @@ func (f step[State]) model(initial State) porcupine.Model {
 // register is the content of a name, or 0 if there is no blob.
 type register int
 
-func (r register) ask(q question) (register, told) {
+func (r register) ask(q operation) (register, opResult) {
 	switch q.kind {
 	case "create":
 		if r != 0 {
-			return r, told{status: 412}
+			return r, opResult{status: 412}
 		}
-		return register(q.value), told{status: 204}
+		return register(q.value), opResult{status: 204}
 	case "replace", "remove":
 		if int(r) != q.present {
-			return r, told{status: 412}
+			return r, opResult{status: 412}
 		}
-		return register(q.value), told{status: 204}
+		return register(q.value), opResult{status: 204}
 	case "put", "delete":
-		return register(q.value), told{status: 204}
+		return register(q.value), opResult{status: 204}
 	case "get":
 		if r == 0 {
-			return r, told{status: 404}
+			return r, opResult{status: 404}
 		}
-		return r, told{status: 200, value: int(r)}
+		return r, opResult{status: 200, value: int(r)}
 	}
 	panic(q.kind)
 }
@@ -72,14 +72,14 @@ func (r register) ask(q question) (register, told) {
 // chunksets is the number of chunksets that a session has left.
 type chunksets int
 
-func (c chunksets) ask(q question) (chunksets, told) {
+func (c chunksets) ask(q operation) (chunksets, opResult) {
 	switch {
 	case q.kind == "use" && c == 0:
-		return c, told{status: 402}
+		return c, opResult{status: 402}
 	case q.kind == "use":
 		c--
 	}
-	return c, told{status: 200, value: int(c)}
+	return c, opResult{status: 200, value: int(c)}
 }
 
 // amounts is the state of a channel.
@@ -92,24 +92,24 @@ const (
 	linearUnit  = 4
 )
 
-func (a amounts) ask(q question) (amounts, told) {
+func (a amounts) ask(q operation) (amounts, opResult) {
 	switch q.kind {
 	case "get":
-		return a, told{status: 200, money: a}
+		return a, opResult{status: 200, money: a}
 	case "deposit":
 		a.deposit += q.value
-		return a, told{status: 200, money: a}
+		return a, opResult{status: 200, money: a}
 	}
 	amount := linearUnit * q.value
 	if q.value <= a.sequence {
-		return a, told{status: 409, value: a.sequence}
+		return a, opResult{status: 409, value: a.sequence}
 	}
 	if amount > a.deposit {
-		return a, told{status: 402}
+		return a, opResult{status: 402}
 	}
 	spendable := amount - a.accepted + a.credit
 	a.accepted, a.sequence, a.credit = amount, q.value, spendable%linearPrice
-	return a, told{status: 201, value: spendable / linearPrice}
+	return a, opResult{status: 201, value: spendable / linearPrice}
 }
 
 // history contains the operations of several clients on one thing, and their results. Time is a
@@ -122,7 +122,7 @@ type history struct {
 
 // record performs an operation and records its result. Operations without an effect are not
 // recorded.
-func (h *history) record(ticks *atomic.Int64, client int, q question, ask func() (told, error)) error {
+func (h *history) record(ticks *atomic.Int64, client int, q operation, ask func() (opResult, error)) error {
 	op := porcupine.Operation{ClientId: client, Input: q, Call: ticks.Add(1)}
 	answer, err := ask()
 	op.Output, op.Return = answer, ticks.Add(1)
@@ -132,7 +132,7 @@ func (h *history) record(ticks *atomic.Int64, client int, q question, ask func()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
-		op.Output, op.Return = notTold, math.MaxInt64
+		op.Output, op.Return = noResult, math.MaxInt64
 		h.unknown++
 	}
 	h.operations = append(h.operations, op)
@@ -154,15 +154,15 @@ func (h *history) overlaps() int {
 
 // TestNodesCheckerDetectsErrors checks histories whose verdict is known.
 func TestNodesCheckerDetectsErrors(t *testing.T) {
-	put, get := func(value int) question { return question{kind: "put", value: value} }, question{kind: "get"}
-	stored, absent := told{status: 204}, told{status: 404}
-	holds := func(value int) told { return told{status: 200, value: value} }
-	did := func(call, end int64, q question, answer told) porcupine.Operation {
+	put, get := func(value int) operation { return operation{kind: "put", value: value} }, operation{kind: "get"}
+	stored, absent := opResult{status: 204}, opResult{status: 404}
+	holds := func(value int) opResult { return opResult{status: 200, value: value} }
+	did := func(call, end int64, q operation, answer opResult) porcupine.Operation {
 		return porcupine.Operation{Input: q, Output: answer, Call: call, Return: end}
 	}
 	blob, session := step[register](register.ask).model(0), step[chunksets](chunksets.ask).model(2)
 	payments := step[amounts](amounts.ask).model(amounts{deposit: 80})
-	use, pay := question{kind: "use"}, question{kind: "pay", value: 1}
+	use, pay := operation{kind: "use"}, operation{kind: "pay", value: 1}
 	for name, c := range map[string]struct {
 		model   porcupine.Model
 		history []porcupine.Operation
@@ -171,26 +171,26 @@ func TestNodesCheckerDetectsErrors(t *testing.T) {
 		"an acknowledged write is lost": {blob, []porcupine.Operation{did(1, 2, put(1), stored), did(3, 4, get, absent)}, false},
 		"a stale read":                  {blob, []porcupine.Operation{did(1, 2, put(1), stored), did(3, 4, put(2), stored), did(5, 6, get, holds(1))}, false},
 		"a write without a response has no effect": {blob, []porcupine.Operation{
-			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, absent)}, true},
+			did(1, math.MaxInt64, put(1), noResult), did(3, 4, get, absent)}, true},
 		"a write without a response takes effect late": {blob, []porcupine.Operation{
-			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, absent), did(5, 6, get, holds(1))}, true},
+			did(1, math.MaxInt64, put(1), noResult), did(3, 4, get, absent), did(5, 6, get, holds(1))}, true},
 		"a write without a response is undone": {blob, []porcupine.Operation{
-			did(1, math.MaxInt64, put(1), notTold), did(3, 4, get, holds(1)), did(5, 6, get, absent)}, false},
+			did(1, math.MaxInt64, put(1), noResult), did(3, 4, get, holds(1)), did(5, 6, get, absent)}, false},
 		"two concurrent creates": {blob, []porcupine.Operation{
-			did(1, 3, question{kind: "create", value: 1}, stored), did(2, 4, question{kind: "create", value: 2}, stored)}, false},
+			did(1, 3, operation{kind: "create", value: 1}, stored), did(2, 4, operation{kind: "create", value: 2}, stored)}, false},
 		"a replace of a missing blob": {blob, []porcupine.Operation{
-			did(1, 2, put(1), stored), did(3, 4, question{kind: "replace", value: 3, present: 2}, stored)}, false},
+			did(1, 2, put(1), stored), did(3, 4, operation{kind: "replace", value: 3, present: 2}, stored)}, false},
 		"the last chunkset is used twice": {session, []porcupine.Operation{
 			did(1, 2, use, holds(1)), did(3, 5, use, holds(0)), did(4, 6, use, holds(0))}, false},
 		"a use without a response counts": {session, []porcupine.Operation{
-			did(1, math.MaxInt64, use, notTold), did(2, 3, use, holds(0)), did(4, 5, use, told{status: 402})}, true},
+			did(1, math.MaxInt64, use, noResult), did(2, 3, use, holds(0)), did(4, 5, use, opResult{status: 402})}, true},
 		"a use counts twice": {session, []porcupine.Operation{did(1, 2, use, holds(1)), did(3, 4, get, holds(0))}, false},
 		"a payment counts twice": {payments, []porcupine.Operation{
-			did(1, 3, pay, told{status: 201, value: 1}), did(2, 4, pay, told{status: 201, value: 1})}, false},
+			did(1, 3, pay, opResult{status: 201, value: 1}), did(2, 4, pay, opResult{status: 201, value: 1})}, false},
 		"a repeated payment without a response is stale": {payments, []porcupine.Operation{
-			did(1, math.MaxInt64, pay, notTold), did(2, 3, pay, told{status: 409, value: 1})}, true},
-		"credit is lost": {payments, []porcupine.Operation{did(1, 2, pay, told{status: 201, value: 1}),
-			did(3, 4, get, told{status: 200, money: amounts{accepted: 4, sequence: 1, deposit: 80}})}, false},
+			did(1, math.MaxInt64, pay, noResult), did(2, 3, pay, opResult{status: 409, value: 1})}, true},
+		"credit is lost": {payments, []porcupine.Operation{did(1, 2, pay, opResult{status: 201, value: 1}),
+			did(3, 4, get, opResult{status: 200, money: amounts{accepted: 4, sequence: 1, deposit: 80}})}, false},
 	} {
 		if got := porcupine.CheckOperations(c.model, c.history); got != c.want {
 			t.Errorf("%s: linearizable %t, want %t", name, got, c.want)

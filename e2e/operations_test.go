@@ -336,7 +336,7 @@ func TestMethods(t *testing.T) {
 }
 
 // allowed returns the methods of the Allow header, sorted.
-func allowed(r reply) []string {
+func allowed(r response) []string {
 	methods := strings.Split(strings.ReplaceAll(r.header.Get("Allow"), " ", ""), ",")
 	slices.Sort(methods)
 	return methods

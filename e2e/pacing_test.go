@@ -20,8 +20,8 @@ type uploads struct {
 	check      func()          // called after each frame received
 }
 
-// replyWindow is how much of a response the server may send on each stream.
-const replyWindow = 2 << 20
+// responseWindow is how much of a response the server may send on each stream.
+const responseWindow = 2 << 20
 
 // uploadsTo opens a connection on which the server may send window bytes of each response, and
 // reads the server's windows.
@@ -161,7 +161,7 @@ func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 	paced := s.newKey("--scopes", "write", "--all-accounts", "--group", "paced", "--bytes-in-per-second", "2KiB")
 	other := s.newKey("--scopes", "write", "--all-accounts", "--group", "other")
 
-	u := uploadsTo(s, replyWindow)
+	u := uploadsTo(s, responseWindow)
 	unsent := map[uint32][]byte{}
 	waiting := 0
 	stream := uint32(3)
@@ -197,20 +197,20 @@ func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 // control stops, do not block the other streams of their connection.
 func TestBlockedDownloadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
-	const size = 2 * replyWindow
+	const size = 2 * responseWindow
 	s := start(t, options{certs: newCertificates(t), flags: append(hostedChoices("public"), "--admin-addr", "off", "--drain-wait", "0s")})
 	paced := s.newKey("--scopes", "read", "--all-accounts", "--group", "paced", "--bytes-out-per-second", "2KiB")
 	other := s.newKey("--scopes", "write", "--all-accounts", "--group", "other")
-	data := content(2, replyWindow)
+	data := content(2, responseWindow)
 	target := blobTarget("bob", "name")
 
-	u := uploadsTo(s, replyWindow)
+	u := uploadsTo(s, responseWindow)
 	u.put(3, target, other, content(1, size))
 	small := blobTarget("bob", "small")
 	u.put(5, small, other, data)
 	u.request(7, flagEndStream, "GET", target, "x-api-key", paced)
 	u.request(9, flagEndStream, "GET", target, "x-api-key", other)
-	for u.received(7) == 0 || u.received(9) < replyWindow {
+	for u.received(7) == 0 || u.received(9) < responseWindow {
 		u.step()
 	}
 	for stream := uint32(11); stream < 19; stream += 4 {

@@ -15,7 +15,7 @@ import (
 const chunksetSize = 10 << 20
 
 // checkPaid fails the test unless the response has the receipt of a paid read and forbids caching.
-func checkPaid(t testing.TB, r reply, charged, left string) {
+func checkPaid(t testing.TB, r response, charged, left string) {
 	t.Helper()
 	for name, want := range map[string]string{"Chunksets-Charged": charged, "Chunksets-Left": left, "Cache-Control": "private, no-store"} {
 		if got := r.header.Get(name); got != want {
@@ -129,10 +129,10 @@ func TestChargeOfReads(t *testing.T) {
 }
 
 // checkReceipts checks the response headers of a read paid by session and by micropayment.
-func (s *server) checkReceipts(name string, bySession, byMicropayment reply, charge, left, credit int64) {
+func (s *server) checkReceipts(name string, bySession, byMicropayment response, charge, left, credit int64) {
 	s.t.Helper()
 	for _, r := range []struct {
-		reply
+		response
 		left int64
 	}{{bySession, left}, {byMicropayment, credit}} {
 		if got := r.header.Get("Chunksets-Charged"); got != fmt.Sprint(charge) {
@@ -291,9 +291,9 @@ func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 	withheld := func(t *testing.T, s *server, etag, session string) {
 		t.Helper()
 		left := s.left(session)
-		checks := func(r reply, status int, want bool) {
+		checks := func(r response, status int, want bool) {
 			t.Helper()
-			if told := r.header.Get("ETag") != "" || r.header.Get("Repr-Digest") != ""; r.status != status || told != want {
+			if present := r.header.Get("ETag") != "" || r.header.Get("Repr-Digest") != ""; r.status != status || present != want {
 				t.Errorf("%v, want %d with checksums %t: %v", r, status, want, r.header)
 			}
 		}
@@ -418,7 +418,7 @@ func TestPublicReadsAreFree(t *testing.T) {
 	for _, id := range []string{bought.SessionID, made.SessionID} {
 		other := s.open(s.payer(2), 100)
 		before := s.sessionState(id)
-		r := asSession(t, s.must(200, "POST", "/v1/sessions", buying(t, other.next(5), id)))
+		r := asSession(t, s.must(200, "POST", "/v1/sessions", purchaseBody(t, other.next(5), id)))
 		if r.ChunksetsTotal != before.ChunksetsTotal+5 || r.ChunksetsLeft != before.ChunksetsLeft+5 || r.SessionID != id {
 			t.Errorf("5 units made the session %+v, it was %+v", r, before)
 		}
@@ -435,7 +435,7 @@ func TestPaidReadsRace(t *testing.T) {
 	s.must(204, "PUT", target, data)
 	id := s.open(s.payer(1), 1000).buy(61).SessionID
 	served := int64(0)
-	for _, r := range s.atOnce(100, func(i int) (reply, error) {
+	for _, r := range s.atOnce(100, func(i int) (response, error) {
 		h := headers{"Session-Id", id, "Range", "bytes=5-1004"}
 		if i%2 == 0 { // two chunksets
 			h[3] = fmt.Sprintf("bytes=%d-%d", chunksetSize-500, chunksetSize+499)

@@ -115,7 +115,7 @@ func (s *server) open(p *payer, deposit int64) *channel {
 }
 
 // opened parses the response to opening a channel.
-func (s *server) opened(p *payer, r reply) *channel {
+func (s *server) opened(p *payer, r response) *channel {
 	s.t.Helper()
 	var state channelState
 	r.decode(s.t, &state)
@@ -183,7 +183,7 @@ func (c *channel) settled() channelState {
 }
 
 // checkChannelForm checks that every amount is a decimal string, and that the amounts add up.
-func checkChannelForm(t testing.TB, r reply) {
+func checkChannelForm(t testing.TB, r response) {
 	t.Helper()
 	var members map[string]any
 	if err := json.Unmarshal(r.body, &members); err != nil {
@@ -215,7 +215,7 @@ type sessionState struct {
 	ChunksetsTotal int64  `json:"chunksetsTotal"`
 }
 
-func asSession(t testing.TB, r reply) sessionState {
+func asSession(t testing.TB, r response) sessionState {
 	t.Helper()
 	var state sessionState
 	r.decode(t, &state)
@@ -228,9 +228,9 @@ func (s *server) sessionState(id string) sessionState {
 	return asSession(s.t, s.must(200, "GET", "/v1/sessions/"+id, nil))
 }
 
-// buying returns the body of a request that buys a session, or adds to the session whose id is
+// purchaseBody returns the body of a request that buys a session, or adds to the session whose id is
 // given.
-func buying(t testing.TB, micropayment, sessionID string) []byte {
+func purchaseBody(t testing.TB, micropayment, sessionID string) []byte {
 	t.Helper()
 	body := map[string]any{"micropaymentUpdate": micropayment}
 	if sessionID != "" {
@@ -242,11 +242,11 @@ func buying(t testing.TB, micropayment, sessionID string) []byte {
 // buy pays for a new session.
 func (c *channel) buy(more uint64) sessionState {
 	c.s.t.Helper()
-	return asSession(c.s.t, c.s.must(201, "POST", "/v1/sessions", buying(c.s.t, c.next(more), "")))
+	return asSession(c.s.t, c.s.must(201, "POST", "/v1/sessions", purchaseBody(c.s.t, c.next(more), "")))
 }
 
 // member returns an additional member of an error as text.
-func member(t testing.TB, r reply, name string) string {
+func member(t testing.TB, r response, name string) string {
 	t.Helper()
 	var body map[string]any
 	if err := json.Unmarshal(r.body, &body); err != nil {
@@ -272,8 +272,8 @@ func decoded(t testing.TB, text string) []byte {
 	return b
 }
 
-// moment parses a time of a JSON object.
-func moment(t testing.TB, o map[string]any, member string) time.Time {
+// parseTime parses a time of a JSON object.
+func parseTime(t testing.TB, o map[string]any, member string) time.Time {
 	t.Helper()
 	m, err := time.Parse(time.RFC3339Nano, text(t, o, member))
 	if err != nil {

@@ -59,7 +59,7 @@ func TestClientMicropayments(t *testing.T) {
 			if err != nil || !bytes.Equal(ours.Bytes(), theirs.Bytes()) || theirs.Sender != address(t, line.Sender) {
 				t.Errorf("%s: the client signs %x, micropay %x (%v)", scheme, theirs.Bytes(), ours.Bytes(), err)
 			}
-			bought := asSession(t, s.must(201, "POST", "/v1/sessions", buying(t, line.Micropayment, "")))
+			bought := asSession(t, s.must(201, "POST", "/v1/sessions", purchaseBody(t, line.Micropayment, "")))
 			if want := []int64{40, 5}[i]; bought.ChunksetsTotal != want {
 				t.Errorf("%s: payment %d bought %+v, want %d chunksets", scheme, i, bought, want)
 			}

@@ -69,7 +69,7 @@ func checkLifetimes(s *server, c *channel, bought sessionState) {
 	s.t.Helper()
 	for target, hours := range map[string]float64{"/v1/sessions/" + bought.SessionID: 2, channels + "/" + c.id: 3} {
 		o := s.must(200, "GET", target, nil).object(s.t)
-		if got := moment(s.t, o, "expires").Sub(moment(s.t, o, "created")).Hours(); got < hours-0.01 || got > hours+0.01 {
+		if got := parseTime(s.t, o, "expires").Sub(parseTime(s.t, o, "created")).Hours(); got < hours-0.01 || got > hours+0.01 {
 			s.t.Errorf("the lifetime of %.20s... is %v hours, want %v", target, got, hours)
 		}
 	}
@@ -163,7 +163,7 @@ func TestRestartWithOtherPrice(t *testing.T) {
 	if got := s.must(200, "HEAD", target, nil).header.Get("Chunkset-Price"); got != "7" {
 		t.Errorf("HEAD has the price %q, want 7", got)
 	}
-	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", buying(t, c.next(20), old.SessionID))) // and 1 of credit
+	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", purchaseBody(t, c.next(20), old.SessionID))) // and 1 of credit
 	if refilled.ChunksetsLeft != 12 || refilled.ChunksetsTotal != 13 {
 		t.Errorf("the refilled session is %+v", refilled)
 	}

@@ -128,7 +128,7 @@ func crashUnderPayments(s *server, purses []*purse, passes []*pass, requests *at
 func (p *purse) refill(to *pass, killed *atomic.Bool, acknowledge func()) {
 	for !killed.Load() {
 		more := 1 + p.random.Uint64N(20)
-		body := buying(p.s.t, p.next(more), to.id)
+		body := purchaseBody(p.s.t, p.next(more), to.id)
 		to.total.last = to.total.first + int64(more/crashPrice+1) // the credit is less than the price
 		r, err := p.s.try("POST", "/v1/sessions", body)
 		if err == nil && r.status == 402 { // less than one chunkset, so the payment was refused
@@ -169,17 +169,17 @@ func (p *purse) read(killed *atomic.Bool, acknowledge func()) {
 
 // use uses the session until the server is gone.
 func (p *pass) use(s *server, killed *atomic.Bool, acknowledge func()) {
-	p.spend(s, killed, acknowledge, 1, 200, func() (reply, error) { return s.try("POST", "/v1/sessions/"+p.id+"/use", nil) })
+	p.spend(s, killed, acknowledge, 1, 200, func() (response, error) { return s.try("POST", "/v1/sessions/"+p.id+"/use", nil) })
 }
 
 // read pays for reads with the session until the server is gone, two chunksets each.
 func (p *pass) read(s *server, killed *atomic.Bool, acknowledge func()) {
-	p.spend(s, killed, acknowledge, 2, 206, func() (reply, error) {
+	p.spend(s, killed, acknowledge, 2, 206, func() (response, error) {
 		return s.try("GET", blobTarget("0x1", "two"), nil, "Session-Id", p.id, "Range", fmt.Sprintf("bytes=%d-%d", chunksetSize-500, chunksetSize+499))
 	})
 }
 
-func (p *pass) spend(s *server, killed *atomic.Bool, acknowledge func(), n int64, status int, request func() (reply, error)) {
+func (p *pass) spend(s *server, killed *atomic.Bool, acknowledge func(), n int64, status int, request func() (response, error)) {
 	for !killed.Load() {
 		p.count(0, n)
 		r, err := request()

@@ -68,10 +68,10 @@ func (c *channel) forgeries() []forgery {
 }
 
 // ways returns the two ways to spend a micropayment, each for 2 chunksets.
-func ways(s *server, target string) map[string]func(micropayment string) reply {
-	return map[string]func(string) reply{
-		"buy":  func(m string) reply { return s.do("POST", "/v1/sessions", buying(s.t, m, "")) },
-		"read": func(m string) reply { return s.do("GET", target, nil, "X-Shelby-Micropayment", m) },
+func ways(s *server, target string) map[string]func(micropayment string) response {
+	return map[string]func(string) response{
+		"buy":  func(m string) response { return s.do("POST", "/v1/sessions", purchaseBody(s.t, m, "")) },
+		"read": func(m string) response { return s.do("GET", target, nil, "X-Shelby-Micropayment", m) },
 	}
 }
 
@@ -121,7 +121,7 @@ func TestFlippedPayments(t *testing.T) {
 	for bit := 0; bit < 8*len(good); bit += 3 {
 		flipped := slices.Clone(good)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		r := s.do("POST", "/v1/sessions", buying(t, asBase64(flipped), ""))
+		r := s.do("POST", "/v1/sessions", purchaseBody(t, asBase64(flipped), ""))
 		switch r.status {
 		case 400:
 			codes[checkProblem(t, r, 400, "micropayment_malformed")]++
@@ -137,7 +137,7 @@ func TestFlippedPayments(t *testing.T) {
 	if got := c.state(); got.Accepted != "0" || len(got.Sessions) != 0 {
 		t.Errorf("a flipped micropayment was accepted: %+v", got)
 	}
-	s.must(201, "POST", "/v1/sessions", buying(t, asBase64(good), ""))
+	s.must(201, "POST", "/v1/sessions", purchaseBody(t, asBase64(good), ""))
 }
 
 // TestRefusedByTheChannel checks valid micropayments that the state of their channel does not
@@ -155,7 +155,7 @@ func TestRefusedByTheChannel(t *testing.T) {
 		}
 		c := s.open(s.payer(1), 1000)
 		pays := c.next(35)
-		s.must(201, "POST", "/v1/sessions", buying(t, pays, "")) // 5 of credit
+		s.must(201, "POST", "/v1/sessions", purchaseBody(t, pays, "")) // 5 of credit
 		c.settled()
 		before := c.state().money()
 		sign := func(sequence, amount uint64) string { return s.payer(1).sign(t, c.number, sequence, amount).Base64() }
@@ -198,8 +198,8 @@ func TestRefusedByTheChannel(t *testing.T) {
 	}
 	// Refills are refused because of their session, and nothing is accepted.
 	c := s.open(s.payer(1), 1000)
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(50), "unknown")), 404, "session_not_found")
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.again(), "micropaymentchannels")), 404, "session_not_found")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.next(50), "unknown")), 404, "session_not_found")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.again(), "micropaymentchannels")), 404, "session_not_found")
 	checkProblem(t, s.do("POST", "/v1/sessions", []byte(`{"micropaymentUpdate":5}`)), 400, "")
 	checkProblem(t, s.do("POST", "/v1/sessions", []byte(`{"sessionId":"unknown"}`)), 400, "")
 	if got := c.state(); got.Accepted != "0" {
@@ -208,7 +208,7 @@ func TestRefusedByTheChannel(t *testing.T) {
 }
 
 // refusedByOthers spends over missing, closed and expired channels.
-func (s *server) refusedByOthers(name string, spend func(string) reply) {
+func (s *server) refusedByOthers(name string, spend func(string) response) {
 	t := s.t
 	t.Helper()
 	missing, gone := 404, 410
@@ -246,7 +246,7 @@ func TestExpiredSessions(t *testing.T) {
 	})
 	checkProblem(t, s.do("POST", "/v1/sessions/"+id+"/use", nil), 410, "session_expired")
 	checkProblem(t, s.do("GET", target, nil, "Session-Id", id), 402, "session_expired")
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(5), id)), 410, "session_expired")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.next(5), id)), 410, "session_expired")
 	s.must(200, "GET", "/v1/sessions/"+id, nil)
 	if got := c.settled(); got.Accepted != "10" || len(got.Sessions) != 1 {
 		t.Errorf("the channel is %+v", got)
@@ -268,7 +268,7 @@ func TestHugeNumbers(t *testing.T) {
 	if got := c.state().money(); got != fmt.Sprintf("deposit %d accepted 0 credit 0 sequence 0 open", most) {
 		t.Errorf("the channel is %q", got)
 	}
-	bought := asSession(t, s.must(201, "POST", "/v1/sessions", buying(t, c.again(), "")))
+	bought := asSession(t, s.must(201, "POST", "/v1/sessions", purchaseBody(t, c.again(), "")))
 	if got := c.settled().money(); bought.ChunksetsTotal != 3 || got != fmt.Sprintf("deposit %d accepted %d credit %d sequence 1 open", most, most, 1<<61-1) {
 		t.Errorf("2^63-1 units at 2^61 bought %+v, the channel is %q", bought, got)
 	}
@@ -280,7 +280,7 @@ func TestHugeNumbers(t *testing.T) {
 		t.Errorf("2^63-1 units at 1 bought %+v", full)
 	}
 	more := s.open(s.payer(3), most)
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, more.next(1), full.SessionID)), 400, "number_too_large")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, more.next(1), full.SessionID)), 400, "number_too_large")
 	if got := more.state(); got.Accepted != "0" {
 		t.Errorf("a refill that overflows was paid: %s", got.money())
 	}
@@ -311,7 +311,7 @@ func TestPaymentForms(t *testing.T) {
 			func(p *micropay.Payment) { p.Form, p.Nonce, p.AccountSequence = micropay.FormPlain, 0, 17 },
 			func(p *micropay.Payment) { p.Form, p.Nonce = micropay.FormSequence, 0 },
 		} {
-			s.must(201, "POST", "/v1/sessions", buying(t, c.next(10, change), ""))
+			s.must(201, "POST", "/v1/sessions", purchaseBody(t, c.next(10, change), ""))
 		}
 		if got := c.settled().money(); got != "deposit 100 accepted 30 credit 0 sequence 3 open" {
 			t.Errorf("%s: the channel is %q", scheme, got)

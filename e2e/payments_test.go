@@ -55,7 +55,7 @@ func TestPaymentWalk(t *testing.T) {
 	checkPaid(t, s.must(206, "GET", target, nil, "Session-Id", bought.SessionID, "Range", "bytes=0-0"), "1", "0")
 
 	// 4 units and a credit of 2 pay for two chunksets.
-	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", buying(t, c.next(4), bought.SessionID)))
+	refilled := asSession(t, s.must(200, "POST", "/v1/sessions", purchaseBody(t, c.next(4), bought.SessionID)))
 	if refilled.SessionID != bought.SessionID || refilled.ChunksetsLeft != 2 || refilled.ChunksetsTotal != 8 {
 		t.Errorf("the refilled session is %+v", refilled)
 	}
@@ -91,8 +91,8 @@ func (c *channel) closes(sessionID string) {
 	if again := s.must(200, "POST", channels+"/"+c.id+"/close", nil); string(again.body) != string(first.body) {
 		t.Errorf("a repeated close returned %s, the first one %s", again.body, first.body)
 	}
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(3), "")), 410, "channel_closed")
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.next(3), sessionID)), 410, "channel_closed")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.next(3), "")), 410, "channel_closed")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.next(3), sessionID)), 410, "channel_closed")
 	checkProblem(t, s.do("POST", channels+"/"+c.id+"/deposit", []byte(`{"amount":"1"}`)), 410, "channel_closed")
 	for _, operation := range []string{"/deposit", "/close"} {
 		checkProblem(t, s.do("POST", channels+"/absent"+operation, []byte(`{"amount":"1"}`)), 404, "channel_not_found")
@@ -108,7 +108,7 @@ func TestChannelIdentity(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	one, two := s.payer(1), s.payer(2)
-	open := func(userIdentity string) reply {
+	open := func(userIdentity string) response {
 		body := map[string]any{"paymentChannelId": "7", "deposit": "100"}
 		if userIdentity != "" {
 			body["userIdentity"] = userIdentity
@@ -120,8 +120,8 @@ func TestChannelIdentity(t *testing.T) {
 		checkProblem(t, open(identity), 409, "channel_exists")
 	}
 	// A refused payment does not bind a channel.
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, one.sign(t, 7, 1, 101).Base64(), "")), 402, "insufficient_funds")
-	nothing := s.do("POST", "/v1/sessions", buying(t, one.sign(t, 7, 1, 0).Base64(), ""))
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, one.sign(t, 7, 1, 101).Base64(), "")), 402, "insufficient_funds")
+	nothing := s.do("POST", "/v1/sessions", purchaseBody(t, one.sign(t, 7, 1, 0).Base64(), ""))
 	checkProblem(t, nothing, 409, "micropayment_stale")
 	if strings.Contains(string(nothing.body), "storedMicropayment") {
 		t.Errorf("a channel without a payment has a stored micropayment: %s", nothing.body)
@@ -131,7 +131,7 @@ func TestChannelIdentity(t *testing.T) {
 	}
 	unbound.buy(10)
 	other := &channel{s: s, payer: two, number: 7}
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, other.next(20), "")), 404, "channel_not_found")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, other.next(20), "")), 404, "channel_not_found")
 	if got := unbound.state(); got.Sender != one.signer.Address().String() || got.Accepted != "10" {
 		t.Errorf("after a payment of another sender the channel is %+v", got)
 	}
@@ -155,14 +155,14 @@ func TestPaymentRace(t *testing.T) {
 	s.must(204, "PUT", blobTarget("0x1", "raced"), content(1, 1000))
 	c := s.open(s.payer(1), 1000)
 	pays := c.next(30)
-	body := buying(t, pays, "")
-	s.race(200, 201, pays, func() (reply, error) { return s.try("POST", "/v1/sessions", body) })
+	body := purchaseBody(t, pays, "")
+	s.race(200, 201, pays, func() (response, error) { return s.try("POST", "/v1/sessions", body) })
 	if got := c.settled(); got.money() != "deposit 1000 accepted 30 credit 0 sequence 1 open" || len(got.Sessions) != 1 || got.Sessions[0].ChunksetsLeft != 30 {
 		t.Errorf("after the race the channel is %+v", got)
 	}
 
 	pays = c.next(5)
-	s.race(200, 200, pays, func() (reply, error) {
+	s.race(200, 200, pays, func() (response, error) {
 		return s.try("GET", blobTarget("0x1", "raced"), nil, "X-Shelby-Micropayment", pays)
 	})
 	if got := c.settled(); got.money() != "deposit 1000 accepted 35 credit 4 sequence 2 open" {
@@ -172,10 +172,10 @@ func TestPaymentRace(t *testing.T) {
 
 // race sends a request many times concurrently: one response must have the status, and all others
 // must report the accepted micropayment as the stored one.
-func (s *server) race(count, status int, micropayment string, send func() (reply, error)) {
+func (s *server) race(count, status int, micropayment string, send func() (response, error)) {
 	s.t.Helper()
 	won := 0
-	for _, r := range s.atOnce(count, func(int) (reply, error) { return send() }) {
+	for _, r := range s.atOnce(count, func(int) (response, error) { return send() }) {
 		if r.status == status {
 			won++
 			continue
@@ -191,9 +191,9 @@ func (s *server) race(count, status int, micropayment string, send func() (reply
 }
 
 // atOnce sends many concurrent requests and returns the responses.
-func (s *server) atOnce(count int, send func(i int) (reply, error)) []reply {
+func (s *server) atOnce(count int, send func(i int) (response, error)) []response {
 	s.t.Helper()
-	answers := make([]reply, count)
+	answers := make([]response, count)
 	var senders sync.WaitGroup
 	for i := range count {
 		senders.Go(func() {
@@ -218,10 +218,10 @@ func TestDifferentPaymentsRace(t *testing.T) {
 	c := s.open(s.payer(1), 1000)
 	bodies := make([][]byte, 100)
 	for i := range bodies {
-		bodies[i] = buying(t, c.next(7), "")
+		bodies[i] = purchaseBody(t, c.next(7), "")
 	}
 	var sold int64
-	for _, r := range s.atOnce(len(bodies), func(i int) (reply, error) { return s.try("POST", "/v1/sessions", bodies[i]) }) {
+	for _, r := range s.atOnce(len(bodies), func(i int) (response, error) { return s.try("POST", "/v1/sessions", bodies[i]) }) {
 		if r.status == 201 {
 			sold += asSession(t, r).ChunksetsTotal
 			continue
@@ -261,17 +261,17 @@ func TestPaymentIdempotency(t *testing.T) {
 	repeats = append(repeats, add)
 	add()
 
-	paying := buying(t, c.next(10), "")
+	paying := purchaseBody(t, c.next(10), "")
 	bought := s.must(201, "POST", "/v1/sessions", paying, "Idempotency-Key", "k")
 	id := asSession(t, bought).SessionID
 	repeats = append(repeats, func() {
 		if r := s.must(201, "POST", "/v1/sessions", paying, "Idempotency-Key", "k"); string(r.body) != string(bought.body) {
 			t.Errorf("repeated purchase: %v, first %v", r, bought)
 		}
-		checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.again(), id), "Idempotency-Key", "k"), 422, "idempotency_key_reused")
+		checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.again(), id), "Idempotency-Key", "k"), 422, "idempotency_key_reused")
 	})
 
-	paying2 := buying(t, c.next(5), id)
+	paying2 := purchaseBody(t, c.next(5), id)
 	refilled := s.must(200, "POST", "/v1/sessions", paying2, "Idempotency-Key", "k2")
 	repeats = append(repeats, func() {
 		if r := s.must(200, "POST", "/v1/sessions", paying2, "Idempotency-Key", "k2"); string(r.body) != string(refilled.body) {
@@ -291,12 +291,12 @@ func TestPaymentIdempotency(t *testing.T) {
 
 	// The same key of another payer is a different key, and a forgery gets no session.
 	c2 := s.open(two, 100)
-	if r := s.must(201, "POST", "/v1/sessions", buying(t, c2.next(10), ""), "Idempotency-Key", "k"); asSession(t, r).SessionID == id {
+	if r := s.must(201, "POST", "/v1/sessions", purchaseBody(t, c2.next(10), ""), "Idempotency-Key", "k"); asSession(t, r).SessionID == id {
 		t.Errorf("a key of one payer returned the session to another")
 	}
 	forged := slices.Clone(decoded(t, c.again()))
 	forged[len(forged)-1] ^= 1
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, asBase64(forged), id), "Idempotency-Key", "k2"), 402, "micropayment_refused")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, asBase64(forged), id), "Idempotency-Key", "k2"), 402, "micropayment_refused")
 
 	check := func() {
 		t.Helper()
@@ -319,7 +319,7 @@ func TestRefusedPaymentIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	c := s.open(s.payer(1), 10)
-	body := buying(t, c.next(15), "")
+	body := purchaseBody(t, c.next(15), "")
 	checkProblem(t, s.do("POST", "/v1/sessions", body, "Idempotency-Key", "k"), 402, "insufficient_funds")
 	s.must(200, "POST", channels+"/"+c.id+"/deposit", []byte(`{"amount":"5"}`))
 	s.must(201, "POST", "/v1/sessions", body, "Idempotency-Key", "k")
@@ -331,9 +331,9 @@ func TestPaymentIdempotencyRace(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	c := s.open(s.payer(1), 1000)
-	body := buying(t, c.next(10), "")
+	body := purchaseBody(t, c.next(10), "")
 	bodies := map[string]int{}
-	for _, r := range s.atOnce(50, func(int) (reply, error) {
+	for _, r := range s.atOnce(50, func(int) (response, error) {
 		return s.try("POST", "/v1/sessions", body, "Idempotency-Key", "k")
 	}) {
 		bodies[fmt.Sprintf("%d %s", r.status, r.body)]++
@@ -352,7 +352,7 @@ func TestLostResponses(t *testing.T) {
 	var sessions []string
 	for round := range 20 {
 		pays := c.next(3)
-		body := buying(t, pays, "")
+		body := purchaseBody(t, pays, "")
 		key := fmt.Sprint("key-", round)
 		request := fmt.Sprintf("POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 		connection := s.dial()
@@ -402,9 +402,9 @@ func TestPaymentLogs(t *testing.T) {
 	c := s.open(s.payer(1), 1000)
 	ids := []string{c.id}
 	payments := []string{c.next(10)}
-	bought := asSession(t, s.must(201, "POST", "/v1/sessions", buying(t, payments[0], ""), "Idempotency-Key", "Kq4Vz8Wp1Ls6Tj"))
+	bought := asSession(t, s.must(201, "POST", "/v1/sessions", purchaseBody(t, payments[0], ""), "Idempotency-Key", "Kq4Vz8Wp1Ls6Tj"))
 	ids = append(ids, bought.SessionID)
-	s.must(409, "POST", "/v1/sessions", buying(t, payments[0], bought.SessionID))
+	s.must(409, "POST", "/v1/sessions", purchaseBody(t, payments[0], bought.SessionID))
 	s.must(200, "GET", target, nil, "Session-Id", bought.SessionID)
 	s.must(200, "POST", "/v1/sessions/"+bought.SessionID+"/use", nil)
 	s.must(200, "GET", "/v1/sessions/"+bought.SessionID, nil)

@@ -10,9 +10,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// bothWays runs a test on a hosted service, with a key of every scope: directly, and through nginx
+// directAndThroughNginx runs a test on a hosted service, with a key of every scope: directly, and through nginx
 // with the documented configuration.
-func bothWays(t *testing.T, reads string, run func(s *server)) {
+func directAndThroughNginx(t *testing.T, reads string, run func(s *server)) {
 	for _, way := range []string{"straight", "nginx"} {
 		t.Run(way, func(t *testing.T) {
 			if way == "nginx" {
@@ -32,13 +32,13 @@ func bothWays(t *testing.T, reads string, run func(s *server)) {
 func TestUnderPrefix(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T, *server){
-		"names": testNames, "opaque names": testNamesAreOpaque, "ranges": testRanges, "ranges of nothing": testRangesOfNothing,
+		"names": testNames, "opaque names": testNamesAreOpaque, "ranges": testRanges, "ranges of nothing": testRangesOfEmptyBlobs,
 		"conditions of reads": testConditionsOfReads, "conditions of writes": testConditionsOfWrites,
 		"parts": testPartsInAnyOrder, "aborted uploads": testAbortedUploads, "upload pages": testUploadPages,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bothWays(t, "public", func(s *server) { run(s.t.(*testing.T), s) })
+			directAndThroughNginx(t, "public", func(s *server) { run(s.t.(*testing.T), s) })
 		})
 	}
 }
@@ -47,7 +47,7 @@ func TestUnderPrefix(t *testing.T) {
 // every header in which a proxy or a listing may have it.
 func TestLongestName(t *testing.T) {
 	t.Parallel()
-	bothWays(t, "key", func(s *server) {
+	directAndThroughNginx(t, "key", func(s *server) {
 		name := strings.Repeat("日", 1024)
 		target := blobTarget("bob", name)
 		if len(target) < 9<<10 {
@@ -72,7 +72,7 @@ func TestLongestName(t *testing.T) {
 // of pages.
 func TestListingsUnderPrefix(t *testing.T) {
 	t.Parallel()
-	bothWays(t, "key", func(s *server) {
+	directAndThroughNginx(t, "key", func(s *server) {
 		names := []string{"a/b", "a//b", "a/../b", "a/é", "b/x?y#z", "b/100%", "b/a+b&c=d;e", "日/本", "//", "/x"}
 		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "/") })
 		slices.Sort(names)
@@ -97,7 +97,7 @@ func TestListingsUnderPrefix(t *testing.T) {
 func TestPublicClientUnderPrefix(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()
-	bothWays(t, "key", func(s *server) {
+	directAndThroughNginx(t, "key", func(s *server) {
 		t := s.t.(*testing.T)
 		for version, cases := range map[string]int{"0.1.0": 25, "0.0.4": 21} {
 			// The key is for one account, as a user's key is.
@@ -118,7 +118,7 @@ func TestPublicClientUnderPrefix(t *testing.T) {
 // any of the body, also for a part of 8 MiB.
 func TestRefusedBeforeTheBody(t *testing.T) {
 	t.Parallel()
-	bothWays(t, "public", func(s *server) {
+	directAndThroughNginx(t, "public", func(s *server) {
 		bodies := []string{fmt.Sprintf("Content-Length: %d", 8<<20)}
 		if !s.proxied { // nginx sends 100 Continue itself
 			for _, framing := range []string{bodies[0], "Content-Length: 10", "Transfer-Encoding: chunked"} {
@@ -163,7 +163,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 // path.
 func TestBaseURLAndBasePath(t *testing.T) {
 	t.Parallel()
-	bothWays(t, "public", func(s *server) {
+	directAndThroughNginx(t, "public", func(s *server) {
 		const address = "https://blobs.example.org" + hostedBase
 		var facts struct{ Profile, URL, Reads string }
 		s.must(200, "GET", "/v1/info", nil).decode(s.t, &facts)

@@ -84,7 +84,7 @@ func TestDataFolderOfThePreviousVersion(t *testing.T) {
 		t.Errorf("the repeated request is answered with %v, want the session %s", r, p.Repeated)
 	}
 	c := &channel{s: s, payer: s.payer(1), id: p.Channel.ID, number: p.Channel.Number, sequence: p.Channel.Sequence, amount: p.Channel.Amount}
-	checkProblem(t, s.do("POST", "/v1/sessions", buying(t, c.again(), "")), 409, "micropayment_stale")
+	checkProblem(t, s.do("POST", "/v1/sessions", purchaseBody(t, c.again(), "")), 409, "micropayment_stale")
 	if state := c.state(); state.Accepted != "10" || state.Settled != "10" {
 		t.Errorf("the channel is %+v", state)
 	}
@@ -119,7 +119,7 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	if r := sluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.code != 1 || !strings.Contains(r.stderr, "unfinished copy") {
 		t.Fatalf("serve on an unfinished clone: exit code %d, %s", r.code, r.stderr)
 	}
-	cloned(t, "--from", source, "--to", target)
+	runClone(t, "--from", source, "--to", target)
 	s = start(t, options{data: target})
 	for name, want := range p.Blobs {
 		if r := s.must(200, "GET", name, nil); digest(r.body) != want {

@@ -210,7 +210,7 @@ func merge(spans []span) []span {
 
 // spansOf reads the ranges of a 206 response, single or multipart, and compares their bytes with
 // the blob's.
-func spansOf(r reply, data []byte) ([]span, error) {
+func spansOf(r response, data []byte) ([]span, error) {
 	kind, parameters, err := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if err != nil && r.header.Get("Content-Type") != "" {
 		return nil, err
@@ -261,9 +261,9 @@ func checkSpan(field string, body, data []byte) (span, error) {
 }
 
 // TestRangesOfEmptyBlobs checks that no range of an empty blob is satisfiable.
-func TestRangesOfEmptyBlobs(t *testing.T) { overEachProtocol(t, testRangesOfNothing) }
+func TestRangesOfEmptyBlobs(t *testing.T) { overEachProtocol(t, testRangesOfEmptyBlobs) }
 
-func testRangesOfNothing(t *testing.T, s *server) {
+func testRangesOfEmptyBlobs(t *testing.T, s *server) {
 	target := blobTarget("0x1", "empty")
 	s.must(204, "PUT", target, nil)
 	s.upload("0x1", "empty by parts", nil, 1000)

@@ -65,7 +65,7 @@ func TestUsesRace(t *testing.T) {
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{dirty: true})
-	create := func(key, body string) reply {
+	create := func(key, body string) response {
 		return s.do("POST", "/v1/sessions", []byte(body), "Idempotency-Key", key)
 	}
 	first := create("k1", `{"userIdentity":"0x2"}`)
@@ -79,7 +79,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 
 	id, other := s.session(), s.session()
-	use := func(id string) reply {
+	use := func(id string) response {
 		return s.do("POST", "/v1/sessions/"+id+"/use", nil, "Idempotency-Key", "u1")
 	}
 	for range 3 {

@@ -13,7 +13,7 @@ import (
 
 func TestBrokenKeysAreCaught(t *testing.T) {
 	catch(t, []mutant{
-		{"a second revoke moves the time", func(h metatest.Handle, path string) metatest.Handle { return revokesAnew{h, path} }, []string{"keys/revoke", "keys/racing-revokes"}},
+		{"a second revoke moves the time", func(h metatest.Handle, path string) metatest.Handle { return revokesAgain{h, path} }, []string{"keys/revoke", "keys/racing-revokes"}},
 		{"a second revoke revives", func(h metatest.Handle, path string) metatest.Handle { return revives{h, path} }, []string{"keys/revoke"}},
 		{"forgets expired keys", func(h metatest.Handle, path string) metatest.Handle { return forgetsExpired{h, path} }, []string{"keys/stay"}},
 		{"the last key sets the limits", func(h metatest.Handle, path string) metatest.Handle { return lastLimits{h, path} }, []string{"keys/groups", "keys/racing-creators"}},
@@ -100,12 +100,12 @@ func (s keepsPurgedMetadata) Purge(ctx context.Context, limit int) (int, error) 
 	return n, countNames(ctx, s.path, "x", 110)
 }
 
-type revokesAnew struct {
+type revokesAgain struct {
 	metatest.Handle
 	path string
 }
 
-func (s revokesAnew) RevokeKey(ctx context.Context, id string) (metastore.Key, error) {
+func (s revokesAgain) RevokeKey(ctx context.Context, id string) (metastore.Key, error) {
 	err := query(ctx, s.path, `UPDATE api_keys SET revoked = NULL WHERE id = $1`, []byte(id))
 	out, rerr := s.Handle.RevokeKey(ctx, id)
 	return out, errors.Join(err, rerr)

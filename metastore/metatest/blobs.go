@@ -20,7 +20,7 @@ func blobChecks() []Check {
 		check("blobs/overwrite", blobOverwrite),
 		check("blobs/acknowledged", blobAcknowledged),
 		check("blobs/delete", blobDelete),
-		check("blobs/guard", blobGuard),
+		check("blobs/precondition", blobPrecondition),
 		check("blobs/dates", blobDates),
 		check("blobs/racing-creators", blobRacingCreators),
 		check("blobs/expiry", blobExpiry),
@@ -276,7 +276,7 @@ func (p *probe) identical(err, target error, what string) {
 	p.must(err == target, "%s: got error %v, want the precondition's own", what, err) //nolint:errorlint // identity is the promise
 }
 
-func blobGuard(p *probe) {
+func blobPrecondition(p *probe) {
 	var seen []*metastore.Blob
 	refuse := func(b *metastore.Blob) error {
 		seen = append(seen, b)

@@ -15,7 +15,7 @@ func idempotencyChecks() []Check {
 		check("idempotency/channel", idempotentChannel),
 		check("idempotency/hash", idempotentHash),
 		check("idempotency/failure", idempotentFailure),
-		check("idempotency/memory", idempotentMemory),
+		check("idempotency/retention", idempotentRetention),
 		check("idempotency/racing", idempotentRacing),
 	}
 }
@@ -136,7 +136,7 @@ func idempotentFailure(p *probe) {
 	p.must(got.Left == 1, "%d left", got.Left)
 }
 
-func idempotentMemory(p *probe) {
+func idempotentRetention(p *probe) {
 	s, err := p.store.CreateSession(p.ctx, metastore.Session{ID: "session", Total: 9, Left: 9, Expires: p.clock.Now().Add(1000 * time.Hour)}, nil)
 	p.ok(err, "create")
 	for round := range 3 {

@@ -16,9 +16,9 @@ func (s leasesToAll) Lease(ctx context.Context, name, holder string, ttl time.Du
 	return err == nil, err
 }
 
-type leasesForEver struct{ metatest.Handle }
+type leasesForever struct{ metatest.Handle }
 
-func (s leasesForEver) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+func (s leasesForever) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	return s.Handle.Lease(ctx, name, holder, ttl*1000)
 }
 

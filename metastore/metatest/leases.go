@@ -10,7 +10,7 @@ import (
 func leaseChecks() []Check {
 	return []Check{
 		check("leases/life", leaseLife),
-		check("leases/release", leaseGiveBack),
+		check("leases/release", leaseRelease),
 		check("leases/racing", leaseRacing),
 		check("leases/clock", leaseClock),
 	}
@@ -50,7 +50,7 @@ func leaseLife(p *probe) {
 	p.leased(p.store, "lease", "", time.Minute, false)
 }
 
-func leaseGiveBack(p *probe) {
+func leaseRelease(p *probe) {
 	p.leased(p.store, "lease", "a", 0, false) // there is none
 	p.leased(p.store, "lease", "a", time.Minute, true)
 	p.leased(p.store, "lease", "b", 0, false) // not held by the caller

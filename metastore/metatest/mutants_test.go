@@ -92,7 +92,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"complete ignores the revision", func(h metatest.Handle, _ string) metatest.Handle { return anyRevision{h} }, []string{"uploads/revision"}},
 		{"ignores the idempotency key", func(h metatest.Handle, _ string) metatest.Handle { return noIdempotency{h} }, []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
 		{"forgets the hash of the request", func(h metatest.Handle, _ string) metatest.Handle { return noHash{h} }, []string{"idempotency/hash"}},
-		{"complete ignores the precondition", func(h metatest.Handle, _ string) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-guard"}},
+		{"complete ignores the precondition", func(h metatest.Handle, _ string) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-precondition"}},
 		{"listing skips a name at a page border", func(h metatest.Handle, _ string) metatest.Handle { return skips{h} }, []string{"list/pages", "list/random", "names/long"}},
 		{"overwrite loses the garbage", func(h metatest.Handle, _ string) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
 		{"returns garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return dueAtOnce{h} }, []string{"garbage/paging"}},
@@ -104,14 +104,14 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"commits what was stored ahead", func(h metatest.Handle, _ string) metatest.Handle { return commitsStaged{h} }, []string{"blobs/large-refused"}},
 		{"accepts stale extents", func(h metatest.Handle, _ string) metatest.Handle { return takesStale{h} }, []string{"blobs/extent-age"}},
 		{"grants a lease to every holder", func(h metatest.Handle, _ string) metatest.Handle { return leasesToAll{h} }, []string{"leases/life", "leases/racing", "leases/release"}},
-		{"leases never expire", func(h metatest.Handle, _ string) metatest.Handle { return leasesForEver{h} }, []string{"leases/life", "leases/racing"}},
+		{"leases never expire", func(h metatest.Handle, _ string) metatest.Handle { return leasesForever{h} }, []string{"leases/life", "leases/racing"}},
 		{"renews no lease", func(h metatest.Handle, _ string) metatest.Handle { return &renewsNoLease{Handle: h} }, []string{"leases/life"}},
 		{"releases no lease", func(h metatest.Handle, _ string) metatest.Handle { return takesNoLeaseBack{h} }, []string{"leases/release"}},
 		{"replaces any value", func(h metatest.Handle, _ string) metatest.Handle { return replacesAny{h} }, []string{"properties/replace", "properties/racing-replaces"}},
 		{"calls every date unique", func(h metatest.Handle, _ string) metatest.Handle { return ownSecond{h} }, []string{"blobs/dates"}},
 		{"has another time", func(h metatest.Handle, _ string) metatest.Handle { return ownTime{h} }, []string{"clock/one-time"}},
-		{"waits without a limit", func(h metatest.Handle, _ string) metatest.Handle { return waitsForEver{h} }, []string{"patience/over"}},
-		{"forgets no node", func(h metatest.Handle, _ string) metatest.Handle { return joinsForEver{h} }, []string{"nodes/life", "nodes/racing"}},
+		{"waits without a limit", func(h metatest.Handle, _ string) metatest.Handle { return waitsForever{h} }, []string{"patience/over"}},
+		{"forgets no node", func(h metatest.Handle, _ string) metatest.Handle { return joinsForever{h} }, []string{"nodes/life", "nodes/racing"}},
 		{"admits a node with other settings", func(h metatest.Handle, _ string) metatest.Handle { return asksLater{h} }, []string{"nodes/life"}},
 		{"removes no node", func(h metatest.Handle, _ string) metatest.Handle { return neverLeaves{h} }, []string{"nodes/life"}},
 		{"charges for a cancelled call", func(h metatest.Handle, _ string) metatest.Handle { return ignoresContext{h} }, []string{"blobs/cancelled"}},
@@ -156,10 +156,10 @@ func (s cutsMetadata) CommitBlob(ctx context.Context, b metastore.Blob, extents 
 	return s.Handle.CommitBlob(ctx, b, extents, precondition)
 }
 
-// waitsForEver uses sessions regardless of the caller's patience.
-type waitsForEver struct{ metatest.Handle }
+// waitsForever uses sessions regardless of the caller's patience.
+type waitsForever struct{ metatest.Handle }
 
-func (s waitsForEver) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s waitsForever) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (metastore.Session, error) {
 	return s.Handle.UseSession(metastore.WithPatience(ctx, time.Hour), id, n, idem)
 }
 

@@ -7,10 +7,10 @@ import (
 	"sluice/metastore/metatest"
 )
 
-// joinsForEver forgets no node.
-type joinsForEver struct{ metatest.Handle }
+// joinsForever forgets no node.
+type joinsForever struct{ metatest.Handle }
 
-func (s joinsForEver) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func([]string) error) error {
+func (s joinsForever) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func([]string) error) error {
 	return s.Handle.Join(ctx, node, settings, 1000*ttl, agrees)
 }
 

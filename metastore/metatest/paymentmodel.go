@@ -91,7 +91,7 @@ func (b *bank) step() error {
 	case "open":
 		return b.open()
 	case "buy", "refill", "read":
-		return b.payAnew(verb)
+		return b.payNew(verb)
 	case "replay":
 		return b.replay()
 	case "grant":
@@ -151,8 +151,8 @@ func (b *bank) open() error {
 	return agree("open", got, c, err, wantErr)
 }
 
-// payAnew draws a payment near to what would be accepted.
-func (b *bank) payAnew(verb string) error {
+// payNew draws a payment near to what would be accepted.
+func (b *bank) payNew(verb string) error {
 	sender, number := b.oneOf("sender", "s", "s", "t"), b.number("number", 0, 1)
 	c := b.channels[pick(b, "channel", b.channels)]
 	if c.ID != "" { // otherwise most likely the one of no channel

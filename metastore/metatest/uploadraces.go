@@ -48,7 +48,7 @@ func uploadRace(p *probe, abort, idle bool) {
 			case i < len(extents):
 				return led.resend(p, s, id, extents[i])
 			case i < len(extents)+3:
-				return completeAsItStands(p, s, id)
+				return completeUnchanged(p, s, id)
 			case abort && i == len(extents)+4:
 				_, err := s.AbortUpload(p.ctx, id)
 				return ended(err)
@@ -81,7 +81,7 @@ func (l *ledger) resend(p *probe, s metastore.Store, id string, e metastore.Exte
 	return ended(err)
 }
 
-func completeAsItStands(p *probe, s metastore.Store, id string) error {
+func completeUnchanged(p *probe, s metastore.Store, id string) error {
 	u, err := s.Upload(p.ctx, id)
 	if err != nil {
 		return err

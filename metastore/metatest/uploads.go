@@ -13,13 +13,13 @@ func uploadChecks() []Check {
 		check("uploads/life", uploadLife),
 		check("uploads/parts", uploadParts),
 		check("uploads/complete-repeated", uploadCompleteRepeated),
-		check("uploads/complete-guard", uploadCompleteGuard),
+		check("uploads/complete-precondition", uploadCompletePrecondition),
 		check("uploads/create-only", uploadCreateOnly),
 		check("uploads/expired-complete", uploadExpired),
 		check("uploads/revision", uploadRevision),
 		check("uploads/abort", uploadAbort),
 		check("uploads/ended", uploadEnded),
-		check("uploads/memory", uploadMemory),
+		check("uploads/retention", uploadRetention),
 		check("uploads/list", uploadList),
 	}
 }
@@ -171,7 +171,7 @@ func uploadCompleteRepeated(p *probe) {
 	again("at the end of the retention")
 }
 
-func uploadCompleteGuard(p *probe) {
+func uploadCompletePrecondition(p *probe) {
 	current, _ := p.put("a", "name")
 	p.begin("upload", "a", "name")
 	p.part("upload", 0, 5)
@@ -314,7 +314,7 @@ func uploadEnded(p *probe) {
 	p.must(!p.isGarbage(b.Content), "the blob's content is garbage")
 }
 
-func uploadMemory(p *probe) {
+func uploadRetention(p *probe) {
 	p.begin("aborted", "a", "aborted")
 	_, err := p.store.AbortUpload(p.ctx, "aborted")
 	p.ok(err, "abort")

@@ -76,7 +76,7 @@ func usageRace(p *probe) {
 		case 5:
 			return passing(s.PutPart(p.ctx, fmt.Sprint(id, k/10), metastore.Part{Size: e.Size}, []metastore.Extent{e}))
 		case 6:
-			return passing(completeAsItStands(p, s, fmt.Sprint(id, k/10)))
+			return passing(completeUnchanged(p, s, fmt.Sprint(id, k/10)))
 		}
 		if k%3 == 0 {
 			_, err := s.AbortUpload(p.ctx, fmt.Sprint(id, k/10))

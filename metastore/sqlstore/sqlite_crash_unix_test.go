@@ -35,7 +35,7 @@ func runChild(job, path string) error {
 	}
 	switch job {
 	case "write":
-		return writeForEver(s)
+		return writeForever(s)
 	case "fail":
 		return writeUntilStopped(s, path)
 	}
@@ -74,8 +74,8 @@ func prepareCrash(t *testing.T, path string) {
 	}
 }
 
-// writeForEver commits from many goroutines and prints a line for each acknowledgement.
-func writeForEver(s *Store) error {
+// writeForever commits from many goroutines and prints a line for each acknowledgement.
+func writeForever(s *Store) error {
 	ctx := context.Background()
 	errs := make(chan error)
 	for g := range crashWriters {
