@@ -140,7 +140,7 @@ func (s *Server) getBlob(x *exchange) error {
 		conditions = conditions.Unevaluated()
 		if x.r.Method == http.MethodHead {
 			x.Header().Del("ETag")
-			x.Header().Del("Repr-Digest")
+			x.Header().Del(wire.HeaderReprDigest)
 		}
 	}
 	switch conditions.ForRead(&v) {

@@ -44,7 +44,7 @@ func TestCloneCutAtEachStep(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A target without a mark is still empty.
+			// A target without a marker is still empty.
 			if markers.copyObject != "" && markers.property != id {
 				if _, err := blob.Bind(t.Context(), to.Meta, to.Bytes); !errors.Is(err, blob.ErrUnfinishedCopy) {
 					t.Fatalf("step %d, after %t: an unfinished clone can be served: %v", step, after, err)

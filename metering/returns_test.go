@@ -108,7 +108,7 @@ func TestReturnsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// TestOldReturnsAreDropped checks that a return that the store may no longer remember is not
+// TestOldReturnsAreDropped checks that a return that the store may no longer retain is not
 // retried: it may have been made.
 func TestOldReturnsAreDropped(t *testing.T) {
 	f := newFixture(t)

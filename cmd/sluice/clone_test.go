@@ -53,7 +53,7 @@ func TestCloneRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := empty()
-	// The marks of an unfinished clone, as versions before this one wrote them.
+	// The markers of an unfinished clone, as written by previous versions.
 	id := strings.Repeat("0", 32)
 	if s, err = storage.OpenEndpoint(t.Context(), storage.Location{Data: begun}, false, nil); err != nil {
 		t.Fatal(err)

@@ -13,19 +13,19 @@ import (
 	"sluice/internal/testenv"
 )
 
-// layered are packages in which files must not use each other in a circle.
+// layered are packages in which files must not use each other in a cycle.
 var layered = []string{"httpapi", "httpapi/internal/headers", "httpapi/internal/router", "httpapi/internal/transfer", "internal/connlimit", "metering"}
 
 // TestFilesAreLayered checks that the files of a package use only declarations of files below them: there is
-// no circle of files. Uses of methods and fields do not count.
+// no cycle of files. Uses of methods and fields do not count.
 func TestFilesAreLayered(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range layered {
-		if circle := circleOf(usesOfFiles(t, filepath.Join(root, dir))); circle != nil {
-			t.Errorf("%s: these files use each other in a circle: %s", dir, strings.Join(circle, " -> "))
+		if cycle := cycleOf(usesOfFiles(t, filepath.Join(root, dir))); cycle != nil {
+			t.Errorf("%s: these files use each other in a cycle: %s", dir, strings.Join(cycle, " -> "))
 		}
 	}
 }
@@ -64,8 +64,8 @@ func usesOfFiles(t *testing.T, dir string) map[string][]string {
 	return uses
 }
 
-// circleOf returns a circle of files, or nil.
-func circleOf(uses map[string][]string) []string {
+// cycleOf returns a cycle of files, or nil.
+func cycleOf(uses map[string][]string) []string {
 	done := map[string]bool{}
 	var visit func(path []string) []string
 	visit = func(path []string) []string {
@@ -77,27 +77,27 @@ func circleOf(uses map[string][]string) []string {
 			return nil
 		}
 		for _, used := range uses[last] {
-			if circle := visit(append(slices.Clone(path), used)); circle != nil {
-				return circle
+			if cycle := visit(append(slices.Clone(path), used)); cycle != nil {
+				return cycle
 			}
 		}
 		done[last] = true
 		return nil
 	}
 	for name := range uses {
-		if circle := visit([]string{name}); circle != nil {
-			return circle
+		if cycle := visit([]string{name}); cycle != nil {
+			return cycle
 		}
 	}
 	return nil
 }
 
-// TestCyclesAreFound checks that circleOf finds circles and nothing else.
+// TestCyclesAreFound checks that cycleOf finds cycles and nothing else.
 func TestCyclesAreFound(t *testing.T) {
-	if circle := circleOf(map[string][]string{"a": {"b", "c"}, "b": {"c"}}); circle != nil {
-		t.Errorf("a circle without one: %v", circle)
+	if cycle := cycleOf(map[string][]string{"a": {"b", "c"}, "b": {"c"}}); cycle != nil {
+		t.Errorf("a cycle without one: %v", cycle)
 	}
-	if circle := circleOf(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"b"}}); len(circle) != 3 {
-		t.Errorf("the circle is %v", circle)
+	if cycle := cycleOf(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"b"}}); len(cycle) != 3 {
+		t.Errorf("the cycle is %v", cycle)
 	}
 }

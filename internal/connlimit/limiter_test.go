@@ -179,17 +179,17 @@ func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	first, second := s.rests(), s.rests()
-	// The first rests for less time than the second then.
+	// The first has then been idle for less time than the second.
 	if reply, _, _ := s.ask(first, "GET", "/"); reply.StatusCode != http.StatusOK {
 		t.Fatal(reply.Status)
 	}
 	s.await(http.StateIdle)
-	s.dial() // and never says a word
+	s.dial() // and never sends anything
 	s.await(http.StateNew)
 	if n, err := second.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the longest quiet one reads %d bytes, %v; want the end", n, err)
 	}
-	// Two that are served have pushed out those that are not.
+	// Two connections in use have evicted the idle ones.
 	for range 2 {
 		if _, err := io.WriteString(s.dial(), "GET /stall HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)

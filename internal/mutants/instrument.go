@@ -263,7 +263,7 @@ func (r *rewriter) binary(e *ast.BinaryExpr) {
 		if e.Op == token.LOR {
 			becomes = token.LAND
 		}
-		// x || y is !(!x && !y). The second operand is evaluated only if the operator needs it, as ever.
+		// x || y is !(!x && !y). The second operand is evaluated only if the operator needs it, as before.
 		id := r.add(e.OpPos, logical, e.Op.String(), becomes.String())
 		for _, flipped := range []ast.Expr{e, e.X, e.Y} {
 			r.wrap(flipped, "Flip", id)

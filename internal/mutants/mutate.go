@@ -30,7 +30,7 @@ var quickPackages = []string{
 	"httpapi/internal/transfer", "bytestore/localfs", "bytestore/cached", "blob",
 }
 
-// verdict is what became of a mutation.
+// verdict is the result for a mutation.
 type verdict string
 
 const (

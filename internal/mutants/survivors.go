@@ -50,7 +50,7 @@ func parseSurvivors(text string) (map[survivor]string, error) {
 	return list, nil
 }
 
-// tally counts the mutations of a package by what became of them.
+// tally counts the mutations of a package by verdict.
 type tally struct {
 	mutations, detected, timedOut, listed, survived, notCovered int
 }

@@ -296,7 +296,9 @@ func (s *Stores) RegisterMetrics(r prometheus.Registerer) {
 		value      func(cached.Stats) int64
 	}{
 		{"sluice_cache_hits_total", "Blocks found in the cache when a reader needed them.", func(c cached.Stats) int64 { return c.Hits }},
-		{"sluice_cache_misses_total", "Blocks fetched from the object store while a reader waited.", func(c cached.Stats) int64 { return c.Misses }},
+		{"sluice_cache_misses_total", "Blocks that were not in the cache when they were needed, or prefetched.", func(c cached.Stats) int64 { return c.Misses }},
+		{"sluice_cache_fetches_total", "Requests for blocks to the object store.", func(c cached.Stats) int64 { return c.Fetches }},
+		{"sluice_cache_bypasses_total", "Reads that continued in the object store, because the cache was full or failed.", func(c cached.Stats) int64 { return c.Bypasses }},
 		{"sluice_cache_evictions_total", "Blocks evicted from the cache.", func(c cached.Stats) int64 { return c.Evictions }},
 		{"sluice_cache_damaged_total", "Blocks found damaged in the cache and fetched again.", func(c cached.Stats) int64 { return c.Damaged }},
 		{"sluice_cache_errors_total", "Failed file operations of the cache.", func(c cached.Stats) int64 { return c.Errors }},
@@ -305,5 +307,7 @@ func (s *Stores) RegisterMetrics(r prometheus.Registerer) {
 			func() float64 { return float64(counter.value(s.cache.Stats())) }))
 	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_cache_bytes", Help: "Bytes that the cache uses on its disk."},
-		func() float64 { return float64(s.cache.Stats().Bytes) }))
+		func() float64 { return float64(s.cache.Stats().Bytes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_cache_blocks", Help: "Blocks in the cache."},
+			func() float64 { return float64(s.cache.Stats().Blocks) }))
 }
