@@ -23,7 +23,8 @@ import (
 	"sluice/wire"
 )
 
-// This file is the only place that assigns statuses to errors.
+// This file is the only one of the package that assigns statuses to errors. Only the responses to
+// requests that net/http cannot parse have others.
 
 // Errors of the HTTP layer. Handlers wrap them with details for the client.
 var (

@@ -298,7 +298,7 @@ func (s *Stores) RegisterMetrics(r prometheus.Registerer) {
 		{"sluice_cache_hits_total", "Blocks found in the cache when a reader needed them.", func(c cached.Stats) int64 { return c.Hits }},
 		{"sluice_cache_misses_total", "Blocks that were not in the cache when they were needed, or prefetched.", func(c cached.Stats) int64 { return c.Misses }},
 		{"sluice_cache_fetches_total", "Requests for blocks to the object store.", func(c cached.Stats) int64 { return c.Fetches }},
-		{"sluice_cache_bypasses_total", "Reads that continued in the object store, because the cache was full or failed.", func(c cached.Stats) int64 { return c.Bypasses }},
+		{"sluice_cache_bypasses_total", "Reads that continued in the object store, because blocks could not be cached or read.", func(c cached.Stats) int64 { return c.Bypasses }},
 		{"sluice_cache_evictions_total", "Blocks evicted from the cache.", func(c cached.Stats) int64 { return c.Evictions }},
 		{"sluice_cache_damaged_total", "Blocks found damaged in the cache and fetched again.", func(c cached.Stats) int64 { return c.Damaged }},
 		{"sluice_cache_errors_total", "Failed file operations of the cache.", func(c cached.Stats) int64 { return c.Errors }},
