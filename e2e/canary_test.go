@@ -193,7 +193,7 @@ func (w *watch) createSecrets(s *server) *channel {
 	w.keep("channel", c.id)
 	first := w.payment("accepted micropayment", c.next(10))
 	w.keep("session", asSession(w.t, s.must(201, "POST", "/v1/sessions", purchaseBody(w.t, first, ""))).SessionID)
-	for _, what := range []string{"query", "header", "member", "request id", "user", "other session", "other channel", "other upload", "idempotency key"} {
+	for _, what := range []string{"query", "header", "member", "request id", "user", "other session", "other channel", "other upload", "idempotency key", "metadata", "metadata name"} {
 		w.plant(what)
 	}
 	return c
@@ -233,10 +233,12 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 		return w.ask(s, may, method, target, body, slices.Concat(headers{"X-Request-Id", w.secrets["request id"] + "\"<>"}, h, more)...)
 	}
 	blob := blobTarget(account, name)
-	ask("", "PUT", blob, "kept, too", "Content-Type", "text/plain")
+	ask("", "PUT", blob, "kept, too", "Content-Type", "text/plain", "Blob-Meta-Note", w.secrets["metadata"], "Blob-Meta-"+w.secrets["metadata name"], "x",
+		"Content-Disposition", w.secrets["metadata"])
 	for _, one := range []headers{
 		{"If-Match", `"` + header + `"`}, {"If-None-Match", header}, {"Content-Digest", "sha-256=:" + header + ":"}, {"Repr-Digest", header}, {"Blob-Expires", header},
 		{"Content-Encoding", header}, {"Content-Range", header}, {"Content-Type", header + strings.Repeat("x", 255)}, {"Content-Digest", wrongDigest()},
+		{"Blob-Meta-" + header, "\xe9"}, {"Blob-Meta-Note", header + "\xe9"}, {"Blob-Meta-" + header, "x", "blob-meta-" + header, "x"}, {"Cache-Control", header + "="}, {"Content-Language", header + strings.Repeat("x", 255)},
 	} {
 		ask("", "PUT", blob, "refused", one...)
 		ask("", "PUT", partTarget(w.secrets["upload"], 0), "refused", one...)
@@ -249,11 +251,11 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 			{"X-Shelby-Micropayment", header}, {"Session-Id", w.secrets["session"], "Max-Chunksets", header},
 			{"Cookie", "session=" + header}, {"Referer", "https://x/" + header}, {"User-Agent", header}, {"X-Forwarded-For", header}, {"Origin", "https://" + header + ".example"},
 		} {
-			ask("", method, blob, "", one...)
+			ask("metadata,metadata name", method, blob, "", one...)
 		}
 	}
 	stale := w.secrets["accepted micropayment"]
-	ask("accepted micropayment", "GET", blob, "", "X-Shelby-Micropayment", c.payer.sign(w.t, c.number, 1, 10).Base64())
+	ask("accepted micropayment,metadata,metadata name", "GET", blob, "", "X-Shelby-Micropayment", c.payer.sign(w.t, c.number, 1, 10).Base64())
 	ask("accepted micropayment,session", "POST", "/v1/sessions", string(purchaseBody(w.t, c.payer.sign(w.t, c.number, 1, 9).Base64(), w.secrets["session"])))
 	ask("", "POST", "/v1/sessions", string(purchaseBody(w.t, stale, "")))
 	ask("", "POST", "/v1/sessions", string(purchaseBody(w.t, s.payer(2).sign(w.t, 1, 1, 1).Base64(), w.secrets["other session"])))
@@ -268,6 +270,8 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 
 	ask("query,name", "GET", "/v1/blobs/"+account+"?prefix="+query+"&delimiter="+query, "")
 	ask("name", "GET", "/v1/blobs/"+account, "")
+	ask("name,metadata,metadata name", "GET", "/v1/blobs/"+account+"?include=metadata", "")
+	ask("", "GET", "/v1/blobs/"+account+"?include="+query, "")
 	for _, bad := range []string{"?limit=" + query, "?prefix=%zz" + query, "?prefix=" + query + "&prefix=" + query, "?prefix=%FF" + query} {
 		ask("", "GET", "/v1/blobs/"+account+bad, "")
 	}
@@ -283,6 +287,7 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 		fmt.Sprintf(`{"rawAccount":%q,"rawBlobName":%q,"expires":%q}`, account, name, member), fmt.Sprintf(`{"rawAccount":%q}`, member),
 		fmt.Sprintf(`{"rawAccount":%q,"rawBlobName":%q,"ifNoneMatch":%q}`, account, name, member), fmt.Sprintf(`{"rawAccount":%q,"rawBlobName":[%q]}`, account, member),
 		fmt.Sprintf(`{"rawAccount":%q,"rawBlobName":%q,"rawPartSize":%q}`, account, name, member), member,
+		fmt.Sprintf(`{"rawAccount":%q,"rawBlobName":%q,"metadata":{%q:"\u00e9"},"cacheControl":%q}`, account, name, member, member),
 	} {
 		ask("", "POST", "/v1/multipart-uploads", body)
 	}

@@ -33,6 +33,7 @@ const (
 	MaxPageSize     = 1_000    // entries of a page
 
 	MaxBlobMeta           = 2 << 10 // bytes of the names (with HeaderBlobMeta) and values of all custom headers of a blob
+	MaxBlobMetaHeaders    = 32      // custom headers of a blob, because proxies accept about 64 headers of a response
 	MaxCacheControl       = 255     // bytes of the Cache-Control of a blob
 	MaxContentDisposition = 1 << 10 // bytes of the Content-Disposition of a blob
 	MaxContentLanguage    = 255     // bytes of the Content-Language of a blob

@@ -62,6 +62,7 @@ func TestBadConfiguration(t *testing.T) {
 		"--open-to-network":             {"--addr", "0.0.0.0:9090"},
 		"base path":                     {"--base-path", "no-slash"},
 		"requires no keys":              {"--reads", "key"},
+		"requires the hosted profile":   {"--public-cache-control", "max-age=60"},
 		"--chunkset-price 0":            {"--chunkset-price", "0"},
 		"--unsettled-limit":             {"--unsettled-limit", "0"},
 		"--receiver zz":                 {"--receiver", "zz"},
@@ -127,6 +128,9 @@ func TestHostedRequiresFlags(t *testing.T) {
 		"--allowed-hosts":   {"--allowed-hosts", "blobs.example.org"},
 		"--cors-origins":    {"--cors-origins", "https://app.example.org"},
 		"--reads sometimes": {"--reads", "sometimes"},
+
+		"--public-cache-control: requires --reads public; the responses of --reads key are private": {"--public-cache-control", "max-age=60"},
+		`--public-cache-control "max-age": malformed`:                                               {"--public-cache-control", "max-age", "--reads", "public"},
 	} {
 		if _, err := parse(t, slices.Concat(inProduction, args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want one that says %q", args, err, want)
@@ -136,6 +140,14 @@ func TestHostedRequiresFlags(t *testing.T) {
 		if c, err := parse(t, slices.Concat(inProduction, []string{"--reads", string(reads), "--addr", "0.0.0.0:443"})...); err != nil || c.Reads != reads {
 			t.Errorf("--reads %s: %q, %v", reads, c.Reads, err)
 		}
+	}
+}
+
+func TestPublicCacheControlIsAccepted(t *testing.T) {
+	const value = "public, max-age=300"
+	c, err := parse(t, slices.Concat(inProduction, []string{"--reads", "public", "--public-cache-control", value})...)
+	if err != nil || c.PublicCacheControl != value {
+		t.Errorf("%q, %v", c.PublicCacheControl, err)
 	}
 }
 

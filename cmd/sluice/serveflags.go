@@ -52,8 +52,9 @@ type networkFlags struct {
 }
 
 type callerFlags struct {
-	Reads         httpapi.Reads `placeholder:"WHO" help:"Who may read blobs: public (everyone), key (keys for the account), or paid (callers who pay, and keys for the account). Default: public; required if hosted."`
-	OpenToNetwork bool          `help:"Allow an address that is not loopback. Everyone who can connect to it can read and write everything. Local profile only."`
+	Reads              httpapi.Reads `placeholder:"WHO" help:"Who may read blobs: public (everyone), key (keys for the account), or paid (callers who pay, and keys for the account). Default: public; required if hosted."`
+	PublicCacheControl string        `placeholder:"VALUE" help:"Cache-Control of blobs whose writer has stated none, with reads that are public, such as 'public, max-age=300' for a CDN in front. Default: no-cache. Hosted profile only."`
+	OpenToNetwork      bool          `help:"Allow an address that is not loopback. Everyone who can connect to it can read and write everything. Local profile only."`
 }
 
 type paymentFlags struct {
@@ -177,6 +178,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 		CORSOrigins:        c.CORSOrigins,
 		OpenToNetwork:      c.OpenToNetwork,
 		Reads:              cmp.Or(c.Reads, d.reads),
+		PublicCacheControl: c.PublicCacheControl,
 		Receiver:           c.Receiver,
 		Asset:              c.Asset,
 		MicropaymentModule: c.MicropaymentModule,

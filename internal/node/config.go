@@ -44,6 +44,7 @@ type Config struct {
 	OpenToNetwork  bool
 
 	Reads              httpapi.Reads
+	PublicCacheControl string // Cache-Control of blobs that have none, with public reads; "" for no-cache
 	Receiver           string // "" for an address that is generated at the first start
 	Asset              string
 	MicropaymentModule string
@@ -238,6 +239,9 @@ func (c *Config) validateProfile() error {
 	if c.Profile == Hosted {
 		return c.validateHosted()
 	}
+	if c.PublicCacheControl != "" {
+		return errors.New("--public-cache-control: the blobs of a local instance are not cached by others; it requires the hosted profile")
+	}
 	switch c.Reads {
 	case httpapi.ReadsPublic, httpapi.ReadsPaid:
 		return nil
@@ -270,6 +274,7 @@ func (c *Config) validateHosted() error {
 	default:
 		errs = append(errs, fmt.Errorf("--reads %s: want public, key or paid", c.Reads))
 	}
+	errs = append(errs, c.validatePublicCacheControl())
 	for _, useless := range []struct {
 		set  bool
 		text string
@@ -283,4 +288,19 @@ func (c *Config) validateHosted() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validatePublicCacheControl rejects a value that would have no effect, because only blobs that
+// everybody may read have it.
+func (c *Config) validatePublicCacheControl() error {
+	if c.PublicCacheControl == "" {
+		return nil
+	}
+	if err := httpapi.CheckCacheControl(c.PublicCacheControl); err != nil {
+		return fmt.Errorf("--public-cache-control %q: %w", c.PublicCacheControl, err)
+	}
+	if c.Reads != httpapi.ReadsPublic {
+		return fmt.Errorf("--public-cache-control: requires --reads public; the responses of --reads %s are private", c.Reads)
+	}
+	return nil
 }

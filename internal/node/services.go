@@ -133,16 +133,17 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Config{
-		Version:  c.Version,
-		BasePath: c.BasePath,
-		URL:      c.ExternalURL,
-		Blobs:    n.blobs,
-		Sessions: sessions,
-		Channels: n.channels,
-		Returns:  n.returns,
-		Reads:    c.Reads,
-		Payment:  n.payment(),
-		Keys:     n.keys,
+		Version:            c.Version,
+		BasePath:           c.BasePath,
+		URL:                c.ExternalURL,
+		Blobs:              n.blobs,
+		Sessions:           sessions,
+		Channels:           n.channels,
+		Returns:            n.returns,
+		Reads:              c.Reads,
+		PublicCacheControl: c.PublicCacheControl,
+		Payment:            n.payment(),
+		Keys:               n.keys,
 		Limiter: access.NewLimiter(access.LimiterOptions{
 			Key:     c.KeyLimits,
 			Address: c.AddressLimits,

@@ -29,6 +29,9 @@ func check(thing Thing) error {
 	case HAProxy:
 		_, err := HAProxyPath()
 		return err
+	case Varnish:
+		_, err := VarnishPath()
+		return err
 	case PostgreSQL:
 		return checkPostgreSQL()
 	case RootMount:
@@ -97,6 +100,9 @@ func NginxPath() (string, error) { return systemProgram("nginx") }
 
 // HAProxyPath returns the path of an HAProxy in PATH or /usr/sbin.
 func HAProxyPath() (string, error) { return systemProgram("haproxy") }
+
+// VarnishPath returns the path of a Varnish in PATH or /usr/sbin.
+func VarnishPath() (string, error) { return systemProgram("varnishd") }
 
 func systemProgram(name string) (string, error) {
 	for _, name := range []string{name, "/usr/sbin/" + name} {

@@ -28,6 +28,7 @@ const (
 	Chromium   Thing = "chromium"   // a Chromium, and the packages of e2e/client
 	Nginx      Thing = "nginx"      // an nginx with proxy_cache
 	HAProxy    Thing = "haproxy"    // the load balancer
+	Varnish    Thing = "varnish"    // the cache
 	PostgreSQL Thing = "postgresql" // the programs of a PostgreSQL server
 	VersityGW  Thing = "versitygw"  // an S3 server over a folder
 	RootMount  Thing = "root-mount" // the right to mount a tmpfs

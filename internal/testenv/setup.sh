@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client, strace,
-# Node.js, Chromium, nginx, HAProxy, PostgreSQL and versitygw. It first prints what it will install,
+# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL and versitygw. It first prints what it will install,
 # with the command for each, and installs nothing that is already there. It never fails: it ends with
 # a list of what could not be installed, whose tests are skipped (see require.go).
 #
@@ -25,6 +25,7 @@ have npm || packages+=(npm)
 have_chromium || packages+=(chromium)
 have nginx || packages+=(nginx-light)
 have haproxy || packages+=(haproxy)
+have varnishd || packages+=(varnish)
 have_postgres || packages+=(postgresql)
 
 plan=()
@@ -60,7 +61,7 @@ install_package() {
         sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf &&
         apt postgresql || return 1
       ;;
-    nginx-light | haproxy)
+    nginx-light | haproxy | varnish)
       apt "$1" || return 1
       { command -v systemctl >/dev/null && systemctl disable --now "${1%-light}"; } >/dev/null 2>&1
       return 0

@@ -42,7 +42,7 @@ func ParseMetadata(h http.Header) (Metadata, error) {
 			continue
 		}
 		if len(values) != 1 {
-			return "", fmt.Errorf("%w: %.100s must occur once", ErrMalformedMetadata, name)
+			return "", fmt.Errorf("%w: %s must occur once", ErrMalformedMetadata, displayName(name))
 		}
 		if fields == nil {
 			fields = map[string]string{}
@@ -64,7 +64,7 @@ func NewMetadata(cacheControl, contentDisposition, contentLanguage string, custo
 	for name, value := range custom {
 		key := http.CanonicalHeaderKey(wire.HeaderBlobMeta + name)
 		if _, twice := fields[key]; twice {
-			return "", fmt.Errorf("%w: %.100s must occur once, in upper or lower case", ErrMalformedMetadata, key)
+			return "", fmt.Errorf("%w: %s must occur once, in upper or lower case", ErrMalformedMetadata, displayName(key))
 		}
 		fields[key] = value
 	}
@@ -77,7 +77,7 @@ func newMetadata(fields map[string]string) (Metadata, error) {
 		return "", nil
 	}
 	var text strings.Builder
-	custom := 0
+	custom, size := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value := fields[name]
 		if value == "" {
@@ -87,13 +87,14 @@ func newMetadata(fields map[string]string) (Metadata, error) {
 			return "", err
 		}
 		if _, fixed := fixedLimit(name); !fixed {
-			custom += len(name) + len(value)
+			custom++
+			size += len(name) + len(value)
 		}
 		text.WriteString(name + ":" + value + "\n")
 	}
-	if custom > wire.MaxBlobMeta {
-		return "", fmt.Errorf("%w: the names and values of %s* have %d bytes in total; at most %d are allowed",
-			ErrMalformedMetadata, wire.HeaderBlobMeta, custom, wire.MaxBlobMeta)
+	if custom > wire.MaxBlobMetaHeaders || size > wire.MaxBlobMeta {
+		return "", fmt.Errorf("%w: a blob can have at most %d headers %s*, with %d bytes of names and values in total; it has %d, with %d bytes",
+			ErrMalformedMetadata, wire.MaxBlobMetaHeaders, wire.HeaderBlobMeta, wire.MaxBlobMeta, custom, size)
 	}
 	return Metadata(text.String()), nil
 }
@@ -107,17 +108,26 @@ func checkMetadata(name, value string) error {
 	limit, fixed := fixedLimit(name)
 	switch {
 	case !fixed && !isMetaName(name):
-		return fmt.Errorf("%w: %.100q needs a name of letters, digits and !#$%%&'*+-.^_`|~ after %s", ErrMalformedMetadata, name, wire.HeaderBlobMeta)
+		return fmt.Errorf("%w: the name after %s must consist of letters, digits and !#$%%&'*+-.^_`|~", ErrMalformedMetadata, wire.HeaderBlobMeta)
 	case fixed && len(value) > limit:
 		return fmt.Errorf("%w: %s must have at most %d characters", ErrMalformedMetadata, name, limit)
 	case strings.Trim(value, " ") != value || strings.ContainsFunc(value, isNotPrintable):
-		return fmt.Errorf("%w: %.100s must consist of visible ASCII characters, with spaces only between them", ErrMalformedMetadata, name)
+		return fmt.Errorf("%w: %s must consist of visible ASCII characters, with spaces only between them", ErrMalformedMetadata, displayName(name))
 	case name == "Cache-Control":
 		_, err := parseCacheControl(value)
 		return err
 	default:
 		return nil
 	}
+}
+
+// displayName returns the name of a header as errors have it, which are logged: that of a custom
+// header is not included, because its writer has chosen it.
+func displayName(name string) string {
+	if _, fixed := fixedLimit(name); fixed {
+		return name
+	}
+	return "each " + wire.HeaderBlobMeta + "* header"
 }
 
 // isMetaName reports whether a name is that of a custom header.
@@ -157,10 +167,10 @@ func RequestedMeta(values []string) []string {
 			if !isMetaName(name) || slices.Contains(names, name) {
 				continue
 			}
-			if size += len(name); size > wire.MaxBlobMeta {
+			names = append(names, name)
+			if size += len(name); len(names) > wire.MaxBlobMetaHeaders || size > wire.MaxBlobMeta {
 				return nil
 			}
-			names = append(names, name)
 		}
 	}
 	return names

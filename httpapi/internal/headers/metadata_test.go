@@ -78,7 +78,15 @@ func TestMetadataThatIsRefused(t *testing.T) {
 			t.Errorf("%q: %q, %v", h, m, err)
 		}
 	}
-	for _, custom := range []map[string]string{{"A": "1", "a": "1"}, {"": "1"}, {"a b": "1"}, {"ü": "1"}, {"a": "1\r\nX: y"}} {
+	many := map[string]string{}
+	for i := range wire.MaxBlobMetaHeaders {
+		many[fmt.Sprint(i)] = "v"
+	}
+	if m, err := NewMetadata("", "", "", many); err != nil || len(fieldsOf(m)) != wire.MaxBlobMetaHeaders {
+		t.Errorf("as many as are allowed: %q, %v", m, err)
+	}
+	many["more"] = "v"
+	for _, custom := range []map[string]string{many, {"A": "1", "a": "1"}, {"": "1"}, {"a b": "1"}, {"ü": "1"}, {"a": "1\r\nX: y"}} {
 		if m, err := NewMetadata("", "", "", custom); !errors.Is(err, ErrMalformedMetadata) || m != "" {
 			t.Errorf("%q: %q, %v", custom, m, err)
 		}
@@ -91,13 +99,16 @@ func TestRequestedMeta(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	var many []string
-	for i := range 200 {
+	for i := range wire.MaxBlobMetaHeaders + 1 {
 		many = append(many, fmt.Sprint("blob-meta-", i))
 	}
 	if got := RequestedMeta([]string{strings.Join(many, ",")}); got != nil {
 		t.Errorf("%d names are allowed", len(got))
 	}
-	if got := RequestedMeta(many[:100]); len(got) != 100 {
+	if got := RequestedMeta([]string{"blob-meta-" + strings.Repeat("a", wire.MaxBlobMeta)}); got != nil {
+		t.Errorf("a name of %d bytes is allowed", len(got[0]))
+	}
+	if got := RequestedMeta(many[:wire.MaxBlobMetaHeaders]); len(got) != wire.MaxBlobMetaHeaders {
 		t.Errorf("%d names are allowed", len(got))
 	}
 }
