@@ -19,8 +19,8 @@ import (
 // unanswered is a metadata store that commits but loses the responses.
 type unanswered struct{ metastore.Store }
 
-func (u unanswered) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
-	_, err := u.Store.CommitBlob(ctx, b, extents, guard)
+func (u unanswered) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	_, err := u.Store.CommitBlob(ctx, b, extents, precondition)
 	return metastore.Blob{}, errors.Join(err, fmt.Errorf("commit: %w", metastore.ErrUnknownOutcome))
 }
 

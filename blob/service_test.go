@@ -101,7 +101,7 @@ func TestPutRefusals(t *testing.T) {
 		{"wrong digest extent", blob.PutOptions{SHA256: otherDigest[:]}, bytes.NewReader(big), int64(len(big)), blob.ErrDigestMismatch},
 		{"past expiry", blob.PutOptions{Expires: f.clock.Now()}, strings.NewReader("abc"), 3, blob.ErrExpiryPast},
 		{"too large", blob.PutOptions{}, strings.NewReader("abc"), blob.MaxSize + 1, blob.ErrTooLarge},
-		{"guard", blob.PutOptions{Precondition: func(*metastore.Blob) error { return refuse }}, iotest.ErrReader(errors.New("the body was read")), 3, refuse},
+		{"precondition", blob.PutOptions{Precondition: func(*metastore.Blob) error { return refuse }}, iotest.ErrReader(errors.New("the body was read")), 3, refuse},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

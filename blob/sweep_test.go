@@ -143,11 +143,11 @@ type fullOnce struct {
 	calls int
 }
 
-func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, guard metastore.Precondition) (metastore.ContentID, bool, error) {
+func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
 	if s.calls++; s.calls == 1 {
 		return metastore.ContentID{}, false, metastore.ErrNoSpace
 	}
-	return s.Store.DeleteBlob(ctx, account, name, guard)
+	return s.Store.DeleteBlob(ctx, account, name, precondition)
 }
 
 func TestExpiredBlobsAreFreed(t *testing.T) {

@@ -118,19 +118,19 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 	refuse := errors.New("refused")
 	five, badTag := int64(5), `"5-0000000000000000"`
 	cases := []struct {
-		name  string
-		blob  string
-		parts map[int]string
-		want  blob.Totals
-		guard metastore.Precondition
-		err   error
+		name         string
+		blob         string
+		parts        map[int]string
+		want         blob.Totals
+		precondition metastore.Precondition
+		err          error
 	}{
 		{"gap at the start", "n", map[int]string{1: "abcd"}, blob.Totals{}, nil, blob.ErrPartsMissing},
 		{"gap in the middle", "n", map[int]string{0: "abcd", 2: "a"}, blob.Totals{}, nil, blob.ErrPartsMissing},
 		{"short in the middle", "n", map[int]string{0: "abc", 1: "abcd"}, blob.Totals{}, nil, blob.ErrPartSize},
 		{"total", "n", map[int]string{0: "abcd"}, blob.Totals{Bytes: &five}, nil, blob.ErrTotals},
 		{"etag", "n", map[int]string{0: "abcd", 1: "e"}, blob.Totals{ETag: &badTag}, nil, blob.ErrTotals},
-		{"guard", "n", map[int]string{0: "abcd"}, blob.Totals{}, func(*metastore.Blob) error { return refuse }, refuse},
+		{"precondition", "n", map[int]string{0: "abcd"}, blob.Totals{}, func(*metastore.Blob) error { return refuse }, refuse},
 		{"create only", "taken", map[int]string{0: "abcd"}, blob.Totals{}, nil, blob.ErrExists},
 	}
 	for _, c := range cases {
@@ -142,7 +142,7 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 			for i, body := range c.parts {
 				f.part(t, u.ID, i, []byte(body))
 			}
-			if _, err := f.Complete(ctx, u.ID, c.want, c.guard); !errors.Is(err, c.err) {
+			if _, err := f.Complete(ctx, u.ID, c.want, c.precondition); !errors.Is(err, c.err) {
 				t.Fatalf("error %v, want %v", err, c.err)
 			}
 			after, parts, err := f.Upload(ctx, u.ID, -1, 10)

@@ -40,9 +40,9 @@ func (s *failingMeta) answer(do func() error) error {
 	return *fails
 }
 
-func (s *failingMeta) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (out metastore.Blob, err error) {
+func (s *failingMeta) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (out metastore.Blob, err error) {
 	err = s.answer(func() error {
-		out, err = s.Store.CommitBlob(ctx, b, extents, guard)
+		out, err = s.Store.CommitBlob(ctx, b, extents, precondition)
 		return err
 	})
 	return out, err

@@ -222,9 +222,9 @@ type keepsReplaced struct {
 	path string
 }
 
-func (s keepsReplaced) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
+func (s keepsReplaced) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	old, before := s.Blob(ctx, b.Account, b.Name)
-	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	if err != nil || before != nil {
 		return out, err
 	}
@@ -236,9 +236,9 @@ type givesToWriter struct {
 	path string
 }
 
-func (s givesToWriter) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
+func (s givesToWriter) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	old, before := s.Blob(ctx, b.Account, b.Name)
-	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	if err != nil || before != nil {
 		return out, err
 	}
@@ -250,9 +250,9 @@ type keepsDeleted struct {
 	path string
 }
 
-func (s keepsDeleted) DeleteBlob(ctx context.Context, account, name string, guard metastore.Precondition) (metastore.ContentID, bool, error) {
+func (s keepsDeleted) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
 	old, before := s.Blob(ctx, account, name)
-	id, had, err := s.Handle.DeleteBlob(ctx, account, name, guard)
+	id, had, err := s.Handle.DeleteBlob(ctx, account, name, precondition)
 	if err == nil && had && before == nil {
 		err = count(ctx, s.path, old.Owner, old.Size, 0)
 	}
@@ -307,8 +307,8 @@ type countsTwice struct {
 	path string
 }
 
-func (s countsTwice) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
-	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, guard)
+func (s countsTwice) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
+	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, precondition)
 	if err != nil {
 		return u, err
 	}
@@ -320,8 +320,8 @@ type staysCounted struct {
 	path string
 }
 
-func (s staysCounted) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
-	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, guard)
+func (s staysCounted) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
+	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, precondition)
 	if err != nil {
 		return u, err
 	}
@@ -333,8 +333,8 @@ type losesOwner struct {
 	path string
 }
 
-func (s losesOwner) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
-	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, guard)
+func (s losesOwner) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
+	u, err := s.Handle.CompleteUpload(ctx, id, revision, size, crc64, precondition)
 	if err != nil {
 		return u, err
 	}
@@ -346,8 +346,8 @@ type countsRefused struct {
 	path string
 }
 
-func (s countsRefused) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
-	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+func (s countsRefused) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	if err != nil {
 		err = errors.Join(err, count(context.WithoutCancel(ctx), s.path, b.Owner, b.Size, 0))
 	}
@@ -398,11 +398,11 @@ type countsLater struct {
 	path string
 }
 
-func (s countsLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
+func (s countsLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	owner := b.Owner
 	b.Owner = ""
 	old, before := s.Blob(ctx, b.Account, b.Name)
-	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	if err != nil {
 		return out, err
 	}

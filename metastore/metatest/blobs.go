@@ -628,15 +628,15 @@ func blobLargeRefused(p *probe) {
 	refused := errors.New("refused")
 	for _, want := range []error{refused, metastore.ErrStaleExtent} {
 		extents := p.largeExtents(n)
-		var guard metastore.Precondition
+		var precondition metastore.Precondition
 		if errors.Is(want, refused) {
-			guard = func(*metastore.Blob) error { return refused }
+			precondition = func(*metastore.Blob) error { return refused }
 		} else {
 			extents[n-1].Created = p.clock.Now().Add(-metastore.MaxExtentAge - time.Second)
 		}
 		content := p.content()
 		_, err := p.store.CommitBlob(p.ctx,
-			metastore.Blob{Account: "a", Name: "name", Content: content, Size: n * metastore.MaxExtentSize, Owner: "o"}, extents, guard)
+			metastore.Blob{Account: "a", Name: "name", Content: content, Size: n * metastore.MaxExtentSize, Owner: "o"}, extents, precondition)
 		p.is(err, want, "commit of %d extents", n)
 		got, err := p.store.Blob(p.ctx, "a", "name")
 		p.ok(err, "blob")

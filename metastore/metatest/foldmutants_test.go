@@ -73,8 +73,8 @@ type counts struct {
 	path, after string
 }
 
-func (s counts) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
-	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+func (s counts) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	return out, errors.Join(err, query(ctx, s.path, s.after))
 }
 

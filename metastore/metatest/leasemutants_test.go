@@ -54,8 +54,8 @@ func (s ownTime) Now() time.Time { return s.Handle.Now().Add(time.Second) }
 
 type ownSecond struct{ metatest.Handle }
 
-func (s ownSecond) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
-	b, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+func (s ownSecond) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	b, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	b.SharedSecond = false
 	return b, err
 }

@@ -211,13 +211,13 @@ func (h *history) commit(ctx context.Context, s metastore.Store, name, owner str
 		b.Expires = now.Add(time.Hour)
 	}
 	extents := []metastore.Extent{h.p.extent(0, 0, b.Size-1), h.p.inline(0, b.Size-1, []byte("x"))}
-	var guard metastore.Precondition
+	var precondition metastore.Precondition
 	var wantErr error
 	if create {
-		guard = createOnly
+		precondition = createOnly
 		wantErr = createOnly(m.current(name, now))
 	}
-	got, err := s.CommitBlob(ctx, b, extents, guard)
+	got, err := s.CommitBlob(ctx, b, extents, precondition)
 	b.Modified = now
 	if wantErr == nil {
 		b = m.replace(b)
@@ -352,11 +352,11 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	if stale {
 		revision--
 	}
-	var guard metastore.Precondition
+	var precondition metastore.Precondition
 	if create {
-		guard = createOnly
+		precondition = createOnly
 	}
-	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, guard)
+	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, precondition)
 	switch {
 	case u.State == metastore.UploadCommitted:
 		return differ("repeated complete", got, u.Upload, err, nil)

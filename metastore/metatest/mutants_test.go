@@ -211,13 +211,13 @@ func (s losesCharge) UseSession(ctx context.Context, id string, n int64, idem *m
 // asksBefore calls the precondition outside of the transaction.
 type asksBefore struct{ metatest.Handle }
 
-func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
-	if guard != nil {
+func (s asksBefore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	if precondition != nil {
 		var current *metastore.Blob
 		if found, err := s.Blob(ctx, b.Account, b.Name); err == nil {
 			current = &found
 		}
-		if err := guard(current); err != nil {
+		if err := precondition(current); err != nil {
 			return metastore.Blob{}, err
 		}
 	}
@@ -278,12 +278,12 @@ func (s partWins) PutPart(ctx context.Context, id string, p metastore.Part, exte
 // anyRevision completes an upload that was changed concurrently.
 type anyRevision struct{ metatest.Handle }
 
-func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int64, crc64 uint64, guard metastore.Precondition) (metastore.Upload, error) {
+func (s anyRevision) CompleteUpload(ctx context.Context, id string, _, size int64, crc64 uint64, precondition metastore.Precondition) (metastore.Upload, error) {
 	u, err := s.Upload(ctx, id)
 	if err != nil {
 		return u, err
 	}
-	return s.Handle.CompleteUpload(ctx, id, u.Revision, size, crc64, guard)
+	return s.Handle.CompleteUpload(ctx, id, u.Revision, size, crc64, precondition)
 }
 
 type noIdempotency struct{ metatest.Handle }
@@ -378,9 +378,9 @@ func (s dropsLarge) DropContents(ctx context.Context, contents []metastore.Conte
 // losesGarbage forgets the content that a commit replaced.
 type losesGarbage struct{ metatest.Handle }
 
-func (s losesGarbage) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
+func (s losesGarbage) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	old, before := s.Blob(ctx, b.Account, b.Name)
-	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	if before != nil || err != nil {
 		return out, err
 	}
@@ -401,8 +401,8 @@ type keepsStaged struct {
 	path string
 }
 
-func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
-	out, err := s.Handle.CommitBlob(ctx, b, extents, guard)
+func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	out, err := s.Handle.CommitBlob(ctx, b, extents, precondition)
 	if err != nil {
 		err = errors.Join(err, query(ctx, s.path, `UPDATE garbage SET since = 1 << 62 WHERE content = $1`, b.Content[:]))
 	}
@@ -412,15 +412,15 @@ func (s keepsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents [
 // commitsStaged calls the precondition of a long list after the commit.
 type commitsStaged struct{ metatest.Handle }
 
-func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
-	if guard == nil || len(extents) < 1000 {
-		return s.Handle.CommitBlob(ctx, b, extents, guard)
+func (s commitsStaged) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	if precondition == nil || len(extents) < 1000 {
+		return s.Handle.CommitBlob(ctx, b, extents, precondition)
 	}
 	out, err := s.Handle.CommitBlob(ctx, b, extents, nil)
 	if err != nil {
 		return out, err
 	}
-	return out, guard(&out)
+	return out, precondition(&out)
 }
 
 // cutsNames keeps the first 2,000 bytes of a name.
@@ -428,9 +428,9 @@ type cutsNames struct{ metatest.Handle }
 
 func cut(name string) string { return name[:min(len(name), 2000)] }
 
-func (s cutsNames) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, guard metastore.Precondition) (metastore.Blob, error) {
+func (s cutsNames) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	b.Name = cut(b.Name)
-	return s.Handle.CommitBlob(ctx, b, extents, guard)
+	return s.Handle.CommitBlob(ctx, b, extents, precondition)
 }
 
 func (s cutsNames) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
