@@ -105,7 +105,7 @@ var (
 	// its age.
 	ErrClock = errors.New("metastore: the time is not certain")
 	// ErrNewer means that the database was written by a newer version of the program.
-	ErrNewer = errors.New("metastore: database is newer than this program")
+	ErrNewer = errors.New("metastore: database is newer than this program: use the version of sluice that wrote it, or a newer one")
 	// ErrOlder means that the database was written by an older version of the program and
 	// the caller did not permit to upgrade it.
 	ErrOlder = errors.New("metastore: database is older than this program: start the server once to bring it up to date")

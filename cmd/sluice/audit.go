@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alecthomas/kong"
-
 	"sluice/internal/storage"
 )
 
 // auditCommand audits an instance, also while nodes run on it.
 type auditCommand struct {
-	Config    kong.ConfigFlag `placeholder:"FILE" help:"Configuration file of serve."`
+	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
 	metaFlags `embed:""`
 }
 

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"sluice/httpapi"
 	"sluice/internal/node"
 	"sluice/metastore"
@@ -18,13 +16,12 @@ import (
 // parse returns the configuration of the node for the arguments of serve.
 func parse(t *testing.T, args ...string) (node.Config, error) {
 	t.Helper()
-	cmds := newCommands()
-	parser, err := kong.New(cmds, parserOptions()...)
+	p, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = parser.Parse(append([]string{"serve"}, args...))
-	return cmds.Serve.nodeConfig(), err
+	_, err = p.parse(append([]string{"serve"}, args...))
+	return p.commands.Serve.nodeConfig(), err
 }
 
 func configFileOf(t *testing.T, text string) string {
@@ -95,7 +92,7 @@ func TestBadConfiguration(t *testing.T) {
 		"--address-bytes-in-per-second": {"--address-bytes-in-per-second", "1 GiBi"},
 		"no keys to limit":              {"--key-open-uploads", "7"},
 		"unknown key \"no-such-flag\"":  {"--config", configFileOf(t, "no-such-flag: 1\n")},
-		"reading the configuration":     {"--config", configFileOf(t, "[1, 2]")},
+		"want flags and their values":   {"--config", configFileOf(t, "[1, 2]")},
 	}
 	for want, args := range cases {
 		if _, err := parse(t, args...); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,60 +4,182 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v4"
+
+	"sluice/internal/spelling"
 )
 
-// readConfig reads a configuration file, a YAML mapping of the names of flags to
-// their values. An unknown key is an error: ignoring it would hide a mistyped
-// setting.
-func readConfig(r io.Reader) (kong.Resolver, error) {
-	values := map[string]yaml.Node{}
-	if err := yaml.NewDecoder(r).Decode(&values); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("reading the configuration file: %w", err)
-	}
-	return configFile(values), nil
-}
+// configFlag is the flag --config of the commands that read settings.
+type configFlag string
 
-// configFile maps names of flags to values. It keeps the nodes because a scalar is
-// used as it is written: 0x10 is an address, not a number.
-type configFile map[string]yaml.Node
+// settingsFile is the configuration file that the command line or SLUICE_CONFIG names, if any.
+type settingsFile struct{ file *configFile }
 
-// Validate returns an error if a key is not a setting. All commands share one file.
-func (c configFile) Validate(app *kong.Application) error {
-	settings := settingsOf(app)
-	for key := range c {
-		if settings[key] == nil || key == "config" {
-			return fmt.Errorf("the configuration file has the unknown key %q", key)
-		}
+// BeforeResolve reads the file. kong calls it after the command line is parsed.
+func (c configFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path, read *settingsFile) error {
+	name, _ := ctx.FlagValue(trace.Flag).(configFlag)
+	if name == "" {
+		return nil
 	}
+	file, err := readConfig(string(name))
+	if err != nil {
+		return err
+	}
+	read.file = file
+	ctx.AddResolver(file)
 	return nil
 }
 
-// Resolve returns the value of a flag that neither the command line nor the
-// environment has set. It implements kong.Resolver.
-func (c configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	for _, name := range flag.Envs {
-		if _, set := os.LookupEnv(name); set {
-			return nil, nil
+// readConfig reads a configuration file, a YAML mapping of the names of flags to their values.
+func readConfig(name string) (*configFile, error) {
+	text, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("--config: there is no file %s: name an existing one, or omit --config to use the defaults", name)
+	case err != nil:
+		return nil, fmt.Errorf("--config: cannot read the file: %w", err)
+	}
+	f, err := parseConfig(name, text)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// configFile is a configuration file. It keeps the nodes because a scalar is used as it is written:
+// 0x10 is an address, not a number.
+type configFile struct {
+	name string
+	keys []configKey
+}
+
+// configKey is a key of a configuration file and its value.
+type configKey struct {
+	name  string
+	line  int
+	value *yaml.Node
+}
+
+func parseConfig(name string, text []byte) (*configFile, error) {
+	var document yaml.Node
+	err := yaml.Unmarshal(text, &document)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && len(document.Content) == 0:
+		return &configFile{name: name}, nil
+	case err != nil:
+		return nil, syntaxError(name, err)
+	}
+	root := document.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return &configFile{name: name}, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: want flags and their values, a pair a line, such as addr: localhost:9090", name, root.Line)
+	}
+	f := &configFile{name: name}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if first := f.key(key.Value); first != nil {
+			return nil, fmt.Errorf("%s:%d: %s is set twice, first in line %d: remove one of them", name, key.Line, key.Value, first.line)
+		}
+		f.keys = append(f.keys, configKey{key.Value, key.Line, value})
+	}
+	return f, nil
+}
+
+var yamlLine = regexp.MustCompile(`\bline (\d+)(?:, column \d+)?:? ?`)
+
+// syntaxError returns an error of the YAML parser with the file and the line before it.
+func syntaxError(name string, err error) error {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	text = strings.TrimPrefix(text, "yaml: ")
+	where := name
+	if found := yamlLine.FindStringSubmatch(text); found != nil {
+		where += ":" + found[1]
+		text = strings.Replace(text, found[0], "", 1)
+	}
+	return fmt.Errorf("%s: not valid YAML: %s", where, text)
+}
+
+// key returns the key of a name, or nil.
+func (c *configFile) key(name string) *configKey {
+	i := slices.IndexFunc(c.keys, func(k configKey) bool { return k.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.keys[i]
+}
+
+// where returns the file and the line of a key.
+func (c *configFile) where(k *configKey) string { return fmt.Sprintf("%s:%d", c.name, k.line) }
+
+// Validate returns an error if a key is not a setting: ignoring it would hide a mistyped setting. All
+// commands share one file.
+func (c *configFile) Validate(app *kong.Application) error {
+	settings := settingsOf(app)
+	var names []string
+	for name := range settings {
+		if name != "config" {
+			names = append(names, name)
 		}
 	}
-	value, ok := c[flag.Name]
-	if !ok {
+	slices.Sort(names)
+	var errs []error
+	for i, key := range c.keys {
+		if slices.Contains(names, key.name) {
+			continue
+		}
+		hint := "sluice help serve lists the settings"
+		if meant := spelling.Closest(strings.ReplaceAll(strings.ToLower(strings.TrimLeft(key.name, "-")), "_", "-"), names); meant != "" {
+			hint = fmt.Sprintf("did you mean %s?", meant)
+		}
+		errs = append(errs, fmt.Errorf("%s: unknown key %q: %s", c.where(&c.keys[i]), key.name, hint))
+	}
+	return errors.Join(errs...)
+}
+
+// Resolve returns the value of a flag that neither the command line nor the environment has set. It
+// implements kong.Resolver.
+func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if variable(flag) != "" {
 		return nil, nil
 	}
-	switch value.Kind {
-	case yaml.ScalarNode:
-		return value.Value, nil
-	case yaml.SequenceNode:
+	key := c.key(flag.Name)
+	if key == nil || flag.Name == "config" {
+		return nil, nil
+	}
+	switch {
+	case key.value.Kind == yaml.ScalarNode:
+		return key.value.Value, nil
+	case key.value.Kind == yaml.SequenceNode && flag.IsSlice():
 		var list []any
-		for _, item := range value.Content {
+		for _, item := range key.value.Content {
 			list = append(list, item.Value)
 		}
 		return list, nil
+	case flag.IsSlice():
+		return nil, errors.New("want a value or a list of values")
 	default:
-		return nil, fmt.Errorf("the configuration file must contain a value or a list for %s", flag.Name)
+		return nil, errors.New("want a single value")
 	}
+}
+
+// variable returns the environment variable that is set for a flag, or "".
+func variable(flag *kong.Flag) string {
+	for _, name := range flag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return name
+		}
+	}
+	return ""
 }

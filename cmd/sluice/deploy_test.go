@@ -8,20 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v4"
 )
 
 // TestDeployNamesWhatExists checks that the flags and variables in the files of deploy
 // exist.
 func TestDeployNamesWhatExists(t *testing.T) {
-	cmds := newCommands()
-	parser, err := kong.New(cmds, parserOptions()...)
+	parser, err := newParser()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var flags, variables []string
-	for _, command := range parser.Model.Leaves(false) {
+	for _, command := range parser.kong.Model.Leaves(false) {
 		for _, flag := range command.Flags {
 			flags = append(flags, "--"+flag.Name)
 			variables = append(variables, flag.Envs...)

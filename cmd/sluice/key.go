@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/alecthomas/kong"
-
 	"sluice/access"
 	"sluice/blob"
 	"sluice/internal/datadir"
@@ -28,7 +26,7 @@ type keyCommand struct {
 
 // keyFlags are the flags of all key commands.
 type keyFlags struct {
-	Config    kong.ConfigFlag `placeholder:"FILE" help:"Configuration file of serve."`
+	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
 	metaFlags `embed:""`
 	JSON      bool `name:"json" help:"Print JSON, one object per line."`
 }

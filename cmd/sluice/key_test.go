@@ -293,7 +293,7 @@ func TestKeyIgnoresSettings(t *testing.T) {
 		t.Errorf("with the file of serve in a variable: %+v", keys)
 	}
 	for _, line := range []string{"all-accounts: true", "json: true", "label: x", "config: other.yaml"} {
-		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != exitUsage || !strings.Contains(r.stderr, "the unknown key") {
+		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != exitUsage || !strings.Contains(r.stderr, "unknown key") {
 			t.Errorf("a file with %q: %+v", line, r)
 		}
 	}

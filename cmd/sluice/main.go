@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/internal/terminal"
+	"sluice/internal/units"
 )
 
 func main() {
@@ -18,14 +23,17 @@ func main() {
 
 // commands are the subcommands, one in each file.
 type commands struct {
+	ShowVersion versionFlag `name:"version" short:"v" env:"-" help:"Print the version."`
+
 	Context contextCommand `cmd:"" help:"Name servers, and choose the one to use."`
 
-	Serve   serveCommand   `cmd:"" help:"Run the service."`
-	Key     keyCommand     `cmd:"" help:"Create, list, show and revoke API keys."`
-	Audit   auditCommand   `cmd:"" help:"Check the ledgers of payment channels and sessions."`
-	Clone   cloneCommand   `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
-	Migrate migrateCommand `cmd:"" hidden:"" help:"Deprecated: use clone."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Serve       serveCommand   `cmd:"" help:"Run the service."`
+	Key         keyCommand     `cmd:"" help:"Create, list, show and revoke API keys."`
+	Audit       auditCommand   `cmd:"" help:"Check the ledgers of payment channels and sessions."`
+	Clone       cloneCommand   `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
+	Migrate     migrateCommand `cmd:"" hidden:"" help:"Deprecated: use clone."`
+	Version     versionCommand `cmd:"" help:"Print the version."`
+	HelpCommand helpCommand    `cmd:"" name:"help" help:"Print the help of a command, or the list of all commands."`
 }
 
 // newCommands returns the commands with their flags for limits.
@@ -42,38 +50,68 @@ func newCommands() *commands {
 // cancelled by Ctrl-C and SIGTERM.
 func run(args []string, stdout, stderr io.Writer) int {
 	exit, interrupted := -1, interruption{}
-	parser, err := kong.New(newCommands(), append(parserOptions(),
+	p, err := newParser(
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindToProvider(interrupted.context),
-	)...)
+	)
 	if err != nil {
 		return fail(stderr, err, exitFailed)
 	}
-	command, err := parser.Parse(args)
-	if exit >= 0 { // --help was printed
+	command, err := p.parse(args)
+	if exit >= 0 { // --help or --version was printed
 		return exit
+	}
+	for _, warning := range unknownVariables(p.kong.Model, environment()) {
+		_, _ = fmt.Fprintf(stderr, "sluice: warning: %s\n", terminal.Text(warning)) // an error has nowhere to go
 	}
 	if err != nil {
 		return fail(stderr, err, exitUsage)
 	}
-	if err := interrupted.explain(command.Run(&console{in: os.Stdin, out: stdout, err: stderr})); err != nil {
+	console := &console{in: os.Stdin, out: stdout, err: stderr, parser: p, parsed: command}
+	if err := interrupted.explain(command.Run(console)); err != nil {
 		return fail(stderr, err, exitCode(err))
 	}
 	return exitOK
 }
 
-// parserOptions configures how the command line, the environment and the
-// configuration file are read.
+// parser parses the command line, the environment and the configuration file.
+type parser struct {
+	kong     *kong.Kong
+	commands *commands
+	read     settingsFile
+}
+
+func newParser(options ...kong.Option) (*parser, error) {
+	p := &parser{commands: newCommands()}
+	k, err := kong.New(p.commands, append(parserOptions(), append(options, kong.Bind(&p.read))...)...)
+	if err != nil {
+		return nil, err
+	}
+	p.kong = k
+	return p, nil
+}
+
+// parse parses a command line. Its errors say what is wrong, where and what to do.
+func (p *parser) parse(args []string) (*kong.Context, error) {
+	command, err := p.kong.Parse(args)
+	if err != nil {
+		return nil, usageError(err, &p.read)
+	}
+	return command, nil
+}
+
+// parserOptions configures how the command line and the environment are read.
 func parserOptions() []kong.Option {
 	return []kong.Option{
 		kong.Name("sluice"),
 		kong.Description("Sluice stores blobs, serves any byte range of them, and meters the reads."),
 		kong.DefaultEnvars("SLUICE"),
 		kong.PostBuild(onlySettings),
-		kong.Configuration(readConfig),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 		kong.Vars(flagDefaults()),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
+		kong.ValueFormatter(describeFlag),
 	}
 }
 
@@ -106,10 +144,26 @@ func settingsOf(app *kong.Application) map[string]*kong.Flag {
 	return settings
 }
 
-// console is the input and the output of a command.
+// decodeDuration parses the value of a flag that is a duration.
+func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := units.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("want a duration, such as 30s, 10m, 12h or 30d, not %q", text)
+	}
+	target.SetInt(int64(d))
+	return nil
+}
+
+// console is what a command is given to run: its input and output, and how it was called.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
+	parser   *parser
+	parsed   *kong.Context
 }
 
 type versionCommand struct{}

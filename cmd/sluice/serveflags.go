@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"sluice/httpapi"
 	"sluice/internal/contexts"
 	"sluice/internal/node"
@@ -22,9 +20,9 @@ import (
 // is SLUICE_BASE_PATH) and a key in the configuration file (base-path). The flag
 // overrides the variable, and the variable overrides the file.
 type serveFlags struct {
-	Config   kong.ConfigFlag `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
-	Profile  node.Profile    `default:"local" enum:"local,hosted" help:"local: for development, without keys, on this machine only. hosted: for a network, with API keys."`
-	LogLevel slog.Level      `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error. Default: info."`
+	Config   configFlag   `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
+	Profile  node.Profile `default:"local" enum:"local,hosted" help:"local: for development, without keys, on this machine only. hosted: for a network, with API keys."`
+	LogLevel slog.Level   `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error. Default: info."`
 
 	networkFlags `embed:"" group:"Network:"`
 	callerFlags  `embed:"" group:"Callers:"`
@@ -59,8 +57,8 @@ type callerFlags struct {
 
 type paymentFlags struct {
 	Receiver           string        `placeholder:"ADDRESS" help:"Address that receives payments. Default: an address generated for this instance; required if hosted."`
-	Asset              string        `default:"${asset}" placeholder:"ADDRESS" help:"Metadata address of the asset in which to pay."`
-	MicropaymentModule string        `default:"${module}" placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call."`
+	Asset              string        `default:"${asset}" placeholder:"ADDRESS" help:"Metadata address of the asset in which to pay. Default: that of the public client."`
+	MicropaymentModule string        `default:"${module}" placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call. Default: that of the public client."`
 	ChainID            uint8         `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
 	ChunksetPrice      int64         `default:"${price}" help:"Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."`
 	SessionTTL         time.Duration `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`

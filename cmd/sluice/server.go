@@ -48,3 +48,6 @@ type outputFlags struct {
 	Quiet bool `short:"q" env:"-" help:"Print results and errors only: no progress and no remarks."`
 	JSON  bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
 }
+
+// clientVariables are the environment variables that serverFlags use.
+var clientVariables = []string{contexts.EnvURL, contexts.EnvContext, contexts.EnvKey, contexts.EnvKeyFile}

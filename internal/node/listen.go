@@ -63,8 +63,11 @@ func listenTCP(ctx context.Context, flag, network, addr string) (net.Listener, e
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("cannot listen on %s: the port is in use: stop the program that uses it, or choose another with %s HOST:PORT (port 0 selects a free one): %w", addr, flag, err)
 	}
+	if errors.Is(err, syscall.EACCES) {
+		return nil, fmt.Errorf("cannot listen on %s: ports below 1024 require a privilege: choose another with %s HOST:PORT, or grant CAP_NET_BIND_SERVICE: %w", addr, flag, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("cannot listen on %s: choose another address with %s HOST:PORT: %w", addr, flag, err)
 	}
 	return l, nil
 }

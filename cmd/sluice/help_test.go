@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/mattn/go-runewidth"
+)
+
+// TestHelpFits checks the help of every command: its width, that it is the same in three spellings, and
+// that it shows the defaults of the flags.
+func TestHelpFits(t *testing.T) {
+	p, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []*kong.Node{p.kong.Model.Node}
+	for i := 0; i < len(nodes); i++ {
+		nodes = append(nodes, nodes[i].Children...)
+	}
+	t.Setenv("COLUMNS", "200")
+	for _, node := range nodes {
+		words := strings.Fields(pathOf(node))
+		r := must(t, append(words, "--help")...)
+		if again := must(t, append([]string{"help"}, words...)...); again.stdout != r.stdout {
+			t.Errorf("sluice help %s differs from --help", pathOf(node))
+		}
+		for line := range strings.Lines(r.stdout) {
+			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); width > helpWidth {
+				t.Errorf("%s: %d columns: %s", pathOf(node), width, line)
+			}
+		}
+		text := strings.Join(strings.Fields(r.stdout), " ")
+		for _, flag := range node.Flags {
+			if flag.HasDefault && !flag.IsBool() && !strings.Contains(flag.Help, "Default:") && !strings.Contains(text, "Default: "+flag.Default) {
+				t.Errorf("%s: the default of --%s, %s, is not shown", pathOf(node), flag.Name, flag.Default)
+			}
+			if flag.Help == "" {
+				t.Errorf("%s: --%s has no help", pathOf(node), flag.Name)
+			}
+		}
+	}
+}
+
+func TestVersionAndHelpWork(t *testing.T) {
+	want := version() + "\n"
+	for _, line := range []string{"version", "--version", "-v"} {
+		if r := must(t, line); r.stdout != want || r.stderr != "" {
+			t.Errorf("%s: %+v, want %q", line, r, want)
+		}
+	}
+	help := must(t, "help").stdout
+	for _, want := range []string{"serve ", "key create ", "130  interrupted"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the help lacks %q:\n%s", want, help)
+		}
+	}
+	for _, line := range []string{"--help", "-h"} {
+		if r := must(t, line); r.stdout != help {
+			t.Errorf("%s differs from help", line)
+		}
+	}
+}

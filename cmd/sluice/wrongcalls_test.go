@@ -1,0 +1,188 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// wrongCall is a wrong command line, variable or configuration file.
+type wrongCall struct {
+	line      string            // arguments; $FILE is the configuration file, and a quoted '' is empty
+	variables map[string]string // environment variables
+	file      string            // text of the configuration file
+	code      int               // exit code, exitUsage if 0
+	want      string            // the message, without "sluice: "
+}
+
+type variables = map[string]string
+
+var wrongCalls = []wrongCall{
+	// Commands.
+	{line: "", want: `a command is missing: sluice help lists the commands`},
+	{line: "sreve", want: `there is no command "sreve": did you mean serve?`},
+	{line: "nonsense", want: `there is no command "nonsense": sluice help lists the commands`},
+	{line: "key crate", want: `there is no command "key crate": did you mean key create?`},
+	{line: "context nonsense", want: `there is no command "context nonsense": sluice help context lists the commands`},
+	{line: "context", want: `context requires a command: add, use, ls, rm`},
+	{line: "help nonsense", want: `there is no command "nonsense": sluice help lists the commands`},
+	{line: "help key nonsense", want: `there is no command "key nonsense": sluice help key lists the commands`},
+	{line: "serve extra", want: `serve takes no arguments, but got "extra"`},
+	{line: "version x", want: `version takes no arguments, but got "x"`},
+	{line: "key show", want: `key show requires the argument ID: sluice help key show shows the usage`},
+	{line: "key show a b", want: `key show has too many arguments: the first superfluous one is "b"; sluice help key show shows the usage`},
+	{line: "context add", want: `context add requires the argument NAME: sluice help context add shows the usage`},
+	{line: "context add prod", want: `context add requires the argument URL: sluice help context add shows the usage`},
+
+	// Flags.
+	{line: "--data x serve", want: `sluice has no flag --data: the flags of a command follow its name, and sluice help lists the commands`},
+	{line: "serve --adr x", want: `serve has no flag --adr: did you mean --addr?`},
+	{line: "serve --nonsense", want: `serve has no flag --nonsense: sluice help serve lists the flags`},
+	{line: "serve -z", want: `serve has no flag -z: sluice help serve lists the flags`},
+	{line: "key show --jsn a", want: `key show has no flag --jsn: did you mean --json?`},
+	{line: "serve --data", want: `--data requires a value: want --data VALUE, or --data=VALUE if the value begins with a dash`},
+	{line: "serve --meta", want: `--meta requires a value: want --meta DSN, or --meta=DSN if the value begins with a dash`},
+	{line: "serve --data --addr x", want: `--data requires a value: want --data VALUE, or --data=VALUE if the value begins with a dash`},
+	{line: "serve --trusted-proxies", want: `--trusted-proxies requires a value: want --trusted-proxies CIDR, or --trusted-proxies=CIDR if the value begins with a dash`},
+	{line: "serve --chain-id -1", want: `--chain-id requires a value: want --chain-id VALUE, or --chain-id=VALUE if the value begins with a dash`},
+	{line: "serve --chunkset-price x", want: `--chunkset-price: want a whole number, not "x"`},
+	{line: "serve --chain-id 256", want: `--chain-id: want a whole number from 0 to 255, not "256"`},
+	{line: "serve --chain-id=-1", want: `--chain-id: want a whole number from 0 to 255, not "-1"`},
+	{line: "serve --max-requests many", want: `--max-requests: want a whole number, not "many"`},
+	{line: "serve --max-requests 0", want: `--max-requests 0: must be at least 1`},
+	{line: "serve --profile staging", want: `--profile staging: want one of local, hosted`},
+	{line: "serve --log-level loud", want: `--log-level: want debug, info, warn or error, not "loud"`},
+	{line: "serve --session-ttl 5x", want: `--session-ttl: want a duration, such as 30s, 10m, 12h or 30d, not "5x"`},
+	{line: "serve --session-ttl ''", want: `--session-ttl: want a duration, such as 30s, 10m, 12h or 30d, not ""`},
+	{line: "serve --garbage-grace 1", want: `--garbage-grace: want a duration, such as 30s, 10m, 12h or 30d, not "1"`},
+	{line: "serve --garbage-grace 1m", want: `--garbage-grace 1m0s: must be at least 10m0s, or 0s for a single node`},
+	{line: "serve --open-to-network=maybe", want: `--open-to-network: want true or false, not "maybe"`},
+	{line: "serve --cache-size 1QB", want: `--cache-size: want a size of at least 1 byte, such as 512MiB or 10G, or unlimited, not "1QB"`},
+	{line: "serve --staging-size 1G --cache /x", want: `--cache: requires an object store in --bytes; files in the data folder need no cache`},
+	{line: "serve --max-connections-per-address none", want: `--max-connections-per-address: want a number of at least 1, or unlimited, not "none"`},
+	{line: "serve --addr 9090", want: `--addr 9090: want HOST:PORT, such as localhost:9090`},
+	{line: "serve --addr localhost:http", want: `--addr localhost:http: the port must be a number from 0 to 65535, not "http"`},
+	{line: "serve --addr 0.0.0.0:9090", want: `--addr 0.0.0.0:9090: a local instance requires no keys, so it listens on loopback addresses only, unless --open-to-network is set`},
+	{line: "serve --meta mysql://u:canary@h", want: `--meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder`},
+	{line: "serve --bytes /folder", want: `--bytes: s3: the address must have the form s3://BUCKET/PREFIX?endpoint=https://HOST:PORT`},
+	{line: "serve --tls-cert x", want: `--tls-cert and --tls-key: either requires the other`},
+	{line: "serve --key-open-uploads 7", want: `the limits --key-... require the hosted profile: a local instance has no keys to limit`},
+	{line: "key create --scopes", want: `--scopes requires a value: want --scopes SCOPE, or --scopes=SCOPE if the value begins with a dash`},
+	{line: "key create --scopes read", want: `--accounts or --all-accounts: exactly one of the two is required`},
+	{line: "key create --scopes read --all-accounts --expires 7", want: `--expires: 7 has no unit: want a duration, such as 7d for days, or Unix seconds`},
+	{line: "key create --scopes read --all-accounts --expires tomorrow", want: `--expires: want a duration from now, such as 30d or 720h, or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z, not "tomorrow"`},
+	{line: "key list --data /nonexistent/data", code: exitFailed, want: `there is no data in the folder /nonexistent/data: name another with --data DIR`},
+	{line: "clone --to x", want: `--from DIR, or both --from-meta and --from-bytes, is required`},
+
+	// Contexts.
+	{line: "context add p http://h", want: `"p" is not a name of a context: want 2 to 64 of A-Z, a-z, 0-9, ".", "_" and "-", of which the first is a letter or a digit`},
+	{line: "context add prod h", want: `want the URL of a server, such as http://localhost:9090 or https://blobs.example.org/sluice, not "h"`},
+	{line: "context add prod http://u:canary@h", want: `the URL of a server has no user or password: put the API key into SLUICE_KEY, a file or a context`},
+	{line: "context use prod", code: exitNotFound, want: `there is no such context: prod (there are none yet: sluice context add NAME URL)`},
+
+	// Variables.
+	{line: "serve", variables: variables{"SLUICE_CHAIN_ID": "x"}, want: `SLUICE_CHAIN_ID: --chain-id: want a whole number from 0 to 255, not "x"`},
+	{line: "serve", variables: variables{"SLUICE_META": "mysql://u:canary@h"}, want: `SLUICE_META: --meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder`},
+	{line: "serve", variables: variables{"SLUICE_CHUNKSET_PRICE": "0"}, want: `SLUICE_CHUNKSET_PRICE: --chunkset-price 0: must be at least 1`},
+	{line: "serve", variables: variables{"SLUICE_PROFILE": "staging"}, want: `SLUICE_PROFILE: --profile staging: want one of local, hosted`},
+	{line: "serve", variables: variables{"SLUICE_OPEN_TO_NETWORK": "perhaps"}, want: `SLUICE_OPEN_TO_NETWORK: --open-to-network: want true or false, not "perhaps"`},
+	{line: "serve", variables: variables{"SLUICE_CONFIG": "/nonexistent/sluice.yaml"}, want: `SLUICE_CONFIG: --config: there is no file /nonexistent/sluice.yaml: name an existing one, or omit --config to use the defaults`},
+
+	// Configuration files.
+	{line: "serve --config /nonexistent/sluice.yaml", want: `--config: there is no file /nonexistent/sluice.yaml: name an existing one, or omit --config to use the defaults`},
+	{line: "serve --config /", want: `--config: cannot read the file: read /: is a directory`},
+	{line: "serve --config $FILE", file: "addr: localhost:0\nchunkset-prize: 3\n", want: `$FILE:2: unknown key "chunkset-prize": did you mean chunkset-price?`},
+	{line: "serve --config $FILE", file: "chain_id: 3\n", want: `$FILE:1: unknown key "chain_id": did you mean chain-id?`},
+	{line: "serve --config $FILE", file: "--addr: x\n", want: `$FILE:1: unknown key "--addr": did you mean addr?`},
+	{line: "serve --config $FILE", file: "nonsense: 1\n\n# a comment\nconfig: x\n", want: `$FILE:1: unknown key "nonsense": sluice help serve lists the settings; $FILE:4: unknown key "config": sluice help serve lists the settings`},
+	{line: "serve --config $FILE", file: "\nchain-id: x\n", want: `$FILE:2: --chain-id: want a whole number from 0 to 255, not "x"`},
+	{line: "serve --config $FILE", file: "chunkset-price: 0\n\nbase-path: x\n", want: `$FILE:3: --base-path: base path "x": want "/" and one name of letters, digits, "-", "_" and "."; $FILE:1: --chunkset-price 0: must be at least 1`},
+	{line: "serve --config $FILE", file: "addr: x\naddr: y\n", want: `$FILE:2: addr is set twice, first in line 1: remove one of them`},
+	{line: "serve --config $FILE", file: "addr: [a, b]\n", want: `$FILE:1: --addr: want a single value`},
+	{line: "serve --config $FILE", file: "allowed-hosts: {a: b}\n", want: `$FILE:1: --allowed-hosts: want a value or a list of values`},
+	{line: "serve --config $FILE", file: "addr: \"x\n", want: `$FILE:2: not valid YAML: found unexpected end of stream`},
+	{line: "serve --config $FILE", file: "just text\n", want: `$FILE:1: want flags and their values, a pair a line, such as addr: localhost:9090`},
+	{line: "serve --config $FILE", file: "session-ttl: soon\n", want: `$FILE:1: --session-ttl: want a duration, such as 30s, 10m, 12h or 30d, not "soon"`},
+	{line: "serve --config $FILE", file: "profile: staging\n", want: `$FILE:1: --profile staging: want one of local, hosted`},
+	{line: "key list --config $FILE", file: "reeds: paid\n", want: `$FILE:1: unknown key "reeds": did you mean reads?`},
+}
+
+// TestWrongCalls checks what wrong calls print: what is wrong, where, and what to do, in one line and
+// without secrets.
+func TestWrongCalls(t *testing.T) {
+	if len(wrongCalls) < 60 {
+		t.Errorf("only %d calls", len(wrongCalls))
+	}
+	for _, call := range wrongCalls {
+		t.Run(call.line, func(t *testing.T) {
+			ownContexts(t)
+			t.Chdir(t.TempDir())
+			for name, value := range call.variables {
+				t.Setenv(name, value)
+			}
+			file := filepath.Join(t.TempDir(), "sluice.yaml")
+			if err := os.WriteFile(file, []byte(call.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := strings.Fields(strings.ReplaceAll(call.line, "$FILE", file))
+			for i, arg := range args {
+				if arg == "''" {
+					args[i] = ""
+				}
+			}
+			code := call.code
+			if code == 0 {
+				code = exitUsage
+			}
+			want := "sluice: " + strings.ReplaceAll(call.want, "$FILE", file) + "\n"
+			if r := sluice(args...); r.code != code || r.stdout != "" || r.stderr != want {
+				t.Errorf("exit code %d, %q\n got %s\nwant %s", r.code, r.stdout, r.stderr, want)
+			}
+		})
+	}
+}
+
+// TestUnknownVariables checks that an unknown variable is a warning, and that those of Kubernetes and
+// of tests are not.
+func TestUnknownVariables(t *testing.T) {
+	ownContexts(t)
+	t.Setenv("SLUICE_CHUNKSET_PRIZE", "1")
+	t.Setenv("SLUICE_NONSENSE", "1")
+	for _, name := range []string{"SLUICE_SERVICE_HOST", "SLUICE_PG_SERVICE_PORT", "SLUICE_PORT", "SLUICE_PORT_9090_TCP_ADDR", "SLUICE_PG_PORT_5432_TCP", "SLUICE_TEST_REQUIRE", "SLUICE_URL", "SLUICE_KEY"} {
+		t.Setenv(name, "1")
+	}
+	want := "sluice: warning: the environment variable SLUICE_CHUNKSET_PRIZE is unknown and has no effect: did you mean SLUICE_CHUNKSET_PRICE?\n" +
+		"sluice: warning: the environment variable SLUICE_NONSENSE is unknown and has no effect\n"
+	if r := must(t, "version"); r.stderr != want {
+		t.Errorf("got %s\nwant %s", r.stderr, want)
+	}
+}
+
+// TestFailedStartsNameTheRemedy checks the messages of starts that fail for what they find.
+func TestFailedStartsNameTheRemedy(t *testing.T) {
+	ownContexts(t)
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := busy.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := busy.Addr().String()
+	for want, args := range map[string][]string{
+		"sluice: cannot listen on " + addr + ": the port is in use: stop the program that uses it, or choose another with --addr HOST:PORT (port 0 selects a free one): ": {"--addr", addr, "--data", filepath.Join(t.TempDir(), "data")},
+		"sluice: the folder " + foreign + ` is not a data folder (it contains "photo.jpg"): name another with --data DIR` + "\n":                                          {"--addr", "127.0.0.1:0", "--data", foreign},
+	} {
+		if r := sluice(append([]string{"serve"}, args...)...); r.code != exitFailed || !strings.Contains(r.stderr, want) {
+			t.Errorf("%q: %+v, want %q", args, r, want)
+		}
+	}
+}

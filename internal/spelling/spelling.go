@@ -1,0 +1,41 @@
+// Package spelling finds the word that somebody meant.
+package spelling
+
+import "unicode/utf8"
+
+// Closest returns the candidate that is closest to word, or "" if none is close: if more than a third
+// of the characters differ. An exchange of two neighbouring characters is one difference. Of equally
+// close candidates it returns the first.
+func Closest(word string, candidates []string) string {
+	closest, least := "", max(utf8.RuneCountInString(word)/3, 1)+1
+	for _, candidate := range candidates {
+		if d := distance([]rune(word), []rune(candidate)); d < least {
+			closest, least = candidate, d
+		}
+	}
+	return closest
+}
+
+// distance returns the number of insertions, deletions, replacements and exchanges of neighbours that
+// turn a into b, if no character is edited twice (the optimal string alignment distance).
+func distance(a, b []rune) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		before, last, row = last, row, before
+		row[0] = i + 1
+		for j := range b {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}

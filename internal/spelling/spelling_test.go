@@ -1,0 +1,22 @@
+package spelling_test
+
+import (
+	"testing"
+
+	"sluice/internal/spelling"
+)
+
+func TestClosest(t *testing.T) {
+	candidates := []string{"addr", "chunkset-price", "reads", "receiver", "serve", "ls", "rm"}
+	for word, want := range map[string]string{
+		"adr": "addr", "addrr": "addr", "chunkset-prize": "chunkset-price", "chunksetprice": "chunkset-price", "sreve": "serve", "read": "reads",
+		"reciever": "receiver", "": "", "x": "", "xyz": "", "something": "", "l": "ls", "sl": "ls",
+	} {
+		if got := spelling.Closest(word, candidates); got != want {
+			t.Errorf("Closest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if got := spelling.Closest("word", nil); got != "" {
+		t.Errorf("of no candidates: %q", got)
+	}
+}
