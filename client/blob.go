@@ -23,6 +23,12 @@ type Blob struct {
 	LastModified time.Time
 	Expires      time.Time // zero: never
 	SHA256       []byte    // 32 bytes, if the writer sent it
+
+	// What else the writer sent. A listing has it only on request, and only a listing has CacheControl.
+	CacheControl       string
+	ContentDisposition string
+	ContentLanguage    string
+	Metadata           map[string]string // custom headers: names in lower case without "blob-meta-"; nil: none
 }
 
 // checkETag returns ErrCorrupt if the server stored other bytes than were sent.
@@ -72,7 +78,18 @@ func (c *Client) Delete(ctx context.Context, account, name string, o DeleteOptio
 // parseBlob returns the properties in the header of a response. Size is that of the whole blob if a
 // Content-Range has it.
 func parseBlob(name string, h http.Header) Blob {
-	b := Blob{Name: name, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"), SHA256: parseDigest(h.Get(wire.HeaderReprDigest))}
+	b := Blob{
+		Name: name, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"), SHA256: parseDigest(h.Get(wire.HeaderReprDigest)),
+		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"),
+	}
+	for field, values := range h {
+		if meta, ok := strings.CutPrefix(field, wire.HeaderBlobMeta); ok && len(values) > 0 {
+			if b.Metadata == nil {
+				b.Metadata = map[string]string{}
+			}
+			b.Metadata[strings.ToLower(meta)] = values[0]
+		}
+	}
 	// Dates that cannot be parsed are as if the server had not reported them.
 	b.LastModified, _ = http.ParseTime(h.Get("Last-Modified"))
 	b.Expires, _ = time.Parse(time.RFC3339Nano, h.Get(wire.HeaderBlobExpires))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"os"
 
 	"sluice/checksum"
 )
@@ -20,6 +21,10 @@ type DownloadOptions struct {
 
 	// Concurrency is the number of ranges that are received concurrently. 0 means DefaultConcurrency.
 	Concurrency int
+
+	// Root is the folder to which the path of DownloadFile is relative, and which the file, also through
+	// symbolic links, does not leave. If it is nil, the path is that of any file.
+	Root *os.Root
 
 	// Progress is called with the number of bytes that were received, and with the size of the blob.
 	// It begins with the bytes that were on disk if a download is resumed. The last call precedes the
@@ -56,22 +61,23 @@ func (c *Client) Download(ctx context.Context, account, name string, w io.Writer
 		return Blob{}, err
 	}
 	d := &download{source: s, options: o, w: w}
-	ctx, d.cancel = context.WithCancelCause(ctx)
-	defer d.cancel(nil)
 	if err := d.begin(ctx); err != nil {
 		return Blob{}, err
 	}
-	return d.blob, d.run(ctx)
+	if err := d.run(ctx); err != nil {
+		return Blob{}, err
+	}
+	return d.blob, nil
 }
 
 // download is the transfer of one blob.
 type download struct {
-	cancel  context.CancelCauseFunc // ends all requests
 	source  *source
 	options DownloadOptions
 	w       io.WriterAt
 	blob    Blob
 	first   *Reader  // of range 0, if it is open already
+	cancel  func()   // ends first
 	crcs    []uint64 // of the ranges
 	present []bool   // the ranges that need not be requested
 
@@ -81,17 +87,28 @@ type download struct {
 
 // begin requests the first range, whose response has the properties of the blob.
 func (d *download) begin(ctx context.Context) error {
+	ctx, d.cancel = context.WithCancel(ctx)
 	r, err := d.source.reader(ctx, 0, d.options.RangeSize)
 	if errors.Is(err, ErrRangeInvalid) { // the blob is empty, or was when it was requested
 		r, err = d.source.reader(ctx, 0, -1)
 	}
 	if err != nil {
+		d.cancel()
 		return err
 	}
 	r.sums = nil // the ranges are verified together
 	d.first = r
 	d.setBlob(r.blob)
 	return nil
+}
+
+// closeFirst ends the request of the first range.
+func (d *download) closeFirst() {
+	if d.first != nil {
+		d.cancel()
+		_ = d.first.Close() // it returns nil
+		d.first = nil
+	}
 }
 
 func (d *download) setBlob(b Blob) {
@@ -108,9 +125,7 @@ func (d *download) bounds(index int) (begin, end int64) {
 
 // run receives the ranges that are not present, and verifies the whole.
 func (d *download) run(ctx context.Context) error {
-	if d.first != nil {
-		defer func() { _ = d.first.Close() }() // it returns nil
-	}
+	defer d.closeFirst()
 	p := startProgress(d.options.Progress, d.blob.Size)
 	defer p.end()
 	var missing []int
@@ -130,7 +145,9 @@ func (d *download) run(ctx context.Context) error {
 	err := parallel(ctx, concurrency, missing, func(ctx context.Context, i int) error {
 		crc, err := d.receive(ctx, i, inOrder, p)
 		if err != nil {
-			d.cancel(err) // ends the first request, too
+			if d.first != nil {
+				d.cancel() // the context of parallel does not end it
+			}
 			return err
 		}
 		d.crcs[i] = crc

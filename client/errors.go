@@ -38,6 +38,9 @@ var (
 	// ErrCorrupt is returned if bytes do not match the ETag or digest of their blob.
 	ErrCorrupt = errors.New("the bytes do not match their checksum")
 
+	// ErrBusy is returned if another transfer of the same file is in progress.
+	ErrBusy = errors.New("another transfer of it is in progress")
+
 	// ErrChanged is returned if a blob or a file was replaced while it was transferred.
 	ErrChanged = errors.New("it was changed during the transfer")
 )

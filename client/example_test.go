@@ -63,6 +63,33 @@ func ExampleClient_PutFile() {
 	// Output: 3000 video/mp4
 }
 
+// DownloadFile writes a file that appears when it is complete.
+func ExampleClient_DownloadFile() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	check(err)
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "a.txt")
+	_, err = c.DownloadFile(ctx, "team", "a", path, client.DownloadOptions{
+		Progress: func(done, total int64) {
+			if done == total {
+				fmt.Println(done, "bytes")
+			}
+		},
+	})
+	check(err)
+	text, err := os.ReadFile(path)
+	check(err)
+	fmt.Println(string(text))
+	// Output:
+	// 12 bytes
+	// hello, world
+}
+
 // GetRange reads a part of a blob.
 func ExampleClient_GetRange() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})

@@ -26,6 +26,17 @@ type GetOptions struct {
 	SkipVerify bool
 }
 
+// check returns an error if a condition does not hold for b.
+func (o *GetOptions) check(b Blob) error {
+	switch {
+	case o.IfMatch != "" && o.IfMatch != b.ETag:
+		return fmt.Errorf("client: get a blob: %w: its ETag is %s", ErrPreconditionFailed, b.ETag)
+	case o.IfNoneMatch != "" && o.IfNoneMatch == b.ETag:
+		return fmt.Errorf("client: get a blob: %w: its ETag is %s", ErrNotModified, b.ETag)
+	}
+	return nil
+}
+
 // source is a blob that is read.
 type source struct {
 	c       *Client

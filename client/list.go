@@ -17,6 +17,7 @@ type ListOptions struct {
 	Delimiter string // names that share the text up to it, after the prefix, become one entry
 	After     string // only names after it, in byte order
 	PageSize  int    // entries of a request, 1 to 1,000; 0 means 1,000
+	Metadata  bool   // requests what else the writer sent: see Blob
 }
 
 // Entry is an entry of a listing: a blob or, with a delimiter, a group of names.
@@ -34,6 +35,9 @@ func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.S
 		setNonEmpty(r.query, "prefix", o.Prefix)
 		setNonEmpty(r.query, "delimiter", o.Delimiter)
 		setNonEmpty(r.query, "after", o.After)
+		if o.Metadata {
+			r.query.Set("include", "metadata")
+		}
 		if o.PageSize > 0 {
 			r.query.Set("limit", strconv.Itoa(o.PageSize))
 		}
@@ -64,7 +68,8 @@ func mergePage(page *wire.BlobPage) iter.Seq[Entry] {
 			var e Entry
 			if len(prefixes) == 0 || len(blobs) > 0 && blobs[0].Name < prefixes[0] {
 				b := &blobs[0]
-				e.Blob = Blob{Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, LastModified: b.LastModified, Expires: b.Expires}
+				e.Blob = Blob{Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, LastModified: b.LastModified, Expires: b.Expires,
+					CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata}
 				blobs = blobs[1:]
 			} else {
 				e.Prefix, prefixes = prefixes[0], prefixes[1:]

@@ -25,11 +25,8 @@ func (c *Client) Open(ctx context.Context, account, name string, o GetOptions) (
 	if err != nil {
 		return nil, err
 	}
-	if o.IfMatch != "" && o.IfMatch != b.ETag {
-		return nil, fmt.Errorf("client: open a blob: %w: its ETag is %s", ErrPreconditionFailed, b.ETag)
-	}
-	if o.IfNoneMatch != "" && o.IfNoneMatch == b.ETag {
-		return nil, fmt.Errorf("client: open a blob: %w", ErrNotModified)
+	if err := o.check(b); err != nil {
+		return nil, err
 	}
 	return c.object(ctx, account, b, o)
 }

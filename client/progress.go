@@ -59,6 +59,13 @@ func (p *progress) setTotal(n int64) {
 	}
 }
 
+// restart sets the number of bytes to 0. No bytes may be counted meanwhile.
+func (p *progress) restart() {
+	if p != nil {
+		p.add(-p.done.Load())
+	}
+}
+
 // end returns after the last call, which reports all bytes. No bytes may be counted any more.
 func (p *progress) end() {
 	if p == nil {

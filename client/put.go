@@ -33,6 +33,12 @@ type PutOptions struct {
 	ContentType string    // "" means application/octet-stream
 	Expires     time.Time // when the blob expires; zero: never
 
+	// What else describes the blob. Metadata are custom headers without "Blob-Meta-".
+	CacheControl       string
+	ContentDisposition string
+	ContentLanguage    string
+	Metadata           map[string]string
+
 	// IfAbsent makes the write succeed only if there is no such blob, IfMatch only if it has this
 	// ETag. The error is ErrPreconditionFailed otherwise, and ErrOutcomeUnknown if the condition may
 	// be false because an earlier attempt of the same write succeeded.
@@ -50,6 +56,9 @@ type PutOptions struct {
 	// Concurrency is the number of parts that are sent concurrently. 0 means DefaultConcurrency.
 	Concurrency int
 
+	// StateFile is the path of the state file of PutFile. "" means one in the folder of the file.
+	StateFile string
+
 	// Progress is called with the number of bytes that were sent, and with the size of the content or
 	// -1 if it is not known. The number decreases if bytes must be sent again, and begins with the
 	// bytes that the server had if an upload is resumed. The last call precedes the return. Calls do
@@ -65,6 +74,46 @@ func (o *PutOptions) setConditions(r *request) {
 	if o.IfMatch != "" {
 		r.header.Set("If-Match", o.IfMatch)
 	}
+}
+
+// setProperties sets the headers that describe the blob.
+func (o *PutOptions) setProperties(r *request) {
+	for name, value := range map[string]string{
+		"Content-Type": o.ContentType, "Cache-Control": o.CacheControl,
+		"Content-Disposition": o.ContentDisposition, "Content-Language": o.ContentLanguage,
+	} {
+		if value != "" {
+			r.header.Set(name, value)
+		}
+	}
+	for name, value := range o.Metadata {
+		r.header[wire.HeaderBlobMeta+name] = []string{value} // as it is: the server refuses names that differ in case alone
+	}
+	if !o.Expires.IsZero() {
+		r.header.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
+	}
+}
+
+// beginJSON returns the request that begins an upload. What decides how the blob is stored is in it,
+// except IfMatch.
+func (o *PutOptions) beginJSON(account, name string, partSize int64) wire.BeginUpload {
+	begin := wire.BeginUpload{
+		RawAccount: &account, RawBlobName: &name, RawPartSize: &partSize, ContentType: o.ContentType,
+		CacheControl: o.CacheControl, ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata,
+	}
+	if !o.Expires.IsZero() {
+		begin.Expires = o.Expires.UTC().Format(time.RFC3339Nano)
+	}
+	if o.IfAbsent {
+		begin.IfNoneMatch = "*"
+	}
+	return begin
+}
+
+// describe sets the properties that were sent.
+func (o *PutOptions) describe(b *Blob, size int64) {
+	b.Size, b.ContentType, b.Expires = size, o.ContentType, o.Expires
+	b.CacheControl, b.ContentDisposition, b.ContentLanguage, b.Metadata = o.CacheControl, o.ContentDisposition, o.ContentLanguage, o.Metadata
 }
 
 // check returns ErrInvalid if the options are out of range.
@@ -166,18 +215,14 @@ func (c *Client) putWhole(ctx context.Context, account, name string, content io.
 	r := newRequest("put a blob", http.MethodPut, path, idempotent)
 	o.setConditions(r)
 	r.conditional = o.IfAbsent || o.IfMatch != ""
-	if o.ContentType != "" {
-		r.header.Set("Content-Type", o.ContentType)
-	}
-	if !o.Expires.IsZero() {
-		r.header.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
-	}
+	o.setProperties(r)
 	sent, h, err := c.sendRange(ctx, r, wire.HeaderReprDigest, content, 0, size, p)
 	if err != nil {
 		return Blob{}, err
 	}
 	b := parseBlob(name, h)
-	b.Size, b.ContentType, b.Expires, b.SHA256 = size, o.ContentType, o.Expires, sent.sha256[:]
+	o.describe(&b, size)
+	b.SHA256 = sent.sha256[:]
 	return b, checkETag(b.ETag, checksum.ETag(size, sent.crc))
 }
 

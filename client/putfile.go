@@ -2,12 +2,33 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/wire"
 )
 
-// PutFile stores a file. It returns ErrChanged if the file changes meanwhile.
+// PutFile stores a file. A file that does not fit into a part can be resumed: if PutFile is
+// interrupted, by an error, the end of the context or of the process, a later call for the same file,
+// account and name with the same options sends only the parts that the server does not have. What is
+// known of the upload is in a state file of mode 0600 in the folder of the file, or at
+// PutOptions.StateFile, which is removed at the end. The server aborts an upload when no part arrives
+// for 24 hours.
+//
+// The blob always has the bytes that the file has during the last call: all of them are read for the
+// checksum with which the upload is completed. A new upload begins if they are not those that were
+// sent, if the file has another size or modification time, or if the upload is gone.
+//
+// PutFile returns ErrChanged if the file changes meanwhile, and ErrBusy if another call with the same
+// state file is in progress. If the folder cannot be written, the file is sent without a state file,
+// unless PutOptions.StateFile is set, and cannot be resumed. A file that is not regular, such as a
+// pipe, is a stream: see Put.
 func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutOptions) (Blob, error) {
 	if err := o.check(); err != nil {
 		return Blob{}, err
@@ -17,12 +38,220 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 		return Blob{}, fmt.Errorf("client: put a file: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	before, err := f.Stat()
+	info, err := f.Stat()
 	if err != nil {
 		return Blob{}, fmt.Errorf("client: put a file: %w", err)
 	}
-	if !before.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return c.putStream(ctx, account, name, f, &o)
 	}
-	return c.putSection(ctx, account, name, io.NewSectionReader(f, 0, before.Size()), &o)
+	p := startProgress(o.Progress, info.Size())
+	defer p.end()
+	u := &fileUpload{c: c, account: account, name: name, file: f, info: info, options: &o, progress: p}
+	if info.Size() <= o.partSize(info.Size()) {
+		b, err := c.putWhole(ctx, account, name, f, info.Size(), &o, p)
+		if err == nil {
+			err = u.unchanged()
+		}
+		return b, err
+	}
+	if err := u.openState(path); err != nil {
+		return Blob{}, fmt.Errorf("client: put a file: the state file cannot be used: %w", err)
+	}
+	b, err := u.run(ctx)
+	return b, errors.Join(err, u.closeState())
+}
+
+// fileUpload is the transfer of a file in parts.
+type fileUpload struct {
+	c             *Client
+	account, name string
+	file          *os.File
+	info          fs.FileInfo // when the transfer began
+	options       *PutOptions
+	progress      *progress
+	state         *transferState // nil: the upload cannot be resumed
+}
+
+// openState locks the state file.
+func (u *fileUpload) openState(path string) error {
+	stateFile := u.options.StateFile
+	if stateFile == "" {
+		target := u.c.URL() + "\x00" + u.account + "\x00" + u.name
+		stateFile = filepath.Join(filepath.Dir(path), temporaryName(filepath.Base(path), target, uploadStateSuffix))
+	}
+	root, err := os.OpenRoot(filepath.Dir(stateFile))
+	if err == nil {
+		if u.state, err = lockTransferState(root, filepath.Base(stateFile)); err != nil {
+			err = errors.Join(err, root.Close())
+		}
+	}
+	if err != nil && u.options.StateFile == "" && !errors.Is(err, ErrBusy) {
+		u.c.log.Warn("An upload cannot be resumed, because its state file cannot be written.", "error", err)
+		return nil
+	}
+	return err
+}
+
+// closeState unlocks the state file.
+func (u *fileUpload) closeState() error {
+	if u.state == nil {
+		return nil
+	}
+	if err := errors.Join(u.state.unlock(), u.state.root.Close()); err != nil {
+		return fmt.Errorf("client: put a file: the state file cannot be unlocked: %w", err)
+	}
+	return nil
+}
+
+// run continues the upload of an earlier call, or begins one. If it turns out that it cannot be
+// completed as it is, another is begun, once.
+func (u *fileUpload) run(ctx context.Context) (Blob, error) {
+	up, present, err := u.resume(ctx)
+	for attempt := 1; ; attempt++ {
+		if err == nil && up == nil {
+			up, err = u.begin(ctx)
+		}
+		if err != nil {
+			return Blob{}, err
+		}
+		up.check = u.unchanged
+		b, err := up.sendSection(ctx, io.NewSectionReader(u.file, 0, u.info.Size()), present)
+		switch {
+		case err == nil:
+			return b, u.forget()
+		case attempt == 1 && outdated(err):
+			u.c.log.WarnContext(ctx, "An upload is begun anew.", "error", err)
+			u.progress.restart()
+			up.abort(ctx)
+			up, present = nil, nil
+		case u.state == nil || !resumable(err):
+			up.abort(ctx)
+			return Blob{}, errors.Join(err, u.forget())
+		default:
+			return Blob{}, err
+		}
+	}
+}
+
+// begin begins an upload and saves its state.
+func (u *fileUpload) begin(ctx context.Context) (*upload, error) {
+	up, err := u.c.beginUpload(ctx, u.account, u.name, u.options.partSize(u.info.Size()), u.options, u.progress)
+	if err != nil || u.state == nil {
+		return up, err
+	}
+	text, err := json.MarshalIndent(u.newState(up.id), "", "  ")
+	if err == nil {
+		err = u.state.save(append(text, '\n'))
+	}
+	if err != nil {
+		up.abort(ctx)
+		return nil, fmt.Errorf("client: put a file: the state file cannot be written: %w", err)
+	}
+	return up, nil
+}
+
+// newState returns the state of an upload that this call has begun or would begin.
+func (u *fileUpload) newState(id string) *uploadState {
+	return &uploadState{
+		Version: transferStateVersion, Service: u.c.URL(), UploadID: id, Begun: time.Now().UTC(),
+		Begin: u.options.beginJSON(u.account, u.name, u.options.partSize(u.info.Size())),
+		Size:  u.info.Size(), Modified: u.info.ModTime().UTC(),
+	}
+}
+
+// resume returns the upload of an earlier call and the parts that the server has. It returns nil if
+// there is none that can be continued.
+func (u *fileUpload) resume(ctx context.Context) (*upload, map[int]int64, error) {
+	if u.state == nil {
+		return nil, nil, nil
+	}
+	text, err := u.state.load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("client: put a file: the state file cannot be read: %w", err)
+	}
+	if text == nil {
+		return nil, nil, nil
+	}
+	s, err := parseUploadState(text)
+	if err != nil || !s.resumes(u.newState("")) {
+		u.c.log.InfoContext(ctx, "The state file of an upload is of no use.", "error", err)
+		return nil, nil, nil
+	}
+	up := u.c.existingUpload(s.UploadID, u.name, *s.Begin.RawPartSize, u.options, u.progress)
+	state, present, err := up.state(ctx)
+	switch {
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	case state == "open":
+		return up, present, nil
+	case state == "committed":
+		return u.resumeCommitted(ctx, up)
+	}
+	return nil, nil, nil
+}
+
+// resumeCommitted returns a committed upload with all its parts, to compare only the checksum. It returns
+// nil if there is no blob any more.
+func (u *fileUpload) resumeCommitted(ctx context.Context, up *upload) (*upload, map[int]int64, error) {
+	b, err := u.c.Head(ctx, u.account, u.name)
+	switch {
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	up.stored = b.ETag
+	present := map[int]int64{}
+	for i := range up.parts(u.info.Size()) {
+		present[i] = up.partLength(i, u.info.Size())
+	}
+	return up, present, nil
+}
+
+// unchanged returns ErrChanged if the file is not what it was at the beginning.
+func (u *fileUpload) unchanged() error {
+	now, err := u.file.Stat()
+	if err != nil {
+		return fmt.Errorf("client: put a file: %w", err)
+	}
+	if now.Size() != u.info.Size() || !now.ModTime().Equal(u.info.ModTime()) {
+		return fmt.Errorf("client: put a file: %w: its size or modification time is another than at the beginning", ErrChanged)
+	}
+	return nil
+}
+
+// forget removes the state file.
+func (u *fileUpload) forget() error {
+	if u.state == nil {
+		return nil
+	}
+	if err := u.state.remove(); err != nil {
+		return fmt.Errorf("client: put a file: the state file cannot be removed: %w", err)
+	}
+	return nil
+}
+
+// outdated reports whether an upload cannot be completed, and another may be: it is gone, was completed
+// with other bytes, or has parts of other bytes.
+func outdated(err error) bool {
+	if errors.Is(err, errStored) {
+		return true
+	}
+	e, reported := errors.AsType[*Error](err)
+	if !reported {
+		return false
+	}
+	switch e.Code {
+	case wire.CodeTotalMismatch, wire.CodePartsMissing, wire.CodePartSize, wire.CodeUploadNotFound, wire.CodeUploadAborted, wire.CodeUploadCommitted:
+		return true
+	}
+	return false
+}
+
+// resumable reports whether a later call may complete an upload that failed with err.
+func resumable(err error) bool {
+	return !outdated(err) && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrPreconditionFailed) && !errors.Is(err, ErrInvalid)
 }

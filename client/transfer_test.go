@@ -433,3 +433,6 @@ func TestProgress(t *testing.T) {
 		t.Errorf("download: %d of %d bytes", done, total)
 	}
 }
+
+// onlyReader hides all other methods of a reader.
+type onlyReader struct{ io.Reader }

@@ -25,7 +25,16 @@ type upload struct {
 	partSize int64
 	options  *PutOptions
 	progress *progress
+
+	// check is called before the upload is completed. If it returns an error, it is not. It may be nil.
+	check func() error
+
+	// stored is the ETag that the blob has, if the upload was committed by an earlier call.
+	stored string
 }
+
+// errStored is returned if a committed upload, or the blob that it stored, has other bytes.
+var errStored = errors.New("the upload was completed with other bytes, or its blob was replaced")
 
 // beginUpload begins an upload. If the response is lost, it begins another: the first expires.
 func (c *Client) beginUpload(ctx context.Context, account, name string, partSize int64, o *PutOptions, p *progress) (*upload, error) {
@@ -45,19 +54,6 @@ func (c *Client) beginUpload(ctx context.Context, account, name string, partSize
 
 func (c *Client) existingUpload(id, name string, partSize int64, o *PutOptions, p *progress) *upload {
 	return &upload{c: c, id: id, path: "/v1/multipart-uploads/" + url.PathEscape(id), name: name, partSize: partSize, options: o, progress: p}
-}
-
-// beginJSON returns the request that begins an upload. What decides how the blob is stored is in it,
-// except IfMatch, so that two equal requests begin equal uploads.
-func (o *PutOptions) beginJSON(account, name string, partSize int64) wire.BeginUpload {
-	begin := wire.BeginUpload{RawAccount: &account, RawBlobName: &name, RawPartSize: &partSize, ContentType: o.ContentType}
-	if !o.Expires.IsZero() {
-		begin.Expires = o.Expires.UTC().Format(time.RFC3339Nano)
-	}
-	if o.IfAbsent {
-		begin.IfNoneMatch = "*"
-	}
-	return begin
 }
 
 // parts returns the number of parts of size bytes.
@@ -93,6 +89,9 @@ func (u *upload) sendSection(ctx context.Context, content *io.SectionReader, pre
 		crcs[i] = s.crc
 		return err
 	})
+	if err == nil && u.check != nil {
+		err = u.check()
+	}
 	if err != nil {
 		return Blob{}, err
 	}
@@ -109,6 +108,26 @@ func (u *upload) combine(crcs []uint64, size int64) uint64 {
 	return crc
 }
 
+// state returns the state of the upload and the sizes of its parts by index. A committed upload has
+// none.
+func (u *upload) state(ctx context.Context) (state string, present map[int]int64, err error) {
+	r := newRequest("get an upload", http.MethodGet, u.path, readOnly)
+	present = map[int]int64{}
+	for {
+		var page wire.UploadStatus
+		if _, err := u.c.call(ctx, r, &page); err != nil {
+			return "", nil, err
+		}
+		for _, part := range page.Parts {
+			present[part.Index] = part.Size
+		}
+		if page.Next == nil {
+			return page.State, present, nil
+		}
+		r.query.Set("after", strconv.Itoa(*page.Next))
+	}
+}
+
 // sendPart sends a part.
 func (u *upload) sendPart(ctx context.Context, index int, content io.ReaderAt, offset, length int64) (sums, error) {
 	r := newRequest("send a part", http.MethodPut, u.path+"/parts/"+strconv.Itoa(index), idempotent)
@@ -120,6 +139,9 @@ func (u *upload) sendPart(ctx context.Context, index int, content io.ReaderAt, o
 // be repeated: the server records the outcome.
 func (u *upload) complete(ctx context.Context, size int64, crc uint64) (Blob, error) {
 	etag := checksum.ETag(size, crc)
+	if u.stored != "" && u.stored != etag {
+		return Blob{}, fmt.Errorf("client: complete an upload: %w", errStored)
+	}
 	r := newRequest("complete an upload", http.MethodPost, u.path+"/complete", idempotent)
 	if err := r.setJSON(wire.CompleteUpload{TotalBytes: &size, ETag: &etag}); err != nil {
 		return Blob{}, err
@@ -130,7 +152,7 @@ func (u *upload) complete(ctx context.Context, size int64, crc uint64) (Blob, er
 		return Blob{}, err
 	}
 	b := parseBlob(u.name, h)
-	b.Size, b.ContentType, b.Expires = size, u.options.ContentType, u.options.Expires
+	u.options.describe(&b, size)
 	return b, checkETag(b.ETag, etag)
 }
 

@@ -1,0 +1,290 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// DownloadFile reads a blob in parallel ranges into a file. The file appears, or is replaced, as a
+// whole, after its bytes were verified and are durable: they are written to a temporary file in the
+// same folder, which is renamed. If they do not match the ETag or the SHA-256 of the blob, it returns
+// ErrCorrupt, and nothing remains.
+//
+// A blob that is larger than a range can be resumed: if DownloadFile is interrupted, by an error, the
+// end of the context or of the process, a later call for the same path, account and name requests only
+// the ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
+// of mode 0600 in the same folder. If the blob was replaced since, the download begins anew.
+//
+// It returns ErrChanged if the blob is replaced meanwhile, and ErrBusy if another call for the same
+// path, account and name is in progress.
+func (c *Client) DownloadFile(ctx context.Context, account, name, path string, o DownloadOptions) (_ Blob, err error) {
+	if err := o.setDefaults(); err != nil {
+		return Blob{}, err
+	}
+	s, err := c.source(account, name, o.GetOptions)
+	if err != nil {
+		return Blob{}, err
+	}
+	root, err := openFolder(o.Root, filepath.Dir(path))
+	if err != nil {
+		return Blob{}, fmt.Errorf("client: download a file: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	d := &fileDownload{
+		download: download{source: s, options: o},
+		account:  account, root: root, base: filepath.Base(path),
+	}
+	if info, err := root.Stat(d.base); err == nil && info.IsDir() {
+		return Blob{}, fmt.Errorf("client: download a file: %w: %s is a folder", ErrInvalid, path)
+	}
+	if err := d.transfer(ctx); err != nil {
+		return Blob{}, err
+	}
+	return d.blob, nil
+}
+
+// openFolder opens a folder, below root if there is one.
+func openFolder(root *os.Root, dir string) (*os.Root, error) {
+	if root == nil {
+		return os.OpenRoot(dir)
+	}
+	return root.OpenRoot(dir)
+}
+
+// fileDownload is a download into a temporary file that becomes the file base.
+type fileDownload struct {
+	download
+	account string
+	root    *os.Root // the folder of the file
+	base    string
+	part    string // name of the temporary file
+	file    *os.File
+	state   *transferState // nil: the download cannot be resumed
+
+	mu  sync.Mutex
+	log *os.File // the state file, to which lines are appended
+}
+
+// transfer resumes the download of an earlier call, or begins one.
+func (d *fileDownload) transfer(ctx context.Context) error {
+	target := d.source.c.URL() + "\x00" + d.account + "\x00" + d.source.name
+	stateName := temporaryName(d.base, target, downloadStateSuffix)
+	_, err := d.root.Lstat(stateName)
+	earlier := err == nil
+	if !earlier {
+		if err := d.begin(ctx); err != nil {
+			return err
+		}
+		if len(d.crcs) <= 1 {
+			d.part = temporaryName(d.base, rand.Text(), downloadPartSuffix)
+			return d.finish(d.attempt(ctx, false))
+		}
+	}
+	if d.state, err = lockTransferState(d.root, stateName); err != nil {
+		d.closeFirst()
+		return fmt.Errorf("client: download a file: the state file cannot be used: %w", err)
+	}
+	d.part = temporaryName(d.base, target, downloadPartSuffix)
+	resumed := false
+	if earlier {
+		resumed, err = d.resume(ctx)
+	}
+	if err == nil {
+		err = d.attempt(ctx, resumed)
+	}
+	if resumed && errors.Is(err, ErrChanged) { // since the earlier call
+		d.source.c.log.WarnContext(ctx, "A download is begun anew.", "error", err)
+		if err = d.discard(); err == nil {
+			d.source.etag = ""
+			err = d.attempt(ctx, false)
+		}
+	}
+	return errors.Join(d.finish(err), d.state.unlock())
+}
+
+// resume opens the temporary file of an earlier call, and finds out which ranges it has. It reports
+// whether the download can be continued.
+func (d *fileDownload) resume(ctx context.Context) (bool, error) {
+	text, err := d.state.load()
+	if err != nil {
+		return false, d.failed(err)
+	}
+	s, err := parseDownloadState(text)
+	if err != nil || s.Service != d.source.c.URL() || s.Account != d.account || s.Name != d.source.name {
+		d.source.c.log.InfoContext(ctx, "The state file of a download is of no use.", "error", err)
+		return false, nil
+	}
+	b, err := d.source.c.Head(ctx, d.account, d.source.name)
+	if err != nil {
+		return false, err
+	}
+	if b.ETag != s.ETag || b.Size != s.Size || d.options.check(b) != nil {
+		return false, nil
+	}
+	file, err := d.root.OpenFile(d.part, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, d.failed(err)
+	}
+	d.file, d.w, d.source.etag, d.options.RangeSize = file, file, s.ETag, s.RangeSize
+	d.setBlob(b)
+	return true, d.findPresent(ctx, s.ranges)
+}
+
+// findPresent reads the ranges that the temporary file should have. Those that have another checksum,
+// as after a power cut, are not present.
+func (d *fileDownload) findPresent(ctx context.Context, ranges map[int]uint64) error {
+	return parallel(ctx, d.options.Concurrency, slices.Collect(maps.Keys(ranges)), func(ctx context.Context, i int) error {
+		begin, end := d.bounds(i)
+		s, err := sumRange(ctx, d.file, begin, end-begin, false)
+		if errors.Is(err, ErrChanged) { // the file is shorter
+			return nil
+		}
+		d.crcs[i], d.present[i] = s.crc, err == nil && s.crc == ranges[i]
+		return err
+	})
+}
+
+// attempt receives what is missing.
+func (d *fileDownload) attempt(ctx context.Context, resumed bool) error {
+	if !resumed {
+		if d.first == nil {
+			if err := d.begin(ctx); err != nil {
+				return err
+			}
+		}
+		if err := d.create(); err != nil {
+			d.closeFirst()
+			return d.failed(err)
+		}
+	}
+	if d.state != nil {
+		if err := d.openLog(); err != nil {
+			d.closeFirst()
+			return d.failed(err)
+		}
+	}
+	return d.run(ctx)
+}
+
+// create creates the temporary file.
+func (d *fileDownload) create() error {
+	if err := d.root.Remove(d.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := d.root.OpenFile(d.part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	d.file, d.w = file, file
+	return file.Truncate(d.blob.Size)
+}
+
+// openLog writes the state file with the ranges that are present, and opens it for more.
+func (d *fileDownload) openLog() error {
+	text, err := json.Marshal(downloadState{
+		Version: transferStateVersion, Service: d.source.c.URL(), Account: d.account, Name: d.source.name,
+		ETag: d.blob.ETag, Size: d.blob.Size, RangeSize: d.options.RangeSize,
+	})
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	for i, present := range d.present {
+		if present {
+			text = appendRange(text, i, d.crcs[i])
+		}
+	}
+	if err := d.state.save(text); err != nil {
+		return err
+	}
+	d.log, err = d.root.OpenFile(d.state.name, os.O_WRONLY|os.O_APPEND, 0)
+	d.received = d.logRange
+	return err
+}
+
+// logRange appends a range to the state file. It is not synced: after a power cut, the checksums of the
+// ranges decide.
+func (d *fileDownload) logRange(index int, crc uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.log.Write(appendRange(nil, index, crc)); err != nil {
+		return d.failed(err)
+	}
+	return nil
+}
+
+// finish publishes the temporary file if err is nil. If the download may be resumed, it remains, and is
+// removed otherwise.
+func (d *fileDownload) finish(err error) error {
+	if err == nil {
+		if err = d.publish(); err == nil {
+			return nil
+		}
+		err = d.failed(err)
+	}
+	if d.state == nil || errors.Is(err, ErrChanged) || errors.Is(err, ErrCorrupt) {
+		return errors.Join(err, d.discard())
+	}
+	return errors.Join(err, d.closeFiles())
+}
+
+// publish makes the temporary file durable, and then the file.
+func (d *fileDownload) publish() error {
+	err := d.file.Sync()
+	if err = errors.Join(err, d.closeFiles()); err != nil {
+		return err
+	}
+	if err := d.root.Rename(d.part, d.base); err != nil {
+		return err
+	}
+	if err := syncFolder(d.root.Name()); err != nil {
+		return err
+	}
+	if d.state != nil {
+		return d.state.remove()
+	}
+	return nil
+}
+
+// discard removes the temporary file and the state file.
+func (d *fileDownload) discard() error {
+	err := d.closeFiles()
+	if removeErr := d.root.Remove(d.part); !errors.Is(removeErr, fs.ErrNotExist) {
+		err = errors.Join(err, removeErr)
+	}
+	if d.state != nil {
+		err = errors.Join(err, d.state.remove())
+	}
+	if err != nil {
+		return d.failed(err)
+	}
+	return nil
+}
+
+// closeFiles closes the files that are open.
+func (d *fileDownload) closeFiles() error {
+	var err error
+	for _, f := range []**os.File{&d.file, &d.log} {
+		if *f != nil {
+			err = errors.Join(err, (*f).Close())
+			*f = nil
+		}
+	}
+	return err
+}
+
+func (d *fileDownload) failed(err error) error {
+	return fmt.Errorf("client: download a file: %w", err)
+}
