@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sluice/internal/testenv"
 )
@@ -168,6 +170,35 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 		for _, found := range testName.FindAllStringSubmatch(d.text, -1) {
 			if !known[found[1]] {
 				t.Errorf("%s names %s, which does not exist", d.file, found[1])
+			}
+		}
+	}
+}
+
+// TestDocumentsAreWrapped checks that ARCHITECTURE.md has at most 100 lines, and that the lines of
+// documents have at most 100 columns, except in tables and code and if a long quotation is in them.
+func TestDocumentsAreWrapped(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit, longQuotation = 100, 60
+	for _, d := range documents(t, root) {
+		lines := strings.Split(strings.TrimSuffix(d.text, "\n"), "\n")
+		if d.file == "ARCHITECTURE.md" && len(lines) > limit {
+			t.Errorf("%s has %d lines, want at most %d", d.file, len(lines), limit)
+		}
+		code := false
+		for i, line := range lines {
+			switch start := strings.TrimLeft(line, " "); {
+			case strings.HasPrefix(start, "```"):
+				code = !code
+				continue
+			case code, strings.HasPrefix(start, "|"), utf8.RuneCountInString(line) <= limit:
+				continue
+			}
+			if !slices.ContainsFunc(quoted.FindAllString(line, -1), func(q string) bool { return len(q) > longQuotation }) {
+				t.Errorf("%s:%d has %d columns, want at most %d", d.file, i+1, utf8.RuneCountInString(line), limit)
 			}
 		}
 	}
