@@ -93,6 +93,19 @@ func TestMetadataThatIsRefused(t *testing.T) {
 	}
 }
 
+// TestCharactersOfMetaNames checks each byte against the list in RFC 9110, section 5.6.2.
+func TestCharactersOfMetaNames(t *testing.T) {
+	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	for b := range 256 {
+		for _, name := range []string{string([]byte{byte(b)}), string([]byte{'a', byte(b)})} { // which become upper and lower case
+			_, err := NewMetadata("", "", "", map[string]string{name: "v"})
+			if want := strings.IndexByte(token, byte(b)) >= 0; (err == nil) != want {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+	}
+}
+
 func TestRequestedMeta(t *testing.T) {
 	got := RequestedMeta([]string{"range, blob-meta-color ,BLOB-META-Color,blob-meta-,x-blob-meta-a", "blob-meta-a b, blob-meta-\"x\", blob-meta-ö,,blob-meta-size"})
 	if want := []string{"Blob-Meta-Color", "Blob-Meta-Size"}; !slices.Equal(got, want) {
@@ -105,8 +118,11 @@ func TestRequestedMeta(t *testing.T) {
 	if got := RequestedMeta([]string{strings.Join(many, ",")}); got != nil {
 		t.Errorf("%d names are allowed", len(got))
 	}
-	if got := RequestedMeta([]string{"blob-meta-" + strings.Repeat("a", wire.MaxBlobMeta)}); got != nil {
-		t.Errorf("a name of %d bytes is allowed", len(got[0]))
+	for size, want := range map[int]bool{wire.MaxBlobMeta: true, wire.MaxBlobMeta + 1: false} {
+		name := "blob-meta-" + strings.Repeat("a", size-len("blob-meta-"))
+		if got := RequestedMeta([]string{name}); (got != nil) != want {
+			t.Errorf("a name of %d bytes: allowed %t", size, got != nil)
+		}
 	}
 	if got := RequestedMeta(many[:wire.MaxBlobMetaHeaders]); len(got) != wire.MaxBlobMetaHeaders {
 		t.Errorf("%d names are allowed", len(got))
