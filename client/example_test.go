@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -157,4 +158,29 @@ func ExampleClient_Download() {
 	check(err)
 	fmt.Println(b.Size, string(text))
 	// Output: 12 hello, world
+}
+
+// FS returns an fs.FS, as html/template, net/http and others read.
+func ExampleClient_FS() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	for _, name := range []string{"site/index.html", "site/css/main.css", "other"} {
+		_, err := c.Put(ctx, "team", name, strings.NewReader("content of "+name), client.PutOptions{})
+		check(err)
+	}
+	site := c.FS(ctx, "team", "site/")
+	check(fs.WalkDir(site, ".", func(path string, _ fs.DirEntry, err error) error {
+		fmt.Println(path)
+		return err
+	}))
+	text, err := fs.ReadFile(site, "css/main.css")
+	check(err)
+	fmt.Println(string(text))
+	// Output:
+	// .
+	// css
+	// css/main.css
+	// index.html
+	// content of site/css/main.css
 }

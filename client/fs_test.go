@@ -1,0 +1,95 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"sluice/client"
+)
+
+// TestFS checks the file systems of an account and of a prefix.
+func TestFS(t *testing.T) {
+	_, c := startServer(t)
+	for _, name := range []string{
+		"a.txt", "empty", "dir/b", "dir/c", "dir/sub/d", "dir-1", "dir!", "日本/x y",
+		"both", "both/inside", // the folder is shown
+		"dir//e", "/f", "../g", "dir/./h", "dir/../i", "x/./y", "bad//z", ".", "..", // left out
+	} {
+		content := "content of " + name
+		if name == "empty" {
+			content = ""
+		}
+		if _, err := c.Put(t.Context(), "team", name, strings.NewReader(content), client.PutOptions{}); err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+	}
+	whole := c.FS(t.Context(), "team", "")
+	if err := fstest.TestFS(whole, "a.txt", "empty", "dir/b", "dir/c", "dir/sub/d", "dir-1", "dir!", "日本/x y", "both/inside", "x", "bad"); err != nil {
+		t.Error(err)
+	}
+	if err := fstest.TestFS(c.FS(t.Context(), "team", "dir"), "b", "c", "sub/d"); err != nil {
+		t.Error(err)
+	}
+	var files []string
+	if err := fs.WalkDir(whole, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+			content, readErr := fs.ReadFile(whole, path)
+			if readErr != nil || path != "empty" && string(content) != "content of "+path {
+				t.Errorf("%s: %q, %v", path, content, readErr)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"a.txt", "both/inside", "dir/b", "dir/c", "dir/sub/d", "dir!", "dir-1", "empty", "日本/x y"}; !slices.Equal(slices.Sorted(slices.Values(files)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("files %q", files)
+	}
+}
+
+// TestErrorsOfFS checks the classes of errors.
+func TestErrorsOfFS(t *testing.T) {
+	s, c := startServer(t)
+	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fsys := c.FS(t.Context(), "team", "")
+	opened, err := fsys.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("other text"), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var pathError *fs.PathError
+	if _, err := io.ReadAll(opened); !errors.Is(err, client.ErrChanged) || !errors.As(err, &pathError) {
+		t.Errorf("a replaced blob: %v", err)
+	}
+	if err := opened.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := fsys.Open("none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no blob: %v", err)
+	}
+	if _, err := fs.ReadDir(fsys, "a"); err == nil {
+		t.Error("a file is read as a folder")
+	}
+	s.setHook(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusForbidden) })
+	if _, err := fs.Stat(fsys, "a"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("forbidden: %v", err)
+	}
+	s.setHook(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.FS(ctx, "team", "").Open("a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
