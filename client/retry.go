@@ -135,10 +135,17 @@ func mayHaveEffect(r *request, err error) bool {
 }
 
 // isRefusal reports whether the server, asked about the same request again, said that it has no
-// effect.
+// effect. A rate limit and a missing key say nothing about an earlier attempt.
 func isRefusal(err error) bool {
 	e, reported := errors.AsType[*Error](err)
-	return reported && e.Code != "" && e.Status < http.StatusInternalServerError
+	if !reported || e.Code == "" {
+		return false
+	}
+	switch e.Status {
+	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden:
+		return false
+	}
+	return e.Status < http.StatusInternalServerError
 }
 
 // isDialError reports whether no connection could be made, so that nothing was sent.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"sluice/blob"
@@ -22,6 +23,7 @@ import (
 	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/session"
+	"sluice/wire"
 )
 
 // service is a local instance in this process, over SQLite and memory.
@@ -65,6 +67,10 @@ func openService(o serviceOptions) (*service, error) {
 		return nil, err
 	}
 	handler, err := httpapi.New(httpapi.Config{
+		Payment: wire.Payment{
+			Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 4,
+			ChunksetPrice: strconv.FormatInt(cmp.Or(o.price, 1), 10), UnsettledLimit: "1000000",
+		},
 		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads, Log: log,
 		Blobs: blob.New(meta, memory.New(), blob.Options{}),
 		Ready: func(context.Context) error { return nil },

@@ -75,7 +75,8 @@ func refusesPayment(err error) bool {
 	return reported && (e.Code == wire.CodeMicropaymentRefused || e.Code == wire.CodeMicropaymentStale)
 }
 
-// Session returns a session. It returns ErrNotFound, or ErrGone if the session has expired.
+// Session returns a session, also for a while after it has expired. It returns ErrNotFound if there is
+// none.
 func (c *Client) Session(ctx context.Context, id string) (Session, error) {
 	path, err := sessionPath(id)
 	if err != nil {

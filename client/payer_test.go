@@ -1,0 +1,600 @@
+package client_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/client"
+)
+
+// payerOptions returns options with which a payer of account 1 buys 10 chunksets at a time.
+func payerOptions(t testing.TB, dir string, change ...func(*client.PayerOptions)) client.PayerOptions {
+	t.Helper()
+	signer, err := newSigner(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := client.PayerOptions{Signer: signer, StateFile: filepath.Join(dir, "payer.json"), MaxPrice: 5, MaxSpend: 10_000, MaxPurchase: 1000, Chunksets: 10, Deposit: 100_000}
+	for _, f := range change {
+		f(&o)
+	}
+	return o
+}
+
+func newPayer(t testing.TB, c *client.Client, dir string, change ...func(*client.PayerOptions)) *client.Payer {
+	t.Helper()
+	p, err := c.NewPayer(t.Context(), payerOptions(t, dir, change...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func status(t testing.TB, p *client.Payer) client.PayerStatus {
+	t.Helper()
+	s, err := p.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checkAccounts checks that the service has accepted exactly want, that the payer knows it, and that
+// the session has total chunksets.
+func checkAccounts(t testing.TB, c *client.Client, p *client.Payer, want uint64, total int64) {
+	t.Helper()
+	got := status(t, p)
+	ch, err := c.Channel(t.Context(), got.ChannelID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Session(t.Context(), got.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ch.Accepted != want || ch.Credit != 0 || got.Bought != want || got.Signed != want || got.Pending || s.ChunksetsTotal != total || len(ch.Sessions) != 1 {
+		t.Errorf("accepted %d, credit %d, %d chunksets in all, %d sessions, %+v; want %d for %d chunksets in one session",
+			ch.Accepted, ch.Credit, s.ChunksetsTotal, len(ch.Sessions), got, want, total)
+	}
+}
+
+// TestPayerBuysAndRefills checks a purchase, that nothing is bought while the session has enough, and
+// that chunksets are added to the session.
+func TestPayerBuysAndRefills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		dir := t.TempDir()
+		p := newPayer(t, c, dir)
+		ctx := t.Context()
+		s, err := p.Ensure(ctx, 4)
+		if err != nil || s.ChunksetsLeft != 10 {
+			t.Fatalf("session %+v, %v", s, err)
+		}
+		checkAccounts(t, c, p, 30, 10)
+		for left := int64(9); left >= 3; left-- {
+			if got, err := c.Use(ctx, s.ID, client.UseOptions{}); err != nil || got != left {
+				t.Fatalf("%d left, %v; want %d", got, err, left)
+			}
+		}
+		if got, err := p.Ensure(ctx, 3); err != nil || got.ID != s.ID || got.ChunksetsLeft != 3 {
+			t.Errorf("session %+v, %v", got, err)
+		}
+		checkAccounts(t, c, p, 30, 10)
+		if got, err := p.Ensure(ctx, 4); err != nil || got.ID != s.ID || got.ChunksetsLeft != 13 {
+			t.Errorf("session %+v, %v", got, err)
+		}
+		checkAccounts(t, c, p, 60, 20)
+		// Another process with the same file needs more than a purchase usually has.
+		if got, err := newPayer(t, c, dir).Ensure(ctx, 50); err != nil || got.ID != s.ID || got.ChunksetsLeft != 50 {
+			t.Errorf("session %+v, %v", got, err)
+		}
+		checkAccounts(t, c, p, 171, 57)
+		if got, err := p.Buy(ctx, 3); err != nil || got.ChunksetsLeft != 60 {
+			t.Errorf("session %+v, %v", got, err)
+		}
+		checkAccounts(t, c, p, 201, 67)
+		ch, err := p.CloseChannel(ctx)
+		if err != nil || ch.State != "closed" || ch.Refund != 100_000-201 {
+			t.Errorf("channel %+v, %v", ch, err)
+		}
+		// What was bought remains usable, and the next purchase opens another channel.
+		if got, err := p.Ensure(ctx, 60); err != nil || got.ID != s.ID {
+			t.Errorf("session %+v, %v", got, err)
+		}
+		if got, err := p.Ensure(ctx, 61); err != nil || got.ChunksetsLeft != 70 || got.ID != s.ID {
+			t.Errorf("session %+v, %v", got, err)
+		}
+		if got := status(t, p); got.ChannelID == ch.ID || got.Spent != 231 || got.Bought != 30 {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
+
+// TestPayerPaysOnceWhateverIsLost checks that each request of a payer can be lost, answered without
+// the payer noticing, or cut, once or until the payer gives up, and that a later process finds what
+// was bought and pays nothing twice.
+func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
+	for name, what := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
+		for _, attempts := range []int{1, 100} {
+			for _, pause := range []time.Duration{0, 2 * time.Minute, 25 * time.Hour} {
+				if pause > 0 && (attempts == 1 || what == cutBody) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %d times, %v later", name, attempts, pause), func(t *testing.T) {
+					faults := 0
+					for at := 0; ; at++ { // the request that fails first
+						ended := false
+						synctest.Test(t, func(t *testing.T) { ended = payOnce(t, what, at, attempts, pause) })
+						if ended {
+							faults = at
+							break
+						}
+					}
+					if faults < 6 {
+						t.Errorf("only %d requests were lost", faults)
+					}
+				})
+			}
+		}
+	}
+}
+
+// payOnce buys, and adds to the session, while the request at, and those after it until attempts have
+// failed, have the fault. It returns true if there were fewer requests.
+func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bool {
+	count, failing := 0, true
+	c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault {
+		count++
+		if failing && count > at && count <= at+attempts {
+			return what
+		}
+		return pass
+	})
+	dir := t.TempDir()
+	run := func() error {
+		p := newPayer(t, c, dir) // as a new process
+		if _, err := p.Ensure(t.Context(), 1); err != nil {
+			return err
+		}
+		_, err := p.Ensure(t.Context(), 15)
+		return err
+	}
+	err := run()
+	if count <= at {
+		return true
+	}
+	if attempts == 1 && err != nil {
+		t.Errorf("request %d: one failed attempt is not repeated: %v", at, err)
+	}
+	failing = false
+	time.Sleep(pause) // of the bubble's clock
+	if at == 1 && pause > 24*time.Hour && attempts > 1 && what != lost {
+		// The channel was opened, and its id cannot be found any more.
+		if err := run(); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "remove the state file") {
+			t.Errorf("request %d: error %v", at, err)
+		}
+		return false
+	}
+	if err := run(); err != nil {
+		t.Errorf("request %d: %v", at, err)
+		return false
+	}
+	p := newPayer(t, c, dir)
+	got := status(t, p)
+	ch, err := c.Channel(t.Context(), got.ChannelID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total int64 // of a session that has expired, and of another that was bought instead
+	for _, bought := range ch.Sessions {
+		s, err := c.Session(t.Context(), bought.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += s.ChunksetsTotal
+	}
+	s, err := c.Session(t.Context(), got.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ch.Accepted != 3*uint64(total) || s.ChunksetsLeft < 15 || got.Bought != ch.Accepted || got.Signed != ch.Accepted || got.Pending || ch.Credit != 0 {
+		t.Errorf("request %d: accepted %d for %d chunksets, %d left, %+v", at, ch.Accepted, total, s.ChunksetsLeft, got)
+	}
+	if pause < time.Hour && (total != 20 || len(ch.Sessions) != 1) {
+		t.Errorf("request %d: %d chunksets in %d sessions, want 20 in one", at, total, len(ch.Sessions))
+	}
+	return false
+}
+
+// TestPayersShareAStateFile checks that payers of one state file, concurrent as in several processes,
+// never sign conflicting numbers, and make one purchase when all need one.
+func TestPayersShareAStateFile(t *testing.T) {
+	const payers, goroutines, rounds = 4, 4, 5
+	c, _ := newService(t, serviceOptions{price: 1}, func(*http.Request) fault { return pass })
+	dir := t.TempDir()
+	var work sync.WaitGroup
+	for range payers {
+		p := newPayer(t, c, dir)
+		for range goroutines {
+			work.Go(func() {
+				if _, err := p.Ensure(t.Context(), 10); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	work.Wait()
+	checkAccounts(t, c, newPayer(t, c, dir), 10, 10)
+	for range payers {
+		p := newPayer(t, c, dir)
+		for range goroutines {
+			work.Go(func() {
+				for range rounds {
+					if _, err := p.Buy(t.Context(), 2); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	work.Wait()
+	const bought = payers * goroutines * rounds * 10 // a purchase has at least Chunksets
+	checkAccounts(t, c, newPayer(t, c, dir), 10+bought, 10+bought)
+}
+
+// TestPayerBudget checks the limits of a payer. What is refused is not signed.
+func TestPayerBudget(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*client.PayerOptions)
+		n      int64
+		want   error
+	}{
+		"within all limits":      {func(o *client.PayerOptions) { o.MaxSpend, o.MaxPurchase, o.Deposit = 12, 12, 12 }, 4, nil},
+		"fewer than usual":       {func(o *client.PayerOptions) { o.MaxPurchase = 14 }, 4, nil},
+		"MaxSpend":               {func(o *client.PayerOptions) { o.MaxSpend = 11 }, 4, client.ErrBudget},
+		"MaxPurchase":            {func(o *client.PayerOptions) { o.MaxPurchase = 11 }, 4, client.ErrBudget},
+		"deposit":                {func(o *client.PayerOptions) { o.Deposit = 11 }, 4, client.ErrPaymentRequired},
+		"MaxPrice":               {func(o *client.PayerOptions) { o.MaxPrice = 2 }, 1, client.ErrBudget},
+		"more than there can be": {nil, 1<<63 - 1, client.ErrBudget},
+		"other receiver": {func(o *client.PayerOptions) {
+			o.Terms = &client.Terms{Receiver: "0xd", Asset: "0xb", Module: "0xc", ChainID: 4}
+		}, 1, client.ErrTermsChanged},
+		"other asset": {func(o *client.PayerOptions) {
+			o.Terms = &client.Terms{Receiver: "0xa", Asset: "0xd", Module: "0xc", ChainID: 4}
+		}, 1, client.ErrTermsChanged},
+		"other module": {func(o *client.PayerOptions) {
+			o.Terms = &client.Terms{Receiver: "0xa", Asset: "0xb", Module: "0xd", ChainID: 4}
+		}, 1, client.ErrTermsChanged},
+		"other chain": {func(o *client.PayerOptions) {
+			o.Terms = &client.Terms{Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 5}
+		}, 1, client.ErrTermsChanged},
+		"the terms": {func(o *client.PayerOptions) {
+			o.Terms = &client.Terms{Receiver: "0x" + strings.Repeat("0", 63) + "A", Asset: "0xb", Module: "0xc", ChainID: 4}
+		}, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+				p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) {
+					if test.change != nil {
+						test.change(o)
+					}
+				})
+				s, err := p.Ensure(t.Context(), test.n)
+				if !errors.Is(err, test.want) {
+					t.Fatalf("error %v, want %v", err, test.want)
+				}
+				if got := status(t, p); err != nil && (got.Signed != 0 || got.Spent != 0) {
+					t.Errorf("status %+v after %v", got, err)
+				}
+				if err == nil && s.ChunksetsLeft < test.n {
+					t.Errorf("session %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestPayerSpendsNoMoreThanItsBudget checks MaxSpend over several purchases and channels.
+func TestPayerSpendsNoMoreThanItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.MaxSpend = 100 })
+		for range 3 {
+			if _, err := p.Buy(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.CloseChannel(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := p.Buy(t.Context(), 4); !errors.Is(err, client.ErrBudget) {
+			t.Errorf("error %v", err)
+		}
+		if _, err := p.Buy(t.Context(), 3); err != nil {
+			t.Error(err)
+		}
+		if got := status(t, p); got.Spent != 99 {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
+
+// TestPayerWithoutItsState checks that a payer whose state file was lost, or was replaced by an old
+// copy, continues after the numbers that the service proves, and pays nothing twice.
+func TestPayerWithoutItsState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		dir := t.TempDir()
+		file := filepath.Join(dir, "payer.json")
+		p := newPayer(t, c, dir)
+		if _, err := p.Buy(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		channel := status(t, p).ChannelID
+		old, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := p.Buy(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(file, old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p = newPayer(t, c, dir)
+		if s, err := p.Buy(t.Context(), 10); err != nil || s.ChunksetsTotal != 40 {
+			t.Fatalf("after an old copy: %+v, %v", s, err)
+		}
+		checkAccounts(t, c, p, 120, 40)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		// With a budget that does not cover what is owed already, nothing is signed beyond it.
+		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 149 })
+		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrBudget) {
+			t.Errorf("above the budget: %v", err)
+		}
+		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 150 })
+		if s, err := p.Buy(t.Context(), 10); err != nil || s.ChunksetsTotal != 10 {
+			t.Fatalf("after a lost state: %+v, %v", s, err)
+		}
+		if got := status(t, p); got.Bought != 150 || got.Signed != 150 || got.Pending {
+			t.Errorf("status %+v", got)
+		}
+		if ch, err := c.Channel(t.Context(), channel); err != nil || ch.Accepted != 150 || ch.Credit != 0 {
+			t.Errorf("channel %+v, %v", ch, err)
+		}
+	})
+}
+
+// TestPayerAfterRefusals checks that a purchase that was refused is not paid for by the next one.
+func TestPayerAfterRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := true
+		s, err := openService(serviceOptions{price: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { check(s.close()) }()
+		refused := problem(402, "unsettled_limit", "")
+		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if refuse && r.Method == "POST" && r.URL.Path == "/v1/sessions" {
+				return refused(r)
+			}
+			return s.RoundTrip(r)
+		}))
+		p := newPayer(t, c, t.TempDir())
+		for range 3 {
+			if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) {
+				t.Fatalf("error %v", err)
+			}
+			if got := status(t, p); got.Signed != 60 || got.Bought != 0 || got.Pending {
+				t.Errorf("status %+v", got)
+			}
+		}
+		refuse = false
+		if _, err := p.Buy(t.Context(), 11); err != nil {
+			t.Fatal(err)
+		}
+		if got := status(t, p); got.Signed != 60 || got.Bought != 33 {
+			t.Errorf("status %+v", got)
+		}
+		if _, err := p.Buy(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		if ch, err := p.Channel(t.Context()); err != nil || ch.Accepted != 63 || ch.Credit != 0 {
+			t.Errorf("channel %+v, %v", ch, err)
+		}
+		if _, err := p.Deposit(t.Context(), 7, client.DepositOptions{}); err != nil {
+			t.Error(err)
+		}
+		if ch, err := p.CloseChannel(t.Context()); err != nil || ch.Refund != 100_000+7-63 {
+			t.Errorf("channel %+v, %v", ch, err)
+		}
+		if _, err := p.CloseChannel(t.Context()); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("second close: %v", err)
+		}
+	})
+}
+
+// TestPayerIsToldThatItsPurchaseIsStale checks the case that a purchase was accepted although neither
+// its response nor the channel shows it at first, so that another micropayment is signed for it: it has
+// the same amount, and the service refuses it with the first one as the proof.
+func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openService(serviceOptions{price: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { check(s.close()) }()
+		var before []byte // the channel, before the purchase
+		lossy, old := false, false
+		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			channel := r.Method == "GET" && strings.HasPrefix(r.URL.Path, "/v1/sessions/micropaymentchannels/")
+			if channel && old {
+				return respond(200, nil, string(before))(r)
+			}
+			resp, err := s.RoundTrip(r)
+			if err != nil {
+				return nil, err
+			}
+			if lossy && r.Method == "POST" {
+				return nil, errors.Join(errCut, resp.Body.Close())
+			}
+			if channel {
+				if before, err = io.ReadAll(resp.Body); err != nil {
+					return nil, err
+				}
+				resp.Body = io.NopCloser(bytes.NewReader(before))
+			}
+			return resp, nil
+		}))
+		p := newPayer(t, c, t.TempDir())
+		if _, err := p.Channel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Channel(t.Context()); err != nil { // reads it
+			t.Fatal(err)
+		}
+		lossy, old = true, true
+		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrOutcomeUnknown) {
+			t.Fatalf("error %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		lossy = false
+		// The service proves that it was paid, and does not show the session.
+		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrNotDelivered) {
+			t.Fatalf("error %v", err)
+		}
+		if got := status(t, p); got.Signed != 30 || got.Bought != 0 || !got.Pending {
+			t.Errorf("status %+v", got)
+		}
+		if _, err := p.CloseChannel(t.Context()); !errors.Is(err, client.ErrNotDelivered) {
+			t.Errorf("close with a pending purchase: %v", err)
+		}
+		old = false
+		if got, err := p.Ensure(t.Context(), 1); err != nil || got.ChunksetsLeft != 10 {
+			t.Errorf("session %+v, %v", got, err)
+		}
+		checkAccounts(t, c, p, 30, 10)
+	})
+}
+
+// roundTripper is a transport that is a function.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestStateFiles checks which state files are refused, and what the error says.
+func TestStateFiles(t *testing.T) {
+	c, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
+	dir := t.TempDir()
+	p := newPayer(t, c, dir)
+	if _, err := p.Buy(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "payer.json")
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	replace := func(old, instead string) string {
+		text := strings.Replace(string(good), old, instead, 1)
+		if text == string(good) {
+			t.Fatalf("%q is not in the state file:\n%s", old, good)
+		}
+		return text
+	}
+	for name, test := range map[string]struct {
+		text, want string
+	}{
+		"empty":            {"", "is not JSON"},
+		"not JSON":         {"hello", "is not JSON"},
+		"an array":         {"[]", "is not JSON"},
+		"no version":       {"{}", "version 0"},
+		"newer":            {replace(`"version": 1`, `"version": 2`), "version 2, and this program knows only version 1"},
+		"unknown member":   {replace(`"version": 1`, `"version": 1, "x": 1`), "unknown field"},
+		"text after it":    {string(good) + "x", "is not JSON"},
+		"other service":    {replace("localhost:9090", "example:1"), "belongs to the service http://example:1"},
+		"other account":    {replace(`"account": "0x`, `"account": "0x5`), "account is not an address"},
+		"bought too much":  {replace(`"bought": "10"`, `"bought": "11"`), "bought is 11, above signed 10"},
+		"signed too much":  {replace(`"signed": "10"`, `"signed": "9223372036854775808"`), "above 2^63-1"},
+		"negative":         {replace(`"signed": "10"`, `"signed": "-1"`), "signed"},
+		"number":           {replace(`"signed": "10"`, `"signed": 10`), "unquoted value"},
+		"channel id":       {replace(`"id": "`, `"openKey": "`), "no id"},
+		"without terms":    {replace(`"terms"`, `"Terms2"`), "unknown field"},
+		"empty purchase":   {replace(`"bought": "10"`, `"bought": "1", "pending": {}`), "inconsistent"},
+		"too large a file": {string(good) + strings.Repeat(" ", 1<<20), "larger than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := c.NewPayer(t.Context(), payerOptions(t, dir))
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), file) {
+				t.Errorf("error %v, want the file and %q", err, test.want)
+			}
+			if now, err := os.ReadFile(file); err != nil || string(now) != test.text {
+				t.Errorf("the file was changed, %v", err)
+			}
+		})
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := newSigner(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.NewPayer(t.Context(), payerOptions(t, dir, func(o *client.PayerOptions) { o.Signer = signer })); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("the key of another account: %v", err)
+	}
+	if runtime.GOOS != "windows" {
+		for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
+			if err := os.Chmod(file, mode); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err == nil || !strings.Contains(err.Error(), "run chmod 600 "+file) {
+				t.Errorf("mode %v: %v", mode, err)
+			}
+		}
+		if err := os.Chmod(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.NewPayer(t.Context(), payerOptions(t, dir)); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.NewPayer(t.Context(), payerOptions(t, filepath.Join(dir, "none"))); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that does not exist: %v", err)
+	}
+	for name, change := range map[string]func(*client.PayerOptions){
+		"Signer":    func(o *client.PayerOptions) { o.Signer = nil },
+		"StateFile": func(o *client.PayerOptions) { o.StateFile = "" },
+		"MaxPrice":  func(o *client.PayerOptions) { o.MaxPrice = 0 },
+		"MaxSpend":  func(o *client.PayerOptions) { o.MaxSpend = 0 },
+		"Chunksets": func(o *client.PayerOptions) { o.Chunksets = -1 },
+		"Terms":     func(o *client.PayerOptions) { o.Terms = &client.Terms{} },
+	} {
+		if _, err := c.NewPayer(t.Context(), payerOptions(t, dir, change)); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package client_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/client"
+	"sluice/micropay"
+)
+
+// liar is a service that says whatever it likes. It keeps every micropayment.
+type liar struct {
+	t *rapid.T
+
+	other *micropay.Signer // another account
+
+	highest   uint64 // amount of any micropayment: what it can collect
+	delivered int64  // chunksets in the sessions that it has shown
+	sessions  map[string]*lieSession
+	seen      [][]byte
+	number    string // of the channel
+	honest    bool
+}
+
+type lieSession struct {
+	SessionID      string    `json:"sessionId"`
+	UserIdentity   string    `json:"userIdentity"`
+	ChunksetsLeft  int64     `json:"chunksetsLeft"`
+	ChunksetsTotal int64     `json:"chunksetsTotal"`
+	Expires        time.Time `json:"expires"`
+}
+
+func (l *liar) lie(name string, choices ...string) string {
+	if l.honest {
+		return choices[0]
+	}
+	return rapid.SampledFrom(choices).Draw(l.t, name)
+}
+
+func (l *liar) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body struct {
+		UserIdentity, MicropaymentUpdate, SessionID string
+		PaymentChannelID                            string
+	}
+	if r.Body != nil {
+		if text, err := io.ReadAll(r.Body); err != nil || len(text) > 0 && json.Unmarshal(text, &body) != nil {
+			l.t.Errorf("request %s %s has the body %q, %v", r.Method, r.URL, text, err)
+		}
+	}
+	switch path := r.URL.Path; {
+	case path == "/v1/info":
+		price := l.lie("price", "1", "1", "1", "4")
+		return respond(200, nil, `{"payment":{"receiver":"0xa","asset":"0xb","module":"0xc","chainId":4,"chunksetPrice":"`+price+`"}}`)(r)
+	case strings.HasPrefix(path, "/v1/sessions/micropaymentchannels"):
+		if body.PaymentChannelID != "" {
+			l.number = body.PaymentChannelID
+		}
+		return respond(200, nil, l.channel())(r)
+	case r.Method == http.MethodGet:
+		s := l.sessions[strings.TrimPrefix(path, "/v1/sessions/")]
+		if s == nil {
+			return problem(404, "session_not_found", "")(r)
+		}
+		shown := *s
+		if l.lie("left", "true", "none") == "none" {
+			shown.ChunksetsLeft = 0
+		}
+		return l.json(r, shown)
+	}
+	return l.sell(r, body.MicropaymentUpdate, body.SessionID, body.UserIdentity)
+}
+
+func (l *liar) json(r *http.Request, v any) (*http.Response, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return respond(200, nil, string(text))(r)
+}
+
+// channel returns the channel, with an accepted amount that was never signed.
+func (l *liar) channel() string {
+	number := l.number
+	if l.lie("number", "true", "true", "true", "another") == "another" {
+		number = "77"
+	}
+	sessions := []map[string]any{}
+	for id, s := range l.sessions {
+		if l.lie("session in channel", "shown", "hidden") == "shown" {
+			sessions = append(sessions, map[string]any{"sessionId": id, "chunksetsLeft": s.ChunksetsLeft, "expires": s.Expires})
+		}
+	}
+	text, err := json.Marshal(sessions)
+	if err != nil {
+		l.t.Error(err)
+	}
+	state := l.lie("channel state", "open", "open", "open", "closed")
+	return fmt.Sprintf(`{"channelId":"C","paymentChannelId":%q,"receiver":"0xa","asset":"0xb","deposit":"9000000","accepted":%q,"credit":"0","settled":"0","unsettled":"0","sequenceNumber":"5","state":%q,"sessions":%s}`, number, l.lie("accepted", "0", "0", "15", "8000000"), state, text)
+}
+
+// sell answers a purchase.
+func (l *liar) sell(r *http.Request, sent, sessionID, identity string) (*http.Response, error) {
+	raw, err := base64.StdEncoding.DecodeString(sent)
+	if err != nil {
+		l.t.Errorf("a micropayment is not base64: %v", err)
+	}
+	m, err := micropay.Parse(raw)
+	if err != nil {
+		l.t.Errorf("a micropayment is malformed: %v", err)
+		return nil, err
+	}
+	l.highest = max(l.highest, m.Amount)
+	l.seen = append(l.seen, raw)
+	s := l.sessions[sessionID]
+	if s == nil {
+		s = &lieSession{SessionID: fmt.Sprintf("S%d", len(l.sessions)), UserIdentity: identity, Expires: time.Now().Add(time.Hour)}
+	}
+	answer := l.lie("answer", "deliver", "deliver", "deliver too little", "cut", "deliver and cut", "refuse", "stale by it", "stale by an earlier one", "stale by another account",
+		"stale by another channel", "stale by a forgery", "stale by nothing", "expired", "unknown", "503", "garbage")
+	switch answer {
+	case "deliver", "deliver too little", "deliver and cut":
+		n := int64(10)
+		if answer == "deliver too little" {
+			n = 1
+		}
+		l.sessions[s.SessionID] = s
+		s.ChunksetsLeft += n
+		s.ChunksetsTotal += n
+		l.delivered += n
+		if answer == "deliver and cut" {
+			return nil, errCut
+		}
+		return l.json(r, s)
+	case "cut":
+		return nil, errCut
+	case "refuse":
+		return problem(402, "unsettled_limit", "")(r)
+	case "expired":
+		return problem(402, "micropayment_refused", `,"reason":"expired"`)(r)
+	case "unknown":
+		return problem(503, "outcome_unknown", `,"retryable":false`)(r)
+	case "503":
+		return respond(503, nil, "")(r)
+	case "garbage":
+		return respond(201, nil, "}{")(r)
+	}
+	return problem(409, "micropayment_stale", `,"storedMicropayment":"`+base64.StdEncoding.EncodeToString(l.stored(answer, raw))+`"`)(r)
+}
+
+// stored returns the micropayment that a stale one is compared with.
+func (l *liar) stored(answer string, raw []byte) []byte {
+	huge := micropay.Payment{
+		Receiver: micropay.Address{31: 0xa}, Asset: micropay.Address{31: 0xb}, ModuleAddress: micropay.Address{31: 0xc}, ChainID: 4,
+		Amount: 7_000_000, Sequence: 1 << 40, Expiration: 1 << 40,
+	}
+	number, err := micropay.Parse(raw)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	signer := l.other
+	switch answer {
+	case "stale by it":
+		return raw
+	case "stale by an earlier one":
+		return rapid.SampledFrom(l.seen).Draw(l.t, "earlier")
+	case "stale by a forgery": // the amount, the sequence number and the nonce are changed
+		forged := slices.Clone(raw)
+		for _, offset := range []int{110, 128, 172} {
+			binary.LittleEndian.PutUint64(forged[offset:], 6_000_000)
+		}
+		return forged
+	case "stale by another account":
+		huge.PaymentChannelID = number.PaymentChannelID
+	case "stale by another channel":
+		huge.PaymentChannelID = number.PaymentChannelID + 1
+		if signer, err = newSigner(1); err != nil {
+			l.t.Fatal(err)
+		}
+	default:
+		return nil
+	}
+	m, err := signer.Sign(huge)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return m.Bytes()
+}
+
+// TestLyingServiceTakesAtMostOnePurchase checks the bound in the documentation of Payer: a service that
+// lies in any way can collect at most MaxPurchase more than the chunksets that it has delivered cost at
+// MaxPrice, and never more than MaxSpend. Afterwards WriteOff lets the payer go on with a service that
+// has become honest.
+func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
+	const maxPrice, maxPurchase, maxSpend = 2, 20, 10_000_000
+	other, err := newSigner(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			l := &liar{t: rt, other: other, sessions: map[string]*lieSession{}}
+			spend := rapid.SampledFrom([]uint64{50, maxSpend}).Draw(rt, "MaxSpend")
+			c, err := client.New("http://localhost:9090", client.Options{Transport: l, MaxAttempts: 2})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			o := payerOptions(t, dir, func(o *client.PayerOptions) {
+				o.StateFile = filepath.Join(dir, "lies.json")
+				o.MaxPrice, o.MaxPurchase, o.MaxSpend = maxPrice, maxPurchase, spend
+			})
+			for range rapid.IntRange(1, 12).Draw(rt, "calls") {
+				p, err := c.NewPayer(t.Context(), o) // a new process
+				if err != nil {
+					rt.Fatal(err)
+				}
+				n := rapid.Int64Range(1, 12).Draw(rt, "chunksets")
+				_, err = p.Ensure(t.Context(), n)
+				st, statusErr := p.Status(t.Context())
+				if statusErr != nil {
+					rt.Fatal(statusErr)
+				}
+				if st.ChannelID != "" && l.highest != st.Signed {
+					rt.Fatalf("%d was signed, and the state has %+v", l.highest, st)
+				}
+				if l.highest > spend {
+					rt.Fatalf("%d was signed, above MaxSpend", l.highest)
+				}
+				if l.highest > st.Bought+maxPurchase {
+					rt.Fatalf("%d was signed for one more purchase after %d", l.highest, st.Bought)
+				}
+				if st.Bought > uint64(l.delivered)*maxPrice {
+					rt.Fatalf("%d is regarded as bought for %d chunksets", st.Bought, l.delivered)
+				}
+				if errors.Is(err, client.ErrNotDelivered) {
+					takes["not delivered"]++
+				} else if err == nil {
+					takes["delivered"]++
+				}
+				time.Sleep(time.Duration(rapid.IntRange(0, 90).Draw(rt, "pause")) * time.Second)
+			}
+			l.honest = true
+			p, err := c.NewPayer(t.Context(), o)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if _, err := p.WriteOff(t.Context()); err != nil {
+				rt.Fatal(err)
+			}
+			if _, err := p.Buy(t.Context(), 1); err != nil && !errors.Is(err, client.ErrBudget) {
+				rt.Fatalf("after WriteOff: %v", err)
+			}
+		})
+	})
+	if takes["delivered"] == 0 || takes["not delivered"] == 0 {
+		t.Errorf("outcomes %v: the lies do not cover both", takes)
+	}
+}

@@ -1,0 +1,280 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"sluice/micropay"
+)
+
+// stateVersion is the version of the form of state files.
+const stateVersion = 1
+
+// maxStateFile bounds the size of a state file, in bytes.
+const maxStateFile = 1 << 20
+
+// maxAmount is the largest amount and sequence number that a service accepts.
+const maxAmount = math.MaxInt64
+
+// payerState is the content of a state file: JSON in UTF-8, mode 0600. Numbers of 64 bits are decimal
+// strings. It has the ids of a channel and a session, which are capabilities, and no key.
+type payerState struct {
+	Version int    `json:"version"`
+	Service string `json:"service"` // base URL
+	Account string `json:"account"` // address of the payer
+	Terms   *Terms `json:"terms,omitempty"`
+	Mark    uint32 `json:"mark"` // upper half of the nonce of each micropayment that this state signed
+
+	Channel   *channelRecord `json:"channel,omitempty"`
+	Earlier   uint64         `json:"earlier,string"` // signed over channels before this one
+	SessionID string         `json:"sessionId,omitempty"`
+}
+
+// channelRecord is what a payer knows of its channel. Bought <= Signed <= Bought + the cost of the
+// pending or the last purchase, unless a micropayment that another state signed was adopted.
+type channelRecord struct {
+	ID               string `json:"id,omitempty"` // "": the request to open it may have been sent
+	PaymentChannelID uint64 `json:"paymentChannelId,string"`
+	OpenKey          string `json:"openKey,omitempty"` // Idempotency-Key of the request that opens it
+	Deposit          uint64 `json:"deposit,string"`    // of the request that opens it
+
+	Sequence uint64    `json:"sequence,string"` // highest that was signed
+	Signed   uint64    `json:"signed,string"`   // highest amount that was signed
+	Bought   uint64    `json:"bought,string"`   // amount of all purchases that are known to be delivered
+	Pending  *purchase `json:"pending,omitempty"`
+}
+
+// purchase is a purchase whose outcome is not known yet.
+type purchase struct {
+	ID        string `json:"id"`            // the UserIdentity of a new session, by which it is found again
+	Amount    uint64 `json:"amount,string"` // of each of its micropayments: only one of them can be accepted
+	Chunksets int64  `json:"chunksets"`
+	SessionID string `json:"sessionId,omitempty"` // to add to; "": a new session
+	Total     int64  `json:"total,omitempty"`     // of that session, before
+
+	// Micropayments are in base64, the oldest first. Each is written before it is sent.
+	Micropayments []string `json:"micropayments"`
+}
+
+// parseState parses a state file. It accepts what appendJSON writes, and returns an error for
+// everything that is inconsistent.
+func parseState(text []byte) (*payerState, error) {
+	var version struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(text, &version); err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	if version.Version != stateVersion {
+		return nil, fmt.Errorf("it has version %d, and this program knows only version %d", version.Version, stateVersion)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var s payerState
+	if err := d.Decode(&s); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is text after the JSON object")
+	}
+	return &s, s.check()
+}
+
+// check returns an error if the state is inconsistent.
+func (s *payerState) check() error {
+	account, err := micropay.ParseAddress(s.Account)
+	if err != nil || account.String() != s.Account {
+		return fmt.Errorf("account is not an address: %q", s.Account)
+	}
+	c := s.Channel
+	if c == nil {
+		return nil
+	}
+	switch {
+	case s.Terms == nil:
+		return errors.New("there is a channel without terms")
+	case c.ID == "" && (c.OpenKey == "" || c.Signed != 0 || c.Sequence != 0):
+		return errors.New("the channel has no id")
+	case c.Sequence > maxAmount || c.PaymentChannelID > maxAmount || c.Signed > maxAmount || s.Earlier > maxAmount-c.Signed:
+		return errors.New("a number is above 2^63-1")
+	case c.Bought > c.Signed:
+		return fmt.Errorf("bought is %d, above signed %d", c.Bought, c.Signed)
+	case c.Pending == nil:
+		return nil
+	}
+	return c.checkPending(account)
+}
+
+func (c *channelRecord) checkPending(account micropay.Address) error {
+	p := c.Pending
+	if p.ID == "" || p.Chunksets < 1 || p.Total < 0 || p.Amount <= c.Bought || p.Amount > c.Signed || len(p.Micropayments) == 0 {
+		return errors.New("the pending purchase is inconsistent")
+	}
+	for i, text := range p.Micropayments {
+		m, err := micropay.ParseBase64(text)
+		if err != nil {
+			return fmt.Errorf("pending micropayment %d: %w", i, err)
+		}
+		if m.Sender != account || m.PaymentChannelID != c.PaymentChannelID || m.Amount != p.Amount || m.Sequence > c.Sequence {
+			return fmt.Errorf("pending micropayment %d does not belong to the purchase", i)
+		}
+	}
+	return nil
+}
+
+// spent returns what this state has signed in all, over all channels.
+func (s *payerState) spent() uint64 {
+	if s.Channel == nil {
+		return s.Earlier
+	}
+	return s.Earlier + s.Channel.Signed
+}
+
+// has reports whether m is one of the micropayments of the purchase.
+func (p *purchase) has(m *micropay.Micropayment) bool {
+	return slices.Contains(p.Micropayments, m.Base64())
+}
+
+// stateFile is a state file and its lock. Every access is made while the lock is held, by one
+// goroutine of one process.
+type stateFile struct {
+	path string
+	turn chan struct{} // holds a token while no goroutine of this process has the lock
+}
+
+func newStateFile(path string) *stateFile {
+	f := &stateFile{path, make(chan struct{}, 1)}
+	f.turn <- struct{}{}
+	return f
+}
+
+// Bounds of the pauses in which a lock that another process holds is tried again.
+const (
+	shortestLockPause = 5 * time.Millisecond
+	longestLockPause  = 250 * time.Millisecond
+)
+
+// lock waits until this goroutine alone may use the state file, among all goroutines and processes.
+// The system releases the lock when a process ends. The lock is on a file with the suffix .lock, which
+// remains: the state file itself is replaced with each change.
+func (f *stateFile) lock(ctx context.Context) (unlock func() error, err error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-f.turn:
+	}
+	held, err := os.OpenFile(f.path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	for pause := shortestLockPause; err == nil; pause = min(2*pause, longestLockPause) {
+		var locked bool
+		if locked, err = tryLock(held); err != nil || locked {
+			break
+		}
+		if !waits(ctx, pause/2+rand.N(pause)) {
+			err = fmt.Errorf("another process uses it: %w", context.Cause(ctx))
+			if ctx.Err() == nil { // the deadline is within the pause
+				err = fmt.Errorf("another process uses it: %w", context.DeadlineExceeded)
+			}
+		}
+	}
+	if err != nil {
+		if held != nil {
+			err = errors.Join(err, held.Close())
+		}
+		f.turn <- struct{}{}
+		return nil, fmt.Errorf("client: the state file %s cannot be locked: %w", f.path, err)
+	}
+	return func() error {
+		defer func() { f.turn <- struct{}{} }()
+		return held.Close() // releases the lock
+	}, nil
+}
+
+// load returns the state, or nil if there is no file. The lock must be held.
+func (f *stateFile) load() (*payerState, error) {
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("client: the state file cannot be read: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it is only read
+	if err := checkMode(file); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxStateFile+1))
+	if err == nil && len(text) > maxStateFile {
+		err = fmt.Errorf("it is larger than %d bytes", maxStateFile)
+	}
+	var s *payerState
+	if err == nil {
+		s, err = parseState(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("client: the state file %s cannot be used: %w", f.path, err)
+	}
+	return s, nil
+}
+
+// checkMode refuses a file that other users may access.
+func checkMode(file *os.File) error {
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return fmt.Errorf("client: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("client: the state file %s is not a regular file", file.Name())
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("client: the state file %s has mode %#o: other users may access it, and it has ids that are like keys; run chmod 600 %s",
+			file.Name(), info.Mode().Perm(), file.Name())
+	}
+	return nil
+}
+
+// save replaces the file durably: after it returned nil the state survives a power cut, and after any
+// end the file has the old or the new state. The lock must be held.
+func (f *stateFile) save(s *payerState) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("client: the state file %s cannot be written: %w", f.path, err)
+		}
+	}()
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if _, err := parseState(text); err != nil {
+		return fmt.Errorf("its new state is inconsistent: %w", err)
+	}
+	temporary := f.path + ".tmp" // one name for all: the lock is held
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	if err := os.Rename(temporary, f.path); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return syncFolder(filepath.Dir(f.path))
+}

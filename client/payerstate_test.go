@@ -1,0 +1,105 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"sluice/micropay"
+)
+
+// stateForTest returns a state with a pending purchase.
+func stateForTest(t testing.TB) *payerState {
+	t.Helper()
+	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := signer.Sign(micropay.Payment{Amount: 30, Sequence: 7, PaymentChannelID: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &payerState{
+		Version: stateVersion, Service: "http://localhost:9090", Account: signer.Address().String(), Mark: 9, Earlier: 3, SessionID: "S",
+		Terms: &Terms{"0xa", "0xb", "0xc", 4},
+		Channel: &channelRecord{
+			ID: "C", PaymentChannelID: 5, Sequence: 7, Signed: 30, Bought: 20,
+			Pending: &purchase{ID: "P", Amount: 30, Chunksets: 10, SessionID: "S", Total: 20, Micropayments: []string{m.Base64()}},
+		},
+	}
+}
+
+// FuzzParseState checks that the parser of state files accepts nothing that is inconsistent, and that
+// what it accepts is written so that it is read back.
+func FuzzParseState(f *testing.F) {
+	full := stateForTest(f)
+	opening := *full
+	opening.Channel, opening.SessionID = &channelRecord{OpenKey: "K", PaymentChannelID: 5, Deposit: 9}, ""
+	for _, s := range []*payerState{full, &opening, {Version: stateVersion, Account: "0x1"}} {
+		text, err := json.Marshal(s)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{"version":1,"account":"0x1","channel":{}}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := parseState(text)
+		if err != nil {
+			return
+		}
+		if c := s.Channel; c != nil {
+			if c.Bought > c.Signed || s.spent() < c.Signed || s.spent() > maxAmount {
+				t.Fatalf("%q: signed %d, bought %d, spent %d", text, c.Signed, c.Bought, s.spent())
+			}
+			if p := c.Pending; p != nil && (p.Amount > c.Signed || p.Amount <= c.Bought || len(p.Micropayments) == 0) {
+				t.Fatalf("%q: the pending purchase is inconsistent", text)
+			}
+		}
+		written, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parseState(written)
+		if err != nil {
+			t.Fatalf("%q was accepted, and its own form %q was not: %v", text, written, err)
+		}
+		if !reflect.DeepEqual(again, s) {
+			t.Fatalf("%q is read back as %+v", text, again)
+		}
+	})
+}
+
+// TestInconsistentPurchases checks that a state whose pending purchase does not belong to its channel is
+// refused.
+func TestInconsistentPurchases(t *testing.T) {
+	if err := stateForTest(t).check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*payerState){
+		"other channel":    func(s *payerState) { s.Channel.PaymentChannelID++ },
+		"other amount":     func(s *payerState) { s.Channel.Pending.Amount-- },
+		"other account":    func(s *payerState) { s.Account = "0x1" },
+		"later sequence":   func(s *payerState) { s.Channel.Sequence-- },
+		"not signed":       func(s *payerState) { s.Channel.Signed-- },
+		"bought already":   func(s *payerState) { s.Channel.Bought = 30 },
+		"no chunksets":     func(s *payerState) { s.Channel.Pending.Chunksets = 0 },
+		"no id":            func(s *payerState) { s.Channel.Pending.ID = "" },
+		"no micropayment":  func(s *payerState) { s.Channel.Pending.Micropayments = nil },
+		"not base64":       func(s *payerState) { s.Channel.Pending.Micropayments[0] = "?" },
+		"a sum too large":  func(s *payerState) { s.Earlier = maxAmount - 29 },
+		"unopened channel": func(s *payerState) { s.Channel.ID = "" },
+	} {
+		s := stateForTest(t)
+		change(s)
+		if err := s.check(); err == nil {
+			t.Errorf("%s: the state was accepted", name)
+		}
+	}
+}
