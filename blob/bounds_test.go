@@ -66,7 +66,7 @@ func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 		f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: extentSize})
 		u := f.begin(t, "n", partSize)
 		body := bytes.NewReader(make([]byte, 8<<20))
-		err := f.PutPart(t.Context(), u.ID, 0, nil, io.MultiReader(body, iotest.ErrReader(errAnswer)), bytestore.UnknownSize)
+		err := f.PutPart(t.Context(), u.ID, 0, nil, io.MultiReader(body, iotest.ErrReader(errResponse)), bytestore.UnknownSize)
 		if read := int(body.Size()) - body.Len(); !errors.Is(err, blob.ErrPartSize) || read > partSize+1+buffer {
 			t.Errorf("extents of %d bytes: %v after %d bytes of a part of at most %d", extentSize, err, read, partSize)
 		}
@@ -154,7 +154,7 @@ func TestPartsBeyondAPage(t *testing.T) {
 // TestFailedDiscardIsReported checks that the error of a write names objects that it could not delete, and
 // only then.
 func TestFailedDiscardIsReported(t *testing.T) {
-	for _, deleteErr := range []error{nil, errAnswer} {
+	for _, deleteErr := range []error{nil, errResponse} {
 		f := newFixture(t, blob.Options{})
 		store := &watchedStore{f.bytes, func(bytestore.Key) error { return deleteErr }}
 		s := blob.New(f.meta, store, blob.Options{ExtentSize: 1 << 20, InlineSize: -1})

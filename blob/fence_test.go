@@ -503,7 +503,7 @@ type unreadable struct {
 func (s *unreadable) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
 	r, err := s.Store.Open(ctx, key, off, n)
 	if err == nil && s.on.Load() {
-		return nil, errors.Join(errAnswer, r.Close())
+		return nil, errors.Join(errResponse, r.Close())
 	}
 	return r, err
 }
@@ -519,8 +519,8 @@ func TestUnreadableEpochIsNotAFence(t *testing.T) {
 			t.Fatal("the first node does not own the bytes")
 		}
 		store.on.Store(true)
-		if _, err := blob.OpenFence(t.Context(), meta, store); !errors.Is(err, errAnswer) || errors.Is(err, blob.ErrFenced) {
-			t.Errorf("error %v, want %v", err, errAnswer)
+		if _, err := blob.OpenFence(t.Context(), meta, store); !errors.Is(err, errResponse) || errors.Is(err, blob.ErrFenced) {
+			t.Errorf("error %v, want %v", err, errResponse)
 		}
 		store.on.Store(false)
 		second := mustGuard(t, meta, store)
@@ -578,7 +578,7 @@ func TestWatchReportsChanges(t *testing.T) {
 		props.on.Store(false)
 		time.Sleep(time.Minute)
 		got := second()
-		if len(got) != 3 || got[0].err != nil || got[0].after.Truncate(2*time.Second) != 20*time.Second || !errors.Is(got[1].err, errAnswer) || got[2].err != nil {
+		if len(got) != 3 || got[0].err != nil || got[0].after.Truncate(2*time.Second) != 20*time.Second || !errors.Is(got[1].err, errResponse) || got[2].err != nil {
 			t.Errorf("a node that was started again reports %v", got)
 		}
 	})
@@ -592,7 +592,7 @@ type unreadableProperties struct {
 
 func (p *unreadableProperties) Property(ctx context.Context, name string) (string, error) {
 	if p.on.Load() {
-		return "", errAnswer
+		return "", errResponse
 	}
 	return p.Properties.Property(ctx, name)
 }
@@ -616,7 +616,7 @@ func (s *listHook) List(ctx context.Context, after bytestore.Key, fn func(bytest
 // between its reading of the database and of the bytes, and that it reports that it cannot read the database
 // again, not that another database owns the bytes.
 func TestEpochMadeDuringAStart(t *testing.T) {
-	for _, want := range []error{nil, errAnswer} {
+	for _, want := range []error{nil, errResponse} {
 		synctest.Test(t, func(t *testing.T) {
 			bytes, meta := memory.New(), database(t)
 			mustGuard(t, meta, bytes).stop()
@@ -653,8 +653,8 @@ func TestFenceBesideOtherObjects(t *testing.T) {
 		if err := node.MayDelete(t.Context()); err != nil {
 			t.Errorf("a node that starts with other objects in the store: %v", err)
 		}
-		if _, err := blob.OpenFence(t.Context(), meta, brokenList{memory.New()}); !errors.Is(err, errAnswer) {
-			t.Errorf("a listing that fails: %v, want %v", err, errAnswer)
+		if _, err := blob.OpenFence(t.Context(), meta, brokenList{memory.New()}); !errors.Is(err, errResponse) {
+			t.Errorf("a listing that fails: %v, want %v", err, errResponse)
 		}
 	})
 }

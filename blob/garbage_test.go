@@ -401,7 +401,7 @@ func (m *undroppable) DropContent(ctx context.Context, id metastore.ContentID) e
 // after a pause, and is not tried again once it was dropped.
 func TestContentThatCannotBeDropped(t *testing.T) {
 	f := newFixture(t, blob.Options{})
-	meta := &undroppable{Store: f.meta, err: errAnswer}
+	meta := &undroppable{Store: f.meta, err: errResponse}
 	f.Service = blob.New(meta, f.bytes, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
 	f.largeGarbage(t, metastore.MaxSmallExtents+1)
 	f.clock.Advance(time.Hour)
@@ -411,7 +411,7 @@ func TestContentThatCannotBeDropped(t *testing.T) {
 			t.Errorf("%s: %d calls, %v, want %d and %v", what, meta.calls, err, calls, want)
 		}
 	}
-	round("first", 1, errAnswer)
+	round("first", 1, errResponse)
 	round("immediately after a failure", 1, nil)
 	f.clock.Advance(time.Minute)
 	meta.err = nil
@@ -515,7 +515,7 @@ func TestRunReportsFailures(t *testing.T) {
 		err      error // of each delete
 		reported bool
 	}{
-		{errAnswer, true},
+		{errResponse, true},
 		{fmt.Errorf("not yet: %w", blob.ErrFenceWaits), false},
 		{context.Canceled, false}, // Run has ended
 	} {

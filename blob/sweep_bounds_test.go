@@ -11,17 +11,17 @@ import (
 	"sluice/metastore"
 )
 
-var errAnswer = errors.New("no response")
+var errResponse = errors.New("no response")
 
-// changedAnswers is a metadata store whose results the test changes.
-type changedAnswers struct {
+// changedResults is a metadata store whose results the test changes.
+type changedResults struct {
 	metastore.Store
 	calls        int // of either function
 	unreferenced func(call int, found []string) ([]string, error)
 	purge        func(call int) (int, error)
 }
 
-func (s *changedAnswers) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
+func (s *changedResults) Unreferenced(ctx context.Context, keys []string) ([]string, error) {
 	found, err := s.Store.Unreferenced(ctx, keys)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (s *changedAnswers) Unreferenced(ctx context.Context, keys []string) ([]str
 	return s.unreferenced(s.calls, found)
 }
 
-func (s *changedAnswers) Purge(context.Context, int) (int, error) {
+func (s *changedResults) Purge(context.Context, int) (int, error) {
 	s.calls++
 	return s.purge(s.calls)
 }
@@ -44,7 +44,7 @@ func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found [
 		f.orphan(t)
 	}
 	f.clock.Advance(2 * blob.OrphanAge)
-	return f, blob.New(&changedAnswers{Store: f.meta, unreferenced: unreferenced}, f.bytes, blob.Options{})
+	return f, blob.New(&changedResults{Store: f.meta, unreferenced: unreferenced}, f.bytes, blob.Options{})
 }
 
 // TestSweepDeletesNoMoreThanItCounted checks the sum over several pages of the second pass.
@@ -65,11 +65,11 @@ func TestSweepDeletesNoMoreThanItCounted(t *testing.T) {
 func TestSweepThatCannotCountDeletesNothing(t *testing.T) {
 	f, s := sweptOrphans(t, 1_500, func(call int, found []string) ([]string, error) {
 		if call == 2 {
-			return nil, errAnswer
+			return nil, errResponse
 		}
 		return found[:2], nil
 	})
-	if found, err := s.SweepOrphans(t.Context()); !errors.Is(err, errAnswer) || f.objects(t) != 1_500 {
+	if found, err := s.SweepOrphans(t.Context()); !errors.Is(err, errResponse) || f.objects(t) != 1_500 {
 		t.Errorf("%+v, %v, %d objects are left", found, err, f.objects(t))
 	}
 }
@@ -78,7 +78,7 @@ func TestSweepThatCannotCountDeletesNothing(t *testing.T) {
 type brokenList struct{ *memory.Store }
 
 func (s brokenList) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) error {
-	return errors.Join(s.Store.List(ctx, after, fn), errAnswer)
+	return errors.Join(s.Store.List(ctx, after, fn), errResponse)
 }
 
 // TestSweepThatCannotListDeletesNothing checks that a sweep ends with the error of a listing.
@@ -87,16 +87,16 @@ func TestSweepThatCannotListDeletesNothing(t *testing.T) {
 	f.orphan(t)
 	f.clock.Advance(2 * blob.OrphanAge)
 	s := blob.New(f.meta, brokenList{f.bytes}, blob.Options{})
-	if found, err := s.SweepOrphans(t.Context()); !errors.Is(err, errAnswer) || f.objects(t) != 1 {
+	if found, err := s.SweepOrphans(t.Context()); !errors.Is(err, errResponse) || f.objects(t) != 1 {
 		t.Errorf("%+v, %v, %d objects are left", found, err, f.objects(t))
 	}
 }
 
 // TestPurgeEndsWhenNothingIsLeft checks that Purge continues after each batch, until one is empty or fails.
 func TestPurgeEndsWhenNothingIsLeft(t *testing.T) {
-	for _, end := range []error{nil, errAnswer} {
+	for _, end := range []error{nil, errResponse} {
 		f := newFixture(t, blob.Options{})
-		store := &changedAnswers{Store: f.meta, purge: func(call int) (int, error) {
+		store := &changedResults{Store: f.meta, purge: func(call int) (int, error) {
 			if call < 3 {
 				return 500, nil
 			}

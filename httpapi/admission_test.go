@@ -32,11 +32,11 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 	const most = 3
 	s := newService(t, func(c *Config, _ *Server) { c.MaxRequests = most })
 	var bodies []*io.PipeWriter
-	var replies sync.WaitGroup
+	var responses sync.WaitGroup
 	for i := range most {
 		r, w := io.Pipe()
 		bodies = append(bodies, w)
-		replies.Go(func() {
+		responses.Go(func() {
 			req, err := http.NewRequest("PUT", fmt.Sprintf("%s/v1/blobs/1/%d", s.url, i), r)
 			if err != nil {
 				t.Error(err)
@@ -74,7 +74,7 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	replies.Wait()
+	responses.Wait()
 	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 {
 		t.Errorf("after they have ended: %d %s", res.StatusCode, body)
 	}
@@ -341,11 +341,11 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 	h.slots.max = 8
 	const most = 6
 	var bodies []*io.PipeWriter
-	var replies sync.WaitGroup
+	var responses sync.WaitGroup
 	for range most {
 		r, w := io.Pipe()
 		bodies = append(bodies, w)
-		replies.Go(func() {
+		responses.Go(func() {
 			res, err := http.Post(h.url+"/v1/sessions", "application/json", r)
 			if err != nil {
 				t.Error(err)
@@ -380,7 +380,7 @@ func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	replies.Wait()
+	responses.Wait()
 	if res, body := h.do(t, "GET", "/v1/info", ""); res.StatusCode != 200 || h.slots.anonymous.Load() != 0 {
 		t.Errorf("after they have ended: %d %s, and %d slots in use", res.StatusCode, body, h.slots.anonymous.Load())
 	}

@@ -310,7 +310,7 @@ func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
 				if reads == ReadsPaid && (method == "GET" || method == "HEAD") && (c.name == "none" || c.name == h.other.name) {
 					continue // they may pay, and HEAD is free
 				}
-				plain := h.reply(t, method, at.path, c)
+				plain := h.response(t, method, at.path, c)
 				for _, condition := range [][]string{
 					{"If-None-Match", etag}, {"If-None-Match", "*"}, {"If-None-Match", `"x"`}, {"If-Match", etag}, {"If-Match", `"x"`},
 					{"If-Modified-Since", modified}, {"If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"},
@@ -318,11 +318,11 @@ func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
 				} {
 					asked := c
 					asked.headers = slices.Concat(c.headers, condition)
-					if got := h.reply(t, method, at.path, asked); got != plain {
+					if got := h.response(t, method, at.path, asked); got != plain {
 						t.Errorf("%s with %s and %v gets\n%s, and without the condition\n%s", method, c.name, condition, got, plain)
 					}
 				}
-				if absent := h.reply(t, method, at.path+"-absent", c); absent != plain {
+				if absent := h.response(t, method, at.path+"-absent", c); absent != plain {
 					t.Errorf("%s with %s of an absent blob gets\n%s, and of an existing one\n%s", method, c.name, absent, plain)
 				}
 			}
@@ -330,8 +330,8 @@ func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
 	}
 }
 
-// reply returns a whole response without its date, as text.
-func (h *hosted) reply(t *testing.T, method, path string, c credential) string {
+// response returns a whole response without its date, as text.
+func (h *hosted) response(t *testing.T, method, path string, c credential) string {
 	t.Helper()
 	res, body := h.do(t, method, path, "", append([]string{"X-Request-Id", "same"}, c.headers...)...)
 	res.Header.Del("Date")

@@ -63,11 +63,11 @@ func (s *failingMeta) UseSession(ctx context.Context, id string, n int64, idem *
 // failingBytes is a store whose Puts fail, and whose reads end after the given number of bytes.
 type failingBytes struct {
 	*memory.Store
-	put   atomic.Pointer[error]
-	reply atomic.Pointer[brokenReply]
+	put      atomic.Pointer[error]
+	response atomic.Pointer[brokenResponse]
 }
 
-type brokenReply struct {
+type brokenResponse struct {
 	after int64
 	err   error
 }
@@ -81,7 +81,7 @@ func (s *failingBytes) Put(ctx context.Context, key bytestore.Key, src io.Reader
 
 func (s *failingBytes) Open(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
 	r, err := s.Store.Open(ctx, key, off, n)
-	broken := s.reply.Load()
+	broken := s.response.Load()
 	if err != nil || broken == nil {
 		return r, err
 	}
@@ -145,7 +145,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
 		meta, put    error
-		reply        *brokenReply
+		response     *brokenResponse
 		method, path string
 		body         string
 		want         wire.Code
@@ -158,9 +158,9 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 		{"small blob, no database", away, nil, nil, "PUT", path + "-away", small, wire.CodeUnavailable},
 		{"use, no database", away, nil, nil, "POST", usePath, "", wire.CodeUnavailable},
 		{"large blob, no object store", nil, cut, nil, "PUT", path + "-cut", large, wire.CodeOverloaded},
-		{"read, no bytes", nil, nil, &brokenReply{0, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
-		{"read, some bytes", nil, nil, &brokenReply{5000, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
-		{"read, a truncated object", nil, nil, &brokenReply{5000, io.EOF}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeInternal},
+		{"read, no bytes", nil, nil, &brokenResponse{0, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
+		{"read, some bytes", nil, nil, &brokenResponse{5000, cut}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeOverloaded},
+		{"read, a truncated object", nil, nil, &brokenResponse{5000, io.EOF}, "GET", fmt.Sprintf("%s-%d", path, len(large)), "", wire.CodeInternal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for at, err := range map[*atomic.Pointer[error]]error{&meta.err: tc.meta, &files.put: tc.put} {
@@ -169,7 +169,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 					at.Store(&err)
 				}
 			}
-			files.reply.Store(tc.reply)
+			files.response.Store(tc.response)
 			res, body := s.do(t, tc.method, tc.path, tc.body)
 			if !strings.Contains(body, fmt.Sprintf("%q", tc.want)) || res.StatusCode < http.StatusInternalServerError {
 				t.Errorf("%d %s, want %s", res.StatusCode, body, tc.want)
@@ -179,7 +179,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	for _, at := range []*atomic.Pointer[error]{&meta.err, &files.put} {
 		at.Store(nil)
 	}
-	files.reply.Store(nil)
+	files.response.Store(nil)
 	if res, body := s.do(t, "GET", path+"-lost", ""); body != small {
 		t.Errorf("after a write without a response: %d %.40q", res.StatusCode, body)
 	}

@@ -28,7 +28,7 @@ func TestUnreadResponsesAreBounded(t *testing.T) {
 	for _, path := range []string{"/v1/info", "/v1/nothing", "/livez"} {
 		ended := make(chan context.CancelFunc, 100)
 		request := func() *httptest.ResponseRecorder {
-			ctx, cancel := context.WithCancel(t.Context()) // that of a stream ends when the reply is out
+			ctx, cancel := context.WithCancel(t.Context()) // the context of a stream ends when the response is sent
 			ended <- cancel
 			r := httptest.NewRequestWithContext(ctx, "GET", path, nil)
 			r.ProtoMajor, r.ProtoMinor, r.Proto = 2, 0, "HTTP/2.0"

@@ -21,8 +21,8 @@ type channelOp struct {
 	count            int64  // of a read
 }
 
-// channelAnswer is the result of an operation.
-type channelAnswer struct {
+// channelResult is the result of an operation.
+type channelResult struct {
 	refusal             error // the sentinel
 	stored              int64 // sequence of the payment in a StaleError
 	required, available int64 // amounts in a NotCoveredError
@@ -40,8 +40,8 @@ const channelPrice = 3
 
 // apply is the sequential specification of an operation. No payment of these histories has the
 // number 0.
-func (a account) apply(op channelOp) (account, channelAnswer) {
-	refused := func(answer channelAnswer) (account, channelAnswer) { return a, answer }
+func (a account) apply(op channelOp) (account, channelResult) {
+	refused := func(result channelResult) (account, channelResult) { return a, result }
 	payment := op.kind == "buy" || op.kind == "read"
 	spendable := op.amount - a.accepted + a.credit
 	switch {
@@ -49,24 +49,24 @@ func (a account) apply(op channelOp) (account, channelAnswer) {
 	case op.kind == "close":
 		a.closed = true
 	case a.closed:
-		return refused(channelAnswer{refusal: metastore.ErrChannelClosed})
+		return refused(channelResult{refusal: metastore.ErrChannelClosed})
 	case op.kind == "deposit":
 		a.deposit += op.amount
 	case payment && (op.sequence <= a.sequence || op.amount <= a.accepted):
-		return refused(channelAnswer{refusal: metastore.ErrStalePayment, stored: a.sequence})
+		return refused(channelResult{refusal: metastore.ErrStalePayment, stored: a.sequence})
 	case payment && op.amount > a.deposit:
-		return refused(channelAnswer{refusal: metastore.ErrInsufficientFunds, required: op.amount, available: a.deposit})
+		return refused(channelResult{refusal: metastore.ErrInsufficientFunds, required: op.amount, available: a.deposit})
 	case op.kind == "buy" && spendable < channelPrice:
-		return refused(channelAnswer{refusal: metastore.ErrInsufficientFunds, required: channelPrice, available: spendable})
+		return refused(channelResult{refusal: metastore.ErrInsufficientFunds, required: channelPrice, available: spendable})
 	case op.kind == "read" && spendable < op.count*channelPrice:
-		return refused(channelAnswer{refusal: metastore.ErrInsufficientFunds, required: op.count * channelPrice, available: spendable})
+		return refused(channelResult{refusal: metastore.ErrInsufficientFunds, required: op.count * channelPrice, available: spendable})
 	case op.kind == "buy":
 		a.accepted, a.sequence, a.credit = op.amount, op.sequence, spendable%channelPrice
-		return a, channelAnswer{bought: spendable / channelPrice}
+		return a, channelResult{bought: spendable / channelPrice}
 	case op.kind == "read":
 		a.accepted, a.sequence, a.credit = op.amount, op.sequence, spendable-op.count*channelPrice
 	}
-	return a, channelAnswer{channel: a}
+	return a, channelResult{channel: a}
 }
 
 func channelModel(deposit int64) porcupine.Model {
@@ -74,7 +74,7 @@ func channelModel(deposit int64) porcupine.Model {
 		Init: func() any { return account{deposit: deposit} },
 		Step: func(state, input, output any) (bool, any) {
 			next, want := state.(account).apply(input.(channelOp))
-			return output.(channelAnswer) == want, next
+			return output.(channelResult) == want, next
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
 	}
@@ -121,40 +121,40 @@ type counter struct {
 	handles  []*shop
 }
 
-// answer converts the result of the service to the model's terms.
-func (c *counter) answer(channel metastore.Channel, err error) channelAnswer {
+// result converts the result of the service to the model's terms.
+func (c *counter) result(channel metastore.Channel, err error) channelResult {
 	var stale *metastore.StaleError
 	var funds *metastore.InsufficientFundsError
 	switch {
 	case errors.As(err, &stale):
-		return channelAnswer{refusal: metastore.ErrStalePayment, stored: c.proofs[string(stale.Stored)]}
+		return channelResult{refusal: metastore.ErrStalePayment, stored: c.proofs[string(stale.Stored)]}
 	case errors.As(err, &funds):
-		return channelAnswer{refusal: metastore.ErrInsufficientFunds, required: funds.Required, available: funds.Available}
+		return channelResult{refusal: metastore.ErrInsufficientFunds, required: funds.Required, available: funds.Available}
 	case errors.Is(err, metastore.ErrChannelClosed):
-		return channelAnswer{refusal: metastore.ErrChannelClosed}
+		return channelResult{refusal: metastore.ErrChannelClosed}
 	case err != nil:
-		return channelAnswer{refusal: err}
+		return channelResult{refusal: err}
 	}
-	return channelAnswer{channel: account{channel.Accepted, channel.Sequence, channel.Credit, channel.Deposit, !channel.Closed.IsZero()}}
+	return channelResult{channel: account{channel.Accepted, channel.Sequence, channel.Credit, channel.Deposit, !channel.Closed.IsZero()}}
 }
 
 // ask performs an operation on a handle.
-func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelAnswer {
+func (c *counter) ask(t *testing.T, s *shop, op channelOp) channelResult {
 	switch op.kind {
 	case "buy":
 		bought, err := s.Buy(t.Context(), paychan.BuyOptions{Payment: c.payments[op.sequence-1]}, nil)
 		if err != nil {
-			return c.answer(metastore.Channel{}, err)
+			return c.result(metastore.Channel{}, err)
 		}
-		return channelAnswer{bought: bought.Total}
+		return channelResult{bought: bought.Total}
 	case "read":
-		return c.answer(s.PayRead(t.Context(), c.payments[op.sequence-1], op.count, ""))
+		return c.result(s.PayRead(t.Context(), c.payments[op.sequence-1], op.count, ""))
 	case "deposit":
-		return c.answer(s.Deposit(t.Context(), c.id, op.amount, nil))
+		return c.result(s.Deposit(t.Context(), c.id, op.amount, nil))
 	case "close":
-		return c.answer(s.Close(t.Context(), c.id))
+		return c.result(s.Close(t.Context(), c.id))
 	default:
-		return c.answer(s.Get(t.Context(), c.id))
+		return c.result(s.Get(t.Context(), c.id))
 	}
 }
 
@@ -227,10 +227,10 @@ func TestChannelIsLinearizable(t *testing.T) {
 // TestChannelCheckerDetectsErrors checks histories whose verdict is known.
 func TestChannelCheckerDetectsErrors(t *testing.T) {
 	read := channelOp{kind: "read", sequence: 1, amount: 6, count: 1}
-	accepted := channelAnswer{channel: account{accepted: 6, sequence: 1, credit: 3, deposit: 60}}
-	stale := channelAnswer{refusal: metastore.ErrStalePayment, stored: 1}
+	accepted := channelResult{channel: account{accepted: 6, sequence: 1, credit: 3, deposit: 60}}
+	stale := channelResult{refusal: metastore.ErrStalePayment, stored: 1}
 	get := channelOp{kind: "get"}
-	fresh := channelAnswer{channel: account{deposit: 60}}
+	fresh := channelResult{channel: account{deposit: 60}}
 	for name, c := range map[string]struct {
 		history []porcupine.Operation
 		want    bool
@@ -249,7 +249,7 @@ func TestChannelCheckerDetectsErrors(t *testing.T) {
 		}, false},
 		"credit is lost": {[]porcupine.Operation{
 			{Input: read, Output: accepted, Call: 1, Return: 2},
-			{Input: get, Output: channelAnswer{channel: account{accepted: 6, sequence: 1, deposit: 60}}, Call: 3, Return: 4},
+			{Input: get, Output: channelResult{channel: account{accepted: 6, sequence: 1, deposit: 60}}, Call: 3, Return: 4},
 		}, false},
 	} {
 		if got := porcupine.CheckOperations(channelModel(60), c.history); got != c.want {

@@ -41,11 +41,11 @@ func TestLeastOptions(t *testing.T) {
 	}
 }
 
-// lostAnswers is a store that opens channels and sells sessions, but loses the results.
-type lostAnswers struct{ paychan.Store }
+// lostResults is a store that opens channels and sells sessions, but loses the results.
+type lostResults struct{ paychan.Store }
 
 // OpenChannel opens a channel, and returns an unknown outcome.
-func (s lostAnswers) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+func (s lostResults) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
 	if _, err := s.Store.OpenChannel(ctx, c, idem); err != nil {
 		return metastore.Channel{}, err
 	}
@@ -53,7 +53,7 @@ func (s lostAnswers) OpenChannel(ctx context.Context, c metastore.Channel, idem 
 }
 
 // Buy sells a session, and returns an unknown outcome.
-func (s lostAnswers) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s lostResults) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
 	if _, err := s.Store.Buy(ctx, p, idem); err != nil {
 		return metastore.Session{}, err
 	}
@@ -65,7 +65,7 @@ func (s lostAnswers) Buy(ctx context.Context, p metastore.Purchase, idem *metast
 // returned.
 func TestUnknownOutcomes(t *testing.T) {
 	s := newShop(t)
-	service, err := paychan.New(lostAnswers{s.meta}, s.opt)
+	service, err := paychan.New(lostResults{s.meta}, s.opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ type operation struct {
 	again   bool   // a return that was made before
 }
 
-// answer is the result of an operation.
-type answer struct {
+// result is the result of an operation.
+type result struct {
 	refusal error // the sentinel
 	count   count
 }
@@ -32,16 +32,16 @@ type answer struct {
 type count struct{ left, used int64 }
 
 // apply is the sequential specification of an operation. Clients return no more than they used.
-func (c count) apply(op operation) (count, answer) {
+func (c count) apply(op operation) (count, result) {
 	switch {
 	case op.kind == "use" && op.n > c.left:
-		return c, answer{metastore.ErrExhausted, c}
+		return c, result{metastore.ErrExhausted, c}
 	case op.kind == "use":
 		c = count{c.left - op.n, c.used + op.n}
 	case op.kind == "return" && !op.again:
 		c = count{c.left + op.n, c.used - op.n}
 	}
-	return c, answer{nil, c}
+	return c, result{nil, c}
 }
 
 func sessionModel(total int64) porcupine.Model {
@@ -49,7 +49,7 @@ func sessionModel(total int64) porcupine.Model {
 		Init: func() any { return count{left: total} },
 		Step: func(state, input, output any) (bool, any) {
 			next, want := state.(count).apply(input.(operation))
-			return output.(answer) == want, next
+			return output.(result) == want, next
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
 	}
@@ -89,7 +89,7 @@ func (c *client) draw(random *rand.Rand) operation {
 }
 
 // ask performs an operation and counts the chunksets used.
-func (c *client) ask(t *testing.T, op operation) answer {
+func (c *client) ask(t *testing.T, op operation) result {
 	var got metastore.Session
 	var err error
 	switch op.kind {
@@ -111,7 +111,7 @@ func (c *client) ask(t *testing.T, op operation) answer {
 	if errors.Is(err, metastore.ErrExhausted) {
 		err = metastore.ErrExhausted // without the errors that wrap it
 	}
-	return answer{err, count{got.Left, got.Used}}
+	return result{err, count{got.Left, got.Used}}
 }
 
 // TestSessionIsLinearizable checks that the results of concurrent operations of several clients,
@@ -168,7 +168,7 @@ func TestCheckerDetectsErrors(t *testing.T) {
 	use, get := operation{kind: "use", n: 1}, operation{kind: "get"}
 	giveBack := operation{kind: "return", n: 1, request: "r"}
 	again := operation{kind: "return", n: 1, request: "r", again: true}
-	left := func(n int64) answer { return answer{nil, count{n, 2 - n}} }
+	left := func(n int64) result { return result{nil, count{n, 2 - n}} }
 	for name, c := range map[string]struct {
 		history []porcupine.Operation
 		want    bool
@@ -187,7 +187,7 @@ func TestCheckerDetectsErrors(t *testing.T) {
 			{Input: use, Output: left(1), Call: 1, Return: 2}, {Input: get, Output: left(2), Call: 3, Return: 4},
 		}, false},
 		"exhausted while some are left": {[]porcupine.Operation{
-			{Input: use, Output: answer{metastore.ErrExhausted, count{2, 0}}, Call: 1, Return: 2},
+			{Input: use, Output: result{metastore.ErrExhausted, count{2, 0}}, Call: 1, Return: 2},
 		}, false},
 		"a return counts once": {[]porcupine.Operation{
 			{Input: use, Output: left(1), Call: 1, Return: 2},

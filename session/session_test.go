@@ -78,11 +78,11 @@ func TestGrant(t *testing.T) {
 	}
 }
 
-// lostAnswers is a store that creates sessions but loses the result.
-type lostAnswers struct{ session.Store }
+// lostResults is a store that creates sessions but loses the result.
+type lostResults struct{ session.Store }
 
 // CreateSession creates a session, and returns an unknown outcome.
-func (s lostAnswers) CreateSession(ctx context.Context, made metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
+func (s lostResults) CreateSession(ctx context.Context, made metastore.Session, idem *metastore.Idempotency) (metastore.Session, error) {
 	if _, err := s.Store.CreateSession(ctx, made, idem); err != nil {
 		return metastore.Session{}, err
 	}
@@ -102,7 +102,7 @@ func TestGrantOfUnknownOutcome(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s := session.New(lostAnswers{meta}, session.Options{Grant: 3})
+	s := session.New(lostResults{meta}, session.Options{Grant: 3})
 	got, err := s.Grant(t.Context(), "me", nil)
 	if !errors.Is(err, metastore.ErrUnknownOutcome) || got.ID == "" || got != (metastore.Session{ID: got.ID}) {
 		t.Fatalf("%+v, %v, want an ID alone and an unknown outcome", got, err)

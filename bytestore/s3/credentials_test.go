@@ -156,7 +156,7 @@ func TestOpenWithoutItsBucket(t *testing.T) {
 func TestServersThatReplaceAreRefused(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	c := freshPrefix(t, server)
-	for _, f := range []fault{answers(501, "NotImplemented"), answers(200, "")} {
+	for _, f := range []fault{respondsWith(501, "NotImplemented"), respondsWith(200, "")} {
 		_, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir(), Transport: func(next http.RoundTripper) http.RoundTripper {
 			w := &wire{next: next}
 			w.handle(times(always, http.MethodPut, f))
@@ -171,7 +171,7 @@ func TestServersThatReplaceAreRefused(t *testing.T) {
 	}
 	_, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir(), Transport: func(next http.RoundTripper) http.RoundTripper {
 		w := &wire{next: next}
-		w.handle(times(always, http.MethodPut, answers(403, "AccessDenied")))
+		w.handle(times(always, http.MethodPut, respondsWith(403, "AccessDenied")))
 		return w
 	}})
 	if err == nil || !strings.Contains(err.Error(), "test write") {

@@ -54,7 +54,7 @@ func TestManyDeletesAreOneRequest(t *testing.T) {
 // TestServerWithoutManyDeletes: where the server does not know the request for
 // many objects they are deleted one by one, and the request is not repeated.
 func TestServerWithoutManyDeletes(t *testing.T) {
-	for _, unknown := range []fault{answers(501, "NotImplemented"), answers(405, "MethodNotAllowed")} {
+	for _, unknown := range []fault{respondsWith(501, "NotImplemented"), respondsWith(405, "MethodNotAllowed")} {
 		s, aside, w := onWire(t, s3.Options{})
 		for _, want := range [][]string{{"POST", "DELETE", "DELETE"}, {"DELETE", "DELETE"}} {
 			keys := mustPutMany(t, aside, 2)
@@ -75,11 +75,11 @@ func TestServerWithoutManyDeletes(t *testing.T) {
 func TestDeleteWithoutTheBucket(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	key := mustPut(t, aside, content(1, 10))
-	w.handle(times(always, http.MethodDelete, answers(404, "NoSuchBucket")))
+	w.handle(times(always, http.MethodDelete, respondsWith(404, "NoSuchBucket")))
 	if err := s.Delete(t.Context(), key); err == nil || !strings.Contains(err.Error(), "as the test wants") {
 		t.Errorf("the bucket is missing: %v", err)
 	}
-	w.handle(times(always, http.MethodDelete, answers(404, "NoSuchKey")))
+	w.handle(times(always, http.MethodDelete, respondsWith(404, "NoSuchKey")))
 	wantErr(t, s.Delete(t.Context(), key), nil)
 }
 
@@ -91,7 +91,7 @@ func TestResponsesToManyDeletes(t *testing.T) {
 	for i := range keys {
 		keys[i] = newKey()
 	}
-	reply := func(body func(prefix string) string) fault {
+	respond := func(body func(prefix string) string) fault {
 		return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 			text, err := io.ReadAll(r.Body)
 			if err != nil {
@@ -108,7 +108,7 @@ func TestResponsesToManyDeletes(t *testing.T) {
 	failed := func(name, code string) string {
 		return fmt.Sprintf("<Error><Key>%s</Key><Code>%s</Code><Message>as the test wants</Message></Error>", name, code)
 	}
-	w.handle(times(always, http.MethodPost, reply(func(prefix string) string {
+	w.handle(times(always, http.MethodPost, respond(func(prefix string) string {
 		name := func(i int) string { return prefix + string(keys[i]) }
 		return "<DeleteResult><Deleted><Key>" + name(0) + "</Key></Deleted>" + failed(name(1), "AccessDenied") + failed(name(2), "SlowDown") +
 			failed(name(3), "NoSuchKey") + failed(name(4), "InvalidArgument") + "</DeleteResult>"
@@ -126,7 +126,7 @@ func TestResponsesToManyDeletes(t *testing.T) {
 	if !strings.Contains(left[keys[1]].Error(), "as the test wants") {
 		t.Errorf("the server's words are lost: %v", left[keys[1]])
 	}
-	for name, f := range map[string]fault{"no XML": reply(func(string) string { return "<Dele" }), "denied": answers(403, "AccessDenied")} {
+	for name, f := range map[string]fault{"no XML": respond(func(string) string { return "<Dele" }), "denied": respondsWith(403, "AccessDenied")} {
 		w.handle(times(always, http.MethodPost, f))
 		if got := bytestore.UndeletedOf(nil, s.Delete(t.Context(), keys...)); len(got) != len(keys) {
 			t.Errorf("%s: %d objects are left, want all: %v", name, len(got), got)

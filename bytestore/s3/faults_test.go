@@ -16,12 +16,12 @@ import (
 
 // passingFaults are faults that a retry overcomes.
 var passingFaults = map[string]fault{
-	"500":                answers(500, "InternalError"),
-	"502":                answers(502, "BadGateway"),
-	"503 SlowDown":       answers(503, "SlowDown"),
-	"429":                answers(429, "TooManyRequests"),
+	"500":                respondsWith(500, "InternalError"),
+	"502":                respondsWith(502, "BadGateway"),
+	"503 SlowDown":       respondsWith(503, "SlowDown"),
+	"429":                respondsWith(429, "TooManyRequests"),
 	"connection refused": refused,
-	"response lost":      loseReply,
+	"response lost":      loseResponse,
 }
 
 func TestTransientFailuresAreRetried(t *testing.T) {
@@ -60,14 +60,14 @@ func TestLastingFailuresAreClean(t *testing.T) {
 		fault fault
 		want  error
 	}{
-		{"500", answers(500, "InternalError"), bytestore.ErrOverloaded},
-		{"503", answers(503, "SlowDown"), bytestore.ErrOverloaded},
-		{"507", answers(507, "InsufficientStorage"), bytestore.ErrNoSpace},
-		{"quota", answers(403, "QuotaExceeded"), bytestore.ErrNoSpace},
+		{"500", respondsWith(500, "InternalError"), bytestore.ErrOverloaded},
+		{"503", respondsWith(503, "SlowDown"), bytestore.ErrOverloaded},
+		{"507", respondsWith(507, "InsufficientStorage"), bytestore.ErrNoSpace},
+		{"quota", respondsWith(403, "QuotaExceeded"), bytestore.ErrNoSpace},
 		{"refused", refused, bytestore.ErrOverloaded},
 		{"damaged", damage, nil},
-		{"denied", answers(403, "AccessDenied"), nil},
-		{"conflict", answers(409, "ConditionalRequestConflict"), bytestore.ErrOverloaded},
+		{"denied", respondsWith(403, "AccessDenied"), nil},
+		{"conflict", respondsWith(409, "ConditionalRequestConflict"), bytestore.ErrOverloaded},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			key := newKey()
@@ -102,7 +102,7 @@ func TestDamagedTransferIsRetried(t *testing.T) {
 // returns to one of two concurrent requests.
 func TestConflictIsRetried(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	conflict := answers(409, "ConditionalRequestConflict")
+	conflict := respondsWith(409, "ConditionalRequestConflict")
 
 	w.handle(times(2, http.MethodPut, conflict))
 	wantObject(t, aside, mustPut(t, s, content(1, 1000)), content(1, 1000))
@@ -117,7 +117,7 @@ func TestConflictIsRetried(t *testing.T) {
 // must find out that it succeeded, and distinguish its object from that of another Put.
 func TestLostResponsesOfAPut(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	w.handle(times(always, http.MethodPut, loseReply))
+	w.handle(times(always, http.MethodPut, loseResponse))
 	wantObject(t, aside, mustPut(t, s, content(1, 1000)), content(1, 1000))
 
 	taken := mustPut(t, aside, content(2, 1000))
@@ -132,7 +132,7 @@ func TestUnknownOutcome(t *testing.T) {
 	key, data := newKey(), content(1, 1000)
 	w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if r.Method == http.MethodPut {
-			return loseReply(r, next)
+			return loseResponse(r, next)
 		}
 		return refused(r, next)
 	})
@@ -157,7 +157,7 @@ func TestPutInDoubtIsNotTaken(t *testing.T) {
 			}
 			return refused(r, next)
 		})
-		return loseReply(r, next)
+		return loseResponse(r, next)
 	}))
 	err := put(t, s, key, data)
 	wantErr(t, err, bytestore.ErrOverloaded)
@@ -174,7 +174,7 @@ func TestCancelledPutDeletesItsObject(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stored := false
 	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		resp, err := loseReply(r, next)
+		resp, err := loseResponse(r, next)
 		stored = len(list(t, aside)) == 1
 		cancel()
 		return resp, err
@@ -192,7 +192,7 @@ func TestCancelledPutDeletesItsObject(t *testing.T) {
 // returned. It must not get any bytes.
 func TestLateReaderOfABody(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	for _, f := range []fault{refused, answers(503, "SlowDown")} {
+	for _, f := range []fault{refused, respondsWith(503, "SlowDown")} {
 		var late io.Reader
 		w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			late = r.Body

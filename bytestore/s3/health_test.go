@@ -20,7 +20,7 @@ func TestErr(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{StagingLimit: mib, Now: clock.Now})
 	fail := func() {
 		t.Helper()
-		w.handle(times(always, http.MethodPut, answers(403, "AccessDenied")))
+		w.handle(times(always, http.MethodPut, respondsWith(403, "AccessDenied")))
 		if err := put(t, s, newKey(), nil); err == nil {
 			t.Fatal("the put succeeded")
 		}
@@ -61,11 +61,11 @@ func TestReadyChecksTheBucket(t *testing.T) {
 	if got := w.requests(); len(got) != 1 || got[0] != "HEAD" {
 		t.Errorf("requests: %v", got)
 	}
-	w.handle(answers(404, "NoSuchBucket"))
+	w.handle(respondsWith(404, "NoSuchBucket"))
 	if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "no bucket") {
 		t.Errorf("without the bucket: %v", err)
 	}
-	w.handle(answers(503, "SlowDown"))
+	w.handle(respondsWith(503, "SlowDown"))
 	wantErr(t, s.Ready(t.Context()), bytestore.ErrOverloaded)
 	w.handle(func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		<-r.Context().Done()

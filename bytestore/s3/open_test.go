@@ -72,15 +72,15 @@ func TestBrokenResponsesAreResumed(t *testing.T) {
 	key := mustPut(t, aside, data)
 	for _, cut := range []int64{0, 1, 1000, 1 * mib, 4*mib - 1} {
 		t.Run(fmt.Sprint(cut), func(t *testing.T) {
-			w.handle(times(3, http.MethodGet, cutReply(cut)))
+			w.handle(times(3, http.MethodGet, cutResponse(cut)))
 			wantObject(t, s, key, data)
 		})
 	}
-	w.handle(times(5, http.MethodGet, cutReply(0))) // as often as a response is resumed
+	w.handle(times(5, http.MethodGet, cutResponse(0))) // as often as a response is resumed
 	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
 		t.Errorf("after five interrupted responses: %v", err)
 	}
-	w.handle(times(1, http.MethodGet, cutReply(100)))
+	w.handle(times(1, http.MethodGet, cutResponse(100)))
 	if _, err := read(t.Context(), s, key, 10, 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestResponsesThatAlwaysBreak(t *testing.T) {
 	data := content(1, 6*mib)
 	key := mustPut(t, aside, data)
 	for _, cut := range []int64{0, 10_000} {
-		w.handle(times(always, http.MethodGet, cutReply(cut)))
+		w.handle(times(always, http.MethodGet, cutResponse(cut)))
 		r, err := s.Open(t.Context(), key, 0, int64(len(data)))
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestResumesPause(t *testing.T) {
 	defer func() { minio.DefaultRetryUnit, minio.DefaultRetryCap = unit, limit }()
 
 	minio.DefaultRetryUnit, minio.DefaultRetryCap = 40*time.Millisecond, 80*time.Millisecond
-	w.handle(times(always, http.MethodGet, cutReply(0)))
+	w.handle(times(always, http.MethodGet, cutResponse(0)))
 	begun := time.Now()
 	_, err := read(t.Context(), s, key, 0, int64(len(data)))
 	wantErr(t, err, bytestore.ErrOverloaded)
@@ -137,7 +137,7 @@ func TestResumesPause(t *testing.T) {
 	for _, cut := range []int64{0, 100} {
 		brokeOff := make(chan bool, 10)
 		w.handle(times(always, http.MethodGet, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-			resp, err := cutReply(cut)(r, next)
+			resp, err := cutResponse(cut)(r, next)
 			if err == nil {
 				resp.Body = closing{resp.Body, brokeOff}
 			}
@@ -177,7 +177,7 @@ func (c closing) Close() error {
 func TestReplacedWhileReading(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	key := mustPut(t, aside, content(1, 10*mib))
-	w.handle(times(1, http.MethodGet, cutReply(1000)))
+	w.handle(times(1, http.MethodGet, cutResponse(1000)))
 	r, err := s.Open(t.Context(), key, 0, mib)
 	if err != nil {
 		t.Fatal(err)

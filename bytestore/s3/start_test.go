@@ -18,7 +18,7 @@ func TestOpenWithoutTheRightToDelete(t *testing.T) {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodDelete {
 				deletes++
-				return answers(403, "AccessDenied")(r, below)
+				return respondsWith(403, "AccessDenied")(r, below)
 			}
 			return below.RoundTrip(r)
 		})

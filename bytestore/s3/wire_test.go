@@ -72,8 +72,8 @@ func times(n int, method string, f fault) fault {
 // always is a number of times that no test reaches.
 const always = 1 << 30
 
-// answers returns the fault of a server that returns an error.
-func answers(status int, code string) fault {
+// respondsWith returns the fault of a server that returns an error.
+func respondsWith(status int, code string) fault {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		body := fmt.Sprintf("<Error><Code>%s</Code><Message>as the test wants</Message></Error>", code)
 		return &http.Response{
@@ -88,8 +88,8 @@ func refused(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return nil, fmt.Errorf("the test refuses the connection")
 }
 
-// loseReply performs the request and loses the response.
-func loseReply(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+// loseResponse performs the request and loses the response.
+func loseResponse(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func loseReply(r *http.Request, next http.RoundTripper) (*http.Response, error) 
 	return nil, fmt.Errorf("the test cuts the connection after %d", resp.StatusCode)
 }
 
-// cutReply breaks the response off after n bytes.
-func cutReply(n int64) fault {
+// cutResponse breaks the response off after n bytes.
+func cutResponse(n int64) fault {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
 		if err == nil {

@@ -119,23 +119,23 @@ func (s *cappedServer) ask(conn net.Conn, method, path string) (*http.Response, 
 		s.t.Fatal(err)
 	}
 	r := bufio.NewReader(conn)
-	reply, err := http.ReadResponse(r, &http.Request{Method: method})
+	response, err := http.ReadResponse(r, &http.Request{Method: method})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	body, err := io.ReadAll(reply.Body)
-	if err := errors.Join(err, reply.Body.Close()); err != nil {
+	body, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
 		s.t.Fatal(err)
 	}
-	return reply, body, r
+	return response, body, r
 }
 
 // rests returns a connection that had one request and is idle.
 func (s *cappedServer) rests() net.Conn {
 	s.t.Helper()
 	conn := s.dial()
-	if reply, _, _ := s.ask(conn, "GET", "/"); reply.StatusCode != http.StatusOK {
-		s.t.Fatal(reply.Status)
+	if response, _, _ := s.ask(conn, "GET", "/"); response.StatusCode != http.StatusOK {
+		s.t.Fatal(response.Status)
 	}
 	s.await(http.StateIdle)
 	return conn
@@ -144,9 +144,9 @@ func (s *cappedServer) rests() net.Conn {
 // checkRefusal checks that the next request gets a 503 and that the connection ends.
 func (s *cappedServer) checkRefusal(conn net.Conn, method string) {
 	s.t.Helper()
-	reply, body, rest := s.ask(conn, method, "/")
-	if reply.StatusCode != http.StatusServiceUnavailable || reply.Header.Get("Retry-After") != "1" || !reply.Close {
-		s.t.Errorf("%s beyond the cap: %s, %v", method, reply.Status, reply.Header)
+	response, body, rest := s.ask(conn, method, "/")
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" || !response.Close {
+		s.t.Errorf("%s beyond the cap: %s, %v", method, response.Status, response.Header)
 	}
 	if _, err := rest.ReadByte(); !errors.Is(err, io.EOF) {
 		s.t.Errorf("after a refusal: %v, want the end", err)
@@ -180,8 +180,8 @@ func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	first, second := s.rests(), s.rests()
 	// The first has then been idle for less time than the second.
-	if reply, _, _ := s.ask(first, "GET", "/"); reply.StatusCode != http.StatusOK {
-		t.Fatal(reply.Status)
+	if response, _, _ := s.ask(first, "GET", "/"); response.StatusCode != http.StatusOK {
+		t.Fatal(response.Status)
 	}
 	s.await(http.StateIdle)
 	s.dial() // and never sends anything
@@ -210,15 +210,15 @@ func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 // when they are refused.
 func TestCapWithTLS(t *testing.T) {
 	s := newCapped(t, cap2(time.Hour), true, nil)
-	reply, err := s.Client().Get(s.URL)
+	response, err := s.Client().Get(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reply.Body.Close(); err != nil {
+	if err := response.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if reply.ProtoMajor != 2 {
-		t.Fatalf("%s, want HTTP/2", reply.Proto)
+	if response.ProtoMajor != 2 {
+		t.Fatalf("%s, want HTTP/2", response.Proto)
 	}
 	s.await(http.StateIdle) // before its request
 	s.await(http.StateIdle) // after it

@@ -101,8 +101,8 @@ func TestSlowBodyOverTCP(t *testing.T) {
 		send(t, conn, putHead(11<<10)+sent)
 		// The response arrives and the connection is closed, although the client never sends the
 		// rest.
-		if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 408 ") {
-			t.Errorf("%s: response %q", name, reply)
+		if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 408 ") {
+			t.Errorf("%s: response %q", name, response)
 		}
 		if err := <-result; !errors.Is(err, ErrSlowBody) || strings.Contains(err.Error(), "then") {
 			t.Errorf("%s: %v", name, err)
@@ -214,8 +214,8 @@ func TestUnreadBodyOverTCP(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 	})
 	send(t, conn, putHead(1<<10))
-	if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 403 ") {
-		t.Errorf("response %q", reply)
+	if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 403 ") {
+		t.Errorf("response %q", response)
 	}
 }
 
@@ -264,8 +264,8 @@ func TestCloseBody(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 	})
 	send(t, conn, putHead(1<<10))
-	if reply := received(t, conn); !strings.HasPrefix(reply, "HTTP/1.1 403 ") {
-		t.Errorf("response %q", reply)
+	if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 403 ") {
+		t.Errorf("response %q", response)
 	}
 }
 

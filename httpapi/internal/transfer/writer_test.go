@@ -144,11 +144,11 @@ func TestWriterKeepsSendfile(t *testing.T) {
 		}))
 		server.Listener = countingListener{server.Listener, sent}
 		server.Start()
-		reply, err := http.Get(server.URL)
+		response, err := http.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := io.ReadAll(reply.Body)
+		got, err := io.ReadAll(response.Body)
 		if err != nil || !bytes.Equal(got, tc.want) {
 			t.Errorf("%s: received %d bytes, %v", name, len(got), err)
 		}
