@@ -64,6 +64,7 @@ func TestForeignPage(t *testing.T) {
 	got, err := chromedp.Run(browser, chromedp.Evaluate[struct {
 		Whole, Piece                                              bool
 		Ranged, Head, Missing, UnknownKey, NoKey, Unpaid, Removed pageView
+		Stored, Described                                         pageView
 		WithCredentials                                           string
 	}](fmt.Sprintf("window.visit(%s, %s)", asJSON(t, s.url), asJSON(t, key)), chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -80,6 +81,8 @@ func TestForeignPage(t *testing.T) {
 	got.UnknownKey.check(t, "unknown key", 401, "credential_unknown", append(limits, "WWW-Authenticate", "")...)
 	got.NoKey.check(t, "write without a key", 401, "credential_required", append(limits, "WWW-Authenticate", "")...)
 	got.Unpaid.check(t, "read without a payment", 402, "payment_required", limits...)
+	got.Stored.check(t, "PUT with metadata", 204, "", append(limits, "ETag", "")...)
+	got.Described.check(t, "metadata", 200, "", "Blob-Meta-Color", "red", "Content-Disposition", "attachment")
 	got.Removed.check(t, "DELETE", 204, "", limits...)
 	if got.Ranged.Size != 5 || got.WithCredentials != "TypeError" {
 		t.Errorf("the page read %d bytes of a range, and with credentials of the browser %q", got.Ranged.Size, got.WithCredentials)

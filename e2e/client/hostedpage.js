@@ -46,6 +46,11 @@ window.visit = async (baseUrl, apiKey) => {
     unknownKey: await ask(url, { headers: { Authorization: "Bearer nonsense" } }),
     noKey: await ask(url, { method: "PUT", body: "x" }),
     unpaid: await ask(url, { headers: { Range: "bytes=5-9" } }),
+    stored: await ask(account1 + "described", {
+      method: "PUT", body: "x",
+      headers: { ...authorized, "Blob-Meta-Color": "red", "Content-Disposition": "attachment", "Cache-Control": "max-age=60" },
+    }),
+    described: await ask(account1 + "described", { method: "HEAD" }),
     // A page cannot make the browser send the user's cookies for the service.
     withCredentials: await fetch(url, { headers: authorized, credentials: "include" }).then(() => "read", (error) => error.name),
     removed: await ask(url, { method: "DELETE", headers: { ...authorized, "If-Match": "*" } }),
