@@ -23,10 +23,6 @@ func objectsOf(extents []metastore.Extent) []bytestore.Key {
 	return keys
 }
 
-// maxDeletes is the number of concurrent delete requests to the byte store. It
-// compensates for the latency of a store, and waiting requests are served in order.
-const maxDeletes = 32
-
 // deleteObjects deletes objects, evenly distributed over concurrent requests, and
 // returns those that may still exist.
 func (s *Service) deleteObjects(ctx context.Context, keys []bytestore.Key) bytestore.Undeleted {

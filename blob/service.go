@@ -9,6 +9,10 @@ import (
 	"sluice/metastore"
 )
 
+// maxDeletes is the number of concurrent delete requests to the byte store. It
+// compensates for the latency of a store, and waiting requests are served in order.
+const maxDeletes = 32
+
 // Options are the settings of a Service. The zero value is valid.
 type Options struct {
 	// ExtentSize is the greatest length of a stored object in bytes: a multiple of

@@ -14,33 +14,6 @@ import (
 	"sluice/metastore"
 )
 
-// CloneOptions are the options of Clone. The functions are never called
-// concurrently, and may be nil.
-type CloneOptions struct {
-	// Progress is called when a phase begins, after each object or batch of rows,
-	// and when the phase has ended.
-	Progress func(Progress)
-	// Damaged is called for each object of the source that is missing or does not
-	// match its checksums.
-	Damaged func(key string, err error)
-}
-
-// Progress is how far a phase of Clone is.
-type Progress struct {
-	Phase       Phase
-	Done, Total int64 // bytes or rows; Done may exceed Total if rows were added
-	Ended       bool  // the last call of this phase
-}
-
-// Phase is a part of the work of Clone.
-type Phase string
-
-// The phases of Clone, in their order.
-const (
-	PhaseBytes    Phase = "bytes"    // counted in bytes
-	PhaseMetadata Phase = "metadata" // counted in rows
-)
-
 // CloneResult is what Clone has copied.
 type CloneResult struct {
 	ID             string // of the instance

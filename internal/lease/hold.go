@@ -16,8 +16,6 @@ var (
 	// ErrLost is the cause of the end of the context that Hold returns when the
 	// lease was lost.
 	ErrLost = errors.New("a node was started on it, or its database did not respond for too long: stop all nodes, and run the same command again")
-
-	errHeld = errors.New("the lease is held by another process")
 )
 
 const (

@@ -18,6 +18,8 @@ import (
 	"sluice/metastore"
 )
 
+var errHeld = errors.New("the lease is held by another process")
+
 // Background is the name of the lease for background work. Every running node
 // requests it, whatever state the node is in: Hold relies on that.
 const Background = "background"

@@ -65,3 +65,8 @@ const (
 	// received.
 	MinStagingSize = 2 * remoteExtentSize
 )
+
+// remoteExtentSize is the size of an object in an object store. It is smaller than
+// in a folder because an extent is staged before it is sent, and is sent again as a
+// whole if the request has to be repeated.
+const remoteExtentSize = 16 << 20

@@ -266,11 +266,6 @@ func (s *Stores) Close() error {
 	return errors.Join(errs...)
 }
 
-// remoteExtentSize is the size of an object in an object store. It is smaller than
-// in a folder because an extent is staged before it is sent, and is sent again as a
-// whole if the request has to be repeated.
-const remoteExtentSize = 16 << 20
-
 // BlobOptions returns the options of a blob service over these stores.
 func (s *Stores) BlobOptions() blob.Options {
 	opt := blob.Options{Space: s.Space}
