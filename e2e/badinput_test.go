@@ -172,6 +172,7 @@ func badQueries() []bad {
 	for _, limit := range []string{"0", "-1", "abc", "1.5", ""} {
 		all = append(all,
 			bad{"list limit " + limit, "GET", "/v1/blobs/ACCOUNT?limit=" + limit, "", nil, 400, "bad_parameter"},
+			bad{"accounts limit " + limit, "GET", "/v1/accounts?limit=" + limit, "", nil, 400, "bad_parameter"},
 			bad{"uploads limit " + limit, "GET", "/v1/multipart-uploads?account=ACCOUNT&limit=" + limit, "", nil, 400, "bad_parameter"},
 			bad{"status limit " + limit, "GET", "/v1/multipart-uploads/UPLOAD?limit=" + limit, "", nil, 400, "bad_parameter"})
 	}

@@ -294,6 +294,7 @@ var routes = []struct {
 	{"/v1/sessions/micropaymentchannels/use", []string{"GET"}},
 	{"/v1/sessions/micropaymentchannels/someChannel/deposit", []string{"POST"}},
 	{"/v1/sessions/micropaymentchannels/someChannel/close", []string{"POST"}},
+	{"/v1/accounts", []string{"GET"}},
 	{"/v1/blobs/0x1", []string{"GET"}},
 	{"/v1/blobs/0x1/some/name", []string{"DELETE", "GET", "PUT"}},
 	{"/v1/multipart-uploads", []string{"GET", "POST"}},

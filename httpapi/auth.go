@@ -80,6 +80,10 @@ func requireScope(scope access.Scope) rule {
 	return func(x *exchange) error { return x.requireScope(scope) }
 }
 
+// everyAccount is the account of a request that concerns all accounts: only a key for all accounts
+// is valid for it.
+func everyAccount(*exchange) (string, error) { return "", nil }
+
 func accountInPath(x *exchange) (string, error) {
 	return blob.ParseAccount(x.params.Get("account"))
 }

@@ -48,10 +48,13 @@ func newHosted(t testing.TB, reads Reads, scope access.Scope) *hosted {
 func newHostedOver(t testing.TB, around func(metastore.Store) metastore.Store, reads Reads, scope access.Scope) *hosted {
 	t.Helper()
 	h := &hosted{service: startOver(t, around, keysOf, func(c *Config, _ *Server) { c.Reads = reads })}
-	every := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}
+	every, accounts := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, []string{ours, payer}
+	if scope == access.ScopeAdmin {
+		every, accounts = append(every, scope), nil // which is needed for all accounts
+	}
 	rest := slices.DeleteFunc(slices.Clone(every), func(s access.Scope) bool { return s == scope })
 	secret := func(n access.NewKey) string { _, secret := h.key(t, n); return secret }
-	h.right = bearer("right", secret(access.NewKey{Scopes: []access.Scope{scope}, Accounts: []string{ours, payer}}))
+	h.right = bearer("right", secret(access.NewKey{Scopes: []access.Scope{scope}, Accounts: accounts}))
 	h.small = bearer("too small a scope", secret(access.NewKey{Scopes: rest}))
 	h.other = bearer("other account", secret(access.NewKey{Scopes: every, Accounts: []string{"theirs"}}))
 
@@ -155,6 +158,7 @@ var accessTable = map[string]row{
 	"POST /v1/sessions/micropaymentchannels/{channelId}/deposit": {scoped(access.ScopeChannels), onChannel("POST", "/deposit", `{"amount":"1"}`, 200)},
 	"POST /v1/sessions/micropaymentchannels/{channelId}/close":   {scoped(access.ScopeChannels), onChannel("POST", "/close", "", 200)},
 
+	"GET /v1/accounts":                         {scoped(access.ScopeAdmin), static("GET", "/v1/accounts", "", 200)},
 	"GET /v1/blobs/{account}":                  {reading(need{scope: access.ScopeRead}), static("GET", "/v1/blobs/"+ours, "", 200)},
 	"GET /v1/blobs/{account}/{blobName...}":    {reading(need{}), onBlob("GET", 200)},
 	"PUT /v1/blobs/{account}/{blobName...}":    {scoped(access.ScopeWrite), onBlob("PUT", 204)},
@@ -223,7 +227,7 @@ func onUpload(method, rest, body string, want int) func(*testing.T, *hosted) tar
 func TestEveryRouteAsksForCredentials(t *testing.T) {
 	for _, reads := range []Reads{ReadsPublic, ReadsKey, ReadsPaid} {
 		services := map[access.Scope]*hosted{}
-		for _, scope := range []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels} {
+		for _, scope := range []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels, access.ScopeAdmin} {
 			services[scope] = newHosted(t, reads, scope)
 		}
 		tried := map[string]bool{}

@@ -38,6 +38,7 @@ func routes(s *Server) []router.Route[operation] {
 	add("POST", "/v1/sessions/micropaymentchannels/{channelId}/deposit", channel, s.addDeposit)
 	add("POST", "/v1/sessions/micropaymentchannels/{channelId}/close", channel, s.closeChannel)
 
+	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyAccount), s.listAccounts)
 	add("GET", "/v1/blobs/{account}", list, s.listBlobs)
 	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
 	add("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.putBlob)

@@ -9,10 +9,10 @@ type Maintenance interface {
 	// many it handled: it aborts idle uploads, removes expired blobs past ExpiredBlobGrace,
 	// ended uploads, expired sessions and idempotency keys past their retention, and makes
 	// garbage of extents that were stored ahead of a commit that never happened. It returns 0
-	// if nothing is left to do now. It also adds up old sales (see Channels) and the records
-	// behind Usage, which it counts only if limit cut that short. Its cost grows with the rows
-	// to be handled, not with those stored. It returns ErrClock, without effect, while
-	// DeletionErr is not nil.
+	// if nothing is left to do now. It also adds up old sales (see Channels), and the records
+	// behind Usage and Accounts, which it counts only if limit cut that short. Its cost grows
+	// with the rows to be handled, not with those stored. It returns ErrClock, without effect,
+	// while DeletionErr is not nil.
 	Purge(ctx context.Context, limit int) (int, error)
 
 	// Unreferenced returns those of the keys that no extent has, neither of a live content
@@ -20,9 +20,10 @@ type Maintenance interface {
 	// objects because of their age, so it returns ErrClock while DeletionErr is not nil.
 	Unreferenced(ctx context.Context, keys []string) ([]string, error)
 
-	// Audit checks the ledgers of all channels and sessions. It returns a sentence for each
-	// inconsistency, but at most MaxFindings sentences, of which the last then reports how
-	// many there were in all; none if the ledgers are consistent. Its memory is bounded,
-	// whatever the number of channels, sales and sessions. Purge does not change its result.
+	// Audit checks the ledgers of all channels and sessions, and compares the counts of
+	// Accounts with the blobs. It returns a sentence for each inconsistency, but at most
+	// MaxFindings sentences, of which the last then reports how many there were in all; none
+	// if everything is consistent. Its memory is bounded, whatever the number of channels,
+	// sales, sessions and blobs. Purge does not change its result.
 	Audit(ctx context.Context) ([]string, error)
 }

@@ -167,6 +167,7 @@ const (
 // Store is the whole contract. Consumers should require only the interfaces they use.
 type Store interface {
 	Blobs
+	Accounts
 	Uploads
 	Sessions
 	Channels

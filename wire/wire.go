@@ -80,6 +80,19 @@ type BlobPage struct {
 	Next     string   `json:"next,omitempty"`
 }
 
+// Account is an entry of the list of accounts.
+type Account struct {
+	Account string `json:"account"`
+	Blobs   int64  `json:"blobs"` // number of its blobs
+	Bytes   int64  `json:"bytes"` // of their contents
+}
+
+// AccountPage is a page of the list of accounts.
+type AccountPage struct {
+	Accounts []Account `json:"accounts"`
+	Next     string    `json:"next,omitempty"`
+}
+
 // BeginUpload is the request that begins a multipart upload. The first three members are those of
 // the public client.
 type BeginUpload struct {

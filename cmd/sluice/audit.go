@@ -14,8 +14,8 @@ type auditCommand struct {
 	metaFlags `embed:""`
 }
 
-// Run prints a line for each inconsistency in the ledgers of channels and sessions, and
-// returns an error if there is any.
+// Run prints a line for each inconsistency in the ledgers of channels and sessions and in the
+// counts of accounts, and returns an error if there is any.
 func (c *auditCommand) Run(ctx context.Context, console *console) error {
 	stores, err := storage.OpenMeta(ctx, c.location(), false)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 		}
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("inconsistencies in the ledgers: %d", len(faults))
+		return fmt.Errorf("inconsistencies in the metadata: %d", len(faults))
 	}
-	return printLine(console.out, "The ledgers are consistent.")
+	return printLine(console.out, "The ledgers and the counts of accounts are consistent.")
 }

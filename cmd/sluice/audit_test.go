@@ -29,7 +29,7 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := must(t, "audit", "--data", data); r.stdout != "The ledgers are consistent.\n" {
+	if r := must(t, "audit", "--data", data); r.stdout != "The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("in order: %+v", r)
 	}
 	_, err = s.Meta.OpenChannel(t.Context(), metastore.Channel{ID: "c", Sender: "s", Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
@@ -41,7 +41,7 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	const expired = "Expired before they were collected: payments over 1 channels, 5 units in all.\n"
-	if r := must(t, "audit", "--data", data); r.stdout != expired+"The ledgers are consistent.\n" {
+	if r := must(t, "audit", "--data", data); r.stdout != expired+"The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("with a payment that expired: %+v", r)
 	}
 	if err := s.Meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}); err != nil {
@@ -49,7 +49,7 @@ func TestAudit(t *testing.T) {
 	}
 	change(t, data, `UPDATE sessions SET used = used + 1`)
 	r := sluice("audit", "--data", data)
-	if r.code != 1 || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the ledgers: 1") {
+	if r.code != 1 || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the metadata: 1") {
 		t.Errorf("changed: %+v", r)
 	}
 	if strings.Contains(r.stdout, granted.ID) {

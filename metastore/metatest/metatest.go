@@ -81,7 +81,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
 		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), chargeChecks(),
-		keyChecks(), usageChecks(), usageRaceChecks(), garbageChecks(), purgeChecks(), foldChecks(), propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
+		keyChecks(), usageChecks(), usageRaceChecks(), accountChecks(), garbageChecks(), purgeChecks(), foldChecks(), propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
 	} {
 		all = append(all, group...)
 	}

@@ -29,7 +29,7 @@ func modelHistory(p *probe) {
 				return err
 			}
 		}
-		return errors.Join(h.settle(), h.leave())
+		return errors.Join(h.settle(), h.accounts(), h.leave(), h.accounts())
 	})
 }
 
@@ -176,7 +176,7 @@ func (h *history) step(t *rapid.T) error {
 	case "list":
 		limit := rapid.IntRange(1, 4).Draw(t, "limit")
 		delimiter := rapid.SampledFrom([]string{"", "/", "n"}).Draw(t, "delimiter")
-		return h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit, Metadata: rapid.Bool().Draw(t, "metadata")})
+		return errors.Join(h.accounts(), h.list(ctx, s, metastore.ListQuery{Account: h.model.account, Delimiter: delimiter, Limit: limit, Metadata: rapid.Bool().Draw(t, "metadata")}))
 	case "begin":
 		return h.begin(ctx, s, id, name, owner)
 	case "part":

@@ -53,6 +53,25 @@ func (h *history) usage() error {
 	return nil
 }
 
+// accounts compares the counts of the account of the history, over every handle. The accounts of
+// earlier histories have no blobs left.
+func (h *history) accounts() error {
+	var want []metastore.Account
+	if len(h.model.blobs) > 0 {
+		want = []metastore.Account{{Account: h.model.account, Blobs: int64(len(h.model.blobs))}}
+	}
+	for _, b := range h.model.blobs {
+		want[0].Bytes += b.Size
+	}
+	for _, s := range h.handles {
+		got, err := s.ListAccounts(h.p.ctx, "", 10)
+		if err := differ("accounts", got, want, err, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // churn replaces a blob more often than a store keeps records of it, and deletes it.
 func (h *history) churn(ctx context.Context, s metastore.Store, owner string) error {
 	const name = "churned"

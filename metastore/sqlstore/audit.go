@@ -24,7 +24,8 @@ const auditPage = 500
 //   - for each session, used + left = total and none of them is negative; a bought session
 //     has exactly the chunksets that were sold to it, and a granted one at least those,
 //     until its retention ends;
-//   - no sale, settlement or payout belongs to a channel that does not exist.
+//   - no sale, settlement or payout belongs to a channel that does not exist;
+//   - what is counted for each account is the number and the size of its blobs.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	var found []string
 	err := s.snapshot(ctx, func(t *tx) (err error) {
@@ -39,7 +40,7 @@ func (s *Store) Audit(ctx context.Context) ([]string, error) {
 
 func (t *tx) audit(page int) ([]string, error) {
 	a := audit{tx: t, page: int64(page)}
-	for _, walk := range []func() error{a.walkChannels, a.walkSessions} {
+	for _, walk := range []func() error{a.walkChannels, a.walkSessions, a.checkAccounts} {
 		if err := walk(); err != nil {
 			return nil, err
 		}
@@ -277,4 +278,21 @@ func (a *audit) checkSession(s *metastore.Session, sold int64) {
 	case s.Channel != "" && sold != s.Total:
 		a.report("session %.6s: %d chunksets were sold to it, but its total is %d", s.ID, sold, s.Total)
 	}
+}
+
+// checkAccounts compares the counts of accounts with the blobs, in one statement, so that the
+// engine sorts what does not fit in memory.
+func (a *audit) checkAccounts() error {
+	var account string
+	var blobs, size, countedBlobs, countedSize int64
+	return a.each(`SELECT c.account, CAST(SUM(c.blobs) AS BIGINT), CAST(SUM(c.size) AS BIGINT), CAST(SUM(c.counted) AS BIGINT), CAST(SUM(c.bytes) AS BIGINT)
+		FROM (SELECT account, COUNT(*) AS blobs, SUM(size) AS size, 0 AS counted, 0 AS bytes FROM blobs GROUP BY account
+			UNION ALL SELECT account, 0, 0, blobs, bytes FROM account_sums
+			UNION ALL SELECT account, 0, 0, blobs, bytes FROM account_deltas) c
+		GROUP BY c.account HAVING SUM(c.blobs) <> SUM(c.counted) OR SUM(c.size) <> SUM(c.bytes) ORDER BY c.account`, nil,
+		args{&account, (*integer)(&blobs), (*integer)(&size), (*integer)(&countedBlobs), (*integer)(&countedSize)},
+		func() error {
+			a.report("account %q: %d blobs of %d bytes are counted, but there are %d of %d", account, countedBlobs, countedSize, blobs, size)
+			return nil
+		})
 }

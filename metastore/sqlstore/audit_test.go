@@ -87,6 +87,9 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"used", `UPDATE sessions SET used = used + 1`, "do not add up to the total"},
 		{"left", `UPDATE sessions SET remaining = remaining + 1`, "do not add up to the total"},
 		{"total and left", `UPDATE sessions SET remaining = remaining + 1, total = total + 1`, "were sold to it"},
+		{"account miscounted", `INSERT INTO account_sums VALUES (CAST('a' AS BLOB), 1, 5)`, `account "a": 1 blobs of 5 bytes are counted, but there are 0 of 0`},
+		{"account not counted", `INSERT INTO account_deltas VALUES (CAST('a' AS BLOB), 1, 0, -1)`, "0 blobs of -1 bytes are counted"},
+		{"blob not counted", rawBlob("a", "b", 7) + ` DELETE FROM account_sums`, `but there are 1 of 7`},
 		{"grant below its sales", `UPDATE sessions SET channel = NULL, total = 6, remaining = 3`, "were sold to it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,7 +24,8 @@ const (
 )
 
 // CopyFrom replaces the metadata of s with that of another store, which may have another
-// engine: everything except properties, leases and nodes. Neither store may be written to
+// engine: everything except properties, leases and nodes. The counts of accounts are not
+// copied: the triggers of s count the blobs that it gets. Neither store may be written to
 // during the copy. Rows are copied by key in transactions of 1,000 rows, and progress is called with
 // their number after each commit. An interrupted copy is resumed after the last row that it
 // finds; progress is called with the number of the rows before it. Tables that then differ,
@@ -37,6 +38,20 @@ func (s *Store) CopyFrom(ctx context.Context, from *Store, progress func(rows in
 	for i := range copied {
 		if err := c.table(ctx, &copied[i]); err != nil {
 			return fmt.Errorf("table %s: %w", copied[i].name, err)
+		}
+	}
+	return s.foldAll(ctx, accountCounts)
+}
+
+// foldAll folds all deltas, in transactions of 1,000 rows.
+func (s *Store) foldAll(ctx context.Context, c counts) error {
+	for rows := copyPage; rows == copyPage; {
+		err := s.writeLocked(ctx, func(t *tx) (err error) {
+			rows, err = c.fold(t, copyPage)
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

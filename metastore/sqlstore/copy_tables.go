@@ -39,8 +39,9 @@ var copied = []table{
 	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads", "objects", "names", "channels"}},
 }
 
-// notCopied are the tables that belong to one database. Of facts this is true for some rows.
-var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version"}
+// notCopied are the tables that belong to one database, of which facts has some rows that do
+// not, and those that triggers fill.
+var notCopied = []string{"facts", "leases", "nodes", "transactions", "schema_version", accountCounts.sums, accountCounts.deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 

@@ -208,6 +208,9 @@ func sameTables(tb testing.TB, a, b *Store) {
 			tb.Errorf("%s has %d rows that are not the %d of the source", copied[i].name, len(got), len(want))
 		}
 	}
+	if want, got := accountsAreExact(tb, a), accountsAreExact(tb, b); !slices.Equal(want, got) {
+		tb.Errorf("the accounts are %+v, and %+v in the source", got, want)
+	}
 }
 
 func TestCopyThereAndBack(t *testing.T) {
@@ -225,6 +228,9 @@ func TestCopyThereAndBack(t *testing.T) {
 		}
 		if got < want {
 			t.Errorf("progress reported %d rows, want %d", got, want)
+		}
+		if n := value(t, step.to, `SELECT COUNT(*) FROM account_deltas`); n != 0 {
+			t.Errorf("%d counts of accounts are not added up", n)
 		}
 	}
 	sameTables(t, first, third)

@@ -7,12 +7,12 @@
 //     PostgreSQL implement, tx.go the transaction on which all operations work.
 //   - The operations are in files without a prefix, one for each kind of row: blobs.go,
 //     uploads.go, extents.go, list.go, sessions.go, charges.go, channels.go, payments.go,
-//     settlements.go, payout.go, keys.go, usage.go, garbage.go, leases.go, nodes.go,
-//     properties.go. Their SQL is the same for both engines. use_batcher.go combines
+//     settlements.go, payout.go, keys.go, usage.go, accounts.go, garbage.go, leases.go,
+//     nodes.go, properties.go. Their SQL is the same for both engines. use_batcher.go combines
 //     concurrent uses of one session. idempotency.go records the results of calls in
 //     the form of outcome.go.
-//   - Maintenance is in purge.go, fold.go and audit.go, and the copy between databases in
-//     copy.go and copy_tables.go.
+//   - Maintenance is in purge.go, fold.go, counts.go and audit.go, and the copy between
+//     databases in copy.go and copy_tables.go.
 //   - sqlite_*.go is the engine for SQLite: sqlite_writer.go the writer, sqlite_readers.go
 //     the pool for reads, sqlite_checkpoint.go the checkpoints, sqlite_commit.go and
 //     sqlite_health.go what an error means.
@@ -69,4 +69,6 @@
 //     of its blobs and of the parts of its open uploads, the number of those uploads, the
 //     bytes of the names and the number of its channels. A transaction that changes one of
 //     them inserts the difference.
+//   - The rows of account_deltas of an account and its row of account_sums add up to the
+//     number and the sizes of its blobs. Triggers on blobs keep this.
 package sqlstore

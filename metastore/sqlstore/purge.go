@@ -18,14 +18,16 @@ func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	rows, err := s.purge(ctx, s.eng.writeLocked, limit, (*tx).foldUsage)
-	if err != nil {
-		return 0, err
+	for _, c := range []counts{usageCounts, accountCounts} {
+		rows, err := s.purge(ctx, s.eng.writeLocked, limit, c.fold)
+		if err != nil {
+			return 0, err
+		}
+		if rows == limit { // otherwise new rows, which appear all the time, can wait
+			folded += rows
+		}
 	}
-	if rows < limit {
-		rows = 0 // new rows appear all the time, and can wait
-	}
-	return n + folded + rows, nil
+	return n + folded, nil
 }
 
 // purge runs steps in one transaction and returns the number of rows that they handled.

@@ -102,8 +102,8 @@ var sqliteSchema = []string{
 	`SELECT CAST('schema_version ' || version AS BLOB) FROM schema_version ORDER BY version`,
 }
 
-// postgresSchema are queries of the columns, constraints and indexes of the
-// current schema of PostgreSQL, and of the rows that migrations insert.
+// postgresSchema are queries of the columns, constraints, indexes, triggers and functions
+// of the current schema of PostgreSQL, and of the rows that migrations insert.
 var postgresSchema = []string{
 	`SELECT convert_to(format('%s.%s %s %s%s %s', table_name, column_name, ordinal_position, data_type,
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END, COALESCE('DEFAULT ' || column_default, 'no default')), 'UTF8')
@@ -113,6 +113,11 @@ var postgresSchema = []string{
 		WHERE s.nspname = current_schema() AND n.contype IN ('p', 'u', 'c', 'f') ORDER BY c.relname COLLATE "C", n.conname COLLATE "C"`,
 	`SELECT convert_to(replace(indexdef, current_schema() || '.', ''), 'UTF8')
 		FROM pg_indexes WHERE schemaname = current_schema() ORDER BY indexname COLLATE "C"`,
+	`SELECT convert_to(replace(pg_get_triggerdef(g.oid), current_schema() || '.', ''), 'UTF8')
+		FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid JOIN pg_namespace s ON s.oid = c.relnamespace
+		WHERE s.nspname = current_schema() AND NOT g.tgisinternal ORDER BY g.tgname COLLATE "C"`,
+	`SELECT convert_to(replace(pg_get_functiondef(f.oid), current_schema() || '.', ''), 'UTF8')
+		FROM pg_proc f JOIN pg_namespace s ON s.oid = f.pronamespace WHERE s.nspname = current_schema() ORDER BY f.proname COLLATE "C"`,
 	`SELECT convert_to('keys_version ' || version, 'UTF8') FROM keys_version`,
 	`SELECT convert_to('schema_version ' || version, 'UTF8') FROM schema_version ORDER BY version`,
 }

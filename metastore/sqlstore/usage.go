@@ -99,39 +99,3 @@ func (s *Store) Usage(ctx context.Context, owner string) (metastore.Used, error)
 	})
 	return used, err
 }
-
-// foldUsage moves up to limit rows of usage to the sums of their owners and returns their
-// number. It reads no other rows. It adds exactly the rows that it deletes, regardless of
-// concurrent inserts.
-func (t *tx) foldUsage(limit int) (rows int, err error) {
-	// Concurrent folds would wait for each other's rows.
-	if err := t.lock("usage"); err != nil {
-		return 0, err
-	}
-	var deltas []delta
-	var one delta
-	err = t.each(`DELETE FROM usage WHERE (owner, id) IN
-		(SELECT u.owner, u.id FROM usage u ORDER BY u.owner, u.id LIMIT ($1 + 0)) RETURNING owner, `+usedColumns,
-		args{int64(limit)}, append(args{&one.owner}, usedFields(&one.Used)...),
-		func() error {
-			t.changed = true // each does not set it
-			deltas = append(deltas, one)
-			return nil
-		})
-	if err != nil {
-		return 0, err
-	}
-	rows = len(deltas)
-	for _, d := range sums(deltas) {
-		if _, err := t.exec(`INSERT INTO usage_sums (owner, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (owner) DO UPDATE SET bytes = usage_sums.bytes + excluded.bytes, uploads = usage_sums.uploads + excluded.uploads,
-			objects = usage_sums.objects + excluded.objects, names = usage_sums.names + excluded.names, channels = usage_sums.channels + excluded.channels`,
-			append(args{[]byte(d.owner)}, usedValues(d.Used)...)...); err != nil {
-			return 0, err
-		}
-		if _, err := t.exec(`DELETE FROM usage_sums WHERE owner = $1 AND bytes = 0 AND uploads = 0 AND objects = 0 AND names = 0 AND channels = 0`, []byte(d.owner)); err != nil {
-			return 0, err
-		}
-	}
-	return rows, nil
-}

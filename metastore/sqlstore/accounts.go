@@ -1,0 +1,79 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"sluice/metastore"
+)
+
+// The counts of accounts are kept by triggers on the table blobs: see the migration "accounts".
+
+// ListAccounts implements metastore.Accounts.
+func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
+	var list []metastore.Account
+	err := s.snapshot(ctx, func(t *tx) error {
+		list = nil
+		for behind, more := after, true; more && len(list) < limit; {
+			counted, rest, err := t.countedAccounts(behind, limit)
+			if err != nil {
+				return err
+			}
+			for _, a := range counted {
+				if behind = a.Account; a.Blobs != 0 {
+					list = append(list, a)
+				}
+			}
+			more = rest
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list[:min(limit, len(list))], nil
+}
+
+// countedAccounts returns the counts of the first accounts greater than after, in the order
+// of the accounts: of at least limit, unless it returns false, and then of all. Counts can be
+// zero.
+func (t *tx) countedAccounts(after string, limit int) (list []metastore.Account, more bool, err error) {
+	sums, err := t.readAccounts(`SELECT account, blobs, bytes FROM account_sums
+		WHERE account > $1 ORDER BY account LIMIT ($2 + 0)`, after, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	deltas, err := t.readAccounts(accountDeltas, after, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	both := slices.Concat(sums, deltas)
+	slices.SortFunc(both, func(a, b metastore.Account) int { return cmp.Compare(a.Account, b.Account) })
+	for _, a := range both {
+		if n := len(list); n > 0 && list[n-1].Account == a.Account {
+			list[n-1].Blobs += a.Blobs
+			list[n-1].Bytes += a.Bytes
+			continue
+		}
+		list = append(list, a)
+	}
+	for _, read := range [][]metastore.Account{sums, deltas} {
+		if len(read) < limit {
+			continue
+		}
+		more = true // this table may have rows of later accounts
+		list = slices.DeleteFunc(list, func(a metastore.Account) bool { return a.Account > read[limit-1].Account })
+	}
+	return list, more, nil
+}
+
+// accountDeltas reads a range of the primary key of the table, and only as far as the limit
+// needs.
+const accountDeltas = `SELECT account, CAST(SUM(blobs) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM account_deltas
+	WHERE account > $1 GROUP BY account ORDER BY account LIMIT ($2 + 0)`
+
+func (t *tx) readAccounts(query, after string, limit int) ([]metastore.Account, error) {
+	var a metastore.Account
+	return collect(t, query, args{[]byte(after), int64(limit)}, args{&a.Account, (*integer)(&a.Blobs), (*integer)(&a.Bytes)}, &a)
+}
