@@ -132,6 +132,13 @@ func (c *Client) Info(ctx context.Context) (wire.Info, error) {
 	return info, err
 }
 
+// Ready returns nil if the service can store and read blobs now, and ErrUnavailable with the reason if
+// it cannot.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := c.call(ctx, newRequest("readiness", http.MethodGet, "/readyz", readOnly), nil)
+	return err
+}
+
 func setNonEmpty(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
+	"sluice/client"
 	"sluice/internal/contexts"
 	"sluice/internal/terminal"
 	"sluice/metastore"
@@ -59,11 +61,18 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, contexts.ErrUnknown):
+	case anyOf(err, metastore.ErrNotFound, contexts.ErrUnknown, client.ErrNotFound, client.ErrGone):
 		return exitNotFound
+	case anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
+		client.ErrRateLimited, client.ErrStorageFull):
+		return exitRefused
 	default:
 		return exitFailed
 	}
+}
+
+func anyOf(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
 // fail prints an error as one line, which cannot control the terminal, and returns code.

@@ -25,21 +25,28 @@ func main() {
 type commands struct {
 	ShowVersion versionFlag `name:"version" short:"v" env:"-" help:"Print the version."`
 
-	Context contextCommand `cmd:"" help:"Name servers, and choose the one to use."`
+	Context contextCommand `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
+	Account accountCommand `cmd:"" group:"Servers:" help:"Make the key pair that signs micropayments, and show its address."`
+	Info    infoCommand    `cmd:"" group:"Servers:" help:"Print the version, the limits and the prices of a server."`
+	Health  healthCommand  `cmd:"" group:"Servers:" help:"Check that a server is ready: exit code 0 if it is, and 1 if not."`
 
-	Serve       serveCommand   `cmd:"" help:"Run the service."`
-	Key         keyCommand     `cmd:"" help:"Create, list, show and revoke API keys."`
-	Audit       auditCommand   `cmd:"" help:"Check the ledgers of payment channels and sessions."`
-	Clone       cloneCommand   `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
-	Migrate     migrateCommand `cmd:"" hidden:"" help:"Deprecated: use clone."`
-	Version     versionCommand `cmd:"" help:"Print the version."`
-	HelpCommand helpCommand    `cmd:"" name:"help" help:"Print the help of a command, or the list of all commands."`
+	Serve       serveCommand      `cmd:"" help:"Run the service."`
+	Config      configCommand     `cmd:"" help:"Check and print the configuration of serve."`
+	Key         keyCommand        `cmd:"" help:"Create, list, show and revoke API keys."`
+	Audit       auditCommand      `cmd:"" help:"Check the ledgers of payment channels and sessions."`
+	Clone       cloneCommand      `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
+	Migrate     migrateCommand    `cmd:"" hidden:"" help:"Deprecated: use clone."`
+	Version     versionCommand    `cmd:"" help:"Print the version."`
+	Completion  completionCommand `cmd:"" help:"Print a script that completes commands and flags in a shell."`
+	HelpCommand helpCommand       `cmd:"" name:"help" help:"Print the help of a command, or the list of all commands."`
 }
 
 // newCommands returns the commands with their flags for limits.
 func newCommands() *commands {
 	var c commands
 	c.Serve.Key, c.Serve.Address = newLimitFlags(true), newLimitFlags(false)
+	c.Config.Check.Key, c.Config.Check.Address = newLimitFlags(true), newLimitFlags(false)
+	c.Config.Print.Key, c.Config.Print.Address = newLimitFlags(true), newLimitFlags(false)
 	c.Key.Create.Limits = newLimitFlags(true)
 	return &c
 }

@@ -143,7 +143,9 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/operand", "internal/spelling", "internal/units"):
 		return nil, true
 	case within(dir, "internal/contexts"):
-		return []string{"internal/operand", "internal/vfs"}, true
+		return []string{"internal/operand", "internal/secretfile", "internal/vfs"}, true
+	case within(dir, "internal/accountkey"):
+		return []string{"internal/secretfile", "micropay"}, true
 	case within(dir, "internal/terminal"):
 		return []string{"internal/units"}, true
 	case within(dir, "internal/testenv", "internal/arch", "e2e"):

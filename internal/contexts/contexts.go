@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"sluice/internal/operand"
+	"sluice/internal/secretfile"
 )
 
 // DefaultURL is the server of a command that names none: a local instance.
@@ -145,10 +146,7 @@ func checkKey(key string) error {
 // readKey returns the key in a file, without white space around it. The file must not be accessible
 // to others.
 func readKey(name string) (string, error) {
-	if err := private(name); err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(name)
+	text, err := secretfile.Read(name)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the API key: %w", err)
 	}

@@ -96,7 +96,7 @@ func TestChoiceRefuses(t *testing.T) {
 		"--url: the URL of a server has no user or password: put the API key into SLUICE_KEY, a file or a context":                              {choice: contexts.Choice{URL: "https://u:canary@h"}},
 		`--url: the URL of a server has neither a query nor a fragment: "https://h?a"`:                                                          {choice: contexts.Choice{URL: "https://h?a"}},
 		"SLUICE_KEY: an API key consists of visible ASCII characters":                                                                           {variables: variables{"SLUICE_KEY": "canary\n"}, list: list},
-		"--key-file: the file " + open + " has a key, and others may access it (mode 0644): chmod 600 " + open:                                  {choice: contexts.Choice{KeyFile: open}, list: list},
+		"--key-file: cannot read the API key: the file " + open + " has a key, and others may access it (mode 0644): chmod 600 " + open:         {choice: contexts.Choice{KeyFile: open}, list: list},
 		`--context: "p" is not a name of a context: want 2 to 64 of A-Z, a-z, 0-9, ".", "_" and "-", of which the first is a letter or a digit`: {choice: contexts.Choice{Context: "p"}},
 		"--key-file: the file " + fileName(t, &empty) + " has no API key":                                                                       {choice: contexts.Choice{KeyFile: empty}, list: list},
 	} {

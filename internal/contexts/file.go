@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"sluice/internal/secretfile"
 	"sluice/internal/vfs"
 )
 
@@ -38,7 +39,11 @@ func Load(name string) (*List, error) {
 		if c.Key == "" {
 			continue
 		}
-		if err := private(name); err != nil {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the contexts: %w", err)
+		}
+		if err := secretfile.Check(name, info); err != nil {
 			return nil, err
 		}
 	}
@@ -90,32 +95,8 @@ func Update(name string, change func(*List) error) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := replace(name, text); err != nil {
+	if err := secretfile.Replace(name, text); err != nil {
 		return fmt.Errorf("cannot write the contexts: %w", err)
 	}
 	return nil
-}
-
-// replace replaces a file durably and atomically. The new one has mode 0600.
-func replace(name string, text []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".contexts-*") // its mode is 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return vfs.OS().SyncDir(filepath.Dir(name))
 }

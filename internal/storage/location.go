@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -39,6 +40,28 @@ func (l Location) Validate(prefix string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Redacted returns a DSN with its passwords masked: that of the user, and the values of parameters
+// whose names sound like secrets. A DSN that cannot be parsed is masked as a whole.
+func Redacted(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "xxxxx"
+	}
+	query, masked := u.Query(), false
+	for name := range query {
+		for _, word := range []string{"pass", "secret", "token", "key"} {
+			if strings.Contains(strings.ToLower(name), word) {
+				query.Set(name, "xxxxx")
+				masked = true
+			}
+		}
+	}
+	if masked {
+		u.RawQuery = query.Encode()
+	}
+	return u.Redacted()
 }
 
 // Overlaps reports whether both locations name the same metadata or the same bytes.

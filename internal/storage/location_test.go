@@ -44,3 +44,20 @@ func TestLocationOverlaps(t *testing.T) {
 		}
 	}
 }
+
+func TestRedacted(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"":                     "",
+		"postgres://host/name": "postgres://host/name",
+		"postgres://user:canary@a,b/name?sslmode=no": "postgres://user:xxxxx@a,b/name?sslmode=no",
+		"postgres://h/n?password=canary&a=b":         "postgres://h/n?a=b&password=xxxxx",
+		"postgres://h/n?sslpassword=canary":          "postgres://h/n?sslpassword=xxxxx",
+		"s3://bucket/p?endpoint=https://h":           "s3://bucket/p?endpoint=https://h",
+		"s3://id:canary@bucket?secret_key=canary":    "s3://id:xxxxx@bucket?secret_key=xxxxx",
+		"postgres://u:canary@h:port%zz/":             "xxxxx",
+	} {
+		if got := Redacted(dsn); got != want {
+			t.Errorf("Redacted(%q) = %q, want %q", dsn, got, want)
+		}
+	}
+}

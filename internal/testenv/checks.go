@@ -32,6 +32,13 @@ func check(thing Thing) error {
 	case Varnish:
 		_, err := VarnishPath()
 		return err
+	case Shells:
+		for _, shell := range []string{"bash", "zsh", "fish"} {
+			if _, err := exec.LookPath(shell); err != nil {
+				return err
+			}
+		}
+		return nil
 	case PostgreSQL:
 		return checkPostgreSQL()
 	case RootMount:

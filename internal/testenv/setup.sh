@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client, strace,
-# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL and versitygw. It first prints what it will install,
+# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc and versitygw. It first prints what it will install,
 # with the command for each, and installs nothing that is already there. It never fails: it ends with
 # a list of what could not be installed, whose tests are skipped (see require.go).
 #
@@ -26,6 +26,9 @@ have_chromium || packages+=(chromium)
 have nginx || packages+=(nginx-light)
 have haproxy || packages+=(haproxy)
 have varnishd || packages+=(varnish)
+have zsh || packages+=(zsh)
+have fish || packages+=(fish)
+have mandoc || packages+=(mandoc)
 have_postgres || packages+=(postgresql)
 
 plan=()

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"sluice/internal/accountkey"
+	"sluice/internal/secretfile"
+	"sluice/internal/terminal"
+)
+
+// accountCommand manages the key pair of the user, with which micropayments are signed.
+type accountCommand struct {
+	New  accountNew  `cmd:"" help:"Make a key pair, or import one, in a new file of mode 0600, and print its address."`
+	Show accountShow `cmd:"" help:"Print the address of a key pair."`
+}
+
+// accountFile names the file of a key pair.
+type accountFile struct {
+	File string `arg:"" optional:"" help:"File of the key pair. Default: account.key in the folder of the contexts."`
+	JSON bool   `name:"json" env:"-" help:"Print JSON for programs."`
+}
+
+func (f *accountFile) path() (string, error) {
+	if f.File != "" {
+		return f.File, nil
+	}
+	return accountkey.DefaultFile()
+}
+
+// printedAccount is an account in JSON. Its private key is never printed.
+type printedAccount struct {
+	Address   string `json:"address"`
+	PublicKey string `json:"publicKey"`
+	File      string `json:"file"`
+}
+
+// print prints the address alone to stdout, and the rest to stderr.
+func (f *accountFile) print(console *console, k accountkey.Key, file string) error {
+	if f.JSON {
+		return terminal.WriteJSON(console.out, printedAccount{k.Address().String(), k.PublicKey(), file})
+	}
+	return errors.Join(printLine(console.out, k.Address().String()),
+		printLine(console.err, fmt.Sprintf("public key %s, key pair in %s", k.PublicKey(), terminal.Name(file))))
+}
+
+type accountNew struct {
+	accountFile
+
+	Import bool `env:"-" help:"Read an Ed25519 private key from standard input: hexadecimal digits, or ed25519-priv-0x and the digits."`
+}
+
+// Help returns examples.
+func (accountNew) Help() string {
+	return examples("sluice account new", "sluice account new team.key", "sluice account new team.key --import <exported-key.txt")
+}
+
+// Run makes or imports the key pair. It never replaces a file.
+func (c *accountNew) Run(console *console) error {
+	file, err := c.path()
+	if err != nil {
+		return err
+	}
+	k, err := c.key(console.in)
+	if err != nil {
+		return err
+	}
+	if err := k.Create(file); err != nil {
+		return err
+	}
+	return c.print(console, k, file)
+}
+
+func (c *accountNew) key(stdin io.Reader) (accountkey.Key, error) {
+	if !c.Import {
+		return accountkey.New()
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, secretfile.MaxSize))
+	if err != nil {
+		return accountkey.Key{}, fmt.Errorf("cannot read the private key from standard input: %w", err)
+	}
+	k, err := accountkey.Parse(string(text))
+	if err != nil {
+		return k, exitWith(exitUsage, fmt.Errorf("--import: standard input: %w", err))
+	}
+	return k, nil
+}
+
+type accountShow struct{ accountFile }
+
+// Help returns examples.
+func (accountShow) Help() string {
+	return examples("sluice account show", "sluice account show team.key")
+}
+
+// Run prints the address.
+func (c *accountShow) Run(console *console) error {
+	file, err := c.path()
+	if err != nil {
+		return err
+	}
+	k, err := accountkey.Read(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exitWith(exitNotFound, err)
+	case err != nil:
+		return err
+	}
+	return c.print(console, k, file)
+}

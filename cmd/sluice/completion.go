@@ -1,0 +1,177 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// completionCommand prints scripts that complete commands and flags in a shell. The scripts ask
+// completion words for candidates, so they are the same for all versions.
+type completionCommand struct {
+	Bash  completionBash  `cmd:"" help:"Print the script for bash."`
+	Zsh   completionZsh   `cmd:"" help:"Print the script for zsh."`
+	Fish  completionFish  `cmd:"" help:"Print the script for fish."`
+	Words completionWords `cmd:"" hidden:"" help:"Print the candidates for the last of the words."`
+}
+
+type (
+	completionBash struct{}
+	completionZsh  struct{}
+	completionFish struct{}
+)
+
+// Help returns examples.
+func (completionBash) Help() string {
+	return examples("source <(sluice completion bash)", "sluice completion bash >/etc/bash_completion.d/sluice")
+}
+
+// Run prints the script.
+func (completionBash) Run(console *console) error { return printLine(console.out, bashScript) }
+
+// Help returns examples.
+func (completionZsh) Help() string {
+	return examples("source <(sluice completion zsh)", `sluice completion zsh >"${fpath[1]}/_sluice"`)
+}
+
+// Run prints the script.
+func (completionZsh) Run(console *console) error { return printLine(console.out, zshScript) }
+
+// Help returns examples.
+func (completionFish) Help() string {
+	return examples("sluice completion fish | source", "sluice completion fish >~/.config/fish/completions/sluice.fish")
+}
+
+// Run prints the script.
+func (completionFish) Run(console *console) error { return printLine(console.out, fishScript) }
+
+// In the scripts the shell completes names of files when there are no candidates.
+const (
+	bashScript = `# bash completion for sluice
+_sluice() {
+  local IFS=$'\n'
+  COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _sluice sluice`
+
+	zshScript = `#compdef sluice
+_sluice() {
+  local -a candidates
+  candidates=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "${candidates[1]}" ]]; then
+    compadd -- "${candidates[@]}"
+  else
+    _files
+  fi
+}
+if [[ "${funcstack[1]}" = _sluice ]]; then
+  _sluice "$@"
+else
+  compdef _sluice sluice
+fi`
+
+	fishScript = `# fish completion for sluice
+function __sluice_complete
+    set -l words (commandline -opc)
+    $words[1] completion words -- $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c sluice -a '(__sluice_complete)'`
+)
+
+type completionWords struct {
+	Words []string `arg:"" optional:"" passthrough:""`
+}
+
+// Run prints the candidates, one a line.
+func (c *completionWords) Run(console *console) error {
+	words := c.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	for _, candidate := range candidates(console.parser.kong.Model.Node, words) {
+		if err := printLine(console.out, candidate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates returns what the last of the words may be: a command, a flag or the value of a flag. It
+// returns none if it may be anything, such as the name of a file.
+func candidates(node *kong.Node, words []string) []string {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := words[len(words)-1]
+	var valueOf *kong.Flag // the flag whose value is next
+	for _, word := range words[:len(words)-1] {
+		switch {
+		case valueOf != nil:
+			valueOf = nil
+		case strings.HasPrefix(word, "-"):
+			valueOf = flagWithValue(node, word)
+		default:
+			if child := childOf(node, word); child != nil {
+				node = child
+			}
+		}
+	}
+	switch {
+	case valueOf != nil:
+		return matching(valuesOf(valueOf), last)
+	case strings.HasPrefix(last, "-"):
+		return matching(flagNames(node), last)
+	default:
+		return matching(commandNames(node), last)
+	}
+}
+
+func matching(candidates []string, prefix string) []string {
+	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, prefix) })
+}
+
+// childOf returns the command of a name or alias below node, or nil.
+func childOf(node *kong.Node, name string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == name || slices.Contains(child.Aliases, name) {
+			return child
+		}
+	}
+	return nil
+}
+
+// flagWithValue returns the flag of a word if the next word is its value, or nil.
+func flagWithValue(node *kong.Node, word string) *kong.Flag {
+	for _, flags := range node.AllFlags(false) {
+		for _, flag := range flags {
+			named := word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short)
+			if named && !flag.IsBool() {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+// valuesOf returns the values that a flag may have, or none if it may have any.
+func valuesOf(flag *kong.Flag) []string {
+	if flag.Name == "context" {
+		if list, err := loadContexts(); err == nil {
+			return list.Names()
+		}
+	}
+	if flag.Enum != "" {
+		return flag.EnumSlice()
+	}
+	return nil
+}
+
+func flagNames(node *kong.Node) (names []string) {
+	for _, flags := range node.AllFlags(true) {
+		for _, flag := range flags {
+			names = append(names, "--"+flag.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+func TestCandidates(t *testing.T) {
+	ownContexts(t)
+	must(t, "context", "add", "prod", "http://h")
+	must(t, "context", "add", "play", "http://h")
+	p, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"ser":                          "serve",
+		"key ":                         strings.Join(commandNames(childOf(p.kong.Model.Node, "key")), " "),
+		"key sh":                       "show",
+		"context li":                   "",
+		"serve --prof":                 "--profile",
+		"serve --profile ":             "local hosted",
+		"serve --profile h":            "hosted",
+		"serve --data ":                "",
+		"serve --open-to-network --da": "--data",
+		"info --context p":             "play prod",
+		"nonsense":                     "",
+		"completion ":                  "bash zsh fish",
+	} {
+		if got := candidates(p.kong.Model.Node, strings.Split(line, " ")); strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	if all := candidates(p.kong.Model.Node, nil); !slices.Contains(all, "serve") || slices.Contains(all, "migrate") {
+		t.Errorf("of nothing: %q", all)
+	}
+}
+
+// TestCompletionScripts checks that the shells accept the scripts, and that bash and fish complete
+// with the built binary.
+func TestCompletionScripts(t *testing.T) {
+	testenv.Require(t, testenv.Shells)
+	dir := t.TempDir()
+	binary, err := testenv.BuildSluice(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		t.Run(shell, func(t *testing.T) {
+			script := filepath.Join(dir, "sluice."+shell)
+			if err := os.WriteFile(script, []byte(must(t, "completion", shell).stdout), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil || len(out) > 0 {
+				t.Fatalf("%s -n: %v\n%s", shell, err, out)
+			}
+			run := map[string][]string{
+				"bash": {"--norc", "-c", `source "$1"; COMP_WORDS=("$2" key sh); COMP_CWORD=2; _sluice; printf '%s\n' "${COMPREPLY[@]}"`, "bash", script, binary},
+				"zsh":  {"-f", "-c", `autoload -U compinit; compinit -D; source "$1"; whence _sluice >/dev/null && echo show`, "zsh", script},
+				"fish": {"--no-config", "-c", `source $argv[1]; set PATH ` + dir + ` $PATH; complete -C 'sluice key sh'`, script},
+			}[shell]
+			command := exec.Command(shell, run...)
+			command.Env = append(os.Environ(), "HOME="+t.TempDir())
+			out, err := command.CombinedOutput()
+			if err != nil || strings.TrimSpace(string(out)) != "show" {
+				t.Errorf("%s completes %q, %v, want show", shell, out, err)
+			}
+		})
+	}
+}

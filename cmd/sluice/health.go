@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/client"
+	"sluice/internal/contexts"
+)
+
+// healthCommand is a probe for containers: it needs no other program.
+type healthCommand struct {
+	serverFlags
+
+	Timeout time.Duration `env:"-" default:"5s" help:"Time after which the service is not healthy."`
+	Quiet   bool          `short:"q" env:"-" help:"Print nothing: the exit code says it."`
+}
+
+// Help returns examples.
+func (healthCommand) Help() string {
+	return examples("sluice health", "sluice health --url https://blobs.example.org/sluice --timeout 2s")
+}
+
+// Run returns an error unless the service responds that it can store and read blobs.
+func (c *healthCommand) Run(ctx context.Context, console *console) error {
+	server, err := c.server()
+	if err != nil {
+		return err
+	}
+	server.Key = "" // /readyz is for everybody
+	probe, err := newClient(server, client.Options{MaxAttempts: 1})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("no response within %s", c.Timeout))
+	defer cancel()
+	err = probe.Ready(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s is not healthy: %w", server.URL, context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("%s is not healthy: %w", server.URL, err)
+	case c.Quiet:
+		return nil
+	default:
+		return printLine(console.out, "ready")
+	}
+}
+
+// newClient returns a client of a server.
+func newClient(s contexts.Server, o client.Options) (*client.Client, error) {
+	o.Key, o.UserAgent = s.Key, "sluice/"+version()
+	c, err := client.New(s.URL, o)
+	if err != nil {
+		return nil, exitWith(exitUsage, fmt.Errorf("%s: %w", s.Source, err))
+	}
+	return c, nil
+}

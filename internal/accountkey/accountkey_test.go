@@ -1,0 +1,86 @@
+package accountkey_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/accountkey"
+)
+
+// The key of RFC 8032, section 7.1, test 1.
+const (
+	seed   = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+	public = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+)
+
+func TestParse(t *testing.T) {
+	for _, text := range []string{seed, "0x" + seed, "ed25519-priv-0x" + seed, strings.ToUpper(seed), " " + seed + "\n"} {
+		k, err := accountkey.Parse(text)
+		if err != nil || k.PublicKey() != public {
+			t.Errorf("%q: %s, %v, want %s", text, k.PublicKey(), err, public)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                          "want an Ed25519 private key",
+		seed[2:]:                    "want an Ed25519 private key",
+		seed + "00":                 "want an Ed25519 private key",
+		"zz" + seed[2:]:             "want an Ed25519 private key",
+		"secp256k1-priv-0x" + seed:  "only Ed25519 keys are supported",
+		"ed25519-pub-0x" + seed[2:]: "want an Ed25519 private key",
+	} {
+		if _, err := accountkey.Parse(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), seed[4:20]) {
+			t.Errorf("%q: error %v, want one that says %q and does not repeat the key", text, err, want)
+		}
+	}
+}
+
+// TestAddressIsThatOfTheNetwork compares the address of a key with that of the network's SDK, which is
+// the key ed25519_legacy of the test vectors of micropay.
+func TestAddressIsThatOfTheNetwork(t *testing.T) {
+	k, err := accountkey.Parse(strings.Repeat("11", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const public, address = "0xd04ab232742bb4ab3a1368bd4615e4e6d0224ab71a016baf8520a332c9778737", "0x147e4d3a5b10eaed2a93536e284c23096dfcea9ac61f0a8420e5d01fbd8f0ea8"
+	if k.PublicKey() != public || k.Address().String() != address || k.Signer().Address().String() != address {
+		t.Errorf("the key %s has the address %s, want %s and %s", k.PublicKey(), k.Address(), public, address)
+	}
+}
+
+func TestFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "keys", "account.key")
+	if _, err := accountkey.Read(name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "sluice account new") {
+		t.Errorf("no file: %v", err)
+	}
+	first, err := accountkey.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := accountkey.New()
+	if err != nil || first.Address() == second.Address() {
+		t.Fatalf("two new accounts are equal: %v, %v", first.Address(), err)
+	}
+	if err := first.Create(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Create(name); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the file was replaced: %v", err)
+	}
+	read, err := accountkey.Read(name)
+	if err != nil || read.Address() != first.Address() || read.PublicKey() != first.PublicKey() {
+		t.Errorf("read is %v, %v, want %v", read.Address(), err, first.Address())
+	}
+	text, err := os.ReadFile(name)
+	if err != nil || !strings.HasPrefix(string(text), "ed25519-priv-0x") || len(text) != 80 {
+		t.Errorf("the file has %d bytes, %v, want the form of AIP-80", len(text), err)
+	}
+	secret := strings.TrimSpace(strings.TrimPrefix(string(text), "ed25519-priv-0x"))
+	if printed := fmt.Sprintf("%v %+v %#v", first, first, first); strings.Contains(printed, secret) {
+		t.Errorf("fmt prints the secret: %s", printed)
+	}
+}

@@ -1,0 +1,85 @@
+package secretfile_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"sluice/internal/secretfile"
+)
+
+func TestFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "new", "folder", "secret")
+	if _, err := secretfile.Read(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Read of no file: %v", err)
+	}
+	if err := secretfile.Create(name, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := secretfile.Create(name, []byte("second")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Create of an existing file: %v", err)
+	}
+	if text, err := secretfile.Read(name); err != nil || string(text) != "first" {
+		t.Errorf("Read: %q, %v", text, err)
+	}
+	if err := secretfile.Replace(name, []byte("second")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := secretfile.Read(name); err != nil || string(text) != "second" {
+		t.Errorf("Read: %q, %v", text, err)
+	}
+	if err := secretfile.Replace(name, make([]byte, secretfile.MaxSize+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secretfile.Read(name); err == nil {
+		t.Error("a large file is read")
+	}
+	entries, err := os.ReadDir(filepath.Dir(name))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the folder has %v, %v, want one file", entries, err)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for _, path := range []string{name, filepath.Dir(name)} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, %v, want no access for others", path, info.Mode(), err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o644, 0o620} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("the file %s has a key, and others may access it (mode %04o): chmod 600 %s", name, mode, name)
+		if _, err := secretfile.Read(name); err == nil || err.Error() != want {
+			t.Errorf("mode %o: %v, want %s", mode, err, want)
+		}
+	}
+}
+
+// TestConcurrentCreates checks that of concurrent calls exactly one creates the file.
+func TestConcurrentCreates(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "secret")
+	var created atomic.Int32
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			switch err := secretfile.Create(name, []byte{byte(i)}); {
+			case err == nil:
+				created.Add(1)
+			case !errors.Is(err, fs.ErrExist):
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if created.Load() != 1 {
+		t.Errorf("%d calls created the file", created.Load())
+	}
+}
