@@ -21,7 +21,7 @@ const (
 	DefaultConcurrency = 4
 )
 
-// Limits of the service.
+// Limits of the service; see package blob.
 const (
 	maxBlobSize = 5 << 40
 	maxPartSize = 1 << 30
