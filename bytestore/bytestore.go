@@ -58,7 +58,7 @@ type Store interface {
 	// ErrExists, if there was an object before. Objects are never replaced: of
 	// concurrent Puts of one key exactly one succeeds.
 	//
-	// Put returns ErrSize if src ends before size bytes or goes on after them. It
+	// Put returns ErrSize if src ends before size bytes or continues after them. It
 	// wraps an error of src, and returns the error of ctx if ctx ends before the
 	// object is stored. It must not wait for the source of another Put, not even
 	// of one with the same key.

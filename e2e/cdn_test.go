@@ -40,7 +40,7 @@ func TestCacheInFront(t *testing.T) {
 			t.Parallel()
 			s := startHosted(t, "public", "--public-cache-control", "public, max-age=600")
 			c := cdn{server: cache.front(s), origin: s.asAdmin()}
-			c.eventually("the cache does not answer", func() bool {
+			c.eventually("the cache does not respond", func() bool {
 				r, err := c.try("GET", "/v1/info", nil)
 				return err == nil && r.status == 200
 			})
@@ -48,14 +48,14 @@ func TestCacheInFront(t *testing.T) {
 			c.names()
 			c.ranges()
 			c.metadata()
-			c.whatIsNotKept()
+			c.uncached()
 			c.revalidates()
 			c.expires()
 		})
 	}
 }
 
-// behindCachingNginx runs nginx in front of the service, as documented.
+// behindCachingNginx runs nginx in front of the service with the documented configuration.
 func (s *server) behindCachingNginx() *server {
 	s.t.Helper()
 	// The worker, which may be another user, cannot enter the folders of t.TempDir.
@@ -81,7 +81,8 @@ func (s *server) behindCachingNginx() *server {
 	return s.through(listener.Addr().String())
 }
 
-// behindVarnish runs Varnish in front of the service, as documented, on a socket.
+// behindVarnish runs Varnish in front of the service with the documented configuration, on a
+// socket.
 func (s *server) behindVarnish() *server {
 	s.t.Helper()
 	program, err := testenv.VarnishPath()
@@ -92,7 +93,7 @@ func (s *server) behindVarnish() *server {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "varnish") // short, because it is in the name of a socket
+	dir, err := os.MkdirTemp("", "varnish") // short, because it is part of the path of a socket
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func (s *server) behindVarnish() *server {
 	return through
 }
 
-// served returns how many GETs of blobs the service has answered with one of these statuses.
+// served returns how many GETs of blobs the service has responded to with one of these statuses.
 func (c *cdn) served(statuses ...int) (n int) {
 	for line := range strings.Lines(c.origin.log.String()) {
 		if !strings.Contains(line, " method=GET route=/v1/blobs/{account}/{blobName...} ") {
@@ -144,7 +145,7 @@ func (c *cdn) served(statuses ...int) (n int) {
 	return n
 }
 
-// hits reads small blobs many times: the service is asked once for each.
+// hits reads small blobs many times. The service must get one request for each.
 func (c *cdn) hits() {
 	c.t.Helper()
 	const blobs, rounds = 20, 10
@@ -170,14 +171,14 @@ func (c *cdn) hits() {
 	if want := blobs * (rounds - 1); hits != want {
 		c.t.Errorf("%d of %d reads are hits, want %d", hits, blobs*rounds, want)
 	}
-	c.eventually("the service was not asked once for each blob", func() bool { return c.served(200, 206)-before == blobs })
+	c.eventually("the service did not get one request for each blob", func() bool { return c.served(200, 206)-before == blobs })
 	tag := c.do("HEAD", blobTarget("0x1", "small0"), nil).header.Get("ETag")
 	if r := c.do("GET", blobTarget("0x1", "small0"), nil, "If-None-Match", tag); r.status != 304 || tag == "" {
 		c.t.Errorf("a client that has the blob: %v", r)
 	}
 }
 
-// names reads blobs whose names a cache must not take for each other, or for others.
+// names reads blobs whose names a cache must not confuse with each other, or with others.
 func (c *cdn) names() {
 	c.t.Helper()
 	names := []string{"a/b", "a//b", "a%2Fb", "a/./b", "A/b", "a b", "a+b", "ü", "u\u0308", "a?b", "a#b"}
@@ -217,11 +218,11 @@ func (c *cdn) ranges() {
 		c.t.Errorf("the whole blob: %d with %d bytes", got.status, len(got.body))
 	}
 	if got := c.do("GET", target, nil, "Range", fmt.Sprintf("bytes=%d-", 20<<20)); got.status != 416 || got.header.Get("Content-Range") != fmt.Sprintf("bytes */%d", size) {
-		c.t.Errorf("behind the end: %v", got)
+		c.t.Errorf("after the end: %v", got)
 	}
 	c.eventually("the service has not sent the blob", func() bool { return c.served(200, 206) > before })
 	if n := c.served(200, 206) - before; n > 2 {
-		c.t.Errorf("the service was asked %d times for the blob, which has two slices", n)
+		c.t.Errorf("the service got %d requests for the blob, which has two slices", n)
 	}
 	c.origin.must(204, "PUT", blobTarget("0x1", "empty"), nil)
 	for range 2 {
@@ -247,16 +248,16 @@ func (c *cdn) metadata() {
 	}
 }
 
-// whatIsNotKept checks that writes, errors, lists and blobs that must be revalidated reach the
+// uncached checks that writes, errors, lists and blobs that must be revalidated reach the
 // service.
-func (c *cdn) whatIsNotKept() {
+func (c *cdn) uncached() {
 	c.t.Helper()
 	target := blobTarget("0x1", "revalidated")
-	writer := c.server.as(c.origin.key)
+	writer := c.as(c.origin.key)
 	missing := func(method, target string) {
 		c.t.Helper()
 		if r := c.do(method, target, nil); r.header.Get("X-Cache") == "HIT" {
-			c.t.Errorf("%s %s comes from the cache: %v", method, target, r)
+			c.t.Errorf("the response to %s %s is from the cache: %v", method, target, r)
 		}
 	}
 	for range 2 {
@@ -280,8 +281,8 @@ func (c *cdn) whatIsNotKept() {
 	checkProblem(c.t, c.do("GET", target, nil), 404, "blob_not_found")
 }
 
-// revalidates reads a blob that becomes stale after a second: the cache asks by ETag, and has the
-// new bytes soon after they were stored.
+// revalidates reads a blob that becomes stale after a second. The cache must revalidate it by ETag,
+// and return the new bytes soon after they were stored.
 func (c *cdn) revalidates() {
 	c.t.Helper()
 	target := blobTarget("0x1", "short")
@@ -294,11 +295,11 @@ func (c *cdn) revalidates() {
 		return c.served(304) > before
 	})
 	c.origin.must(204, "PUT", target, []byte("second"), "Cache-Control", "max-age=1")
-	c.eventually("the cache keeps what was replaced", func() bool { return string(c.must(200, "GET", target, nil).body) == "second" })
+	c.eventually("the cache keeps a replaced blob", func() bool { return string(c.must(200, "GET", target, nil).body) == "second" })
 }
 
-// expires reads a blob until it expires, long before the Cache-Control of the service or its own
-// would end.
+// expires reads a blob until it expires, long before the end of the Cache-Control of the service or
+// of the blob.
 func (c *cdn) expires() {
 	c.t.Helper()
 	for name, h := range map[string][]string{"expires": nil, "expires itself": {"Cache-Control", "public, max-age=86400, stale-if-error=86400, stale-while-revalidate=86400"}} {
@@ -306,6 +307,6 @@ func (c *cdn) expires() {
 		expires := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
 		c.origin.must(204, "PUT", target, []byte("passing"), append(h, "Blob-Expires", expires)...)
 		c.do("GET", target, nil)
-		c.eventually("the cache keeps what has expired", func() bool { return c.do("GET", target, nil).status == 410 })
+		c.eventually("the cache keeps an expired blob", func() bool { return c.do("GET", target, nil).status == 410 })
 	}
 }

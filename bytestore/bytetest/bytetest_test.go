@@ -232,7 +232,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 				return m.Put(ctx, key, swallow{src}, size)
 			}
 		})},
-		{"does not look beyond the promised size", "source goes on one byte", breakMemory(func(m *memory.Store, b *broken) {
+		{"does not look beyond the promised size", "source continues for one byte", breakMemory(func(m *memory.Store, b *broken) {
 			b.put = func(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
 				if size >= 0 {
 					src = io.LimitReader(src, size)
@@ -380,7 +380,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 				return m.Delete(ctx, key)
 			}
 		})},
-		{"finds what is not there", "open what is not there", breakMemory(func(m *memory.Store, b *broken) {
+		{"finds missing objects", "open a missing object", breakMemory(func(m *memory.Store, b *broken) {
 			b.open = func(ctx context.Context, key bytestore.Key, off, n int64) (io.ReadCloser, error) {
 				r, err := m.Open(ctx, key, off, n)
 				if errors.Is(err, bytestore.ErrNotFound) && n == 0 {

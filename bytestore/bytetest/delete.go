@@ -12,7 +12,7 @@ import (
 func deleteChecks() []Check {
 	return []Check{
 		onStore("delete", deleteOnce),
-		onStore("delete what is not there", deleteMissing),
+		onStore("delete a missing object", deleteMissing),
 		onStore("delete many", deleteMany),
 		onStore("delete some", deleteSome),
 		onStore("put after delete", putAfterDelete),

@@ -14,7 +14,7 @@ func openChecks() []Check {
 	return []Check{
 		onStore("open every range", openRanges),
 		onStore("open beyond the end", openBeyond),
-		onStore("open what is not there", openMissing),
+		onStore("open a missing object", openMissing),
 		onStore("several readers of one object", openSeveral),
 	}
 }

@@ -36,7 +36,7 @@ func putChecks() []Check {
 			return putSizes(ctx, h, s, unknown)
 		}),
 		onStore("put from sources of every manner", putManners),
-		onStore("put many keys at once", putConcurrent),
+		onStore("put many keys concurrently", putConcurrent),
 		onStore("hostile keys", hostile),
 		onStore("a put is invisible until it is whole", invisible),
 	}
@@ -75,12 +75,12 @@ func putSizes(ctx context.Context, h Harness, s bytestore.Store, declare func([]
 
 func putManners(ctx context.Context, _ Harness, s bytestore.Store) error {
 	manners := map[string]func(io.Reader) io.Reader{
-		"one byte a read":          iotest.OneByteReader,
-		"half of what is asked":    iotest.HalfReader,
-		"the end with the data":    iotest.DataErrReader,
-		"empty reads in between":   func(r io.Reader) io.Reader { return &hesitant{src: r} },
-		"one byte, end with it":    func(r io.Reader) io.Reader { return iotest.DataErrReader(iotest.OneByteReader(r)) },
-		"a reader that is no more": func(r io.Reader) io.Reader { return struct{ io.Reader }{r} },
+		"one byte a read":        iotest.OneByteReader,
+		"half of each buffer":    iotest.HalfReader,
+		"the end with the data":  iotest.DataErrReader,
+		"empty reads in between": func(r io.Reader) io.Reader { return &hesitant{src: r} },
+		"one byte, end with it":  func(r io.Reader) io.Reader { return iotest.DataErrReader(iotest.OneByteReader(r)) },
+		"only a reader":          func(r io.Reader) io.Reader { return struct{ io.Reader }{r} },
 	}
 	for name, manner := range manners {
 		for _, size := range []int{0, 1, 1000, 5000} {

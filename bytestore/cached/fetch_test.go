@@ -137,7 +137,7 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 	})
 }
 
-// TestFetchEndsAfterItsLastReader checks that a fetch goes on for the second of two readers, and ends with it.
+// TestFetchEndsAfterItsLastReader checks that a fetch continues for the second of two readers, and ends with it.
 func TestFetchEndsAfterItsLastReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()

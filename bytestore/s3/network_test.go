@@ -138,7 +138,7 @@ func endsWell(t *testing.T, s, aside *s3.Store, key bytestore.Key, data []byte) 
 	switch {
 	case errors.Is(readErr, bytestore.ErrNotFound):
 		if err == nil {
-			t.Errorf("%s was acknowledged and is not there", key)
+			t.Errorf("%s was acknowledged but is missing", key)
 		}
 	case readErr != nil:
 		t.Error(readErr)
