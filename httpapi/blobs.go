@@ -52,7 +52,9 @@ func (s *Server) putBlob(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	put.Metadata = string(metadata)
+	if put.Metadata, err = s.admitMetadata(metadata); err != nil {
+		return err
+	}
 	body, err := x.storeBody(put.Name, put.Metadata)
 	if err != nil {
 		return err
@@ -217,6 +219,14 @@ func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v headers.Valid
 	if b.SHA256 != nil {
 		h.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
+}
+
+// admitMetadata returns metadata as it is stored, or errOlderNodes.
+func (s *Server) admitMetadata(m headers.Metadata) (string, error) {
+	if m != "" && s.olderNodes() {
+		return "", errOlderNodes
+	}
+	return string(m), nil
 }
 
 // setMetadata sets the headers with which the writer of a blob has described it, and lets a page of

@@ -52,6 +52,8 @@ var (
 
 	errNotReady = errors.New("the service cannot serve requests now")
 	errDraining = errors.New("the service is shutting down")
+
+	errOlderNodes = errors.New("metadata cannot be stored while a node of an earlier version runs; try again when all nodes are upgraded")
 )
 
 // errorRow says how an error is reported to a client. An error matches the first row of the table
@@ -162,6 +164,7 @@ var errorTable = []errorRow{
 	{is: metering.ErrBacklog, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: metering.ErrBacklog.Error(), retryAfter: 1},
 	{is: errTooBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: errTooBusy.Error(), retryAfter: 1},
 	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
+	{is: errOlderNodes, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errOlderNodes.Error(), retryAfter: 10},
 	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, detail: errDraining.Error(), retryAfter: 1},
 	{is: context.Canceled, status: statusClientGone, code: wire.CodeClientGone, detail: "the client closed the connection"},
 	{is: context.DeadlineExceeded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the request took too long", retryAfter: 1},

@@ -280,6 +280,36 @@ func TestPreflightsAllowMetadata(t *testing.T) {
 	}
 }
 
+// TestMetadataWaitsForOlderNodes: metadata is refused while a node runs that would lose it, and
+// nothing else is.
+func TestMetadataWaitsForOlderNodes(t *testing.T) {
+	older := true
+	s := newService(t, func(c *Config, _ *Server) { c.OlderNodes = func() bool { return older } })
+	put := func(headers ...string) (*http.Response, string) {
+		return s.do(t, "PUT", "/v1/blobs/0x1/n", "x", headers...)
+	}
+	begin := func(members string) (*http.Response, string) {
+		return s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount": "0x1", "rawBlobName": "n"`+members+`}`)
+	}
+	res, body := put("Blob-Meta-A", "x")
+	wantProblem(t, res, body, 503, wire.CodeNotReady)
+	if res.Header.Get("Retry-After") != "10" {
+		t.Errorf("Retry-After: %q", res.Header.Get("Retry-After"))
+	}
+	res, body = begin(`, "contentLanguage": "de"`)
+	wantProblem(t, res, body, 503, wire.CodeNotReady)
+	if res, body := put("Blob-Meta-A", ""); res.StatusCode != 204 {
+		t.Errorf("without metadata: %d %s", res.StatusCode, body)
+	}
+	if res, body := begin(""); res.StatusCode != 200 {
+		t.Errorf("without metadata: %d %s", res.StatusCode, body)
+	}
+	older = false
+	if res, body := put("Blob-Meta-A", "x"); res.StatusCode != 204 {
+		t.Errorf("after the upgrade: %d %s", res.StatusCode, body)
+	}
+}
+
 // TestQuotaOfMetadata: metadata counts towards the stored bytes, also while it is being stored.
 func TestQuotaOfMetadata(t *testing.T) {
 	h := newHosted(t, ReadsKey, access.ScopeWrite)

@@ -28,7 +28,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		blobs: c.Blobs, sessions: c.Sessions, channels: c.Channels,
 		meter: metering.New(c.Sessions, c.Channels, c.Returns),
-		reads: c.Reads, publicCacheControl: c.PublicCacheControl, keys: c.Keys,
+		reads: c.Reads, publicCacheControl: c.PublicCacheControl, olderNodes: c.OlderNodes, keys: c.Keys,
 		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
 		slots:   newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate: transfer.DefaultMinRate,
@@ -36,6 +36,9 @@ func New(c Config) (*Server, error) {
 		readiness: &readiness{check: c.Ready, log: c.Log},
 		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
 		cut:       transfer.NewCut(errDraining),
+	}
+	if s.olderNodes == nil {
+		s.olderNodes = func() bool { return false }
 	}
 	if s.keys == nil {
 		s.origins = newLocalOrigins(c.Local)

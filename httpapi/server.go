@@ -37,9 +37,12 @@ type Config struct {
 	// PublicCacheControl is the Cache-Control of blobs that everybody may read and whose writer has
 	// stated none; "": no-cache. It must be valid by CheckCacheControl.
 	PublicCacheControl string
-	Payment            wire.Payment                // reported by /v1/info
-	Ready              func(context.Context) error // returns why the service cannot serve requests, or nil
-	Log                *slog.Logger
+	// OlderNodes reports whether a node runs that does not know the metadata of blobs. While there
+	// is one, metadata is refused. nil: there is none.
+	OlderNodes func() bool
+	Payment    wire.Payment                // reported by /v1/info
+	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
+	Log        *slog.Logger
 
 	// Keys authenticates callers. nil makes a local instance: every caller may do everything,
 	// credentials are ignored, and Local protects the instance from foreign web pages.
@@ -81,7 +84,8 @@ type Server struct {
 	meter              *metering.Meter
 	price              func() int64 // of a chunkset
 	reads              Reads
-	publicCacheControl string                // "": no-cache
+	publicCacheControl string // "": no-cache
+	olderNodes         func() bool
 	keys               *access.Authenticator // nil: local instance
 
 	router         *router.Router[operation]

@@ -49,7 +49,9 @@ func (s *Server) beginUpload(x *exchange) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errParameter, err)
 	}
-	begin.Metadata = string(metadata)
+	if begin.Metadata, err = s.admitMetadata(metadata); err != nil {
+		return err
+	}
 	switch in.IfNoneMatch {
 	case "":
 	case "*":

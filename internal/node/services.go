@@ -142,6 +142,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Returns:            n.returns,
 		Reads:              c.Reads,
 		PublicCacheControl: c.PublicCacheControl,
+		OlderNodes:         n.members.olderNodes,
 		Payment:            n.payment(),
 		Keys:               n.keys,
 		Limiter: access.NewLimiter(access.LimiterOptions{

@@ -33,6 +33,11 @@ type settings map[string]string
 // changed: the price does not affect chunksets already bought.
 const priceFlag = "--chunkset-price"
 
+// metadataMark is a setting that each version which knows the metadata of blobs
+// publishes. An earlier version would lose metadata and not return its bytes to the
+// quota of its owner.
+const metadataMark = "metadata"
+
 func (c *Config) settings(channels *paychan.Service) settings {
 	receiver, asset, module := channels.Payee()
 	return settings{
@@ -42,6 +47,7 @@ func (c *Config) settings(channels *paychan.Service) settings {
 		"--micropayment-module": module,
 		"--chain-id":            strconv.Itoa(int(c.ChainID)),
 		"--reads":               string(c.Reads),
+		metadataMark:            "known",
 		priceFlag:               strconv.FormatInt(c.ChunksetPrice, 10),
 	}
 }
@@ -76,6 +82,7 @@ type membership struct {
 	own     settings
 	log     *slog.Logger
 	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer of the latest renewal
+	older   atomic.Bool           // a node without metadataMark ran at the latest renewal
 }
 
 func newMembership(nodes metastore.Nodes, own settings, log *slog.Logger) *membership {
@@ -89,7 +96,9 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 	if err != nil {
 		return err
 	}
-	return m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
+	var older bool
+	err = m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
+		older = false
 		for _, text := range others {
 			var other settings
 			if err := json.Unmarshal([]byte(text), &other); err != nil {
@@ -98,10 +107,22 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 			if err := m.own.compare(other, warn); err != nil {
 				return err // the other nodes agree with each other
 			}
+			if _, marked := other[metadataMark]; !marked {
+				older = true
+			}
 		}
 		return nil
 	})
+	if err == nil {
+		m.older.Store(older)
+	}
+	return err
 }
+
+// olderNodes reports whether a node runs that does not know the metadata of blobs. Once
+// the last one has ended there is none again, because it does not start on a database
+// of this version.
+func (m *membership) olderNodes() bool { return m != nil && m.older.Load() }
 
 // start joins for the first time, and warns if another node has another price.
 func (m *membership) start(ctx context.Context) error {

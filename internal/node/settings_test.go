@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/testclock"
 	"sluice/metastore/sqlstore"
+	"sluice/paychan"
 )
 
 // TestSettingsOfNodes checks that a node cannot join while a node runs that differs
@@ -77,5 +78,54 @@ func TestSettingsOfNodes(t *testing.T) {
 	}
 	if err := first.start(t.Context()); err != nil {
 		t.Errorf("after the other has left: %v", err)
+	}
+}
+
+// TestOlderNodesAreSeen checks that a node knows whether a node of a version before the
+// metadata of blobs runs, and that nodes of this version are none of these.
+func TestOlderNodesAreSeen(t *testing.T) {
+	clock := testclock.New()
+	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := meta.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	log := slog.New(slog.DiscardHandler)
+	channels, err := paychan.New(meta, paychan.Options{Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, SessionTTL: time.Hour, UnsettledLimit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := (&Config{}).settings(channels)
+	before := maps.Clone(own)
+	delete(before, metadataMark)
+	older, first, second := newMembership(meta, before, log), newMembership(meta, own, log), newMembership(meta, own, log)
+	joins := func(m *membership, want bool) {
+		t.Helper()
+		if err := m.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.olderNodes(); got != want {
+			t.Errorf("an older node is seen: %t, want %t", got, want)
+		}
+	}
+	joins(first, false)
+	joins(second, false)
+	joins(older, false)
+	joins(first, true)
+	if err := older.leave(); err != nil {
+		t.Fatal(err)
+	}
+	joins(first, false)
+	joins(older, false)
+	joins(second, true)
+	clock.Advance(settingsTTL) // the older node was killed
+	joins(second, false)
+	var alone *membership // a node on stores of its own
+	if alone.olderNodes() {
+		t.Error("a single node sees others")
 	}
 }
