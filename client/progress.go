@@ -4,6 +4,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"sluice/checksum"
 )
 
 // progress calls a callback with the number of bytes that were transferred. Calls do not overlap, no
@@ -79,11 +81,13 @@ func (p *progress) end() {
 type sentBody struct {
 	io.Reader
 	progress *progress
+	summed   bool // requests the CRC
 	closed   chan struct{}
 	close    sync.Once
 
 	mu      sync.Mutex
 	sent    int64
+	crc     uint64
 	stopped bool
 }
 
@@ -97,6 +101,9 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	if !b.stopped {
 		b.sent += int64(n)
+		if b.summed {
+			b.crc = checksum.Update(b.crc, p[:n])
+		}
 		b.progress.add(int64(n))
 	}
 	return n, err
@@ -108,12 +115,14 @@ func (b *sentBody) Close() error {
 	return nil
 }
 
-// stop ends the counting. If the attempt failed, its bytes are subtracted.
-func (b *sentBody) stop(failed bool) {
+// stop ends the counting, and returns the CRC of the bytes if it was requested. If the attempt failed,
+// its bytes are subtracted.
+func (b *sentBody) stop(failed bool) (crc uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if failed && !b.stopped {
 		b.progress.add(-b.sent)
 	}
 	b.stopped = true
+	return b.crc
 }

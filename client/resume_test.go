@@ -614,6 +614,7 @@ func TestAnySizes(t *testing.T) {
 		put := client.PutOptions{
 			PartSize:    int64(rapid.IntRange(max(1, size/20), size+2).Draw(rt, "part size")),
 			Concurrency: rapid.IntRange(0, 8).Draw(rt, "put concurrency"),
+			SkipDigest:  rapid.Bool().Draw(rt, "without digests"),
 		}
 		get := client.DownloadOptions{
 			RangeSize:   int64(rapid.IntRange(max(1, size/20), size+2).Draw(rt, "range size")),

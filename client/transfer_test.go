@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -436,3 +437,60 @@ func TestProgress(t *testing.T) {
 
 // onlyReader hides all other methods of a reader.
 type onlyReader struct{ io.Reader }
+
+// TestDamagedRequests checks that bytes that are damaged on the way to the service are sent again if
+// they have a digest, and are never stored.
+func TestDamagedRequests(t *testing.T) {
+	content := randomBytes(3_000)
+	for name, test := range map[string]struct {
+		times int
+		skip  bool
+		want  error
+	}{
+		"once":                   {1, false, nil},
+		"always":                 {1 << 30, false, client.ErrCorrupt},
+		"once without a digest":  {1, true, client.ErrInvalid}, // complete is refused
+		"never without a digest": {0, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startInProcess()
+			defer s.stop()
+			c, err := client.New(s.URL, client.Options{MaxAttempts: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.CloseIdleConnections()
+			var left atomic.Int64
+			left.Store(int64(test.times))
+			s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if strings.HasSuffix(r.URL.Path, "/parts/1") && left.Add(-1) >= 0 {
+					r.Body = &damaged{ReadCloser: r.Body}
+				}
+				next.ServeHTTP(w, r)
+			})
+			_, err = c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 1000, SkipDigest: test.skip})
+			if !errors.Is(err, test.want) {
+				t.Errorf("error %v", err)
+			}
+			_, err = c.Head(t.Context(), "team", "a")
+			if (err == nil) != (test.want == nil) {
+				t.Errorf("the blob: %v", err)
+			}
+		})
+	}
+}
+
+// damaged is a body whose first byte is another.
+type damaged struct {
+	io.ReadCloser
+	done bool
+}
+
+func (d *damaged) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	if n > 0 && !d.done {
+		d.done = true
+		p[0] ^= 1
+	}
+	return n, err
+}

@@ -15,6 +15,9 @@ var sluice string
 var seedFlag = flag.Uint64("seed", 0, "seed of the randomized tests (0: a random one, which is logged)")
 
 func TestMain(m *testing.M) {
+	if runTransfer() {
+		return
+	}
 	flag.Parse()
 	os.Exit(run(m))
 }

@@ -1,0 +1,444 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"sluice/checksum"
+	goclient "sluice/client"
+)
+
+// clientTransfer is a transfer by the Go client in a process of its own, which can be killed. The process is
+// the test binary, which finds the transfer in an environment variable.
+type clientTransfer struct {
+	URL   string
+	Path  string // of the file
+	Put   bool   // otherwise a download
+	Size  int64  // of a part or range
+	Peers int    // concurrent requests
+
+	SkipVerify bool // of a download
+}
+
+const transferVariable = "SLUICE_E2E_TRANSFER"
+
+// transferDone is what the process prints.
+type transferDone struct {
+	Error string
+	Peak  string // line of /proc/self/status
+}
+
+// runTransfer is the main function of the process. It reports whether there is a transfer.
+func runTransfer() bool {
+	text := os.Getenv(transferVariable)
+	if text == "" {
+		return false
+	}
+	var tr clientTransfer
+	err := json.Unmarshal([]byte(text), &tr)
+	var c *goclient.Client
+	if err == nil {
+		c, err = goclient.New(tr.URL, goclient.Options{})
+	}
+	background := context.Background()
+	if err == nil && tr.Put {
+		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers})
+	} else if err == nil {
+		_, err = c.DownloadFile(background, "0x1", "big", tr.Path, goclient.DownloadOptions{RangeSize: tr.Size, Concurrency: tr.Peers, GetOptions: goclient.GetOptions{SkipVerify: tr.SkipVerify}})
+	}
+	var done transferDone
+	if err != nil {
+		done.Error = err.Error()
+	}
+	status, err := os.ReadFile("/proc/self/status") // absent on other systems, where it is not used
+	if err == nil {
+		for line := range strings.Lines(string(status)) {
+			if strings.HasPrefix(line, "VmHWM:") {
+				done.Peak = line
+			}
+		}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(done); err != nil {
+		panic(err)
+	}
+	return true
+}
+
+// startTransfer starts the process.
+func startTransfer(t testing.TB, tr clientTransfer) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), self)
+	command.Env = append(os.Environ(), transferVariable+"="+string(text))
+	command.Stdout, command.Stderr = &bytes.Buffer{}, &bytes.Buffer{}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return command
+}
+
+// finishTransfer waits for the process, and fails the test if the transfer failed. It returns the peak
+// of its memory in bytes, or 0.
+func finishTransfer(t testing.TB, command *exec.Cmd) int64 {
+	t.Helper()
+	if err := command.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, command.Stderr)
+	}
+	var done transferDone
+	if err := json.Unmarshal(command.Stdout.(*bytes.Buffer).Bytes(), &done); err != nil {
+		t.Fatalf("%v: %s%s", err, command.Stdout, command.Stderr)
+	}
+	if done.Error != "" {
+		t.Fatal(done.Error)
+	}
+	if done.Peak == "" {
+		return 0
+	}
+	kib, err := strconv.ParseInt(strings.Fields(done.Peak)[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// countingProxy is a reverse proxy that counts what passes, and can damage it.
+type countingProxy struct {
+	url string
+
+	mu       sync.Mutex
+	active   sync.WaitGroup
+	parts    map[string]int // how often a part was acknowledged, by path
+	ranges   map[string]int // how often a range was sent as a whole
+	received int
+	limit    int           // 0: none
+	reached  chan struct{} // closed after limit responses; then further requests wait for proceed
+	proceed  chan struct{}
+	damage   bool // flips a bit of each GET
+}
+
+func newCountingProxy(t testing.TB, s *server) *countingProxy {
+	t.Helper()
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &countingProxy{parts: map[string]int{}, ranges: map[string]int{}}
+	reverse := &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:       log.New(io.Discard, "", 0), // the client is killed
+		FlushInterval:  -1,
+		ModifyResponse: p.alter,
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.active.Add(1)
+		defer p.active.Done()
+		p.mu.Lock()
+		proceed := p.proceed
+		if p.limit == 0 || p.received < p.limit {
+			proceed = nil
+		}
+		p.mu.Unlock()
+		if proceed != nil {
+			<-proceed
+		}
+		reverse.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	p.url = front.URL
+	return p
+}
+
+// alter counts a response before it is sent, and damages it.
+func (p *countingProxy) alter(r *http.Response) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if strings.Contains(r.Request.URL.Path, "/parts/") && r.StatusCode == 200 {
+		p.parts[r.Request.URL.Path]++
+		p.count()
+	}
+	if r.StatusCode == 206 {
+		p.ranges[r.Request.Header.Get("Range")]++
+		p.count()
+	}
+	if p.damage && r.Request.Method == "GET" {
+		r.Body = &damagedBody{r.Body, false}
+	}
+	return nil
+}
+
+func (p *countingProxy) count() {
+	if p.received++; p.received == p.limit {
+		close(p.reached)
+	}
+}
+
+// after returns a channel that is closed after n further responses. Then requests wait until release.
+func (p *countingProxy) after(n int) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.received, p.limit, p.reached, p.proceed = 0, n, make(chan struct{}), make(chan struct{})
+	return p.reached
+}
+
+// release ends the effect of after, and waits until no request is in progress.
+func (p *countingProxy) release() {
+	p.mu.Lock()
+	p.limit = 0
+	close(p.proceed)
+	p.mu.Unlock()
+	p.active.Wait()
+}
+
+// damagedBody flips a bit of the first byte.
+type damagedBody struct {
+	body io.ReadCloser
+	done bool
+}
+
+func (b *damagedBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if n > 0 && !b.done {
+		b.done = true
+		p[0] ^= 1
+	}
+	return n, err
+}
+
+func (b *damagedBody) Close() error { return b.body.Close() }
+
+// TestGoClientKilled kills the client within an upload and within a download. The next one must send no
+// part that was acknowledged, and request no range that it had, and the file must come back identical.
+func TestGoClientKilled(t *testing.T) {
+	t.Parallel()
+	const part, parts = 256 << 10, 40
+	s := start(t, options{})
+	p := newCountingProxy(t, s)
+	dir := t.TempDir()
+	data := content(1, part*parts-100)
+	put := clientTransfer{URL: p.url, Path: filepath.Join(dir, "source"), Put: true, Size: part, Peers: 3}
+	if err := os.WriteFile(put.Path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kill := func(command *exec.Cmd, reached <-chan struct{}) {
+		t.Helper()
+		<-reached
+		if err := command.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Wait(); err == nil {
+			t.Fatal("the client ended before it was killed")
+		}
+		p.release() // what the client sent before has arrived
+	}
+	reached := p.after(parts / 3)
+	kill(startTransfer(t, put), reached)
+	before := len(p.parts)
+	finishTransfer(t, startTransfer(t, put))
+	if len(p.parts) != parts {
+		t.Errorf("%d parts were sent, want %d", len(p.parts), parts)
+	}
+	for path, n := range p.parts {
+		if n != 1 {
+			t.Errorf("%s was acknowledged %d times", path, n)
+		}
+	}
+	t.Logf("%d of %d parts were sent before the client was killed", before, parts)
+	if got := s.must(200, "HEAD", blobTarget("0x1", "big"), nil).header.Get("ETag"); got != checksum.ETag(int64(len(data)), checksum.Update(0, data)) {
+		t.Errorf("ETag %s", got)
+	}
+
+	get := clientTransfer{URL: p.url, Path: filepath.Join(dir, "target"), Size: part, Peers: 3}
+	reached = p.after(parts / 3)
+	kill(startTransfer(t, get), reached)
+	if _, err := os.Stat(get.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file exists before it is complete: %v", err)
+	}
+	had := len(p.ranges)
+	finishTransfer(t, startTransfer(t, get))
+	twice := 0
+	for _, n := range p.ranges {
+		twice += n - 1
+	}
+	// What was being received when the client was killed is not on disk.
+	if len(p.ranges) != parts || twice > get.Peers {
+		t.Errorf("%d ranges were requested, %d of them twice", len(p.ranges), twice)
+	}
+	t.Logf("%d of %d ranges were sent before the client was killed", had, parts)
+	if got, err := os.ReadFile(get.Path); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the file has %d bytes, %v", len(got), err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("files: %v, %v", entries, err)
+	}
+}
+
+// TestGoClientDamagedBytes damages downloads on the way. No file may appear.
+func TestGoClientDamagedBytes(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	p := newCountingProxy(t, s)
+	p.damage = true
+	c, err := goclient.New(p.url, goclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	for _, size := range []int{1000, 1 << 20} {
+		s.must(204, "PUT", blobTarget("0x1", "damaged"), content(2, size))
+		dir := t.TempDir()
+		if _, err := c.DownloadFile(t.Context(), "0x1", "damaged", filepath.Join(dir, "target"), goclient.DownloadOptions{RangeSize: 100_000}); !errors.Is(err, goclient.ErrCorrupt) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+			t.Errorf("%d bytes: files are left: %v, %v", size, entries, err)
+		}
+	}
+}
+
+// TestGoClientCutNetwork transfers a file through a network that cuts each connection after a while,
+// and that is down for a while.
+func TestGoClientCutNetwork(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	proxy := toxiproxy.NewProxy(proxies, "sluice", "127.0.0.1:0", s.host)
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	s.eventually("the proxy does not accept connections", func() bool {
+		connection, err := net.Dial("tcp", proxy.Listen)
+		return err == nil && connection.Close() == nil
+	})
+	c, err := goclient.New("http://"+proxy.Listen, goclient.Options{MaxAttempts: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	data := content(3, 3<<20)
+	dir := t.TempDir()
+	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
+	if err := os.WriteFile(source, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add := func(stream string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"name": "cut", "type": "limit_data", "stream": %q, "toxicity": 1, "attributes": {"bytes": 700000}}`, stream)
+		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("upstream")
+	if _, err := c.PutFile(t.Context(), "0x1", "cut", source, goclient.PutOptions{PartSize: 500_000}); err != nil {
+		t.Fatal(err)
+	}
+	if err := proxy.Toxics.RemoveToxic(t.Context(), "cut"); err != nil {
+		t.Fatal(err)
+	}
+	add("downstream")
+	if _, err := c.DownloadFile(t.Context(), "0x1", "cut", target, goclient.DownloadOptions{RangeSize: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(target); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	var once sync.Once
+	down := func(done, _ int64) {
+		if done > 1<<20 {
+			once.Do(func() {
+				proxy.Stop()
+				if err := proxy.Start(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if _, err := c.DownloadFile(t.Context(), "0x1", "cut", target, goclient.DownloadOptions{RangeSize: 100_000, Progress: down}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(target); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestGoClientConcurrentPuts stores different files under one name concurrently. The blob must be one of
+// them as a whole, and with a condition exactly one must succeed.
+func TestGoClientConcurrentPuts(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	c, err := goclient.New(s.url, goclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	const writers = 6
+	for _, ifAbsent := range []bool{true, false} {
+		etags := make([]string, writers)
+		succeeded := make([]bool, writers)
+		var group sync.WaitGroup
+		for i := range writers {
+			data := content(uint64(10+i), 300_000+i)
+			etags[i] = checksum.ETag(int64(len(data)), checksum.Update(0, data))
+			path := filepath.Join(t.TempDir(), "source")
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			group.Go(func() {
+				_, err := c.PutFile(t.Context(), "0x1", "one", path, goclient.PutOptions{PartSize: 100_000, IfAbsent: ifAbsent})
+				succeeded[i] = err == nil
+				if err != nil && (!ifAbsent || !errors.Is(err, goclient.ErrPreconditionFailed)) {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		b, err := c.Head(t.Context(), "0x1", "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		winners := 0
+		known := false
+		for i := range writers {
+			if succeeded[i] {
+				winners++
+				known = known || etags[i] == b.ETag
+			}
+		}
+		if !known || ifAbsent && winners != 1 {
+			t.Errorf("IfAbsent %v: %d succeeded, and the blob is that of one of them: %v", ifAbsent, winners, known)
+		}
+		for u, err := range c.Uploads(t.Context(), "0x1") {
+			t.Errorf("an upload is left: %v, %v", u, err)
+		}
+	}
+}
