@@ -38,7 +38,7 @@ type clientTransfer struct {
 	Size  int64  // of a part or range
 	Peers int    // concurrent requests
 
-	SkipVerify bool // of a download
+	SkipVerify bool // downloads without verification, or uploads without digests
 }
 
 const transferVariable = "SLUICE_E2E_TRANSFER"
@@ -63,7 +63,7 @@ func runTransfer() bool {
 	}
 	background := context.Background()
 	if err == nil && tr.Put {
-		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers})
+		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers, SkipDigest: tr.SkipVerify})
 	} else if err == nil {
 		_, err = c.DownloadFile(background, "0x1", "big", tr.Path, goclient.DownloadOptions{RangeSize: tr.Size, Concurrency: tr.Peers, GetOptions: goclient.GetOptions{SkipVerify: tr.SkipVerify}})
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/checksum"
 )
@@ -30,24 +31,31 @@ func BenchmarkGoClient(b *testing.B) {
 	dir := b.TempDir()
 	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
 	parts := writeParts(b, source, size, piece)
-	run := func(name string, do func(b *testing.B)) {
+	run := func(name string, do func(b *testing.B) *exec.Cmd) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(size)
+			var processor time.Duration
 			for b.Loop() {
-				do(b)
+				ended := do(b).ProcessState
+				processor += ended.UserTime() + ended.SystemTime()
 			}
+			b.ReportMetric(float64(processor.Milliseconds())/float64(b.N), "cpu-ms/op")
 		})
 	}
-	goClient := func(tr clientTransfer) func(b *testing.B) {
+	goClient := func(tr clientTransfer) func(b *testing.B) *exec.Cmd {
 		tr.URL, tr.Size, tr.Peers = s.url, piece, peers
-		return func(b *testing.B) {
-			peak := finishTransfer(b, startTransfer(b, tr))
+		return func(b *testing.B) *exec.Cmd {
+			command := startTransfer(b, tr)
+			peak := finishTransfer(b, command)
 			b.ReportMetric(float64(peak>>20), "MiB")
+			return command
 		}
 	}
-	run("put/curl", func(b *testing.B) { s.curlPut(b, parts, size, piece, peers) })
+	run("put/curl-without-digests", func(b *testing.B) *exec.Cmd { return s.curlPut(b, parts, size, piece, peers, false) })
+	run("put/client-without-digests", goClient(clientTransfer{Path: source, Put: true, SkipVerify: true}))
+	run("put/curl", func(b *testing.B) *exec.Cmd { return s.curlPut(b, parts, size, piece, peers, true) })
 	run("put/client", goClient(clientTransfer{Path: source, Put: true}))
-	run("get/curl", func(b *testing.B) { s.curlGet(b, dir, size, piece, peers) })
+	run("get/curl", func(b *testing.B) *exec.Cmd { return s.curlGet(b, dir, size, piece, peers) })
 	run("get/client-without-verification", goClient(clientTransfer{Path: target, SkipVerify: true}))
 	run("get/client", goClient(clientTransfer{Path: target}))
 }
@@ -91,17 +99,18 @@ func writeParts(b *testing.B, path string, size, partSize int64) []filePart {
 }
 
 // curl runs curl with a configuration.
-func curl(b *testing.B, peers int, transfers []string) {
+func curl(b *testing.B, peers int, transfers []string) *exec.Cmd {
 	b.Helper()
 	command := exec.CommandContext(b.Context(), "curl", "--no-progress-meter", "--fail", "--parallel", "--parallel-max", strconv.Itoa(peers), "--config", "-")
 	command.Stdin = strings.NewReader(strings.Join(transfers, "next\n"))
 	if out, err := command.CombinedOutput(); err != nil {
 		b.Fatalf("curl: %v\n%s", err, out)
 	}
+	return command
 }
 
 // curlPut uploads the parts and completes the upload.
-func (s *server) curlPut(b *testing.B, parts []filePart, size, partSize int64, peers int) {
+func (s *server) curlPut(b *testing.B, parts []filePart, size, partSize int64, peers int, digests bool) *exec.Cmd {
 	b.Helper()
 	begin := fmt.Sprintf(`{"rawAccount":"0x1","rawBlobName":"big","rawPartSize":%d}`, partSize)
 	var id struct{ UploadID string }
@@ -110,20 +119,25 @@ func (s *server) curlPut(b *testing.B, parts []filePart, size, partSize int64, p
 	var whole checksum.Combiner
 	var crc uint64
 	for i, part := range parts {
-		transfers = append(transfers, fmt.Sprintf("url = \"%s/v1/multipart-uploads/%s/parts/%d\"\nupload-file = %q\nheader = \"Content-Digest: %s\"\nheader = \"Expect:\"\nfail\noutput = /dev/null\nno-progress-meter\n", s.url, id.UploadID, i, part.path, part.digest))
+		transfer := fmt.Sprintf("url = \"%s/v1/multipart-uploads/%s/parts/%d\"\nupload-file = %q\nheader = \"Expect:\"\nfail\noutput = /dev/null\nno-progress-meter\n", s.url, id.UploadID, i, part.path)
+		if digests {
+			transfer += "header = \"Content-Digest: " + part.digest + "\"\n"
+		}
+		transfers = append(transfers, transfer)
 		crc = whole.Combine(crc, part.crc, part.size)
 	}
-	curl(b, peers, transfers)
+	command := curl(b, peers, transfers)
 	complete := fmt.Sprintf(`{"totalBytes":%d,"etag":%q}`, size, checksum.ETag(size, crc))
 	s.must(200, "POST", "/v1/multipart-uploads/"+id.UploadID+"/complete", []byte(complete))
+	return command
 }
 
 // curlGet downloads the ranges, each into a file.
-func (s *server) curlGet(b *testing.B, dir string, size, rangeSize int64, peers int) {
+func (s *server) curlGet(b *testing.B, dir string, size, rangeSize int64, peers int) *exec.Cmd {
 	b.Helper()
 	var transfers []string
 	for offset := int64(0); offset < size; offset += rangeSize {
 		transfers = append(transfers, fmt.Sprintf("url = \"%s%s\"\nrange = %d-%d\noutput = \"%s/got-%d\"\nfail\nno-progress-meter\n", s.url, blobTarget("0x1", "big"), offset, min(size, offset+rangeSize)-1, dir, offset))
 	}
-	curl(b, peers, transfers)
+	return curl(b, peers, transfers)
 }
