@@ -10,13 +10,15 @@ import (
 	"os"
 
 	"sluice/checksum"
+	"sluice/wire"
 )
 
 // DownloadOptions are the options of Download and DownloadFile.
 type DownloadOptions struct {
 	GetOptions
 
-	// RangeSize is the number of bytes of a request. 0 means DefaultRangeSize.
+	// RangeSize is the number of bytes of a request. 0 means DefaultRangeSize. If the read is paid, it
+	// is rounded up to whole chunksets, so that none is charged twice.
 	RangeSize int64
 
 	// Concurrency is the number of ranges that are received concurrently. 0 means DefaultConcurrency.
@@ -38,6 +40,9 @@ func (o *DownloadOptions) setDefaults() error {
 	}
 	if o.RangeSize == 0 {
 		o.RangeSize = DefaultRangeSize
+	}
+	if o.Payment != nil {
+		o.RangeSize = (o.RangeSize + wire.ChunksetSize - 1) / wire.ChunksetSize * wire.ChunksetSize
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency

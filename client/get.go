@@ -24,6 +24,10 @@ type GetOptions struct {
 
 	// SkipVerify omits the comparison with the ETag and the SHA-256 of the blob.
 	SkipVerify bool
+
+	// Payment pays for the read. If it is nil, the read is not paid. Its method Charged returns what
+	// was charged.
+	Payment *Payment
 }
 
 // check returns an error if a condition does not hold for b.
@@ -73,6 +77,9 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 	}
 	if s.etag == "" && s.options.IfNoneMatch != "" {
 		r.header.Set("If-None-Match", s.options.IfNoneMatch)
+	}
+	if s.options.Payment != nil {
+		return s.options.Payment.get(ctx, s, r, offset, end)
 	}
 	return s.c.do(ctx, r)
 }

@@ -95,13 +95,15 @@ type PayerOptions struct {
 // payment is believed only if the service proves it by a micropayment with a valid signature of the
 // account for this channel, so what is adopted was already owed.
 //
-// A session is a promise: a service may sell one and then refuse to serve. Each call of Ensure and each
-// paid read makes at most one purchase, and all together never exceed MaxSpend.
+// A session is a promise: a service may sell one and then refuse to serve. A call of Ensure makes at most
+// one purchase, a request of a paid read at most three, and all together never exceed MaxSpend.
 type Payer struct {
 	c     *Client
 	o     PayerOptions
 	file  *stateFile
 	known atomic.Pointer[string] // id of the session, as far as this process knows
+
+	refilling chan struct{} // holds a token while no read of this process adds to the session
 }
 
 // NewPayer returns a payer that uses the service of c. It sends no request. It returns an error if an
@@ -137,7 +139,8 @@ func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 		}
 		o.Terms = &terms
 	}
-	p := &Payer{c: c, o: o, file: newStateFile(o.StateFile)}
+	p := &Payer{c: c, o: o, file: newStateFile(o.StateFile), refilling: make(chan struct{}, 1)}
+	p.refilling <- struct{}{}
 	// The state is read now, so that a wrong file is reported early.
 	err := p.locked(ctx, func(*payerState) error { return nil })
 	if err != nil {

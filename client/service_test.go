@@ -88,6 +88,9 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
+	if in.Method != http.MethodGet && in.ContentLength >= 0 {
+		in.Header.Set("Content-Length", strconv.FormatInt(in.ContentLength, 10))
+	}
 	recorder := httptest.NewRecorder()
 	s.handler.ServeHTTP(recorder, in)
 	if r.Body != nil {

@@ -1,0 +1,221 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"sluice/wire"
+)
+
+// Payment pays for reads. A service that serves paid reads charges one chunkset for each 10 MiB of the
+// blob that a request touches, whole or in part, when it begins to respond. A Payment may be used for
+// several reads, also concurrently: they then share its limit. It must not be copied.
+//
+// A request of a paid read is never repeated by itself: if no response arrives, or it is cut, the read
+// continues with another request for what is missing, only within MaxChunksets, and counts the lost one
+// as charged. The service returns the chunksets of which it had sent nothing to the session, which a
+// Payment does not learn.
+//
+// Reads are paid with a session and not directly with micropayments: the session is bought with one
+// signature for many reads, and the response of a read that is lost leaves no number in doubt.
+type Payment struct {
+	// Payer buys the session, and adds to it what is missing. If it is nil, SessionID pays, and nothing
+	// is bought.
+	Payer     *Payer
+	SessionID string
+
+	// MaxChunksets limits what all reads together are charged. A request that would exceed it is not
+	// sent, or is refused by the service: the error is ErrPaymentRequired. 0 means that only the budget
+	// of the payer limits them. Head returns how many chunksets a blob has.
+	MaxChunksets int64
+
+	mu       sync.Mutex
+	reserved int64 // by requests whose charge is not known yet
+	charged  int64
+	inDoubt  int64
+}
+
+// Charged returns how many chunksets were charged so far, including those of requests without a
+// response, which InDoubt returns.
+func (p *Payment) Charged() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.charged
+}
+
+// InDoubt returns how many chunksets of Charged belong to requests without a response: the service may
+// have charged them, and it may have returned them since.
+func (p *Payment) InDoubt() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inDoubt
+}
+
+// reserve reserves up to n chunksets, as many as the limit permits. It returns ErrPaymentRequired if
+// that is none.
+func (p *Payment) reserve(n int64) (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.MaxChunksets > 0 {
+		left := p.MaxChunksets - p.charged - p.reserved
+		if left <= 0 && n > 0 {
+			return 0, fmt.Errorf("client: get a blob: %w: %d chunksets are needed, and %d of MaxChunksets %d are charged or in use", ErrPaymentRequired, n, p.MaxChunksets-left, p.MaxChunksets)
+		}
+		n = min(n, left)
+	}
+	p.reserved += n
+	return n, nil
+}
+
+// settle replaces a reservation by what was charged.
+func (p *Payment) settle(reserved, charged, inDoubt int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reserved -= reserved
+	p.charged += charged
+	p.inDoubt += inDoubt
+}
+
+// Bounds for one request. A request buys once, and again if concurrent reads take what it bought; it
+// finds in the session what others bought, and may find it gone when it is sent.
+const (
+	maxPurchases = 3
+	maxRefills   = 30
+)
+
+// get sends the GET request r of the bytes from offset up to end, or to the end of the blob, and pays
+// for it.
+func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end int64) (*http.Response, error) {
+	need, err := chunksetsOf(ctx, s, offset, end)
+	if err != nil {
+		return nil, err
+	}
+	r.safety = once
+	id, err := p.session(ctx, need)
+	if err != nil {
+		return nil, err
+	}
+	attempts, purchases, refills := 0, 0, 0
+	resp, err := p.send(ctx, s, r, id, need)
+	for err != nil {
+		switch {
+		case errors.Is(err, ErrOutcomeUnknown):
+			attempts++
+			if attempts >= s.c.attempts || !p.permits(need) || !waits(ctx, pauseAfter(attempts, err)) {
+				return nil, err
+			}
+			s.c.log.WarnContext(ctx, "A paid read is sent again.", "attempt", attempts, "error", err)
+			resp, err = p.send(ctx, s, r, id, need)
+		case shortOfChunksets(err) && p.Payer != nil && purchases < maxPurchases && refills < maxRefills:
+			refills++
+			var bought bool
+			resp, id, bought, err = p.refill(ctx, s, r, id, need, err)
+			if bought {
+				purchases++
+			}
+		default:
+			return nil, err
+		}
+	}
+	return resp, nil
+}
+
+// refill obtains a session with the chunksets that are missing, and sends the request with it. Requests
+// of one payer do so one after another, so that they do not take what another has bought.
+func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, need int64, short error) (resp *http.Response, now string, bought bool, err error) {
+	select {
+	case <-ctx.Done():
+		return nil, id, false, ctx.Err()
+	case <-p.Payer.refilling:
+	}
+	defer func() { p.Payer.refilling <- struct{}{} }()
+	unusable := ""
+	if e, _ := errors.AsType[*Error](short); e.Code != wire.CodeNoChunksetsLeft {
+		unusable = id // it does not exist or has expired
+	} else if required, err := strconv.ParseInt(e.Required, 10, 64); err == nil && required > 0 {
+		need = min(need, required)
+	}
+	session, bought, err := p.Payer.obtain(ctx, unusable, func(left int64) int64 { return need - left })
+	if err != nil {
+		return nil, id, bought, err
+	}
+	resp, err = p.send(ctx, s, r, session.ID, need)
+	return resp, session.ID, bought, err
+}
+
+// send sends the request once, with the session, and counts what is charged.
+func (p *Payment) send(ctx context.Context, s *source, r *request, id string, need int64) (*http.Response, error) {
+	reserved, err := p.reserve(need)
+	if err != nil {
+		return nil, err
+	}
+	r.header.Set(wire.HeaderSessionID, id)
+	r.header.Set(wire.HeaderMaxChunksets, strconv.FormatInt(reserved, 10))
+	resp, err := s.c.do(ctx, r)
+	if err != nil {
+		lost := int64(0)
+		if errors.Is(err, ErrOutcomeUnknown) {
+			lost = reserved
+		}
+		p.settle(reserved, lost, lost)
+		return nil, err
+	}
+	charged := int64(0) // a read that is not paid, or not with this session, has no such header
+	if field := resp.Header.Get(wire.HeaderChunksetsCharged); field != "" {
+		if charged, err = strconv.ParseInt(field, 10, 64); err != nil || charged < 0 {
+			p.settle(reserved, reserved, reserved)
+			return nil, errors.Join(fmt.Errorf("client: get a blob: the response has an invalid %s: %q", wire.HeaderChunksetsCharged, field), resp.Body.Close())
+		}
+	}
+	p.settle(reserved, charged, 0)
+	return resp, nil
+}
+
+// permits reports whether the limit permits a request that is charged n chunksets.
+func (p *Payment) permits(n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.MaxChunksets == 0 || p.charged+p.reserved+n <= p.MaxChunksets
+}
+
+// session returns the id of the session that pays.
+func (p *Payment) session(ctx context.Context, need int64) (string, error) {
+	if p.Payer == nil {
+		return p.SessionID, nil
+	}
+	if id := p.Payer.known.Load(); id != nil && *id != "" {
+		return *id, nil
+	}
+	session, _, err := p.Payer.obtain(ctx, "", func(left int64) int64 { return need - left })
+	return session.ID, err
+}
+
+// shortOfChunksets reports whether a read was refused because of its session, so that nothing was
+// charged.
+func shortOfChunksets(err error) bool {
+	e, reported := errors.AsType[*Error](err)
+	return reported && (e.Code == wire.CodeNoChunksetsLeft || sessionEnded(err))
+}
+
+// chunksetsOf returns how many chunksets the bytes from offset up to end touch at most. If end is
+// negative, it asks for the size of the blob, which is free.
+func chunksetsOf(ctx context.Context, s *source, offset, end int64) (int64, error) {
+	if end < 0 {
+		resp, err := s.c.do(ctx, newRequest("head of a blob", http.MethodHead, s.path, readOnly))
+		if err != nil {
+			return 0, err
+		}
+		if err := resp.Body.Close(); err != nil {
+			return 0, fmt.Errorf("client: head of a blob: %w", err)
+		}
+		end = resp.ContentLength
+	}
+	if end <= offset {
+		return 0, nil // the service refuses the range, or the blob is empty
+	}
+	return (end-1)/wire.ChunksetSize - offset/wire.ChunksetSize + 1, nil
+}

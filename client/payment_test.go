@@ -1,0 +1,380 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/client"
+	"sluice/wire"
+)
+
+// isRead reports whether r reads the content of a blob.
+func isRead(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/blobs/")
+}
+
+// paidBlob stores a blob of 2.5 chunksets and returns its content.
+func paidBlob(t testing.TB, c *client.Client) []byte {
+	t.Helper()
+	content := bytes.Repeat([]byte("sluice!\n"), wire.ChunksetSize*5/2/8)
+	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func readAll(t testing.TB, c *client.Client, o client.GetOptions) ([]byte, error) {
+	t.Helper()
+	r, err := c.Get(t.Context(), "team", "a", o)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(r)
+	return content, errors.Join(err, r.Close())
+}
+
+// TestPaidReads checks what each kind of read is charged, that the payer buys what is needed, and that
+// reads share the limit of a Payment.
+func TestPaidReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		want := paidBlob(t, c)
+		if _, err := c.Put(t.Context(), "team", "empty", strings.NewReader(""), client.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets = 4 })
+		shared := &client.Payment{Payer: p, MaxChunksets: 12}
+		total := int64(0)
+		for _, test := range []struct {
+			name   string
+			charge int64
+			read   func(client.GetOptions) ([]byte, error)
+			want   []byte
+		}{
+			{"Get", 3, func(o client.GetOptions) ([]byte, error) { return readAll(t, c, o) }, want},
+			{"GetRange over a boundary", 2, func(o client.GetOptions) ([]byte, error) {
+				r, err := c.GetRange(t.Context(), "team", "a", wire.ChunksetSize-1, 2, o)
+				if err != nil {
+					return nil, err
+				}
+				return io.ReadAll(r)
+			}, want[wire.ChunksetSize-1:][:2]},
+			{"GetRange of the end", 1, func(o client.GetOptions) ([]byte, error) {
+				r, err := c.GetRange(t.Context(), "team", "a", int64(len(want)-5), -1, o)
+				if err != nil {
+					return nil, err
+				}
+				return io.ReadAll(r)
+			}, want[len(want)-5:]},
+			{"ReadAt", 1, func(o client.GetOptions) ([]byte, error) {
+				object, err := c.Open(t.Context(), "team", "a", o)
+				if err != nil {
+					return nil, err
+				}
+				p := make([]byte, 10)
+				n, err := object.ReadAt(p, wire.ChunksetSize+5)
+				return p[:n], errors.Join(err, object.Close())
+			}, want[wire.ChunksetSize+5:][:10]},
+			{"Download", 3, func(o client.GetOptions) ([]byte, error) {
+				var w writerAt
+				_, err := c.Download(t.Context(), "team", "a", &w, client.DownloadOptions{GetOptions: o, RangeSize: 1 << 20})
+				return w.bytes, err
+			}, want},
+			{"an empty blob", 0, func(o client.GetOptions) ([]byte, error) {
+				r, err := c.Get(t.Context(), "team", "empty", o)
+				if err != nil {
+					return nil, err
+				}
+				return io.ReadAll(r)
+			}, nil},
+		} {
+			got, err := test.read(client.GetOptions{Payment: shared})
+			if err != nil || !bytes.Equal(got, test.want) {
+				t.Fatalf("%s: %d bytes, %v", test.name, len(got), err)
+			}
+			total += test.charge
+			if shared.Charged() != total || shared.InDoubt() != 0 {
+				t.Fatalf("%s: charged %d, want %d", test.name, shared.Charged(), total)
+			}
+		}
+		left := func() int64 {
+			s, err := c.Session(t.Context(), status(t, p).SessionID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ch, err := p.Channel(t.Context()); err != nil || ch.Accepted != 3*uint64(s.ChunksetsTotal) || s.ChunksetsTotal-s.ChunksetsLeft != shared.Charged() {
+				t.Errorf("channel %+v, %v; session %+v, charged %d", ch, err, s, shared.Charged())
+			}
+			return s.ChunksetsLeft
+		}
+		// 10 of 12 are charged: a read of 3 is beyond the limit and costs nothing.
+		if got := left(); got < 2 {
+			t.Errorf("%d left", got)
+		}
+		if _, err := readAll(t, c, client.GetOptions{Payment: shared}); !errors.Is(err, client.ErrPaymentRequired) || shared.Charged() != 10 {
+			t.Errorf("beyond the limit: %v, charged %d", err, shared.Charged())
+		}
+		if _, err := readAll(t, c, client.GetOptions{Payment: shared, IfMatch: `"other"`}); !errors.Is(err, client.ErrPreconditionFailed) || shared.Charged() != 10 {
+			t.Errorf("a false condition: %v, charged %d", err, shared.Charged())
+		}
+		left()
+	})
+}
+
+// TestPaidReadsOfASessionThatEnded checks that a session that has expired is replaced, and that without
+// a payer nothing is bought.
+func TestPaidReadsOfASessionThatEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		want := paidBlob(t, c)
+		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets = 3 })
+		s, err := p.Ensure(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without := &client.Payment{SessionID: s.ID}
+		for i, want := range []error{nil, client.ErrPaymentRequired} {
+			if _, err := readAll(t, c, client.GetOptions{Payment: without}); !errors.Is(err, want) || without.Charged() != 3 {
+				t.Errorf("read %d: %v, charged %d", i, err, without.Charged())
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		if _, err := readAll(t, c, client.GetOptions{Payment: without}); !errors.Is(err, client.ErrPaymentRequired) {
+			t.Errorf("with an expired session: %v", err)
+		}
+		payment := &client.Payment{Payer: p}
+		if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		if id := status(t, p).SessionID; id == s.ID || payment.Charged() != 3 {
+			t.Errorf("session %s, charged %d", id, payment.Charged())
+		}
+	})
+}
+
+// TestPaidReadIsContinuedWithinItsLimit checks that a paid read whose response was lost or cut is
+// continued by range, that a lost response counts as charged, and that nothing is requested beyond the
+// limit.
+func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
+	const cutAt = wire.ChunksetSize * 3 / 2
+	for name, test := range map[string]struct {
+		fault            fault
+		limit            int64
+		requests         int
+		charged, inDoubt int64
+		want             error
+	}{
+		"cut, no limit":            {cutBody, 0, 2, 5, 0, nil},
+		"cut, limit suffices":      {cutBody, 5, 2, 5, 0, nil},
+		"cut, limit too small":     {cutBody, 4, 2, 3, 0, client.ErrPaymentRequired},
+		"cut, limit of one read":   {cutBody, 3, 1, 3, 0, client.ErrPaymentRequired},
+		"no answer, no limit":      {noAnswer, 0, 2, 6, 3, nil},
+		"no answer, limit":         {noAnswer, 6, 2, 6, 3, nil},
+		"no answer, limit reached": {noAnswer, 5, 1, 3, 3, client.ErrOutcomeUnknown},
+		"not delivered":            {lost, 6, 2, 6, 3, nil},
+		"limit below the blob":     {pass, 2, 1, 0, 0, client.ErrPaymentRequired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := openService(serviceOptions{price: 3})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { check(s.close()) }()
+				var ranges []string
+				c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+					if !isRead(r) {
+						return s.RoundTrip(r)
+					}
+					if r.Body == nil || r.GetBody != nil {
+						t.Error("net/http could send the request again by itself")
+					}
+					if r.Header.Get("Session-Id") == "" || r.Header.Get("Max-Chunksets") == "" {
+						t.Errorf("header %v", r.Header)
+					}
+					ranges = append(ranges, r.Header.Get("Range"))
+					f := &faulty{s, func(*http.Request) fault { return pass }}
+					if len(ranges) > 1 {
+						return f.RoundTrip(r)
+					}
+					if test.fault != cutBody {
+						f.fault = func(*http.Request) fault { return test.fault }
+						return f.RoundTrip(r)
+					}
+					resp, err := f.RoundTrip(r)
+					if err == nil {
+						resp.Body = &cutReader{resp.Body, cutAt}
+					}
+					return resp, err
+				}))
+				want := paidBlob(t, c)
+				payment := &client.Payment{Payer: newPayer(t, c, t.TempDir()), MaxChunksets: test.limit}
+				got, err := readAll(t, c, client.GetOptions{Payment: payment})
+				if !errors.Is(err, test.want) || err == nil && !bytes.Equal(got, want) {
+					t.Errorf("%d bytes, %v; want %v", len(got), err, test.want)
+				}
+				if len(ranges) != test.requests || payment.Charged() != test.charged || payment.InDoubt() != test.inDoubt {
+					t.Errorf("%d requests %q, charged %d, in doubt %d", len(ranges), ranges, payment.Charged(), payment.InDoubt())
+				}
+				if test.fault == cutBody && test.requests == 2 && ranges[1] != fmt.Sprintf("bytes=%d-%d", cutAt, len(want)-1) {
+					t.Errorf("ranges %q", ranges)
+				}
+			})
+		})
+	}
+}
+
+// TestPaidReadIsNotReplayed checks that net/http does not send a paid GET again when a connection that
+// was kept open turns out to be closed after the request was sent, as it does with other GETs.
+func TestPaidReadIsNotReplayed(t *testing.T) {
+	s, err := openService(serviceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { check(s.close()) }()
+	var reads atomic.Int64
+	closing := atomic.Bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isRead(r) || !closing.Load() {
+			s.handler.ServeHTTP(w, r)
+			return
+		}
+		reads.Add(1)
+		closing.Store(false)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close() // without a response
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	payment := &client.Payment{Payer: newPayer(t, c, t.TempDir()), MaxChunksets: 2}
+	if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || string(got) != "hello" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	closing.Store(true) // a connection is open and idle
+	if _, err := readAll(t, c, client.GetOptions{Payment: payment}); !errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Errorf("error %v", err)
+	}
+	if reads.Load() != 1 || payment.Charged() != 2 || payment.InDoubt() != 1 {
+		t.Errorf("%d requests, charged %d, in doubt %d", reads.Load(), payment.Charged(), payment.InDoubt())
+	}
+}
+
+// TestConcurrentPaidReads checks that concurrent reads over several payers of one state file, with
+// purchases of a single chunkset, all succeed, and that what was charged is what the session lost.
+func TestConcurrentPaidReads(t *testing.T) {
+	const payers, readers, reads = 2, 6, 5
+	c, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
+	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var payments []*client.Payment
+	var work sync.WaitGroup
+	for range payers {
+		p := newPayer(t, c, dir, func(o *client.PayerOptions) { o.Chunksets = 5 })
+		payment := &client.Payment{Payer: p}
+		payments = append(payments, payment)
+		for range readers {
+			work.Go(func() {
+				for range reads {
+					if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || string(got) != "hello" {
+						t.Errorf("%q, %v", got, err)
+					}
+				}
+			})
+		}
+	}
+	work.Wait()
+	for _, payment := range payments {
+		if payment.Charged() != readers*reads || payment.InDoubt() != 0 {
+			t.Errorf("charged %d, in doubt %d", payment.Charged(), payment.InDoubt())
+		}
+	}
+	p := newPayer(t, c, dir)
+	s, err := p.Ensure(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := s.ChunksetsTotal - s.ChunksetsLeft; used != payers*readers*reads || status(t, p).Bought != uint64(s.ChunksetsTotal) {
+		t.Errorf("session %+v, %+v", s, status(t, p))
+	}
+}
+
+// TestServiceThatNeverServes checks that a service that sells chunksets and then says that none is left
+// takes at most the purchases of one request.
+func TestServiceThatNeverServes(t *testing.T) {
+	s, err := openService(serviceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { check(s.close()) }()
+	none := problem(402, "no_chunksets_left", `,"required":"1","available":"0"`)
+	c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		if isRead(r) {
+			return none(r)
+		}
+		resp, err := s.RoundTrip(r)
+		if err == nil && r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/sessions/") && !strings.Contains(r.URL.Path, "micropayment") {
+			text, readErr := io.ReadAll(resp.Body)
+			resp.Body = io.NopCloser(strings.NewReader(strings.Replace(string(text), `"chunksetsLeft":10`, `"chunksetsLeft":0`, 1)))
+			err = readErr
+		}
+		return resp, err
+	}))
+	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.MaxPurchase = 10 })
+	payment := &client.Payment{Payer: p, MaxChunksets: 3}
+	if _, err := readAll(t, c, client.GetOptions{Payment: payment}); !errors.Is(err, client.ErrPaymentRequired) {
+		t.Errorf("error %v", err)
+	}
+	if got := status(t, p); got.Signed == 0 || got.Signed > 4*10 || payment.Charged() != 0 {
+		t.Errorf("status %+v, charged %d", got, payment.Charged())
+	}
+}
+
+// A paid read buys what it needs, up to a limit of chunksets of 10 MiB.
+func ExamplePayment() {
+	c, stop := example(serviceOptions{price: 2})
+	defer stop()
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	ctx := context.Background()
+	_, err = c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	check(err)
+
+	p := payerOfExample(c, dir)
+	payment := &client.Payment{Payer: p, MaxChunksets: 3}
+	r, err := c.Get(ctx, "team", "a", client.GetOptions{Payment: payment})
+	check(err)
+	text, err := io.ReadAll(r)
+	check(err)
+	check(r.Close())
+	fmt.Println(string(text), payment.Charged())
+	// Output: hello, world 1
+}
