@@ -64,7 +64,8 @@ func TestForeignPage(t *testing.T) {
 	got, err := chromedp.Run(browser, chromedp.Evaluate[struct {
 		Whole, Piece                                              bool
 		Ranged, Head, Missing, UnknownKey, NoKey, Unpaid, Removed pageView
-		Stored, Described                                         pageView
+		Stored, Described, Created                                pageView
+		Listed                                                    []map[string]any
 		WithCredentials                                           string
 	}](fmt.Sprintf("window.visit(%s, %s)", asJSON(t, s.url), asJSON(t, key)), chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -82,6 +83,10 @@ func TestForeignPage(t *testing.T) {
 	got.NoKey.check(t, "write without a key", 401, "credential_required", append(limits, "WWW-Authenticate", "")...)
 	got.Unpaid.check(t, "read without a payment", 402, "payment_required", limits...)
 	got.Stored.check(t, "PUT with metadata", 204, "", append(limits, "ETag", "")...)
+	got.Created.check(t, "PUT with a condition", 204, "", append(limits, "ETag", "")...)
+	if len(got.Listed) != 1 || got.Listed[0]["name"] != "created" || got.Listed[0]["cacheControl"] != nil {
+		t.Errorf("a blob stored with a condition is listed as %v", got.Listed)
+	}
 	got.Described.check(t, "metadata", 200, "", "Blob-Meta-Color", "red", "Content-Disposition", "attachment")
 	got.Removed.check(t, "DELETE", 204, "", limits...)
 	if got.Ranged.Size != 5 || got.WithCredentials != "TypeError" {

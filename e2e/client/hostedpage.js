@@ -50,6 +50,9 @@ window.visit = async (baseUrl, apiKey) => {
       method: "PUT", body: "x",
       headers: { ...authorized, "Blob-Meta-Color": "red", "Content-Disposition": "attachment", "Cache-Control": "max-age=60" },
     }),
+    // With a condition, the browser adds a Cache-Control of its own.
+    created: await ask(account1 + "created", { method: "PUT", body: "x", headers: { ...authorized, "If-None-Match": "*" } }),
+    listed: (await (await fetch(`${baseUrl}/v1/blobs/${account}?prefix=created&include=metadata`, { headers: authorized })).json()).blobs,
     described: await ask(account1 + "described", { method: "HEAD" }),
     // A page cannot make the browser send the user's cookies for the service.
     withCredentials: await fetch(url, { headers: authorized, credentials: "include" }).then(() => "read", (error) => error.name),

@@ -34,7 +34,8 @@ func fixedLimit(name string) (limit int, ok bool) {
 }
 
 // ParseMetadata returns the metadata in the headers of a request. A header with an empty value is
-// equivalent to none. Errors wrap ErrMalformedMetadata.
+// equivalent to none, and so is the Cache-Control that fetch adds to conditional requests on its own.
+// Errors wrap ErrMalformedMetadata.
 func ParseMetadata(h http.Header) (Metadata, error) {
 	var fields map[string]string
 	for name, values := range h {
@@ -49,7 +50,19 @@ func ParseMetadata(h http.Header) (Metadata, error) {
 		}
 		fields[name] = values[0]
 	}
+	if isOfFetch(h) {
+		delete(fields, "Cache-Control")
+	}
 	return newMetadata(fields)
+}
+
+// isOfFetch reports whether the Cache-Control of a request is one that browsers and Node.js add to
+// a fetch with a condition, which is about the request. Chromium adds max-age=0. The Fetch standard
+// ("HTTP-network-or-cache fetch") has no-cache, together with Pragma. Browsers send Origin with
+// every fetch that is not GET or HEAD.
+func isOfFetch(h http.Header) bool {
+	value := h.Get("Cache-Control")
+	return (value == "no-cache" || value == "max-age=0") && (h.Get("Origin") != "" || h.Get("Pragma") == "no-cache")
 }
 
 // NewMetadata returns the metadata that consists of these headers. The keys of custom are names

@@ -38,13 +38,22 @@ func TestMetadataOfHeaders(t *testing.T) {
 	if err != nil || again != m {
 		t.Errorf("of members: %q, %v", again, err)
 	}
+	for value, h := range map[string]http.Header{
+		"no-cache": {"Cache-Control": {"no-cache"}}, "max-age=1": {"Cache-Control": {"max-age=1"}, "Pragma": {"no-cache"}, "Origin": {"http://x"}},
+		"max-age=0": {"Cache-Control": {"max-age=0"}}, "no-cache, max-age=0": {"Cache-Control": {"no-cache, max-age=0"}, "Origin": {"http://x"}},
+	} {
+		if m, err := ParseMetadata(h); err != nil || fieldsOf(m)["Cache-Control"] != value {
+			t.Errorf("%v: %q, %v", h, m, err)
+		}
+	}
 	if name, ok := MetaName("Blob-Meta-Color-Of-Roof"); name != "color-of-roof" || !ok {
 		t.Errorf("%q, %t", name, ok)
 	}
 	if _, ok := MetaName("Content-Language"); ok {
 		t.Error("Content-Language is custom")
 	}
-	for _, none := range []http.Header{nil, {}, {"Content-Type": {"a/b"}}, {"Cache-Control": {""}}} {
+	for _, none := range []http.Header{nil, {}, {"Content-Type": {"a/b"}}, {"Cache-Control": {""}},
+		{"Cache-Control": {"no-cache"}, "Pragma": {"no-cache"}}, {"Cache-Control": {"max-age=0"}, "Origin": {"null"}}} {
 		if m, err := ParseMetadata(none); m != "" || err != nil || len(fieldsOf(m)) != 0 {
 			t.Errorf("%v: %q, %v", none, m, err)
 		}
