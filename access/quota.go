@@ -61,7 +61,7 @@ func (e *QuotaError) Unwrap() error { return ErrQuota }
 // A write is admitted if it fits in addition to their sum and the snapshot is at most
 // maxUsageAge old. Otherwise the store is queried once more before the write is refused, so
 // that a refusal takes into account everything deleted before the call. When a query is
-// answered, what was unconfirmed before it began is part of its result and is subtracted.
+// finished, what was unconfirmed before it began is part of its result and is subtracted.
 //
 // Queries are numbered by querySeq, and answeredSeq is the last one that has ended. A caller
 // that needs a query that begins after a certain time waits until answeredSeq is greater than

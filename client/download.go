@@ -51,7 +51,7 @@ func (o *DownloadOptions) setDefaults() error {
 }
 
 // Download reads a blob in parallel ranges into w. All bytes are of one version: it returns
-// ErrChanged if the blob is replaced meanwhile. It returns ErrCorrupt if they do not match the ETag
+// ErrChanged if the blob is replaced during the call. It returns ErrCorrupt if they do not match the ETag
 // or the SHA-256 of the blob, and in general what is written to w is complete only if there is no
 // error.
 //

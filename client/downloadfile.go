@@ -22,9 +22,9 @@ import (
 // A blob that is larger than a range can be resumed: if DownloadFile is interrupted, by an error, the
 // end of the context or of the process, a later call for the same path, account and name requests only
 // the ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
-// of mode 0600 in the same folder. If the blob was replaced since, the download begins anew.
+// of mode 0600 in the same folder. If the blob was replaced since, the download starts again.
 //
-// It returns ErrChanged if the blob is replaced meanwhile, and ErrBusy if another call for the same
+// It returns ErrChanged if the blob is replaced during the call, and ErrBusy if another call for the same
 // path, account and name is in progress.
 func (c *Client) DownloadFile(ctx context.Context, account, name, path string, o DownloadOptions) (_ Blob, err error) {
 	if err := o.setDefaults(); err != nil {

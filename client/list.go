@@ -28,7 +28,7 @@ type Entry struct {
 
 // List returns the blobs of an account in byte order of their names, and the groups of names if the
 // options have a delimiter. An account without blobs has none. The sequence ends with the first
-// error. It is not a snapshot: it may or may not show what is written meanwhile.
+// error. It is not a snapshot: it may or may not show what is written during the iteration.
 func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		r := newRequest("list blobs", http.MethodGet, "/v1/blobs/"+url.PathEscape(account), readOnly)

@@ -61,7 +61,7 @@ func (p *progress) setTotal(n int64) {
 	}
 }
 
-// restart sets the number of bytes to 0. No bytes may be counted meanwhile.
+// restart sets the number of bytes to 0. No bytes may be counted during the call.
 func (p *progress) restart() {
 	if p != nil {
 		p.add(-p.done.Load())

@@ -25,7 +25,7 @@ import (
 // checksum with which the upload is completed. A new upload begins if they are not those that were
 // sent, if the file has another size or modification time, or if the upload is gone.
 //
-// PutFile returns ErrChanged if the file changes meanwhile, and ErrBusy if another call with the same
+// PutFile returns ErrChanged if the file changes during the call, and ErrBusy if another call with the same
 // state file is in progress. If the folder cannot be written, the file is sent without a state file,
 // unless PutOptions.StateFile is set, and cannot be resumed. A file that is not regular, such as a
 // pipe, is a stream: see Put.

@@ -29,8 +29,8 @@ type Session struct {
 type CreateSessionOptions struct {
 	UserIdentity string // 1 to 255 bytes that the session shows; "": none
 
-	// Micropayment buys chunksets. If it is nil, the service is asked to grant a session, which only
-	// a local instance does. See Payer, which signs micropayments and keeps count of them.
+	// Micropayment buys chunksets. If it is nil, a session without a payment is requested, which only
+	// a local instance grants. See Payer, which signs micropayments and keeps count of them.
 	Micropayment *micropay.Micropayment
 
 	// SessionID is the session that the bought chunksets are added to; "": a new session.

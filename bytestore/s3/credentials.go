@@ -34,7 +34,7 @@ func (c *Config) newCredentials() *credentials.Credentials {
 
 // namesRole reports whether the environment names a role. Without one the provider of
 // roles would query the machine's metadata address, which on most machines does not exist
-// and never answers.
+// and never responds.
 func namesRole() bool {
 	for _, name := range []string{
 		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",

@@ -303,7 +303,7 @@ func (r *rewriter) isNumber(e ast.Expr) bool {
 }
 
 // shifts reports whether an operand holds a shift like 1<<n outside a call. The type of its constant follows
-// from where it stands, which is another place if it is an argument.
+// from its context, which differs if it is an argument.
 func (r *rewriter) shifts(e ast.Expr) bool {
 	found := false
 	ast.Inspect(e, func(n ast.Node) bool {

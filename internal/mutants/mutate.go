@@ -270,7 +270,7 @@ func (b binary) exec(ctx context.Context, limit time.Duration, variable string, 
 	return out, err
 }
 
-// tempDir makes a folder that other users may enter: tests start PostgreSQL as a user of its own.
+// tempDir makes a folder that other users may enter: tests start PostgreSQL as another user.
 func tempDir(parent string) (string, error) {
 	name, err := os.MkdirTemp(parent, "mutants-")
 	if err != nil {

@@ -105,11 +105,11 @@ func (c *postgresConn) commit(ctx context.Context) error {
 // commit makes the transaction durable. If that takes longer than the caller waits, the
 // COMMIT continues without it and keeps the connection and the slot.
 func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
-	answer, left := make(chan error), make(chan struct{})
+	result, left := make(chan error), make(chan struct{})
 	go func() {
 		err := c.commit(w.commits)
 		select {
-		case answer <- err:
+		case result <- err:
 		case <-left:
 			_, _ = w.commitAnswered(c, err) // the caller has left
 			c.release()
@@ -120,7 +120,7 @@ func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 	timer := time.NewTimer(time.Until(w.deadline))
 	defer timer.Stop()
 	select {
-	case err := <-answer:
+	case err := <-result:
 		return w.commitAnswered(c, err)
 	case <-timer.C:
 		w.isDetached = true
