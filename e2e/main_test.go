@@ -15,7 +15,7 @@ var sluice string
 var seedFlag = flag.Uint64("seed", 0, "seed of the randomized tests (0: a random one, which is logged)")
 
 func TestMain(m *testing.M) {
-	if runTransfer() {
+	if runTransfer() || runPurchases() {
 		return
 	}
 	flag.Parse()

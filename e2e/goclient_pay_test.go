@@ -1,0 +1,403 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	goclient "sluice/client"
+	"sluice/micropay"
+)
+
+// clientPurchases are purchases by the Go client in a process of its own. The process is the test binary,
+// which finds them in an environment variable.
+type clientPurchases struct {
+	URL       string
+	StateFile string
+	Purchases int // of 2 chunksets
+	Reads     int // of the blob 0x1/paid
+}
+
+const purchasesVariable = "SLUICE_E2E_PURCHASES"
+
+// runPurchases is the main function of the process. It reports whether there are purchases.
+func runPurchases() bool {
+	text := os.Getenv(purchasesVariable)
+	if text == "" {
+		return false
+	}
+	var of clientPurchases
+	err := json.Unmarshal([]byte(text), &of)
+	if err == nil {
+		err = of.run(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func (of *clientPurchases) run(ctx context.Context) error {
+	c, err := goclient.New(of.URL, goclient.Options{})
+	if err != nil {
+		return err
+	}
+	p, err := goPayer(ctx, c, of.StateFile)
+	if err != nil {
+		return err
+	}
+	for range of.Purchases {
+		if _, err := p.Buy(ctx, 2); err != nil {
+			return err
+		}
+	}
+	payment := &goclient.Payment{Payer: p, MaxChunksets: int64(of.Reads)}
+	for range of.Reads {
+		r, err := c.Get(ctx, "0x1", "paid", goclient.GetOptions{Payment: payment})
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts the process.
+func (of *clientPurchases) start(t testing.TB) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), self)
+	command.Env = append(os.Environ(), purchasesVariable+"="+string(text))
+	command.Stderr = &bytes.Buffer{}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return command
+}
+
+func finish(t testing.TB, command *exec.Cmd) {
+	t.Helper()
+	if err := command.Wait(); err != nil {
+		t.Errorf("%v: %s", err, command.Stderr)
+	}
+}
+
+// goPayer returns a payer of the Go client for account 1, which buys 2 chunksets at a time.
+func goPayer(ctx context.Context, c *goclient.Client, stateFile string) (*goclient.Payer, error) {
+	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		return nil, err
+	}
+	signer, err := micropay.NewSigner(micropay.SchemeEd25519, key)
+	if err != nil {
+		return nil, err
+	}
+	return c.NewPayer(ctx, goclient.PayerOptions{Signer: signer, StateFile: stateFile, MaxPrice: 3, MaxSpend: 10_000, Chunksets: 2, Deposit: 20_000})
+}
+
+// newGoClient returns a client, and a payer with a state file in a new folder, which it also returns.
+func newGoClient(t testing.TB, url, key string) (*goclient.Client, *goclient.Payer, string) {
+	t.Helper()
+	c, err := goclient.New(url, goclient.Options{Key: key, MaxAttempts: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	file := filepath.Join(t.TempDir(), "payer.json")
+	p, err := goPayer(t.Context(), c, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, p, file
+}
+
+// checkGoPayer checks that everything that the payer has signed was accepted and sold, and that used
+// chunksets of all that were sold are used.
+func checkGoPayer(t testing.TB, s *server, p *goclient.Payer, price uint64, used int64) {
+	t.Helper()
+	st, err := p.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := (&channel{s: s, id: st.ChannelID}).state()
+	var total, left int64
+	for _, bought := range state.Sessions {
+		session := s.sessionState(bought.SessionID)
+		total += session.ChunksetsTotal
+		left += session.ChunksetsLeft
+	}
+	if want := fmt.Sprint(uint64(total) * price); state.Accepted != want || state.Credit != "0" || fmt.Sprint(st.Bought) != want || st.Signed != st.Bought || st.Pending || total-left != used {
+		t.Errorf("the channel is %s, %d chunksets were sold and %d are used, want %d; the payer has %+v", state.money(), total, total-left, used, st)
+	}
+}
+
+// TestGoClientPays opens a channel, buys a session, reads, adds to the session and closes the channel,
+// on a local instance and on a hosted network.
+func TestGoClientPays(t *testing.T) {
+	t.Parallel()
+	const price = 3
+	for _, profile := range []string{"local", "hosted"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			var s *server
+			writer, key := "", ""
+			if profile == "local" {
+				s = start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
+			} else {
+				s = startHosted(t, "paid", "--chunkset-price", "3")
+				writer = s.newKey("--scopes", "write", "--all-accounts")
+				key = s.newKey("--scopes", "channels", "--accounts", s.payer(1).signer.Address().String())
+			}
+			data := content(1, 2*chunksetSize+5)
+			s.as(writer).must(204, "PUT", blobTarget("0x1", "paid"), data)
+			c, p, _ := newGoClient(t, s.url, key)
+			if profile == "hosted" { // without the key, no channel can be opened
+				_, stranger, _ := newGoClient(t, s.url, "")
+				if _, err := stranger.Ensure(t.Context(), 1); !errors.Is(err, goclient.ErrUnauthorized) {
+					t.Errorf("without a key: %v", err)
+				}
+			}
+			payment := &goclient.Payment{Payer: p, MaxChunksets: 7}
+			r, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) || payment.Charged() != 3 {
+				t.Errorf("%d bytes, %v, charged %d", len(got), err, payment.Charged())
+			}
+			path := filepath.Join(t.TempDir(), "file")
+			if _, err := c.DownloadFile(t.Context(), "0x1", "paid", path, goclient.DownloadOptions{GetOptions: goclient.GetOptions{Payment: payment}}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) || payment.Charged() != 6 {
+				t.Errorf("%d bytes, %v, charged %d", len(got), err, payment.Charged())
+			}
+			if _, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment}); !errors.Is(err, goclient.ErrPaymentRequired) {
+				t.Errorf("beyond the limit: %v", err)
+			}
+			checkGoPayer(t, s, p, price, 6)
+			ch, err := p.CloseChannel(t.Context())
+			if err != nil || ch.State != "closed" || ch.Refund != 20_000-ch.Accepted {
+				t.Errorf("channel %+v, %v", ch, err)
+			}
+		})
+	}
+}
+
+// lossyProxy is a reverse proxy that closes the connection in the place of some responses, after the
+// server has sent them.
+type lossyProxy struct {
+	url string
+
+	lose atomic.Pointer[func(*http.Request) bool] // called for each response, perhaps concurrently
+}
+
+func newLossyProxy(t testing.TB, s *server) *lossyProxy {
+	t.Helper()
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &lossyProxy{}
+	reverse := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out = r.Out.WithContext(context.WithoutCancel(r.Out.Context())) // the server gets each request
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     log.New(io.Discard, "", 0),
+		ModifyResponse: func(r *http.Response) error {
+			if lose := p.lose.Load(); lose == nil || !(*lose)(r.Request) {
+				return nil
+			}
+			return errors.Join(errors.New("lost"), r.Body.Close())
+		},
+	}
+	front := httptest.NewServer(reverse)
+	t.Cleanup(front.Close)
+	p.url = front.URL
+	return p
+}
+
+// set sets which responses are lost.
+func (p *lossyProxy) set(lose func(*http.Request) bool) { p.lose.Store(&lose) }
+
+func lostNone(*http.Request) bool { return false }
+
+// TestGoClientLosesAnswers loses the response to each request of a payer, once and until the payer gives
+// up. Nothing may be bought twice, and nothing that was bought may be lost.
+func TestGoClientLosesAnswers(t *testing.T) {
+	t.Parallel()
+	const price = 3
+	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
+	s.must(204, "PUT", blobTarget("0x1", "paid"), []byte("hello"))
+	p := newLossyProxy(t, s)
+	read := func(c *goclient.Client, payment *goclient.Payment) error {
+		r, err := c.Get(t.Context(), "0x1", "paid", goclient.GetOptions{Payment: payment})
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(r)
+		if err == nil && string(got) != "hello" {
+			err = fmt.Errorf("read %q", got)
+		}
+		return err
+	}
+	steps := func(c *goclient.Client, payer *goclient.Payer, payment *goclient.Payment) error {
+		if _, err := payer.Ensure(t.Context(), 2); err != nil {
+			return err
+		}
+		if err := read(c, payment); err != nil {
+			return err
+		}
+		_, err := payer.Ensure(t.Context(), 3)
+		return err
+	}
+	var mu sync.Mutex
+	once := map[string]bool{}
+	p.set(func(r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		key := r.Method + r.URL.Path + r.Header.Get("Idempotency-Key")
+		lost := !once[key]
+		once[key] = true
+		return lost
+	})
+	c, payer, _ := newGoClient(t, p.url, "")
+	payment := &goclient.Payment{Payer: payer, MaxChunksets: 2}
+	if err := steps(c, payer, payment); err != nil {
+		t.Fatalf("each response is lost once: %v", err)
+	}
+	if payment.Charged() != 2 || payment.InDoubt() != 1 {
+		t.Errorf("charged %d, in doubt %d", payment.Charged(), payment.InDoubt())
+	}
+	t.Logf("%d responses were lost", len(once))
+	p.set(lostNone)
+	checkGoPayer(t, s, payer, price, usedOf(t, s, payer))
+
+	ended := 0
+	for at := 0; ended == 0; at++ {
+		var count atomic.Int64
+		p.set(func(*http.Request) bool { return count.Add(1) > int64(at) })
+		// Each round has a channel of its own.
+		c, payer, file := newGoClient(t, p.url, "")
+		err := steps(c, payer, &goclient.Payment{Payer: payer})
+		p.set(lostNone)
+		if err == nil {
+			ended = at
+		}
+		again, err2 := goPayer(t.Context(), c, file) // as a new process
+		if err2 != nil {
+			t.Fatal(err2)
+		}
+		payment := &goclient.Payment{Payer: again, MaxChunksets: 2}
+		if err := steps(c, again, payment); err != nil {
+			t.Fatalf("after the loss of response %d and all others (%v): %v", at, err, err)
+		}
+		checkGoPayer(t, s, again, price, usedOf(t, s, again))
+		if payment.InDoubt() != 0 || payment.Charged() != 1 {
+			t.Errorf("response %d: charged %d, in doubt %d", at, payment.Charged(), payment.InDoubt())
+		}
+	}
+	if ended < 6 {
+		t.Errorf("only %d responses were lost", ended)
+	}
+}
+
+// usedOf returns how many chunksets of the sessions of a payer are used.
+func usedOf(t testing.TB, s *server, p *goclient.Payer) int64 {
+	t.Helper()
+	st, err := p.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used int64
+	for _, bought := range (&channel{s: s, id: st.ChannelID}).state().Sessions {
+		session := s.sessionState(bought.SessionID)
+		used += session.ChunksetsTotal - session.ChunksetsLeft
+	}
+	return used
+}
+
+// TestGoClientProcessesShareAState runs processes that buy and read with one state file, of which the
+// first is killed while the response to its purchase is on the way. They never sign conflicting numbers,
+// and nothing is bought twice.
+func TestGoClientProcessesShareAState(t *testing.T) {
+	t.Parallel()
+	const price, processes, purchases, reads = 3, 3, 4, 5
+	s := start(t, options{flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
+	s.must(204, "PUT", blobTarget("0x1", "paid"), []byte("hello"))
+	p := newLossyProxy(t, s)
+	sold, killed := make(chan struct{}), make(chan struct{})
+	p.set(func(r *http.Request) bool {
+		if r.Method != "POST" || !strings.HasSuffix(r.URL.Path, "/v1/sessions") {
+			return false
+		}
+		close(sold)
+		<-killed
+		return true
+	})
+	of := &clientPurchases{URL: p.url, StateFile: filepath.Join(t.TempDir(), "payer.json"), Purchases: 1}
+	first := of.start(t)
+	<-sold
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err == nil {
+		t.Fatal("the process ended before it was killed")
+	}
+	close(killed)
+	p.set(lostNone)
+
+	of.Purchases, of.Reads = purchases, reads
+	var running []*exec.Cmd
+	for range processes {
+		running = append(running, of.start(t))
+	}
+	for _, command := range running {
+		finish(t, command)
+	}
+	c, err := goclient.New(p.url, goclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdleConnections()
+	payer, err := goPayer(t.Context(), c, of.StateFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGoPayer(t, s, payer, price, processes*reads)
+	st, err := payer.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// That of the killed process, and 2 chunksets for each further purchase; reads need no more.
+	if want := uint64(price * 2 * (1 + processes*purchases)); st.Bought != want {
+		t.Errorf("bought for %d, want %d", st.Bought, want)
+	}
+}
