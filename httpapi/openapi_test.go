@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"sluice/metastore"
 	"sluice/wire"
 )
 
@@ -86,5 +88,116 @@ func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 				t.Errorf("%s: the document requires a key: %t, the server does: %t", where, says, asks[where])
 			}
 		}
+	}
+}
+
+// TestOpenAPISchemasAreTheBodies compares the members of the schemas with those of the types that
+// the server sends and reads.
+func TestOpenAPISchemasAreTheBodies(t *testing.T) {
+	schemas := loadOpenAPI(t).Components.Schemas
+	for name, body := range map[string]any{
+		"Account": wire.Account{}, "AccountPage": wire.AccountPage{}, "Blob": wire.Blob{}, "BlobPage": wire.BlobPage{},
+		"UploadBegun": wire.UploadBegun{}, "Success": wire.Success{}, "Part": wire.Part{}, "Upload": wire.Upload{},
+		"UploadStatus": wire.UploadStatus{}, "UploadPage": wire.UploadPage{}, "Session": wire.Session{}, "Channel": wire.Channel{},
+		"ChannelSession": wire.ChannelSession{}, "Info": wire.Info{}, "Rates": wire.Rates{}, "Payment": wire.Payment{},
+		"Limits": wire.Limits{}, "Problem": wire.Problem{},
+		"BeginUpload": wire.BeginUpload{}, "CompleteUpload": wire.CompleteUpload{}, "CreateSession": wire.CreateSession{},
+	} {
+		schema := schemas[name]
+		if schema == nil {
+			t.Errorf("there is no schema %s", name)
+			continue
+		}
+		members, required := membersOf(reflect.TypeOf(body))
+		described, describedAlways := describedMembers(schema.Value)
+		if !slices.Equal(described, members) {
+			t.Errorf("%s has the members %v, and %v are described", name, members, described)
+		}
+		request := name == "BeginUpload" || name == "CompleteUpload" || name == "CreateSession"
+		if !request && !slices.Equal(describedAlways, required) { // a request states its own
+			t.Errorf("%s always has the members %v, and %v are described as required", name, required, describedAlways)
+		}
+	}
+	var rates []string
+	for _, k := range metastore.LimitKinds {
+		rates = append(rates, k.Member())
+	}
+	slices.Sort(rates)
+	if described, _ := describedMembers(schemas["Rate"].Value); !slices.Equal(described, rates) {
+		t.Errorf("the limits are %v, and %v are described", rates, described)
+	}
+}
+
+// membersOf returns the JSON members of a type, and those that are never omitted, sorted.
+func membersOf(body reflect.Type) (all, always []string) {
+	for i := range body.NumField() {
+		field := body.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous {
+			inner, innerAlways := membersOf(field.Type)
+			all, always = append(all, inner...), append(always, innerAlways...)
+			continue
+		}
+		all = append(all, name)
+		if !strings.Contains(options, "omit") {
+			always = append(always, name)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(always)
+	return all, always
+}
+
+// describedMembers returns the members of a schema and the required ones, sorted.
+func describedMembers(schema *openapi3.Schema) (all, required []string) {
+	for _, part := range schema.AllOf {
+		inner, innerRequired := describedMembers(part.Value)
+		all, required = append(all, inner...), append(required, innerRequired...)
+	}
+	for name := range schema.Properties {
+		all = append(all, name)
+	}
+	required = append(required, schema.Required...)
+	slices.Sort(all)
+	slices.Sort(required)
+	return all, required
+}
+
+// TestOpenAPIBodiesHaveSchemasAndExamples checks each body of the document, except those that are
+// bytes. The examples match their schemas: loadOpenAPI validates them.
+func TestOpenAPIBodiesHaveSchemasAndExamples(t *testing.T) {
+	doc := loadOpenAPI(t)
+	bodies := 0
+	check := func(where string, content openapi3.Content) {
+		for kind, body := range content {
+			if kind == "*/*" || kind == "application/yaml" {
+				continue
+			}
+			bodies++
+			if body.Example == nil && len(body.Examples) == 0 {
+				t.Errorf("%s: %s has no example", where, kind)
+			}
+			if strings.HasSuffix(kind, "json") && body.Schema.Ref == "" {
+				t.Errorf("%s: the schema of %s has no name", where, kind)
+			}
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			where := method + " " + path
+			if op.RequestBody != nil {
+				check(where, op.RequestBody.Value.Content)
+			}
+			for status, response := range op.Responses.Map() {
+				check(where+" "+status, response.Value.Content)
+			}
+		}
+	}
+	if bodies < 60 {
+		t.Errorf("only %d bodies were checked", bodies)
+	}
+	doc.Components.Examples["Session"].Value.Value.(map[string]any)["chunksetsLeft"] = "many"
+	if err := doc.Validate(t.Context()); err == nil {
+		t.Error("an example that does not match its schema is valid")
 	}
 }

@@ -48,6 +48,9 @@ func check(thing Thing) error {
 	case VersityGW:
 		_, err := VersityGWPath()
 		return err
+	case OapiCodegen:
+		_, err := OapiCodegenPath()
+		return err
 	default:
 		return fmt.Errorf("testenv: unknown dependency %q", thing)
 	}

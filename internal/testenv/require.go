@@ -23,17 +23,18 @@ type Thing string
 
 // The dependencies that tests can require.
 const (
-	NPM        Thing = "npm"        // node, and the packages of e2e/client
-	Strace     Thing = "strace"     // strace, and the right to trace a child
-	Chromium   Thing = "chromium"   // a Chromium, and the packages of e2e/client
-	Nginx      Thing = "nginx"      // an nginx with proxy_cache
-	HAProxy    Thing = "haproxy"    // the load balancer
-	Varnish    Thing = "varnish"    // the cache
-	Shells     Thing = "shells"     // bash, zsh and fish
-	PostgreSQL Thing = "postgresql" // the programs of a PostgreSQL server
-	VersityGW  Thing = "versitygw"  // an S3 server over a folder
-	RootMount  Thing = "root-mount" // the right to mount a tmpfs
-	Port9090   Thing = "port-9090"  // port 9090 free on the loopback addresses
+	NPM         Thing = "npm"          // node, and the packages of e2e/client
+	Strace      Thing = "strace"       // strace, and the right to trace a child
+	Chromium    Thing = "chromium"     // a Chromium, and the packages of e2e/client
+	Nginx       Thing = "nginx"        // an nginx with proxy_cache
+	HAProxy     Thing = "haproxy"      // the load balancer
+	Varnish     Thing = "varnish"      // the cache
+	Shells      Thing = "shells"       // bash, zsh and fish
+	PostgreSQL  Thing = "postgresql"   // the programs of a PostgreSQL server
+	VersityGW   Thing = "versitygw"    // an S3 server over a folder
+	OapiCodegen Thing = "oapi-codegen" // the generator of Go clients, and the modules of what it generates
+	RootMount   Thing = "root-mount"   // the right to mount a tmpfs
+	Port9090    Thing = "port-9090"    // port 9090 free on the loopback addresses
 )
 
 // Require returns if every thing is available. Otherwise it ends the test, which fails if

@@ -19,21 +19,7 @@ import (
 const versityGWVersion = "v1.8.0"
 
 // VersityGWPath returns the path at which setup.sh installs versitygw.
-func VersityGWPath() (string, error) {
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		cache = filepath.Join(home, ".cache")
-	}
-	path := filepath.Join(cache, "sluice-tools", "versitygw-"+versityGWVersion, "versitygw")
-	if _, err := exec.LookPath(path); err != nil {
-		return "", fmt.Errorf("versitygw is not installed (run internal/testenv/setup.sh): %w", err)
-	}
-	return path, nil
-}
+func VersityGWPath() (string, error) { return toolPath("versitygw", versityGWVersion) }
 
 // The credentials of every S3 server that S3 starts.
 const (

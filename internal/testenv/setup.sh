@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client, strace,
-# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc and versitygw. It first prints what it will install,
-# with the command for each, and installs nothing that is already there. It never fails: it ends with
-# a list of what could not be installed, whose tests are skipped (see require.go).
+# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc, versitygw and
+# oapi-codegen. It first prints what it will install, with the command for each, and installs nothing
+# that is already there. It never fails: it ends with a list of what could not be installed, whose
+# tests are skipped (see require.go).
 #
 # With --list it only prints.
 set -u
@@ -10,11 +11,14 @@ cd "$(dirname "$0")/../.."
 
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/sluice-tools
 versitygw_version=v1.8.0 # as in s3.go
+oapi_codegen_version=v2.8.2 # as in tools.go
 
 have() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }
 have_postgres() { have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
 have_versitygw() { [ -x "$tools/versitygw-$versitygw_version/versitygw" ]; }
+# Its version belongs to the modules of e2e/testdata/goclient, which are downloaded with it.
+have_oapi_codegen() { [ -x "$tools/oapi-codegen-$oapi_codegen_version/oapi-codegen" ]; }
 # The copy of the lock file is made after a complete installation.
 have_npm_packages() { cmp -s e2e/client/package-lock.json e2e/client/node_modules/.installed-lock.json; }
 
@@ -34,6 +38,7 @@ have_postgres || packages+=(postgresql)
 plan=()
 [ ${#packages[@]} = 0 ] || plan+=("apt-get install ${packages[*]} (on this machine, as root)")
 have_versitygw || plan+=("go install github.com/versity/versitygw/cmd/versitygw@$versitygw_version (into $tools)")
+have_oapi_codegen || plan+=("go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version (into $tools)")
 have_npm_packages || plan+=("npm ci (into e2e/client/node_modules)")
 if [ ${#plan[@]} = 0 ]; then
   echo "The tests have what they need."
@@ -78,6 +83,12 @@ install_versitygw() {
     go install "github.com/versity/versitygw/cmd/versitygw@$versitygw_version" >&2
 }
 
+install_oapi_codegen() {
+  (cd e2e/testdata/goclient && timeout 300 go mod download >&2) &&
+    GOBIN=$tools/oapi-codegen-$oapi_codegen_version timeout 600 \
+      go install "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version" >&2
+}
+
 install_npm_packages() {
   cd e2e/client &&
     timeout 300 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error &&
@@ -93,6 +104,7 @@ for package in "${packages[@]}"; do
   }
 done
 have_versitygw || install_versitygw || missing+=("versitygw (go install failed)")
+have_oapi_codegen || install_oapi_codegen || missing+=("oapi-codegen (go install failed)")
 have_npm_packages || (install_npm_packages) || missing+=("the npm packages of e2e/client (npm ci failed)")
 
 if [ ${#missing[@]} -gt 0 ]; then
