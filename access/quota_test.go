@@ -371,7 +371,7 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 	}
 }
 
-// TestQuotaRace checks that, whatever many concurrent writers do, no more than the quota is ever
+// TestQuotaRace checks that, whatever concurrent writers do, no more than the quota is ever
 // stored, and hardly less in the end.
 func TestQuotaRace(t *testing.T) {
 	for name, limits := range map[string]metastore.Limits{"bytes": {StoredBytes: 150_000}, "objects": {StoredObjects: 100}} {

@@ -160,7 +160,7 @@ func TestReadersOfGarbageAreCut(t *testing.T) {
 	}
 }
 
-// slowLookup is a store whose next lookup pauses after the database has answered.
+// slowLookup is a store whose next lookup pauses after the database has responded.
 type slowLookup struct {
 	metastore.Store
 	asked       atomic.Bool

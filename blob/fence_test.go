@@ -112,7 +112,7 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 				if duplicate.owns(t) || !first.owns(t) {
 					t.Fatalf("round %d, after %s: the copy may delete: %t, the original %t", round, time.Since(began), duplicate.owns(t), first.owns(t))
 				}
-				if time.Since(began) > 18*time.Second { // the original takes over at its next check, and the copy notices at its own
+				if time.Since(began) > 18*time.Second { // the original responds at its next check, and the copy notices at its own
 					t.Fatal("the copy is not fenced")
 				}
 			}

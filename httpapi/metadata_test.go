@@ -237,7 +237,7 @@ func TestCacheControlOfReads(t *testing.T) {
 	}
 }
 
-// TestFreeHeadShowsMetadata: metadata is no part of what a paid read sells.
+// TestFreeHeadShowsMetadata: metadata is not part of what a paid read sells.
 func TestFreeHeadShowsMetadata(t *testing.T) {
 	s := newService(t, func(c *Config, _ *Server) { c.Reads = ReadsPaid })
 	if res, body := s.do(t, "PUT", "/v1/blobs/0x1/name", "content", described...); res.StatusCode != 204 {

@@ -36,7 +36,7 @@ func TestUnreadResponsesAreBounded(t *testing.T) {
 			func() {
 				defer func() {
 					if p := recover(); p != nil {
-						if p != http.ErrAbortHandler { //nolint:errorlint // a panic is no error that was wrapped
+						if p != http.ErrAbortHandler { //nolint:errorlint // a panic is not a wrapped error
 							t.Errorf("panic %v", p)
 						}
 						w = nil
