@@ -30,6 +30,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"sluice/metastore"
@@ -106,7 +107,7 @@ type Service struct {
 	policy micropay.Policy
 	kick   chan struct{}
 
-	uncollected uncollected
+	uncollected struct{ count, amount atomic.Int64 } // result of the last search for expired settlements
 }
 
 // New returns a Service over a store. It returns an error if an address is invalid, or if the

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sluice/metastore"
@@ -29,9 +28,6 @@ const (
 // ErrUncollected means that accepted payments expired before they were collected. The next payment
 // over such a channel includes their amount.
 var ErrUncollected = errors.New("accepted payments have expired uncollected")
-
-// uncollected is the result of the last search for expired settlements.
-type uncollected struct{ count, amount atomic.Int64 }
 
 // Uncollected returns the number of channels with a payment that expired before it was collected,
 // and the sum of their unsettled amounts, when Run last searched for them.

@@ -15,8 +15,9 @@ import (
 
 // layered are packages in which files must not use each other in a cycle.
 var layered = []string{"httpapi", "httpapi/internal/headers", "httpapi/internal/router", "httpapi/internal/transfer", "internal/connlimit",
-	"internal/contexts", "internal/datadir", "internal/lease", "internal/node", "internal/storage", "internal/terminal", "blob", "checksum",
-	"instance", "metering", "session", "wire", "metastore", "bytestore"}
+	"internal/contexts", "internal/datadir", "internal/lease", "internal/loopback", "internal/node", "internal/operand",
+	"internal/storage", "internal/terminal", "internal/units", "blob", "checksum", "instance", "metering", "paychan", "session", "wire", "metastore",
+	"bytestore", "bytestore/memory"}
 
 // TestFilesAreLayered checks that the files of a package use only declarations of files below them: there is
 // no cycle of files. Uses of methods and fields do not count.
