@@ -13,6 +13,7 @@ import (
 // methods may be called concurrently.
 type Content struct {
 	metastore.Blob
+	first []metastore.Extent // the extent with the first byte, if any
 	s     *Service
 	until time.Time // with a monotonic reading
 	close sync.Once
@@ -24,12 +25,12 @@ type Content struct {
 func (s *Service) Open(ctx context.Context, account, name string) (*Content, error) {
 	for {
 		l := s.pins.begin()
-		b, err := s.meta.Blob(ctx, account, name)
+		b, first, err := s.meta.OpenBlob(ctx, account, name)
 		if err != nil {
 			s.pins.abandon(l)
 			return nil, err
 		}
-		c := &Content{Blob: b, s: s, pin: pin{content: b.Content}}
+		c := &Content{Blob: b, first: first, s: s, pin: pin{content: b.Content}}
 		if s.opt.GarbageGrace > 0 {
 			c.until = time.Now().Add(s.opt.GarbageGrace - graceMargin)
 		}

@@ -167,13 +167,13 @@ type slowLookup struct {
 	found, goOn chan struct{}
 }
 
-func (s *slowLookup) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
-	b, err := s.Store.Blob(ctx, account, name)
+func (s *slowLookup) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	b, extents, err := s.Store.OpenBlob(ctx, account, name)
 	if s.asked.CompareAndSwap(false, true) {
 		close(s.found)
 		<-s.goOn
 	}
-	return b, err
+	return b, extents, err
 }
 
 // TestStalledLookupDelaysNothing replaces and frees what a lookup has found while it

@@ -567,12 +567,21 @@ type damagedRows struct {
 
 func (m *damagedRows) Extents(ctx context.Context, id metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
 	extents, err := m.Store.Extents(ctx, id, from, limit)
+	return m.damaged(extents), err
+}
+
+func (m *damagedRows) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	b, extents, err := m.Store.OpenBlob(ctx, account, name)
+	return b, m.damaged(slices.Clone(extents)), err
+}
+
+func (m *damagedRows) damaged(extents []metastore.Extent) []metastore.Extent {
 	for i := range extents {
 		if extents[i].Key == "" {
 			extents[i].Body = m.damage(slices.Clone(extents[i].Body))
 		}
 	}
-	return extents, err
+	return extents
 }
 
 // TestDamagedInlineBodyIsNotServed checks that inline contents are compared with their
@@ -596,11 +605,11 @@ func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 		if n := f.objects(t); n != 0 {
 			t.Fatalf("%d objects: the body is not inline", n)
 		}
+		rows.damage = damage
 		c, err := f.Open(t.Context(), "a", "n")
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows.damage = damage
 		for _, r := range [][2]int64{{0, int64(len(body))}, {100, 50}} { // the second range contains no damage
 			var out bytes.Buffer
 			n, err := c.WriteRange(t.Context(), &out, r[0], r[1])

@@ -89,11 +89,19 @@ func writeBytes(w io.Writer, b []byte) (int64, error) {
 // extentPage is the number of extents that a read looks up at a time.
 const extentPage = 64
 
+// extents returns a page of extents, the first of which has byte off.
+func (c *Content) extents(ctx context.Context, off int64) ([]metastore.Extent, error) {
+	if len(c.first) > 0 && off < c.first[0].Size {
+		return c.first, nil
+	}
+	return c.s.meta.Extents(ctx, c.Content, c.position(off), extentPage)
+}
+
 // write writes the bytes [off, end) of the content from the store.
 func (r *Reading) write(ctx context.Context, w io.Writer, off, end int64) (written int64, err error) {
 	c := r.c
 	for off < end {
-		extents, err := c.s.meta.Extents(ctx, c.Content, c.position(off), extentPage)
+		extents, err := c.extents(ctx, off)
 		if err != nil {
 			return written, err
 		}

@@ -430,6 +430,15 @@ func (m *shiftedExtents) Extents(ctx context.Context, id metastore.ContentID, _ 
 	return m.Store.Extents(ctx, id, m.from, limit)
 }
 
+func (m *shiftedExtents) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	b, _, err := m.Store.OpenBlob(ctx, account, name)
+	if err != nil {
+		return b, nil, err
+	}
+	extents, err := m.Store.Extents(ctx, b.Content, m.from, 1)
+	return b, extents, err
+}
+
 // TestGapInAContentIsReported checks that a read fails with ErrCorrupt if the extent that contains
 // its first byte is missing: the extent found ends just before that byte or begins after it.
 func TestGapInAContentIsReported(t *testing.T) {

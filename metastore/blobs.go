@@ -95,6 +95,11 @@ type Blobs interface {
 	// expiry, and ErrNotFound later or if there is none.
 	Blob(ctx context.Context, account, name string) (Blob, error)
 
+	// OpenBlob returns what Blob returns, and the extent that has the first byte of the
+	// content, with its body if it is inline; an empty blob has none. The caller must not
+	// modify what the results refer to: an implementation may return them again.
+	OpenBlob(ctx context.Context, account, name string) (Blob, []Extent, error)
+
 	// CommitBlob makes b visible with these extents as its content, and returns it as
 	// stored. It replaces the blob of that name, whose content becomes garbage. The extents
 	// must be those of part 0, in order; an empty blob has none. b.Content must be new,

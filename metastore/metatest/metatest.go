@@ -79,7 +79,7 @@ func (h *Harness) Close() error {
 func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
-		blobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
+		blobChecks(), openBlobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
 		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), chargeChecks(),
 		keyChecks(), usageChecks(), usageRaceChecks(), accountChecks(), garbageChecks(), purgeChecks(), foldChecks(), propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
 	} {

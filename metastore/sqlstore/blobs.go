@@ -85,21 +85,68 @@ func (s *Store) Blob(ctx context.Context, account, name string) (metastore.Blob,
 	err := s.read(ctx, func(t *tx) error {
 		var found bool
 		var err error
-		b, found, err = t.blob(account, name)
-		switch {
-		case err != nil:
-			return err
-		case !found || expired(b.Expires, t.now.Add(-metastore.ExpiredBlobGrace)):
-			return metastore.ErrNotFound
-		case expired(b.Expires, t.now):
-			return metastore.ErrExpired
+		if b, found, err = t.blob(account, name); err == nil {
+			err = checkLive(b, found, t.now)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return metastore.Blob{}, fmt.Errorf("blob: %w", err)
 	}
 	return b, nil
+}
+
+// checkLive returns ErrNotFound or ErrExpired for a blob that cannot be read.
+func checkLive(b metastore.Blob, found bool, now time.Time) error {
+	switch {
+	case !found || expired(b.Expires, now.Add(-metastore.ExpiredBlobGrace)):
+		return metastore.ErrNotFound
+	case expired(b.Expires, now):
+		return metastore.ErrExpired
+	}
+	return nil
+}
+
+// OpenBlob implements metastore.Blobs.
+func (s *Store) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	var now time.Time
+	row, err := s.rows.get(blobKeyOf(account, name), func() (row *blobRow, err error) {
+		err = s.read(ctx, func(t *tx) (err error) {
+			now = t.now
+			row, err = t.blobRow(account, name)
+			return err
+		})
+		return row, err
+	})
+	if err == nil && now.IsZero() { // the row was in the cache
+		now = s.Now()
+	}
+	if err == nil {
+		err = checkLive(row.blob, row.found, now)
+	}
+	if err != nil {
+		return metastore.Blob{}, nil, fmt.Errorf("blob: %w", err)
+	}
+	return row.blob, row.first, nil
+}
+
+// blobRow returns the row of a name, with found unset if there is none.
+func (t *tx) blobRow(account, blobName string) (*blobRow, error) {
+	row := &blobRow{blob: metastore.Blob{Account: account, Name: blobName}}
+	n := splitName(blobName)
+	var e metastore.Extent
+	fields := append(blobFields(&row.blob), (*integer)(&e.Size), (*blocks)(&e.Blocks), (*optionalText)(&e.Key), &e.Body)
+	var err error
+	row.found, err = t.row(
+		`SELECT f.*, COALESCE(e.size, 0), e.blocks, e.object, i.body
+		FROM (SELECT `+blobColumns+` FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) f
+		LEFT JOIN extents e ON e.content = f.content AND e.part = 0 AND e.off = 0
+		LEFT JOIN bodies i ON e.object IS NULL AND i.content = f.content AND i.part = 0 AND i.off = 0`,
+		args{[]byte(account), n.head, n.hash}, fields...)
+	if e.Size > 0 {
+		row.first = []metastore.Extent{e}
+	}
+	return row, err
 }
 
 // blob returns the blob of a name, also if it has expired.
@@ -195,6 +242,7 @@ func (t *tx) replaceBlob(b *metastore.Blob, precondition metastore.Precondition,
 // updateBlob writes b over the row of that name.
 func (t *tx) updateBlob(b *metastore.Blob) error {
 	n := splitName(b.Name)
+	t.touch(b.Account, n)
 	shared := int64(0)
 	if b.SharedSecond {
 		shared = 1
@@ -212,6 +260,7 @@ func (t *tx) updateBlob(b *metastore.Blob) error {
 // deleted. It sets b.Modified and b.SharedSecond.
 func (t *tx) insertBlob(b *metastore.Blob) error {
 	n := splitName(b.Name)
+	t.touch(b.Account, n)
 	t.changed = true // row does not set it
 	_, err := t.row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
@@ -284,6 +333,7 @@ func (t *tx) rememberDeleted(b metastore.Blob) error {
 
 // removeBlob deletes the row of a blob and makes its content garbage.
 func (t *tx) removeBlob(account string, n name, content metastore.ContentID) error {
+	t.touch(account, n)
 	_, err := t.exec(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(account), n.head, n.hash)
 	if err != nil {

@@ -118,9 +118,14 @@ func (c *contentID) Scan(src any) error {
 	return nil
 }
 
+// blocks scans NULL as nil.
 type blocks []uint32
 
 func (b *blocks) Scan(src any) error {
+	if src == nil {
+		*b = nil
+		return nil
+	}
 	raw, ok := src.([]byte)
 	if !ok || len(raw)%4 != 0 {
 		return fmt.Errorf("%T of %d bytes is not a list of block checksums", src, len(raw))

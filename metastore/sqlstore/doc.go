@@ -13,6 +13,7 @@
 //     the form of outcome.go.
 //   - Maintenance is in purge.go, fold.go, counts.go and audit.go, and the copy between
 //     databases in copy.go and copy_tables.go.
+//   - blob_cache.go has the rows of blobs that are read often, on SQLite.
 //   - sqlite_*.go is the engine for SQLite: sqlite_writer.go the writer, sqlite_readers.go
 //     the pool for reads, sqlite_checkpoint.go the checkpoints, sqlite_commit.go and
 //     sqlite_health.go what an error means.

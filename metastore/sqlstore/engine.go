@@ -39,6 +39,9 @@ type engine interface {
 	// leaseTime returns the time by which leases are judged, to the microsecond.
 	leaseTime(t *tx) (time.Time, error)
 
+	// blobCache returns the cache of blobs, which the engine keeps exact, or nil.
+	blobCache() *blobCache
+
 	// headCondition returns the SQL condition that a name has the head $2, in the form
 	// that the index of long names serves.
 	headCondition() string

@@ -171,6 +171,9 @@ func (p *postgresEngine) clock() engineClock { return p.serverClock }
 // leaseTime reads the time of the server, not of the transaction.
 func (p *postgresEngine) leaseTime(t *tx) (time.Time, error) { return postgresTime(t) }
 
+// blobCache returns nil: other nodes change blobs too.
+func (p *postgresEngine) blobCache() *blobCache { return nil }
+
 // headCondition has the hash for the index, which cannot hold a whole head and tail.
 func (p *postgresEngine) headCondition() string {
 	return "name_head = $2 AND sha256(name_head) = sha256($2)"

@@ -121,7 +121,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := newWriter(write, sqliteBegin, h)
+	w := newWriter(write, sqliteBegin, h, newBlobCache(opt.BlobCache))
 	e := &sqliteEngine{
 		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h,
 		wallClock: newWallClock(opt.wall, opt.passed),
@@ -159,6 +159,8 @@ func (e *sqliteEngine) stopped() <-chan struct{} { return e.health.stopped }
 func (e *sqliteEngine) clock() engineClock { return e.wallClock }
 
 func (e *sqliteEngine) leaseTime(t *tx) (time.Time, error) { return t.now, nil }
+
+func (e *sqliteEngine) blobCache() *blobCache { return e.writer.rows }
 
 func (e *sqliteEngine) headCondition() string { return "name_head = $2" }
 

@@ -34,9 +34,12 @@ type writer struct {
 	wake    chan struct{} // receives a token when the queue grows or is closed
 	health  *health
 	timer   sharedTimer // of the callers
+	rows    *blobCache  // may be nil
 	batchMu sync.Mutex  // held by the running batch, or to exclude batches
 
-	members []*call // of the running batch; kept to reuse its memory
+	// Of the running transaction; kept to reuse the memory.
+	members []*call
+	touched []blobKey
 }
 
 // call is a function that waits for its transaction.
@@ -56,9 +59,9 @@ const (
 	callAbandoned
 )
 
-func newWriter(c *sqliteConn, begin string, h *health) *writer {
+func newWriter(c *sqliteConn, begin string, h *health, rows *blobCache) *writer {
 	w := &writer{
-		conn: c, begin: begin, health: h,
+		conn: c, begin: begin, health: h, rows: rows,
 		commits: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		wake:    make(chan struct{}, 1),
@@ -287,20 +290,27 @@ func (w *writer) apply(c *call) (undo bool, err error) {
 		}
 	}()
 	err = c.fn(t)
+	w.touched = append(w.touched, t.touched...)
 	if t.failed != nil {
 		w.health.observe(w.conn.classify(t.failed), t.failed)
 	}
 	return t.failed != nil || (err != nil && t.changed), err
 }
 
-func (w *writer) beginTx() error { return w.conn.run(w.begin) }
+func (w *writer) beginTx() error {
+	clear(w.touched)
+	w.touched = w.touched[:0]
+	return w.conn.run(w.begin)
+}
 
 // commit makes the transaction durable. If it returns ErrNoSpace or ErrUnavailable, the
 // transaction has had no effect. If it returns ErrUnknownOutcome, the transaction may
 // reappear when the log is read again, and the writer has stopped: the next transaction
 // would be based on a state that may not be the last.
-func (w *writer) commit() error {
-	err := w.conn.run("COMMIT")
+func (w *writer) commit() (err error) {
+	w.rows.beginCommit(w.touched)
+	defer func() { w.rows.endCommit(w.touched, !errors.Is(err, metastore.ErrUnknownOutcome)) }()
+	err = w.conn.run("COMMIT")
 	if err == nil {
 		w.signalCommit()
 		return nil

@@ -40,6 +40,10 @@ type Options struct {
 	// Existing opens a database without creating it or changing its schema: another
 	// process may be using it.
 	Existing bool
+	// BlobCache is the greatest size of a cache of blobs that are read often, in bytes, with
+	// their inline bodies; 0: none. It is for SQLite only, and requires that no other Store,
+	// in this process or another, changes blobs while this one is open.
+	BlobCache int64
 }
 
 // Store is a metastore.Store on an SQL engine. Its methods may be called concurrently.
@@ -47,13 +51,14 @@ type Options struct {
 type Store struct {
 	eng   engine
 	clock engineClock
+	rows  *blobCache // may be nil
 	uses  useBatcher
 }
 
 var _ metastore.Store = (*Store)(nil)
 
 func newStore(eng engine, opt Options) *Store {
-	s := &Store{eng: eng, clock: eng.clock()}
+	s := &Store{eng: eng, clock: eng.clock(), rows: eng.blobCache()}
 	if opt.Now != nil {
 		s.clock = injectedClock(opt.Now)
 	}

@@ -57,7 +57,13 @@ type tx struct {
 	conn    runner
 	now     time.Time // to the microsecond, in UTC
 	changed bool
-	failed  error // the first error of the engine
+	failed  error     // the first error of the engine
+	touched []blobKey // the rows of blobs that were changed
+}
+
+// touch records that a row of blobs changes. It must be called by every statement that does that.
+func (t *tx) touch(account string, n name) {
+	t.touched = append(t.touched, blobKey{account, string(n.head), string(n.hash)})
 }
 
 // exec runs a statement and returns the number of rows that it changed.

@@ -1,0 +1,153 @@
+package metatest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"sluice/metastore"
+)
+
+func openBlobChecks() []Check {
+	return []Check{
+		check("blobs/open", openBlob),
+		check("blobs/open-races", openBlobRaces),
+	}
+}
+
+// openBlob opens blobs of every shape several times, between changes of every kind.
+func openBlob(p *probe) {
+	inline := p.inline(0, 0, []byte("inline"))
+	object := p.extent(0, 0, metastore.MaxExtentSize)
+	cases := map[string][]metastore.Extent{
+		"empty":  nil,
+		"inline": {inline},
+		"object": {object, p.extent(0, metastore.MaxExtentSize, 1)},
+	}
+	for name, extents := range cases {
+		b := metastore.Blob{Account: "a", Name: name, Content: p.content(), SHA256: []byte{1}, ContentType: "text/plain"}
+		for i := range extents {
+			b.Size += extents[i].Size
+		}
+		for range 2 {
+			_, _, err := p.store.OpenBlob(p.ctx, "a", name)
+			p.is(err, metastore.ErrNotFound, "opening %s before its commit", name)
+		}
+		_, err := p.store.CommitBlob(p.ctx, b, extents, nil)
+		p.ok(err, "commit of %s", name)
+		for range 3 {
+			p.opens("a", name)
+		}
+	}
+	_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "inline", Content: p.content(), Size: 1}, []metastore.Extent{p.inline(0, 0, []byte("x"))}, nil)
+	p.ok(err, "commit")
+	p.opens("a", "inline")
+	_, _, err = p.store.DeleteBlob(p.ctx, "a", "inline", nil)
+	p.ok(err, "delete")
+	_, _, err = p.store.OpenBlob(p.ctx, "a", "inline")
+	p.is(err, metastore.ErrNotFound, "opening a deleted blob")
+
+	expires := p.clock.Now().Add(metastore.ExpiredBlobGrace)
+	_, err = p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "expires", Content: p.content(), Expires: expires}, nil, nil)
+	p.ok(err, "commit of a blob that expires")
+	p.opens("a", "expires")
+	p.clock.Advance(metastore.ExpiredBlobGrace)
+	_, _, err = p.store.OpenBlob(p.ctx, "a", "expires")
+	p.is(err, metastore.ErrExpired, "opening an expired blob")
+	p.clock.Advance(metastore.ExpiredBlobGrace)
+	_, _, err = p.store.OpenBlob(p.ctx, "a", "expires")
+	p.is(err, metastore.ErrNotFound, "opening a blob that expired long ago")
+
+	p.begin("upload", "a", "inline")
+	p.part("upload", 0, mib)
+	p.part("upload", 1, 1)
+	p.complete("upload")
+	p.opens("a", "inline")
+}
+
+// opens checks that OpenBlob returns what Blob and Extents return.
+func (p *probe) opens(account, name string) {
+	want, err := p.store.Blob(p.ctx, account, name)
+	p.ok(err, "blob %s", name)
+	first, err := p.store.Extents(p.ctx, want.Content, metastore.Position{}, 1)
+	p.ok(err, "extents of %s", name)
+	b, extents, err := p.store.OpenBlob(p.ctx, account, name)
+	p.ok(err, "open of %s", name)
+	p.equal(b, want, "blob %s as opened", name)
+	p.must(len(extents) == len(first), "open of %s returned %d extents, want %d", name, len(extents), len(first))
+	if len(first) == 1 {
+		p.equal(extents[0], first[0], "first extent of %s", name)
+	}
+}
+
+// openBlobRaces opens a blob while it is replaced and deleted: no call that begins after a write was
+// acknowledged returns an earlier version, and none returns an earlier one than a call that ended
+// before it began.
+func openBlobRaces(p *probe) {
+	const versions, readers = 120, 4
+	var known atomic.Int64 // the version that the next call must return at least
+	raise := func(v int64) {
+		for {
+			old := known.Load()
+			if v <= old || known.CompareAndSwap(old, v) {
+				return
+			}
+		}
+	}
+	done := make(chan struct{})
+	failures := make(chan error, readers+1)
+	var running sync.WaitGroup
+	for range readers {
+		running.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				least := known.Load()
+				b, extents, err := p.store.OpenBlob(p.ctx, "a", "name")
+				switch {
+				case errors.Is(err, metastore.ErrNotFound):
+					continue // deleted
+				case err != nil:
+					failures <- err
+					return
+				case b.Size < least:
+					failures <- fmt.Errorf("opened version %d after version %d", b.Size, least)
+					return
+				case len(extents) != 1 || extents[0].Size != b.Size || extents[0].Body[0] != byte(b.Size):
+					failures <- fmt.Errorf("version %d was opened with the extents of another", b.Size)
+					return
+				}
+				raise(b.Size)
+			}
+		})
+	}
+	for v := int64(1); v <= versions && len(failures) == 0; v++ {
+		body := make([]byte, v)
+		body[0] = byte(v)
+		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "a", Name: "name", Content: p.content(), Size: v}, []metastore.Extent{p.inline(0, 0, body)}, nil)
+		if err == nil {
+			raise(v)
+		}
+		if err == nil && v%10 == 0 {
+			_, _, err = p.store.DeleteBlob(p.ctx, "a", "name", nil)
+			if _, _, gone := p.store.OpenBlob(p.ctx, "a", "name"); err == nil && !errors.Is(gone, metastore.ErrNotFound) {
+				err = fmt.Errorf("a deleted blob was opened: %w", gone)
+			}
+		}
+		if err != nil {
+			failures <- err
+			break
+		}
+	}
+	close(done)
+	running.Wait()
+	select {
+	case err := <-failures:
+		p.fail("%w", err)
+	default:
+	}
+}

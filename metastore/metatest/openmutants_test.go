@@ -1,0 +1,95 @@
+package metatest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"sluice/metastore"
+	"sluice/metastore/metatest"
+)
+
+// TestStoresThatOpenWrongly checks that the suite detects stores whose OpenBlob is wrong.
+func TestStoresThatOpenWrongly(t *testing.T) {
+	catch(t, []mutant{
+		{"keepsRows", func(h metatest.Handle, _ string) metatest.Handle { return &keepsRows{Handle: h} }, []string{"blobs/open", "blobs/open-races"}},
+		{"invalidatesLate", func(h metatest.Handle, _ string) metatest.Handle {
+			return &invalidatesLate{keepsRows{Handle: h}}
+		}, []string{"blobs/open-races"}},
+		{"keepsExpired", func(h metatest.Handle, _ string) metatest.Handle { return &keepsExpired{keepsRows{Handle: h}} }, []string{"blobs/open"}},
+		{"opensWithoutExtent", func(h metatest.Handle, _ string) metatest.Handle { return opensWithoutExtent{h} }, []string{"blobs/open"}},
+		{"opensSecondExtent", func(h metatest.Handle, _ string) metatest.Handle { return opensSecondExtent{h} }, []string{"blobs/open"}},
+	})
+}
+
+// keepsRows returns the row that it read first.
+type keepsRows struct {
+	metatest.Handle
+	rows sync.Map
+}
+
+type keptRow struct {
+	blob  metastore.Blob
+	first []metastore.Extent
+}
+
+func (s *keepsRows) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	key := account + "/" + name
+	if kept, ok := s.rows.Load(key); ok {
+		row := kept.(keptRow)
+		return row.blob, row.first, nil
+	}
+	b, first, err := s.Handle.OpenBlob(ctx, account, name)
+	if err == nil {
+		s.rows.Store(key, keptRow{b, first})
+	}
+	return b, first, err
+}
+
+// invalidatesLate removes rows after a commit. A query that began before it may insert the old row
+// afterwards.
+type invalidatesLate struct{ keepsRows }
+
+func (s *invalidatesLate) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	defer s.rows.Clear()
+	return s.Handle.CommitBlob(ctx, b, extents, precondition)
+}
+
+func (s *invalidatesLate) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
+	defer s.rows.Clear()
+	return s.Handle.DeleteBlob(ctx, account, name, precondition)
+}
+
+// keepsExpired returns rows that it has after they have expired.
+type keepsExpired struct{ keepsRows }
+
+func (s *keepsExpired) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
+	s.rows.Clear()
+	return s.Handle.CommitBlob(ctx, b, extents, precondition)
+}
+
+func (s *keepsExpired) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
+	s.rows.Clear()
+	return s.Handle.DeleteBlob(ctx, account, name, precondition)
+}
+
+// opensWithoutExtent returns no extent.
+type opensWithoutExtent struct{ metatest.Handle }
+
+func (s opensWithoutExtent) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	b, _, err := s.Handle.OpenBlob(ctx, account, name)
+	return b, nil, err
+}
+
+// opensSecondExtent returns the last of the first two extents.
+type opensSecondExtent struct{ metatest.Handle }
+
+func (s opensSecondExtent) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	b, first, err := s.Handle.OpenBlob(ctx, account, name)
+	if err != nil {
+		return b, first, err
+	}
+	list, err := s.Extents(ctx, b.Content, metastore.Position{}, 2)
+	return b, list[max(0, len(list)-1):], errors.Join(err)
+}

@@ -1,0 +1,168 @@
+package sqlstore
+
+import (
+	"sync"
+
+	"github.com/maypok86/otter/v2"
+
+	"sluice/metastore"
+)
+
+// blobCache holds rows of blobs, each with its first extent, so that a read of a blob that is read
+// often needs no query. It requires that no other process changes blobs. A nil cache holds nothing.
+//
+// # Exactness
+//
+// A row in the cache is the last committed one of its name. The writer brackets every COMMIT that
+// changes blobs: begin removes their rows before the COMMIT, and end is called after it has returned
+// and before any caller is answered. Between the two the names are changing, and no row of them is
+// inserted. A query for a row is bracketed too, by a rowFill: its result is inserted only if the name is
+// not changing then, and was not at any moment since before the query began.
+//
+// So when a row is inserted, no COMMIT for its name has run since before it was read: it is the
+// committed row. It stays that until the next begin, which removes it before the next COMMIT. A
+// lookup that finds it takes effect at that moment, before that COMMIT. A lookup that does not find
+// it is a query, which sees what SQLite has committed. In particular, no lookup that begins after a
+// write was acknowledged returns an earlier row.
+//
+// If the outcome of a COMMIT is unknown, the cache is emptied and remains empty: what SQLite returns
+// is the only truth until the database is opened again.
+type blobCache struct {
+	rows *otter.Cache[blobKey, *blobRow]
+
+	mu       sync.Mutex
+	fills    map[blobKey]*rowFill
+	changing map[blobKey]struct{} // by the COMMIT that is running
+	stopped  bool
+}
+
+// blobKey identifies a row of blobs.
+type blobKey struct{ account, head, hash string }
+
+// blobKeyOf returns the key of a name without copying it, unless it is long.
+func blobKeyOf(account, name string) blobKey {
+	if len(name) <= headLen {
+		return blobKey{account: account, head: name}
+	}
+	n := splitName(name)
+	return blobKey{account, string(n.head), string(n.hash)}
+}
+
+// blobRow is a row of blobs with the extent that has its first byte, if any. It must not be
+// modified.
+type blobRow struct {
+	found bool
+	blob  metastore.Blob
+	first []metastore.Extent
+}
+
+// rowFill stands for the queries for one row that run now.
+type rowFill struct {
+	queries int
+	stale   bool // the row may have changed since one of them began
+}
+
+// rowOverhead is the memory of a cached row in addition to its variable parts, in bytes.
+const rowOverhead = 640
+
+// newBlobCache returns a cache of at most size bytes, or nil if size is 0.
+func newBlobCache(size int64) *blobCache {
+	if size <= 0 {
+		return nil
+	}
+	return &blobCache{
+		rows: otter.Must(&otter.Options[blobKey, *blobRow]{
+			MaximumWeight: uint64(size),
+			Weigher: func(k blobKey, r *blobRow) uint32 {
+				size := rowOverhead + 2*(len(k.account)+len(r.blob.Name))
+				for i := range r.first {
+					size += len(r.first[i].Body) + 4*len(r.first[i].Blocks)
+				}
+				return uint32(size)
+			},
+		}),
+		fills:    map[blobKey]*rowFill{},
+		changing: map[blobKey]struct{}{},
+	}
+}
+
+// get returns the row of k. If it is not in the cache, query reads it, and the result is inserted if
+// there is such a blob and the result is exact.
+func (c *blobCache) get(k blobKey, query func() (*blobRow, error)) (*blobRow, error) {
+	if c == nil {
+		return query()
+	}
+	if row, ok := c.rows.GetIfPresent(k); ok {
+		return row, nil
+	}
+	f := c.beginFill(k)
+	var row *blobRow
+	var err error
+	defer func() { c.endFill(k, f, row, err) }()
+	row, err = query()
+	return row, err
+}
+
+func (c *blobCache) beginFill(k blobKey) *rowFill {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.fills[k]
+	if f == nil {
+		f = &rowFill{}
+		c.fills[k] = f
+	}
+	f.queries++
+	if _, changing := c.changing[k]; changing || c.stopped {
+		f.stale = true
+	}
+	return f
+}
+
+// endFill inserts the result of a query, unless the row may have changed.
+func (c *blobCache) endFill(k blobKey, f *rowFill, row *blobRow, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && row != nil && row.found && !f.stale { // row is nil after a panic
+		c.rows.Set(k, row)
+	}
+	if f.queries--; f.queries == 0 && c.fills[k] == f {
+		delete(c.fills, k)
+	}
+}
+
+// beginCommit must be called before a COMMIT that changes the rows of keys, and endCommit after it.
+func (c *blobCache) beginCommit(keys []blobKey) {
+	if c == nil || len(keys) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range keys {
+		c.changing[k] = struct{}{}
+		c.rows.Invalidate(k)
+		if f := c.fills[k]; f != nil {
+			f.stale = true
+			delete(c.fills, k) // a query that begins after the COMMIT has a fill of its own
+		}
+	}
+}
+
+// endCommit ends the changes of keys. known reports whether the outcome of the COMMIT is known.
+func (c *blobCache) endCommit(keys []blobKey, known bool) {
+	if c == nil || len(keys) == 0 && known {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range keys {
+		delete(c.changing, k)
+		delete(c.fills, k) // these are stale
+	}
+	if !known {
+		c.stopped = true
+		for _, f := range c.fills {
+			f.stale = true
+		}
+		c.rows.InvalidateAll()
+	}
+}
