@@ -2,6 +2,7 @@ package metatest
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"sluice/metastore"
@@ -11,6 +12,7 @@ func foldChecks() []Check {
 	return []Check{
 		check("payments/fold", foldedSales),
 		check("payments/fold-in-batches", foldedInBatches),
+		check("payments/fold-largest", foldedLargest),
 	}
 }
 
@@ -102,6 +104,40 @@ func foldedInBatches(p *probe) {
 		}
 		for _, b := range channels {
 			p.equal(p.getChannel(b.channel.ID), b.channel, "channel after purges")
+		}
+	}
+}
+
+// foldedLargest sells the greatest amount several times, with returns in between, and purges in the
+// smallest batches. The sales that are folded first exceed the greatest amount in sum.
+func foldedLargest(p *probe) {
+	p.keys++
+	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
+		ID: "c", PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset",
+		Deposit: math.MaxInt64, Expires: p.clock.Now().Add(10 * channelLife),
+	}, nil)
+	p.ok(err, "open channel")
+	p.reads(c, 1, math.MaxInt64-10, math.MaxInt64-10, 1)
+	for i := range int64(3) {
+		_, err := p.store.ReturnCredit(p.ctx, "c", 1, math.MaxInt64-10, fmt.Sprint("r", i))
+		p.ok(err, "return")
+		if i%2 == 0 {
+			p.reads(c, 2+i, math.MaxInt64-9+i, 1, math.MaxInt64-10)
+		} else {
+			p.buys(c, 2+i, math.MaxInt64-9+i, math.MaxInt64-10, "bought")
+		}
+	}
+	p.audited()
+	for _, step := range []time.Duration{metastore.SaleRetention, 10 * metastore.SessionRetention} {
+		p.clock.Advance(step)
+		for calls := 0; ; calls++ {
+			p.must(calls < 100, "the purge does not end")
+			n, err := p.store.Purge(p.ctx, 1)
+			p.ok(err, "purge")
+			p.audited()
+			if n == 0 {
+				break
+			}
 		}
 	}
 }

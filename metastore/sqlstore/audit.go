@@ -152,14 +152,18 @@ func (a *audit) account(id, what string) (*channelAccount, bool) {
 
 func (a *audit) readSales(at span) error {
 	var channel string
-	var price, count int64
+	var price, high, low int64
 	condition, in := at.within("channel")
-	return a.each(`SELECT channel, price, CAST(SUM(count) AS BIGINT) FROM sales WHERE `+condition+`
-		GROUP BY channel, price ORDER BY channel, price`, in,
-		args{&channel, (*integer)(&price), (*integer)(&count)},
+	// The sum of counts, some of which are negative, may exceed 64 bits on the way, so it is
+	// made of two sums.
+	return a.each(`SELECT channel, price, CAST(SUM(count / 4294967296) AS BIGINT), CAST(SUM(count % 4294967296) AS BIGINT)
+		FROM sales WHERE `+condition+` GROUP BY channel, price ORDER BY channel, price`, in,
+		args{&channel, (*integer)(&price), (*integer)(&high), (*integer)(&low)},
 		func() error {
 			if c, ok := a.account(channel, "a sale"); ok {
-				c.sales.Add(&c.sales, new(big.Int).Mul(big.NewInt(count), big.NewInt(price)))
+				count := new(big.Int).Lsh(big.NewInt(high), 32)
+				count.Add(count, big.NewInt(low))
+				c.sales.Add(&c.sales, count.Mul(count, big.NewInt(price)))
 			}
 			return nil
 		})
@@ -210,7 +214,8 @@ func (a *audit) readLedger(at span) error {
 func (a *audit) checkChannels() {
 	for _, id := range a.order {
 		c := a.channels[id]
-		if sum := new(big.Int).Add(&c.sales, big.NewInt(c.Credit)); sum.Cmp(big.NewInt(c.Accepted)) != 0 {
+		sum := new(big.Int).Add(&c.sales, big.NewInt(c.Credit))
+		if wrapped(sum) != c.Accepted { // see addFolded
 			a.report("channel %.6s: sales of %v and a credit of %d do not add up to the accepted %d", id, &c.sales, c.Credit, c.Accepted)
 		}
 		if c.Credit < 0 || c.Settled < 0 || c.Settled > c.Accepted || c.Accepted > c.Deposit {

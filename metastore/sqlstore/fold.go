@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/big"
 	"slices"
 
@@ -83,16 +84,25 @@ func (t *tx) foldSales(condition string, in ...any) (int, error) {
 	return len(ids), nil
 }
 
+// addFolded adds the value of folded sales to that of a channel, modulo 2^64. Sales and returns are
+// not folded in the order in which they were made, so the sum of those that are folded can exceed
+// the range of the column. The sum of all is what was accepted less the credit, which does not, so
+// modulo 2^64 nothing is lost.
 func (t *tx) addFolded(channel string, sum *big.Int) error {
 	var have int64
 	found, err := t.row(`SELECT folded FROM channels WHERE id = $1`+t.forUpdate(), args{[]byte(channel)}, (*integer)(&have))
 	if err != nil {
 		return err
 	}
-	sum = new(big.Int).Add(sum, big.NewInt(have))
-	if !found || !sum.IsInt64() {
+	if !found {
 		return fmt.Errorf("%w: of channel %.6s: run sluice audit", errFold, channel)
 	}
-	_, err = t.exec(`UPDATE channels SET folded = $2 WHERE id = $1`, []byte(channel), sum.Int64())
+	_, err = t.exec(`UPDATE channels SET folded = $2 WHERE id = $1`, []byte(channel), wrapped(sum.Add(sum, big.NewInt(have))))
 	return err
+}
+
+// wrapped returns the int64 that equals n modulo 2^64.
+func wrapped(n *big.Int) int64 {
+	low := new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)) // as of two's complement
+	return int64(low.Uint64())
 }
