@@ -1,9 +1,14 @@
 // Package client is the Go client of sluice. It stores and reads blobs, transfers large files in
 // parallel, resumes what was interrupted, and pays for reads.
 //
+// Put stores an io.Reader and PutFile a file, whose upload a later call can resume. Get and GetRange
+// return a Reader, Open random access, and FS a file system. Download receives parallel ranges, and
+// DownloadFile a whole file or nothing; it can be resumed, too.
+//
 // A request that failed in a way that may pass is repeated with exponential backoff, if repeating
-// it is safe. Whatever is read or written as a whole is compared with the ETag of the server. Every
-// error that the server reported is an *Error; errors.Is classifies it, for example as ErrNotFound.
+// it is safe. Whatever is read or written as a whole is compared with the ETag of the server, and with
+// the SHA-256 of the blob if it has one. Every error that the server reported is an *Error; errors.Is
+// classifies it, for example as ErrNotFound.
 package client
 
 import (

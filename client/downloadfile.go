@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"sluice/wire"
 )
 
 // DownloadFile reads a blob in parallel ranges into a file. The file appears, or is replaced, as a
@@ -129,6 +131,9 @@ func (d *fileDownload) resume(ctx context.Context) (bool, error) {
 	}
 	if b.ETag != s.ETag || b.Size != s.Size || d.options.check(b) != nil {
 		return false, nil
+	}
+	if d.options.Payment != nil && s.RangeSize%wire.ChunksetSize != 0 {
+		return false, nil // two ranges would be charged for one chunkset
 	}
 	file, err := d.root.OpenFile(d.part, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
