@@ -249,8 +249,9 @@ func (p *Payer) Channel(ctx context.Context) (Channel, error) {
 // adds to the one that the payer has, if that is needed. If the response to the purchase is lost, it
 // finds the session again, in this call or in a later one, also in another process.
 //
-// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, or ErrOutcomeUnknown if it is unknown whether
-// the service accepted a purchase: then the next call resolves it, and never pays for it twice.
+// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, ErrGone if the channel was closed or has
+// expired (CloseChannel forgets it), or ErrOutcomeUnknown if it is unknown whether the service accepted
+// a purchase: then the next call resolves it, and never pays for it twice.
 func (p *Payer) Ensure(ctx context.Context, chunksets int64) (Session, error) {
 	session, _, err := p.obtain(ctx, "", func(left int64) int64 { return chunksets - left })
 	return session, err
@@ -356,10 +357,10 @@ func (p *Payer) affordable(s *payerState, deposit uint64, count int64, price uin
 	cost := uint64(count) * price
 	amount := c.Bought + cost
 	switch {
-	case cost > p.o.MaxPurchase:
-		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, and PayerOptions.MaxPurchase is %d", ErrBudget, count, cost, p.o.MaxPurchase)
 	case s.Earlier+max(amount, c.Signed) > p.o.MaxSpend:
-		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, %d is spent already, and PayerOptions.MaxSpend is %d", ErrBudget, count, cost, s.Earlier+c.Bought, p.o.MaxSpend)
+		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, %d is spent already, and MaxSpend is %d", ErrBudget, count, cost, s.Earlier+c.Bought, p.o.MaxSpend)
+	case cost > p.o.MaxPurchase:
+		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, and MaxPurchase is %d", ErrBudget, count, cost, p.o.MaxPurchase)
 	case amount > deposit:
 		return 0, fmt.Errorf("client: %w: the deposit of the channel is %d, and %d is needed; add to it with Deposit", ErrPaymentRequired, deposit, amount)
 	}
@@ -391,7 +392,7 @@ func (p *Payer) price(ctx context.Context, s *payerState) (uint64, error) {
 		return 0, fmt.Errorf("client: %w: the price of a chunkset is %q", ErrTermsChanged, info.Payment.ChunksetPrice)
 	}
 	if price > p.o.MaxPrice {
-		return 0, fmt.Errorf("client: %w: the price of a chunkset is %d, and PayerOptions.MaxPrice is %d", ErrBudget, price, p.o.MaxPrice)
+		return 0, fmt.Errorf("client: %w: the price of a chunkset is %d, and MaxPrice is %d", ErrBudget, price, p.o.MaxPrice)
 	}
 	return price, nil
 }
@@ -438,7 +439,7 @@ func (p *Payer) checkChannel(ch *Channel, s *payerState) error {
 	case ch.Receiver != s.Terms.Receiver || ch.Asset != s.Terms.Asset:
 		return fmt.Errorf("client: %w: the channel pays %s in %s", ErrTermsChanged, ch.Receiver, ch.Asset)
 	case ch.State != "open":
-		return fmt.Errorf("client: %w: the state of the channel is %q; CloseChannel forgets it, so that the next purchase opens another", ErrGone, ch.State)
+		return fmt.Errorf("client: %w: the state of the channel is %q", ErrGone, ch.State)
 	}
 	return nil
 }
@@ -688,7 +689,7 @@ func (p *Payer) adopt(s *payerState, stored *micropay.Micropayment, cost uint64)
 	c := s.Channel
 	bought := max(c.Bought, stored.Amount)
 	if s.Earlier > maxAmount-bought || cost > maxAmount-bought-s.Earlier || s.Earlier+max(c.Signed, bought+cost) > p.o.MaxSpend {
-		return fmt.Errorf("client: %w: another state signed %d over the channel, and PayerOptions.MaxSpend is %d", ErrBudget, stored.Amount, p.o.MaxSpend)
+		return fmt.Errorf("client: %w: another state signed %d over the channel, and MaxSpend is %d", ErrBudget, stored.Amount, p.o.MaxSpend)
 	}
 	c.Sequence, c.Bought, c.Signed = max(c.Sequence, stored.Sequence), bought, max(c.Signed, bought)
 	return nil
@@ -757,7 +758,7 @@ func (p *Payer) Deposit(ctx context.Context, amount uint64, o DepositOptions) (C
 	return ch, err
 }
 
-// CloseChannel closes the channel of the payer; the next purchase opens another. Chunksets that were
+// CloseChannel closes the channel of the payer, if it is still open; the next purchase opens another. Chunksets that were
 // bought remain usable. A pending purchase is resolved first. A channel that has expired is forgotten,
 // and the error is ErrGone.
 func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {

@@ -28,6 +28,9 @@ type commands struct {
 	Context contextCommand `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
 	Account accountCommand `cmd:"" group:"Servers:" help:"Make the key pair that signs micropayments, and show its address."`
 	Info    infoCommand    `cmd:"" group:"Servers:" help:"Print the version, the limits and the prices of a server."`
+	Pay     payCommand     `cmd:"" group:"Servers:" help:"Buy a session for paid reads: open a channel, pay, and print the id of the session."`
+	Session sessionCommand `cmd:"" group:"Servers:" help:"Create, use and show sessions."`
+	Channel channelCommand `cmd:"" group:"Servers:" help:"Open, show and close payment channels, and add to their deposits."`
 	Health  healthCommand  `cmd:"" group:"Servers:" help:"Check that a server is ready: exit code 0 if it is, and 1 if not."`
 
 	Serve       serveCommand      `cmd:"" help:"Run the service."`

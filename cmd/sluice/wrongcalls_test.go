@@ -82,6 +82,18 @@ var wrongCalls = []wrongCall{
 	{line: "context add prod http://u:canary@h", want: `the URL of a server has no user or password: put the API key into SLUICE_KEY, a file or a context`},
 	{line: "context use prod", code: exitNotFound, want: `there is no such context: prod (there are none yet: sluice context add NAME URL)`},
 
+	// Payments.
+	{line: "session use", want: `session use requires the argument ID: sluice help session use shows the usage`},
+	{line: "channel deposit C", want: `channel deposit requires the argument AMOUNT: sluice help channel deposit shows the usage`},
+	{line: "channel deposit C x", want: `AMOUNT: want a whole number from 1 to 2^63-1, not "x"`},
+	{line: "channel deposit C 0", want: `AMOUNT: want a whole number from 1 to 2^63-1, not "0"`},
+	{line: "channel open --deposit=-1", want: `--deposit: want a whole number of at least 0, not "-1"`},
+	{line: "channel open --expires tomorrow", want: `--expires: want a duration from now, such as 30d or 720h, or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z, not "tomorrow"`},
+	{line: "pay", want: `--max-price AMOUNT is required: sluice info prints the price of a chunkset`},
+	{line: "pay --max-price 1", want: `--max-spend AMOUNT is required: it limits the sum of all payments`},
+	{line: "pay --max-price 1 --max-spend 9 --chunksets 0", want: `--chunksets 0: must be at least 1`},
+	{line: "pay --max-price free", want: `--max-price: want a whole number of at least 0, not "free"`},
+
 	// Variables.
 	{line: "serve", variables: variables{"SLUICE_CHAIN_ID": "x"}, want: `SLUICE_CHAIN_ID: --chain-id: want a whole number from 0 to 255, not "x"`},
 	{line: "serve", variables: variables{"SLUICE_META": "mysql://u:canary@h"}, want: `SLUICE_META: --meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder`},
