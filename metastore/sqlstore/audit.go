@@ -152,21 +152,29 @@ func (a *audit) account(id, what string) (*channelAccount, bool) {
 
 func (a *audit) readSales(at span) error {
 	var channel string
-	var price, high, low int64
+	var price, high, low, most, least int64
 	condition, in := at.within("channel")
 	// The sum of counts, some of which are negative, may exceed 64 bits on the way, so it is
 	// made of two sums.
-	return a.each(`SELECT channel, price, CAST(SUM(count / 4294967296) AS BIGINT), CAST(SUM(count % 4294967296) AS BIGINT)
-		FROM sales WHERE `+condition+` GROUP BY channel, price ORDER BY channel, price`, in,
-		args{&channel, (*integer)(&price), (*integer)(&high), (*integer)(&low)},
+	return a.each(`SELECT channel, price, CAST(SUM(count / 4294967296) AS BIGINT), CAST(SUM(count % 4294967296) AS BIGINT),
+			MAX(count), MIN(count) FROM sales WHERE `+condition+` GROUP BY channel, price ORDER BY channel, price`, in,
+		args{&channel, (*integer)(&price), (*integer)(&high), (*integer)(&low), (*integer)(&most), (*integer)(&least)},
 		func() error {
 			if c, ok := a.account(channel, "a sale"); ok {
+				if !worth(most, price).IsInt64() || !worth(least, price).IsInt64() {
+					a.report("channel %.6s: sales of %d and %d at a price of %d exceed the greatest amount", channel, most, least, price)
+				}
 				count := new(big.Int).Lsh(big.NewInt(high), 32)
 				count.Add(count, big.NewInt(low))
 				c.sales.Add(&c.sales, count.Mul(count, big.NewInt(price)))
 			}
 			return nil
 		})
+}
+
+// worth returns the value of a sale.
+func worth(count, price int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(count), big.NewInt(price))
 }
 
 func (a *audit) readSettlements(at span) error {

@@ -61,7 +61,7 @@ func (t *tx) foldSales(condition string, in ...any) (int, error) {
 			if folded[channel] == nil {
 				folded[channel] = new(big.Int)
 			}
-			folded[channel].Add(folded[channel], new(big.Int).Mul(big.NewInt(count), big.NewInt(price)))
+			folded[channel].Add(folded[channel], worth(count, price))
 			return nil
 		})
 	if err != nil {
