@@ -15,7 +15,9 @@ import "errors"
 // are returned as they are, or wrapped.
 var (
 	// ErrInvalidKey means that the description of a key is invalid.
-	ErrInvalidKey = errors.New("the key cannot be made")
+	ErrInvalidKey = errors.New("the key is invalid")
+	// ErrInvalidLimit means that a limit is neither above 0 nor one of the special values.
+	ErrInvalidLimit = errors.New("the limits cannot be set")
 	// ErrUnknownKey means that a credential is malformed, or that its key is unknown, has
 	// another secret, has expired or was revoked. It does not say which.
 	ErrUnknownKey = errors.New("the key is not known, has expired or was revoked")

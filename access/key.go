@@ -68,7 +68,7 @@ func (n NewKey) describe() (metastore.Key, error) {
 		return metastore.Key{}, err
 	}
 	if err := checkLimits(n.Limits); err != nil {
-		return metastore.Key{}, err
+		return metastore.Key{}, fmt.Errorf("%w: %w", ErrInvalidKey, err)
 	}
 	if n.Accounts != nil && (len(n.Accounts) == 0 || slices.Contains(n.Accounts, "")) {
 		return metastore.Key{}, fmt.Errorf("%w: its list of accounts must not be empty, nor hold an empty account", ErrInvalidKey)
@@ -112,8 +112,66 @@ func checkLimits(l metastore.Limits) error {
 	for _, k := range metastore.LimitKinds {
 		limit := *k.Of(&l)
 		if limit < 0 && limit != metastore.Unlimited {
-			return fmt.Errorf("%w: %d is not a limit; it must be above 0, or %d for unlimited", ErrInvalidKey, limit, metastore.Unlimited)
+			return fmt.Errorf("%d is not a limit; it must be above 0, or %d for unlimited", limit, metastore.Unlimited)
 		}
 	}
 	return nil
+}
+
+// KeyChange describes what to change of a key. A field that is nil stays as it is.
+type KeyChange struct {
+	Label    *string    // as NewKey.Label
+	Scopes   []Scope    // as NewKey.Scopes
+	Accounts *[]string  // as NewKey.Accounts; a pointer to nil means all
+	Expires  *time.Time // as NewKey.Expires; a pointer to the zero time means never
+}
+
+// Update changes a key, also one that has expired or was revoked; a revoked key remains revoked. Nodes
+// apply the change as they apply that of RevokeKey. It returns the key as stored, ErrInvalidKey, or
+// metastore.ErrNotFound.
+func Update(ctx context.Context, store metastore.Keys, id string, c KeyChange) (metastore.Key, error) {
+	n := NewKey{Scopes: []Scope{ScopeRead}} // valid; overwritten by what is to be changed
+	if c.Label != nil {
+		n.Label = *c.Label
+	}
+	if c.Scopes != nil {
+		n.Scopes = c.Scopes
+	}
+	if c.Accounts != nil {
+		n.Accounts = *c.Accounts
+	}
+	described, err := n.describe()
+	if err != nil {
+		return metastore.Key{}, err
+	}
+	return store.UpdateKey(ctx, id, func(k *metastore.Key) {
+		if c.Label != nil {
+			k.Label = described.Label
+		}
+		if c.Scopes != nil {
+			k.Scopes = described.Scopes
+		}
+		if c.Accounts != nil {
+			k.Accounts = described.Accounts
+		}
+		if c.Expires != nil {
+			k.Expires = *c.Expires
+		}
+	})
+}
+
+// SetLimits changes the limits of a group of keys, and returns them as stored. A limit that is 0 in
+// limits stays as it is; those of the kinds in defaults become those of the service. Nodes apply the
+// change as they apply that of RevokeKey. It returns ErrInvalidLimit, or metastore.ErrNotFound if the
+// group never had a key.
+func SetLimits(ctx context.Context, store metastore.Keys, group string, limits metastore.Limits, defaults []metastore.LimitKind) (metastore.Limits, error) {
+	if err := checkLimits(limits); err != nil {
+		return metastore.Limits{}, fmt.Errorf("%w: %w", ErrInvalidLimit, err)
+	}
+	return store.SetGroupLimits(ctx, group, func(l *metastore.Limits) {
+		*l = limits.Or(*l)
+		for _, k := range defaults {
+			*k.Of(l) = 0
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,74 @@ func TestCreateRefuses(t *testing.T) {
 	longest := access.NewKey{Scopes: read, Label: strings.Repeat("x", 128), Group: strings.Repeat("x", 64)}
 	makeKey(t, store, longest)
 	makeKey(t, store, access.NewKey{Scopes: read, Group: "azAZ09._-"})
+}
+
+func TestUpdate(t *testing.T) {
+	store := openStores(t, 1)[0]
+	want, _ := makeKey(t, store, access.NewKey{Label: "label", Accounts: []string{"a"}, Group: "group"})
+	label, all, some, never := "für Bücher", []string(nil), []string{"b", "a", "b"}, time.Time{}
+	expires := time.Date(2040, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for name, test := range map[string]struct {
+		change access.KeyChange
+		apply  func()
+	}{
+		"nothing":      {access.KeyChange{}, func() {}},
+		"the label":    {access.KeyChange{Label: &label}, func() { want.Label = label }},
+		"the scopes":   {access.KeyChange{Scopes: []access.Scope{access.ScopeWrite, access.ScopeRead}}, func() { want.Scopes = []string{"read", "write"} }},
+		"all accounts": {access.KeyChange{Accounts: &all}, func() { want.Accounts = nil }},
+		"accounts":     {access.KeyChange{Accounts: &some}, func() { want.Accounts = []string{"a", "b"} }},
+		"the expiry":   {access.KeyChange{Expires: &expires}, func() { want.Expires = expires }},
+		"no expiry":    {access.KeyChange{Expires: &never}, func() { want.Expires = never }},
+	} {
+		test.apply()
+		if got, err := access.Update(t.Context(), store, want.ID, test.change); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	none, long, odd := []string{}, strings.Repeat("x", 129), "\x1b[2J"
+	for name, change := range map[string]access.KeyChange{
+		"no scope": {Scopes: []access.Scope{}}, "an unknown scope": {Scopes: []access.Scope{"root"}}, "no account": {Accounts: &none},
+		"a long label": {Label: &long}, "a terminal escape": {Label: &odd},
+	} {
+		if got, err := access.Update(t.Context(), store, want.ID, change); !errors.Is(err, access.ErrInvalidKey) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if got, err := store.Key(t.Context(), want.ID); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("after refusals: %+v, %v, want %+v", got, err, want)
+	}
+	if _, err := access.Update(t.Context(), store, "none", access.KeyChange{Label: &label}); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("an unknown key: %v", err)
+	}
+}
+
+func TestSetLimits(t *testing.T) {
+	store := openStores(t, 1)[0]
+	makeKey(t, store, access.NewKey{Group: "group", Limits: metastore.Limits{RequestsPerSecond: 5, StoredBytes: 6, Channels: 7}})
+	want := metastore.Limits{RequestsPerSecond: 5, StoredBytes: metastore.Unlimited, OpenUploads: 9}
+	got, err := access.SetLimits(t.Context(), store, "group", metastore.Limits{StoredBytes: metastore.Unlimited, OpenUploads: 9}, []metastore.LimitKind{kindOf(t, "channels")})
+	if err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if _, err := access.SetLimits(t.Context(), store, "group", metastore.Limits{Channels: -2}, nil); !errors.Is(err, access.ErrInvalidLimit) {
+		t.Errorf("a negative limit: %v", err)
+	}
+	if _, err := access.SetLimits(t.Context(), store, "none", want, nil); !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("an unknown group: %v", err)
+	}
+	if got, err := store.GroupLimits(t.Context(), "group"); err != nil || got != want {
+		t.Errorf("stored: %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// kindOf returns the kind of limits of a name.
+func kindOf(t *testing.T, name string) metastore.LimitKind {
+	t.Helper()
+	i := slices.IndexFunc(metastore.LimitKinds[:], func(k metastore.LimitKind) bool { return k.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no limit %q", name)
+	}
+	return metastore.LimitKinds[i]
 }
 
 // TestSecretIsNotStored searches for the secret in everything that the store wrote.

@@ -109,3 +109,36 @@ func TestKeysOfAHostedService(t *testing.T) {
 		t.Error("the log contains the secret")
 	}
 }
+
+// TestLimitsChangeWhileAServerRuns checks that new limits of a group, and new accounts of a key, apply
+// to a service that runs.
+func TestLimitsChangeWhileAServerRuns(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1",
+		"--external-url", "https://blobs.example.org/sluice", "--admin-addr", "off", "--drain-wait", "0s"}})
+	secret := strings.TrimSpace(key(t, s.data, "create", "--scopes", "read,write", "--accounts", "0xAB", "--group", "team").stdout)
+	bearer := []string{"Authorization", "Bearer " + secret}
+	put := func(account string) int {
+		return s.do("PUT", blobTarget(account, "name"), []byte("x"), bearer...).status
+	}
+	if got := put("0xab"); got != 204 {
+		t.Fatalf("PUT: %d", got)
+	}
+	set := func(args ...string) {
+		t.Helper()
+		if r := sluiceRuns(t, append([]string{"group", "set", "--data", s.data, "team"}, args...)...); r.code != 0 {
+			t.Fatalf("group set %q: %+v", args, r)
+		}
+	}
+	set("--stored-bytes", "1")
+	s.await("the new quota does not apply", func() bool { return put("0xab") == 403 })
+	show := sluiceRuns(t, "group", "show", "--data", s.data, "--json", "team")
+	var shown struct{ Used map[string]int64 }
+	if err := json.Unmarshal([]byte(show.stdout), &shown); err != nil || shown.Used["storedObjects"] != 1 {
+		t.Errorf("group show: %+v, %v, want one object", show, err)
+	}
+	set("--default", "stored-bytes")
+	s.await("the quota still applies", func() bool { return put("0xab") == 204 })
+	key(t, s.data, "update", "--accounts", "0xcd", secret)
+	s.await("the new accounts do not apply", func() bool { return put("0xab") == 403 && put("0xcd") == 204 })
+}

@@ -25,7 +25,7 @@ var notForClients = []string{
 	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrFenced", "blob.ErrFenceWaits", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
 	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrClock",
-	"metastore.ErrGroupLimits", "access.ErrInvalidKey", // in the key command
+	"metastore.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group
 	"paychan.ErrUncollected",
 }
 

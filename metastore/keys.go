@@ -24,7 +24,7 @@ type Key struct {
 // that its past actions can be attributed.
 type Keys interface {
 	// CreateKey stores a new key and returns it as stored; k.Revoked is ignored. The first
-	// key of a group sets the limits of the group permanently. For a further key k.Limits
+	// key of a group sets the limits of the group. For a further key k.Limits
 	// must be zero or equal to them, and the returned key has those of the group. It returns
 	// ErrGroupLimits if they differ, or ErrExists if the id is in use.
 	CreateKey(ctx context.Context, k Key) (Key, error)
@@ -36,13 +36,28 @@ type Keys interface {
 	// of their ids, starting after the id after, or with the first if after is empty.
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
+	// UpdateKey changes a key and returns it as stored. change is called with the key and may
+	// change its Label, Scopes, Accounts and Expires; other changes are ignored. It is called
+	// within the transaction, possibly several times, and must have no other effect: of
+	// concurrent updates none is lost. A revoked key remains revoked. It returns ErrNotFound if
+	// there is no such key.
+	UpdateKey(ctx context.Context, id string, change func(k *Key)) (Key, error)
+
+	// GroupLimits returns the limits of a group, or ErrNotFound if it never had a key.
+	GroupLimits(ctx context.Context, group string) (Limits, error)
+
+	// SetGroupLimits changes the limits of a group, those of all its keys, and returns them as
+	// stored. change is called like that of UpdateKey. It returns ErrNotFound if the group never
+	// had a key.
+	SetGroupLimits(ctx context.Context, group string, change func(l *Limits)) (Limits, error)
+
 	// RevokeKey revokes a key permanently and returns it. Repeated, it has no effect:
 	// Revoked remains the time of the first call. It returns ErrNotFound if there is no such
 	// key.
 	RevokeKey(ctx context.Context, id string) (Key, error)
 
-	// KeysVersion returns a number that changes with every CreateKey and RevokeKey that has
-	// an effect, through any handle and in any process. Keys that were read after a call
+	// KeysVersion returns a number that changes with every CreateKey, UpdateKey, SetGroupLimits
+	// and RevokeKey that has an effect, through any handle and in any process. Keys that were read after a call
 	// that returned some number are up to date at each later call that returns the same
 	// number.
 	KeysVersion(ctx context.Context) (int64, error)

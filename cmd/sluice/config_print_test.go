@@ -37,7 +37,7 @@ func TestConfigPrint(t *testing.T) {
 		"chunkset-price":              {"chunkset-price", "4", "SLUICE_CHUNKSET_PRICE"},
 		"session-ttl":                 {"session-ttl", "120h0m0s", file + ":4"},
 		"meta":                        {"meta", "postgres://u:xxxxx@h/n", file + ":5"},
-		"key-stored-bytes":            {"key-stored-bytes", "9765625KiB", file + ":6"},
+		"key-stored-bytes":            {"key-stored-bytes", "10G", file + ":6"},
 		"drain-wait":                  {"drain-wait", "5s", "the default"},
 		"admin-addr":                  {"admin-addr", "localhost:9091", "the default"},
 		"garbage-grace":               {"garbage-grace", "24h0m0s", "the default"},

@@ -21,6 +21,7 @@ type keyCommand struct {
 	Create keyCreate `cmd:"" help:"Create a key and print its secret, which cannot be shown again."`
 	List   keyList   `cmd:"" help:"List all keys, including expired and revoked ones."`
 	Show   keyShow   `cmd:"" help:"Show one key."`
+	Update keyUpdate `cmd:"" help:"Change the scopes, the accounts, the label or the expiry of a key."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key permanently."`
 }
 
@@ -32,7 +33,7 @@ type keyFlags struct {
 }
 
 // withKeys calls fn with the keys of the instance, which it creates if create is set.
-func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx context.Context, keys access.KeyStore) error) error {
+func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx context.Context, keys metastore.Store) error) error {
 	stores, err := storage.OpenMeta(ctx, f.location(), create)
 	if err != nil {
 		return err
@@ -71,14 +72,8 @@ func (c *keyCreate) key() (access.NewKey, error) {
 	if c.AllAccounts == (len(c.Accounts) > 0) {
 		errs = append(errs, errors.New("--accounts or --all-accounts: exactly one of the two is required"))
 	}
-	var accounts []string
-	for _, text := range c.Accounts {
-		account, err := blob.ParseAccount(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--accounts: %w", err))
-		}
-		accounts = append(accounts, account)
-	}
+	accounts, err := parseAccounts(c.Accounts)
+	errs = append(errs, err)
 	return access.NewKey{
 		Label:    c.Label,
 		Scopes:   scopes,
@@ -86,6 +81,18 @@ func (c *keyCreate) key() (access.NewKey, error) {
 		Group:    c.Group,
 		Limits:   c.Limits.limits(),
 	}, errors.Join(errs...)
+}
+
+// parseAccounts returns accounts in their canonical form.
+func parseAccounts(texts []string) (accounts []string, err error) {
+	for _, text := range texts {
+		account, parseErr := blob.ParseAccount(text)
+		if parseErr != nil {
+			err = errors.Join(err, fmt.Errorf("--accounts: %w", parseErr))
+		}
+		accounts = append(accounts, account)
+	}
+	return accounts, err
 }
 
 // Run creates the key. It prints the secret alone to stdout, for scripts, and the
@@ -96,7 +103,7 @@ func (c *keyCreate) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	fresh := !c.location().Shared() && !datadir.HasDatabase(c.Data)
-	return c.withKeys(ctx, true, func(ctx context.Context, keys access.KeyStore) error {
+	return c.withKeys(ctx, true, func(ctx context.Context, keys metastore.Store) error {
 		if fresh {
 			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: created a new instance there.", absolute(c.Data))); err != nil {
 				return err
@@ -139,7 +146,7 @@ const keyPage = 1000
 
 // Run prints all keys, ordered by id.
 func (c *keyList) Run(ctx context.Context, console *console) error {
-	return c.withKeys(ctx, false, func(ctx context.Context, keys access.KeyStore) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, keys metastore.Store) error {
 		table := newKeyTable(console.out)
 		for after := ""; ; {
 			page, err := keys.ListKeys(ctx, after, keyPage)
@@ -172,8 +179,8 @@ type oneKey struct {
 
 // print calls fn and prints the key that it returns. The argument may be the whole
 // credential instead of the id, so it is never printed.
-func (c *oneKey) print(ctx context.Context, console *console, fn func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error)) error {
-	return c.withKeys(ctx, false, func(ctx context.Context, keys access.KeyStore) error {
+func (c *oneKey) print(ctx context.Context, console *console, fn func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error)) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, keys metastore.Store) error {
 		key, err := fn(ctx, keys, idOf(c.ID))
 		switch {
 		case errors.Is(err, metastore.ErrNotFound):
@@ -202,7 +209,7 @@ type keyShow struct{ oneKey }
 
 // Run prints the key.
 func (c *keyShow) Run(ctx context.Context, console *console) error {
-	return c.print(ctx, console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
+	return c.print(ctx, console, func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error) {
 		return keys.Key(ctx, id)
 	})
 }
@@ -211,7 +218,7 @@ type keyRevoke struct{ oneKey }
 
 // Run revokes a key and prints it.
 func (c *keyRevoke) Run(ctx context.Context, console *console) error {
-	return c.print(ctx, console, func(ctx context.Context, keys access.KeyStore, id string) (metastore.Key, error) {
+	return c.print(ctx, console, func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error) {
 		return keys.RevokeKey(ctx, id)
 	})
 }

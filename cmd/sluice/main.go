@@ -35,7 +35,8 @@ type commands struct {
 
 	Serve       serveCommand      `cmd:"" help:"Run the service."`
 	Config      configCommand     `cmd:"" help:"Check and print the configuration of serve."`
-	Key         keyCommand        `cmd:"" help:"Create, list, show and revoke API keys."`
+	Key         keyCommand        `cmd:"" help:"Create, list, show, change and revoke API keys."`
+	Group       groupCommand      `cmd:"" help:"Show and change the limits of groups of API keys."`
 	Audit       auditCommand      `cmd:"" help:"Check the ledgers of payment channels and sessions."`
 	Clone       cloneCommand      `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
 	Migrate     migrateCommand    `cmd:"" hidden:"" help:"Deprecated: use clone."`
@@ -50,7 +51,7 @@ func newCommands() *commands {
 	c.Serve.Key, c.Serve.Address = newLimitFlags(true), newLimitFlags(false)
 	c.Config.Check.Key, c.Config.Check.Address = newLimitFlags(true), newLimitFlags(false)
 	c.Config.Print.Key, c.Config.Print.Address = newLimitFlags(true), newLimitFlags(false)
-	c.Key.Create.Limits = newLimitFlags(true)
+	c.Key.Create.Limits, c.Group.Set.Limits = newLimitFlags(true), newLimitFlags(true)
 	return &c
 }
 

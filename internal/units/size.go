@@ -59,15 +59,16 @@ func scaleOf(unit string) (bytes int64, known bool) {
 	return 0, false
 }
 
-// FormatSize returns a size of at least 0 as ParseSize parses it, in the largest binary unit of which
-// it is a multiple.
+// FormatSize returns a size of at least 0 as ParseSize parses it, in the largest unit of which it is a
+// multiple.
 func FormatSize(n int64) string {
-	for _, s := range slices.Backward(binary) {
-		if n != 0 && n%s.bytes == 0 {
-			return strconv.FormatInt(n/s.bytes, 10) + s.name
+	largest := scale{"", 1}
+	for _, s := range slices.Concat(binary, decimal) {
+		if n != 0 && n%s.bytes == 0 && s.bytes > largest.bytes {
+			largest = s
 		}
 	}
-	return strconv.FormatInt(n, 10)
+	return strconv.FormatInt(n/largest.bytes, 10) + largest.name
 }
 
 // Bytes returns a rounded number of bytes for people, in at most 7 characters, such as 1.5 GB.

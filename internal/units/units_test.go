@@ -26,7 +26,7 @@ func TestParseSize(t *testing.T) {
 }
 
 func TestFormatSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 1: "1", 1000: "1000", 1 << 10: "1KiB", 1536: "1536", 3 << 30: "3GiB", 2048 << 40: "2PiB", 1 << 60: "1EiB", math.MaxInt64: "9223372036854775807"} {
+	for n, want := range map[int64]string{0: "0", 1: "1", 1000: "1k", 1001: "1001", 10e9: "10G", 1 << 10: "1KiB", 1536: "1536", 3 << 30: "3GiB", 2048 << 40: "2PiB", 1 << 60: "1EiB", math.MaxInt64: "9223372036854775807"} {
 		if got := units.FormatSize(n); got != want {
 			t.Errorf("FormatSize(%d) = %s, want %s", n, got, want)
 		}

@@ -22,6 +22,13 @@ func TestBrokenKeysAreCaught(t *testing.T) {
 		{"omits revoked keys", func(h metatest.Handle, _ string) metatest.Handle { return listsValid{h} }, []string{"keys/list"}},
 		{"skips a key at a page border", func(h metatest.Handle, _ string) metatest.Handle { return skipsKey{h} }, []string{"keys/list"}},
 		{"the version does not change", func(h metatest.Handle, _ string) metatest.Handle { return stillVersion{h} }, []string{"keys/version"}},
+		{"an update revives a revoked key", func(h metatest.Handle, path string) metatest.Handle { return updateRevives{h, path} }, []string{"keys/update"}},
+		{"an update changes the group", func(h metatest.Handle, path string) metatest.Handle { return updateRegroups{h, path} }, []string{"keys/update"}},
+		{"an update is not atomic", func(h metatest.Handle, _ string) metatest.Handle { return updatesLate{h} }, []string{"keys/racing-updates"}},
+		{"an update does not change the version", func(h metatest.Handle, path string) metatest.Handle { return quietUpdate{h, path} }, []string{"keys/version"}},
+		{"new limits do not change the version", func(h metatest.Handle, path string) metatest.Handle { return quietLimits{h, path} }, []string{"keys/version"}},
+		{"new limits apply to all groups", func(h metatest.Handle, path string) metatest.Handle { return limitsForAll{h, path} }, []string{"keys/group-limits"}},
+		{"limits of an unknown group are zero", func(h metatest.Handle, _ string) metatest.Handle { return zeroLimits{h} }, []string{"keys/group-limits"}},
 		{"a revoke does not change the version", func(h metatest.Handle, path string) metatest.Handle { return quietRevoke{h, path} }, []string{"keys/version"}},
 	})
 }
@@ -98,6 +105,93 @@ func (s keepsPurgedMetadata) Purge(ctx context.Context, limit int) (int, error) 
 		return n, err
 	}
 	return n, countNames(ctx, s.path, "x", 110)
+}
+
+type updateRevives struct {
+	metatest.Handle
+	path string
+}
+
+func (s updateRevives) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+	k, err := s.Handle.UpdateKey(ctx, id, change)
+	return k, errors.Join(err, query(ctx, s.path, `UPDATE api_keys SET revoked = NULL WHERE id = $1`, []byte(id)))
+}
+
+type updateRegroups struct {
+	metatest.Handle
+	path string
+}
+
+func (s updateRegroups) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+	k, err := s.Handle.UpdateKey(ctx, id, change)
+	if err != nil {
+		return k, err
+	}
+	changed := k
+	change(&changed)
+	k.Group = changed.Group
+	return k, nil
+}
+
+// updatesLate reads the key before the transaction that changes it.
+type updatesLate struct{ metatest.Handle }
+
+func (s updatesLate) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+	changed, err := s.Handle.Key(ctx, id)
+	if err != nil {
+		return changed, err
+	}
+	change(&changed)
+	return s.Handle.UpdateKey(ctx, id, func(k *metastore.Key) { *k = changed })
+}
+
+type quietUpdate struct {
+	metatest.Handle
+	path string
+}
+
+func (s quietUpdate) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+	k, err := s.Handle.UpdateKey(ctx, id, change)
+	if err == nil {
+		err = query(ctx, s.path, `UPDATE keys_version SET version = version - 1`)
+	}
+	return k, err
+}
+
+type quietLimits struct {
+	metatest.Handle
+	path string
+}
+
+func (s quietLimits) SetGroupLimits(ctx context.Context, group string, change func(*metastore.Limits)) (metastore.Limits, error) {
+	l, err := s.Handle.SetGroupLimits(ctx, group, change)
+	if err == nil {
+		err = query(ctx, s.path, `UPDATE keys_version SET version = version - 1`)
+	}
+	return l, err
+}
+
+type limitsForAll struct {
+	metatest.Handle
+	path string
+}
+
+func (s limitsForAll) SetGroupLimits(ctx context.Context, group string, change func(*metastore.Limits)) (metastore.Limits, error) {
+	l, err := s.Handle.SetGroupLimits(ctx, group, change)
+	if err == nil {
+		err = query(ctx, s.path, `UPDATE key_groups SET channels = $1`, l.Channels)
+	}
+	return l, err
+}
+
+type zeroLimits struct{ metatest.Handle }
+
+func (s zeroLimits) GroupLimits(ctx context.Context, group string) (metastore.Limits, error) {
+	l, err := s.Handle.GroupLimits(ctx, group)
+	if errors.Is(err, metastore.ErrNotFound) {
+		err = nil
+	}
+	return l, err
 }
 
 type revokesAgain struct {

@@ -18,6 +18,9 @@ func keyChecks() []Check {
 		check("keys/revoke", keyRevoke),
 		check("keys/stay", keysStay),
 		check("keys/version", keyVersion),
+		check("keys/update", keyUpdate),
+		check("keys/group-limits", keyGroupLimits),
+		check("keys/racing-updates", keyRacingUpdates),
 		check("keys/racing-creators", keyRacingCreators),
 		check("keys/racing-revokes", keyRacingRevokes),
 	}
@@ -236,6 +239,15 @@ func keyVersion(p *probe) {
 	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "more", Group: "group of key1"})
 	p.ok(err, "create")
 	changed(true, "a new key of a group")
+	_, err = p.store.UpdateKey(p.ctx, k.ID, func(k *metastore.Key) { k.Label = "other" })
+	p.ok(err, "update")
+	changed(true, "an update")
+	_, err = p.store.SetGroupLimits(p.ctx, k.Group, func(l *metastore.Limits) { l.Channels = 1 })
+	p.ok(err, "set limits")
+	changed(true, "other limits")
+	_, err = p.store.UpdateKey(p.ctx, "none", func(*metastore.Key) {})
+	p.is(err, metastore.ErrNotFound, "update of an unknown key")
+	changed(false, "an update of an unknown key")
 	_, err = looking.RevokeKey(p.ctx, k.ID)
 	p.ok(err, "revoke")
 	changed(true, "a revoke over the reading handle")
@@ -243,6 +255,104 @@ func keyVersion(p *probe) {
 	looking = p.open()
 	p.newKey("after")
 	changed(true, "a new key after a reopen")
+}
+
+// keyUpdate changes keys, including a revoked and an expired one. What is not changed remains.
+func keyUpdate(p *probe) {
+	want, err := p.store.CreateKey(p.ctx, metastore.Key{
+		ID: "key", Hash: [32]byte{1}, Label: "label", Scopes: []string{"read"}, Accounts: []string{"a"}, Group: "group", Limits: someLimits,
+		Expires: p.clock.Now().Add(time.Minute),
+	})
+	p.ok(err, "create")
+	other := p.newKey("other")
+	p.clock.Advance(time.Hour) // it has expired
+	expires := p.clock.Now().Add(time.Hour)
+	update := func(what string, change func(k *metastore.Key)) {
+		change(&want)
+		got, err := p.store.UpdateKey(p.ctx, "key", change)
+		p.ok(err, "update %s", what)
+		p.equal(got, want, "key as returned by an update of %s", what)
+		p.reopen()
+		p.equal(p.getKey("key"), want, "key after an update of %s", what)
+	}
+	update("nothing", func(*metastore.Key) {})
+	update("the label", func(k *metastore.Key) { k.Label = "\x00\xff" })
+	update("the scopes", func(k *metastore.Key) { k.Scopes = []string{"write", "\xff"} })
+	update("the accounts to all", func(k *metastore.Key) { k.Accounts = nil })
+	update("the accounts to none", func(k *metastore.Key) { k.Accounts = []string{} })
+	update("the accounts to some", func(k *metastore.Key) { k.Accounts = []string{"b", ""} })
+	update("the expiry", func(k *metastore.Key) { k.Expires = expires })
+	update("the expiry to never", func(k *metastore.Key) { k.Expires = time.Time{} })
+	got, err := p.store.UpdateKey(p.ctx, "key", func(k *metastore.Key) {
+		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, metastore.Limits{}, time.Time{}, p.clock.Now()
+	})
+	p.ok(err, "update what cannot be changed")
+	p.equal(got, want, "key after an update of what cannot be changed")
+	p.equal(p.getKey("key"), want, "key after an update of what cannot be changed")
+	want, err = p.store.RevokeKey(p.ctx, "key")
+	p.ok(err, "revoke")
+	update("a revoked key", func(k *metastore.Key) { k.Label, k.Expires = "revoked", expires })
+	p.must(!p.getKey("key").Revoked.IsZero(), "an update has revived a revoked key")
+	p.equal(p.getKey("other"), other, "key that was not updated")
+}
+
+// keyGroupLimits changes the limits of a group with several keys.
+func keyGroupLimits(p *probe) {
+	for _, id := range []string{"a", "b"} {
+		_, err := p.store.CreateKey(p.ctx, metastore.Key{ID: id, Group: "group"})
+		p.ok(err, "create")
+	}
+	other, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "c", Group: "other", Limits: someLimits})
+	p.ok(err, "create")
+	want := metastore.Limits{}
+	for _, k := range metastore.LimitKinds {
+		*k.Of(&want) = int64(100 + len(k.Name))
+		got, err := p.store.SetGroupLimits(p.ctx, "group", func(l *metastore.Limits) { *k.Of(l) = int64(100 + len(k.Name)) })
+		p.ok(err, "set %s", k.Name)
+		p.equal(got, want, "limits after %s was set", k.Name)
+	}
+	p.reopen()
+	for _, id := range []string{"a", "b"} {
+		p.equal(p.getKey(id).Limits, want, "limits of key %s", id)
+	}
+	got, err := p.store.GroupLimits(p.ctx, "group")
+	p.ok(err, "limits of the group")
+	p.equal(got, want, "limits of the group")
+	p.equal(p.getKey("c"), other, "key of another group")
+	k, err := p.store.CreateKey(p.ctx, metastore.Key{ID: "d", Group: "group"})
+	p.ok(err, "a further key")
+	p.equal(k.Limits, want, "limits of a further key")
+	_, err = p.store.CreateKey(p.ctx, metastore.Key{ID: "e", Group: "group", Limits: someLimits})
+	p.is(err, metastore.ErrGroupLimits, "key with other limits than its group has now")
+	_, err = p.store.SetGroupLimits(p.ctx, "group", func(l *metastore.Limits) { *l = metastore.Limits{StoredBytes: metastore.Unlimited} })
+	p.ok(err, "set the limits to the defaults")
+	p.equal(p.getKey("a").Limits, metastore.Limits{StoredBytes: metastore.Unlimited}, "limits")
+	_, err = p.store.GroupLimits(p.ctx, "none")
+	p.is(err, metastore.ErrNotFound, "limits of an unknown group")
+	_, err = p.store.SetGroupLimits(p.ctx, "none", func(*metastore.Limits) {})
+	p.is(err, metastore.ErrNotFound, "set limits of an unknown group")
+}
+
+// keyRacingUpdates changes one key and one group concurrently, each call something else. No change may
+// be lost.
+func keyRacingUpdates(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	p.newKey("key")
+	errs := race(8, func(i int) error {
+		_, err := handles[i%2].UpdateKey(p.ctx, "key", func(k *metastore.Key) { k.Scopes = append(slices.Clone(k.Scopes), fmt.Sprint(i)) })
+		if err != nil {
+			return err
+		}
+		_, err = handles[i%2].SetGroupLimits(p.ctx, "group of key", func(l *metastore.Limits) { *metastore.LimitKinds[i].Of(l) = int64(i + 1) })
+		return err
+	})
+	p.ok(errors.Join(errs...), "racing updates")
+	k := p.getKey("key")
+	slices.Sort(k.Scopes)
+	p.equal(k.Scopes, []string{"0", "1", "2", "3", "4", "5", "6", "7"}, "scopes after racing updates")
+	for i, kind := range metastore.LimitKinds {
+		p.equal(*kind.Of(&k.Limits), int64(i+1), "limit of %s after racing updates", kind.Name)
+	}
 }
 
 // keyRacingCreators creates one key concurrently, and one group with different limits concurrently.

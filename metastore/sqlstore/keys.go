@@ -145,12 +145,56 @@ func (t *tx) joinGroup(name string, limits metastore.Limits) (metastore.Limits, 
 	if err != nil || n > 0 {
 		return limits, err
 	}
-	var have metastore.Limits
-	_, err = t.row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, args{[]byte(name)}, limitFields(&have)...)
+	have, err := t.groupLimits(name)
 	if err == nil && limits != have && limits != (metastore.Limits{}) {
 		err = fmt.Errorf("group %q: %w", name, metastore.ErrGroupLimits)
 	}
 	return have, err
+}
+
+// groupLimits returns the limits of a group, or metastore.ErrNotFound.
+func (t *tx) groupLimits(name string) (metastore.Limits, error) {
+	var limits metastore.Limits
+	found, err := t.row(`SELECT `+limitColumns+` FROM key_groups g WHERE g.name = $1`, args{[]byte(name)}, limitFields(&limits)...)
+	if err == nil && !found {
+		err = fmt.Errorf("group: %w", metastore.ErrNotFound)
+	}
+	return limits, err
+}
+
+// GroupLimits implements metastore.Keys.
+func (s *Store) GroupLimits(ctx context.Context, group string) (metastore.Limits, error) {
+	var limits metastore.Limits
+	err := s.read(ctx, func(t *tx) (err error) {
+		limits, err = t.groupLimits(group)
+		return err
+	})
+	return limits, err
+}
+
+// SetGroupLimits implements metastore.Keys.
+func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*metastore.Limits)) (metastore.Limits, error) {
+	var limits metastore.Limits
+	err := s.write(ctx, func(t *tx) (err error) {
+		if limits, err = t.groupLimits(group); err != nil {
+			return err
+		}
+		change(&limits)
+		var sets []string
+		in := args{[]byte(group)}
+		for _, k := range metastore.LimitKinds {
+			in = append(in, *k.Of(&limits))
+			sets = append(sets, fmt.Sprintf("%s = $%d", k.Column(), len(in)))
+		}
+		if _, err := t.exec(`UPDATE key_groups SET `+strings.Join(sets, ", ")+` WHERE name = $1`, in...); err != nil {
+			return err
+		}
+		return t.keysChanged()
+	})
+	if err != nil {
+		return metastore.Limits{}, err
+	}
+	return limits, nil
 }
 
 // keysChanged increments KeysVersion. Concurrent changes of keys wait for each other, which
@@ -176,6 +220,36 @@ func (t *tx) key(id string) (metastore.Key, error) {
 	if err == nil && !found {
 		err = fmt.Errorf("key: %w", metastore.ErrNotFound)
 	}
+	if err != nil {
+		return metastore.Key{}, err
+	}
+	return k, nil
+}
+
+// UpdateKey implements metastore.Keys.
+func (s *Store) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
+	var k metastore.Key
+	err := s.write(ctx, func(t *tx) (err error) {
+		if k, err = t.key(id); err != nil {
+			return err
+		}
+		changed := k
+		change(&changed)
+		k.Label, k.Scopes, k.Accounts, k.Expires = changed.Label, changed.Scopes, changed.Accounts, truncate(changed.Expires)
+		scopes, err := list(k.Scopes).column()
+		if err != nil {
+			return err
+		}
+		accounts, err := list(k.Accounts).column()
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5 WHERE id = $1`,
+			[]byte(id), []byte(k.Label), scopes, accounts, micros(k.Expires)); err != nil {
+			return err
+		}
+		return t.keysChanged()
+	})
 	if err != nil {
 		return metastore.Key{}, err
 	}

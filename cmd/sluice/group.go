@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sluice/access"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+	"sluice/metastore"
+)
+
+// groupCommand manages the limits of groups of keys, also while nodes run. Nodes apply a change within
+// seconds.
+type groupCommand struct {
+	Show groupShow `cmd:"" help:"Show the limits of a group of keys, and how much of its quotas is used."`
+	Set  groupSet  `cmd:"" help:"Change limits of a group of keys. Those that are not named stay as they are."`
+}
+
+// oneGroup is a command on one group.
+type oneGroup struct {
+	keyFlags
+
+	Group string `arg:"" help:"Name of the group. A key that was created without one is in a group named like its id."`
+}
+
+// print calls fn and prints the limits that it returns.
+func (c *oneGroup) print(ctx context.Context, console *console, fn func(ctx context.Context, store metastore.Store) (metastore.Limits, error)) error {
+	return c.withKeys(ctx, false, func(ctx context.Context, store metastore.Store) error {
+		limits, err := fn(ctx, store)
+		if errors.Is(err, metastore.ErrNotFound) {
+			return exitWith(exitNotFound, fmt.Errorf("there is no group %s: sluice key list shows all groups", terminal.Name(c.Group)))
+		}
+		if err != nil {
+			return err
+		}
+		used, err := store.Usage(ctx, c.Group)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeGroupJSON(console, c.Group, limits, used)
+		}
+		return writeGroup(console, limits, used)
+	})
+}
+
+// printedGroup is a group in JSON. Limits that are the default of the service are omitted; a limit of
+// -1 is unlimited.
+type printedGroup struct {
+	Group  string           `json:"group"`
+	Limits map[string]int64 `json:"limits"`
+	Used   map[string]int64 `json:"used"`
+}
+
+func writeGroupJSON(console *console, name string, limits metastore.Limits, used metastore.Used) error {
+	p := printedGroup{name, limits.Members(), map[string]int64{}}
+	for _, k := range metastore.LimitKinds {
+		if k.Quota() {
+			p.Used[k.Member()] = k.Used(used)
+		}
+	}
+	return terminal.WriteJSON(console.out, p)
+}
+
+// writeGroup writes a line for each limit: its name, its value and, if it is a quota, what is used.
+func writeGroup(console *console, limits metastore.Limits, used metastore.Used) error {
+	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
+	if err := printLine(table, "LIMIT\tVALUE\tUSED"); err != nil {
+		return err
+	}
+	for _, k := range metastore.LimitKinds {
+		limit, text, use := *k.Of(&limits), "", ""
+		if text = count(limit).String(); k.Bytes {
+			text = size(limit).String()
+		}
+		if text == "" {
+			text = "default of the service"
+		}
+		if k.Quota() {
+			if use = fmt.Sprint(k.Used(used)); k.Bytes {
+				use = units.Bytes(k.Used(used))
+			}
+			if limit > 0 {
+				use += fmt.Sprintf(" (%.0f%%)", float64(k.Used(used))/float64(limit)*100)
+			}
+		}
+		if err := printLine(table, k.Flag()+"\t"+text+"\t"+use); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+type groupShow struct{ oneGroup }
+
+// Help returns examples.
+func (groupShow) Help() string {
+	return examples("sluice group show team-a", "sluice group show team-a --json")
+}
+
+// Run prints the limits and the usage.
+func (c *groupShow) Run(ctx context.Context, console *console) error {
+	return c.print(ctx, console, func(ctx context.Context, store metastore.Store) (metastore.Limits, error) {
+		return store.GroupLimits(ctx, c.Group)
+	})
+}
+
+type groupSet struct {
+	oneGroup
+
+	Default []string   `placeholder:"LIMIT" help:"Limits that are to be those of the service again, such as stored-bytes."`
+	Limits  limitFlags `embed:"" set:"whose=the keys of the group"`
+}
+
+// Help returns examples.
+func (groupSet) Help() string {
+	return examples("sluice group set team-a --stored-bytes 10G --requests-per-second 50", "sluice group set team-a --open-uploads unlimited --default stored-bytes,channels")
+}
+
+// Validate reports all errors.
+func (c *groupSet) Validate() error {
+	defaults, err := c.defaults()
+	limits := c.Limits.limits()
+	if err == nil && len(defaults) == 0 && limits == (metastore.Limits{}) {
+		return errors.New("nothing to change: set a limit, such as --stored-bytes 10G, or --default")
+	}
+	for _, k := range defaults {
+		if *k.Of(&limits) != 0 {
+			err = errors.Join(err, fmt.Errorf("--%s and --default %s: set one of them", k.Flag(), k.Flag()))
+		}
+	}
+	return err
+}
+
+// defaults returns the kinds of the limits that --default names.
+func (c *groupSet) defaults() (kinds []metastore.LimitKind, err error) {
+	var names []string
+	for _, k := range metastore.LimitKinds {
+		names = append(names, k.Flag())
+		if slices.Contains(c.Default, k.Flag()) {
+			kinds = append(kinds, k)
+		}
+	}
+	for _, name := range c.Default {
+		if !slices.Contains(names, name) {
+			err = errors.Join(err, fmt.Errorf("--default %s: want one of %s", name, strings.Join(names, ", ")))
+		}
+	}
+	return kinds, err
+}
+
+// Run changes the limits and prints them.
+func (c *groupSet) Run(ctx context.Context, console *console) error {
+	defaults, err := c.defaults()
+	if err != nil {
+		return err
+	}
+	return c.print(ctx, console, func(ctx context.Context, store metastore.Store) (metastore.Limits, error) {
+		return access.SetLimits(ctx, store, c.Group, c.Limits.limits(), defaults)
+	})
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// onBothEngines runs a test with the flags that name an instance on SQLite, and one on PostgreSQL.
+func onBothEngines(t *testing.T, test func(t *testing.T, instance []string)) {
+	t.Run("SQLite", func(t *testing.T) { test(t, []string{"--data", filepath.Join(t.TempDir(), "data")}) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, []string{"--meta", testenv.Postgres(t)}) })
+}
+
+// on returns the arguments of a command on an instance.
+func on(instance []string, command string, args ...string) []string {
+	return append(append(strings.Fields(command), instance...), args...)
+}
+
+func TestKeyUpdate(t *testing.T) {
+	onBothEngines(t, func(t *testing.T, instance []string) {
+		before := time.Now()
+		key := shown(t, must(t, on(instance, "key create", "--scopes", "read", "--all-accounts", "--group", "team", "--json")...))[0]
+		update := func(args ...string) printedKey {
+			t.Helper()
+			updated := shown(t, must(t, on(instance, "key update", append(args, "--json", key.ID)...)...))[0]
+			if stored := shown(t, must(t, on(instance, "key show", "--json", key.ID)...))[0]; !reflect.DeepEqual(stored, updated) {
+				t.Errorf("%q: printed is %+v, stored %+v", args, updated, stored)
+			}
+			return updated
+		}
+		key.Secret = ""
+		key.Scopes, key.AllAccounts, key.Accounts, key.Label = []string{"read", "write"}, false, []string{"bob", "eve"}, "CI"
+		got := update("--scopes", "write,read", "--accounts", "eve,bob", "--label", "CI", "--expires", "30d")
+		if life := got.Expires.Sub(before); life < 30*24*time.Hour-time.Second || life > 30*24*time.Hour+time.Minute {
+			t.Errorf("it expires %v, want 30 days from now", got.Expires)
+		}
+		key.Expires = got.Expires
+		if !reflect.DeepEqual(got, key) {
+			t.Errorf("updated is %+v, want %+v", got, key)
+		}
+		key.Expires, key.Accounts, key.AllAccounts, key.Label = time.Time{}, nil, true, ""
+		if got := update("--expires", "never", "--all-accounts", "--label="); !reflect.DeepEqual(got, key) {
+			t.Errorf("updated is %+v, want %+v", got, key)
+		}
+		must(t, on(instance, "key revoke", key.ID)...)
+		if got := update("--expires", "1h"); got.State != "revoked" {
+			t.Errorf("a revoked key was updated to %+v", got)
+		}
+		if r := sluice(on(instance, "key update", "--label", "x", "none")...); r.code != exitNotFound {
+			t.Errorf("an unknown key: %+v", r)
+		}
+	})
+}
+
+func TestGroups(t *testing.T) {
+	onBothEngines(t, func(t *testing.T, instance []string) {
+		must(t, on(instance, "key create", "--scopes", "read", "--all-accounts", "--group", "team", "--stored-bytes", "5GiB", "--channels", "3")...)
+		parse := func(args ...string) (g printedGroup) {
+			t.Helper()
+			if err := json.Unmarshal([]byte(must(t, args...).stdout), &g); err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		want := printedGroup{"team", map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": metastore.Unlimited},
+			map[string]int64{"storedBytes": 0, "storedObjects": 0, "openUploads": 0, "channels": 0}}
+		got := parse(on(instance, "group set", "team", "--stored-bytes", "10G", "--requests-per-second", "50", "--open-uploads", "unlimited", "--default", "channels", "--json")...)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("set: %+v, want %+v", got, want)
+		}
+		if got := parse(on(instance, "group show", "team", "--json")...); !reflect.DeepEqual(got, want) {
+			t.Errorf("shown: %+v, want %+v", got, want)
+		}
+		text := must(t, on(instance, "group show", "team")...).stdout
+		for _, line := range []string{"requests-per-second   50 ", "stored-bytes          10G                     0 B (0%)", "channels              default of the service  0", "open-uploads          unlimited               0"} {
+			if !strings.Contains(text, line) {
+				t.Errorf("%s lacks %q", text, line)
+			}
+		}
+		keys := shown(t, must(t, on(instance, "key list", "--json")...))
+		if len(keys) != 1 || keys[0].Limits["storedBytes"] != 10e9 {
+			t.Errorf("the keys are %+v", keys)
+		}
+		for _, command := range [][]string{on(instance, "group show", "none"), on(instance, "group set", "none", "--channels", "1")} {
+			if r := sluice(command...); r.code != exitNotFound || r.stderr != "sluice: there is no group none: sluice key list shows all groups\n" {
+				t.Errorf("%q: %+v", command, r)
+			}
+		}
+	})
+}
