@@ -21,7 +21,8 @@ var ErrCrashed = errors.New("vfs: the file system has crashed")
 // CrashFS is a file system in memory that tracks what was fsynced. On Crash it behaves as
 // badly as POSIX permits: a file loses the writes after its last sync, and an entry that
 // was created, renamed or removed after the last sync of its folder reverts to its state
-// at that sync, even if the file itself was synced. The root folder "/" always exists.
+// at that sync, even if the file itself was synced. The root folder "/" always exists; the
+// volume in a name, as on Windows, is ignored.
 type CrashFS struct {
 	mu struct {
 		sync.Mutex
@@ -96,7 +97,8 @@ func (c *CrashFS) find(op, name string) (*node, error) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: ErrCrashed}
 	}
 	n := c.mu.root
-	for part := range strings.SplitSeq(filepath.ToSlash(filepath.Clean(name)), "/") {
+	path := strings.TrimPrefix(name, filepath.VolumeName(name))
+	for part := range strings.SplitSeq(filepath.ToSlash(filepath.Clean(path)), "/") {
 		if part == "" {
 			continue
 		}

@@ -3,6 +3,8 @@ package vfs_test
 import (
 	"errors"
 	"io"
+	"io/fs"
+	"runtime"
 	"testing"
 
 	"sluice/internal/vfs"
@@ -72,6 +74,12 @@ func names(t *testing.T, fsys vfs.FS, dir string) []string {
 		list = append(list, e.Name())
 	}
 	return list
+}
+
+// hasMode reports whether a file or folder has exactly these permissions. Windows has no such
+// permissions: a file inherits the access control list of its folder.
+func hasMode(info fs.FileInfo, mode fs.FileMode) bool {
+	return runtime.GOOS == "windows" || info.Mode().Perm() == mode
 }
 
 func wantErr(t *testing.T, err, want error) {

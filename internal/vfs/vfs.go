@@ -11,7 +11,7 @@
 // only reports whether the folder exists. A rename is written through to the disk,
 // but a power failure may lose a folder, or a removal, that SyncDir has reported as
 // durable. And a file may be removed while it is open only if it was opened by
-// this package.
+// Open or CreateUnnamed: a file being written and a locked file may not.
 package vfs
 
 import (

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -79,7 +80,9 @@ func TestBehaviour(t *testing.T) {
 			}
 			wantErr(t, fsys.Mkdir(sub), fs.ErrExist)
 			write(t, fsys, filepath.Join(sub, "x"), "", true)
-			wantErr(t, fsys.Remove(sub), syscall.ENOTEMPTY)
+			if err := fsys.Remove(sub); err == nil || runtime.GOOS != "windows" && !errors.Is(err, syscall.ENOTEMPTY) {
+				t.Fatalf("remove of a folder that is not empty: %v", err)
+			}
 			if got := names(t, fsys, sys.dir); !slices.Equal(got, []string{"a", "sub"}) {
 				t.Fatalf("names: %q", got)
 			}
@@ -235,12 +238,14 @@ func TestMkdirAllIsDurable(t *testing.T) {
 	for range 2 {
 		wantErr(t, vfs.MkdirAll(vfs.OS(), dir), nil)
 	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(dir); err != nil || !hasMode(info, 0o700) {
 		t.Fatalf("%v, %v", info, err)
 	}
 	file := filepath.Join(dir, "file")
 	write(t, vfs.OS(), file, "", false)
-	wantErr(t, vfs.MkdirAll(vfs.OS(), filepath.Join(file, "x")), syscall.ENOTDIR)
+	if err := vfs.MkdirAll(vfs.OS(), filepath.Join(file, "x")); err == nil || runtime.GOOS != "windows" && !errors.Is(err, syscall.ENOTDIR) {
+		t.Fatalf("a folder in a file: %v", err)
+	}
 }
 
 func TestTrace(t *testing.T) {
@@ -253,7 +258,7 @@ func TestTrace(t *testing.T) {
 	wantErr(t, fsys.Remove("/d/f"), fs.ErrNotExist)
 	want := []string{
 		"mkdir /d", "create /d/f", "write /d/f 3", "fsync /d/f", "close /d/f",
-		"rename /d/f /d/g", "fsync folder /d", "remove /d/f: remove /d/f: no such file or directory",
+		"rename /d/f /d/g", "fsync folder /d", "remove /d/f: remove /d/f: " + syscall.ENOENT.Error(),
 	}
 	if !slices.Equal(lines, want) {
 		t.Fatalf("trace:\n%q\nwant:\n%q", lines, want)

@@ -1,0 +1,70 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/windows"
+)
+
+// TestErrorsOfWindows checks that errors of the system are classified, also when they are wrapped.
+func TestErrorsOfWindows(t *testing.T) {
+	for _, errno := range []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED} {
+		if err := (&os.PathError{Op: "write", Path: "f", Err: errno}); !IsFull(err) || IsTooManyFiles(err) {
+			t.Errorf("%v is not a full disk", err)
+		}
+	}
+	if !IsTooManyFiles(windows.ERROR_TOO_MANY_OPEN_FILES) || IsFull(windows.ERROR_ACCESS_DENIED) {
+		t.Error("errors are classified wrongly")
+	}
+}
+
+// TestOpenFileCanBeMoved renames and removes a file while it is open for reading, which readers of
+// blobs depend on.
+func TestOpenFileCanBeMoved(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	if err := os.WriteFile(a, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(renameNoReplace(a, b), os.Remove(b)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); string(got) != "text" || err != nil {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if _, err := os.Stat(b); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the removed file: %v", err)
+	}
+}
+
+// TestUnnamedFileIsRemoved checks that a file of CreateUnnamed is gone once it is closed.
+func TestUnnamedFileIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	f, err := CreateUnnamed(dir, "part-*.tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(f, "text"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); string(got) != "text" || err != nil {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if entries, err := os.ReadDir(dir); len(entries) > 0 || err != nil {
+		t.Fatalf("the folder has %v, %v", entries, err)
+	}
+}
