@@ -55,8 +55,9 @@ func (o *DownloadOptions) setDefaults() error {
 // or the SHA-256 of the blob, and in general what is written to w is complete only if there is no
 // error.
 //
-// A SHA-256 must be computed in order. For a blob that has one, w is read again if it is also an
-// io.ReaderAt, as an *os.File is; otherwise the ranges are requested one after another.
+// A SHA-256 must be computed in order. For a blob of several ranges that has one, w is read again if it
+// is also an io.ReaderAt, as an *os.File is, which must be open for reading; otherwise the ranges are
+// requested one after another.
 func (c *Client) Download(ctx context.Context, account, name string, w io.WriterAt, o DownloadOptions) (Blob, error) {
 	if err := o.setDefaults(); err != nil {
 		return Blob{}, err

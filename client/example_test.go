@@ -2,12 +2,14 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"sluice/client"
 	"sluice/httpapi"
@@ -183,4 +185,90 @@ func ExampleClient_FS() {
 	// css/main.css
 	// index.html
 	// content of site/css/main.css
+}
+
+// List returns names in byte order. With a delimiter it returns groups of names, like folders.
+func ExampleClient_List() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	for _, name := range []string{"a", "b/1", "b/2", "c"} {
+		_, err := c.Put(ctx, "team", name, strings.NewReader("content"), client.PutOptions{})
+		check(err)
+	}
+	for entry, err := range c.List(ctx, "team", client.ListOptions{Delimiter: "/"}) {
+		check(err)
+		if entry.Prefix != "" {
+			fmt.Println(entry.Prefix)
+			continue
+		}
+		fmt.Println(entry.Name, entry.Size)
+	}
+	// Output:
+	// a 7
+	// b/
+	// c 7
+}
+
+// Errors belong to classes, and *client.Error has their details.
+func ExampleError() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	_, err := c.Get(context.Background(), "team", "none", client.GetOptions{})
+	fmt.Println(errors.Is(err, client.ErrNotFound))
+	var e *client.Error
+	if errors.As(err, &e) {
+		fmt.Println(e.Status, e.Code)
+	}
+	// Output:
+	// true
+	// 404 blob_not_found
+}
+
+// Delete with a condition deletes only a certain version.
+func ExampleClient_Delete() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	old, err := c.Put(ctx, "team", "a", strings.NewReader("old"), client.PutOptions{})
+	check(err)
+	_, err = c.Put(ctx, "team", "a", strings.NewReader("new"), client.PutOptions{})
+	check(err)
+	err = c.Delete(ctx, "team", "a", client.DeleteOptions{IfMatch: old.ETag})
+	fmt.Println(errors.Is(err, client.ErrPreconditionFailed))
+	check(c.Delete(ctx, "team", "a", client.DeleteOptions{}))
+	_, err = c.Head(ctx, "team", "a")
+	fmt.Println(errors.Is(err, client.ErrNotFound))
+	// Output:
+	// true
+	// true
+}
+
+// Uploads returns what interrupted calls of PutFile have left, also by other clients.
+func ExampleClient_Uploads() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	ctx := context.Background()
+	for upload, err := range c.Uploads(ctx, "team") {
+		check(err)
+		if time.Since(upload.Created) > time.Hour {
+			check(c.AbortUpload(ctx, upload.ID))
+		}
+	}
+	// Output:
+}
+
+// Info describes the service.
+func ExampleClient_Info() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	info, err := c.Info(context.Background())
+	check(err)
+	fmt.Println(info.Version, info.Limits.MaxParts)
+	// Output: test 100000
+}
+
+func ExampleIsTemporary() {
+	fmt.Println(client.IsTemporary("film.mp4"), client.IsTemporary(".film.mp4.1f2e3d4c.sluice-upload"))
+	// Output: false true
 }

@@ -188,6 +188,7 @@ func TestPutFileResumes(t *testing.T) {
 // TestPutFileBeginsAnew checks that an upload that cannot be continued is replaced by another, whose
 // blob is the file as it is now.
 func TestPutFileBeginsAnew(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(t *testing.T, c *client.Client, f *sourceFile, o *client.PutOptions)
 		sent   int // parts of the second call
@@ -317,6 +318,7 @@ func TestLostCompletion(t *testing.T) {
 
 // TestFileChangesMeanwhile checks that no upload is completed of a file that changes.
 func TestFileChangesMeanwhile(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(f *sourceFile) error{
 		"shorter": func(f *sourceFile) error { return os.Truncate(f.path, 5_000) },
 		"longer":  func(f *sourceFile) error { return os.Truncate(f.path, 20_000) },
@@ -427,6 +429,7 @@ func interruptedDownload(t *testing.T, s *inProcess, c *client.Client, path stri
 // TestDownloadFileResumes checks that a download that was interrupted is continued by the next call,
 // and what that call requests if something has changed meanwhile.
 func TestDownloadFileResumes(t *testing.T) {
+	t.Parallel()
 	find := func(t *testing.T, path, suffix string) string {
 		t.Helper()
 		for _, e := range others(t, path) {
@@ -534,6 +537,7 @@ func TestDownloadFileResumes(t *testing.T) {
 
 // TestDownloadFileIsAtomic checks that a download that fails leaves the file as it was.
 func TestDownloadFileIsAtomic(t *testing.T) {
+	t.Parallel()
 	s, c := startServer(t)
 	for _, size := range []int{500, 10_500} {
 		for _, existing := range []bool{false, true} {
@@ -606,9 +610,16 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 func TestAnySizes(t *testing.T) {
 	_, c := startServer(t)
 	dir := t.TempDir()
-	if err := flag.Set("rapid.checks", "30"); err != nil { // each of them is many requests
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	if err := checks.Value.Set("30"); err != nil { // each of them is many requests
 		t.Fatal(err)
 	}
+	defer func() {
+		if err := checks.Value.Set(before); err != nil {
+			t.Error(err)
+		}
+	}()
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(0, 20_000).Draw(rt, "size")
 		put := client.PutOptions{

@@ -62,6 +62,7 @@ func flip(at int64) func(int64, []byte) []byte {
 
 // TestPutAndDownload stores contents of many sizes in each way, and reads them in each way.
 func TestPutAndDownload(t *testing.T) {
+	t.Parallel()
 	_, c := startServer(t)
 	const part = 1000
 	for _, size := range []int{0, 1, part - 1, part, part + 1, 3 * part, 10*part + 7} {
@@ -135,6 +136,7 @@ func (w *writerAt) WriteAt(p []byte, offset int64) (int, error) {
 // that a read without progress ends with an error that is not io.EOF, and that neither is mistaken for
 // the end.
 func TestReadContinuesAfterCut(t *testing.T) {
+	t.Parallel()
 	s, c := startServer(t)
 	want := randomBytes(100_000)
 	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(want), client.PutOptions{}); err != nil {
@@ -185,6 +187,7 @@ func TestReadContinuesAfterCut(t *testing.T) {
 // TestDamagedBytesAreFound checks that a wrong byte in a response is reported by each way to read a
 // whole blob, unless it is not to be verified.
 func TestDamagedBytesAreFound(t *testing.T) {
+	t.Parallel()
 	s, c := startServer(t)
 	want := randomBytes(50_000)
 	for _, partSize := range []int64{0, 20_000} { // with and without a SHA-256
@@ -324,6 +327,7 @@ func TestReplacedBlob(t *testing.T) {
 
 // TestRangesAndSeeks compares a Reader and an Object with an io.SectionReader.
 func TestRangesAndSeeks(t *testing.T) {
+	t.Parallel()
 	_, c := startServer(t)
 	content := randomBytes(10_000)
 	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{}); err != nil {
@@ -441,6 +445,7 @@ type onlyReader struct{ io.Reader }
 // TestDamagedRequests checks that bytes that are damaged on the way to the service are sent again if
 // they have a digest, and are never stored.
 func TestDamagedRequests(t *testing.T) {
+	t.Parallel()
 	content := randomBytes(3_000)
 	for name, test := range map[string]struct {
 		times int

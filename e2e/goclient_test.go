@@ -35,6 +35,7 @@ type clientTransfer struct {
 	URL   string
 	Path  string // of the file
 	Put   bool   // otherwise a download
+	Pipe  bool   // uploads what the process reads from a pipe
 	Size  int64  // of a part or range
 	Peers int    // concurrent requests
 
@@ -62,7 +63,9 @@ func runTransfer() bool {
 		c, err = goclient.New(tr.URL, goclient.Options{})
 	}
 	background := context.Background()
-	if err == nil && tr.Put {
+	if err == nil && tr.Pipe {
+		err = putPipe(background, c, tr.Path)
+	} else if err == nil && tr.Put {
 		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers, SkipDigest: tr.SkipVerify})
 	} else if err == nil {
 		_, err = c.DownloadFile(background, "0x1", "big", tr.Path, goclient.DownloadOptions{RangeSize: tr.Size, Concurrency: tr.Peers, GetOptions: goclient.GetOptions{SkipVerify: tr.SkipVerify}})
@@ -83,6 +86,26 @@ func runTransfer() bool {
 		panic(err)
 	}
 	return true
+}
+
+// putPipe uploads a file through a pipe.
+func putPipe(ctx context.Context, c *goclient.Client, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	copied := make(chan error)
+	go func() {
+		_, err := io.Copy(writer, file)
+		copied <- errors.Join(err, writer.Close(), file.Close())
+	}()
+	_, err = c.Put(ctx, "0x1", "big", reader, goclient.PutOptions{})
+	err = errors.Join(err, reader.Close()) // ends the copy, if the upload failed
+	return errors.Join(err, <-copied)
 }
 
 // startTransfer starts the process.
