@@ -14,6 +14,11 @@ type auditCommand struct {
 	metaFlags `embed:""`
 }
 
+// Help returns examples.
+func (auditCommand) Help() string {
+	return examples("sluice audit --data ./hosted-data", "sluice audit --meta postgres://sluice@db.example.org/sluice")
+}
+
 // Run prints a line for each inconsistency in the ledgers of channels and sessions and in the
 // counts of accounts, and returns an error if there is any.
 func (c *auditCommand) Run(ctx context.Context, console *console) error {

@@ -43,6 +43,11 @@ func (c *cloneCommand) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Help returns examples.
+func (cloneCommand) Help() string {
+	return examples("sluice clone --from ./sluice-data --to-meta postgres://HOST/NAME --to-bytes s3://BUCKET")
+}
+
 // Run clones the instance, or resumes an earlier run.
 func (c *cloneCommand) Run(ctx context.Context, console *console) error {
 	progress := newProgress(console.err, c.Quiet)

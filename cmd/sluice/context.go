@@ -36,6 +36,11 @@ type contextAdd struct {
 	Replace  bool   `env:"-" help:"Replace a context of that name."`
 }
 
+// Help returns examples.
+func (contextAdd) Help() string {
+	return examples("sluice context add prod https://blobs.example.org/sluice --key-file prod.key", "sluice context add local http://localhost:9090")
+}
+
 // Run adds the context.
 func (c *contextAdd) Run(console *console) error {
 	added, err := c.context(console.in)
@@ -78,12 +83,18 @@ type oneContext struct {
 
 type contextUse struct{ oneContext }
 
+// Help returns examples.
+func (contextUse) Help() string { return examples("sluice context use prod") }
+
 // Run makes the context the current one.
 func (c *contextUse) Run() error {
 	return updateContexts(func(l *contexts.List) error { return l.Use(c.Name) })
 }
 
 type contextRm struct{ oneContext }
+
+// Help returns examples.
+func (contextRm) Help() string { return examples("sluice context rm prod") }
 
 // Run removes the context.
 func (c *contextRm) Run() error {
@@ -101,6 +112,9 @@ type printedContext struct {
 	Key     bool   `json:"key"` // whether it has a key
 	Current bool   `json:"current"`
 }
+
+// Help returns examples.
+func (contextLs) Help() string { return examples("sluice context ls", "sluice context ls --json") }
 
 // Run prints the contexts in the order of their names.
 func (c *contextLs) Run(console *console) error {

@@ -14,13 +14,19 @@ const helpWidth = 100
 // helpCommand prints the help of a command, as --help does.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"Words of the command. Default: list all commands."`
+	Man     bool     `env:"-" help:"Print the manual page of all commands, in roff."`
 }
 
 // Help returns examples.
-func (helpCommand) Help() string { return examples("sluice help", "sluice help key create") }
+func (helpCommand) Help() string {
+	return examples("sluice help", "sluice help key create", "sluice help --man | man -l -")
+}
 
 // Run prints the help.
 func (c *helpCommand) Run(console *console) error {
+	if c.Man {
+		return writeMan(console.out, console.parser.kong.Model)
+	}
 	printed := false
 	p, err := newParser(kong.Writers(console.out, console.err), kong.Exit(func(int) { printed = true }))
 	if err != nil {

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 	"github.com/mattn/go-runewidth"
+
+	"sluice/internal/testenv"
 )
 
 // TestHelpFits checks the help of every command: its width, that it is the same in three spellings, and
@@ -59,6 +65,51 @@ func TestVersionAndHelpWork(t *testing.T) {
 	for _, line := range []string{"--help", "-h"} {
 		if r := must(t, line); r.stdout != help {
 			t.Errorf("%s differs from help", line)
+		}
+	}
+}
+
+// TestManualPage checks that a strict formatter accepts the manual page, and that it has every command
+// and flag.
+func TestManualPage(t *testing.T) {
+	testenv.Require(t, testenv.Mandoc)
+	page := filepath.Join(t.TempDir(), "sluice.1")
+	if err := os.WriteFile(page, []byte(must(t, "help", "--man").stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mandoc", "-T", "lint", "-W", "warning", page).CombinedOutput(); err != nil {
+		t.Errorf("mandoc: %v\n%s", err, out)
+	}
+	out, err := exec.Command("mandoc", "-T", "ascii", "-O", "width=100", page).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(".\x08").ReplaceAllString(string(out), "") // without bold and italics
+	p, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range p.kong.Model.Leaves(true) {
+		if !strings.Contains(text, "sluice "+pathOf(command)) {
+			t.Errorf("the page lacks %s", pathOf(command))
+		}
+		for _, flag := range command.Flags {
+			if !flag.Hidden && !strings.Contains(text, "--"+flag.Name) {
+				t.Errorf("the page lacks --%s of %s", flag.Name, pathOf(command))
+			}
+		}
+	}
+}
+
+// TestEveryCommandHasExamples checks that the help of each command shows how to call it.
+func TestEveryCommandHasExamples(t *testing.T) {
+	p, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range p.kong.Model.Leaves(true) {
+		if !strings.Contains(command.Detail, "sluice "+pathOf(command)) {
+			t.Errorf("%s has no example: it needs a method Help that returns examples(...)", pathOf(command))
 		}
 	}
 }

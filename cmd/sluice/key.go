@@ -83,6 +83,11 @@ func (c *keyCreate) key() (access.NewKey, error) {
 	}, errors.Join(errs...)
 }
 
+// Help returns examples.
+func (keyCreate) Help() string {
+	return examples("sluice key create --scopes read,write --accounts team-a --expires 30d", "sluice key create --scopes admin --all-accounts --label operator")
+}
+
 // parseAccounts returns accounts in their canonical form.
 func parseAccounts(texts []string) (accounts []string, err error) {
 	for _, text := range texts {
@@ -143,6 +148,9 @@ type keyList struct{ keyFlags }
 
 // keyPage is the number of keys that are read at a time.
 const keyPage = 1000
+
+// Help returns examples.
+func (keyList) Help() string { return examples("sluice key list", "sluice key list --json") }
 
 // Run prints all keys, ordered by id.
 func (c *keyList) Run(ctx context.Context, console *console) error {
@@ -207,6 +215,9 @@ func idOf(text string) string {
 
 type keyShow struct{ oneKey }
 
+// Help returns examples.
+func (keyShow) Help() string { return examples("sluice key show ID") }
+
 // Run prints the key.
 func (c *keyShow) Run(ctx context.Context, console *console) error {
 	return c.print(ctx, console, func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error) {
@@ -215,6 +226,9 @@ func (c *keyShow) Run(ctx context.Context, console *console) error {
 }
 
 type keyRevoke struct{ oneKey }
+
+// Help returns examples.
+func (keyRevoke) Help() string { return examples("sluice key revoke ID") }
 
 // Run revokes a key and prints it.
 func (c *keyRevoke) Run(ctx context.Context, console *console) error {

@@ -179,6 +179,9 @@ type console struct {
 
 type versionCommand struct{}
 
+// Help returns examples.
+func (versionCommand) Help() string { return examples("sluice version") }
+
 // Run prints the version.
 func (versionCommand) Run(c *console) error {
 	_, err := fmt.Fprintln(c.out, version())

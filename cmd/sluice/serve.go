@@ -15,6 +15,11 @@ type serveCommand struct {
 	serveFlags
 }
 
+// Help returns examples.
+func (serveCommand) Help() string {
+	return examples("sluice serve", "sluice serve --addr localhost:0 --data ./data", "sluice serve --config sluice.yaml")
+}
+
 // Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS
 // certificate. See node.Node.Run for errors.
 func (c *serveCommand) Run(console *console) error {

@@ -32,6 +32,9 @@ func check(thing Thing) error {
 	case Varnish:
 		_, err := VarnishPath()
 		return err
+	case Mandoc:
+		_, err := exec.LookPath("mandoc")
+		return err
 	case Shells:
 		for _, shell := range []string{"bash", "zsh", "fish"} {
 			if _, err := exec.LookPath(shell); err != nil {

@@ -29,6 +29,7 @@ const (
 	Nginx       Thing = "nginx"        // an nginx with proxy_cache
 	HAProxy     Thing = "haproxy"      // the load balancer
 	Varnish     Thing = "varnish"      // the cache
+	Mandoc      Thing = "mandoc"       // checks manual pages
 	Shells      Thing = "shells"       // bash, zsh and fish
 	PostgreSQL  Thing = "postgresql"   // the programs of a PostgreSQL server
 	VersityGW   Thing = "versitygw"    // an S3 server over a folder
