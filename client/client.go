@@ -5,6 +5,10 @@
 // return a Reader, Open random access, and FS a file system. Download receives parallel ranges, and
 // DownloadFile a whole file or nothing; it can be resumed, too.
 //
+// CreateSession, Use, OpenChannel and their companions are the single operations of sessions and payment
+// channels. A Payer combines them: it keeps a session supplied with chunksets within a budget. A Payment
+// in GetOptions pays for reads, with a limit for each read.
+//
 // A request that failed in a way that may pass is repeated with exponential backoff, if repeating
 // it is safe. Whatever is read or written as a whole is compared with the ETag of the server, and with
 // the SHA-256 of the blob if it has one. Every error that the server reported is an *Error; errors.Is

@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -491,6 +493,54 @@ func TestPayerIsToldThatItsPurchaseIsStale(t *testing.T) {
 			t.Errorf("session %+v, %v", got, err)
 		}
 		checkAccounts(t, c, p, 30, 10)
+	})
+}
+
+// TestPayerWritesBeforeItSends checks that each micropayment, and the number of a channel, is in the
+// state file before it is sent, and that the lock is held meanwhile.
+func TestPayerWritesBeforeItSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openService(serviceOptions{price: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { check(s.close()) }()
+		dir, sent := t.TempDir(), 0
+		var c *client.Client
+		c = newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodPost {
+				return s.RoundTrip(r)
+			}
+			sent++
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				return nil, err
+			}
+			r.Body = io.NopCloser(bytes.NewReader(text))
+			var body struct{ MicropaymentUpdate, PaymentChannelID string }
+			if err := json.Unmarshal(text, &body); err != nil {
+				return nil, err
+			}
+			file, err := os.ReadFile(filepath.Join(dir, "payer.json"))
+			if number := body.MicropaymentUpdate + body.PaymentChannelID; err != nil || number == "" || !strings.Contains(string(file), `"`+number+`"`) {
+				t.Errorf("%s is sent, and the state file is %q, %v", text, file, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := c.NewPayer(ctx, payerOptions(t, dir)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another process uses it") {
+				t.Errorf("the lock is not held: %v", err)
+			}
+			return s.RoundTrip(r)
+		}))
+		p := newPayer(t, c, dir)
+		for range 2 {
+			if _, err := p.Buy(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sent != 3 {
+			t.Errorf("%d requests", sent)
+		}
 	})
 }
 

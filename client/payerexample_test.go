@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,4 +79,97 @@ func ExamplePayer_CloseChannel() {
 	// Output:
 	// closed 20 980
 	// 9
+}
+
+// The next call of a program goes on with the state file: Status shows what was signed, without a request.
+func ExamplePayer_Status() {
+	c, stop := example(serviceOptions{price: 2})
+	defer stop()
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	ctx := context.Background()
+
+	_, err = payerOfExample(c, dir).Buy(ctx, 10)
+	check(err)
+	st, err := payerOfExample(c, dir).Status(ctx)
+	check(err)
+	fmt.Println(st.Bought, st.Signed, st.Pending)
+	// Output: 20 20 false
+}
+
+// A purchase beyond the budget is refused before anything is signed.
+func ExamplePayer_Ensure() {
+	c, stop := example(serviceOptions{price: 2})
+	defer stop()
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	ctx := context.Background()
+
+	_, err = payerOfExample(c, dir).Ensure(ctx, 51)
+	fmt.Println(errors.Is(err, client.ErrBudget))
+	// Output: true
+}
+
+// Buy adds to the session of the payer.
+func ExamplePayer_Buy() {
+	c, stop := example(serviceOptions{price: 2})
+	defer stop()
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	ctx := context.Background()
+
+	p := payerOfExample(c, dir)
+	for range 2 {
+		s, err := p.Buy(ctx, 12)
+		check(err)
+		fmt.Println(s.ChunksetsLeft)
+	}
+	// Output:
+	// 12
+	// 24
+}
+
+// The channel of a payer is opened with the first purchase, or by Channel.
+func ExamplePayer_Channel() {
+	c, stop := example(serviceOptions{price: 2})
+	defer stop()
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	ctx := context.Background()
+
+	p := payerOfExample(c, dir)
+	ch, err := p.Channel(ctx)
+	check(err)
+	fmt.Println(ch.State, ch.Sender == p.Address(), ch.Deposit)
+	ch, err = p.Deposit(ctx, 50, client.DepositOptions{})
+	check(err)
+	fmt.Println(ch.Deposit)
+	// Output:
+	// open true 1000
+	// 1050
+}
+
+// If a service was paid and did not deliver, the payer signs nothing more until the loss is accepted.
+// Here nothing is lost.
+func ExamplePayer_WriteOff() {
+	c, stop := example(serviceOptions{price: 2})
+	defer stop()
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	defer func() { check(os.RemoveAll(dir)) }()
+	ctx := context.Background()
+
+	p := payerOfExample(c, dir)
+	_, err = p.Ensure(ctx, 1)
+	if errors.Is(err, client.ErrNotDelivered) {
+		lost, err := p.WriteOff(ctx)
+		check(err)
+		fmt.Println("lost", lost)
+	}
+	fmt.Println(err)
+	// Output: <nil>
 }

@@ -246,3 +246,44 @@ func ExampleClient_OpenChannel() {
 	// open 600
 	// closed 600
 }
+
+func ExampleClient_Deposit() {
+	c, done := example(serviceOptions{})
+	defer done()
+	ctx := context.Background()
+	ch, err := c.OpenChannel(ctx, client.OpenChannelOptions{Deposit: 500})
+	check(err)
+	// The key is kept by the caller: after a crash the same deposit can be sent again.
+	for range 2 {
+		ch, err = c.Deposit(ctx, ch.ID, 100, client.DepositOptions{IdempotencyKey: "may"})
+		check(err)
+		fmt.Println(ch.Deposit)
+	}
+	// Output:
+	// 600
+	// 600
+}
+
+func ExampleClient_CloseChannel() {
+	c, done := example(serviceOptions{})
+	defer done()
+	ctx := context.Background()
+	ch, err := c.OpenChannel(ctx, client.OpenChannelOptions{Deposit: 500})
+	check(err)
+	ch, err = c.CloseChannel(ctx, ch.ID)
+	check(err)
+	fmt.Println(ch.State, ch.Refund)
+	// Output: closed 500
+}
+
+func ExampleClient_Channel() {
+	c, done := example(serviceOptions{})
+	defer done()
+	ctx := context.Background()
+	opened, err := c.OpenChannel(ctx, client.OpenChannelOptions{Sender: "0x7", Deposit: 500})
+	check(err)
+	ch, err := c.Channel(ctx, opened.ID)
+	check(err)
+	fmt.Println(ch.Sender, ch.Deposit, ch.Accepted, len(ch.Sessions))
+	// Output: 0x7 500 0 0
+}
