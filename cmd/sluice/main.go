@@ -25,6 +25,9 @@ func main() {
 type commands struct {
 	ShowVersion versionFlag `name:"version" short:"v" env:"-" help:"Print the version."`
 
+	Put    putCommand    `cmd:"" group:"Blobs:" help:"Store a file, a folder or standard input."`
+	Upload uploadCommand `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
+
 	Context contextCommand `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
 	Account accountCommand `cmd:"" group:"Servers:" help:"Make the key pair that signs micropayments, and show its address."`
 	Info    infoCommand    `cmd:"" group:"Servers:" help:"Print the version, the limits and the prices of a server."`

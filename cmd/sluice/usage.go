@@ -112,6 +112,8 @@ var rewrites = []struct {
 	{regexp.MustCompile(`^--([a-z0-9-]+) must be one of (.*) but got "(.*)"$`), wrongChoice},
 	{regexp.MustCompile(`^--([a-z0-9-]+): bool value must be .* but got "?(.*?)"?$`), wrongBool},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected a valid (\d+) bit (u?)int but got "((?s).*)"$`), wrongNumber},
+	{regexp.MustCompile(`^<[a-z]+>: ((?s).*)$`), wrongArgument},
+	{regexp.MustCompile(`^--([a-z0-9-]+): expected "<key>=<value>" but got "((?s).*)"$`), wrongPair},
 	{regexp.MustCompile(`^--([a-z0-9-]+): slog: level string "((?s).*)": `), wrongLevel},
 }
 
@@ -236,6 +238,13 @@ func wrongNumber(_ *kong.Context, command *kong.Node, found []string) string {
 		}
 	}
 	return fmt.Sprintf("--%s: want %s, not %q", found[1], want, found[4])
+}
+
+// wrongArgument returns the error of an argument, which says which one is wrong.
+func wrongArgument(_ *kong.Context, _ *kong.Node, found []string) string { return found[1] }
+
+func wrongPair(_ *kong.Context, _ *kong.Node, found []string) string {
+	return fmt.Sprintf("--%s: want NAME=VALUE, not %q", found[1], found[2])
 }
 
 func wrongLevel(_ *kong.Context, _ *kong.Node, found []string) string {

@@ -114,6 +114,23 @@ var wrongCalls = []wrongCall{
 	{line: "pay --max-price 1 --max-spend 9 --chunksets 0", want: `--chunksets 0: must be at least 1`},
 	{line: "pay --max-price free", want: `--max-price: want a whole number of at least 0, not "free"`},
 
+	// Blobs.
+	{line: "put", want: `put requires the argument FILE: sluice help put shows the usage`},
+	{line: "put a", want: `put requires the argument BLOB: sluice help put shows the usage`},
+	{line: "put a team/b c", want: `put has too many arguments: the first superfluous one is "c"; sluice help put shows the usage`},
+	{line: "put a team/b", want: `there is no file a`},
+	{line: "put . team/b", want: `. is a folder: use -r to store the files in it`},
+	{line: "put - team/", want: `standard input has no name: want ACCOUNT/NAME and not team/`},
+	{line: "put a /b", want: `"/b" has no account: want ACCOUNT/NAME, such as team/photo.jpg`},
+	{line: "put a ''", want: `the operand is empty: want ACCOUNT/NAME, such as team/photo.jpg`},
+	{line: "put a prod:team/b", want: `"prod:team/b": an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url`},
+	{line: "put a team/b -e soon", want: `--expires: want a duration from now, such as 30d or 720h, or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z, not "soon"`},
+	{line: "put a team/b -e 2020-01-01", want: `--expires: 2020-01-01T00:00:00Z is in the past`},
+	{line: "put a team/b --meta x", want: `--meta: want NAME=VALUE, not "x"`},
+	{line: "put a team/b --part-size 2GiB", want: `--part-size: want a size from 1 to 1GiB, such as 16MiB, not "2GiB"`},
+	{line: "put a team/b --url http://h --context prod", want: `--url and --context both name a server: use one of them`},
+	{line: "put a team/b --context prod", want: `--context: there is no such context: prod (there are none yet: sluice context add NAME URL)`},
+
 	// Variables.
 	{line: "serve", variables: variables{"SLUICE_CHAIN_ID": "x"}, want: `SLUICE_CHAIN_ID: --chain-id: want a whole number from 0 to 255, not "x"`},
 	{line: "serve", variables: variables{"SLUICE_META": "mysql://u:canary@h"}, want: `SLUICE_META: --meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder`},

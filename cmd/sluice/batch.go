@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+
+	"sluice/client"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+)
+
+// job is one transfer of a batch.
+type job struct {
+	source, target string // for people and programs
+	size           int64  // in bytes, or negative if it is unknown
+	once           bool   // the source can be read only once, so the job cannot be resumed
+	run            func(ctx context.Context, t *terminal.Transfer) (done, error)
+}
+
+// done is the outcome of a job that succeeded.
+type done struct {
+	size      int64
+	etag      string
+	unchanged bool // reports whether the target had the content already
+}
+
+// printedTransfer is the outcome of a job in JSON.
+type printedTransfer struct {
+	Status string `json:"status"` // "copied", "unchanged", "skipped", "failed" or "deleted"; with --dry-run, what would be done
+	Source string `json:"source,omitempty"`
+	Target string `json:"target,omitempty"`
+	Size   *int64 `json:"size,omitempty"`
+	ETag   string `json:"etag,omitempty"`
+	Reason string `json:"reason,omitempty"` // of what was skipped or failed
+}
+
+// batch runs jobs concurrently, reports each of them, and counts them.
+type batch struct {
+	console  *console
+	output   outputFlags
+	progress *terminal.Progress
+
+	mu                                 sync.Mutex
+	copied, unchanged, skipped, failed int
+	deleted                            int
+	bytes                              int64
+	jobs                               int
+	errs                               []error // of jobs and of output; the first ones
+	interrupted, once                  bool
+}
+
+func newBatch(console *console, output outputFlags) *batch {
+	return &batch{console: console, output: output, progress: terminal.NewProgress(console.err, output.Quiet || output.JSON)}
+}
+
+// concurrentJobs is the number of jobs that run concurrently. Each transfers several parts or ranges of
+// a large file concurrently.
+const concurrentJobs = 4
+
+// run runs the jobs. A job that fails does not end the others, unless its error would be that of
+// every other.
+func (b *batch) run(ctx context.Context, jobs []job) {
+	b.jobs += len(jobs)
+	total := int64(0)
+	for _, j := range jobs {
+		total += max(j.size, 0)
+	}
+	b.progress.Expect(len(jobs), total)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next := make(chan job)
+	var workers sync.WaitGroup
+	for range min(concurrentJobs, len(jobs)) {
+		workers.Go(func() {
+			for j := range next {
+				if b.runOne(ctx, j) {
+					cancel()
+				}
+			}
+		})
+	}
+	for _, j := range jobs {
+		select {
+		case next <- j:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(next)
+	workers.Wait()
+}
+
+// runOne runs a job. It reports whether the others would fail like it.
+func (b *batch) runOne(ctx context.Context, j job) (end bool) {
+	if ctx.Err() != nil {
+		return true
+	}
+	t := b.progress.Start(j.source, j.size)
+	d, err := j.run(ctx, t)
+	t.End()
+	switch {
+	case err != nil && ctx.Err() != nil: // ended by a signal, or by the failure of another
+		b.mu.Lock()
+		b.interrupted, b.once = true, j.once
+		b.mu.Unlock()
+		return true
+	case err != nil:
+		b.fail(j, err)
+		return concernsAll(err)
+	case d.unchanged:
+		b.count(&b.unchanged)
+		b.report(printedTransfer{Status: "unchanged", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag}, "")
+	default:
+		b.mu.Lock()
+		b.copied++
+		b.bytes += d.size
+		b.mu.Unlock()
+		b.report(printedTransfer{Status: "copied", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag},
+			fmt.Sprintf("%s -> %s", terminal.Name(j.source), terminal.Name(j.target)))
+	}
+	return false
+}
+
+// concernsAll reports whether an error of one transfer would be that of every other.
+func concernsAll(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, syscall.ENOSPC) || anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired,
+		client.ErrRateLimited, client.ErrUnavailable, client.ErrStorageFull)
+}
+
+func (b *batch) count(n *int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	*n++
+}
+
+// fail reports a job that failed.
+func (b *batch) fail(j job, err error) {
+	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "client: "), "\n", "; ")
+	err = &transferError{fmt.Sprintf("%s: %s", terminal.Name(j.source), text), err}
+	b.mu.Lock()
+	b.failed++
+	if len(b.errs) == 0 {
+		b.errs = append(b.errs, err)
+	}
+	several := b.jobs > 1
+	b.mu.Unlock()
+	if b.output.JSON {
+		b.report(printedTransfer{Status: "failed", Source: j.source, Target: j.target, Reason: text}, "")
+	} else if several {
+		b.print("failed: " + err.Error())
+	}
+}
+
+// transferError is the error of a job with the name of its source.
+type transferError struct {
+	text string
+	err  error
+}
+
+func (e *transferError) Error() string { return e.text }
+func (e *transferError) Unwrap() error { return e.err }
+
+// skip reports what was left out.
+func (b *batch) skip(name, reason string) {
+	b.count(&b.skipped)
+	if b.output.JSON {
+		b.report(printedTransfer{Status: "skipped", Source: name, Reason: reason}, "")
+		return
+	}
+	b.print(fmt.Sprintf("skipped: %s: %s", terminal.Name(name), reason))
+}
+
+// report prints an outcome: a line of JSON to stdout, or a remark, unless it is "", to stderr.
+func (b *batch) report(p printedTransfer, remark string) {
+	switch {
+	case b.output.JSON:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err := terminal.WriteJSON(b.console.out, p); err != nil {
+			b.errs = append(b.errs, err)
+		}
+	case remark != "":
+		b.remark(remark)
+	}
+}
+
+// remark prints a line to stderr, unless it is not wanted.
+func (b *batch) remark(line string) {
+	if !b.output.Quiet && !b.output.JSON {
+		b.print(line)
+	}
+}
+
+// print prints a line to stderr. What cannot be printed there has no other place.
+func (b *batch) print(line string) { _ = b.progress.Print(line) }
+
+// finish ends the progress, prints a summary, and returns the error of the command.
+func (b *batch) finish(ctx context.Context) error {
+	b.progress.Close()
+	interrupted := b.interrupted && ctx.Err() != nil
+	if b.jobs+b.skipped+b.deleted > 1 && !b.output.Quiet && !b.output.JSON {
+		b.print(b.summary())
+	}
+	first := errors.Join(b.errs...)
+	switch notDone := b.jobs - b.copied - b.unchanged; {
+	case interrupted && b.once:
+		return errors.New("interrupted: nothing was stored, as what was read cannot be read again")
+	case interrupted || ctx.Err() != nil && notDone > 0:
+		return errors.New("interrupted: what was transferred of large files is kept; run the same command again to go on")
+	case first != nil && b.jobs <= 1:
+		return first
+	case first != nil && b.copied+b.unchanged == 0:
+		return fmt.Errorf("nothing was copied: %w", first)
+	case notDone > 0:
+		return exitWith(exitPartly, fmt.Errorf("%d of %d were not copied; the first error is: %w", notDone, b.jobs, first))
+	case first != nil: // of output
+		return first
+	case b.skipped > 0:
+		return exitWith(exitPartly, fmt.Errorf("%d skipped", b.skipped))
+	}
+	return nil
+}
+
+func (b *batch) summary() string {
+	text := fmt.Sprintf("%d copied (%s)", b.copied, units.Bytes(b.bytes))
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{b.unchanged, "unchanged"}, {b.deleted, "deleted"}, {b.skipped, "skipped"}, {b.failed, "failed"}} {
+		if c.n > 0 {
+			text += fmt.Sprintf(", %d %s", c.n, c.what)
+		}
+	}
+	return text
+}
+
+// end is finish for a command whose preparation returned err.
+func (b *batch) end(ctx context.Context, err error) error {
+	if err != nil {
+		b.progress.Close()
+		return err
+	}
+	return b.finish(ctx)
+}

@@ -1,0 +1,37 @@
+package main
+
+import "context"
+
+// putCommand stores files.
+type putCommand struct {
+	Source string        `arg:"" name:"file" help:"File, folder with -r, or - for standard input."`
+	Target remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ to keep the name of the file."`
+
+	Recursive bool `short:"r" env:"-" help:"Store the files of a folder and of the folders in it, named by their paths below it."`
+
+	serverFlags
+	outputFlags
+	writeFlags
+}
+
+// Help returns examples.
+func (*putCommand) Help() string {
+	return "A large file that was interrupted is resumed if the same command is run again. With -r, files that are stored already are not sent again.\n\n" +
+		examples("sluice put photo.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar")
+}
+
+// Run stores the files.
+func (c *putCommand) Run(ctx context.Context, console *console) error {
+	options, err := c.options()
+	if err != nil {
+		return err
+	}
+	to, err := c.serverFlags.client("")
+	if err != nil {
+		return err
+	}
+	b := newBatch(console, c.outputFlags)
+	u := &uploader{to: to, options: options}
+	err = u.add(ctx, b, c.Source, c.Target.Remote, c.Recursive)
+	return b.end(ctx, err)
+}

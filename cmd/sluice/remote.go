@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"path"
+
+	"sluice/client"
+	"sluice/internal/operand"
+	"sluice/internal/terminal"
+)
+
+// remoteOperand is an operand on a server: ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT.
+type remoteOperand struct{ operand.Remote }
+
+// UnmarshalText parses the operand.
+func (r *remoteOperand) UnmarshalText(text []byte) (err error) {
+	r.Remote, err = operand.ParseRemote(string(text))
+	return err
+}
+
+// blobName returns the operand as a blob. It returns an error if it is a whole account or a folder.
+func (r *remoteOperand) blobName() (operand.Remote, error) {
+	if r.Folder() {
+		return r.Remote, usagef("%s is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg", terminal.Name(r.String()))
+	}
+	return r.Remote, nil
+}
+
+// usagef returns an error of the command line.
+func usagef(format string, args ...any) error {
+	return exitWith(exitUsage, fmt.Errorf(format, args...))
+}
+
+// client returns a client of the server of an operand that names a context, or of that of the flags.
+func (f *serverFlags) client(context string) (*client.Client, error) {
+	server, err := f.serverOf(context)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(server, client.Options{})
+}
+
+// below returns the blob or prefix of a name relative to a folder.
+func below(to operand.Remote, name string) operand.Remote {
+	to.Name += name
+	return to
+}
+
+// asFolder returns a prefix that ends in a slash, unless it is a whole account.
+func asFolder(r operand.Remote) operand.Remote {
+	if !r.Folder() {
+		r.Name += "/"
+	}
+	return r
+}
+
+// baseOf returns the name of a blob after its last slash.
+func baseOf(name string) string { return path.Base("/" + name) }

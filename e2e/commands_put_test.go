@@ -1,0 +1,273 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// sluice runs a command on the server.
+func (s *server) sluice(args ...string) result {
+	s.t.Helper()
+	return sluiceRuns(s.t, append(args, "--url", s.url)...)
+}
+
+// makeTree writes files below a new folder.
+func makeTree(t testing.TB, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// filesWith returns the names of files below a folder that have a suffix, with slashes.
+func filesWith(t testing.TB, dir, suffix string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(path, suffix) {
+			name, relErr := filepath.Rel(dir, path)
+			names, err = append(names, filepath.ToSlash(name)), relErr
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// printedTransfer is a line of JSON of a command that copies.
+type printedTransfer struct {
+	Status, Source, Target, ETag, Reason string
+	Size                                 int64
+}
+
+// transfers parses the output of a command with --json.
+func transfers(t testing.TB, r result) (lines []printedTransfer) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(r.stdout))
+	for d.More() {
+		var line printedTransfer
+		if err := d.Decode(&line); err != nil {
+			t.Fatalf("%v in %q", err, r.stdout)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestPutCommand(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	dir := makeTree(t, map[string]string{"page.html": "plain text", "picture": "\x89PNG\x0D\x0A\x1A\x0A", "empty": ""})
+	page, picture := filepath.Join(dir, "page.html"), filepath.Join(dir, "picture")
+	for _, test := range []struct {
+		args   []string
+		stdout string
+		stderr string
+		code   int
+	}{
+		{args: []string{"put", page, "team/"}, stderr: page + " -> team/page.html\n"},
+		{args: []string{"put", page, "team"}, stderr: page + " -> team/page.html\n"},
+		{args: []string{"upload", picture, "team/photos/", "-q"}},
+		{args: []string{"put", filepath.Join(dir, "empty"), "team/a//b", "--json"}, stdout: `{"status":"copied","source":"` + filepath.Join(dir, "empty") + `","target":"team/a//b","size":0,"etag":"\"0-0000000000000000\""}` + "\n"},
+		{args: []string{"put", page, "team/described", "-q", "-e", "2100-01-31", "--content-type", "text/x-own", "--cache-control", "max-age=60", "--content-disposition", "inline", "--content-language", "de", "--meta", "Color=light blue", "--meta", "n=a,b"}},
+		{args: []string{"put", page, "team/x", "--meta", "a=1", "--meta", "A=2"}, code: 1, stderr: "sluice: " + page + ": put a blob: "},
+		{args: []string{"put", page, "te am/x"}, code: 1, stderr: "sluice: " + page + ": put a blob: "},
+	} {
+		if r := s.sluice(test.args...); r.code != test.code || r.stdout != test.stdout || (test.code == 0 && r.stderr != test.stderr) || !strings.HasPrefix(r.stderr, test.stderr) {
+			t.Errorf("%q: %+v, want %+v", test.args, r, test)
+		}
+	}
+	head := func(name string) http.Header {
+		t.Helper()
+		resp, err := http.Head(s.url + "/v1/blobs/team/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%s: %s, %v", name, resp.Status, err)
+		}
+		return resp.Header
+	}
+	if got := head("page.html").Get("Content-Type"); got != "text/html; charset=utf-8" {
+		t.Errorf("by name the type is %s", got)
+	}
+	if got := head("photos/picture").Get("Content-Type"); got != "image/png" {
+		t.Errorf("by content the type is %s", got)
+	}
+	h := head("described")
+	for name, want := range map[string]string{"Content-Type": "text/x-own", "Blob-Expires": "2100-01-31T00:00:00Z", "Content-Disposition": "inline", "Content-Language": "de", "Blob-Meta-Color": "light blue", "Blob-Meta-N": "a,b"} {
+		if h.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
+		}
+	}
+}
+
+// TestPutOfStandardInput stores a stream of several parts, and checks that an interrupted one leaves no
+// blob and no upload.
+func TestPutOfStandardInput(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	data := content(7, 3<<20)
+	command := exec.CommandContext(t.Context(), sluice, "put", "-", "team/stream", "--part-size", "1MiB", "--url", s.url, "--json")
+	command.Stdin = strings.NewReader(string(data))
+	out, err := command.Output()
+	if err != nil || !strings.Contains(string(out), `"size":3145728`) {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	p := newCountingProxy(t, s)
+	reached := p.after(1)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := exec.CommandContext(t.Context(), sluice, "put", "-", "team/cut", "--part-size", "1MiB", "--url", p.url)
+	var stderr strings.Builder
+	cut.Stdin, cut.Stderr = r, &stderr
+	if err := errors.Join(cut.Start(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(data[:1<<20+100]); err != nil { // and no end: the command waits for more
+		t.Fatal(err)
+	}
+	<-reached
+	p.release()
+	if err := cut.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cut.Wait() // the exit code is checked
+	if want := "sluice: interrupted: nothing was stored, as what was read cannot be read again\n"; cut.ProcessState.ExitCode() != 130 || stderr.String() != want {
+		t.Errorf("exit code %d, %s", cut.ProcessState.ExitCode(), stderr.String())
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if names, uploads := s.names("team"), s.openUploads("team"); !slices.Equal(names, []string{"stream"}) || len(uploads) != 0 {
+		t.Errorf("stored are %q, open are %q", names, uploads)
+	}
+}
+
+// TestPutResumes ends the command within the upload of a large file of a folder: by SIGKILL, and by
+// Ctrl-C. The next run must send no part and no file that was acknowledged.
+func TestPutResumes(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals")
+	}
+	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "interrupted": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const part, parts = 256 << 10, 20
+			s := start(t, options{})
+			p := newCountingProxy(t, s)
+			dir := makeTree(t, map[string]string{"big": string(content(3, part*parts-5)), "sub/big": string(content(4, part*parts))})
+			line := []string{"put", "-r", dir, "team/dir", "--part-size", "256KiB", "--url", p.url, "--json"}
+			command := exec.CommandContext(t.Context(), sluice, line...)
+			var stderr strings.Builder
+			command.Stderr = &stderr
+			reached := p.after(parts / 2)
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			<-reached
+			if err := command.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if sig == syscall.SIGINT { // it waits for no response
+				_ = command.Wait()
+				if code := command.ProcessState.ExitCode(); code != 130 || stderr.String() != "sluice: interrupted: what was transferred of large files is kept; run the same command again to go on\n" {
+					t.Errorf("exit code %d, %s", code, stderr.String())
+				}
+			} else {
+				_ = command.Wait()
+			}
+			p.release()
+			if left := filesWith(t, dir, ".sluice-upload"); len(left) == 0 {
+				t.Error("there is no state file")
+			}
+			for range 2 { // the second one finds everything stored
+				if r := sluiceRuns(t, line...); r.code != 0 || r.stderr != "" {
+					t.Fatalf("the next run: %+v", r)
+				}
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for path, n := range p.parts {
+				if n != 1 {
+					t.Errorf("%s was acknowledged %d times", path, n)
+				}
+			}
+			for name, want := range map[string]int64{"big": part*parts - 5, "sub/big": part * parts} {
+				if got := s.must(200, "HEAD", "/v1/blobs/team/dir/"+name, nil).header.Get("Content-Length"); got != strconv.FormatInt(want, 10) {
+					t.Errorf("%s has %s bytes, want %d", name, got, want)
+				}
+			}
+			if left := filesWith(t, dir, ""); !slices.Equal(left, []string{"big", "sub/big"}) {
+				t.Errorf("the folder has %q", left)
+			}
+		})
+	}
+}
+
+// TestPutFolder checks what is stored of a folder, what is skipped, and that a second run sends what
+// has changed only.
+func TestPutFolder(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	dir := makeTree(t, map[string]string{"a.txt": "a", "sub/b.txt": "b", "sub/.c.0.sluice-upload": "state", "\u202eodd": "c"})
+	if runtime.GOOS != "windows" {
+		if err := os.Symlink("a.txt", filepath.Join(dir, "link")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statuses := func(args ...string) (list []string, r result) {
+		t.Helper()
+		r = s.sluice(append([]string{"put", "-r", dir, "team/f", "--json"}, args...)...)
+		for _, line := range transfers(t, r) {
+			name, _ := filepath.Rel(dir, line.Source) // it is compared
+			list = append(list, line.Status+" "+filepath.ToSlash(name))
+		}
+		slices.Sort(list)
+		return list, r
+	}
+	list, r := statuses()
+	if want := []string{"copied a.txt", "copied sub/b.txt", "copied \u202eodd", "skipped link"}; r.code != 5 || !slices.Equal(list, want) || r.stderr != "sluice: 1 skipped\n" {
+		t.Errorf("%q, %+v, want %q", list, r, want)
+	}
+	if strings.Contains(r.stdout, "\u202e") {
+		t.Errorf("the output contains a character that changes the direction: %q", r.stdout)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.txt"), []byte("A"), 0o600), os.Remove(filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	list, r = statuses()
+	if want := []string{"copied a.txt", "unchanged sub/b.txt", "unchanged \u202eodd"}; r.code != 0 || !slices.Equal(list, want) {
+		t.Errorf("again: %q, %+v, want %q", list, r, want)
+	}
+	list, r = statuses("--meta", "a=b", "-e", "2100-01-01")
+	if want := []string{"copied a.txt", "copied sub/b.txt", "copied \u202eodd"}; r.code != 0 || !slices.Equal(list, want) {
+		t.Errorf("with other properties: %q, %+v, want %q", list, r, want)
+	}
+	list, r = statuses("--meta", "A=b", "-e", "2100-01-01")
+	if want := []string{"unchanged a.txt", "unchanged sub/b.txt", "unchanged \u202eodd"}; r.code != 0 || !slices.Equal(list, want) {
+		t.Errorf("with the same properties: %q, %+v, want %q", list, r, want)
+	}
+}

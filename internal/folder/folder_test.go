@@ -1,0 +1,217 @@
+package folder_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/folder"
+)
+
+func TestNames(t *testing.T) {
+	for _, test := range []struct {
+		names []string
+		want  string // error for the last of them; "": none
+	}{
+		{[]string{"a"}, ""},
+		{[]string{"a/b", "a/c", "a.b"}, ""},
+		{[]string{"foo", "foo.txt", "foo-bar/x"}, ""},
+		{[]string{""}, "not a path"},
+		{[]string{"."}, "not a path"},
+		{[]string{".."}, "not a path"},
+		{[]string{"../../x"}, "not a path"},
+		{[]string{"a/../b"}, "not a path"},
+		{[]string{"a/./b"}, "not a path"},
+		{[]string{"a//b"}, "not a path"},
+		{[]string{"/etc/passwd"}, "not a path"},
+		{[]string{"a/"}, "not a path"},
+		{[]string{"a\x00b"}, "not a path"},
+		{[]string{"a\xff"}, "not a path"},
+		{[]string{"a", "a"}, `collides with "a"`},
+		{[]string{"README", "readme"}, `collides with "README"`},
+		{[]string{"Dir/a", "dir/b"}, `collides with "Dir"`},
+		{[]string{"foo", "foo/bar"}, `collides with "foo"`},
+		{[]string{"foo/bar", "foo"}, `collides with "foo"`},
+		{[]string{"foo/bar", "FOO"}, `collides with "foo"`},
+		{[]string{"straße", "STRASSE"}, `collides with "straße"`},
+		{[]string{"caf\u00e9", "cafe\u0301"}, `collides with "café"`},
+		{[]string{"a", "a."}, `collides with "a"`},
+	} {
+		var n folder.Names
+		for i, name := range test.names {
+			path, err := n.Add(name)
+			last := i == len(test.names)-1
+			switch {
+			case last && test.want != "":
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%q: %q, %v, want %s", test.names, path, err, test.want)
+				}
+			case err != nil || path != filepath.FromSlash(name):
+				t.Errorf("%q: %q, %v", name, path, err)
+			}
+		}
+	}
+}
+
+// TestRefusedNamesTakeNothing checks that a name that collides does not reserve its folders.
+func TestRefusedNamesTakeNothing(t *testing.T) {
+	var n folder.Names
+	for _, step := range []struct {
+		name string
+		ok   bool
+	}{{"a/x", true}, {"b/A/..", false}, {"A/y/z", false}, {"b", true}} {
+		if _, err := n.Add(step.name); (err == nil) != step.ok {
+			t.Errorf("%s: %v", step.name, err)
+		}
+	}
+}
+
+// FuzzNames checks that the path of a name is local, and that no two names get the same one.
+func FuzzNames(f *testing.F) {
+	f.Add("a/b", "a/B")
+	f.Add("../x", "..")
+	f.Add("c:x", `a\b`)
+	f.Fuzz(func(t *testing.T, first, second string) {
+		var n folder.Names
+		var paths []string
+		for _, name := range []string{first, second} {
+			path, err := n.Add(name)
+			if err != nil {
+				continue
+			}
+			if !filepath.IsLocal(path) || filepath.Clean(path) != path || filepath.ToSlash(path) != name {
+				t.Fatalf("%q becomes %q", name, path)
+			}
+			paths = append(paths, path)
+		}
+		if len(paths) == 2 && strings.EqualFold(paths[0], paths[1]) {
+			t.Fatalf("%q and %q were both added", first, second)
+		}
+	})
+}
+
+// newRoot returns a folder that has a link to a folder outside of it.
+func newRoot(t *testing.T) (root *os.Root, outside string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows requires a privilege to create symbolic links")
+	}
+	dir, outside := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"a": "1", "dir/b": "22", "dir/deep/c": "333", ".omitted": "x"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err := errors.Join(err, os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink("dir", filepath.Join(dir, "within")), os.Symlink("a", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := root.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return root, outside
+}
+
+func TestList(t *testing.T) {
+	root, _ := newRoot(t)
+	files, skipped, err := folder.List(root, func(base string) bool { return base == ".omitted" })
+	if want := []folder.File{{"a", 1}, {"dir/b", 2}, {"dir/deep/c", 3}}; err != nil || !slices.Equal(files, want) {
+		t.Errorf("%v, %v, want %v", files, err, want)
+	}
+	const link = "it is a symbolic link"
+	if want := []folder.Skipped{{"link", link}, {"out", link}, {"within", link}}; !slices.Equal(skipped, want) {
+		t.Errorf("skipped are %v, want %v", skipped, want)
+	}
+}
+
+// TestListIsIncomplete checks that a folder that cannot be read is an error, and not an empty one.
+func TestListIsIncomplete(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can read every folder")
+	}
+	root, _ := newRoot(t)
+	if err := os.Chmod(filepath.Join(root.Name(), "dir"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Chmod(filepath.Join(root.Name(), "dir"), 0o700); err != nil {
+			t.Error(err)
+		}
+	})
+	files, _, err := folder.List(root, func(string) bool { return false })
+	if len(files) != 2 || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	root, _ := newRoot(t)
+	f, err := folder.Open(root, "dir/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil || string(text) != "22" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := folder.Open(root, "dir/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	for path, want := range map[string]string{"link": "link is not a regular file", "within/b": "within is a symbolic link", "dir": "dir is not a regular file", "a/b": "a is not a folder"} {
+		if _, err := folder.Open(root, path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}
+
+func TestMakeFolders(t *testing.T) {
+	root, outside := newRoot(t)
+	if err := folder.MakeFolders(root, "new/x/file"); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := root.Stat("new/x"); err != nil || !info.IsDir() {
+		t.Errorf("%v, %v", info, err)
+	}
+	for path, want := range map[string]string{"out/x/file": "out is a symbolic link", "within/x/file": "within is a symbolic link", "a/file": "a is not a folder"} {
+		if err := folder.MakeFolders(root, path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
+		t.Errorf("outside there is %v, %v", entries, err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	root, outside := newRoot(t)
+	kept := filepath.Join(outside, "kept")
+	if err := os.WriteFile(kept, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Remove(root, "dir/deep/c"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := root.Lstat("dir/deep"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty folder: %v", err)
+	}
+	if _, err := root.Lstat("dir/b"); err != nil {
+		t.Errorf("the other file: %v", err)
+	}
+	for path, want := range map[string]string{"out/kept": "out is a symbolic link", "link": "link is not a regular file", "dir": "dir is not a regular file"} {
+		if err := folder.Remove(root, path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}
