@@ -137,7 +137,7 @@ func (s updateRegroups) UpdateKey(ctx context.Context, id string, change func(*m
 type updatesLate struct{ metatest.Handle }
 
 func (s updatesLate) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
-	changed, err := s.Handle.Key(ctx, id)
+	changed, err := s.Key(ctx, id)
 	if err != nil {
 		return changed, err
 	}
