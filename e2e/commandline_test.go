@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -40,6 +43,36 @@ func TestHealthAndInfo(t *testing.T) {
 		if r := sluiceRuns(t, "health", "--url", url); r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, url+" is not healthy: ") {
 			t.Errorf("health of a stopped server: %+v", r)
 		}
+	}
+}
+
+// TestInterruptedCommand checks the exit code of a command that Ctrl-C ends.
+func TestInterruptedCommand(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := silent.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	command := exec.Command(sluice, "health", "--timeout", "1h", "--url", "http://"+silent.Addr().String())
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := silent.Accept(); err != nil { // the command has begun
+		t.Fatal(err)
+	}
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stderr.String() != "sluice: interrupted\n" {
+		t.Errorf("%v, %q, want exit code 130", err, stderr.String())
 	}
 }
 

@@ -51,6 +51,7 @@ func (cloneCommand) Help() string {
 // Run clones the instance, or resumes an earlier run.
 func (c *cloneCommand) Run(ctx context.Context, console *console) error {
 	progress := newProgress(console.err, c.Quiet)
+	defer progress.Close()
 	result, err := instance.Clone(ctx, c.source(), c.target(), instance.CloneOptions{
 		Progress: progress.update,
 		Damaged:  func(key string, err error) { progress.message(fmt.Sprintf("object %s: %v", key, err)) },

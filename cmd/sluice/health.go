@@ -7,14 +7,15 @@ import (
 
 	"sluice/client"
 	"sluice/internal/contexts"
+	"sluice/internal/terminal"
 )
 
 // healthCommand is a probe for containers: it needs no other program.
 type healthCommand struct {
 	serverFlags
+	outputFlags
 
 	Timeout time.Duration `env:"-" default:"5s" help:"Time after which the service is not healthy."`
-	Quiet   bool          `short:"q" env:"-" help:"Print nothing: the exit code says it."`
 }
 
 // Help returns examples.
@@ -41,6 +42,8 @@ func (c *healthCommand) Run(ctx context.Context, console *console) error {
 		return fmt.Errorf("%s is not healthy: %w", server.URL, context.Cause(ctx))
 	case err != nil:
 		return fmt.Errorf("%s is not healthy: %w", server.URL, err)
+	case c.JSON:
+		return terminal.WriteJSON(console.out, map[string]any{"url": server.URL, "ready": true})
 	case c.Quiet:
 		return nil
 	default:

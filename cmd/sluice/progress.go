@@ -6,66 +6,75 @@ import (
 	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"sluice/instance"
+	"sluice/internal/terminal"
 )
 
-// progress prints the progress of a clone: a bar on a terminal, a line every few
-// seconds elsewhere.
+// progress prints the progress of a clone: a bar on a terminal, a line every few seconds elsewhere. The
+// caller must Close it.
 type progress struct {
 	out   io.Writer
-	bars  bool
 	quiet bool
-	now   func() time.Time
+	shown *terminal.Progress
+	lines bool // reports whether lines are printed in place of bars
 
-	phase   instance.Phase
-	printed time.Time
-	bar     *progressbar.ProgressBar // nil without bars
+	phase    instance.Phase
+	printed  time.Time
+	transfer *terminal.Transfer // of the phase; nil before the first one
 }
 
 func newProgress(out io.Writer, quiet bool) *progress {
 	f, isFile := out.(*os.File)
-	return &progress{out: out, quiet: quiet, bars: isFile && term.IsTerminal(int(f.Fd())), now: time.Now}
+	bars := isFile && term.IsTerminal(int(f.Fd()))
+	return &progress{out: out, quiet: quiet, shown: terminal.NewProgress(out, quiet), lines: !bars && !quiet}
 }
 
 // progressInterval is the time between two lines.
 const progressInterval = 5 * time.Second
 
-// units are the units in which phases are counted.
+// phaseUnits are the units in which phases are counted.
 var phaseUnits = map[instance.Phase]string{instance.PhaseBytes: "bytes", instance.PhaseMetadata: "rows"}
 
-// update prints p.
+// update shows p.
 func (p *progress) update(now instance.Progress) {
 	began := p.phase != now.Phase
 	p.phase = now.Phase
-	switch {
-	case p.quiet:
-	case p.bars:
-		p.updateBar(now, began)
-	case began, now.Ended, p.now().Sub(p.printed) >= progressInterval:
-		p.printed = p.now()
-		_, _ = fmt.Fprintf(p.out, "%s: %d of %d %s\n", now.Phase, min(now.Done, now.Total), now.Total, phaseUnits[now.Phase])
-	}
-}
-
-func (p *progress) updateBar(now instance.Progress, began bool) {
 	if began {
-		p.bar = progressbar.NewOptions64(max(now.Total, 1), progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(string(now.Phase)),
-			progressbar.OptionShowBytes(phaseUnits[now.Phase] == "bytes"), progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond))
+		p.begin(now)
 	}
-	_ = p.bar.Set64(min(now.Done, now.Total)) // an error has nowhere to go
+	p.transfer.Set(min(now.Done, now.Total))
 	if now.Ended {
-		_ = p.bar.Finish()
-		_, _ = fmt.Fprintln(p.out)
+		p.transfer.End()
+	}
+	if p.lines && (began || now.Ended || time.Since(p.printed) >= progressInterval) {
+		p.printed = time.Now()
+		_, _ = fmt.Fprintf(p.out, "%s: %d of %d %s\n", now.Phase, min(now.Done, now.Total), now.Total, phaseUnits[now.Phase]) // an error has nowhere to go
 	}
 }
 
-// message prints a line, after it has removed the bar.
-func (p *progress) message(text string) {
-	if p.bars && !p.quiet && p.bar != nil {
-		_ = p.bar.Clear()
+// begin ends the line of the last phase, and shows one for the phase of now.
+func (p *progress) begin(now instance.Progress) {
+	if p.transfer != nil {
+		p.transfer.End()
 	}
-	_, _ = fmt.Fprintf(p.out, "sluice: %s\n", text)
+	if phaseUnits[now.Phase] == "bytes" {
+		p.transfer = p.shown.Start(string(now.Phase), now.Total)
+	} else {
+		p.transfer = p.shown.StartCount(string(now.Phase), now.Total)
+	}
+}
+
+// message prints a line, above the bar.
+func (p *progress) message(text string) {
+	_ = p.shown.Print("sluice: " + text) // an error has nowhere to go
+}
+
+// Close removes the bar.
+func (p *progress) Close() {
+	if p.transfer != nil {
+		p.transfer.End()
+	}
+	p.shown.Close()
 }

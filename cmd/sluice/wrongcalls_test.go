@@ -1,11 +1,15 @@
 package main
 
 import (
+	"database/sql"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/internal/datadir"
 )
 
 // wrongCall is a wrong command line, variable or configuration file.
@@ -225,10 +229,21 @@ func TestFailedStartsNameTheRemedy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	newer := filepath.Join(t.TempDir(), "data")
+	makeKey(t, newer, "--scopes", "read", "--all-accounts")
+	db, err := sql.Open("sqlite", filepath.Join(newer, datadir.Database))
+	if err == nil {
+		_, err = db.Exec(`INSERT INTO schema_version (version) VALUES (999)`)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	addr := busy.Addr().String()
 	for want, args := range map[string][]string{
 		"sluice: cannot listen on " + addr + ": the port is in use: stop the program that uses it, or choose another with --addr HOST:PORT (port 0 selects a free one): ": {"--addr", addr, "--data", filepath.Join(t.TempDir(), "data")},
 		"sluice: the folder " + foreign + ` is not a data folder (it contains "photo.jpg"): name another with --data DIR` + "\n":                                          {"--addr", "127.0.0.1:0", "--data", foreign},
+		"newer than this program: use the version of sluice that wrote it, or a newer one\n":                                                                              {"--addr", "127.0.0.1:0", "--data", newer},
 	} {
 		if r := sluice(append([]string{"serve"}, args...)...); r.code != exitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("%q: %+v, want %q", args, r, want)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -70,11 +71,24 @@ func (p *Progress) Expect(transfers int, bytes int64) {
 // Start shows a transfer of size bytes, or of an unknown number if size is negative. The caller must
 // call End.
 func (p *Progress) Start(name string, size int64) *Transfer {
-	p.mu.Lock()
-	p.started.transfers++
-	p.started.bytes += max(size, 0)
-	p.mu.Unlock()
-	t := &Transfer{progress: p, name: Name(name), size: size}
+	return p.start(&Transfer{progress: p, name: Name(name), size: size, format: units.Bytes, bytes: true})
+}
+
+// StartCount is Start for a number of things that are not bytes. The line for all transfers does not
+// include it.
+func (p *Progress) StartCount(name string, number int64) *Transfer {
+	return p.start(&Transfer{progress: p, name: Name(name), size: number, format: decimal})
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+func (p *Progress) start(t *Transfer) *Transfer {
+	if t.bytes {
+		p.mu.Lock()
+		p.started.transfers++
+		p.started.bytes += max(t.size, 0)
+		p.mu.Unlock()
+	}
 	if p.box != nil {
 		t.bar = p.add(0, t.line, mpb.BarRemoveOnComplete())
 	}
@@ -110,7 +124,7 @@ func (p *Progress) totalLine(width int) string {
 	defer p.mu.Unlock()
 	transfers, bytes := max(p.expected.transfers, p.started.transfers), max(p.expected.bytes, p.started.bytes)
 	name := fmt.Sprintf("Total, %d of %d", p.ended, transfers)
-	return formatLine(width, name, p.moved.done, bytes, p.moved.rate(p.now()))
+	return formatLine(width, name, p.moved.done, bytes, p.moved.rate(p.now()), units.Bytes)
 }
 
 // Print prints a line above those of the transfers. The line is escaped by Text.
@@ -141,6 +155,8 @@ type Transfer struct {
 	progress *Progress
 	name     string
 	size     int64
+	format   func(int64) string
+	bytes    bool     // reports whether it belongs to the line for all transfers
 	bar      *mpb.Bar // nil if no bars are shown
 	moved    meter    // guarded by progress.mu
 	ended    bool     // guarded by progress.mu
@@ -163,7 +179,9 @@ func (t *Transfer) Add(n int64) {
 func (t *Transfer) add(n int64) {
 	now := t.progress.now()
 	t.moved.add(now, n)
-	t.progress.moved.add(now, n)
+	if t.bytes {
+		t.progress.moved.add(now, n)
+	}
 }
 
 // Skip adds n to the number of bytes that are done, without counting them for the rate: an earlier
@@ -173,7 +191,9 @@ func (t *Transfer) Skip(n int64) {
 	defer t.progress.mu.Unlock()
 	now := t.progress.now()
 	t.moved.skip(now, n)
-	t.progress.moved.skip(now, n)
+	if t.bytes {
+		t.progress.moved.skip(now, n)
+	}
 }
 
 // End removes the line of the transfer, whether it succeeded or not. Repeated, it has no effect.
@@ -182,7 +202,9 @@ func (t *Transfer) End() {
 	ended := t.ended
 	if !ended {
 		t.ended = true
-		t.progress.ended++
+		if t.bytes {
+			t.progress.ended++
+		}
 	}
 	t.progress.mu.Unlock()
 	if !ended && t.bar != nil {
@@ -194,7 +216,7 @@ func (t *Transfer) End() {
 func (t *Transfer) line(width int) string {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
-	return formatLine(width, t.name, t.moved.done, t.size, t.moved.rate(t.progress.now()))
+	return formatLine(width, t.name, t.moved.done, t.size, t.moved.rate(t.progress.now()), t.format)
 }
 
 // meter counts bytes and measures their rate.
@@ -248,17 +270,17 @@ func (m *meter) rate(now time.Time) float64 {
 	return m.smooth
 }
 
-// formatLine returns a line of at most width columns: the name, a bar, the bytes done, the rate and
+// formatLine returns a line of at most width columns: the name, a bar, what is done, the rate and
 // the time left, in columns of fixed widths. Of what does not fit, the bar is left out first, then the
 // end of the name.
-func formatLine(width int, name string, done, size int64, rate float64) string {
-	numbers := fmt.Sprintf("%7s", units.Bytes(done))
+func formatLine(width int, name string, done, size int64, rate float64, format func(int64) string) string {
+	numbers := fmt.Sprintf("%7s", format(done))
 	if size >= 0 {
-		numbers = fmt.Sprintf("%3d%% %7s of %-7s", percent(done, size), units.Bytes(done), units.Bytes(size))
+		numbers = fmt.Sprintf("%3d%% %7s of %-7s", percent(done, size), format(done), format(size))
 	}
 	speed, left := "", ""
 	if rate >= 1 {
-		speed = units.Bytes(int64(rate)) + "/s"
+		speed = format(int64(rate)) + "/s"
 		if size > done {
 			left = timeLeft(float64(size-done) / rate)
 		}

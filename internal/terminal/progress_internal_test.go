@@ -11,6 +11,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
+
+	"sluice/internal/units"
 )
 
 func TestLineOfATransfer(t *testing.T) {
@@ -31,10 +33,17 @@ func TestLineOfATransfer(t *testing.T) {
 		{60, "日本語の名前のファイル", 5, 10, 0, "日本語の名前の...    50%     5 B of 10 B                    "},
 		{80, "more than announced", 20, 10, 1, "more than announced       [==========]  100%    20 B of 10 B        1 B/s       "},
 	} {
-		got := formatLine(test.width, test.name, test.done, test.size, test.rate)
+		got := formatLine(test.width, test.name, test.done, test.size, test.rate, units.Bytes)
 		if got != test.want || runewidth.StringWidth(got) > test.width {
 			t.Errorf("width %d: %q, %d columns\nwant     %q", test.width, got, runewidth.StringWidth(got), test.want)
 		}
+	}
+}
+
+func TestLineOfACount(t *testing.T) {
+	const want = "rows                      [====      ]   45%  450000 of 1000000    5200/s  1m46s"
+	if got := formatLine(80, "rows", 450_000, 1_000_000, 5200, decimal); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
