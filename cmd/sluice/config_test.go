@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,18 @@ func TestFlagWinsOverVariableOverFile(t *testing.T) {
 	t.Setenv("SLUICE_CONFIG", file)
 	if c, err = parse(t); err != nil || c.Reads != "paid" {
 		t.Fatalf("the file named by a variable: %+v, %v", c, err)
+	}
+}
+
+// TestConfigurationInTheHomeFolder checks that ~ is expanded where the shell does not do it.
+func TestConfigurationInTheHomeFolder(t *testing.T) {
+	current, err := user.Current() // as kong.ExpandPath does
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "--config: there is no file " + filepath.Join(current.HomeDir, "nonexistent-sluice.yaml") + ":"
+	if _, err := parse(t, "--config=~/nonexistent-sluice.yaml"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want one that begins with %q", err, want)
 	}
 }
 

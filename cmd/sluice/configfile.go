@@ -37,8 +37,12 @@ func (c configFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path, read *set
 	return nil
 }
 
-// readConfig reads a configuration file, a YAML mapping of the names of flags to their values.
+// readConfig reads a configuration file, a YAML mapping of the names of flags to their values. A name
+// that begins with ~/ is in the home folder: shells do not expand it in --config=~/FILE.
 func readConfig(name string) (*configFile, error) {
+	if strings.HasPrefix(name, "~/") {
+		name = kong.ExpandPath(name)
+	}
 	text, err := os.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
