@@ -26,6 +26,7 @@ type commands struct {
 	ShowVersion versionFlag `name:"version" short:"v" env:"-" help:"Print the version."`
 
 	Put    putCommand    `cmd:"" group:"Blobs:" help:"Store a file, a folder or standard input."`
+	Get    getCommand    `cmd:"" group:"Blobs:" aliases:"download" help:"Read a blob, or all blobs below a prefix, into files."`
 	Upload uploadCommand `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
 
 	Context contextCommand `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`

@@ -6,7 +6,6 @@ import (
 
 	"sluice/client"
 	"sluice/internal/operand"
-	"sluice/internal/terminal"
 )
 
 // remoteOperand is an operand on a server: ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT.
@@ -16,14 +15,6 @@ type remoteOperand struct{ operand.Remote }
 func (r *remoteOperand) UnmarshalText(text []byte) (err error) {
 	r.Remote, err = operand.ParseRemote(string(text))
 	return err
-}
-
-// blobName returns the operand as a blob. It returns an error if it is a whole account or a folder.
-func (r *remoteOperand) blobName() (operand.Remote, error) {
-	if r.Folder() {
-		return r.Remote, usagef("%s is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg", terminal.Name(r.String()))
-	}
-	return r.Remote, nil
 }
 
 // usagef returns an error of the command line.

@@ -61,11 +61,6 @@ func (f *writeFlags) options() (client.PutOptions, error) {
 	}, nil
 }
 
-// set reports whether a flag describes the blobs.
-func (f *writeFlags) set() bool {
-	return f.Expires != units.When{} || f.ContentType+f.CacheControl+f.ContentDisposition+f.ContentLanguage != "" || f.Meta != nil || f.PartSize != 0
-}
-
 // detectedBytes is how many bytes of a content http.DetectContentType considers.
 const detectedBytes = 512
 

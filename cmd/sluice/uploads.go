@@ -106,9 +106,9 @@ func eachOf[T any](operands []T, fn func(T) error) error {
 			break
 		}
 	}
-	if err := errors.Join(errs...); err != nil && succeeded {
+	err := errors.Join(errs...)
+	if err != nil && succeeded {
 		return exitWith(exitPartly, err)
-	} else {
-		return err
 	}
+	return err
 }

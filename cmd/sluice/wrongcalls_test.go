@@ -134,6 +134,13 @@ var wrongCalls = []wrongCall{
 	{line: "put a team/b --part-size 2GiB", want: `--part-size: want a size from 1 to 1GiB, such as 16MiB, not "2GiB"`},
 	{line: "put a team/b --url http://h --context prod", want: `--url and --context both name a server: use one of them`},
 	{line: "put a team/b --context prod", want: `--context: there is no such context: prod (there are none yet: sluice context add NAME URL)`},
+	{line: "get", want: `get requires the argument BLOB: sluice help get shows the usage`},
+	{line: "get team", want: `team/ is not a blob: use -r to read all blobs below it`},
+	{line: "get -r team -", want: `team/ cannot be written to standard output: want a single blob`},
+	{line: "get team/a none/b", want: `there is no folder none`},
+	{line: "get team/a ''", want: `the name of the file is empty: want a file, a folder, or - for standard output`},
+	{line: "get team/..", want: `.. cannot be the name of a file: name the file after the blob`},
+	{line: "get :team/a", want: `":team/a": an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url`},
 
 	// Variables.
 	{line: "serve", variables: variables{"SLUICE_CHAIN_ID": "x"}, want: `SLUICE_CHAIN_ID: --chain-id: want a whole number from 0 to 255, not "x"`},

@@ -111,7 +111,10 @@ func Remove(root *os.Root, file string) error {
 		return err
 	}
 	dirs := foldersOf(file)
-	for i := len(dirs) - 1; i >= 0 && root.Remove(dirs[i]) == nil; i-- { // fails if it is not empty
+	for i := len(dirs) - 1; i >= 0; i-- {
+		if err := root.Remove(dirs[i]); err != nil { // it is not empty
+			break
+		}
 	}
 	return nil
 }

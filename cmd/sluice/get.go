@@ -1,0 +1,35 @@
+package main
+
+import "context"
+
+// getCommand reads blobs into files.
+type getCommand struct {
+	Source remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r."`
+	Target string        `arg:"" name:"file" default:"." help:"File, folder, or - for standard output. Default: the current folder."`
+
+	Recursive bool `short:"r" env:"-" help:"Read all blobs below the prefix into a folder. It is created if needed."`
+
+	serverFlags
+	outputFlags
+}
+
+// Help returns examples.
+func (*getCommand) Help() string {
+	return "A file appears when all its bytes were verified. A large one that was interrupted is resumed if the same command is run again. " +
+		"With -r, files that are there already are not read again, and names that cannot be files of the folder are listed and skipped.\n\n" +
+		examples("sluice get team/photos/photo.jpg", "sluice get -r team/photos/ ./photos", "sluice get team/backup.tar - | tar x")
+}
+
+// Run reads the blobs.
+func (c *getCommand) Run(ctx context.Context, console *console) error {
+	from, err := c.client("")
+	if err != nil {
+		return err
+	}
+	if c.Target == "" {
+		return usagef("the name of the file is empty: want a file, a folder, or - for standard output")
+	}
+	b := newBatch(console, c.outputFlags)
+	d := &downloader{from: from}
+	return b.end(ctx, d.add(ctx, b, c.Source.Remote, c.Target, c.Recursive))
+}
