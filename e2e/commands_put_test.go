@@ -154,7 +154,7 @@ func TestPutOfStandardInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cut.Wait() // the exit code is checked
-	if want := "sluice: interrupted: nothing was stored, as what was read cannot be read again\n"; cut.ProcessState.ExitCode() != 130 || stderr.String() != want {
+	if want := "sluice: interrupted: nothing was stored, as standard input cannot be read again\n"; cut.ProcessState.ExitCode() != 130 || stderr.String() != want {
 		t.Errorf("exit code %d, %s", cut.ProcessState.ExitCode(), stderr.String())
 	}
 	if err := w.Close(); err != nil {

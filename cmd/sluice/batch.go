@@ -18,9 +18,18 @@ import (
 type job struct {
 	source, target string // for people and programs
 	size           int64  // in bytes, or negative if it is unknown
-	once           bool   // the source can be read only once, so the job cannot be resumed
+	verb           verb   // verbCopy if it is not set
+	ifInterrupted  string // what a signal has left behind, for people
 	run            func(ctx context.Context, t *terminal.Transfer) (done, error)
 }
+
+// verb is what a job does.
+type verb int
+
+const (
+	verbCopy   verb = iota // copies source to target
+	verbDelete             // deletes source
+)
 
 // done is the outcome of a job that succeeded.
 type done struct {
@@ -51,12 +60,16 @@ type batch struct {
 	bytes                              int64
 	jobs                               int
 	errs                               []error // of jobs and of output; the first ones
-	interrupted, once                  bool
+	interrupted                        bool
+	ifInterrupted                      string
 }
 
 func newBatch(console *console, output outputFlags) *batch {
 	return &batch{console: console, output: output, progress: terminal.NewProgress(console.err, output.Quiet || output.JSON)}
 }
+
+// resumable says what an interrupted transfer of files has left behind.
+const resumable = "what was transferred of large files is kept; run the same command again to go on"
 
 // concurrentJobs is the number of jobs that run concurrently. Each transfers several parts or ranges of
 // a large file concurrently.
@@ -65,7 +78,11 @@ const concurrentJobs = 4
 // run runs the jobs. A job that fails does not end the others, unless its error would be that of
 // every other.
 func (b *batch) run(ctx context.Context, jobs []job) {
+	if len(jobs) == 0 {
+		return
+	}
 	b.jobs += len(jobs)
+	b.ifInterrupted = jobs[0].ifInterrupted
 	total := int64(0)
 	for _, j := range jobs {
 		total += max(j.size, 0)
@@ -107,7 +124,7 @@ func (b *batch) runOne(ctx context.Context, j job) (end bool) {
 	switch {
 	case err != nil && ctx.Err() != nil: // ended by a signal, or by the failure of another
 		b.mu.Lock()
-		b.interrupted, b.once = true, j.once
+		b.interrupted = true
 		b.mu.Unlock()
 		return true
 	case err != nil:
@@ -116,6 +133,9 @@ func (b *batch) runOne(ctx context.Context, j job) (end bool) {
 	case d.unchanged:
 		b.count(&b.unchanged)
 		b.report(printedTransfer{Status: "unchanged", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag}, "")
+	case j.verb == verbDelete:
+		b.count(&b.deleted)
+		b.report(printedTransfer{Status: "deleted", Source: j.source}, "deleted "+terminal.Name(j.source))
 	default:
 		b.mu.Lock()
 		b.copied++
@@ -204,22 +224,20 @@ func (b *batch) print(line string) { _ = b.progress.Print(line) }
 // finish ends the progress, prints a summary, and returns the error of the command.
 func (b *batch) finish(ctx context.Context) error {
 	b.progress.Close()
-	interrupted := b.interrupted && ctx.Err() != nil
-	if b.jobs+b.skipped+b.deleted > 1 && !b.output.Quiet && !b.output.JSON {
+	if b.jobs+b.skipped > 1 && !b.output.Quiet && !b.output.JSON {
 		b.print(b.summary())
 	}
 	first := errors.Join(b.errs...)
-	switch notDone := b.jobs - b.copied - b.unchanged; {
-	case interrupted && b.once:
-		return errors.New("interrupted: nothing was stored, as what was read cannot be read again")
-	case interrupted || ctx.Err() != nil && notDone > 0:
-		return errors.New("interrupted: what was transferred of large files is kept; run the same command again to go on")
+	succeeded := b.copied + b.unchanged + b.deleted
+	switch notDone := b.jobs - succeeded; {
+	case ctx.Err() != nil && (b.interrupted || notDone > 0):
+		return errors.New("interrupted: " + b.ifInterrupted)
 	case first != nil && b.jobs <= 1:
 		return first
-	case first != nil && b.copied+b.unchanged == 0:
-		return fmt.Errorf("nothing was copied: %w", first)
+	case first != nil && succeeded == 0:
+		return fmt.Errorf("nothing was done: %w", first)
 	case notDone > 0:
-		return exitWith(exitPartly, fmt.Errorf("%d of %d were not copied; the first error is: %w", notDone, b.jobs, first))
+		return exitWith(exitPartly, fmt.Errorf("%d of %d were not done; the first error is: %w", notDone, b.jobs, first))
 	case first != nil: // of output
 		return first
 	case b.skipped > 0:
@@ -229,16 +247,19 @@ func (b *batch) finish(ctx context.Context) error {
 }
 
 func (b *batch) summary() string {
-	text := fmt.Sprintf("%d copied (%s)", b.copied, units.Bytes(b.bytes))
+	var texts []string
+	if b.copied > 0 {
+		texts = append(texts, fmt.Sprintf("%d copied (%s)", b.copied, units.Bytes(b.bytes)))
+	}
 	for _, c := range []struct {
 		n    int
 		what string
 	}{{b.unchanged, "unchanged"}, {b.deleted, "deleted"}, {b.skipped, "skipped"}, {b.failed, "failed"}} {
 		if c.n > 0 {
-			text += fmt.Sprintf(", %d %s", c.n, c.what)
+			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
 
 // end is finish for a command whose preparation returned err.

@@ -30,7 +30,7 @@ func (d *downloader) file(from operand.Remote, root *os.Root, path string, known
 	if known != nil {
 		size = known.Size
 	}
-	return job{source: from.String(), target: filepath.Join(root.Name(), path), size: size, run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
+	return job{source: from.String(), target: filepath.Join(root.Name(), path), size: size, ifInterrupted: resumable, run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
 		if known != nil {
 			same, err := hasContent(ctx, root, path, known)
 			if err != nil {
@@ -61,7 +61,7 @@ func hasContent(ctx context.Context, root *os.Root, path string, b *client.Blob)
 
 // stream returns the job that writes a blob to w.
 func (d *downloader) stream(from operand.Remote, w io.Writer) job {
-	return job{source: from.String(), target: operand.Stdio, size: -1, once: true, run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
+	return job{source: from.String(), target: operand.Stdio, size: -1, ifInterrupted: "what was written is incomplete", run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
 		r, err := d.from.Get(ctx, from.Account, from.Name, client.GetOptions{})
 		if err != nil {
 			return done{}, err
@@ -90,7 +90,7 @@ func (d *downloader) folder(ctx context.Context, b *batch, from operand.Remote, 
 	empty := true
 	for e, err := range d.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name}) {
 		if err != nil {
-			return fmt.Errorf("list %s: %w", terminal.Name(from.String()), err)
+			return blobError(from, err)
 		}
 		empty = false
 		path, err := fileOf(&names, strings.TrimPrefix(e.Name, from.Name))

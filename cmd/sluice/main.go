@@ -27,6 +27,11 @@ type commands struct {
 
 	Put    putCommand    `cmd:"" group:"Blobs:" help:"Store a file, a folder or standard input."`
 	Get    getCommand    `cmd:"" group:"Blobs:" aliases:"download" help:"Read a blob, or all blobs below a prefix, into files."`
+	Ls     lsCommand     `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
+	Cat    catCommand    `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`
+	Stat   statCommand   `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`
+	Rm     rmCommand     `cmd:"" group:"Blobs:" help:"Delete blobs."`
+	Du     duCommand     `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
 	Upload uploadCommand `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
 
 	Context contextCommand `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`

@@ -78,7 +78,7 @@ type uploader struct {
 
 // file returns the job that stores a file. shown is its name for people.
 func (u *uploader) file(name, shown string, size int64, to operand.Remote) job {
-	return job{source: shown, target: to.String(), size: size, run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
+	return job{source: shown, target: to.String(), size: size, ifInterrupted: resumable, run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
 		o := u.options
 		o.Progress = func(n, _ int64) { t.Set(n) }
 		same, err := u.prepare(ctx, name, to, &o)
@@ -176,7 +176,7 @@ func (u *uploader) list(ctx context.Context, to operand.Remote) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("list %s: %w", to, err)
+			return blobError(to, err)
 		}
 		u.stored[e.Name] = e
 	}
@@ -211,7 +211,7 @@ func (u *uploader) folder(ctx context.Context, b *batch, dir string, to operand.
 
 // stream returns the job that stores what r returns until its end.
 func (u *uploader) stream(r io.Reader, to operand.Remote) job {
-	return job{source: operand.Stdio, target: to.String(), size: -1, once: true, run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
+	return job{source: operand.Stdio, target: to.String(), size: -1, ifInterrupted: "nothing was stored, as standard input cannot be read again", run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
 		o := u.options
 		o.Progress = func(n, _ int64) { t.Set(n) }
 		in := bufio.NewReaderSize(interruptible(ctx, r), 64<<10)

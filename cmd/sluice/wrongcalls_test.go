@@ -141,6 +141,12 @@ var wrongCalls = []wrongCall{
 	{line: "get team/a ''", want: `the name of the file is empty: want a file, a folder, or - for standard output`},
 	{line: "get team/..", want: `.. cannot be the name of a file: name the file after the blob`},
 	{line: "get :team/a", want: `":team/a": an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url`},
+	{line: "ls", want: `ls requires the argument PREFIX: sluice help ls shows the usage`},
+	{line: "cat team/", want: `team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg`},
+	{line: "stat", want: `stat requires the argument BLOB: sluice help stat shows the usage`},
+	{line: "rm team", want: `team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg`},
+	{line: "upload abort", want: `upload abort requires the argument ID: sluice help upload abort shows the usage`},
+	{line: "upload ls", want: `upload ls requires the argument ACCOUNT: sluice help upload ls shows the usage`},
 
 	// Variables.
 	{line: "serve", variables: variables{"SLUICE_CHAIN_ID": "x"}, want: `SLUICE_CHAIN_ID: --chain-id: want a whole number from 0 to 255, not "x"`},

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"sluice/client"
+)
+
+// catCommand writes blobs to standard output.
+type catCommand struct {
+	Blobs []remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME. Several are written one after another."`
+
+	serverFlags
+}
+
+// Help returns examples.
+func (catCommand) Help() string {
+	return "A blob is written while it is read: its checksum is verified at the end, and if it differs, the exit code is 1.\n\n" +
+		examples("sluice cat team/notes.txt", "sluice cat team/log.1 team/log.2 | grep error")
+}
+
+// Run writes the blobs. It ends with the first error, so that no bytes are missing between others.
+func (c *catCommand) Run(ctx context.Context, console *console) error {
+	from, err := c.client("")
+	if err != nil {
+		return err
+	}
+	if err := allBlobs(c.Blobs); err != nil {
+		return err
+	}
+	for _, of := range c.Blobs {
+		r, err := from.Get(ctx, of.Account, of.Name, client.GetOptions{})
+		if err == nil {
+			_, err = io.Copy(console.out, r)
+			err = errors.Join(err, r.Close())
+		}
+		if err != nil {
+			return blobError(of.Remote, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sluice/client"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+)
+
+// lsCommand lists blobs.
+type lsCommand struct {
+	Prefix remoteOperand `arg:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it."`
+
+	Recursive bool `short:"r" env:"-" help:"List all names, and not only those up to the next slash."`
+	Long      bool `short:"l" env:"-" help:"Also print sizes and times of modification."`
+
+	serverFlags
+
+	JSON bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
+}
+
+// Help returns examples.
+func (lsCommand) Help() string {
+	return examples("sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team")
+}
+
+// printedBlob is a blob in JSON.
+type printedBlob struct {
+	Account            string            `json:"account"`
+	Name               string            `json:"name"`
+	Size               int64             `json:"size"`
+	ETag               string            `json:"etag"`
+	ContentType        string            `json:"contentType,omitempty"`
+	Modified           time.Time         `json:"modified,omitzero"`
+	Expires            time.Time         `json:"expires,omitzero"`
+	SHA256             string            `json:"sha256,omitempty"` // hexadecimal
+	CacheControl       string            `json:"cacheControl,omitempty"`
+	ContentDisposition string            `json:"contentDisposition,omitempty"`
+	ContentLanguage    string            `json:"contentLanguage,omitempty"`
+	Metadata           map[string]string `json:"metadata,omitempty"`
+}
+
+func newPrintedBlob(account string, b client.Blob) printedBlob {
+	p := printedBlob{
+		Account: account, Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, Modified: b.LastModified, Expires: b.Expires,
+		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata,
+	}
+	if b.SHA256 != nil {
+		p.SHA256 = fmt.Sprintf("%x", b.SHA256)
+	}
+	return p
+}
+
+// printedPrefix is a group of names in JSON.
+type printedPrefix struct {
+	Account string `json:"account"`
+	Prefix  string `json:"prefix"`
+}
+
+// Run prints the names, relative to the last slash of the prefix.
+func (c *lsCommand) Run(ctx context.Context, console *console) error {
+	from, err := c.client("")
+	if err != nil {
+		return err
+	}
+	o := client.ListOptions{Prefix: c.Prefix.Name}
+	if !c.Recursive {
+		o.Delimiter = "/"
+	}
+	folder := c.Prefix.Name[:strings.LastIndexByte(c.Prefix.Name, '/')+1]
+	out := newLongList(console.out)
+	for e, err := range from.List(ctx, c.Prefix.Account, o) {
+		if err == nil {
+			err = c.print(out, folder, e)
+		}
+		if err != nil {
+			return errors.Join(out.Flush(), blobError(c.Prefix.Remote, err))
+		}
+	}
+	return out.Flush()
+}
+
+// longList aligns columns. It is flushed at times, so that a long list needs little memory.
+type longList struct {
+	*tabwriter.Writer
+	lines int
+}
+
+func newLongList(out io.Writer) *longList {
+	return &longList{tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight), 0}
+}
+
+// add adds a line.
+func (l *longList) add(format string, args ...any) error {
+	if l.lines++; l.lines%1000 == 0 {
+		if err := l.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(l, format, args...)
+	return err
+}
+
+func (c *lsCommand) print(out *longList, folder string, e client.Entry) error {
+	name := terminal.Name(strings.TrimPrefix(e.Name+e.Prefix, folder))
+	switch {
+	case c.JSON && e.Prefix != "":
+		return terminal.WriteJSON(out, printedPrefix{c.Prefix.Account, e.Prefix})
+	case c.JSON:
+		return terminal.WriteJSON(out, newPrintedBlob(c.Prefix.Account, e.Blob))
+	case !c.Long:
+		return out.add("%s\n", name)
+	case e.Prefix != "":
+		return out.add("%s\t%s\t  %s\n", "-", "-", name)
+	default:
+		return out.add("%s\t%s\t  %s\n", units.Bytes(e.Size), formatTime(e.LastModified), name)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sluice/client"
+	"sluice/internal/operand"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+)
+
+// statCommand prints the properties of blobs.
+type statCommand struct {
+	Blobs []remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME. Several are possible."`
+
+	serverFlags
+
+	JSON bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
+}
+
+// Help returns examples.
+func (statCommand) Help() string {
+	return examples("sluice stat team/photos/photo.jpg", "sluice stat --json team/a team/b")
+}
+
+// Run prints the properties.
+func (c *statCommand) Run(ctx context.Context, console *console) error {
+	from, err := c.client("")
+	if err != nil {
+		return err
+	}
+	if err := allBlobs(c.Blobs); err != nil {
+		return err
+	}
+	return eachOf(c.Blobs, func(of remoteOperand) error {
+		b, err := head(ctx, from, of.Remote)
+		switch {
+		case err != nil:
+			return blobError(of.Remote, err)
+		case c.JSON:
+			return terminal.WriteJSON(console.out, newPrintedBlob(of.Account, b))
+		default:
+			return writeBlob(console.out, of.Remote, b)
+		}
+	})
+}
+
+// allBlobs returns an error if an operand is not the name of a blob.
+func allBlobs(operands []remoteOperand) error {
+	for _, o := range operands {
+		if o.Folder() {
+			return usagef("%s is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg", terminal.Name(o.String()))
+		}
+	}
+	return nil
+}
+
+// head returns the properties of a blob. Its error says that the blob does not exist, as the response
+// to a HEAD has no text.
+func head(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
+	b, err := from.Head(ctx, of.Account, of.Name)
+	if errors.Is(err, client.ErrNotFound) {
+		err = exitWith(exitNotFound, errors.New("the blob does not exist"))
+	}
+	return b, err
+}
+
+// blobError returns the error of a request for a blob.
+func blobError(of operand.Remote, err error) error {
+	return &transferError{terminal.Name(of.String()) + ": " + strings.TrimPrefix(err.Error(), "client: "), err}
+}
+
+func writeBlob(out io.Writer, of operand.Remote, b client.Blob) error {
+	lines := [][2]string{
+		{"blob", terminal.Name(of.String())},
+		{"size", fmt.Sprintf("%d bytes (%s)", b.Size, units.Bytes(b.Size))},
+		{"etag", b.ETag},
+		{"content type", b.ContentType},
+		{"modified", formatTime(b.LastModified)},
+	}
+	for _, optional := range [][2]string{{"sha-256", fmt.Sprintf("%x", b.SHA256)}, {"content disposition", b.ContentDisposition}, {"content language", b.ContentLanguage}} {
+		if optional[1] != "" {
+			lines = append(lines, optional)
+		}
+	}
+	if !b.Expires.IsZero() {
+		lines = append(lines, [2]string{"expires", formatTime(b.Expires)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Metadata)) {
+		lines = append(lines, [2]string{"meta " + name, b.Metadata[name]})
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var errs []error
+	for _, line := range lines {
+		_, err := fmt.Fprintf(table, "%s\t%s\n", terminal.Text(line[0]), terminal.Text(line[1]))
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, table.Flush())...)
+}

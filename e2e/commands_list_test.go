@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestListingCommands checks what ls, stat, cat and du print.
+func TestListingCommands(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	for name, text := range map[string]string{"a.txt": "first ", "dir/b": "second", "dir/c/d": "", "\u202eodd": "x"} {
+		s.must(204, "PUT", "/v1/blobs/team/"+name, []byte(text), "Content-Type", "text/plain", "Blob-Meta-Color", "blue")
+	}
+	const long = ` +[0-9.]+ B  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  `
+	const request = `, request \w+\)\n`
+	for _, test := range []struct {
+		args           string
+		code           int
+		stdout, stderr string // patterns
+	}{
+		{args: "ls team", stdout: `a\.txt\ndir/\n"\\u202eodd"\n`},
+		{args: "ls team/", stdout: `a\.txt\ndir/\n"\\u202eodd"\n`},
+		{args: "ls team/dir/", stdout: `b\nc/\n`},
+		{args: "ls team/d", stdout: `dir/\n`},
+		{args: "list -r team/dir", stdout: `dir/b\ndir/c/d\n`},
+		{args: "ls team/none/", stdout: ``},
+		{args: "ls -l team", stdout: long + `a\.txt\n +-  +-  dir/\n` + long + `"\\u202eodd"\n`},
+		{args: "ls --json team/dir/", stdout: `\{"account":"team","name":"dir/b","size":6,"etag":"\\"6-[0-9a-f]{16}\\"","contentType":"text/plain","modified":"[^"]+Z"\}\n\{"account":"team","prefix":"dir/c/"\}\n`},
+		{args: "ls te%20am!", code: 1, stderr: `sluice: te%20am!/: list blobs: .* \(400 bad_account` + request},
+		{args: "cat team/a.txt team/dir/b", stdout: `first second`},
+		{args: "cat team/a.txt team/none team/dir/b", code: 3, stdout: `first `, stderr: `sluice: team/none: get a blob: The blob does not exist \(404 blob_not_found` + request},
+		{args: "cat team/", code: 2, stderr: `sluice: team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo\.jpg\n`},
+		{args: "stat team/dir/b", stdout: `blob +team/dir/b\nsize +6 bytes \(6 B\)\netag +"6-[0-9a-f]{16}"\ncontent type +text/plain\nmodified +[0-9: -]+\nmeta color +blue\n`},
+		{args: "stat --json team/dir/b", stdout: `\{"account":"team","name":"dir/b","size":6,"etag":"[^}]+","contentType":"text/plain","modified":"[^"]+","metadata":\{"color":"blue"\}\}\n`},
+		{args: "stat team/none", code: 3, stderr: `sluice: team/none: the blob does not exist\n`},
+		{args: "stat --json team/none team/dir/b", code: 5, stdout: `\{"account":"team","name":"dir/b",.*\}\n`, stderr: `sluice: team/none: the blob does not exist\n`},
+		{args: "du team team/dir/", stdout: `13 B  4 blobs  team/\n6 B   2 blobs  team/dir/\n`},
+		{args: "du --json team/d", stdout: `\{"account":"team","prefix":"d","blobs":2,"bytes":6\}\n`},
+		{args: "du team/none", stdout: `0 B  0 blobs  team/none\n`},
+	} {
+		r := s.sluice(strings.Fields(test.args)...)
+		matches := func(pattern, text string) bool { return regexp.MustCompile("^" + pattern + "$").MatchString(text) }
+		if r.code != test.code || !matches(test.stdout, r.stdout) || !matches(test.stderr, r.stderr) {
+			t.Errorf("%s: %+v, want exit code %d, %s, %s", test.args, r, test.code, test.stdout, test.stderr)
+		}
+	}
+}
+
+// TestNamesCannotControlTheTerminal lists blobs of a server that sends escape sequences in every field.
+func TestNamesCannotControlTheTerminal(t *testing.T) {
+	t.Parallel()
+	const hostile = "\x1b]0;owned\a\u009b2J\r\nx"
+	quoted, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.Contains(r.URL.Path, "multipart"):
+			_, err = fmt.Fprintf(w, `{"uploads":[{"uploadId":%[1]s,"account":%[1]s,"name":%[1]s,"created":"2026-01-01T00:00:00Z","expires":"2026-01-01T00:00:00Z"}]}`, quoted)
+		case strings.HasSuffix(r.URL.Path, "/team"):
+			_, err = fmt.Fprintf(w, `{"blobs":[{"name":%[1]s,"size":1,"etag":%[1]s,"contentType":%[1]s,"lastModified":"2026-01-01T00:00:00Z"}],"prefixes":[%[1]s]}`, quoted)
+		default:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(404)
+			_, err = fmt.Fprintf(w, `{"code":"blob_not_found","detail":%[1]s,"status":404,"requestId":%[1]s}`, quoted)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	for _, line := range []string{"ls team", "ls -l team", "ls --json team", "upload ls team", "upload ls --json team", "cat team/a", "get team/a -", "get -r team", "du team", "rm -r --yes team", "rm -r --yes --json team"} {
+		r := sluiceRuns(t, append(strings.Fields(line), "--url", server.URL)...)
+		if strings.ContainsAny(r.stdout+r.stderr, "\x1b\a\r\u009b") || !strings.Contains(r.stdout+r.stderr, "owned") && line != "du team" {
+			t.Errorf("%s: %+v", line, r)
+		}
+	}
+}
+
+func TestDeletingCommands(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	for _, name := range []string{"a", "b", "dir/c", "dir/d", "dirt"} {
+		s.must(204, "PUT", "/v1/blobs/team/"+name, []byte("x"))
+	}
+	upload := s.begin("team", "open", 1<<20)
+	for _, test := range []struct {
+		args           string
+		code           int
+		stdout, stderr string
+		left           string // blobs
+	}{
+		{args: "rm team/a", stderr: "deleted team/a\n", left: "b dir/c dir/d dirt"},
+		{args: "rm team/a", code: 3, stderr: "sluice: team/a: the blob does not exist\n", left: "b dir/c dir/d dirt"},
+		{args: "rm -q team/a team/b", code: 5, stderr: "failed: team/a: the blob does not exist\nsluice: 1 of 2 were not done; the first error is: team/a: the blob does not exist\n", left: "dir/c dir/d dirt"},
+		{args: "rm team/dir/", code: 2, stderr: "sluice: team/dir/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg\n", left: "dir/c dir/d dirt"},
+		{args: "rm -r team/dir", code: 2, stderr: "sluice: standard input is not a terminal to confirm on: use --yes to delete without a question; nothing was deleted\n", left: "dir/c dir/d dirt"},
+		{args: "rm -r -y team/none", code: 3, stderr: "sluice: there are no blobs below team/none/; nothing was deleted\n", left: "dir/c dir/d dirt"},
+		{args: "rm -r --yes -q team/dir", left: "dirt"},
+		{args: "rm --json team/dirt", stdout: `{"status":"deleted","source":"team/dirt"}` + "\n"},
+		{args: "upload abort " + upload},
+		{args: "upload abort none", code: 3, stderr: "sluice: none: client: abort an upload: The upload does not exist"},
+	} {
+		r := s.sluice(strings.Fields(test.args)...)
+		if r.code != test.code || r.stdout != test.stdout || !strings.HasPrefix(r.stderr, test.stderr) || test.stderr == "" && r.stderr != "" {
+			t.Errorf("%s: %+v, want %+v", test.args, r, test)
+		}
+		if left := s.names("team"); !slices.Equal(left, strings.Fields(test.left)) {
+			t.Errorf("after %s: %q, want %s", test.args, left, test.left)
+		}
+	}
+	if r := s.sluice("upload", "ls", "team"); r.code != 0 || r.stdout != "" {
+		t.Errorf("%+v, want no upload", r)
+	}
+}
