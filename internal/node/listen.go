@@ -60,16 +60,22 @@ func listenLoopback(ctx context.Context, flag, port string, log *slog.Logger) ([
 func listenTCP(ctx context.Context, flag, network, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, network, addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("cannot listen on %s: the port is in use: stop the program that uses it, or choose another with %s HOST:PORT (port 0 selects a free one): %w", addr, flag, err)
-	}
-	if errors.Is(err, syscall.EACCES) {
-		return nil, fmt.Errorf("cannot listen on %s: ports below 1024 require a privilege: choose another with %s HOST:PORT, or grant CAP_NET_BIND_SERVICE: %w", addr, flag, err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: choose another address with %s HOST:PORT: %w", addr, flag, err)
+		return nil, listenError(flag, addr, err)
 	}
 	return l, nil
+}
+
+// listenError adds to an error of Listen what to do about it.
+func listenError(flag, addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("cannot listen on %s: the port is in use: stop the program that uses it, or choose another with %s HOST:PORT (port 0 selects a free one): %w", addr, flag, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("cannot listen on %s: ports below 1024 require a privilege: choose another with %s HOST:PORT, or grant CAP_NET_BIND_SERVICE: %w", addr, flag, err)
+	default:
+		return fmt.Errorf("cannot listen on %s: choose another address with %s HOST:PORT: %w", addr, flag, err)
+	}
 }
 
 func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
