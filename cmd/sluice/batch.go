@@ -53,6 +53,7 @@ type batch struct {
 	console  *console
 	output   outputFlags
 	progress *terminal.Progress
+	dryRun   bool // jobs that copy change nothing, and jobs that delete are not run
 
 	mu                                 sync.Mutex
 	copied, unchanged, skipped, failed int
@@ -119,7 +120,11 @@ func (b *batch) runOne(ctx context.Context, j job) (end bool) {
 		return true
 	}
 	t := b.progress.Start(j.source, j.size)
-	d, err := j.run(ctx, t)
+	var d done
+	var err error
+	if !b.dryRun || j.verb != verbDelete {
+		d, err = j.run(ctx, t)
+	}
 	t.End()
 	switch {
 	case err != nil && ctx.Err() != nil: // ended by a signal, or by the failure of another
@@ -135,16 +140,24 @@ func (b *batch) runOne(ctx context.Context, j job) (end bool) {
 		b.report(printedTransfer{Status: "unchanged", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag}, "")
 	case j.verb == verbDelete:
 		b.count(&b.deleted)
-		b.report(printedTransfer{Status: "deleted", Source: j.source}, "deleted "+terminal.Name(j.source))
+		b.report(printedTransfer{Status: "deleted", Source: j.source}, b.words("deleted ", "would delete ")+terminal.Name(j.source))
 	default:
 		b.mu.Lock()
 		b.copied++
 		b.bytes += d.size
 		b.mu.Unlock()
 		b.report(printedTransfer{Status: "copied", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag},
-			fmt.Sprintf("%s -> %s", terminal.Name(j.source), terminal.Name(j.target)))
+			b.words("", "would copy ")+fmt.Sprintf("%s -> %s", terminal.Name(j.source), terminal.Name(j.target)))
 	}
 	return false
+}
+
+// words returns what was done, or what would be done in a dry run.
+func (b *batch) words(done, would string) string {
+	if b.dryRun {
+		return would
+	}
+	return done
 }
 
 // concernsAll reports whether an error of one transfer would be that of every other.
@@ -186,6 +199,13 @@ type transferError struct {
 
 func (e *transferError) Error() string { return e.text }
 func (e *transferError) Unwrap() error { return e.err }
+
+// same reports what needs no job, because the target has the content of the source.
+func (b *batch) same(source, target string, size int64, etag string) {
+	b.jobs++
+	b.count(&b.unchanged)
+	b.report(printedTransfer{Status: "unchanged", Source: source, Target: target, Size: &size, ETag: etag}, "")
+}
 
 // skip reports what was left out.
 func (b *batch) skip(name, reason string) {
@@ -259,7 +279,7 @@ func (b *batch) summary() string {
 			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	return strings.Join(texts, ", ")
+	return b.words("", "dry run: ") + strings.Join(texts, ", ")
 }
 
 // end is finish for a command whose preparation returned err.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -20,7 +19,8 @@ import (
 // downloader reads blobs into files. A file is written through the os.Root of its folder, and
 // symbolic links are not followed.
 type downloader struct {
-	from *client.Client
+	from   *client.Client
+	dryRun bool // nothing is written
 }
 
 // file returns the job that reads a blob into the file at path in root. known is the blob if it was
@@ -40,6 +40,9 @@ func (d *downloader) file(from operand.Remote, root *os.Root, path string, known
 				t.Skip(known.Size)
 				return done{known.Size, known.ETag, true}, nil
 			}
+		}
+		if d.dryRun {
+			return done{size: size}, nil
 		}
 		if err := folder.MakeFolders(root, path); err != nil {
 			return done{}, err
@@ -85,26 +88,35 @@ func (w countingWriter) Write(p []byte) (int, error) {
 
 // folder reads the blobs below a prefix into a folder.
 func (d *downloader) folder(ctx context.Context, b *batch, from operand.Remote, root *os.Root) error {
-	var names folder.Names
-	var jobs []job
-	empty := true
-	for e, err := range d.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name}) {
-		if err != nil {
-			return blobError(from, err)
-		}
-		empty = false
-		path, err := fileOf(&names, strings.TrimPrefix(e.Name, from.Name))
-		if err != nil {
-			b.skip(from.Account+"/"+e.Name, err.Error())
-			continue
-		}
-		jobs = append(jobs, d.file(operand.Remote{Account: from.Account, Name: e.Name}, root, path, &e.Blob))
+	jobs, _, err := d.jobs(ctx, b, from, root)
+	if err != nil {
+		return err
 	}
-	if empty {
-		return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", terminal.Name(from.String())))
+	if len(jobs) == 0 && b.skipped == 0 {
+		return nothingBelow(from)
 	}
 	b.run(ctx, jobs)
 	return nil
+}
+
+// jobs returns the jobs that read the blobs below a prefix into a folder, and the names of their files.
+// It reports what is skipped.
+func (d *downloader) jobs(ctx context.Context, b *batch, from operand.Remote, root *os.Root) (jobs []job, names *folder.Names, err error) {
+	d.dryRun = b.dryRun
+	names = &folder.Names{}
+	for e, err := range d.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name}) {
+		if err != nil {
+			return nil, nil, blobError(from, err)
+		}
+		name := strings.TrimPrefix(e.Name, from.Name)
+		path, err := fileOf(names, name)
+		if err != nil {
+			b.skip(below(from, name).String(), err.Error())
+			continue
+		}
+		jobs = append(jobs, d.file(below(from, name), root, path, &e.Blob))
+	}
+	return jobs, names, nil
 }
 
 // fileOf returns the path of the file for a name, or an error if there can be none.

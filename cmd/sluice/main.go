@@ -27,6 +27,8 @@ type commands struct {
 
 	Put    putCommand    `cmd:"" group:"Blobs:" help:"Store a file, a folder or standard input."`
 	Get    getCommand    `cmd:"" group:"Blobs:" aliases:"download" help:"Read a blob, or all blobs below a prefix, into files."`
+	Cp     cpCommand     `cmd:"" group:"Blobs:" help:"Copy files and blobs, also from one server to another."`
+	Sync   syncCommand   `cmd:"" group:"Blobs:" help:"Make a folder or a prefix like another."`
 	Ls     lsCommand     `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
 	Cat    catCommand    `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`
 	Stat   statCommand   `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`

@@ -83,9 +83,12 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 	return nil
 }
 
+// partlyDeleted says what an interrupted deletion has left behind.
+const partlyDeleted = "some may be deleted"
+
 // deletion returns the job that deletes a blob. If it must exist, it is an error if there is none.
 func deletion(on *client.Client, of operand.Remote, mustExist bool) job {
-	return job{source: of.String(), verb: verbDelete, ifInterrupted: "some of the blobs may be deleted", run: func(ctx context.Context, _ *terminal.Transfer) (done, error) {
+	return job{source: of.String(), verb: verbDelete, ifInterrupted: partlyDeleted, run: func(ctx context.Context, _ *terminal.Transfer) (done, error) {
 		if mustExist {
 			if _, err := head(ctx, on, of); err != nil {
 				return done{}, err

@@ -61,6 +61,14 @@ func (f *writeFlags) options() (client.PutOptions, error) {
 	}, nil
 }
 
+// set reports whether a flag describes the blobs.
+func (f *writeFlags) set() bool {
+	return f.Expires != units.When{} || f.ContentType+f.CacheControl+f.ContentDisposition+f.ContentLanguage != "" || f.Meta != nil || f.PartSize != 0
+}
+
+// errStoresNothing is returned if flags describe stored blobs, and the target is local.
+var errStoresNothing = usagef("the target is local: --expires and the other flags for stored blobs have no meaning")
+
 // detectedBytes is how many bytes of a content http.DetectContentType considers.
 const detectedBytes = 512
 
@@ -73,7 +81,10 @@ func contentType(name string, first []byte) string {
 type uploader struct {
 	to      *client.Client
 	options client.PutOptions
-	stored  map[string]client.Entry // blobs that are not stored again if they are the same, by name; nil: none
+	stored  map[string]client.Blob // blobs that are not stored again if they are the same, by name; nil: none
+
+	dryRun      bool // nothing is stored
+	contentOnly bool // blobs with the same content are the same, whatever their properties
 }
 
 // file returns the job that stores a file. shown is its name for people.
@@ -89,6 +100,9 @@ func (u *uploader) file(name, shown string, size int64, to operand.Remote) job {
 			t.Skip(same.Size)
 			return done{same.Size, same.ETag, true}, nil
 		}
+		if u.dryRun {
+			return done{size: size}, nil
+		}
 		b, err := u.to.PutFile(ctx, to.Account, to.Name, name, o)
 		return done{size: b.Size, etag: b.ETag}, err
 	}}
@@ -96,7 +110,7 @@ func (u *uploader) file(name, shown string, size int64, to operand.Remote) job {
 
 // prepare sets the content type of a file. It returns the stored blob if that has the same content and
 // the same properties.
-func (u *uploader) prepare(ctx context.Context, name string, to operand.Remote, o *client.PutOptions) (*client.Entry, error) {
+func (u *uploader) prepare(ctx context.Context, name string, to operand.Remote, o *client.PutOptions) (*client.Blob, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -119,10 +133,10 @@ func (u *uploader) prepare(ctx context.Context, name string, to operand.Remote, 
 		o.ContentType = contentType(to.Name, first[:n])
 	}
 	stored, exists := u.stored[to.Name]
-	if !exists || !sameProperties(o, &stored.Blob) {
+	if !exists || !u.contentOnly && !sameProperties(o, &stored) {
 		return nil, nil
 	}
-	same, err := sameContent(ctx, f, &stored.Blob)
+	same, err := sameContent(ctx, f, &stored)
 	if err != nil || !same {
 		return nil, err
 	}
@@ -170,7 +184,7 @@ func sameContent(ctx context.Context, f *os.File, b *client.Blob) (bool, error) 
 // list lists the blobs below a prefix, so that those that are the same are not stored again. A key
 // that only permits writes cannot list them: then every file is stored.
 func (u *uploader) list(ctx context.Context, to operand.Remote) error {
-	u.stored = map[string]client.Entry{}
+	u.stored = map[string]client.Blob{}
 	for e, err := range u.to.List(ctx, to.Account, client.ListOptions{Prefix: to.Name, Metadata: true}) {
 		if errors.Is(err, client.ErrForbidden) {
 			return nil
@@ -178,7 +192,7 @@ func (u *uploader) list(ctx context.Context, to operand.Remote) error {
 		if err != nil {
 			return blobError(to, err)
 		}
-		u.stored[e.Name] = e
+		u.stored[e.Name] = e.Blob
 	}
 	return nil
 }
@@ -197,17 +211,25 @@ func (u *uploader) folder(ctx context.Context, b *batch, dir string, to operand.
 	if err := u.list(ctx, to); err != nil {
 		return err
 	}
-	for _, s := range skipped {
-		b.skip(filepath.Join(dir, filepath.FromSlash(s.Name)), s.Reason)
-	}
-	var jobs []job
-	for _, f := range files {
-		local := filepath.Join(dir, filepath.FromSlash(f.Name))
-		jobs = append(jobs, u.file(local, local, f.Size, below(to, f.Name)))
-	}
-	b.run(ctx, jobs)
+	b.run(ctx, u.jobs(b, dir, files, skipped, to))
 	return nil
 }
+
+// jobs returns the jobs that store files of a folder below a prefix, and reports what is skipped.
+func (u *uploader) jobs(b *batch, dir string, files []folder.File, skipped []folder.Skipped, to operand.Remote) (jobs []job) {
+	u.dryRun = b.dryRun
+	for _, s := range skipped {
+		b.skip(localPath(dir, s.Name), s.Reason)
+	}
+	for _, f := range files {
+		local := localPath(dir, f.Name)
+		jobs = append(jobs, u.file(local, local, f.Size, below(to, f.Name)))
+	}
+	return jobs
+}
+
+// localPath returns the path of a file with a name relative to a folder.
+func localPath(dir, name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 
 // stream returns the job that stores what r returns until its end.
 func (u *uploader) stream(r io.Reader, to operand.Remote) job {

@@ -147,6 +147,13 @@ var wrongCalls = []wrongCall{
 	{line: "rm team", want: `team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg`},
 	{line: "upload abort", want: `upload abort requires the argument ID: sluice help upload abort shows the usage`},
 	{line: "upload ls", want: `upload ls requires the argument ACCOUNT: sluice help upload ls shows the usage`},
+	{line: "cp a b", want: `a and b are both local: want CONTEXT:ACCOUNT/NAME, or :ACCOUNT/NAME for the current server`},
+	{line: "cp a http://h/v1", want: `"http://h/v1" is a URL: name the server by a context (sluice context add NAME URL), and write NAME:ACCOUNT/NAME`},
+	{line: "cp a prod:team/", want: `the context prod: there is no such context: prod (there are none yet: sluice context add NAME URL)`},
+	{line: "cp :team/a b --meta x=y", want: `the target is local: --expires and the other flags for stored blobs have no meaning`},
+	{line: "sync a b", want: `a and b are both local: want CONTEXT:ACCOUNT/NAME, or :ACCOUNT/NAME for the current server`},
+	{line: "sync - :team", want: `sync has no - as operand: want a folder and CONTEXT:ACCOUNT/PREFIX/`},
+	{line: "sync none :team", want: `there is no folder none`},
 
 	// Variables.
 	{line: "serve", variables: variables{"SLUICE_CHAIN_ID": "x"}, want: `SLUICE_CHAIN_ID: --chain-id: want a whole number from 0 to 255, not "x"`},

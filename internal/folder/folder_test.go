@@ -70,6 +70,11 @@ func TestRefusedNamesTakeNothing(t *testing.T) {
 			t.Errorf("%s: %v", step.name, err)
 		}
 	}
+	for name, want := range map[string]bool{"a/x": true, "A/X": true, "a": true, "b": true, "A/y/z": false, "c": false, "a/x/y": false} {
+		if n.Has(name) != want {
+			t.Errorf("Has(%q) is %t", name, !want)
+		}
+	}
 }
 
 // FuzzNames checks that the path of a name is local, and that no two names get the same one.

@@ -53,6 +53,13 @@ func (n *Names) Add(name string) (path string, err error) {
 	return path, nil
 }
 
+// Has reports whether a name, or one that some file systems do not distinguish from it, is a file or a
+// folder of the names that were added.
+func (n *Names) Has(name string) bool {
+	_, exists := n.taken[fold(name)]
+	return exists
+}
+
 // fold returns what is equal for paths that some file systems do not distinguish.
 func fold(name string) string {
 	folded := norm.NFC.String(cases.Fold().String(norm.NFD.String(name)))

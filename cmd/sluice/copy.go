@@ -1,0 +1,139 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sluice/client"
+	"sluice/internal/operand"
+	"sluice/internal/terminal"
+)
+
+// copier copies blobs between servers, or to other names of one.
+type copier struct {
+	from, to *client.Client
+	flags    *writeFlags
+
+	contentOnly bool // blobs with the same content are the same, whatever their properties
+}
+
+// job returns the job that copies a blob with its properties, except those that the flags set. The
+// bytes pass through this process; they are verified, and the ETags compared.
+func (c *copier) job(dryRun bool, from, to operand.Remote, b client.Blob, o client.PutOptions) job {
+	return job{source: from.String(), target: to.String(), size: b.Size, ifInterrupted: "run the same command again to copy the rest", run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
+		if dryRun {
+			return done{size: b.Size}, nil
+		}
+		r, err := c.from.Get(ctx, from.Account, from.Name, client.GetOptions{IfMatch: b.ETag})
+		if err != nil {
+			return done{}, err
+		}
+		o.Size = b.Size
+		o.Progress = func(n, _ int64) { t.Set(n) }
+		stored, err := c.to.Put(ctx, to.Account, to.Name, r, o)
+		return done{size: stored.Size, etag: stored.ETag}, errors.Join(err, r.Close())
+	}}
+}
+
+// options returns the options with which a copy of a blob is stored: its properties, and those that
+// the flags set.
+func (c *copier) options(b client.Blob) (client.PutOptions, error) {
+	o, err := c.flags.options()
+	if o.Expires.IsZero() {
+		o.Expires = b.Expires
+	}
+	o.ContentType = cmp.Or(o.ContentType, b.ContentType)
+	o.CacheControl = cmp.Or(o.CacheControl, b.CacheControl)
+	o.ContentDisposition = cmp.Or(o.ContentDisposition, b.ContentDisposition)
+	o.ContentLanguage = cmp.Or(o.ContentLanguage, b.ContentLanguage)
+	if o.Metadata == nil {
+		o.Metadata = b.Metadata
+	}
+	return o, err
+}
+
+// blob copies a blob.
+func (c *copier) blob(ctx context.Context, b *batch, from, to operand.Remote) error {
+	if to.Folder() {
+		to = below(asFolder(to), baseOf(from.Name))
+	}
+	var found *client.Blob // a listing has all properties, and a HEAD has not
+	for e, err := range c.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name, Metadata: true, PageSize: 1}) {
+		if err != nil {
+			return blobError(from, err)
+		}
+		if e.Name == from.Name {
+			found = &e.Blob
+		}
+		break
+	}
+	if found == nil {
+		return blobError(from, exitWith(exitNotFound, errors.New("the blob does not exist")))
+	}
+	o, err := c.options(*found)
+	if err != nil {
+		return err
+	}
+	b.run(ctx, []job{c.job(b.dryRun, from, to, *found, o)})
+	return nil
+}
+
+// tree copies the blobs below a prefix that are not below the other with the same content and
+// properties.
+func (c *copier) tree(ctx context.Context, b *batch, from, to operand.Remote) error {
+	source, err := listBelow(ctx, c.from, from)
+	if err != nil {
+		return err
+	}
+	if len(source) == 0 {
+		return nothingBelow(from)
+	}
+	target, err := listBelow(ctx, c.to, to)
+	if err != nil {
+		return err
+	}
+	jobs, err := c.jobs(b, from, to, source, target)
+	if err != nil {
+		return err
+	}
+	b.run(ctx, jobs)
+	return nil
+}
+
+// jobs returns the jobs that make the blobs below to those below from.
+func (c *copier) jobs(b *batch, from, to operand.Remote, source, target map[string]client.Blob) (jobs []job, err error) {
+	for _, name := range slices.Sorted(maps.Keys(source)) {
+		blob := source[name]
+		o, err := c.options(blob)
+		if err != nil {
+			return nil, err
+		}
+		if has, exists := target[name]; exists && has.ETag == blob.ETag && has.Size == blob.Size && (c.contentOnly || sameProperties(&o, &has)) {
+			b.same(below(from, name).String(), below(to, name).String(), has.Size, has.ETag)
+			continue
+		}
+		jobs = append(jobs, c.job(b.dryRun, below(from, name), below(to, name), blob, o))
+	}
+	return jobs, nil
+}
+
+// listBelow returns the blobs below a prefix by their names relative to it.
+func listBelow(ctx context.Context, from *client.Client, prefix operand.Remote) (map[string]client.Blob, error) {
+	blobs := map[string]client.Blob{}
+	for e, err := range from.List(ctx, prefix.Account, client.ListOptions{Prefix: prefix.Name, Metadata: true}) {
+		if err != nil {
+			return nil, blobError(prefix, err)
+		}
+		blobs[strings.TrimPrefix(e.Name, prefix.Name)] = e.Blob
+	}
+	return blobs, nil
+}
+
+func nothingBelow(prefix operand.Remote) error {
+	return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", terminal.Name(prefix.String())))
+}
