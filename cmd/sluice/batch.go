@@ -20,7 +20,9 @@ type job struct {
 	size           int64  // in bytes, or negative if it is unknown
 	verb           verb   // verbCopy if it is not set
 	ifInterrupted  string // what a signal has left behind, for people
-	run            func(ctx context.Context, t *terminal.Transfer) (done, error)
+
+	// run does it. The transfer is nil for a deletion.
+	run func(ctx context.Context, t *terminal.Transfer) (done, error)
 }
 
 // verb is what a job does.
@@ -84,11 +86,16 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 	}
 	b.jobs += len(jobs)
 	b.ifInterrupted = jobs[0].ifInterrupted
-	total := int64(0)
+	copies, total := 0, int64(0)
 	for _, j := range jobs {
-		total += max(j.size, 0)
+		if j.verb == verbCopy {
+			copies++
+			total += max(j.size, 0)
+		}
 	}
-	b.progress.Expect(len(jobs), total)
+	if copies > 0 {
+		b.progress.Expect(copies, total)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next := make(chan job)
@@ -119,13 +126,7 @@ func (b *batch) runOne(ctx context.Context, j job) (end bool) {
 	if ctx.Err() != nil {
 		return true
 	}
-	t := b.progress.Start(j.source, j.size)
-	var d done
-	var err error
-	if !b.dryRun || j.verb != verbDelete {
-		d, err = j.run(ctx, t)
-	}
-	t.End()
+	d, err := b.transfer(ctx, j)
 	switch {
 	case err != nil && ctx.Err() != nil: // ended by a signal, or by the failure of another
 		b.mu.Lock()
@@ -150,6 +151,20 @@ func (b *batch) runOne(ctx context.Context, j job) (end bool) {
 			b.words("", "would copy ")+fmt.Sprintf("%s -> %s", terminal.Name(j.source), terminal.Name(j.target)))
 	}
 	return false
+}
+
+// transfer runs a job and shows its progress. A deletion has none.
+func (b *batch) transfer(ctx context.Context, j job) (done, error) {
+	switch {
+	case j.verb != verbDelete:
+		t := b.progress.Start(j.source, j.size)
+		defer t.End()
+		return j.run(ctx, t)
+	case b.dryRun:
+		return done{}, nil
+	default:
+		return j.run(ctx, nil)
+	}
 }
 
 // words returns what was done, or what would be done in a dry run.
@@ -245,7 +260,7 @@ func (b *batch) print(line string) { _ = b.progress.Print(line) }
 func (b *batch) finish(ctx context.Context) error {
 	b.progress.Close()
 	if b.jobs+b.skipped > 1 && !b.output.Quiet && !b.output.JSON {
-		b.print(b.summary())
+		_, _ = fmt.Fprintln(b.console.err, b.summary()) // the progress is closed; there is no other place
 	}
 	first := errors.Join(b.errs...)
 	succeeded := b.copied + b.unchanged + b.deleted
