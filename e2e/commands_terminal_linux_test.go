@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// onTerminal runs a shell command on a terminal, by script(1) of the essential Debian package bsdutils, with
+// this text as what is typed. It returns what was shown.
+func onTerminal(t testing.TB, command, typed string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "script", "-qec", command, "/dev/null")
+	c.Stdin = strings.NewReader(typed)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// TestTransfersOnATerminal checks that the lines and the summary of transfers remain on a terminal,
+// where progress is shown, and that rm -r asks there.
+func TestTransfersOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	dir := makeTree(t, map[string]string{"a": "a", "b": "b"})
+	put := fmt.Sprintf("%s put -r %s team/x --url %s", sluice, dir, s.url)
+	for _, want := range []string{"2 copied (2 B)", "2 unchanged"} {
+		if shown := onTerminal(t, put, ""); !strings.Contains(shown, want) {
+			t.Errorf("%q does not show %q", shown, want)
+		}
+	}
+	rm := fmt.Sprintf("%s rm -r team/x --url %s", sluice, s.url)
+	shown := onTerminal(t, rm+" || test $? = 1", "n\n")
+	if !strings.Contains(shown, "Delete 2 blobs (2 B)? [y/N] ") || !strings.Contains(shown, "nothing was deleted") || !slices.Equal(s.names("team"), []string{"x/a", "x/b"}) {
+		t.Errorf("%q, stored are %q", shown, s.names("team"))
+	}
+	if shown := onTerminal(t, rm, "y\n"); !strings.Contains(shown, "2 deleted") || len(s.names("team")) > 0 {
+		t.Errorf("%q, stored are %q", shown, s.names("team"))
+	}
+}
