@@ -35,14 +35,6 @@ const DefaultPurchase = 100
 // micropaymentLife is how long a micropayment is valid: as with the public client.
 const micropaymentLife = time.Minute
 
-// Terms are the terms of payment of a service.
-type Terms struct {
-	Receiver string `json:"receiver"` // address that is paid
-	Asset    string `json:"asset"`    // address of the asset
-	Module   string `json:"module"`   // address of the module that collects payments
-	ChainID  uint8  `json:"chainId"`
-}
-
 // PayerOptions configure a Payer. Amounts are in units of the asset.
 type PayerOptions struct {
 	// Signer signs for the account that pays. It is required.
@@ -147,18 +139,6 @@ func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// canonical returns the terms with their addresses in canonical form.
-func (t Terms) canonical() (Terms, error) {
-	for _, a := range []*string{&t.Receiver, &t.Asset, &t.Module} {
-		address, err := micropay.ParseAddress(*a)
-		if err != nil {
-			return Terms{}, err
-		}
-		*a = address.String()
-	}
-	return t, nil
 }
 
 // Address returns the address of the account that pays.

@@ -15,7 +15,7 @@ func TestCandidates(t *testing.T) {
 	ownContexts(t)
 	must(t, "context", "add", "prod", "http://h")
 	must(t, "context", "add", "play", "http://h")
-	p, err := newParser()
+	p, err := newParser(newCommands())
 	if err != nil {
 		t.Fatal(err)
 	}

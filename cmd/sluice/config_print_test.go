@@ -53,7 +53,7 @@ func TestConfigPrint(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got[name], want)
 		}
 	}
-	p, err := newParser()
+	p, err := newParser(newCommands())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,12 +17,13 @@ import (
 // parse returns the configuration of the node for the arguments of serve.
 func parse(t *testing.T, args ...string) (node.Config, error) {
 	t.Helper()
-	p, err := newParser()
+	commands := newCommands()
+	p, err := newParser(commands)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = p.parse(append([]string{"serve"}, args...))
-	return p.commands.Serve.nodeConfig(), err
+	return commands.Serve.nodeConfig(), err
 }
 
 func configFileOf(t *testing.T, text string) string {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -132,8 +131,4 @@ func listBelow(ctx context.Context, from *client.Client, prefix operand.Remote) 
 		blobs[strings.TrimPrefix(e.Name, prefix.Name)] = e.Blob
 	}
 	return blobs, nil
-}
-
-func nothingBelow(prefix operand.Remote) error {
-	return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", terminal.Name(prefix.String())))
 }

@@ -14,7 +14,7 @@ import (
 // TestDeployNamesWhatExists checks that the flags and variables in the files of deploy
 // exist.
 func TestDeployNamesWhatExists(t *testing.T) {
-	parser, err := newParser()
+	parser, err := newParser(newCommands())
 	if err != nil {
 		t.Fatal(err)
 	}

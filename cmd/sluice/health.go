@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/contexts"
 	"sluice/internal/terminal"
 )
 
@@ -49,14 +48,4 @@ func (c *healthCommand) Run(ctx context.Context, console *console) error {
 	default:
 		return printLine(console.out, "ready")
 	}
-}
-
-// newClient returns a client of a server.
-func newClient(s contexts.Server, o client.Options) (*client.Client, error) {
-	o.Key, o.UserAgent = s.Key, "sluice/"+version()
-	c, err := client.New(s.URL, o)
-	if err != nil {
-		return nil, exitWith(exitUsage, fmt.Errorf("%s: %w", s.Source, err))
-	}
-	return c, nil
 }

@@ -17,7 +17,7 @@ import (
 // TestHelpFits checks the help of every command: its width, that it is the same in three spellings, and
 // that it shows the defaults of the flags.
 func TestHelpFits(t *testing.T) {
-	p, err := newParser()
+	p, err := newParser(newCommands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestManualPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := regexp.MustCompile(".\x08").ReplaceAllString(string(out), "") // without bold and italics
-	p, err := newParser()
+	p, err := newParser(newCommands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestManualPage(t *testing.T) {
 
 // TestEveryCommandHasExamples checks that the help of each command shows how to call it.
 func TestEveryCommandHasExamples(t *testing.T) {
-	p, err := newParser()
+	p, err := newParser(newCommands())
 	if err != nil {
 		t.Fatal(err)
 	}

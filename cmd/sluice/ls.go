@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"sluice/client"
 	"sluice/internal/terminal"
@@ -29,33 +28,6 @@ type lsCommand struct {
 // Help returns examples.
 func (lsCommand) Help() string {
 	return examples("sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team")
-}
-
-// printedBlob is a blob in JSON.
-type printedBlob struct {
-	Account            string            `json:"account"`
-	Name               string            `json:"name"`
-	Size               int64             `json:"size"`
-	ETag               string            `json:"etag"`
-	ContentType        string            `json:"contentType,omitempty"`
-	Modified           time.Time         `json:"modified,omitzero"`
-	Expires            time.Time         `json:"expires,omitzero"`
-	SHA256             string            `json:"sha256,omitempty"` // hexadecimal
-	CacheControl       string            `json:"cacheControl,omitempty"`
-	ContentDisposition string            `json:"contentDisposition,omitempty"`
-	ContentLanguage    string            `json:"contentLanguage,omitempty"`
-	Metadata           map[string]string `json:"metadata,omitempty"`
-}
-
-func newPrintedBlob(account string, b client.Blob) printedBlob {
-	p := printedBlob{
-		Account: account, Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, Modified: b.LastModified, Expires: b.Expires,
-		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata,
-	}
-	if b.SHA256 != nil {
-		p.SHA256 = fmt.Sprintf("%x", b.SHA256)
-	}
-	return p
 }
 
 // printedPrefix is a group of names in JSON.

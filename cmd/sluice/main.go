@@ -6,15 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
-	"runtime/debug"
-	"slices"
-	"time"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"sluice/internal/terminal"
-	"sluice/internal/units"
 )
 
 func main() {
@@ -72,7 +68,7 @@ func newCommands() *commands {
 // cancelled by Ctrl-C and SIGTERM.
 func run(args []string, stdout, stderr io.Writer) int {
 	exit, interrupted := -1, interruption{}
-	p, err := newParser(
+	p, err := newParser(newCommands(),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindToProvider(interrupted.context),
@@ -90,121 +86,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, err, exitUsage)
 	}
-	console := &console{in: os.Stdin, out: stdout, err: stderr, parser: p, parsed: command}
+	another := func(options ...kong.Option) (*parser, error) { return newParser(newCommands(), options...) }
+	console := &console{newParser: another, in: os.Stdin, out: stdout, err: stderr, parser: p, parsed: command}
 	if err := interrupted.explain(command.Run(console)); err != nil {
 		return fail(stderr, err, exitCode(err))
 	}
 	return exitOK
 }
 
-// parser parses the command line, the environment and the configuration file.
-type parser struct {
-	kong     *kong.Kong
-	commands *commands
-	read     settingsFile
-}
-
-func newParser(options ...kong.Option) (*parser, error) {
-	p := &parser{commands: newCommands()}
-	k, err := kong.New(p.commands, append(parserOptions(), append(options, kong.Bind(&p.read))...)...)
-	if err != nil {
-		return nil, err
+// Help returns what the list of all commands adds: the exit codes.
+func (*commands) Help() string {
+	var b strings.Builder
+	b.WriteString("Exit codes:\n\n")
+	for _, c := range exitCodes {
+		_, _ = fmt.Fprintf(&b, "    %-3d  %s\n", c.code, c.meaning)
 	}
-	p.kong = k
-	return p, nil
-}
-
-// parse parses a command line. Its errors say what is wrong, where and what to do.
-func (p *parser) parse(args []string) (*kong.Context, error) {
-	command, err := p.kong.Parse(args)
-	if err != nil {
-		return nil, usageError(err, &p.read)
-	}
-	return command, nil
-}
-
-// parserOptions configures how the command line and the environment are read.
-func parserOptions() []kong.Option {
-	return []kong.Option{
-		kong.Name("sluice"),
-		kong.Description("Sluice stores blobs, serves any byte range of them, and meters the reads."),
-		kong.DefaultEnvars("SLUICE"),
-		kong.PostBuild(onlySettings),
-		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
-		kong.Vars(flagDefaults()),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
-		kong.ValueFormatter(describeFlag),
-	}
-}
-
-// onlySettings removes the environment variables of flags that are not settings. The settings are the
-// flags of serve, and flags of the same name of other commands that read its configuration file. What
-// a key may do, for example, is set by the command line only.
-func onlySettings(k *kong.Kong) error {
-	settings := settingsOf(k.Model)
-	for _, command := range k.Model.Leaves(false) {
-		reads := slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "config" })
-		for _, flag := range command.Flags {
-			if !reads || settings[flag.Name] == nil {
-				flag.Envs, flag.Tag.Envs = nil, nil
-			}
-		}
-	}
-	return nil
-}
-
-// settingsOf returns the flags of serve by their names.
-func settingsOf(app *kong.Application) map[string]*kong.Flag {
-	settings := map[string]*kong.Flag{}
-	for _, command := range app.Children {
-		for _, flag := range command.Flags {
-			if command.Name == "serve" {
-				settings[flag.Name] = flag
-			}
-		}
-	}
-	return settings
-}
-
-// decodeDuration parses the value of a flag that is a duration.
-func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
-	var text string
-	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
-		return err
-	}
-	d, err := units.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("want a duration, such as 30s, 10m, 12h or 30d, not %q", text)
-	}
-	target.SetInt(int64(d))
-	return nil
-}
-
-// console is what a command is given to run: its input and output, and how it was called.
-type console struct {
-	in       io.Reader
-	out, err io.Writer
-	parser   *parser
-	parsed   *kong.Context
-}
-
-type versionCommand struct{}
-
-// Help returns examples.
-func (versionCommand) Help() string { return examples("sluice version") }
-
-// Run prints the version.
-func (versionCommand) Run(c *console) error {
-	_, err := fmt.Fprintln(c.out, version())
-	return err
-}
-
-// version returns the version of the module if the binary was built from a tagged
-// version, and "dev" otherwise.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
-	}
-	return info.Main.Version
+	return b.String()
 }

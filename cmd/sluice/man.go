@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -20,19 +19,6 @@ func (w *manWriter) line(format string, values ...any) {
 	if w.err == nil {
 		_, w.err = fmt.Fprintf(w.out, format+"\n", values...)
 	}
-}
-
-// commitDate returns the date of the commit that the binary was built from, so that a build can be
-// reproduced, or that of the epoch if it is not known.
-func commitDate() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if date, _, found := strings.Cut(s.Value, "T"); s.Key == "vcs.time" && found {
-				return date
-			}
-		}
-	}
-	return "1970-01-01"
 }
 
 // roff escapes a text.

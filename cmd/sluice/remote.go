@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"sluice/client"
+	"sluice/internal/contexts"
 	"sluice/internal/operand"
 )
 
@@ -47,3 +48,13 @@ func asFolder(r operand.Remote) operand.Remote {
 
 // baseOf returns the name of a blob after its last slash.
 func baseOf(name string) string { return path.Base("/" + name) }
+
+// newClient returns a client of a server.
+func newClient(s contexts.Server, o client.Options) (*client.Client, error) {
+	o.Key, o.UserAgent = s.Key, "sluice/"+version()
+	c, err := client.New(s.URL, o)
+	if err != nil {
+		return nil, exitWith(exitUsage, fmt.Errorf("%s: %w", s.Source, err))
+	}
+	return c, nil
+}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"sluice/client"
@@ -50,31 +49,6 @@ func (c *statCommand) Run(ctx context.Context, console *console) error {
 			return writeBlob(console.out, of.Remote, b)
 		}
 	})
-}
-
-// allBlobs returns an error if an operand is not the name of a blob.
-func allBlobs(operands []remoteOperand) error {
-	for _, o := range operands {
-		if o.Folder() {
-			return usagef("%s is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg", terminal.Name(o.String()))
-		}
-	}
-	return nil
-}
-
-// head returns the properties of a blob. Its error says that the blob does not exist, as the response
-// to a HEAD has no text.
-func head(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
-	b, err := from.Head(ctx, of.Account, of.Name)
-	if errors.Is(err, client.ErrNotFound) {
-		err = exitWith(exitNotFound, errors.New("the blob does not exist"))
-	}
-	return b, err
-}
-
-// blobError returns the error of a request for a blob.
-func blobError(of operand.Remote, err error) error {
-	return &transferError{terminal.Name(of.String()) + ": " + strings.TrimPrefix(err.Error(), "client: "), err}
 }
 
 func writeBlob(out io.Writer, of operand.Remote, b client.Blob) error {

@@ -64,9 +64,6 @@ func (c *uploadLs) Run(ctx context.Context, console *console) error {
 	return table.Flush()
 }
 
-// formatTime returns a time for people, in the time zone of the process.
-func formatTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
-
 type uploadAbort struct {
 	ID []string `arg:"" help:"Id of an upload, as upload ls prints it."`
 
@@ -88,27 +85,4 @@ func (c *uploadAbort) Run(ctx context.Context, _ *console) error {
 		}
 		return nil
 	})
-}
-
-// eachOf calls fn for each operand, also if it fails for some, unless its error would be that of every
-// other. If it succeeds for some only, the error has the exit code for that.
-func eachOf[T any](operands []T, fn func(T) error) error {
-	var errs []error
-	succeeded := false
-	for _, o := range operands {
-		err := fn(o)
-		if err == nil {
-			succeeded = true
-			continue
-		}
-		errs = append(errs, err)
-		if concernsAll(err) || errors.Is(err, context.Canceled) {
-			break
-		}
-	}
-	err := errors.Join(errs...)
-	if err != nil && succeeded {
-		return exitWith(exitPartly, err)
-	}
-	return err
 }

@@ -172,11 +172,6 @@ func (a *audit) readSales(at span) error {
 		})
 }
 
-// worth returns the value of a sale.
-func worth(count, price int64) *big.Int {
-	return new(big.Int).Mul(big.NewInt(count), big.NewInt(price))
-}
-
 func (a *audit) readSettlements(at span) error {
 	var one metastore.Settlement
 	condition, in := at.within("channel")

@@ -11,7 +11,7 @@
 //     nodes.go, properties.go. Their SQL is the same for both engines. use_batcher.go combines
 //     concurrent uses of one session. idempotency.go records the results of calls in
 //     the form of outcome.go.
-//   - Maintenance is in purge.go, fold.go, counts.go and audit.go, and the copy between
+//   - Maintenance is in purge.go, fold.go, counts.go, amounts.go and audit.go, and the copy between
 //     databases in copy.go and copy_tables.go.
 //   - blob_cache.go has the rows of blobs that are read often, on SQLite.
 //   - sqlite_*.go is the engine for SQLite: sqlite_writer.go the writer, sqlite_readers.go

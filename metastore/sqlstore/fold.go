@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/big"
 	"slices"
 
@@ -99,10 +98,4 @@ func (t *tx) addFolded(channel string, sum *big.Int) error {
 	}
 	_, err = t.exec(`UPDATE channels SET folded = $2 WHERE id = $1`, []byte(channel), wrapped(sum.Add(sum, big.NewInt(have))))
 	return err
-}
-
-// wrapped returns the int64 that equals n modulo 2^64.
-func wrapped(n *big.Int) int64 {
-	low := new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)) // as of two's complement
-	return int64(low.Uint64())
 }

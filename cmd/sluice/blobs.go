@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sluice/client"
+	"sluice/internal/operand"
+	"sluice/internal/terminal"
+	"strings"
+	"time"
+)
+
+// allBlobs returns an error if an operand is not the name of a blob.
+func allBlobs(operands []remoteOperand) error {
+	for _, o := range operands {
+		if o.Folder() {
+			return usagef("%s is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg", terminal.Name(o.String()))
+		}
+	}
+	return nil
+}
+
+// head returns the properties of a blob. Its error says that the blob does not exist, as the response
+// to a HEAD has no text.
+func head(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
+	b, err := from.Head(ctx, of.Account, of.Name)
+	if errors.Is(err, client.ErrNotFound) {
+		err = exitWith(exitNotFound, errors.New("the blob does not exist"))
+	}
+	return b, err
+}
+
+// blobError returns the error of a request for a blob.
+func blobError(of operand.Remote, err error) error {
+	return &transferError{terminal.Name(of.String()) + ": " + strings.TrimPrefix(err.Error(), "client: "), err}
+}
+
+// printedBlob is a blob in JSON.
+type printedBlob struct {
+	Account            string            `json:"account"`
+	Name               string            `json:"name"`
+	Size               int64             `json:"size"`
+	ETag               string            `json:"etag"`
+	ContentType        string            `json:"contentType,omitempty"`
+	Modified           time.Time         `json:"modified,omitzero"`
+	Expires            time.Time         `json:"expires,omitzero"`
+	SHA256             string            `json:"sha256,omitempty"` // hexadecimal
+	CacheControl       string            `json:"cacheControl,omitempty"`
+	ContentDisposition string            `json:"contentDisposition,omitempty"`
+	ContentLanguage    string            `json:"contentLanguage,omitempty"`
+	Metadata           map[string]string `json:"metadata,omitempty"`
+}
+
+func newPrintedBlob(account string, b client.Blob) printedBlob {
+	p := printedBlob{
+		Account: account, Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, Modified: b.LastModified, Expires: b.Expires,
+		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata,
+	}
+	if b.SHA256 != nil {
+		p.SHA256 = fmt.Sprintf("%x", b.SHA256)
+	}
+	return p
+}
+
+// formatTime returns a time for people, in the time zone of the process.
+func formatTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// eachOf calls fn for each operand, also if it fails for some, unless its error would be that of every
+// other. If it succeeds for some only, the error has the exit code for that.
+func eachOf[T any](operands []T, fn func(T) error) error {
+	var errs []error
+	succeeded := false
+	for _, o := range operands {
+		err := fn(o)
+		if err == nil {
+			succeeded = true
+			continue
+		}
+		errs = append(errs, err)
+		if concernsAll(err) || errors.Is(err, context.Canceled) {
+			break
+		}
+	}
+	err := errors.Join(errs...)
+	if err != nil && succeeded {
+		return exitWith(exitPartly, err)
+	}
+	return err
+}
+
+func nothingBelow(prefix operand.Remote) error {
+	return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s", terminal.Name(prefix.String())))
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sluice/internal/units"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// parser parses the command line, the environment and the configuration file.
+type parser struct {
+	kong *kong.Kong
+	read settingsFile
+}
+
+// newParser returns a parser of commands, which is a struct of them.
+func newParser(commands any, options ...kong.Option) (*parser, error) {
+	p := &parser{}
+	k, err := kong.New(commands, append(parserOptions(), append(options, kong.Bind(&p.read))...)...)
+	if err != nil {
+		return nil, err
+	}
+	p.kong = k
+	return p, nil
+}
+
+// parse parses a command line. Its errors say what is wrong, where and what to do.
+func (p *parser) parse(args []string) (*kong.Context, error) {
+	command, err := p.kong.Parse(args)
+	if err != nil {
+		return nil, usageError(err, &p.read)
+	}
+	return command, nil
+}
+
+// parserOptions configures how the command line and the environment are read.
+func parserOptions() []kong.Option {
+	return []kong.Option{
+		kong.Name("sluice"),
+		kong.Description("Sluice stores blobs, serves any byte range of them, and meters the reads."),
+		kong.DefaultEnvars("SLUICE"),
+		kong.PostBuild(onlySettings),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
+		kong.Vars(flagDefaults()),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
+		kong.ValueFormatter(describeFlag),
+	}
+}
+
+// onlySettings removes the environment variables of flags that are not settings. The settings are the
+// flags of serve, and flags of the same name of other commands that read its configuration file. What
+// a key may do, for example, is set by the command line only.
+func onlySettings(k *kong.Kong) error {
+	settings := settingsOf(k.Model)
+	for _, command := range k.Model.Leaves(false) {
+		reads := slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "config" })
+		for _, flag := range command.Flags {
+			if !reads || settings[flag.Name] == nil {
+				flag.Envs, flag.Tag.Envs = nil, nil
+			}
+		}
+	}
+	return nil
+}
+
+// decodeDuration parses the value of a flag that is a duration.
+func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := units.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("want a duration, such as 30s, 10m, 12h or 30d, not %q", text)
+	}
+	target.SetInt(int64(d))
+	return nil
+}
