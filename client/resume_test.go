@@ -106,11 +106,13 @@ func others(t *testing.T, path string) []fs.DirEntry {
 	return found
 }
 
-// interrupted sends the file, and ends the context when part 6 arrives.
+// interrupted sends the file, a part at a time, and ends the context when part 6 arrives. No other
+// request is on its way then, which could arrive during the next call.
 func (f *sourceFile) interrupted(s *inProcess, c *client.Client, p *parts, o client.PutOptions) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()
+	o.Concurrency = 1
 	s.setHook(p.count(func(r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/parts/6") {
 			cancel()
