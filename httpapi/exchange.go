@@ -181,11 +181,11 @@ func (x *exchange) end() {
 // logRequest logs one line about the exchange.
 func (x *exchange) logRequest() {
 	level := x.level()
-	ctx := context.WithoutCancel(x.r.Context())
+	ctx := context.Background() // the request may have ended
 	if !x.log.Enabled(ctx, level) {
 		return
 	}
-	attrs := []slog.Attr{
+	attrs := append(make([]slog.Attr, 0, 10),
 		slog.String("id", x.requestID),
 		slog.String("method", x.r.Method),
 		slog.String("route", x.pattern),
@@ -193,7 +193,7 @@ func (x *exchange) logRequest() {
 		slog.Int64("sent", x.out.Written()),
 		slog.Duration("took", time.Since(x.began)),
 		slog.String("peer", x.r.RemoteAddr),
-	}
+	)
 	if x.client.IsValid() && x.client != peerAddress(x.r.RemoteAddr) {
 		attrs = append(attrs, slog.String("client", x.client.String()))
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,20 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 	bytes    *prometheus.CounterVec
 	active   prometheus.Gauge
+
+	in, out prometheus.Counter // of bytes
+	results sync.Map           // resultMetrics by result: looking them up by labels takes longer than to count
+}
+
+// result is the labels of a request. There are few: of each route, its methods and statuses.
+type result struct {
+	pattern, method string
+	status          int
+}
+
+type resultMetrics struct {
+	requests prometheus.Counter
+	duration prometheus.Observer
 }
 
 // newMetrics registers the metrics with r, which may be nil.
@@ -32,6 +47,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "sluice_http_requests_active", Help: "Requests in progress.",
 		}),
 	}
+	m.in, m.out = m.bytes.WithLabelValues("in"), m.bytes.WithLabelValues("out")
 	if r != nil {
 		r.MustRegister(m.requests, m.duration, m.bytes, m.active)
 	}
@@ -44,10 +60,23 @@ func (m *metrics) observe(pattern, method string, status int, took time.Duration
 	if pattern == "" || !knownMethod[method] {
 		method = "other" // clients must not create labels
 	}
-	m.requests.WithLabelValues(pattern, method, strconv.Itoa(status)).Inc()
-	m.duration.WithLabelValues(pattern, method).Observe(took.Seconds())
-	m.bytes.WithLabelValues("in").Add(float64(in))
-	m.bytes.WithLabelValues("out").Add(float64(out))
+	of := m.of(result{pattern, method, status})
+	of.requests.Inc()
+	of.duration.Observe(took.Seconds())
+	m.in.Add(float64(in))
+	m.out.Add(float64(out))
+}
+
+// of returns the metrics of a result.
+func (m *metrics) of(r result) *resultMetrics {
+	if found, ok := m.results.Load(r); ok {
+		return found.(*resultMetrics)
+	}
+	found, _ := m.results.LoadOrStore(r, &resultMetrics{
+		requests: m.requests.WithLabelValues(r.pattern, r.method, strconv.Itoa(r.status)),
+		duration: m.duration.WithLabelValues(r.pattern, r.method),
+	})
+	return found.(*resultMetrics)
 }
 
 var knownMethod = map[string]bool{"GET": true, "HEAD": true, "PUT": true, "POST": true, "DELETE": true, "OPTIONS": true}
