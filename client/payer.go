@@ -763,7 +763,7 @@ func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {
 	return ch, err
 }
 
-// WriteOff gives up a purchase that the service does not deliver, after ErrNotDelivered or
+// WriteOff abandons a purchase that the service does not deliver, after ErrNotDelivered or
 // ErrOutcomeUnknown, and returns the amount that may be lost. The payer then signs again: each WriteOff
 // permits a service that lies to take one more purchase, within MaxSpend.
 func (p *Payer) WriteOff(ctx context.Context) (lost uint64, err error) {

@@ -124,7 +124,7 @@ func TestPayerBuysAndRefills(t *testing.T) {
 }
 
 // TestPayerPaysOnceWhateverIsLost checks that each request of a payer can be lost, answered without
-// the payer noticing, or cut, once or until the payer gives up, and that a later process finds what
+// the payer noticing, or cut, once or until the payer returns an error, and that a later process finds what
 // was bought and pays nothing twice.
 func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 	for name, what := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {

@@ -15,7 +15,7 @@ import (
 const longWait = "1h"
 
 // TestDrainWait checks that after SIGTERM a server continues to serve for --drain-wait, also on new
-// connections, while /readyz tells load balancers to stop.
+// connections, while /readyz reports 503.
 func TestDrainWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--drain-wait", longWait}})

@@ -249,8 +249,8 @@ func (p *lossyProxy) set(lose func(*http.Request) bool) { p.lose.Store(&lose) }
 
 func lostNone(*http.Request) bool { return false }
 
-// TestGoClientLosesAnswers loses the response to each request of a payer, once and until the payer gives
-// up. Nothing may be bought twice, and nothing that was bought may be lost.
+// TestGoClientLosesAnswers loses the response to each request of a payer, once and until the payer
+// returns an error. Nothing may be bought twice, and nothing that was bought may be lost.
 func TestGoClientLosesAnswers(t *testing.T) {
 	t.Parallel()
 	const price = 3

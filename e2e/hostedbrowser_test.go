@@ -239,8 +239,9 @@ func TestEmbeddedBlobs(t *testing.T) {
 	}
 }
 
-// TestBlobsAreGuarded checks that every response about a blob tells the browser not to sniff its
-// type, not to run it in the origin of the service, and who may embed it.
+// TestBlobsAreGuarded checks that every response about a blob has the headers that prevent a browser
+// from sniffing its type and from running it in the origin of the service, and that say which pages
+// may embed it.
 func TestBlobsAreGuarded(t *testing.T) {
 	t.Parallel()
 	for embedding, s := range map[string]*server{"cross-origin": startHosted(t, "public").asAdmin(), "same-site": start(t, options{})} {
