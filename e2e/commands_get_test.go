@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sluice/internal/testenv"
 	"strings"
 	"syscall"
 	"testing"
@@ -176,9 +177,7 @@ func TestGetNeverLeavesItsFolder(t *testing.T) {
 // missing.
 func TestGetResumes(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testenv.Require(t, testenv.Unix)
 	const ranges = 7 // of 16 MiB
 	s := start(t, options{})
 	p := newCountingProxy(t, s)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sluice/internal/testenv"
 	"strconv"
 	"strings"
 	"syscall"
@@ -169,9 +170,7 @@ func TestPutOfStandardInput(t *testing.T) {
 // Ctrl-C. The next run must send no part and no file that was acknowledged.
 func TestPutResumes(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals")
-	}
+	testenv.Require(t, testenv.Unix)
 	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "interrupted": syscall.SIGINT} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -83,21 +83,7 @@ func (of *clientPurchases) run(ctx context.Context) error {
 // start starts the process.
 func (of *clientPurchases) start(t testing.TB) *exec.Cmd {
 	t.Helper()
-	text, err := json.Marshal(of)
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.CommandContext(t.Context(), self)
-	command.Env = append(os.Environ(), purchasesVariable+"="+string(text))
-	command.Stderr = &bytes.Buffer{}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return command
+	return startSelf(t, purchasesVariable, of)
 }
 
 func finish(t testing.TB, command *exec.Cmd) {

@@ -111,7 +111,14 @@ func putPipe(ctx context.Context, c *goclient.Client, path string) error {
 // startTransfer starts the process.
 func startTransfer(t testing.TB, tr clientTransfer) *exec.Cmd {
 	t.Helper()
-	text, err := json.Marshal(tr)
+	return startSelf(t, transferVariable, tr)
+}
+
+// startSelf starts this test binary as a child process whose environment variable is the JSON of value.
+// Its output is in Stdout and Stderr, of type *bytes.Buffer.
+func startSelf(t testing.TB, variable string, value any) *exec.Cmd {
+	t.Helper()
+	text, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +127,7 @@ func startTransfer(t testing.TB, tr clientTransfer) *exec.Cmd {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), self)
-	command.Env = append(os.Environ(), transferVariable+"="+string(text))
+	command.Env = append(os.Environ(), variable+"="+string(text))
 	command.Stdout, command.Stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/internal/contexts"
+	"sluice/internal/testenv"
 )
 
 // environment returns a Getenv function.
@@ -187,9 +188,7 @@ func TestFileRefusals(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want an error that names the file and says %q", text, l, err, want)
 		}
 	}
-	if runtime.GOOS == "windows" {
-		t.Skip("modes are not permissions there")
-	}
+	testenv.Require(t, testenv.Unix)
 	const withKey, without = "contexts: {prod: {url: 'http://h', key: canary}}", "contexts: {prod: {url: 'http://h'}}"
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o644} {
 		name := fileOf(t, withKey, mode)

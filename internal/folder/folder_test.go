@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"sluice/internal/folder"
+	"sluice/internal/testenv"
 )
 
 func TestNames(t *testing.T) {
@@ -104,9 +104,7 @@ func FuzzNames(f *testing.F) {
 // newRoot returns a folder that has a link to a folder outside of it.
 func newRoot(t *testing.T) (root *os.Root, outside string) {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("Windows requires a privilege to create symbolic links")
-	}
+	testenv.Require(t, testenv.Unix)
 	dir, outside := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"a": "1", "dir/b": "22", "dir/deep/c": "333", ".omitted": "x"} {
 		path := filepath.Join(dir, name)

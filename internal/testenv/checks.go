@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 )
 
 // check returns nil if the thing is available, or an error that says what is missing.
@@ -48,6 +49,11 @@ func check(thing Thing) error {
 		return checkRootMount()
 	case Port9090:
 		return checkPort9090()
+	case Unix:
+		if runtime.GOOS == "windows" {
+			return errors.New("this is Windows")
+		}
+		return nil
 	case VersityGW:
 		_, err := VersityGWPath()
 		return err

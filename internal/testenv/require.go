@@ -36,6 +36,7 @@ const (
 	OapiCodegen Thing = "oapi-codegen" // the generator of Go clients, and the modules of what it generates
 	RootMount   Thing = "root-mount"   // the right to mount a tmpfs
 	Port9090    Thing = "port-9090"    // port 9090 free on the loopback addresses
+	Unix        Thing = "unix"         // signals, permission bits of files, and symbolic links
 )
 
 // Require returns if every thing is available. Otherwise it ends the test, which fails if

@@ -1,0 +1,46 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// TestOnlyRequireSkipsTests finds the tests that a variable such as SLUICE_TEST_REQUIRE cannot make
+// compulsory.
+func TestOnlyRequireSkipsTests(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sources(t) {
+		if !slices.Contains(s.imports, "testing") || s.dir == "internal/testenv" {
+			continue
+		}
+		files := token.NewFileSet()
+		parsed, err := parser.ParseFile(files, filepath.Join(root, s.file), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for node := range ast.Preorder(parsed) {
+			call, ok := node.(*ast.CallExpr)
+			if !ok {
+				continue
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				continue
+			}
+			receiver, ok := method.X.(*ast.Ident)
+			if !ok || !slices.Contains([]string{"t", "tb", "b", "f"}, receiver.Name) || !slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, method.Sel.Name) {
+				continue
+			}
+			t.Errorf("%s: call testenv.Require instead of %s", files.Position(call.Pos()), method.Sel.Name)
+		}
+	}
+}
