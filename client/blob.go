@@ -45,6 +45,11 @@ func (c *Client) Head(ctx context.Context, account, name string) (Blob, error) {
 	if err != nil {
 		return Blob{}, err
 	}
+	return c.head(ctx, path, name)
+}
+
+// head returns the properties of the blob with an escaped path.
+func (c *Client) head(ctx context.Context, path, name string) (Blob, error) {
 	resp, err := c.do(ctx, newRequest("head of a blob", http.MethodHead, path, readOnly))
 	if err != nil {
 		return Blob{}, err

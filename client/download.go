@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"sluice/checksum"
 	"sluice/wire"
@@ -93,8 +94,25 @@ type download struct {
 
 // begin requests the first range, whose response has the properties of the blob.
 func (d *download) begin(ctx context.Context) error {
+	end := d.options.RangeSize
+	if d.options.Payment != nil { // so that no more is bought than the blob has
+		b, err := d.source.c.head(ctx, d.source.path, d.source.name)
+		if err == nil {
+			err = d.options.check(b)
+		}
+		switch {
+		case err == nil:
+			d.source.etag, end = b.ETag, min(end, b.Size)
+		case !isReported(err): // the response to a GET says more
+			return err
+		}
+	}
 	ctx, d.cancel = context.WithCancel(ctx)
-	r, err := d.source.reader(ctx, 0, d.options.RangeSize)
+	var r *Reader
+	err := fmt.Errorf("client: get a blob: %w", ErrRangeInvalid)
+	if end > 0 {
+		r, err = d.source.reader(ctx, 0, end)
+	}
 	if errors.Is(err, ErrRangeInvalid) { // the blob is empty, or was when it was requested
 		r, err = d.source.reader(ctx, 0, -1)
 	}
@@ -148,8 +166,16 @@ func (d *download) run(ctx context.Context) error {
 	if inOrder != nil {
 		concurrency = 1
 	}
+	var refused atomic.Pointer[error]
 	err := parallel(ctx, concurrency, missing, func(ctx context.Context, i int) error {
+		if refused.Load() != nil {
+			return nil
+		}
 		crc, err := d.receive(ctx, i, inOrder, p)
+		if d.options.Payment != nil && isUnpaid(err) {
+			refused.Store(&err) // the other ranges, which are paid for, are received to their ends
+			return nil
+		}
 		if err != nil {
 			if d.first != nil {
 				d.cancel() // the context of parallel does not end it
@@ -162,10 +188,25 @@ func (d *download) run(ctx context.Context) error {
 		}
 		return nil
 	})
+	if unpaid := refused.Load(); err == nil && unpaid != nil {
+		err = *unpaid
+	}
 	if err != nil || d.options.SkipVerify {
 		return err
 	}
 	return d.verify(ctx, inOrder)
+}
+
+// isReported reports whether the server has reported the error.
+func isReported(err error) bool {
+	_, reported := errors.AsType[*Error](err)
+	return reported
+}
+
+// isUnpaid reports whether a read failed because it was not paid for, so that others that are paid for
+// may succeed.
+func isUnpaid(err error) bool {
+	return errors.Is(err, ErrPaymentRequired) || errors.Is(err, ErrBudget) || errors.Is(err, ErrTermsChanged) || errors.Is(err, ErrNotDelivered)
 }
 
 // sumInOrder returns a SHA-256 to which the ranges must be added in order, or nil if there is none to

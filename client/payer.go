@@ -96,6 +96,7 @@ type Payer struct {
 	known atomic.Pointer[string] // id of the session, as far as this process knows
 
 	refilling chan struct{} // holds a token while no read of this process adds to the session
+	added     atomic.Uint64 // to what was signed, by this payer
 }
 
 // NewPayer returns a payer that uses the service of c. It sends no request. It returns an error if an
@@ -156,7 +157,9 @@ func (p *Payer) locked(ctx context.Context, f func(*payerState) error) (err erro
 	if err != nil {
 		return err
 	}
+	before := s.spent()
 	err = f(s)
+	p.added.Add(s.spent() - before)
 	id := s.SessionID
 	p.known.Store(&id)
 	return err
@@ -195,6 +198,7 @@ type PayerStatus struct {
 	Signed           uint64 // highest amount that was signed for the channel
 	Bought           uint64 // part of Signed whose chunksets were delivered
 	Spent            uint64 // all that was signed with the state file; MaxSpend limits it
+	Added            uint64 // part of Spent that this Payer has added, and no other with the state file
 	Pending          bool   // reports whether the outcome of a purchase is unknown
 }
 
@@ -202,7 +206,7 @@ type PayerStatus struct {
 func (p *Payer) Status(ctx context.Context) (PayerStatus, error) {
 	var status PayerStatus
 	err := p.locked(ctx, func(s *payerState) error {
-		status = PayerStatus{Account: s.Account, SessionID: s.SessionID, Spent: s.spent()}
+		status = PayerStatus{Account: s.Account, SessionID: s.SessionID, Spent: s.spent(), Added: p.added.Load()}
 		if c := s.Channel; c != nil {
 			status.ChannelID, status.PaymentChannelID = c.ID, c.PaymentChannelID
 			status.Signed, status.Bought, status.Pending = c.Signed, c.Bought, c.Pending != nil

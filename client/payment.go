@@ -20,6 +20,9 @@ import (
 // as charged. The service returns the chunksets of which it had sent nothing to the session, which a
 // Payment does not learn.
 //
+// Nothing is bought unless the service requires it: without a session, a read is requested without one
+// first.
+//
 // Reads are paid with a session and not directly with micropayments: the session is bought with one
 // signature for many reads, and the response of a read that is lost leaves no number in doubt.
 type Payment struct {
@@ -95,10 +98,7 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 		return nil, err
 	}
 	r.safety = once
-	id, err := p.session(ctx, need)
-	if err != nil {
-		return nil, err
-	}
+	id := p.session()
 	attempts, purchases, refills := 0, 0, 0
 	resp, err := p.send(ctx, s, r, id, need)
 	for err != nil {
@@ -110,7 +110,7 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 			}
 			s.c.log.WarnContext(ctx, "A paid read is sent again.", "attempt", attempts, "error", err)
 			resp, err = p.send(ctx, s, r, id, need)
-		case shortOfChunksets(err) && p.Payer != nil && purchases < maxPurchases && refills < maxRefills:
+		case (shortOfChunksets(err) || id == "" && requiresPayment(err)) && p.Payer != nil && purchases < maxPurchases && refills < maxRefills:
 			refills++
 			var bought bool
 			resp, id, bought, err = p.refill(ctx, s, r, id, need, err)
@@ -134,8 +134,10 @@ func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, 
 	}
 	defer func() { p.Payer.refilling <- struct{}{} }()
 	unusable := ""
-	if e, _ := errors.AsType[*Error](short); e.Code != wire.CodeNoChunksetsLeft {
-		unusable = id // it does not exist or has expired
+	if e, _ := errors.AsType[*Error](short); sessionEnded(short) {
+		unusable = id
+	} else if e.Code != wire.CodeNoChunksetsLeft {
+		// There was no session.
 	} else if required, err := strconv.ParseInt(e.Required, 10, 64); err == nil && required > 0 {
 		need = min(need, required)
 	}
@@ -147,8 +149,12 @@ func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, 
 	return resp, session.ID, bought, err
 }
 
-// send sends the request once, with the session, and counts what is charged.
+// send sends the request once, with the session, and counts what is charged. Without a session, nothing
+// can be charged.
 func (p *Payment) send(ctx context.Context, s *source, r *request, id string, need int64) (*http.Response, error) {
+	if id == "" {
+		return s.c.do(ctx, r)
+	}
 	reserved, err := p.reserve(need)
 	if err != nil {
 		return nil, err
@@ -182,16 +188,21 @@ func (p *Payment) permits(n int64) bool {
 	return p.MaxChunksets == 0 || p.charged+p.reserved+n <= p.MaxChunksets
 }
 
-// session returns the id of the session that pays.
-func (p *Payment) session(ctx context.Context, need int64) (string, error) {
+// session returns the id of the session that pays, or "" if there is none yet.
+func (p *Payment) session() string {
 	if p.Payer == nil {
-		return p.SessionID, nil
+		return p.SessionID
 	}
-	if id := p.Payer.known.Load(); id != nil && *id != "" {
-		return *id, nil
+	if id := p.Payer.known.Load(); id != nil {
+		return *id
 	}
-	session, _, err := p.Payer.obtain(ctx, "", func(left int64) int64 { return need - left })
-	return session.ID, err
+	return ""
+}
+
+// requiresPayment reports whether a read without a session was refused because it must be paid for.
+func requiresPayment(err error) bool {
+	e, reported := errors.AsType[*Error](err)
+	return reported && e.Code == wire.CodePaymentRequired
 }
 
 // shortOfChunksets reports whether a read was refused because of its session, so that nothing was
@@ -205,14 +216,11 @@ func shortOfChunksets(err error) bool {
 // negative, it asks for the size of the blob, which is free.
 func chunksetsOf(ctx context.Context, s *source, offset, end int64) (int64, error) {
 	if end < 0 {
-		resp, err := s.c.do(ctx, newRequest("head of a blob", http.MethodHead, s.path, readOnly))
+		b, err := s.c.head(ctx, s.path, s.name)
 		if err != nil {
 			return 0, err
 		}
-		if err := resp.Body.Close(); err != nil {
-			return 0, fmt.Errorf("client: head of a blob: %w", err)
-		}
-		end = resp.ContentLength
+		end = b.Size
 	}
 	if end <= offset {
 		return 0, nil // the service refuses the range, or the blob is empty

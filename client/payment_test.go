@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"sluice/client"
+	"sluice/httpapi"
 	"sluice/wire"
 )
 
@@ -220,7 +222,11 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 					return resp, err
 				}))
 				want := paidBlob(t, c)
-				payment := &client.Payment{Payer: newPayer(t, c, t.TempDir()), MaxChunksets: test.limit}
+				p := newPayer(t, c, t.TempDir())
+				if _, err := p.Ensure(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+				payment := &client.Payment{Payer: p, MaxChunksets: test.limit}
 				got, err := readAll(t, c, client.GetOptions{Payment: payment})
 				if !errors.Is(err, test.want) || err == nil && !bytes.Equal(got, want) {
 					t.Errorf("%d bytes, %v; want %v", len(got), err, test.want)
@@ -354,6 +360,87 @@ func TestServiceThatNeverServes(t *testing.T) {
 	}
 	if got := status(t, p); got.Signed == 0 || got.Signed > 4*10 || payment.Charged() != 0 {
 		t.Errorf("status %+v, charged %d", got, payment.Charged())
+	}
+}
+
+// TestNothingIsBoughtWithoutNeed checks that reads that are free buy nothing, and that a download of a
+// small blob buys a single chunkset.
+func TestNothingIsBoughtWithoutNeed(t *testing.T) {
+	for reads, want := range map[httpapi.Reads]uint64{httpapi.ReadsPublic: 0, httpapi.ReadsPaid: 3} {
+		t.Run(string(reads), func(t *testing.T) {
+			c, _ := newService(t, serviceOptions{reads: reads, price: 3}, func(*http.Request) fault { return pass })
+			for name, text := range map[string]string{"a": "hello", "empty": ""} {
+				if _, err := c.Put(t.Context(), "team", name, strings.NewReader(text), client.PutOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets, o.MaxSpend = 1, 3 })
+			o := client.DownloadOptions{GetOptions: client.GetOptions{Payment: &client.Payment{Payer: p}}}
+			dir := t.TempDir()
+			for _, name := range []string{"empty", "a"} {
+				if _, err := c.DownloadFile(t.Context(), "team", name, filepath.Join(dir, name), o); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			if got := status(t, p); got.Spent != want || got.Added != want || uint64(o.Payment.Charged())*3 != want {
+				t.Errorf("%+v, charged %d, want %d", got, o.Payment.Charged(), want)
+			}
+			if _, err := c.DownloadFile(t.Context(), "team", "none", filepath.Join(dir, "none"), o); !errors.Is(err, client.ErrNotFound) || !strings.Contains(err.Error(), "blob_not_found") {
+				t.Errorf("no such blob: %v", err)
+			}
+		})
+	}
+}
+
+// TestWhatWasPaidIsReceived checks that the ranges of a download that are paid for are received to
+// their ends if the budget does not suffice for another, and that a later call buys only the rest.
+func TestWhatWasPaidIsReceived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openService(serviceOptions{price: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { check(s.close()) }()
+		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := s.RoundTrip(r)
+			if err == nil && isRead(r) {
+				resp.Body = &lateBody{r.Context(), resp.Body}
+			}
+			return resp, err
+		}))
+		want := paidBlob(t, c)
+		dir := t.TempDir()
+		path := filepath.Join(dir, "a")
+		for _, test := range []struct {
+			budget uint64
+			want   error
+			bought int64
+		}{{6, client.ErrBudget, 2}, {9, nil, 1}} {
+			p := newPayer(t, c, dir, func(o *client.PayerOptions) { o.Chunksets, o.MaxSpend = 1, test.budget })
+			payment := &client.Payment{Payer: p}
+			_, err := c.DownloadFile(t.Context(), "team", "a", path, client.DownloadOptions{GetOptions: client.GetOptions{Payment: payment}, RangeSize: 1 << 20})
+			if !errors.Is(err, test.want) || payment.Charged() != test.bought || status(t, p).Added != 3*uint64(test.bought) || status(t, p).Spent != test.budget {
+				t.Errorf("%v, charged %d, %+v; want %+v", err, payment.Charged(), status(t, p), test)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+}
+
+// lateBody is a body whose bytes arrive after a second, unless the context of the request has ended.
+type lateBody struct {
+	ctx context.Context
+	io.ReadCloser
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	select {
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	case <-time.After(time.Second):
+		return b.ReadCloser.Read(p)
 	}
 }
 
