@@ -24,6 +24,10 @@ const (
 	// mmapSize is greater than the limit of SQLite, which maps just under 2 GiB of the
 	// database. Without a map, readers contend for the mutex of its allocator.
 	mmapSize = 1 << 40
+	// writerCacheKiB is the size of the page cache of the writer. SQLite scans the whole hash table
+	// of the cache in each commit that has rebalanced a tree of less than 1 GiB, so that a larger
+	// cache makes commits slower.
+	writerCacheKiB = 16 << 10
 	// busyTimeout is how long SQLite waits for a lock before callers can cancel.
 	busyTimeout = 500 * time.Millisecond
 )
@@ -96,7 +100,7 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 		}
 		return c, err
 	}
-	write, err := open(busyTimeout, "wal_autocheckpoint(16000)", "cache_size(-65536)")
+	write, err := open(busyTimeout, "wal_autocheckpoint(16000)", fmt.Sprintf("cache_size(-%d)", writerCacheKiB))
 	if err != nil {
 		return nil, err
 	}
