@@ -36,18 +36,6 @@ type blobCache struct {
 	stopped  bool
 }
 
-// blobKey identifies a row of blobs.
-type blobKey struct{ account, head, hash string }
-
-// blobKeyOf returns the key of a name without copying it, unless it is long.
-func blobKeyOf(account, name string) blobKey {
-	if len(name) <= headLen {
-		return blobKey{account: account, head: name}
-	}
-	n := splitName(name)
-	return blobKey{account, string(n.head), string(n.hash)}
-}
-
 // blobRow is a row of blobs with the extent that has its first byte, if any. It must not be
 // modified.
 type blobRow struct {

@@ -3,30 +3,11 @@ package sqlstore
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"time"
 
 	"sluice/metastore"
 )
-
-// headLen is the number of bytes of a name that the key of its row holds.
-const headLen = 2000
-
-// name is the name of a blob as it is stored. The slices are never nil, which would be
-// NULL.
-type name struct {
-	head, hash, tail []byte
-}
-
-func splitName(s string) name {
-	if len(s) <= headLen {
-		return name{head: []byte(s), hash: []byte{}, tail: []byte{}}
-	}
-	tail := []byte(s[headLen:])
-	hash := sha256.Sum256(tail)
-	return name{head: []byte(s[:headLen]), hash: hash[:], tail: tail}
-}
 
 // blobColumns are the columns of a blob, in the order of blobFields. blobColumnsAlone are the same
 // without the bytes of the metadata.

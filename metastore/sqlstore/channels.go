@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -153,9 +152,6 @@ func (t *tx) channelOpen(c metastore.Channel) error {
 		return nil
 	}
 }
-
-// errNegative is the error of arguments that are out of range.
-var errNegative = errors.New("sqlstore: amounts must not be negative, counts and prices must be at least 1")
 
 // AddDeposit implements metastore.Channels.
 func (s *Store) AddDeposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {

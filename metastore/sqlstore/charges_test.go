@@ -168,10 +168,10 @@ func testChargesInDoubt(t *testing.T, open func(*testing.T) *Store) {
 			t.Errorf("%+v, %v, want %d used", got, err, want)
 		}
 	}
-	s.uses.mu.Lock()
-	defer s.uses.mu.Unlock()
-	if len(s.uses.mu.pinned) > 0 {
-		t.Errorf("charges stay in doubt: %v", s.uses.mu.pinned)
+	s.uses.doubts.mu.Lock()
+	defer s.uses.doubts.mu.Unlock()
+	if len(s.uses.doubts.since) > 0 {
+		t.Errorf("charges stay in doubt: %v", s.uses.doubts.since)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -150,4 +151,32 @@ func (s *optionalText) Scan(src any) error {
 		return fmt.Errorf("%T is not bytes", src)
 	}
 	return nil
+}
+
+// scan stores a column. A []byte of a driver is valid until the next row only, so it is
+// copied.
+func scan(out, v any) error {
+	switch out := out.(type) {
+	case sql.Scanner:
+		return out.Scan(v)
+	case *string:
+		switch v := v.(type) {
+		case []byte:
+			*out = string(v)
+			return nil
+		case string:
+			*out = v
+			return nil
+		}
+	case *[]byte:
+		switch v := v.(type) {
+		case []byte:
+			*out = append([]byte(nil), v...)
+			return nil
+		case nil:
+			*out = nil
+			return nil
+		}
+	}
+	return fmt.Errorf("cannot scan %T into %T", v, out)
 }

@@ -83,12 +83,3 @@ func (tb *table) remove(limit int) string {
 	key := strings.Join(tb.key, ", ")
 	return fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (%s ORDER BY %s LIMIT %d)", tb.name, key, tb.rows(key), key, limit)
 }
-
-// parameters returns a list of n parameters, such as "$5, $6".
-func parameters(first, n int) string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = fmt.Sprintf("$%d", first+i)
-	}
-	return strings.Join(list, ", ")
-}

@@ -4,23 +4,26 @@
 // # Files
 //
 //   - store.go has Store and its options, engine.go the interface that SQLite and
-//     PostgreSQL implement, tx.go the transaction on which all operations work.
+//     PostgreSQL implement, tx.go the transaction on which all operations work, columns.go
+//     the values of columns, names.go the names of blobs, and errors.go the errors.
 //   - The operations are in files without a prefix, one for each kind of row: blobs.go,
 //     uploads.go, extents.go, list.go, sessions.go, charges.go, channels.go, payments.go,
 //     settlements.go, payout.go, keys.go, usage.go, accounts.go, garbage.go, leases.go,
 //     nodes.go, properties.go. Their SQL is the same for both engines. use_batcher.go combines
-//     concurrent uses of one session. idempotency.go records the results of calls in
-//     the form of outcome.go.
+//     concurrent uses of one session; below it are session_rows.go and charge_records.go.
+//     idempotency.go records the results of calls in the form of outcome.go.
 //   - Maintenance is in purge.go, fold.go, counts.go, amounts.go and audit.go, and the copy between
 //     databases in copy.go and copy_tables.go.
 //   - blob_cache.go has the rows of blobs that are read often, on SQLite.
-//   - sqlite_*.go is the engine for SQLite: sqlite_writer.go the writer, sqlite_readers.go
-//     the pool for reads, sqlite_checkpoint.go the checkpoints, sqlite_commit.go and
-//     sqlite_health.go what an error means.
-//   - postgres_*.go is the engine for PostgreSQL: postgres_tx.go transactions and
+//   - sqlite_*.go is the engine for SQLite: sqlite_open.go opens it, sqlite_writer.go is the
+//     writer, sqlite_readers.go the pool for reads and sqlite_checkpoint.go the checkpoints.
+//     sqlite_errors.go, sqlite_commit.go and sqlite_health.go have what an error means.
+//   - postgres_*.go is the engine for PostgreSQL: postgres_open.go opens it, postgres_engine.go
+//     has the pool of connections, postgres_tx.go transactions, postgres_retry.go their
 //     retries, postgres_commit.go the COMMIT, postgres_background.go the background tasks.
 //   - migrate.go applies migrations/sqlite and migrations/postgres.
-//   - clock.go has the clocks by which stores judge the time.
+//   - clock.go, sqlite_clock.go and postgres_clock.go have the clocks by which stores judge
+//     the time.
 //
 // # How a write commits on SQLite
 //

@@ -94,13 +94,6 @@ func (t *tx) acceptedAll(list []metastore.Settlement, channels args, in string) 
 	return nil
 }
 
-// accepted reports whether a channel can have accepted a payment: its sequence and amount
-// increase together.
-func accepted(c metastore.Channel, sequence, amount int64) bool {
-	order := cmp.Compare(amount, c.Accepted)
-	return order <= 0 && order == cmp.Compare(sequence, c.Sequence)
-}
-
 // Uncollected implements metastore.Channels.
 func (s *Store) Uncollected(ctx context.Context) (channels, amount int64, err error) {
 	err = s.read(ctx, func(t *tx) error {

@@ -11,8 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
-
-	"sluice/metastore"
 )
 
 // With a synchronous standby, COMMIT waits until the standby has the transaction. A request
@@ -99,48 +97,5 @@ func (c *postgresConn) commit(ctx context.Context) error {
 		return err
 	default:
 		return &doubtError{err}
-	}
-}
-
-// commit makes the transaction durable. If that takes longer than the caller waits, the
-// COMMIT continues without it and keeps the connection and the slot.
-func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
-	result, left := make(chan error), make(chan struct{})
-	go func() {
-		err := c.commit(w.commits)
-		select {
-		case result <- err:
-		case <-left:
-			_, _ = w.commitAnswered(c, err) // the caller has left
-			c.release()
-			w.detached.Add(-1)
-			<-w.writeSlots
-		}
-	}()
-	timer := time.NewTimer(time.Until(w.deadline))
-	defer timer.Stop()
-	select {
-	case err := <-result:
-		return w.commitAnswered(c, err)
-	case <-timer.C:
-		w.isDetached = true
-		w.detached.Add(1)
-		close(left)
-		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not responded; it may be waiting for a synchronous standby", metastore.ErrUnknownOutcome)
-	}
-}
-
-// commitAnswered translates the result of a COMMIT.
-func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, error) {
-	var doubt *doubtError
-	switch {
-	case err == nil:
-		return w.observe(classOther, nil), nil
-	case errors.As(err, &doubt):
-		w.inDoubt = true
-		return w.observe(classLost, err), err
-	default:
-		f := c.classify(err)
-		return f, translate(f, err)
 	}
 }

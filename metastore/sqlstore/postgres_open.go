@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -74,24 +73,6 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 	return newStore(p, opt), nil
 }
 
-// postgresEngine is the engine for PostgreSQL: a pool of connections, of which writers use
-// at most half, because they wait for locks and standbys and reads do not.
-type postgresEngine struct {
-	pool         *pgxpool.Pool
-	closeTimeout time.Duration         // how long close waits for running COMMITs
-	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is acknowledged
-	detached     atomic.Int64          // number of COMMITs whose callers no longer wait
-	down         atomic.Pointer[error] // why the last attempt to reach the server failed; nil: it did not
-	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it
-	abandon      context.CancelFunc
-	serverClock  *serverClock
-	quit         chan struct{} // closed when the store is closed
-	done         chan struct{} // closed when the background loop has ended
-	closing      func() error
-}
-
-var _ engine = (*postgresEngine)(nil)
-
 func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -144,53 +125,6 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 	return p, nil
 }
 
-func (p *postgresEngine) err() error {
-	if p.isClosed() {
-		return ErrClosed
-	}
-	if err := p.down.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-func (p *postgresEngine) isClosed() bool {
-	select {
-	case <-p.quit:
-		return true
-	default:
-		return false
-	}
-}
-
-// stopped returns nil: a connection that failed is replaced.
-func (p *postgresEngine) stopped() <-chan struct{} { return nil }
-
-func (p *postgresEngine) clock() engineClock { return p.serverClock }
-
-// leaseTime reads the time of the server, not of the transaction.
-func (p *postgresEngine) leaseTime(t *tx) (time.Time, error) { return postgresTime(t) }
-
-// blobCache returns nil: other nodes change blobs too.
-func (p *postgresEngine) blobCache() *blobCache { return nil }
-
-// headCondition has the hash for the index, which cannot hold a whole head and tail.
-func (p *postgresEngine) headCondition() string {
-	return "name_head = $2 AND sha256(name_head) = sha256($2)"
-}
-
-func (p *postgresEngine) close() error { return p.closing() }
-
-func (p *postgresEngine) closeAll() error {
-	close(p.quit)
-	<-p.done
-	timer := time.AfterFunc(p.closeTimeout, p.abandon)
-	defer timer.Stop()
-	p.pool.Close() // waits for running transactions
-	p.abandon()
-	return nil
-}
-
 // checkPostgres refuses a server that would acknowledge commits that a crash loses, and
 // fixes synchronous_commit for the connection.
 func checkPostgres(ctx context.Context, c *pgx.Conn) error {
@@ -229,9 +163,6 @@ func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
 	return nil
 }
 
-// errUnfit is the error of a server that does not meet the requirements.
-var errUnfit = errors.New("the PostgreSQL server cannot be used")
-
 // prepare applies the migrations, one node at a time. If existing is set, it only checks that
 // the schema is up to date.
 func (p *postgresEngine) prepare(ctx context.Context, existing bool) error {
@@ -261,15 +192,4 @@ func (p *postgresEngine) prepare(ctx context.Context, existing bool) error {
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	return c.commit(committing)
-}
-
-// postgresMicros is the time of the server, not of the transaction, in microseconds since
-// 1970.
-const postgresMicros = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)`
-
-// postgresTime returns the time of the server, not of the transaction.
-func postgresTime(t *tx) (time.Time, error) {
-	var micros int64
-	_, err := t.row(`SELECT `+postgresMicros, nil, (*integer)(&micros))
-	return time.UnixMicro(micros).UTC(), err
 }

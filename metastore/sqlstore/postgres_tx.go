@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"sluice/metastore"
 )
 
@@ -223,6 +220,49 @@ func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
 	return w.commit(c)
 }
 
+// commit makes the transaction durable. If that takes longer than the caller waits, the
+// COMMIT continues without it and keeps the connection and the slot.
+func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
+	result, left := make(chan error), make(chan struct{})
+	go func() {
+		err := c.commit(w.commits)
+		select {
+		case result <- err:
+		case <-left:
+			_, _ = w.commitAnswered(c, err) // the caller has left
+			c.release()
+			w.detached.Add(-1)
+			<-w.writeSlots
+		}
+	}()
+	timer := time.NewTimer(time.Until(w.deadline))
+	defer timer.Stop()
+	select {
+	case err := <-result:
+		return w.commitAnswered(c, err)
+	case <-timer.C:
+		w.isDetached = true
+		w.detached.Add(1)
+		close(left)
+		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not responded; it may be waiting for a synchronous standby", metastore.ErrUnknownOutcome)
+	}
+}
+
+// commitAnswered translates the result of a COMMIT.
+func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, error) {
+	var doubt *doubtError
+	switch {
+	case err == nil:
+		return w.observe(classOther, nil), nil
+	case errors.As(err, &doubt):
+		w.inDoubt = true
+		return w.observe(classLost, err), err
+	default:
+		f := c.classify(err)
+		return f, translate(f, err)
+	}
+}
+
 func (p *postgresEngine) read(ctx context.Context, fn func(*tx) error) error {
 	return p.query(ctx, metastore.Patience, fn)
 }
@@ -270,66 +310,4 @@ func (p *postgresEngine) queryOnce(ctx context.Context, until time.Time, fn func
 	}
 	p.observe(classOther, nil)
 	return classOther, err
-}
-
-// pooledConn is a connection acquired from the pool for a limited time.
-type pooledConn struct {
-	postgresConn
-	pooled *pgxpool.Conn
-	cancel context.CancelFunc
-}
-
-func (p *postgresEngine) acquire(ctx context.Context, until time.Time) (*pooledConn, error) {
-	taking, stop := context.WithDeadline(ctx, until)
-	defer stop()
-	conn, err := p.pool.Acquire(taking)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	return &pooledConn{postgresConn{ctx: ctx, conn: conn.Conn()}, conn, cancel}, nil
-}
-
-// release returns the connection to the pool, which closes it if it is still in a
-// transaction, as after a panic.
-func (c *pooledConn) release() {
-	c.pooled.Release()
-	c.cancel()
-}
-
-// acquireFailed returns the class of the error of an acquire that ended at the given time at
-// the latest. Everything but an explicit refusal may be temporary.
-func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err error) (errorClass, error) {
-	var e *pgconn.PgError
-	switch {
-	case ctx.Err() != nil:
-		return classOther, ctx.Err()
-	case p.isClosed():
-		return classOther, ErrClosed
-	case errors.Is(err, errUnfit):
-		return classOther, err
-	case errors.As(err, &e):
-		return p.observe(classifyPostgres(err), err), err
-	case !time.Now().Before(until): // a timeout alone says nothing about the server
-		if p.down.Load() != nil {
-			return classLost, err
-		}
-		return classBusy, err
-	default:
-		return p.observe(classLost, err), err
-	}
-}
-
-// observe records whether the server can be reached. If it cannot, the other connections
-// are likely to be lost as well.
-func (p *postgresEngine) observe(f errorClass, err error) errorClass {
-	switch {
-	case f == classLost:
-		cause := fmt.Errorf("%w: %w", metastore.ErrUnavailable, err)
-		p.down.Store(&cause)
-		p.pool.Reset()
-	case p.down.Load() != nil:
-		p.down.Store(nil)
-	}
-	return f
 }

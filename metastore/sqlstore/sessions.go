@@ -3,22 +3,9 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 
 	"sluice/metastore"
 )
-
-// sessionColumns are the columns of a session, in the order of sessionFields.
-const sessionColumns = `id, user_identity, channel, total, remaining, used, created, expires`
-
-// sessionFields returns the destinations of sessionColumns.
-func sessionFields(s *metastore.Session) args {
-	return args{
-		&s.ID, &s.UserIdentity, (*optionalText)(&s.Channel), (*integer)(&s.Total), (*integer)(&s.Left), (*integer)(&s.Used),
-		(*instant)(&s.Created), (*instant)(&s.Expires),
-	}
-}
 
 // errUnbalanced is the error of a new session whose ledger does not add up.
 var errUnbalanced = errors.New("sqlstore: a new session must have all of its chunksets left")
@@ -52,37 +39,6 @@ func (s *Store) writeSession(ctx context.Context, fn func(*tx) (metastore.Sessio
 	return out, err
 }
 
-// addSession inserts a session of which nothing was used.
-func (t *tx) addSession(s metastore.Session) (metastore.Session, error) {
-	s.Used, s.Created, s.Expires = 0, t.now, truncate(s.Expires)
-	var channel any // NULL when it was granted
-	if s.Channel != "" {
-		channel = []byte(s.Channel)
-	}
-	n, err := t.exec(`INSERT INTO sessions (id, user_identity, channel, total, remaining, used, created, expires)
-		VALUES ($1, $2, $3, $4, $5, 0, $6, $7) ON CONFLICT (id) DO NOTHING`,
-		[]byte(s.ID), []byte(s.UserIdentity), channel, s.Total, s.Left, micros(s.Created), s.Expires.UnixMicro())
-	if err == nil && n == 0 {
-		err = fmt.Errorf("session: %w", metastore.ErrExists)
-	}
-	return s, err
-}
-
-// refillSession adds bought chunksets to a session that has not expired.
-func (t *tx) refillSession(id string, count int64) (metastore.Session, error) {
-	s, err := t.liveSession(id)
-	if err != nil {
-		return s, err
-	}
-	if count > math.MaxInt64-s.Total {
-		return s, fmt.Errorf("session: %w", metastore.ErrAmountOverflow)
-	}
-	s.Total += count
-	s.Left += count
-	_, err = t.exec(`UPDATE sessions SET total = $2, remaining = $3 WHERE id = $1`, []byte(id), s.Total, s.Left)
-	return s, err
-}
-
 // Session implements metastore.Sessions.
 func (s *Store) Session(ctx context.Context, id string) (metastore.Session, error) {
 	var out metastore.Session
@@ -91,44 +47,6 @@ func (s *Store) Session(ctx context.Context, id string) (metastore.Session, erro
 		return err
 	})
 	return out, err
-}
-
-// session returns a session, unless its retention has ended.
-func (t *tx) session(id string) (metastore.Session, error) {
-	var s metastore.Session
-	found, err := t.row(`SELECT `+sessionColumns+` FROM sessions WHERE id = $1`+t.forUpdate(), args{[]byte(id)}, sessionFields(&s)...)
-	if err == nil {
-		err = t.remembered(s, found)
-	}
-	if err != nil {
-		return metastore.Session{}, err
-	}
-	return s, nil
-}
-
-// remembered returns ErrNotFound unless a session was found and its retention has not ended.
-func (t *tx) remembered(s metastore.Session, found bool) error {
-	if !found || !t.now.Before(s.Expires.Add(metastore.SessionRetention)) {
-		return fmt.Errorf("session: %w", metastore.ErrNotFound)
-	}
-	return nil
-}
-
-// liveSession returns a session that has not expired.
-func (t *tx) liveSession(id string) (metastore.Session, error) {
-	s, err := t.session(id)
-	if err == nil {
-		err = t.live(s)
-	}
-	return s, err
-}
-
-// live returns ErrExpired if a session has expired.
-func (t *tx) live(s metastore.Session) error {
-	if !t.now.Before(s.Expires) {
-		return fmt.Errorf("session: %w", metastore.ErrExpired)
-	}
-	return nil
 }
 
 // UseSession implements metastore.Sessions.
@@ -151,38 +69,6 @@ func (s *Store) UseSession(ctx context.Context, id string, n int64, idem *metast
 		return out, nil
 	})
 }
-
-func (t *tx) useSession(id string, n int64) (metastore.Session, error) {
-	s, err := t.liveSession(id)
-	if err != nil {
-		return s, err
-	}
-	if err := deduct(&s, n); err != nil {
-		return s, err
-	}
-	return s, t.recordUse(id, n)
-}
-
-// deduct uses n chunksets of a session, or none if it has fewer left.
-func deduct(s *metastore.Session, n int64) error {
-	if n > s.Left {
-		return fmt.Errorf("session: %w", metastore.ErrExhausted)
-	}
-	s.Left -= n
-	s.Used += n
-	return nil
-}
-
-// recordUse writes a use of n chunksets, or a return if n is negative. The row has not
-// changed since it was read, because the transaction locked it (on PostgreSQL it is READ
-// COMMITTED with row locks), and the constraints of the columns refuse negative counts.
-func (t *tx) recordUse(id string, n int64) error {
-	_, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
-	return err
-}
-
-// errNotUsed is the error of a return of chunksets that were never used.
-var errNotUsed = errors.New("sqlstore: more would be returned than was used")
 
 // ReturnChunksets implements metastore.Sessions. A return is recorded for
 // metastore.IdempotencyRetention.

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -59,4 +60,11 @@ func (s *Store) Collect(ctx context.Context, settlement metastore.Settlement) er
 		}
 		return t.foldLedger(args{channel}, "($1)")
 	})
+}
+
+// accepted reports whether a channel can have accepted a payment: its sequence and amount
+// increase together.
+func accepted(c metastore.Channel, sequence, amount int64) bool {
+	order := cmp.Compare(amount, c.Accepted)
+	return order <= 0 && order == cmp.Compare(sequence, c.Sequence)
 }

@@ -2,8 +2,11 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
+
+	"sluice/metastore"
 )
 
 // timerTick is how often a sharedTimer wakes its callers.
@@ -52,3 +55,6 @@ func (p *sharedTimer) fire() {
 	close(p.next)
 	p.next = nil
 }
+
+// errQueued is the error of a call that waited too long for other calls or processes.
+var errQueued = fmt.Errorf("sqlstore: %w: other transactions are running", metastore.ErrBusy)

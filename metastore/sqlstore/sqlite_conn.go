@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -145,31 +144,3 @@ func (r *sqliteRows) next(out args) (bool, error) {
 }
 
 func (r *sqliteRows) close() error { return r.rows.Close() }
-
-// scan stores a column. A []byte of a driver is valid until the next row only, so it is
-// copied.
-func scan(out, v any) error {
-	switch out := out.(type) {
-	case sql.Scanner:
-		return out.Scan(v)
-	case *string:
-		switch v := v.(type) {
-		case []byte:
-			*out = string(v)
-			return nil
-		case string:
-			*out = v
-			return nil
-		}
-	case *[]byte:
-		switch v := v.(type) {
-		case []byte:
-			*out = append([]byte(nil), v...)
-			return nil
-		case nil:
-			*out = nil
-			return nil
-		}
-	}
-	return fmt.Errorf("cannot scan %T into %T", v, out)
-}

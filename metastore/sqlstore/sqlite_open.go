@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"sluice/metastore"
 )
@@ -270,29 +269,4 @@ func retryBusy(fn func() error) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// classifySQLite returns the class of a result code of SQLite.
-func classifySQLite(err error) errorClass {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return classOther
-	}
-	switch e.Code() {
-	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-		return classUnique
-	case sqlite3.SQLITE_IOERR_SHMSIZE: // the index of the log cannot grow
-		return classFull
-	}
-	switch e.Code() & 0xff { // the primary code
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
-		return classBusy
-	case sqlite3.SQLITE_FULL:
-		return classFull
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return classCorrupt
-	case sqlite3.SQLITE_IOERR:
-		return classIO
-	}
-	return classOther
 }

@@ -96,9 +96,6 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 	return c.err
 }
 
-// errQueued is the error of a call that waited too long for other calls or processes.
-var errQueued = fmt.Errorf("sqlstore: %w: other transactions are running", metastore.ErrBusy)
-
 func (w *writer) enqueue(c *call) error {
 	if err := w.health.err(); err != nil {
 		return err

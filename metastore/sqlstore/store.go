@@ -2,27 +2,9 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"time"
 
 	"sluice/metastore"
-)
-
-// Errors of this package in addition to those of metastore.
-var (
-	// ErrClosed is returned by calls on a closed store. They have no effect.
-	ErrClosed = errors.New("sqlstore: closed")
-	// ErrStopped is returned by writes after SQLite has met an I/O error or a COMMIT whose
-	// outcome is unknown, until the store is opened again. They have no effect. Reads
-	// still work. It wraps metastore.ErrUnavailable.
-	ErrStopped = fmt.Errorf("sqlstore: stopped after an I/O error, open the store again: %w", metastore.ErrUnavailable)
-	// ErrCorrupt is returned by writes after a statement has found the SQLite database
-	// damaged, because writes could spread the damage. They have no effect. Reads still
-	// work. Opening the store again does not help. It wraps metastore.ErrUnavailable.
-	ErrCorrupt = fmt.Errorf("sqlstore: the database is damaged; stop the server and restore a backup, "+
-		"or recover a copy of the file with sqlite3 .recover: %w", metastore.ErrUnavailable)
 )
 
 // Options configures a store. The zero value is suitable for production.
@@ -52,7 +34,7 @@ type Store struct {
 	eng   engine
 	clock engineClock
 	rows  *blobCache // may be nil
-	uses  useBatcher
+	uses  *useBatcher
 }
 
 var _ metastore.Store = (*Store)(nil)
@@ -62,8 +44,7 @@ func newStore(eng engine, opt Options) *Store {
 	if opt.Now != nil {
 		s.clock = injectedClock(opt.Now)
 	}
-	s.uses.store = s
-	rand.Read(s.uses.name[:])
+	s.uses = newUseBatcher(s.writeLocked, s.Now)
 	return s
 }
 
@@ -123,3 +104,12 @@ func (s *Store) forDeletion(fn func(*tx) error) func(*tx) error {
 		return s.withTime(fn)(t)
 	}
 }
+
+// Now implements metastore.Clock.
+func (s *Store) Now() time.Time { return truncate(s.clock.now()) }
+
+// ClockErr implements metastore.Clock.
+func (s *Store) ClockErr() error { return s.clock.err() }
+
+// DeletionErr implements metastore.Clock.
+func (s *Store) DeletionErr() error { return s.clock.deletions(nil) }

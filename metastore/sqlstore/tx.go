@@ -3,22 +3,8 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
-
-	"sluice/metastore"
-)
-
-// errorClass is what an error of an engine means to its callers.
-type errorClass int
-
-const (
-	classOther   errorClass = iota
-	classBusy               // another transaction conflicts; retry
-	classFull               // no space left
-	classIO                 // a read, write or sync failed
-	classCorrupt            // the database is damaged
-	classUnique             // a key exists already
-	classLost               // the engine cannot be reached, or no longer; retry
 )
 
 // args are the parameters of a query, each an int64, a []byte that is not nil, or nil; or
@@ -176,16 +162,11 @@ func (t *tx) fail(err error) error {
 	return translate(t.conn.classify(err), err)
 }
 
-// translate returns the error of metastore for an error of an engine.
-func translate(f errorClass, err error) error {
-	switch f {
-	case classFull:
-		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrNoSpace, err)
-	case classUnique:
-		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrExists, err)
-	case classLost:
-		return fmt.Errorf("sqlstore: %w: %w", metastore.ErrUnavailable, err)
-	default:
-		return fmt.Errorf("sqlstore: %w", err)
+// parameters returns a list of n parameters, such as "$5, $6".
+func parameters(first, n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("$%d", first+i)
 	}
+	return strings.Join(list, ", ")
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"time"
@@ -14,17 +15,24 @@ import (
 // last until the patience of the first of its callers ends. Each session has at most one transaction at
 // a time, so that transactions of one store do not wait for the lock of the row.
 type useBatcher struct {
-	store *Store
-	name  [8]byte // random name of the store
+	writeLocked func(context.Context, func(*tx) error) error // of the store
+	now         func() time.Time                             // of the store
+	name        [8]byte                                      // random name of the store
 
-	timer sharedTimer // of the callers
+	timer  sharedTimer // of the callers
+	doubts chargesInDoubt
 
 	mu struct {
 		sync.Mutex
 		// waiting has the uses of the next transaction of each session with a running one.
 		waiting map[string][]*use
-		pinned  map[string]chargesInDoubt // by session
 	}
+}
+
+func newUseBatcher(writeLocked func(context.Context, func(*tx) error) error, now func() time.Time) *useBatcher {
+	u := &useBatcher{writeLocked: writeLocked, now: now}
+	rand.Read(u.name[:])
+	return u
 }
 
 // use is one caller's use of a session.
@@ -166,7 +174,7 @@ func (u *useBatcher) write(until time.Time, fn func(*tx) error) (panicked any, e
 	}()
 	// Callers watch their own contexts; the transaction only has their deadline.
 	ctx := metastore.WithPatience(context.Background(), time.Until(until))
-	return nil, u.store.writeLocked(ctx, fn)
+	return nil, u.writeLocked(ctx, fn)
 }
 
 // deductAll performs the uses in the order of their arrival, each completely or not at all,
@@ -197,6 +205,17 @@ func (u *useBatcher) deductAll(t *tx, id string, members []*use) error {
 	case len(charged) == 0:
 		return t.recordUse(id, before-session.Left)
 	default:
-		return t.recordCharge(id, before-session.Left, append(u.retained(id, charges, t.now), charged...))
+		return t.recordCharge(id, before-session.Left, append(u.doubts.retained(id, charges, u.name, t.now), charged...))
 	}
+}
+
+// pin records the charges of uses whose outcome is unknown.
+func (u *useBatcher) pin(id string, members []*use) {
+	var charges [][16]byte
+	for _, m := range members {
+		if m.charge != "" {
+			charges = append(charges, chargeID(m.charge))
+		}
+	}
+	u.doubts.add(id, charges, u.now())
 }

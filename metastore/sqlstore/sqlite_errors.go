@@ -9,9 +9,30 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// probeSize is more than a single write of SQLite, so that a write that found no space is
-// reproduced by the probe.
-const probeSize = 256 << 10
+// classifySQLite returns the class of a result code of SQLite.
+func classifySQLite(err error) errorClass {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return classOther
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+		return classUnique
+	case sqlite3.SQLITE_IOERR_SHMSIZE: // the index of the log cannot grow
+		return classFull
+	}
+	switch e.Code() & 0xff { // the primary code
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
+		return classBusy
+	case sqlite3.SQLITE_FULL:
+		return classFull
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return classCorrupt
+	case sqlite3.SQLITE_IOERR:
+		return classIO
+	}
+	return classOther
+}
 
 // sqliteClassifier returns classifySQLite for a database in whose folder probe tries to
 // write. SQLite has a single code for all failed writes except those on a full disk, and
@@ -27,6 +48,10 @@ func sqliteClassifier(probe func() error) func(error) errorClass {
 		return classifySQLite(err)
 	}
 }
+
+// probeSize is more than a single write of SQLite, so that a write that found no space is
+// reproduced by the probe.
+const probeSize = 256 << 10
 
 func noRoom(err error) bool {
 	return errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOSPC)
