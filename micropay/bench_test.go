@@ -109,3 +109,20 @@ func BenchmarkSign(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkCollect(b *testing.B) {
+	for _, v := range collectionVectors(b)[:4] {
+		m, err := ParseBase64(v.Micropayment)
+		if err != nil {
+			b.Fatal(err)
+		}
+		receiver := v.signer(b)
+		b.Run(v.Name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := m.Collect(receiver); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,9 +1,10 @@
-// Package micropay parses, verifies, encodes and signs micropayments: transactions that a payer
-// signs and sends to the receiver, who may submit them to the chain. It does no I/O, keeps no
+// Package micropay parses, verifies, encodes, signs and completes micropayments: transactions that a
+// payer signs and sends to the receiver, who may submit them to the chain. It does no I/O, keeps no
 // state and reads no clock: the caller passes the time. Whether a payment is new, and whether a
 // deposit covers it, is decided by package paychan.
 //
-// A server calls [Receive]. A client creates a [Signer] and calls [Signer.Sign].
+// A server calls [Receive], and [Micropayment.Collect] for what it submits to the chain. A client creates
+// a [Signer] and calls [Signer.Sign].
 //
 // # Byte layout
 //

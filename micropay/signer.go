@@ -3,9 +3,11 @@ package micropay
 import (
 	"crypto/ed25519"
 	"crypto/sha3"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
@@ -45,6 +47,31 @@ func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
 	}
 }
 
+// The prefixes of private keys in the form of AIP-80, followed by 0x and the hexadecimal digits.
+const (
+	ed25519Prefix   = "ed25519-priv-"
+	secp256k1Prefix = "secp256k1-priv-"
+)
+
+// ParsePrivateKey parses a private key of 64 hexadecimal digits. Before them may stand
+// ed25519-priv-0x or secp256k1-priv-0x, as in AIP-80 of the chain; with 0x or nothing before them, it
+// is an Ed25519 key. ParsePrivateKey returns ErrKey for anything else; the error does not repeat the text.
+func ParsePrivateKey(text string) (PrivateKey, error) {
+	t, digits := KeyEd25519, text
+	if rest, ok := strings.CutPrefix(text, secp256k1Prefix+"0x"); ok {
+		t, digits = KeySecp256k1, rest
+	} else if rest, ok := strings.CutPrefix(text, ed25519Prefix+"0x"); ok {
+		digits = rest
+	} else {
+		digits = strings.TrimPrefix(text, "0x")
+	}
+	secret, err := hex.DecodeString(digits)
+	if err != nil || len(secret) != 32 {
+		return PrivateKey{}, fmt.Errorf("%w: want 64 hexadecimal digits, with nothing, 0x, ed25519-priv-0x or secp256k1-priv-0x before them", ErrKey)
+	}
+	return NewPrivateKey(t, secret)
+}
+
 // Public returns the public key.
 func (k PrivateKey) Public() PublicKey { return k.public }
 
@@ -72,6 +99,17 @@ func NewSigner(s Scheme, key PrivateKey) (*Signer, error) {
 		return nil, fmt.Errorf("%w: scheme %v does not support the key", ErrKey, s)
 	}
 	return newSigner(s, []PublicKey{key.public}, 1, []PrivateKey{key})
+}
+
+// NewSignerOf returns a signer for the account with this address and one key. An Ed25519 key has two
+// addresses, one for each scheme. NewSignerOf returns ErrKey if the address is none of the key's.
+func NewSignerOf(address Address, key PrivateKey) (*Signer, error) {
+	for _, scheme := range []Scheme{SchemeEd25519, SchemeSingleKey} {
+		if s, err := NewSigner(scheme, key); err == nil && s.Address() == address {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: the key is not that of %v", ErrKey, address)
 }
 
 // NewMultiSigner returns a signer for an account with 1 to 32 keys, of which at least required must
@@ -119,11 +157,16 @@ func (s *Signer) Address() Address { return s.auth.address() }
 func (s *Signer) Sign(p Payment) (*Micropayment, error) {
 	p.Sender = s.Address()
 	raw, signed := p.append(nil)
-	message := signingMessage(raw, signed)
+	auth := s.sign(signingMessage(raw, signed))
+	return Parse(auth.append(raw))
+}
+
+// sign returns the authenticator of a message.
+func (s *Signer) sign(message []byte) authenticator {
 	auth := s.auth
 	auth.signatures = nil
 	for i, key := range s.private {
 		auth.signatures = append(auth.signatures, signature{s.indices[i], key.public.Type, key.sign(message)})
 	}
-	return Parse(auth.append(raw))
+	return auth
 }

@@ -15,8 +15,10 @@ import (
 	"sluice/micropay"
 )
 
-// prefix precedes the digits of an Ed25519 private key, as in AIP-80 of the network.
-const prefix = "ed25519-priv-"
+const (
+	prefix = "ed25519-priv-0x" // precedes the digits of an Ed25519 private key, as in AIP-80 of the chain
+	digits = 64                // of a private key
+)
 
 // Key is the key pair of an account. fmt does not print its secret.
 type Key struct {
@@ -31,33 +33,34 @@ func New() (Key, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return Key{}, err
 	}
-	return keyOf(secret)
+	private, err := micropay.NewPrivateKey(micropay.KeyEd25519, secret)
+	if err != nil {
+		return Key{}, err
+	}
+	return keyOf(private, hex.EncodeToString(secret))
 }
 
 // Parse parses a private key: 64 hexadecimal digits, with or without 0x before them, or the form of
 // AIP-80, ed25519-priv-0x and the digits. White space around it is ignored. Errors do not repeat it.
 func Parse(text string) (Key, error) {
 	text = strings.TrimSpace(text)
-	if strings.HasPrefix(text, "secp256k1-priv-") {
+	private, err := micropay.ParsePrivateKey(text)
+	switch {
+	case err != nil:
+		return Key{}, errors.New("want an Ed25519 private key: 64 hexadecimal digits, with or without ed25519-priv-0x before them")
+	case private.Public().Type != micropay.KeyEd25519:
 		return Key{}, errors.New("the private key is a secp256k1 key: only Ed25519 keys are supported")
 	}
-	secret, err := hex.DecodeString(strings.TrimPrefix(strings.TrimPrefix(text, prefix), "0x"))
-	if err != nil || len(secret) != 32 {
-		return Key{}, errors.New("want an Ed25519 private key: 64 hexadecimal digits, with or without ed25519-priv-0x before them")
-	}
-	return keyOf(secret)
+	return keyOf(private, text[len(text)-digits:])
 }
 
-func keyOf(secret []byte) (Key, error) {
-	private, err := micropay.NewPrivateKey(micropay.KeyEd25519, secret)
-	if err != nil {
-		return Key{}, err
-	}
+// keyOf returns the key pair of a private key with these hexadecimal digits.
+func keyOf(private micropay.PrivateKey, secret string) (Key, error) {
 	signer, err := micropay.NewSigner(micropay.SchemeEd25519, private)
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{private, signer, func() string { return prefix + "0x" + hex.EncodeToString(secret) }}, nil
+	return Key{private, signer, func() string { return prefix + strings.ToLower(secret) }}, nil
 }
 
 // Signer returns the signer of the account.

@@ -1,0 +1,63 @@
+package micropay
+
+import (
+	"crypto/sha3"
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// Numbers of the encoding of a submitted transaction.
+const (
+	transactionByUser     = 0 // variant of the chain's transactions
+	authenticatorFeePayer = 3 // variant of a transaction's authenticators: secondary signers and a fee payer
+)
+
+// transactionPrefix is SHA3-256("APTOS::Transaction") and the number of the variant.
+var transactionPrefix = func() []byte {
+	sum := sha3.Sum256([]byte("APTOS::Transaction"))
+	return append(sum[:], transactionByUser)
+}()
+
+// secondarySignerSize is the size in bytes of the list of secondary signers, which has one address.
+const secondarySignerSize = 1 + len(Address{})
+
+// Hash is the hash of a transaction.
+type Hash [32]byte
+
+// String returns the hash as 0x and 64 lower-case hexadecimal digits, as the chain writes it.
+func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
+
+// Collection is the transaction that collects a micropayment: the micropayment, completed by its
+// receiver.
+type Collection struct {
+	// Body is what is submitted to the chain, as application/x.aptos.signed_transaction+bcs. It must
+	// not be changed.
+	Body []byte
+	// Hash is the hash by which the chain knows the transaction. It depends on nothing but Body, so that the
+	// outcome of a submission without an answer can be asked for.
+	Hash Hash
+}
+
+// Collect completes the micropayment as its receiver, who signs as the secondary signer and as the
+// fee payer. It is deterministic, and returns the same bytes as the public client. It returns ErrKey
+// if the signer is not that of the receiver. It does not verify the sender's signatures; see
+// [Micropayment.Verify].
+//
+// Body is the micropayment up to the list of secondary signers, 03 (an authenticator with
+// secondary signers and a fee payer), the sender's authenticator, the list of the receiver's
+// address, the list of the receiver's authenticator, the receiver's address and its authenticator
+// again. The receiver signs the same message as the sender, but with its own address as fee payer.
+func (m *Micropayment) Collect(receiver *Signer) (*Collection, error) {
+	if receiver.Address() != m.Receiver {
+		return nil, fmt.Errorf("%w: the signer is %v, the receiver is %v", ErrKey, receiver.Address(), m.Receiver)
+	}
+	signature := receiver.sign(slices.Concat([]byte(signingPrefix), m.raw[:m.signed], m.Receiver[:]))
+	proof := signature.append(nil)
+	address := m.Receiver[:]
+	body := slices.Concat(m.raw[:m.signed-secondarySignerSize],
+		[]byte{authenticatorFeePayer}, m.raw[m.signed+1+len(Address{}):],
+		[]byte{1}, address, []byte{1}, proof,
+		address, proof)
+	return &Collection{Body: body, Hash: sha3.Sum256(slices.Concat(transactionPrefix, body))}, nil
+}
