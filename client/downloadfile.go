@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,29 +28,39 @@ import (
 // It returns ErrChanged if the blob is replaced during the call, and ErrBusy if another call for the same
 // path, account and name is in progress.
 func (c *Client) DownloadFile(ctx context.Context, account, name, path string, o DownloadOptions) (_ Blob, err error) {
-	if err := o.setDefaults(); err != nil {
-		return Blob{}, err
-	}
-	s, err := c.source(account, name, o.GetOptions)
+	d, err := c.openFileDownload(account, name, path, o)
 	if err != nil {
 		return Blob{}, err
 	}
-	root, err := openFolder(o.Root, filepath.Dir(path))
-	if err != nil {
-		return Blob{}, fmt.Errorf("client: download a file: %w", err)
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	d := &fileDownload{
-		download: download{source: s, options: o},
-		account:  account, root: root, base: filepath.Base(path),
-	}
-	if info, err := root.Stat(d.base); err == nil && info.IsDir() {
+	defer func() { err = errors.Join(err, d.close()) }()
+	if info, err := d.root.Stat(d.base); err == nil && info.IsDir() {
 		return Blob{}, fmt.Errorf("client: download a file: %w: %s is a folder", ErrInvalid, path)
+	}
+	if err := d.lock(); err != nil {
+		return Blob{}, err
 	}
 	if err := d.transfer(ctx); err != nil {
 		return Blob{}, err
 	}
 	return d.blob, nil
+}
+
+// ForgetDownload removes what an interrupted DownloadFile for the same path, account and name has left.
+// It is for callers that do not repeat the call, for example because the file is up to date. It sends no
+// request. It returns ErrBusy if a download is in progress.
+func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (err error) {
+	d, err := c.openFileDownload(account, name, path, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	if !leftBehind(d.root, d.stateName) && !exists(d.root, d.part) {
+		return nil
+	}
+	if err := d.lock(); err != nil {
+		return err
+	}
+	return d.discard()
 }
 
 // openFolder opens a folder, below root if there is one.
@@ -70,36 +79,55 @@ type fileDownload struct {
 	base    string
 	part    string // name of the temporary file
 	file    *os.File
-	state   *transferState // nil: the download cannot be resumed
+	whole   bool // the blob is requested in one range, so that nothing can be resumed
+
+	stateName string
+	state     *transferState // nil until it is locked
 
 	mu  sync.Mutex
 	log *os.File // the state file, to which lines are appended
 }
 
-// transfer resumes the download of an earlier call, or begins one.
-func (d *fileDownload) transfer(ctx context.Context) error {
-	target := d.source.c.URL() + "\x00" + d.account + "\x00" + d.source.name
-	stateName := temporaryName(d.base, target, downloadStateSuffix)
-	_, err := d.root.Lstat(stateName)
-	earlier := err == nil
-	if !earlier {
-		if err := d.begin(ctx); err != nil {
-			return err
-		}
-		if len(d.crcs) <= 1 {
-			d.part = temporaryName(d.base, rand.Text(), downloadPartSuffix)
-			return d.finish(d.attempt(ctx, false))
-		}
+// openFileDownload returns the download of a blob into a file, which must be closed.
+func (c *Client) openFileDownload(account, name, path string, o DownloadOptions) (*fileDownload, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
 	}
-	if d.state, err = lockTransferState(d.root, stateName); err != nil {
-		d.closeFirst()
+	s, err := c.source(account, name, o.GetOptions)
+	if err != nil {
+		return nil, err
+	}
+	root, err := openFolder(o.Root, filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("client: download a file: %w", err)
+	}
+	base, target := filepath.Base(path), c.URL()+"\x00"+account+"\x00"+name
+	return &fileDownload{
+		download: download{source: s, options: o}, account: account, root: root, base: base,
+		part: temporaryName(base, target, downloadPartSuffix), stateName: temporaryName(base, target, downloadStateSuffix),
+	}, nil
+}
+
+// lock locks the state file.
+func (d *fileDownload) lock() (err error) {
+	if d.state, err = lockTransferState(d.root, d.stateName); err != nil {
 		return fmt.Errorf("client: download a file: the state file cannot be used: %w", err)
 	}
-	d.part = temporaryName(d.base, target, downloadPartSuffix)
-	resumed := false
-	if earlier {
-		resumed, err = d.resume(ctx)
+	return nil
+}
+
+// close unlocks the state file.
+func (d *fileDownload) close() error {
+	var err error
+	if d.state != nil {
+		err = d.state.unlock()
 	}
+	return errors.Join(err, d.root.Close())
+}
+
+// transfer resumes the download of an earlier call, or begins one.
+func (d *fileDownload) transfer(ctx context.Context) error {
+	resumed, err := d.resume(ctx)
 	if err == nil {
 		err = d.attempt(ctx, resumed)
 	}
@@ -110,7 +138,7 @@ func (d *fileDownload) transfer(ctx context.Context) error {
 			err = d.attempt(ctx, false)
 		}
 	}
-	return errors.Join(d.finish(err), d.state.unlock())
+	return d.finish(err)
 }
 
 // resume opens the temporary file of an earlier call, and finds out which ranges it has. It reports
@@ -119,6 +147,9 @@ func (d *fileDownload) resume(ctx context.Context) (bool, error) {
 	text, err := d.state.load()
 	if err != nil {
 		return false, d.failed(err)
+	}
+	if text == nil {
+		return false, nil
 	}
 	s, err := parseDownloadState(text)
 	if err != nil || s.Service != d.source.c.URL() || s.Account != d.account || s.Name != d.source.name {
@@ -169,12 +200,13 @@ func (d *fileDownload) attempt(ctx context.Context, resumed bool) error {
 				return err
 			}
 		}
+		d.whole = len(d.crcs) <= 1
 		if err := d.create(); err != nil {
 			d.closeFirst()
 			return d.failed(err)
 		}
 	}
-	if d.state != nil {
+	if !d.whole {
 		if err := d.openLog(); err != nil {
 			d.closeFirst()
 			return d.failed(err)
@@ -185,7 +217,7 @@ func (d *fileDownload) attempt(ctx context.Context, resumed bool) error {
 
 // create creates the temporary file.
 func (d *fileDownload) create() error {
-	if err := d.root.Remove(d.part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeIfExists(d.root, d.part); err != nil {
 		return err
 	}
 	file, err := d.root.OpenFile(d.part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
@@ -239,7 +271,7 @@ func (d *fileDownload) finish(err error) error {
 		}
 		err = d.failed(err)
 	}
-	if d.state == nil || errors.Is(err, ErrChanged) || errors.Is(err, ErrCorrupt) {
+	if d.whole || errors.Is(err, ErrChanged) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone) {
 		return errors.Join(err, d.discard())
 	}
 	return errors.Join(err, d.closeFiles())
@@ -257,22 +289,12 @@ func (d *fileDownload) publish() error {
 	if err := syncFolder(d.root.Name()); err != nil {
 		return err
 	}
-	if d.state != nil {
-		return d.state.remove()
-	}
-	return nil
+	return d.state.remove()
 }
 
 // discard removes the temporary file and the state file.
 func (d *fileDownload) discard() error {
-	err := d.closeFiles()
-	if removeErr := d.root.Remove(d.part); !errors.Is(removeErr, fs.ErrNotExist) {
-		err = errors.Join(err, removeErr)
-	}
-	if d.state != nil {
-		err = errors.Join(err, d.state.remove())
-	}
-	if err != nil {
+	if err := errors.Join(d.closeFiles(), removeIfExists(d.root, d.part), d.state.remove()); err != nil {
 		return d.failed(err)
 	}
 	return nil

@@ -62,6 +62,42 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 	return b, errors.Join(err, u.closeState())
 }
 
+// ForgetUpload removes what an interrupted PutFile of the same file, account and name has left: the
+// state file, and the upload unless it was completed. It is for callers that do not repeat the call, for
+// example because the blob has the bytes of the file already. Of the options it uses only StateFile. It
+// returns ErrBusy if a call with the same state file is in progress.
+func (c *Client) ForgetUpload(ctx context.Context, account, name, path string, o PutOptions) error {
+	u := &fileUpload{c: c, account: account, name: name, options: &o}
+	stateFile := u.stateFile(path)
+	root, err := os.OpenRoot(filepath.Dir(stateFile))
+	if err != nil {
+		return fmt.Errorf("client: forget an upload: %w", err)
+	}
+	base := filepath.Base(stateFile)
+	if !leftBehind(root, base) {
+		return root.Close()
+	}
+	if u.state, err = lockTransferState(root, base); err != nil {
+		return errors.Join(fmt.Errorf("client: forget an upload: %w", err), root.Close())
+	}
+	return errors.Join(u.abandon(ctx), u.closeState())
+}
+
+// abandon aborts the upload of an earlier call, unless it was completed, and removes the state file.
+func (u *fileUpload) abandon(ctx context.Context) error {
+	text, err := u.state.load()
+	if err != nil {
+		return fmt.Errorf("client: forget an upload: the state file cannot be read: %w", err)
+	}
+	if s, err := parseUploadState(text); err == nil && s.Service == u.c.URL() {
+		err := u.c.AbortUpload(ctx, s.UploadID)
+		if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrGone) && !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return u.forget()
+}
+
 // fileUpload is the transfer of a file in parts.
 type fileUpload struct {
 	c             *Client
@@ -73,13 +109,18 @@ type fileUpload struct {
 	state         *transferState // nil: the upload cannot be resumed
 }
 
+// stateFile returns the path of the state file of the file at path.
+func (u *fileUpload) stateFile(path string) string {
+	if u.options.StateFile != "" {
+		return u.options.StateFile
+	}
+	target := u.c.URL() + "\x00" + u.account + "\x00" + u.name
+	return filepath.Join(filepath.Dir(path), temporaryName(filepath.Base(path), target, uploadStateSuffix))
+}
+
 // openState locks the state file.
 func (u *fileUpload) openState(path string) error {
-	stateFile := u.options.StateFile
-	if stateFile == "" {
-		target := u.c.URL() + "\x00" + u.account + "\x00" + u.name
-		stateFile = filepath.Join(filepath.Dir(path), temporaryName(filepath.Base(path), target, uploadStateSuffix))
-	}
+	stateFile := u.stateFile(path)
 	root, err := os.OpenRoot(filepath.Dir(stateFile))
 	if err == nil {
 		if u.state, err = lockTransferState(root, filepath.Base(stateFile)); err != nil {

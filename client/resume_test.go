@@ -363,6 +363,105 @@ func TestRefusedCondition(t *testing.T) {
 	f.checkNothingLeft(c)
 }
 
+// TestForgetUpload checks that nothing remains of an upload that was interrupted and will not be
+// continued, whatever the state of the upload is.
+func TestForgetUpload(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, c *client.Client, state string){
+		"open": func(*testing.T, *client.Client, string) {},
+		"aborted": func(t *testing.T, c *client.Client, _ string) {
+			for u, err := range c.Uploads(t.Context(), "team") {
+				if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"damaged state": func(t *testing.T, c *client.Client, state string) {
+			for u, err := range c.Uploads(t.Context(), "team") { // nothing refers to it any more
+				if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID), os.WriteFile(state, []byte("{"), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"only other files of the state": func(t *testing.T, c *client.Client, state string) {
+			for u, err := range c.Uploads(t.Context(), "team") {
+				if err = errors.Join(err, c.AbortUpload(t.Context(), u.ID), os.Rename(state, state+".tmp"), os.WriteFile(state+".lock", nil, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := startServer(t)
+			f := newSourceFile(t, 10_500)
+			f.interrupted(s, c, &parts{}, client.PutOptions{PartSize: 1000})
+			s.setHook(nil)
+			change(t, c, filepath.Join(filepath.Dir(f.path), others(t, f.path)[0].Name()))
+			for range 2 { // the second call finds nothing
+				if err := c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.checkNothingLeft(c)
+		})
+	}
+}
+
+// TestForgetCompletedUpload checks that a blob remains whose upload is forgotten because the response to
+// complete was lost.
+func TestForgetCompletedUpload(t *testing.T) {
+	s, c := startServer(t)
+	f := newSourceFile(t, 10_500)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/complete") {
+			cancel()
+			panic(http.ErrAbortHandler)
+		}
+	})
+	if _, err := c.PutFile(ctx, "team", "a", f.path, client.PutOptions{PartSize: 1000}); !errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Fatalf("the interrupted upload returned %v", err)
+	}
+	s.setHook(nil)
+	if err := c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.checkStored(c)
+}
+
+// TestForgetDownload checks that nothing remains of a download that was interrupted and will not be
+// continued, and that no request is sent for it.
+func TestForgetDownload(t *testing.T) {
+	t.Parallel()
+	s, c := startServer(t)
+	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{PartSize: 5_000}); err != nil {
+		t.Fatal(err)
+	}
+	path := target(t)
+	for _, suffix := range []string{"", ".sluice-part", ".sluice-download"} { // without which file
+		interruptedDownload(t, s, c, path, client.DownloadOptions{RangeSize: 1000, Concurrency: 1})
+		for _, e := range others(t, path) {
+			if suffix != "" && strings.HasSuffix(e.Name(), suffix) {
+				if err := os.Remove(filepath.Join(filepath.Dir(path), e.Name())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 2 { // the second call finds nothing
+			if err := c.ForgetDownload("team", "a", path, client.DownloadOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := others(t, path); left != nil {
+			t.Errorf("without %q, %v is left", suffix, left)
+		}
+	}
+	if sent := s.requests(func(request) bool { return true }); len(sent) != 0 {
+		t.Errorf("requests: %v", sent)
+	}
+}
+
 // TestBusy checks that a second transfer of the same file is refused while the first runs.
 func TestBusy(t *testing.T) {
 	s, c := startServer(t)
@@ -372,6 +471,9 @@ func TestBusy(t *testing.T) {
 		if !second.Swap(true) {
 			if _, err := c.PutFile(t.Context(), "team", "a", f.path, client.PutOptions{PartSize: 1000}); !errors.Is(err, client.ErrBusy) {
 				t.Errorf("a second upload: %v", err)
+			}
+			if err := c.ForgetUpload(t.Context(), "team", "a", f.path, client.PutOptions{}); !errors.Is(err, client.ErrBusy) {
+				t.Errorf("the upload is forgotten: %v", err)
 			}
 			if _, err := c.PutFile(t.Context(), "team", "b", f.path, client.PutOptions{PartSize: 1000}); err != nil {
 				t.Errorf("an upload to another name: %v", err)
@@ -388,6 +490,9 @@ func TestBusy(t *testing.T) {
 		if !strings.HasPrefix(r.Header.Get("Range"), "bytes=0-") && !second.Swap(true) {
 			if _, err := c.DownloadFile(t.Context(), "team", "a", target, client.DownloadOptions{RangeSize: 1000}); !errors.Is(err, client.ErrBusy) {
 				t.Errorf("a second download: %v", err)
+			}
+			if err := c.ForgetDownload("team", "a", target, client.DownloadOptions{}); !errors.Is(err, client.ErrBusy) {
+				t.Errorf("the download is forgotten: %v", err)
 			}
 		}
 		next.ServeHTTP(w, r)
@@ -496,6 +601,13 @@ func TestDownloadFileResumes(t *testing.T) {
 			}
 			return replacement
 		}, 4, 4},
+		"small blob": {func(t *testing.T, c *client.Client, _ string) []byte {
+			replacement := randomBytes(300)
+			if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(replacement), client.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			return replacement
+		}, 1, 1},
 		"empty blob": {func(t *testing.T, c *client.Client, _ string) []byte {
 			if _, err := c.Put(t.Context(), "team", "a", strings.NewReader(""), client.PutOptions{}); err != nil {
 				t.Fatal(err)
@@ -573,6 +685,28 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 				t.Errorf("a folder: %v", err)
 			}
 		}
+	}
+}
+
+// TestDownloadOfADeletedBlob checks that nothing remains of an interrupted download if there is no blob
+// any more.
+func TestDownloadOfADeletedBlob(t *testing.T) {
+	t.Parallel()
+	s, c := startServer(t)
+	if _, err := c.Put(t.Context(), "team", "a", bytes.NewReader(randomBytes(10_500)), client.PutOptions{PartSize: 5_000}); err != nil {
+		t.Fatal(err)
+	}
+	path := target(t)
+	o := client.DownloadOptions{RangeSize: 1000, Concurrency: 1}
+	interruptedDownload(t, s, c, path, o)
+	if err := c.Delete(t.Context(), "team", "a", client.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+	if left := others(t, path); left != nil {
+		t.Errorf("files are left: %v", left)
 	}
 }
 

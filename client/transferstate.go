@@ -28,12 +28,16 @@ const (
 	uploadStateSuffix   = ".sluice-upload"
 	downloadStateSuffix = ".sluice-download"
 	downloadPartSuffix  = ".sluice-part"
+
+	// These follow the name of a state file.
+	lockSuffix        = ".lock"
+	replacementSuffix = ".tmp"
 )
 
 // IsTemporary reports whether a file name is one that PutFile and DownloadFile use for a state file or
 // an incomplete download, so that a copy of a folder should omit it.
 func IsTemporary(base string) bool {
-	base = strings.TrimSuffix(strings.TrimSuffix(base, ".lock"), ".tmp")
+	base = strings.TrimSuffix(strings.TrimSuffix(base, lockSuffix), replacementSuffix)
 	for _, suffix := range []string{uploadStateSuffix, downloadStateSuffix, downloadPartSuffix} {
 		if strings.HasPrefix(base, ".") && strings.HasSuffix(base, suffix) {
 			return true
@@ -61,7 +65,7 @@ type transferState struct {
 // lockTransferState locks the state file with this name, which need not exist. It returns ErrBusy if
 // another transfer has locked it. The lock ends with the process.
 func lockTransferState(root *os.Root, name string) (*transferState, error) {
-	lockName := name + ".lock"
+	lockName := name + lockSuffix
 	for {
 		f, err := root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -93,10 +97,10 @@ func (s *transferState) unlock() error {
 	// meanwhile cannot be removed, either.
 	if runtime.GOOS == "windows" {
 		err := s.lock.Close()
-		_ = s.root.Remove(s.name + ".lock")
+		_ = s.root.Remove(s.name + lockSuffix)
 		return err
 	}
-	return errors.Join(s.root.Remove(s.name+".lock"), s.lock.Close())
+	return errors.Join(s.root.Remove(s.name+lockSuffix), s.lock.Close())
 }
 
 // load returns the text of the state file, or nil if there is none.
@@ -114,8 +118,8 @@ func (s *transferState) load() ([]byte, error) {
 
 // save replaces the state file durably: after any end it has its old or its new text.
 func (s *transferState) save(text []byte) error {
-	temporary := s.name + ".tmp" // one name for all: the lock is held
-	if err := s.root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	temporary := s.name + replacementSuffix // one name for all: the lock is held
+	if err := removeIfExists(s.root, temporary); err != nil {
 		return err
 	}
 	f, err := s.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -137,7 +141,21 @@ func (s *transferState) save(text []byte) error {
 
 // remove removes the state file, if there is one.
 func (s *transferState) remove() error {
-	if err := s.root.Remove(s.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return errors.Join(removeIfExists(s.root, s.name), removeIfExists(s.root, s.name+replacementSuffix))
+}
+
+// leftBehind reports whether there is a state file with this name, or a file that belongs to one.
+func leftBehind(root *os.Root, name string) bool {
+	return exists(root, name) || exists(root, name+lockSuffix) || exists(root, name+replacementSuffix)
+}
+
+func exists(root *os.Root, name string) bool {
+	_, err := root.Lstat(name)
+	return err == nil
+}
+
+func removeIfExists(root *os.Root, name string) error {
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -38,7 +38,7 @@ func (d *downloader) file(from operand.Remote, root *os.Root, path string, known
 			}
 			if same {
 				t.Skip(known.Size)
-				return done{known.Size, known.ETag, true}, nil
+				return done{known.Size, known.ETag, true}, d.forget(from, root, path)
 			}
 		}
 		if d.dryRun {
@@ -50,6 +50,18 @@ func (d *downloader) file(from operand.Remote, root *os.Root, path string, known
 		b, err := d.from.DownloadFile(ctx, from.Account, from.Name, path, client.DownloadOptions{Root: root, Progress: func(n, _ int64) { t.Set(n) }})
 		return done{size: b.Size, etag: b.ETag}, err
 	}}
+}
+
+// forget removes what an interrupted download has left of a file that needs no download any more.
+func (d *downloader) forget(from operand.Remote, root *os.Root, path string) error {
+	if d.dryRun {
+		return nil
+	}
+	err := d.from.ForgetDownload(from.Account, from.Name, path, client.DownloadOptions{Root: root})
+	if errors.Is(err, client.ErrBusy) { // it belongs to another process
+		return nil
+	}
+	return err
 }
 
 // hasContent reports whether a file has the content of a blob.

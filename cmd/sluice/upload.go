@@ -98,7 +98,7 @@ func (u *uploader) file(name, shown string, size int64, to operand.Remote) job {
 		}
 		if same != nil {
 			t.Skip(same.Size)
-			return done{same.Size, same.ETag, true}, nil
+			return done{same.Size, same.ETag, true}, u.forget(ctx, name, to, o)
 		}
 		if u.dryRun {
 			return done{size: size}, nil
@@ -106,6 +106,19 @@ func (u *uploader) file(name, shown string, size int64, to operand.Remote) job {
 		b, err := u.to.PutFile(ctx, to.Account, to.Name, name, o)
 		return done{size: b.Size, etag: b.ETag}, err
 	}}
+}
+
+// forget removes what an interrupted upload of a file has left that needs no upload any more, as when
+// the response to the last request was lost.
+func (u *uploader) forget(ctx context.Context, name string, to operand.Remote, o client.PutOptions) error {
+	if u.dryRun {
+		return nil
+	}
+	err := u.to.ForgetUpload(ctx, to.Account, to.Name, name, o)
+	if errors.Is(err, client.ErrBusy) { // it belongs to another process
+		return nil
+	}
+	return err
 }
 
 // prepare sets the content type of a file. It returns the stored blob if that has the same content and
