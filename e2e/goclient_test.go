@@ -163,24 +163,33 @@ func finishTransfer(t testing.TB, command *exec.Cmd) int64 {
 type countingProxy struct {
 	url string
 
-	mu       sync.Mutex
-	active   sync.WaitGroup
-	parts    map[string]int // how often a part was acknowledged, by path
-	ranges   map[string]int // how often a range was sent as a whole
-	received int
-	limit    int           // 0: none
-	reached  chan struct{} // closed after limit responses; then further requests wait for proceed
-	proceed  chan struct{}
-	damage   bool // flips a bit of each GET
+	mu        sync.Mutex
+	active    int            // requests in progress
+	idle      *sync.Cond     // broadcasts that there are none
+	parts     map[string]int // how often a part was acknowledged, by path
+	ranges    map[string]int // how often a range was sent as a whole
+	delivered map[string]int // how often a successful response was sent to its end, by method and path
+	received  int
+	limit     int           // 0: none
+	reached   chan struct{} // closed after limit responses; then further requests wait for proceed
+	proceed   chan struct{}
+	damage    bool // flips a bit of each GET
 }
 
 func newCountingProxy(t testing.TB, s *server) *countingProxy {
+	t.Helper()
+	return newCountingProxyOn(t, s, func(l net.Listener) net.Listener { return l })
+}
+
+// newCountingProxyOn returns a proxy whose listener is that of network.
+func newCountingProxyOn(t testing.TB, s *server, network func(net.Listener) net.Listener) *countingProxy {
 	t.Helper()
 	target, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &countingProxy{parts: map[string]int{}, ranges: map[string]int{}}
+	p := &countingProxy{parts: map[string]int{}, ranges: map[string]int{}, delivered: map[string]int{}}
+	p.idle = sync.NewCond(&p.mu)
 	reverse := &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -188,10 +197,10 @@ func newCountingProxy(t testing.TB, s *server) *countingProxy {
 		FlushInterval:  -1,
 		ModifyResponse: p.alter,
 	}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.active.Add(1)
-		defer p.active.Done()
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
+		p.active++
+		defer p.end()
 		proceed := p.proceed
 		if p.limit == 0 || p.received < p.limit {
 			proceed = nil
@@ -200,19 +209,45 @@ func newCountingProxy(t testing.TB, s *server) *countingProxy {
 		if proceed != nil {
 			<-proceed
 		}
-		reverse.ServeHTTP(w, r)
+		recorder := &statusRecorder{ResponseWriter: w}
+		reverse.ServeHTTP(recorder, r)
+		if recorder.status/100 == 2 && http.NewResponseController(w).Flush() == nil {
+			p.mu.Lock()
+			p.delivered[r.Method+" "+r.URL.EscapedPath()]++
+			p.mu.Unlock()
+		}
 	}))
+	front.Listener = network(front.Listener)
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	front.Start()
 	t.Cleanup(front.Close)
 	p.url = front.URL
 	return p
 }
 
+// statusRecorder records the status of a response.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *statusRecorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is used by http.ResponseController.
+func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
 // alter counts a response before it is sent, and damages it.
 func (p *countingProxy) alter(r *http.Response) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if strings.Contains(r.Request.URL.Path, "/parts/") && r.StatusCode == 200 {
+	switch put := r.Request.Method == "PUT"; {
+	case put && strings.Contains(r.Request.URL.Path, "/parts/") && r.StatusCode == 200:
 		p.parts[r.Request.URL.Path]++
+		p.count()
+	case put && r.StatusCode == 204: // a whole blob
 		p.count()
 	}
 	if r.StatusCode == 206 {
@@ -225,6 +260,7 @@ func (p *countingProxy) alter(r *http.Response) error {
 	return nil
 }
 
+// count counts a response. The lock must be held.
 func (p *countingProxy) count() {
 	if p.received++; p.received == p.limit {
 		close(p.reached)
@@ -239,13 +275,36 @@ func (p *countingProxy) after(n int) <-chan struct{} {
 	return p.reached
 }
 
-// release ends the effect of after, and waits until no request is in progress.
-func (p *countingProxy) release() {
+// resume ends the effect of after.
+func (p *countingProxy) resume() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.limit = 0
 	close(p.proceed)
-	p.mu.Unlock()
-	p.active.Wait()
+}
+
+// release ends the effect of after, and waits until no request is in progress.
+func (p *countingProxy) release() {
+	p.resume()
+	p.wait()
+}
+
+// wait waits until no request is in progress.
+func (p *countingProxy) wait() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.active > 0 {
+		p.idle.Wait()
+	}
+}
+
+// end counts the end of a request.
+func (p *countingProxy) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.active--; p.active == 0 {
+		p.idle.Broadcast()
+	}
 }
 
 // damagedBody flips a bit of the first byte.

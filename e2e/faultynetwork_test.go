@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// faultyNetwork is a listener whose connections stall and end after numbers of bytes that depend on its
+// seed.
+type faultyNetwork struct {
+	net.Listener
+
+	mu           sync.Mutex
+	random       *rand.Rand
+	ends, stalls int // faults so far
+}
+
+// newFaultyNetwork returns a listener of the connections of l.
+func newFaultyNetwork(l net.Listener, seed uint64) *faultyNetwork {
+	return &faultyNetwork{Listener: l, random: rand.New(rand.NewPCG(seed, 0))}
+}
+
+// Accept returns a connection that fails.
+func (n *faultyNetwork) Accept() (net.Conn, error) {
+	c, err := n.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &faultyConn{TCPConn: c.(*net.TCPConn), network: n, in: n.plan(), out: n.plan()}, nil
+}
+
+// plan returns the next fault of a direction of a connection. A quarter of them are within a header, the
+// others anywhere in up to 4 MiB.
+func (n *faultyNetwork) plan() fault {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := fault{after: 1 + n.random.IntN(4<<20), reset: n.random.IntN(2) == 0}
+	if n.random.IntN(4) == 0 {
+		f.after = 1 + n.random.IntN(1000)
+	}
+	if n.random.IntN(3) == 0 {
+		f.stall = time.Duration(1 + n.random.IntN(int(200*time.Millisecond)))
+	}
+	return f
+}
+
+// fault is what happens to a direction of a connection after a number of bytes.
+type fault struct {
+	after int
+	stall time.Duration // it stalls for this long; 0: it ends
+	reset bool          // it ends with a reset
+}
+
+// faultyConn is a connection with faults. Its reads must not be concurrent, and neither must its writes.
+type faultyConn struct {
+	*net.TCPConn
+	network *faultyNetwork
+	in, out fault // the next ones
+}
+
+// errFault is the error of a connection that the network has ended.
+var errFault = errors.New("the network ended the connection")
+
+// Read reads what was sent before the next fault.
+func (c *faultyConn) Read(p []byte) (int, error) {
+	if err := c.due(&c.in); err != nil {
+		return 0, err
+	}
+	n, err := c.TCPConn.Read(p[:min(len(p), c.in.after)])
+	c.in.after -= n
+	return n, err
+}
+
+// Write sends p. If a fault ends the connection, it sends what precedes it.
+func (c *faultyConn) Write(p []byte) (written int, err error) {
+	for err == nil && written < len(p) {
+		if err := c.due(&c.out); err != nil {
+			return written, err
+		}
+		var n int
+		n, err = c.TCPConn.Write(p[written:min(len(p), written+c.out.after)])
+		written, c.out.after = written+n, c.out.after-n
+	}
+	return written, err
+}
+
+// due waits for the end of a stall that is due, or ends the connection.
+func (c *faultyConn) due(f *fault) error {
+	if f.after > 0 {
+		return nil
+	}
+	if f.stall > 0 {
+		<-time.After(f.stall) // no other event ends it
+		c.count(&c.network.stalls)
+		*f = c.network.plan()
+		return nil
+	}
+	c.count(&c.network.ends)
+	var err error
+	if f.reset {
+		err = c.SetLinger(0)
+	}
+	return errors.Join(errFault, err, c.Close())
+}
+
+func (c *faultyConn) count(n *int) {
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
+	*n++
+}
