@@ -66,12 +66,16 @@ func (p *Payment) reserve(n int64) (int64, error) {
 	if p.MaxChunksets > 0 {
 		left := p.MaxChunksets - p.charged - p.reserved
 		if left <= 0 && n > 0 {
-			return 0, fmt.Errorf("client: get a blob: %w: %d chunksets are needed, and %d of MaxChunksets %d are charged or in use", ErrPaymentRequired, n, p.MaxChunksets-left, p.MaxChunksets)
+			return 0, p.aboveLimit(n, left)
 		}
 		n = min(n, left)
 	}
 	p.reserved += n
 	return n, nil
+}
+
+func (p *Payment) aboveLimit(n, left int64) error {
+	return fmt.Errorf("client: get a blob: %w: %d chunksets are needed, and %d of MaxChunksets %d are charged or in use", ErrPaymentRequired, n, p.MaxChunksets-left, p.MaxChunksets)
 }
 
 // settle replaces a reservation by what was charged.
@@ -102,6 +106,10 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 	attempts, purchases, refills := 0, 0, 0
 	resp, err := p.send(ctx, s, r, id, need)
 	for err != nil {
+		unusable := ""
+		if sessionEnded(err) {
+			unusable = id
+		}
 		switch {
 		case errors.Is(err, ErrOutcomeUnknown):
 			attempts++
@@ -112,8 +120,11 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 			resp, err = p.send(ctx, s, r, id, need)
 		case (shortOfChunksets(err) || id == "" && requiresPayment(err)) && p.Payer != nil && purchases < maxPurchases && refills < maxRefills:
 			refills++
+			if need, err = p.required(ctx, s, offset, end, need, err); err != nil {
+				return nil, err
+			}
 			var bought bool
-			resp, id, bought, err = p.refill(ctx, s, r, id, need, err)
+			resp, id, bought, err = p.refill(ctx, s, r, id, need, unusable)
 			if bought {
 				purchases++
 			}
@@ -124,23 +135,42 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 	return resp, nil
 }
 
-// refill obtains a session with the chunksets that are missing, and sends the request with it. Requests
-// of one payer do so one after another, so that they do not take what another has bought.
-func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, need int64, short error) (resp *http.Response, now string, bought bool, err error) {
+// required returns how many of at most n chunksets a read needs that was refused with err: as many as the
+// response says, or as the blob has. It returns ErrPaymentRequired if the limit does not permit them, so
+// that they are not bought.
+func (p *Payment) required(ctx context.Context, s *source, offset, end, n int64, err error) (int64, error) {
+	e, _ := errors.AsType[*Error](err)
+	need, parseErr := strconv.ParseInt(e.Required, 10, 64)
+	if e.Code != wire.CodeNoChunksetsLeft || parseErr != nil || need < 1 {
+		b, err := s.c.head(ctx, s.path, s.name)
+		if err != nil {
+			return 0, err
+		}
+		if end < 0 || end > b.Size {
+			end = b.Size
+		}
+		if need, err = chunksetsOf(ctx, s, offset, end); err != nil {
+			return 0, err
+		}
+	}
+	need = min(need, n)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if left := p.MaxChunksets - p.charged - p.reserved; p.MaxChunksets > 0 && need > left {
+		return 0, p.aboveLimit(need, left)
+	}
+	return need, nil
+}
+
+// refill obtains a session with need chunksets, and sends the request with it. Requests of one payer do so
+// one after another, so that they do not take what another has bought.
+func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, need int64, unusable string) (resp *http.Response, now string, bought bool, err error) {
 	select {
 	case <-ctx.Done():
 		return nil, id, false, ctx.Err()
 	case <-p.Payer.refilling:
 	}
 	defer func() { p.Payer.refilling <- struct{}{} }()
-	unusable := ""
-	if e, _ := errors.AsType[*Error](short); sessionEnded(short) {
-		unusable = id
-	} else if e.Code != wire.CodeNoChunksetsLeft {
-		// There was no session.
-	} else if required, err := strconv.ParseInt(e.Required, 10, 64); err == nil && required > 0 {
-		need = min(need, required)
-	}
 	session, bought, err := p.Payer.obtain(ctx, unusable, func(left int64) int64 { return need - left })
 	if err != nil {
 		return nil, id, bought, err

@@ -392,6 +392,27 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 	}
 }
 
+// TestNothingIsBoughtBeyondTheLimit checks that a read above MaxChunksets buys nothing, and that a range
+// that ends after the blob buys only what the blob has.
+func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
+	c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+	paidBlob(t, c)
+	p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.Chunksets = 1 })
+	for _, test := range []struct {
+		limit, length int64
+		want          error
+		spent         uint64
+	}{{2, -1, client.ErrPaymentRequired, 0}, {2, wire.ChunksetSize + 1, nil, 6}, {2, -1, client.ErrPaymentRequired, 6}, {3, 1 << 40, nil, 15}} {
+		r, err := c.GetRange(t.Context(), "team", "a", 0, test.length, client.GetOptions{Payment: &client.Payment{Payer: p, MaxChunksets: test.limit}})
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		if !errors.Is(err, test.want) || status(t, p).Spent != test.spent {
+			t.Errorf("%+v: %v, %+v", test, err, status(t, p))
+		}
+	}
+}
+
 // TestWhatWasPaidIsReceived checks that the ranges of a download that are paid for are received to
 // their ends if the budget does not suffice for another, and that a later call buys only the rest.
 func TestWhatWasPaidIsReceived(t *testing.T) {
