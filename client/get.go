@@ -30,9 +30,12 @@ type GetOptions struct {
 	Payment *Payment
 }
 
-// check returns an error if a condition does not hold for b.
+// check returns an error if a condition does not hold for b. If the ETag is unknown, as that of a small
+// blob that must be paid for, the service checks the conditions of the read.
 func (o *GetOptions) check(b Blob) error {
 	switch {
+	case b.ETag == "":
+		return nil
 	case o.IfMatch != "" && o.IfMatch != b.ETag:
 		return fmt.Errorf("client: get a blob: %w: its ETag is %s", ErrPreconditionFailed, b.ETag)
 	case o.IfNoneMatch != "" && o.IfNoneMatch == b.ETag:

@@ -55,7 +55,8 @@ type batch struct {
 	console  *console
 	output   outputFlags
 	progress *terminal.Progress
-	dryRun   bool // jobs that copy change nothing, and jobs that delete are not run
+	reads    *paidReads // nil: none are paid
+	dryRun   bool       // jobs that copy change nothing, and jobs that delete are not run
 
 	mu                                 sync.Mutex
 	copied, unchanged, skipped, failed int
@@ -98,12 +99,20 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	more, stop := context.WithCancel(ctx) // ends when no other job must begin
+	defer stop()
 	next := make(chan job)
 	var workers sync.WaitGroup
 	for range min(concurrentJobs, len(jobs)) {
 		workers.Go(func() {
 			for j := range next {
-				if b.runOne(ctx, j) {
+				if more.Err() != nil {
+					continue
+				}
+				switch err := b.runOne(ctx, j); {
+				case unpaid(err):
+					stop()
+				case concernsAll(err):
 					cancel()
 				}
 			}
@@ -113,7 +122,7 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 		select {
 		case next <- j:
 			continue
-		case <-ctx.Done():
+		case <-more.Done():
 		}
 		break
 	}
@@ -121,21 +130,16 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 	workers.Wait()
 }
 
-// runOne runs a job. It reports whether the others would fail like it.
-func (b *batch) runOne(ctx context.Context, j job) (end bool) {
-	if ctx.Err() != nil {
-		return true
-	}
+// runOne runs a job, and returns its error.
+func (b *batch) runOne(ctx context.Context, j job) error {
 	d, err := b.transfer(ctx, j)
 	switch {
 	case err != nil && ctx.Err() != nil: // ended by a signal, or by the failure of another
 		b.mu.Lock()
 		b.interrupted = true
 		b.mu.Unlock()
-		return true
 	case err != nil:
 		b.fail(j, err)
-		return concernsAll(err)
 	case d.unchanged:
 		b.count(&b.unchanged)
 		b.report(printedTransfer{Status: "unchanged", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag}, "")
@@ -150,7 +154,7 @@ func (b *batch) runOne(ctx context.Context, j job) (end bool) {
 		b.report(printedTransfer{Status: "copied", Source: j.source, Target: j.target, Size: &d.size, ETag: d.etag},
 			b.words("", "would copy ")+fmt.Sprintf("%s -> %s", terminal.Name(j.source), terminal.Name(j.target)))
 	}
-	return false
+	return err
 }
 
 // transfer runs a job and shows its progress. A deletion has none.
@@ -178,8 +182,7 @@ func (b *batch) words(done, would string) string {
 // concernsAll reports whether an error of one transfer would be that of every other.
 func concernsAll(err error) bool {
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, syscall.ENOSPC) || anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired,
-		client.ErrRateLimited, client.ErrUnavailable, client.ErrStorageFull)
+	return errors.As(err, &network) || errors.Is(err, syscall.ENOSPC) || anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrRateLimited, client.ErrUnavailable, client.ErrStorageFull)
 }
 
 func (b *batch) count(n *int) {
@@ -256,9 +259,8 @@ func (b *batch) remark(line string) {
 // print prints a line to stderr. What cannot be printed there has no other place.
 func (b *batch) print(line string) { _ = b.progress.Print(line) }
 
-// finish ends the progress, prints a summary, and returns the error of the command.
+// finish prints a summary, and returns the error of the command.
 func (b *batch) finish(ctx context.Context) error {
-	b.progress.Close()
 	if b.jobs+b.skipped > 1 && !b.output.Quiet && !b.output.JSON {
 		_, _ = fmt.Fprintln(b.console.err, b.summary()) // the progress is closed; there is no other place
 	}
@@ -297,11 +299,12 @@ func (b *batch) summary() string {
 	return b.words("", "dry run: ") + strings.Join(texts, ", ")
 }
 
-// end is finish for a command whose preparation returned err.
+// end ends a command whose preparation returned err: it ends the progress, prints a summary and what was
+// spent, and returns the error of the command.
 func (b *batch) end(ctx context.Context, err error) error {
-	if err != nil {
-		b.progress.Close()
-		return err
+	b.progress.Close()
+	if err == nil {
+		err = b.finish(ctx)
 	}
-	return b.finish(ctx)
+	return errors.Join(err, b.reads.report(ctx, b.console, b.output))
 }

@@ -12,7 +12,10 @@ import (
 type catCommand struct {
 	Blobs []remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME. Several are written one after another."`
 
+	Quiet bool `short:"q" env:"-" help:"Do not print what was spent."`
+
 	serverFlags
+	readFlags
 }
 
 // Help returns examples.
@@ -30,14 +33,23 @@ func (c *catCommand) Run(ctx context.Context, console *console) error {
 	if err := allBlobs(c.Blobs); err != nil {
 		return err
 	}
+	reads, err := c.reads(ctx, from)
+	if err != nil {
+		return err
+	}
+	err = c.write(ctx, console.out, from, reads)
+	return errors.Join(err, reads.report(ctx, console, outputFlags{Quiet: c.Quiet}))
+}
+
+func (c *catCommand) write(ctx context.Context, out io.Writer, from *client.Client, reads *paidReads) error {
 	for _, of := range c.Blobs {
-		r, err := from.Get(ctx, of.Account, of.Name, client.GetOptions{})
+		r, err := from.Get(ctx, of.Account, of.Name, reads.options())
 		if err == nil {
-			_, err = io.Copy(console.out, r)
+			_, err = io.Copy(out, r)
 			err = errors.Join(err, r.Close())
 		}
 		if err != nil {
-			return blobError(of.Remote, err)
+			return blobError(of.Remote, reads.explain(err))
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 // copier copies blobs between servers, or to other names of one.
 type copier struct {
 	from, to *client.Client
+	reads    *paidReads
 	flags    *writeFlags
 
 	contentOnly bool // blobs with the same content are the same, whatever their properties
@@ -28,14 +29,16 @@ func (c *copier) job(dryRun bool, from, to operand.Remote, b client.Blob, o clie
 		if dryRun {
 			return done{size: b.Size}, nil
 		}
-		r, err := c.from.Get(ctx, from.Account, from.Name, client.GetOptions{IfMatch: b.ETag})
+		reads := c.reads.options()
+		reads.IfMatch = b.ETag
+		r, err := c.from.Get(ctx, from.Account, from.Name, reads)
 		if err != nil {
-			return done{}, err
+			return done{}, c.reads.explain(err)
 		}
 		o.Size = b.Size
 		o.Progress = func(n, _ int64) { t.Set(n) }
 		stored, err := c.to.Put(ctx, to.Account, to.Name, r, o)
-		return done{size: stored.Size, etag: stored.ETag}, errors.Join(err, r.Close())
+		return done{size: stored.Size, etag: stored.ETag}, errors.Join(c.reads.explain(err), r.Close())
 	}}
 }
 
@@ -104,7 +107,8 @@ func (c *copier) tree(ctx context.Context, b *batch, from, to operand.Remote) er
 	return nil
 }
 
-// jobs returns the jobs that make the blobs below to those below from.
+// jobs returns the jobs that make the blobs below to those below from. Blobs without an ETag, as small ones
+// that must be paid for, are copied again.
 func (c *copier) jobs(b *batch, from, to operand.Remote, source, target map[string]client.Blob) (jobs []job, err error) {
 	for _, name := range slices.Sorted(maps.Keys(source)) {
 		blob := source[name]
@@ -112,7 +116,7 @@ func (c *copier) jobs(b *batch, from, to operand.Remote, source, target map[stri
 		if err != nil {
 			return nil, err
 		}
-		if has, exists := target[name]; exists && has.ETag == blob.ETag && has.Size == blob.Size && (c.contentOnly || sameProperties(&o, &has)) {
+		if has, exists := target[name]; exists && blob.ETag != "" && has.ETag == blob.ETag && has.Size == blob.Size && (c.contentOnly || sameProperties(&o, &has)) {
 			b.same(below(from, name).String(), below(to, name).String(), has.Size, has.ETag)
 			continue
 		}

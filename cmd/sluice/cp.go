@@ -27,6 +27,7 @@ type cpCommand struct {
 	serverFlags
 	outputFlags
 	writeFlags
+	readFlags
 }
 
 // Help returns examples.
@@ -57,20 +58,23 @@ func (c *cpCommand) run(ctx context.Context, b *batch, options client.PutOptions
 	if err != nil {
 		return err
 	}
+	if b.reads, err = c.reads(ctx, from); err != nil {
+		return err
+	}
 	switch {
 	case from == nil:
 		u := &uploader{to: to, options: options}
 		return u.add(ctx, b, c.Source.Path, *c.Target.Remote, c.Recursive)
 	case to == nil:
-		d := &downloader{from: from}
+		d := &downloader{from: from, reads: b.reads}
 		return d.add(ctx, b, *c.Source.Remote, c.Target.Path, c.Recursive)
 	case c.Recursive:
-		copies := &copier{from: from, to: to, flags: &c.writeFlags}
+		copies := &copier{from: from, to: to, reads: b.reads, flags: &c.writeFlags}
 		return copies.tree(ctx, b, asFolder(*c.Source.Remote), asFolder(*c.Target.Remote))
 	case c.Source.Remote.Folder():
 		return usagef("%s is not a blob: use -r to copy all blobs below it", terminal.Name(c.Source.String()))
 	default:
-		copies := &copier{from: from, to: to, flags: &c.writeFlags}
+		copies := &copier{from: from, to: to, reads: b.reads, flags: &c.writeFlags}
 		return copies.blob(ctx, b, *c.Source.Remote, *c.Target.Remote)
 	}
 }

@@ -20,6 +20,7 @@ import (
 // symbolic links are not followed.
 type downloader struct {
 	from   *client.Client
+	reads  *paidReads
 	dryRun bool // nothing is written
 }
 
@@ -47,8 +48,8 @@ func (d *downloader) file(from operand.Remote, root *os.Root, path string, known
 		if err := folder.MakeFolders(root, path); err != nil {
 			return done{}, err
 		}
-		b, err := d.from.DownloadFile(ctx, from.Account, from.Name, path, client.DownloadOptions{Root: root, Progress: func(n, _ int64) { t.Set(n) }})
-		return done{size: b.Size, etag: b.ETag}, err
+		b, err := d.from.DownloadFile(ctx, from.Account, from.Name, path, client.DownloadOptions{GetOptions: d.reads.options(), Root: root, Progress: func(n, _ int64) { t.Set(n) }})
+		return done{size: b.Size, etag: b.ETag}, d.reads.explain(err)
 	}}
 }
 
@@ -77,12 +78,12 @@ func hasContent(ctx context.Context, root *os.Root, path string, b *client.Blob)
 // stream returns the job that writes a blob to w.
 func (d *downloader) stream(from operand.Remote, w io.Writer) job {
 	return job{source: from.String(), target: operand.Stdio, size: -1, ifInterrupted: "what was written is incomplete", run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
-		r, err := d.from.Get(ctx, from.Account, from.Name, client.GetOptions{})
+		r, err := d.from.Get(ctx, from.Account, from.Name, d.reads.options())
 		if err != nil {
-			return done{}, err
+			return done{}, d.reads.explain(err)
 		}
 		_, err = io.Copy(countingWriter{w, t}, r)
-		return done{size: r.Size(), etag: r.Blob().ETag}, errors.Join(err, r.Close())
+		return done{size: r.Size(), etag: r.Blob().ETag}, errors.Join(d.reads.explain(err), r.Close())
 	}}
 }
 
@@ -146,6 +147,9 @@ func (d *downloader) add(ctx context.Context, b *batch, from operand.Remote, tar
 	if target == operand.Stdio {
 		if recursive || from.Folder() {
 			return usagef("%s cannot be written to standard output: want a single blob", shown)
+		}
+		if b.output.JSON {
+			return usagef("--json and - both write to standard output: use one of them")
 		}
 		b.run(ctx, []job{d.stream(from, b.console.out)})
 		return nil

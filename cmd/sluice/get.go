@@ -11,6 +11,7 @@ type getCommand struct {
 
 	serverFlags
 	outputFlags
+	readFlags
 }
 
 // Help returns examples.
@@ -29,7 +30,12 @@ func (c *getCommand) Run(ctx context.Context, console *console) error {
 	if c.Target == "" {
 		return usagef("the name of the file is empty: want a file, a folder, or - for standard output")
 	}
+	reads, err := c.reads(ctx, from)
+	if err != nil {
+		return err
+	}
 	b := newBatch(console, c.outputFlags)
-	d := &downloader{from: from}
+	b.reads = reads
+	d := &downloader{from: from, reads: b.reads}
 	return b.end(ctx, d.add(ctx, b, c.Source.Remote, c.Target, c.Recursive))
 }

@@ -27,6 +27,7 @@ type syncCommand struct {
 	serverFlags
 	outputFlags
 	writeFlags
+	readFlags
 }
 
 // Help returns examples.
@@ -54,8 +55,12 @@ func (c *syncCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
+	reads, err := c.reads(ctx, from)
+	if err != nil {
+		return err
+	}
 	b := newBatch(console, c.outputFlags)
-	b.dryRun = c.DryRun
+	b.dryRun, b.reads = c.DryRun, reads
 	s := &synchronization{syncCommand: c, batch: b, from: from, to: to}
 	switch {
 	case from == nil:
@@ -131,7 +136,7 @@ func (s *synchronization) download(ctx context.Context, from operand.Remote, dir
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	d := &downloader{from: s.from}
+	d := &downloader{from: s.from, reads: s.batch.reads}
 	jobs, names, err := d.jobs(ctx, s.batch, from, root)
 	if err != nil {
 		return err
@@ -157,7 +162,7 @@ func (s *synchronization) copy(ctx context.Context, from, to operand.Remote) err
 	if err != nil {
 		return err
 	}
-	c := &copier{from: s.from, to: s.to, flags: &s.writeFlags, contentOnly: true}
+	c := &copier{from: s.from, to: s.to, reads: s.batch.reads, flags: &s.writeFlags, contentOnly: true}
 	jobs, err := c.jobs(s.batch, from, to, source, target)
 	if err != nil {
 		return err

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"sluice/client"
+	"sluice/internal/terminal"
+	"sluice/wire"
+)
+
+// readFlags say how paid reads are paid. Commands that read blobs embed them.
+type readFlags struct {
+	Pay          bool   `env:"-" group:"Paid reads:" help:"Buy what paid reads need, with the key pair of an account. --max-price and --max-spend are required."`
+	Session      string `env:"-" group:"Paid reads:" placeholder:"ID" help:"Session that pays, as sluice pay prints it. Nothing is bought."`
+	MaxChunksets *int64 `env:"-" group:"Paid reads:" placeholder:"NUMBER" help:"How many chunksets the command may be charged. Default: as many as the other limits permit."`
+	Purchase     int64  `env:"-" group:"Paid reads:" placeholder:"NUMBER" default:"1" help:"Least number of chunksets of a purchase. What remains in the session pays for later reads."`
+
+	payerFlags `embed:"" group:"Paid reads:"`
+}
+
+// Validate checks the flags.
+func (f *readFlags) Validate() error {
+	pays := f.payerFlags != payerFlags{}
+	switch {
+	case f.Pay && f.Session != "":
+		return errors.New("--pay and --session both say who pays: use one of them")
+	case !f.Pay && (pays || f.Purchase != 1):
+		return errors.New("--max-price, --max-spend and the other limits of purchases require --pay")
+	case f.MaxChunksets != nil && !f.Pay && f.Session == "":
+		return errors.New("--max-chunksets requires --pay or --session")
+	case f.MaxChunksets != nil && *f.MaxChunksets < 1:
+		return fmt.Errorf("--max-chunksets %d: must be at least 1", *f.MaxChunksets)
+	case f.Purchase < 1:
+		return fmt.Errorf("--purchase %d: must be at least 1", f.Purchase)
+	case f.Pay:
+		return f.limited()
+	}
+	return nil
+}
+
+// paidReads pays for the reads of a command, which share its limits.
+type paidReads struct {
+	payment  *client.Payment // nil: reads are not paid
+	maxSpend uint64
+	file     string // of the state
+}
+
+// reads returns what pays for the reads from a server.
+func (f *readFlags) reads(ctx context.Context, from *client.Client) (*paidReads, error) {
+	if !f.Pay && f.Session == "" {
+		return &paidReads{}, nil
+	}
+	if from == nil {
+		return nil, usagef("the source is local: --pay and the other flags for paid reads have no meaning")
+	}
+	r := &paidReads{payment: &client.Payment{SessionID: f.Session}, maxSpend: f.MaxSpend}
+	if f.MaxChunksets != nil {
+		r.payment.MaxChunksets = *f.MaxChunksets
+	}
+	if !f.Pay {
+		return r, nil
+	}
+	var err error
+	r.payment.Payer, r.file, err = f.payer(ctx, from, f.Purchase)
+	return r, err
+}
+
+// options returns the options of a read.
+func (r *paidReads) options() client.GetOptions { return client.GetOptions{Payment: r.payment} }
+
+// explain returns the error of a read, with what to do if it was not paid for.
+func (r *paidReads) explain(err error) error {
+	if !errors.Is(err, client.ErrPaymentRequired) {
+		return explainPayer(err)
+	}
+	e, reported := errors.AsType[*client.Error](err)
+	switch {
+	case r.payment == nil:
+		return fmt.Errorf("%w; --pay --max-price AMOUNT --max-spend AMOUNT buys what is needed, and --session ID pays with a session of sluice pay", err)
+	case r.payment.MaxChunksets > 0 && (!reported || e.Code == wire.CodeChargeAboveLimit):
+		return fmt.Errorf("%w; --max-chunksets sets the limit", err)
+	case r.payment.Payer == nil:
+		return fmt.Errorf("%w; sluice pay adds chunksets to its session, and buys others when it has expired", err)
+	default:
+		return err
+	}
+}
+
+// unpaid reports whether a read failed because it was not paid for, so that the next ones will fail, too.
+// Those that are in progress are paid.
+func unpaid(err error) bool {
+	return anyOf(err, client.ErrPaymentRequired, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered)
+}
+
+// printedSpending is what a command has spent, in JSON. Amounts are in units of the asset.
+type printedSpending struct {
+	Status           string `json:"status"` // "paid"
+	ChunksetsCharged int64  `json:"chunksetsCharged"`
+	ChunksetsInDoubt int64  `json:"chunksetsInDoubt"` // part of the above: the responses were lost
+	Spent            uint64 `json:"spent,string"`
+	TotalSpent       uint64 `json:"totalSpent,omitempty,string"` // with the state file
+	SessionID        string `json:"sessionId,omitempty"`
+	ChannelID        string `json:"channelId,omitempty"`
+	StateFile        string `json:"stateFile,omitempty"`
+}
+
+// statusTimeout limits how long the end of a command waits for another that uses the same state file.
+const statusTimeout = 10 * time.Second
+
+// report prints what was spent, also after a failure or an interruption, as JSON to stdout or as a line to
+// stderr.
+func (r *paidReads) report(ctx context.Context, console *console, output outputFlags) error {
+	if r == nil || r.payment == nil {
+		return nil
+	}
+	p := printedSpending{Status: "paid", ChunksetsCharged: r.payment.Charged(), ChunksetsInDoubt: r.payment.InDoubt(), SessionID: r.payment.SessionID}
+	if payer := r.payment.Payer; payer != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
+		defer cancel()
+		st, err := payer.Status(ctx)
+		if err != nil {
+			return fmt.Errorf("%d chunksets were charged, and it is unknown what was spent: %w", p.ChunksetsCharged, err)
+		}
+		p.Spent, p.TotalSpent, p.SessionID, p.ChannelID, p.StateFile = st.Added, st.Spent, st.SessionID, st.ChannelID, r.file
+	}
+	switch {
+	case output.JSON:
+		return terminal.WriteJSON(console.out, p)
+	case output.Quiet:
+		return nil
+	default:
+		return r.write(console.err, p)
+	}
+}
+
+func (r *paidReads) write(out io.Writer, p printedSpending) error {
+	line := fmt.Sprintf("%s charged", counted(p.ChunksetsCharged, "chunkset"))
+	if p.ChunksetsInDoubt > 0 {
+		line += fmt.Sprintf(", %d of them in doubt", p.ChunksetsInDoubt)
+	}
+	if r.payment.Payer != nil {
+		line += fmt.Sprintf("; %s spent, %d of at most %d in all", counted(p.Spent, "unit"), p.TotalSpent, r.maxSpend)
+	}
+	return printLine(out, line)
+}
+
+// counted returns a number with the name of what is counted.
+func counted[T int64 | uint64](n T, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"sluice/client"
+	"sluice/internal/accountkey"
+)
+
+// payerFlags configure a payer. Commands that pay embed them.
+type payerFlags struct {
+	MaxPrice    uint64 `env:"-" placeholder:"AMOUNT" help:"Highest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
+	MaxSpend    uint64 `env:"-" placeholder:"AMOUNT" help:"Highest sum of all that is ever paid with the state file. Required to pay."`
+	Deposit     uint64 `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. Default: that of the server, 1000000."`
+	Channel     string `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
+	AccountFile string `env:"-" type:"path" placeholder:"FILE" help:"Key pair that signs. Default: that of sluice account new."`
+	StateFile   string `env:"-" type:"path" placeholder:"FILE" help:"File that keeps count of what was signed. Default: one for the account and the server, beside the contexts."`
+}
+
+// limited returns an error unless the flags limit what is paid.
+func (f *payerFlags) limited() error {
+	switch {
+	case f.MaxPrice == 0:
+		return errors.New("--max-price AMOUNT is required: sluice info prints the price of a chunkset")
+	case f.MaxSpend == 0:
+		return errors.New("--max-spend AMOUNT is required: it limits the sum of all payments")
+	}
+	return nil
+}
+
+// payer returns the payer of the flags, which buys so many chunksets at a time, and its state file.
+func (f *payerFlags) payer(ctx context.Context, of *client.Client, chunksets int64) (*client.Payer, string, error) {
+	own, err := accountkey.DefaultFile()
+	if err != nil {
+		return nil, "", err
+	}
+	keyFile := f.AccountFile
+	if keyFile == "" {
+		keyFile = own
+	}
+	k, err := accountkey.Read(keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", exitWith(exitNotFound, err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	state := f.StateFile
+	if state == "" {
+		sum := sha256.Sum256([]byte(of.URL() + "\n" + k.Address().String()))
+		if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
+			return nil, "", err
+		}
+		state = filepath.Join(filepath.Dir(own), "payer-"+hex.EncodeToString(sum[:8])+".json")
+	}
+	p, err := of.NewPayer(ctx, client.PayerOptions{
+		Signer: k.Signer(), StateFile: state, MaxPrice: f.MaxPrice, MaxSpend: f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel,
+	})
+	return p, state, err
+}
+
+// explainPayer returns the error of a payer, with what to do about it.
+func explainPayer(err error) error {
+	switch {
+	case errors.Is(err, client.ErrBudget):
+		return fmt.Errorf("%w; --max-price and --max-spend set the budget", err)
+	case errors.Is(err, client.ErrNotDelivered):
+		return fmt.Errorf("%w; sluice pay --write-off gives the purchase up", err)
+	default:
+		return err
+	}
+}
