@@ -39,6 +39,7 @@ type commands struct {
 	Session sessionCommand `cmd:"" group:"Servers:" help:"Create, use and show sessions."`
 	Channel channelCommand `cmd:"" group:"Servers:" help:"Open, show and close payment channels, and add to their deposits."`
 	Health  healthCommand  `cmd:"" group:"Servers:" help:"Check that a server is ready: exit code 0 if it is, and 1 if not."`
+	Bench   benchCommand   `cmd:"" group:"Servers:" help:"Measure the throughput and the latencies of a server."`
 
 	Serve       serveCommand      `cmd:"" help:"Run the service."`
 	Config      configCommand     `cmd:"" help:"Check and print the configuration of serve."`

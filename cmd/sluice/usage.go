@@ -112,7 +112,8 @@ var rewrites = []struct {
 	{regexp.MustCompile(`^--([a-z0-9-]+) must be one of (.*) but got "(.*)"$`), wrongChoice},
 	{regexp.MustCompile(`^--([a-z0-9-]+): bool value must be .* but got "?(.*?)"?$`), wrongBool},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected a valid (\d+) bit (u?)int but got "((?s).*)"$`), wrongNumber},
-	{regexp.MustCompile(`^<[a-z]+>: ((?s).*)$`), wrongArgument},
+	{regexp.MustCompile(`^--([a-z0-9-]+): expected a float but got "((?s).*)"`), wrongFraction},
+	{regexp.MustCompile(`^\[?<[a-z]+>\]?: ((?s).*)$`), wrongArgument},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected "<key>=<value>" but got "((?s).*)"$`), wrongPair},
 	{regexp.MustCompile(`^--([a-z0-9-]+): slog: level string "((?s).*)": `), wrongLevel},
 }
@@ -238,6 +239,10 @@ func wrongNumber(_ *kong.Context, command *kong.Node, found []string) string {
 		}
 	}
 	return fmt.Sprintf("--%s: want %s, not %q", found[1], want, found[4])
+}
+
+func wrongFraction(_ *kong.Context, _ *kong.Node, found []string) string {
+	return fmt.Sprintf("--%s: want a number, not %q", found[1], found[2])
 }
 
 // wrongArgument returns the error of an argument, which says which one is wrong.

@@ -165,6 +165,23 @@ var wrongCalls = []wrongCall{
 	{line: "sync - :team", want: `sync has no - as operand: want a folder and CONTEXT:ACCOUNT/PREFIX/`},
 	{line: "sync none :team", want: `there is no folder none`},
 
+	// Measurements.
+	{line: "bench", want: `bench requires the argument WORKLOAD: sluice help bench shows the usage`},
+	{line: "bench read", want: `there is no workload "read": want put, get, range, multipart, use or mixed`},
+	{line: "bench get a:b", want: `"a:b": an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url`},
+	{line: "bench get --size 4KB=x", want: `--size: want a size up to 5TiB such as 4KiB, or sizes with weights such as 4KiB=90,1MiB=10, not "4KB=x"`},
+	{line: "bench get -c 0", want: `--connections 0: must be from 1 to 100000`},
+	{line: "bench get --duration=-1s", want: `--duration -1s: must be positive`},
+	{line: "bench get --count=-1", want: `--count -1: must be at least 1`},
+	{line: "bench get --rate=-1", want: `--rate -1: must be more than 0 and at most 10000000`},
+	{line: "bench get --rate many", want: `--rate: want a number, not "many"`},
+	{line: "bench get --blobs 0", want: `--blobs 0: must be at least 1`},
+	{line: "bench use --sessions 0", want: `--sessions 0: must be from 1 to 1000000`},
+	{line: "bench range --range 2GiB", want: `--range: want a size from 1 to 1GiB, such as 16MiB, not "2GiB"`},
+	{line: "bench get --timeout 0s", want: `--timeout 0s: must be at least 1ms`},
+	{line: "bench mixed --mix get=1,read=1", want: `--mix: want kinds of operations with weights from 1 to 1000000, such as get=80,put=20, of put, get, range, multipart, use, not "get=1,read=1"`},
+	{line: "bench get --url http://h --context prod", want: `--url and --context both name a server: use one of them`},
+
 	// Variables.
 	{line: "serve", variables: variables{"SLUICE_CHAIN_ID": "x"}, want: `SLUICE_CHAIN_ID: --chain-id: want a whole number from 0 to 255, not "x"`},
 	{line: "serve", variables: variables{"SLUICE_META": "mysql://u:canary@h"}, want: `SLUICE_META: --meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder`},

@@ -15,7 +15,7 @@ import (
 
 // layered are packages in which files must not use each other in a cycle.
 var layered = []string{"cmd/sluice", "httpapi", "httpapi/internal/headers", "httpapi/internal/router", "httpapi/internal/transfer", "internal/connlimit",
-	"internal/contexts", "internal/datadir", "internal/folder", "internal/lease", "internal/loopback", "internal/node", "internal/operand",
+	"internal/contexts", "internal/datadir", "internal/folder", "internal/lease", "internal/load", "internal/loopback", "internal/node", "internal/operand",
 	"internal/storage", "internal/terminal", "internal/units", "blob", "checksum", "instance", "metering", "paychan", "session", "wire", "metastore", "metastore/sqlstore",
 	"bytestore", "bytestore/memory"}
 

@@ -1,0 +1,48 @@
+package load
+
+import (
+	"io"
+	"math/rand/v2"
+)
+
+// noise is what contents consist of. It cannot be compressed.
+var noise = makeNoise()
+
+// noiseSize is the length of noise. It is a prime, so that contents that begin at multiples of a small
+// number differ.
+const noiseSize = 1<<20 + 7
+
+func makeNoise() []byte {
+	b := make([]byte, noiseSize)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // it returns no error
+	return b
+}
+
+// Content is a content of Size bytes: noise, repeated as often as needed, from a place that Seed
+// selects.
+type Content struct {
+	Size int64
+	Seed int64
+}
+
+// at returns bytes of the content from an offset: at least one, at most limit, and as many of them as
+// are in one piece.
+func (c Content) at(offset, limit int64) []byte {
+	begin := int64((uint64(c.Seed)*4099 + uint64(offset)) % noiseSize)
+	return noise[begin:min(noiseSize, begin+min(limit, c.Size-offset))]
+}
+
+// ReadAt implements io.ReaderAt.
+func (c Content) ReadAt(b []byte, offset int64) (n int, err error) {
+	for n < len(b) {
+		if offset >= c.Size {
+			return n, io.EOF
+		}
+		copied := copy(b[n:], c.at(offset, int64(len(b)-n)))
+		n, offset = n+copied, offset+int64(copied)
+	}
+	return n, nil
+}
+
+// reader returns a reader of the content.
+func (c Content) reader() *io.SectionReader { return io.NewSectionReader(c, 0, c.Size) }
