@@ -47,22 +47,21 @@ func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
 	}
 }
 
-// The prefixes of private keys in the form of AIP-80, followed by 0x and the hexadecimal digits.
+// What precedes the hexadecimal digits of a private key in the form of AIP-80.
 const (
-	ed25519Prefix   = "ed25519-priv-"
-	secp256k1Prefix = "secp256k1-priv-"
+	ed25519Prefix   = "ed25519-priv-0x"
+	secp256k1Prefix = "secp256k1-priv-0x"
 )
 
 // ParsePrivateKey parses a private key of 64 hexadecimal digits. Before them may stand
 // ed25519-priv-0x or secp256k1-priv-0x, as in AIP-80 of the chain; with 0x or nothing before them, it
 // is an Ed25519 key. ParsePrivateKey returns ErrKey for anything else; the error does not repeat the text.
 func ParsePrivateKey(text string) (PrivateKey, error) {
-	t, digits := KeyEd25519, text
-	if rest, ok := strings.CutPrefix(text, secp256k1Prefix+"0x"); ok {
-		t, digits = KeySecp256k1, rest
-	} else if rest, ok := strings.CutPrefix(text, ed25519Prefix+"0x"); ok {
-		digits = rest
-	} else {
+	t := KeyEd25519
+	digits, ok := strings.CutPrefix(text, secp256k1Prefix)
+	if ok {
+		t = KeySecp256k1
+	} else if digits, ok = strings.CutPrefix(text, ed25519Prefix); !ok {
 		digits = strings.TrimPrefix(text, "0x")
 	}
 	secret, err := hex.DecodeString(digits)

@@ -16,7 +16,7 @@ import (
 // layered are packages in which files must not use each other in a cycle.
 var layered = []string{"cmd/sluice", "httpapi", "httpapi/internal/headers", "httpapi/internal/router", "httpapi/internal/transfer", "internal/connlimit",
 	"internal/contexts", "internal/datadir", "internal/folder", "internal/lease", "internal/load", "internal/loopback", "internal/node", "internal/operand",
-	"internal/storage", "internal/terminal", "internal/units", "blob", "checksum", "instance", "metering", "paychan", "session", "wire", "metastore", "metastore/sqlstore",
+	"internal/storage", "internal/terminal", "internal/units", "blob", "chain", "checksum", "instance", "metering", "paychan", "session", "wire", "metastore", "metastore/sqlstore",
 	"bytestore", "bytestore/memory"}
 
 // TestFilesAreLayered checks that the files of a package use only declarations of files below them: there is

@@ -140,6 +140,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "client"):
 		// Not internal: the package can be moved into a module of its own.
 		return pure, true
+	case within(dir, "chain"):
+		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
 	case within(dir, "internal/folder", "internal/gcfloor", "internal/operand", "internal/spelling", "internal/units"):

@@ -1,0 +1,412 @@
+package chain
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/micropay"
+)
+
+// node answers the requests of a client as fn says, with the headers of chain 4 at ledgerTime.
+func node(t *testing.T, fn http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w.Header())
+		fn(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
+}
+
+var ledgerTime = time.UnixMicro(1760000000123456).UTC()
+
+func setHeaders(h http.Header) {
+	h.Set(headerChainID, "4")
+	h.Set(headerLedgerTime, strconv.FormatInt(ledgerTime.UnixMicro(), 10))
+}
+
+// answers returns a handler that always sends this answer.
+func answers(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func newClient(t *testing.T, opt Options) *Client {
+	t.Helper()
+	if opt.ChainID == 0 {
+		opt.ChainID = 4
+	}
+	c, err := New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// recorded are what the public client sends, and the answer that it understood.
+type recorded struct {
+	View struct {
+		ContentType string `json:"content_type"`
+		Body        string `json:"body_hex"`
+		Sender      string
+		Receiver    string
+	}
+	Vectors []struct {
+		Micropayment string `json:"micropayment_base64"`
+		ContentType  string `json:"content_type"`
+		Submitted    string `json:"submitted_hex"`
+		Hash         string `json:"transaction_hash"`
+	}
+}
+
+func readRecorded(t testing.TB) (r recorded) {
+	t.Helper()
+	text, err := os.ReadFile("../micropay/testdata/settlements.json")
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func parseAddress(t testing.TB, text string) micropay.Address {
+	t.Helper()
+	a, err := micropay.ParseAddress(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// collection returns the first recorded submission.
+func collection(t testing.TB) *micropay.Collection {
+	t.Helper()
+	v := readRecorded(t).Vectors[0]
+	body, err := hex.DecodeString(v.Submitted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hash micropay.Hash
+	if _, err := hex.Decode(hash[:], []byte(v.Hash[2:])); err != nil {
+		t.Fatal(err)
+	}
+	return &micropay.Collection{Body: body, Hash: hash}
+}
+
+func TestSubmitSendsWhatThePublicClientSends(t *testing.T) {
+	of := collection(t)
+	var got string
+	c := newClient(t, Options{APIKey: "key", Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		got = fmt.Sprintf("%s %s %s %s %x %v", r.Method, r.URL.Path, r.Header.Get("Content-Type"), r.Header.Get("Authorization"), body, err)
+		answers(http.StatusAccepted, `{"hash":"`+of.Hash.String()+`"}`)(w, r)
+	})}})
+	if err := c.Submit(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	v := readRecorded(t).Vectors[0]
+	if want := fmt.Sprintf("POST /v1/transactions %s Bearer key %s <nil>", v.ContentType, v.Submitted); got != want {
+		t.Errorf("sent %s\nwant %s", got, want)
+	}
+}
+
+func TestChannelsSendsWhatThePublicClientSends(t *testing.T) {
+	view := readRecorded(t).View
+	const asset = "0x1b18363a9f1fe5e6ebf247daba5cc1c18052bb232efdc4c50f556053922d98e1"
+	var got string
+	c := newClient(t, Options{
+		Module: parseAddress(t, "0xb42ac038b6dae86f6171e28e297aab9555ce09909445ec579e4ffe6b8d4d63bf"),
+		Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			got = fmt.Sprintf("%s %s %s %x %v", r.Method, r.URL.Path, r.Header.Get("Content-Type"), body, err)
+			answers(http.StatusOK, `[[{"asset_metadata":{"inner":"`+asset+`"},"balance":"1000","creation_micros":"1760000000000000",
+				"expiration_micros":"1770000000000000","next_withdrawn_sequence_number":"3","payment_channel_id":"7","receiver_withdrawn_amount":"250"}]]`)(w, r)
+		})},
+	})
+	channels, err := c.Channels(t.Context(), parseAddress(t, view.Sender), parseAddress(t, view.Receiver))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("POST /v1/view %s %s <nil>", view.ContentType, view.Body); got != want {
+		t.Errorf("sent %s\nwant %s", got, want)
+	}
+	want := Channel{
+		PaymentChannelID: 7, Asset: parseAddress(t, asset), Balance: 1000, Withdrawn: 250, NextSequence: 3,
+		Created: time.Unix(1760000000, 0).UTC(), Expires: time.Unix(1770000000, 0).UTC(),
+	}
+	if len(channels.List) != 1 || channels.List[0] != want || !channels.Ledger.Equal(ledgerTime) {
+		t.Errorf("got %+v\nwant %+v at %v", channels, want, ledgerTime)
+	}
+}
+
+func TestTransactionStates(t *testing.T) {
+	hash := collection(t).Hash
+	executed := `{"type":"user_transaction","hash":"` + hash.String() + `","success":%t,"vm_status":%q,"gas_used":"12"}`
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   Transaction
+	}{
+		"unknown":   {404, `{"message":"Transaction not found","error_code":"transaction_not_found","vm_error_code":null}`, Transaction{State: StateUnknown}},
+		"pending":   {200, `{"type":"pending_transaction","hash":"` + hash.String() + `"}`, Transaction{State: StatePending}},
+		"succeeded": {200, fmt.Sprintf(executed, true, "Executed successfully"), Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12}},
+		"aborted":   {200, fmt.Sprintf(executed, false, "Move abort 0x1"), Transaction{State: StateExecuted, VMStatus: "Move abort 0x1", GasUsed: 12}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, Options{Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet || r.URL.Path != "/v1/transactions/by_hash/"+hash.String() {
+					t.Errorf("%s %s", r.Method, r.URL.Path)
+				}
+				answers(test.status, test.body)(w, r)
+			})}})
+			test.want.Ledger = ledgerTime
+			if got, err := c.Transaction(t.Context(), hash); err != nil || got != test.want {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestLedgerAndGasPrice(t *testing.T) {
+	c := newClient(t, Options{Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/":
+			answers(200, `{"chain_id":4,"ledger_version":"77","ledger_timestamp":"1760000000123456","node_role":"full_node"}`)(w, r)
+		case "/v1/estimate_gas_price":
+			answers(200, `{"deprioritized_gas_estimate":90,"gas_estimate":100,"prioritized_gas_estimate":150}`)(w, r)
+		}
+	})}})
+	if l, err := c.Ledger(t.Context()); err != nil || l != (Ledger{4, 77, ledgerTime}) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if price, err := c.GasPrice(t.Context()); err != nil || price != 90 {
+		t.Errorf("%d, %v", price, err)
+	}
+}
+
+func TestRefusalsAreErrors(t *testing.T) {
+	var requests atomic.Int64
+	c := newClient(t, Options{Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		answers(400, `{"message":"Invalid transaction: \u001b[2J INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE","error_code":"vm_error","vm_error_code":5}`)(w, r)
+	})}})
+	err := c.Submit(t.Context(), collection(t))
+	refusal, ok := errors.AsType[*Error](err)
+	if !ok || refusal.Status != 400 || refusal.Code != "vm_error" || refusal.VMCode != 5 || errors.Is(err, ErrUnavailable) {
+		t.Fatalf("%#v", err)
+	}
+	if strings.Contains(err.Error(), "\x1b") || requests.Load() != 1 {
+		t.Errorf("%q after %d requests", err, requests.Load())
+	}
+}
+
+// TestFailingNodes asks a node that fails in each way, and then one that answers.
+func TestFailingNodes(t *testing.T) {
+	hash := collection(t).Hash
+	good := `{"type":"pending_transaction","hash":"` + hash.String() + `"}`
+	var elsewhere atomic.Int64
+	other := node(t, func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) })
+	for name, fail := range map[string]http.HandlerFunc{
+		"overloaded":          answers(429, `{"message":"slow down","error_code":"web_framework_error"}`),
+		"request timeout":     answers(408, ""),
+		"full mempool":        answers(507, `{"message":"full","error_code":"mempool_is_full"}`),
+		"proxy":               answers(502, "<html>"),
+		"not the API":         answers(404, "<html>"),
+		"missing key":         answers(401, `{"error":"unauthorized"}`),
+		"garbage":             answers(200, `{"type":`),
+		"another type":        answers(200, `[]`),
+		"another transaction": answers(200, `{"type":"pending_transaction","hash":"0x00"}`),
+		"unknown type":        answers(200, `{"type":"state_checkpoint_transaction","hash":"`+hash.String()+`"}`),
+		"no success":          answers(200, `{"type":"user_transaction","hash":"`+hash.String()+`"}`),
+		"empty":               answers(200, ""),
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other, http.StatusTemporaryRedirect)
+		},
+		"too long": answers(200, strings.Repeat(" ", maxResponse)+good),
+		"other chain": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(headerChainID, "5")
+			answers(200, good)(w, r)
+		},
+		"no ledger time": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del(headerLedgerTime)
+			answers(404, `{"message":"","error_code":"transaction_not_found"}`)(w, r)
+		},
+		"cut": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(good)+1))
+			answers(200, good)(w, r)
+		},
+		"reset": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failed, answered atomic.Int64
+			failing := node(t, func(w http.ResponseWriter, r *http.Request) { failed.Add(1); fail(w, r) })
+			answering := node(t, func(w http.ResponseWriter, r *http.Request) { answered.Add(1); answers(200, good)(w, r) })
+			c := newClient(t, Options{APIKey: "secret", Nodes: []string{failing, answering}})
+			if got, err := c.Transaction(t.Context(), hash); err != nil || got.State != StatePending {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if failed.Load() < 1 || answered.Load() != 1 {
+				t.Errorf("%d requests to the failing node, %d to the other", failed.Load(), answered.Load())
+			}
+			_, err := newClient(t, Options{APIKey: "secret", Nodes: []string{failing}, Rounds: 1}).Transaction(t.Context(), hash)
+			if !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "secret") || errors.Is(err, ErrWrongChain) != (name == "other chain") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	if elsewhere.Load() > 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+// TestTimeoutBoundsEachNode shows that a node that never answers delays a call by no more than the timeout.
+func TestTimeoutBoundsEachNode(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	hanging := node(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	hash := collection(t).Hash
+	answering := node(t, answers(200, `{"type":"pending_transaction","hash":"`+hash.String()+`"}`))
+	c := newClient(t, Options{Nodes: []string{hanging, answering}, Timeout: 50 * time.Millisecond})
+	if got, err := c.Transaction(t.Context(), hash); err != nil || got.State != StatePending {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// transport answers without a network, so that the pauses are on the clock of a synctest bubble.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func response(status int, retryAfter, body string) *http.Response {
+	h := http.Header{}
+	setHeaders(h)
+	if retryAfter != "" {
+		h.Set("Retry-After", retryAfter)
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+func TestPausesBetweenRounds(t *testing.T) {
+	hash := collection(t).Hash
+	for _, test := range []struct {
+		name       string
+		retryAfter string
+		least      time.Duration // of the pauses in all
+		most       time.Duration
+	}{
+		{"random", "", 0, firstPause + 2*firstPause},
+		{"as the node asks", "7", 14 * time.Second, 14 * time.Second},
+		{"bounded", "86400", 2 * longestPause, 2 * longestPause},
+		{"as a date", "Sat, 01 Jan 2000 00:00:05 GMT", 5 * time.Second, 5*time.Second + 2*firstPause},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var times []time.Time
+				c := newClient(t, Options{Nodes: []string{"https://one.example/v1", "https://two.example/v1"}, Transport: transport(func(*http.Request) (*http.Response, error) {
+					times = append(times, time.Now())
+					return response(503, test.retryAfter, ""), nil
+				})})
+				begin := time.Now()
+				_, err := c.Transaction(t.Context(), hash)
+				if !errors.Is(err, ErrUnavailable) || len(times) != 2*DefaultRounds {
+					t.Fatalf("%v after %d requests", err, len(times))
+				}
+				for i := 0; i < len(times); i += 2 {
+					if !times[i].Equal(times[i+1]) {
+						t.Error("there is a pause within a round")
+					}
+				}
+				if took := time.Since(begin); took < test.least || took > test.most+2*time.Nanosecond {
+					t.Errorf("the pauses were %v, want %v to %v", took, test.least, test.most)
+				}
+			})
+		})
+	}
+}
+
+// TestContextEndsACall shows that a call does not begin a pause that its context does not outlast, and ends with it.
+func TestContextEndsACall(t *testing.T) {
+	hash := collection(t).Hash
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, Options{Nodes: []string{"https://one.example"}, Transport: transport(func(*http.Request) (*http.Response, error) {
+			return response(503, "20", ""), nil
+		})})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		begin := time.Now()
+		if _, err := c.Transaction(ctx, hash); !errors.Is(err, ErrUnavailable) || time.Since(begin) != 0 {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, Options{Nodes: []string{"https://one.example"}, Transport: transport(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		begin := time.Now()
+		if _, err := c.Transaction(ctx, hash); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) || time.Since(begin) != 3*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, text := range []string{"", "node.example/v1", "http://node.example/v1", "ftp://node.example", "https://", "https://user:secret@node.example",
+		"https://node.example/v1?key=secret", "https://node.example/v1#secret", "https://node.example:port", "http://127.0.0.1.example"} {
+		if _, err := New(Options{Nodes: []string{text}}); !errors.Is(err, ErrOptions) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+	if _, err := New(Options{}); !errors.Is(err, ErrOptions) {
+		t.Errorf("no node: error %v", err)
+	}
+	for _, text := range []string{"https://node.example/v1", "https://node.example/v1/", "http://localhost:8080/v1", "http://127.0.0.1:8080", "http://[::1]:8080/v1"} {
+		if _, err := New(Options{Nodes: []string{text}}); err != nil {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+}
+
+// FuzzAnswers decodes any body of any status: nothing panics, and there is a result or an error.
+func FuzzAnswers(f *testing.F) {
+	f.Add(200, `[[{"asset_metadata":{"inner":"0x1"},"balance":"1","creation_micros":"1","expiration_micros":"18446744073709551615","next_withdrawn_sequence_number":"3","payment_channel_id":"7","receiver_withdrawn_amount":"2"}]]`)
+	f.Add(200, `[[]]`)
+	f.Add(200, `[null]`)
+	f.Add(400, `{"message":"m","error_code":"vm_error","vm_error_code":1}`)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		a := &answer{status: status, body: []byte(body)}
+		list, err := decodeChannels(a)
+		if err == nil && status != http.StatusOK {
+			t.Errorf("status %d: %v", status, list)
+		}
+		for _, c := range list {
+			if c.Expires.Before(time.Unix(0, 0)) {
+				t.Errorf("the channel expires at %v", c.Expires)
+			}
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+var (
+	// ErrUnavailable means that no node answered. Whether one of them received the request is not known.
+	ErrUnavailable = errors.New("chain: no fullnode answered")
+	// ErrWrongChain means that a node belongs to another chain. It comes with ErrUnavailable.
+	ErrWrongChain = errors.New("the fullnode belongs to another chain")
+)
+
+// Error is the answer of a node that refuses a request.
+type Error struct {
+	Status int    // of HTTP
+	Code   string // code of the API, such as vm_error
+	// VMCode is the status of the virtual machine that validated a transaction, or 0.
+	VMCode  uint64
+	Message string // sentence of the node, at most 300 bytes
+}
+
+// maxMessage is the maximum length in bytes of Error.Message.
+const maxMessage = 300
+
+// Error returns status, code and message. The message is quoted, because the node chose it.
+func (e *Error) Error() string {
+	return fmt.Sprintf("the fullnode refused the request: %d %s: %s", e.Status, strconv.Quote(e.Code), strconv.Quote(e.Message))
+}
+
+// nodeError is the failure of one node, after which another one is asked.
+type nodeError struct {
+	err        error
+	retryAfter time.Duration // the least pause that the node wants, or 0
+}
+
+func (e *nodeError) Error() string { return e.err.Error() }
+func (e *nodeError) Unwrap() error { return e.err }

@@ -1,0 +1,186 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Headers of every answer of a node.
+const (
+	headerChainID    = "X-Aptos-Chain-Id"
+	headerLedgerTime = "X-Aptos-Ledger-Timestampusec"
+)
+
+const (
+	// maxResponse is the maximum size of a response in bytes. A channel takes about 300, so it is enough for
+	// more than ten thousand of them.
+	maxResponse = 4 << 20
+	// The pauses between rounds are random, up to firstPause, twice that, and so on up to longestPause
+	// ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A node may ask for up to longestPause.
+	firstPause   = 500 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// request is a request to any of the nodes.
+type request struct {
+	method, path string
+	contentType  string // of body
+	body         []byte
+}
+
+// answer is what a node answered.
+type answer struct {
+	status int
+	ledger time.Time // time of the node's ledger when it answered
+	body   []byte
+}
+
+// call sends a request to the nodes until one of them gives an answer that decode accepts. The answer has a
+// status of 2xx or 4xx. call returns ErrUnavailable if there is none, and the error of ctx.
+func (c *Client) call(ctx context.Context, r request, decode func(*answer) error) error {
+	for round := 0; ; round++ {
+		pause := rand.N(min(longestPause, firstPause<<round)) + 1
+		var failures []error
+		for i, node := range c.nodes {
+			err := c.ask(ctx, node, r, decode)
+			failed, ok := errors.AsType[*nodeError](err)
+			if !ok {
+				return err
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+			}
+			pause = max(pause, min(failed.retryAfter, longestPause))
+			failures = append(failures, fmt.Errorf("fullnode %d of %d: %w", i+1, len(c.nodes), failed.err))
+		}
+		if round+1 >= c.rounds || !waits(ctx, pause) {
+			return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(failures...))
+		}
+	}
+}
+
+// waits reports whether it waited for a pause. It returns false at once if ctx ends before.
+func waits(ctx context.Context, pause time.Duration) bool {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= pause {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ask sends a request to one node and returns the error of decode, or a *nodeError.
+func (c *Client) ask(ctx context.Context, node string, r request, decode func(*answer) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, r.method, node+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return fmt.Errorf("chain: %w", withoutURL(err))
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "sluice")
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	if c.apiKey != "" {
+		req.Header.Set("Authorization", "Bearer "+c.apiKey)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return &nodeError{err: withoutURL(err)}
+	}
+	a, err := c.read(resp)
+	_ = resp.Body.Close() // whatever is needed of it was read
+	if err != nil {
+		return &nodeError{err: err, retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	}
+	return decode(a)
+}
+
+// withoutURL returns the reason of an error of net/http without the URL, which may contain a secret.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// read reads the answer of a node. It returns an error if the node failed.
+func (c *Client) read(resp *http.Response) (*answer, error) {
+	if id := resp.Header.Get(headerChainID); id != "" && id != strconv.Itoa(int(c.chainID)) {
+		return nil, fmt.Errorf("%w: its id is %q, not %d", ErrWrongChain, id, c.chainID)
+	}
+	switch kind := resp.StatusCode / 100; {
+	case kind == 2 || kind == 4 && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusRequestTimeout:
+	case kind == 3:
+		return nil, fmt.Errorf("status %d: redirects are not followed", resp.StatusCode)
+	default:
+		return nil, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
+	if err != nil {
+		return nil, fmt.Errorf("the response was cut: %w", err)
+	}
+	if len(body) > maxResponse {
+		return nil, fmt.Errorf("the response has more than %d bytes", maxResponse)
+	}
+	a := &answer{status: resp.StatusCode, body: body}
+	if micros, err := strconv.ParseInt(resp.Header.Get(headerLedgerTime), 10, 64); err == nil {
+		a.ledger = time.UnixMicro(micros).UTC()
+	}
+	return a, nil
+}
+
+// retryAfter returns the delay of a Retry-After header in seconds or as a date (RFC 9110, section
+// 10.2.3), or 0.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil && seconds > 0 {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(header); err == nil && date.After(now) {
+		return date.Sub(now)
+	}
+	return 0
+}
+
+// decodeJSON decodes an answer with the status want into out. Other statuses are an *Error if the body is an
+// error of the API. Everything else is a failure of the node.
+func (a *answer) decodeJSON(want int, out any) error {
+	if a.status == want {
+		if err := json.Unmarshal(a.body, out); err != nil {
+			return a.garbage(err)
+		}
+		return nil
+	}
+	var refusal struct {
+		Message string `json:"message"`
+		Code    string `json:"error_code"`
+		VMCode  uint64 `json:"vm_error_code"`
+	}
+	if err := json.Unmarshal(a.body, &refusal); err != nil {
+		return a.garbage(err)
+	}
+	if refusal.Code == "" {
+		return a.garbage(errors.New("it has no error_code"))
+	}
+	return &Error{Status: a.status, Code: refusal.Code, VMCode: refusal.VMCode, Message: refusal.Message[:min(maxMessage, len(refusal.Message))]}
+}
+
+// garbage returns the failure of a node whose answer is not of the API.
+func (a *answer) garbage(err error) error {
+	return &nodeError{err: fmt.Errorf("status %d with an unexpected body: %w", a.status, err)}
+}

@@ -1,0 +1,94 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"sluice/micropay"
+)
+
+// Submit submits a transaction. With nil a node has accepted it, which is no more than a promise to try:
+// [Client.Transaction] returns what became of it. Submitting a transaction again is harmless.
+//
+// Submit returns an *Error if a node refused the transaction, and ErrUnavailable if no node answered, in which case
+// the transaction may be executed all the same.
+func (c *Client) Submit(ctx context.Context, t *micropay.Collection) error {
+	r := request{method: http.MethodPost, path: "/transactions", contentType: "application/x.aptos.signed_transaction+bcs", body: t.Body}
+	return c.call(ctx, r, func(a *answer) error {
+		var body struct {
+			Hash string `json:"hash"`
+		}
+		if err := a.decodeJSON(http.StatusAccepted, &body); err != nil {
+			return err
+		}
+		if body.Hash != t.Hash.String() {
+			return a.garbage(fmt.Errorf("the hash is %q", body.Hash))
+		}
+		return nil
+	})
+}
+
+// State is what a node knows of a transaction.
+type State int
+
+// The states.
+const (
+	StateUnknown  State = iota // never seen, or dropped
+	StatePending               // accepted, and not executed
+	StateExecuted              // executed, with success or not, for good
+)
+
+// Transaction is a transaction as a node knows it.
+type Transaction struct {
+	State State
+	// Ledger is the time of the ledger of the node when it answered. A transaction that is unknown and whose
+	// expiration is before this time will never be executed.
+	Ledger time.Time
+	// Success reports whether the executed transaction had its effect. VMStatus says why not.
+	Success  bool
+	VMStatus string
+	GasUsed  uint64 // units of gas that the fee payer paid for
+}
+
+// Transaction returns what the first node that answers knows of the transaction with this hash. It returns
+// ErrUnavailable, or an *Error if the node refuses to say.
+func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transaction, error) {
+	var t Transaction
+	err := c.call(ctx, request{method: http.MethodGet, path: "/transactions/by_hash/" + hash.String()}, func(a *answer) error {
+		if a.ledger.IsZero() {
+			return a.garbage(errors.New("the time of the ledger is missing"))
+		}
+		var body struct {
+			Type     string `json:"type"`
+			Hash     string `json:"hash"`
+			Success  *bool  `json:"success"`
+			VMStatus string `json:"vm_status"`
+			GasUsed  number `json:"gas_used"`
+		}
+		err := a.decodeJSON(http.StatusOK, &body)
+		if refusal, ok := errors.AsType[*Error](err); ok && refusal.Status == http.StatusNotFound && refusal.Code == "transaction_not_found" {
+			t = Transaction{State: StateUnknown, Ledger: a.ledger}
+			return nil
+		}
+		switch {
+		case err != nil:
+			return err
+		case body.Hash != hash.String():
+			return a.garbage(fmt.Errorf("the hash is %q", body.Hash))
+		case body.Type == "pending_transaction":
+			t = Transaction{State: StatePending, Ledger: a.ledger}
+		case body.Type == "user_transaction" && body.Success != nil:
+			t = Transaction{
+				State: StateExecuted, Ledger: a.ledger,
+				Success: *body.Success, VMStatus: body.VMStatus[:min(maxMessage, len(body.VMStatus))], GasUsed: uint64(body.GasUsed),
+			}
+		default:
+			return a.garbage(fmt.Errorf("the type is %q", body.Type))
+		}
+		return nil
+	})
+	return t, err
+}
