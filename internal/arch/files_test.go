@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,11 +12,17 @@ import (
 	"sluice/internal/testenv"
 )
 
-// layered are packages in which files must not use each other in a cycle.
-var layered = []string{"cmd/sluice", "httpapi", "httpapi/internal/headers", "httpapi/internal/router", "httpapi/internal/transfer", "internal/connlimit",
-	"internal/contexts", "internal/datadir", "internal/folder", "internal/lease", "internal/load", "internal/loopback", "internal/node", "internal/operand",
-	"internal/storage", "internal/terminal", "internal/units", "blob", "chain", "checksum", "instance", "metering", "paychan", "session", "wire", "metastore", "metastore/sqlstore",
-	"bytestore", "bytestore/memory"}
+// inCycles are packages in which files use each other in a cycle, with the reason.
+var inCycles = map[string]string{
+	"access":             "to do",
+	"bytestore/bytetest": "to do",
+	"bytestore/cached":   "to do",
+	"bytestore/localfs":  "to do",
+	"bytestore/s3":       "to do",
+	"client":             "to do",
+	"metastore/metatest": "to do",
+	"micropay":           "to do",
+}
 
 // TestFilesAreLayered checks that the files of a package use only declarations of files below them: there is
 // no cycle of files. Uses of methods and fields do not count.
@@ -26,41 +31,48 @@ func TestFilesAreLayered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range layered {
-		if cycle := cycleOf(usesOfFiles(t, filepath.Join(root, dir))); cycle != nil {
+	packages := map[string][]string{}
+	for _, s := range sources(t) {
+		if !s.test {
+			packages[s.dir] = append(packages[s.dir], filepath.Join(root, s.file))
+		}
+	}
+	for dir, files := range packages {
+		cycle := cycleOf(usesOfFiles(t, files))
+		reason := inCycles[dir]
+		switch {
+		case cycle != nil && reason == "":
 			t.Errorf("%s: these files use each other in a cycle: %s", dir, strings.Join(cycle, " -> "))
+		case cycle == nil && reason != "":
+			t.Errorf("%s has no cycle: remove it from inCycles", dir)
 		}
 	}
 }
 
-// usesOfFiles returns which files of a folder each file uses.
-func usesOfFiles(t *testing.T, dir string) map[string][]string {
+// usesOfFiles returns which files of a package each file uses. A use of a name that several files declare, for
+// different systems, is a use of each of them.
+func usesOfFiles(t *testing.T, files []string) map[string][]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	declaredIn := map[string]string{}
+	declaredIn := map[string][]string{}
 	unresolved := map[string][]*ast.Ident{}
-	for _, entry := range entries {
-		name := entry.Name()
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_other.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, 0)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for declared := range file.Scope.Objects {
-			declaredIn[declared] = name
+		name := filepath.Base(file)
+		for declared := range parsed.Scope.Objects {
+			declaredIn[declared] = append(declaredIn[declared], name)
 		}
-		unresolved[name] = file.Unresolved
+		unresolved[name] = parsed.Unresolved
 	}
 	uses := map[string][]string{}
 	for name, idents := range unresolved {
 		for _, ident := range idents {
-			if in, ok := declaredIn[ident.Name]; ok && in != name && !slices.Contains(uses[name], in) {
-				uses[name] = append(uses[name], in)
+			for _, in := range declaredIn[ident.Name] {
+				if !slices.Contains(uses[name], in) {
+					uses[name] = append(uses[name], in)
+				}
 			}
 		}
 	}

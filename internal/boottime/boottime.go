@@ -6,14 +6,8 @@ package boottime
 
 import "time"
 
-var start = time.Now()
-
 // Now returns the time since an arbitrary moment in the past. It never goes
 // backwards. Time that the machine was asleep is included at most a millisecond
 // (resolution) after the machine has woken up: an earlier reading is one that
 // could have been made just before the sleep. Now may be called concurrently.
 func Now() time.Duration { return now() }
-
-// awake returns the time by the runtime's monotonic clock, which may stop while
-// the machine is asleep.
-func awake() time.Duration { return time.Since(start) }

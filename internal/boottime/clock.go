@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+var start = time.Now()
+
+// awake returns the time by the runtime's monotonic clock, which may stop while
+// the machine is asleep.
+func awake() time.Duration { return time.Since(start) }
+
 // resolution is how long a reading of the system's clock is extrapolated. On Linux
 // such a reading is a system call, which costs several times what awake does.
 const resolution = time.Millisecond

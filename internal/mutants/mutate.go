@@ -30,16 +30,6 @@ var quickPackages = []string{
 	"httpapi/internal/transfer", "bytestore/localfs", "bytestore/cached", "blob",
 }
 
-// verdict is the result for a mutation.
-type verdict string
-
-const (
-	detected   verdict = "detected"    // a test failed
-	timedOut   verdict = "timed out"   // the tests took more than ten times as long as without the mutation
-	survived   verdict = "survives"    // the tests passed
-	notCovered verdict = "not covered" // no test evaluates the operator
-)
-
 const (
 	workers      = 2
 	slower       = 10      // how many times as long as without the mutation tests may take

@@ -50,6 +50,16 @@ func parseSurvivors(text string) (map[survivor]string, error) {
 	return list, nil
 }
 
+// verdict is the result for a mutation.
+type verdict string
+
+const (
+	detected   verdict = "detected"    // a test failed
+	timedOut   verdict = "timed out"   // the tests took more than ten times as long as without the mutation
+	survived   verdict = "survives"    // the tests passed
+	notCovered verdict = "not covered" // no test evaluates the operator
+)
+
 // tally counts the mutations of a package by verdict.
 type tally struct {
 	mutations, detected, timedOut, listed, survived, notCovered int

@@ -11,6 +11,27 @@ import (
 	"runtime"
 )
 
+// Thing is an external dependency of a test.
+type Thing string
+
+// The dependencies that tests can require.
+const (
+	NPM         Thing = "npm"          // node, and the packages of e2e/client
+	Strace      Thing = "strace"       // strace, and the right to trace a child
+	Chromium    Thing = "chromium"     // a Chromium, and the packages of e2e/client
+	Nginx       Thing = "nginx"        // an nginx with proxy_cache
+	HAProxy     Thing = "haproxy"      // the load balancer
+	Varnish     Thing = "varnish"      // the cache
+	Mandoc      Thing = "mandoc"       // checks manual pages
+	Shells      Thing = "shells"       // bash, zsh and fish
+	PostgreSQL  Thing = "postgresql"   // the programs of a PostgreSQL server
+	VersityGW   Thing = "versitygw"    // an S3 server over a folder
+	OapiCodegen Thing = "oapi-codegen" // the generator of Go clients, and the modules of what it generates
+	RootMount   Thing = "root-mount"   // the right to mount a tmpfs
+	Port9090    Thing = "port-9090"    // port 9090 free on the loopback addresses
+	Unix        Thing = "unix"         // signals, permission bits of files, and symbolic links
+)
+
 // check returns nil if the thing is available, or an error that says what is missing.
 func check(thing Thing) error {
 	switch thing {
@@ -102,34 +123,6 @@ func checkStrace() error {
 		return fmt.Errorf("strace cannot trace a child: %w: %s", err, out)
 	}
 	return nil
-}
-
-// ChromiumPath returns the path of a Chromium in PATH.
-func ChromiumPath() (string, error) {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("no chromium, chromium-browser or google-chrome in PATH")
-}
-
-// NginxPath returns the path of an nginx in PATH or /usr/sbin.
-func NginxPath() (string, error) { return systemProgram("nginx") }
-
-// HAProxyPath returns the path of an HAProxy in PATH or /usr/sbin.
-func HAProxyPath() (string, error) { return systemProgram("haproxy") }
-
-// VarnishPath returns the path of a Varnish in PATH or /usr/sbin.
-func VarnishPath() (string, error) { return systemProgram("varnishd") }
-
-func systemProgram(name string) (string, error) {
-	for _, name := range []string{name, "/usr/sbin/" + name} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no %s in PATH or /usr/sbin", name)
 }
 
 // checkPostgreSQL returns an error unless the server's programs and a user to run them as exist.

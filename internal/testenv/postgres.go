@@ -9,10 +9,8 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,39 +32,6 @@ type PostgresServer struct {
 	user    *osUser     // nil: the user of this process
 	process *os.Process // nil while the server is stopped
 	ended   chan error
-}
-
-// PostgresBin returns the folder of PostgreSQL's programs: the folder of postgres in PATH, or the
-// newest version below /usr/lib/postgresql.
-func PostgresBin() (string, error) {
-	if path, err := exec.LookPath("postgres"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			return filepath.Dir(path), nil
-		}
-	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // Debian's layout
-	if err != nil {
-		return "", err
-	}
-	newest := ""
-	for _, path := range found {
-		if version(path) >= version(newest) {
-			newest = path
-		}
-	}
-	if newest == "" {
-		return "", errors.New("no postgres in PATH or /usr/lib/postgresql")
-	}
-	return filepath.Dir(newest), nil
-}
-
-// version returns the number in a path like /usr/lib/postgresql/15/bin/postgres, or 0.
-func version(path string) int {
-	n, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // StartPostgres creates an empty database and starts a server for it. The server is stopped and
@@ -148,30 +113,6 @@ func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGDATA=")
 	cmd.SysProcAttr = childAttributes(s.user, syscall.SIGQUIT) // PostgreSQL's immediate shutdown
 	return cmd
-}
-
-// osUser is a user of the operating system.
-type osUser struct{ uid, gid uint32 }
-
-// serverUser returns the user to run PostgreSQL as, or nil for the user of this process. PostgreSQL
-// refuses to run as root.
-func serverUser() (*osUser, error) {
-	if os.Getuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, uerr := strconv.ParseUint(u.Uid, 10, 32)
-		gid, gerr := strconv.ParseUint(u.Gid, 10, 32)
-		if err := errors.Join(uerr, gerr); err != nil {
-			return nil, err
-		}
-		return &osUser{uint32(uid), uint32(gid)}, nil
-	}
-	return nil, errors.New("PostgreSQL refuses to run as root, and neither the user postgres nor nobody exists")
 }
 
 // Socket returns the path of the Unix socket that the server listens on.

@@ -15,12 +15,6 @@ import (
 	"time"
 )
 
-// versityGWVersion is the version that setup.sh installs.
-const versityGWVersion = "v1.8.0"
-
-// VersityGWPath returns the path at which setup.sh installs versitygw.
-func VersityGWPath() (string, error) { return toolPath("versitygw", versityGWVersion) }
-
 // The credentials of every S3 server that S3 starts.
 const (
 	S3AccessKey = "testaccess"

@@ -10,8 +10,8 @@ set -u
 cd "$(dirname "$0")/../.."
 
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/sluice-tools
-versitygw_version=v1.8.0 # as in s3.go
-oapi_codegen_version=v2.8.2 # as in tools.go
+versitygw_version=v1.8.0 # as in programs.go
+oapi_codegen_version=v2.8.2 # as in programs.go
 
 have() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }

@@ -5,10 +5,6 @@ import (
 	"os"
 )
 
-// ErrLocked is returned by LockFile if the file is locked by another process, or
-// by another Lock of this one.
-var ErrLocked = errors.New("vfs: the file is locked")
-
 // Lock is an exclusive lock on a file. It is held until Close or until the process
 // ends, however it ends. Its methods may be called concurrently.
 type Lock struct{ file *os.File }

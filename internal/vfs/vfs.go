@@ -27,6 +27,10 @@ import (
 // that no fsync was attempted.
 var ErrNotOpened = errors.New("vfs: folder not opened, so not synced")
 
+// ErrLocked is returned by LockFile if the file is locked by another process, or
+// by another Lock of this one.
+var ErrLocked = errors.New("vfs: the file is locked")
+
 // FS is a file system. Names are absolute paths in the form of the operating
 // system. All methods may be called concurrently. Errors match fs.ErrExist,
 // fs.ErrNotExist and, where there is one, the syscall.Errno by errors.Is; see also
