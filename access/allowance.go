@@ -3,26 +3,20 @@ package access
 import (
 	"container/list"
 	"context"
-	"fmt"
 	"math"
-	"sync"
+	"net/netip"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"sluice/metastore"
 )
 
-// maxWait is how long a request waits for its turn under the request rate.
-const maxWait = 2 * time.Second
-
 // Allowance is what the requests of one group of keys, or of one client address, share on
 // this node. Its methods may be called concurrently, and not after Release.
 type Allowance struct {
-	limiter  *Limiter
 	holder   holder
-	name     string // of the holder, formatted once because each upload uses it
+	release  func(*Allowance) // of the Limiter
+	name     string           // of the holder, formatted once because each upload uses it
 	limits   atomic.Pointer[limits]
 	working  atomic.Int64 // requests that have entered and not left
 	held     atomic.Int64 // see Hold
@@ -42,12 +36,12 @@ type limits struct {
 	quotas amounts
 }
 
-func newAllowance(l *Limiter, h holder) *Allowance {
+func newAllowance(h holder, usage metastore.Usage, release func(*Allowance)) *Allowance {
 	name := "group " + h.group
 	if h.group == "" {
 		name = "network " + h.network.String()
 	}
-	return &Allowance{limiter: l, holder: h, name: name, in: newPacer(), out: newPacer(), quota: newQuota(l.opt.Usage, h.group)}
+	return &Allowance{holder: h, release: release, name: name, in: newPacer(), out: newPacer(), quota: newQuota(usage, h.group)}
 }
 
 // setLimits sets the limits. A bucket whose rate changes becomes full: a debt at the old rate
@@ -74,7 +68,7 @@ func (a *Allowance) setLimits(own, defaults metastore.Limits) {
 
 // Release ends the use of the Allowance that a call of OfKey or OfAddress returned. It must
 // be called once for each such call.
-func (a *Allowance) Release() { a.limiter.release(a) }
+func (a *Allowance) Release() { a.release(a) }
 
 // Holder returns a name for the group or network, which is unique among Allowances.
 func (a *Allowance) Holder() string { return a.name }
@@ -184,65 +178,8 @@ func (a *Allowance) reserve(ctx context.Context, wanted metastore.Used) (*Reserv
 	return r, nil
 }
 
-// RateError is ErrRate with the time after which the request would have been admitted.
-type RateError struct{ RetryAfter time.Duration }
-
-// Error returns a sentence with the time.
-func (e *RateError) Error() string { return fmt.Sprintf("%s: try again in %v", ErrRate, e.RetryAfter) }
-
-// Unwrap returns ErrRate.
-func (e *RateError) Unwrap() error { return ErrRate }
-
-// requestRate is the request rate: a token bucket of one second.
-type requestRate struct {
-	bucket atomic.Pointer[rate.Limiter] // nil: unlimited
-	mu     sync.Mutex                   // makes reserving and cancelling atomic
-}
-
-func (r *requestRate) setLimit(perSecond int64) {
-	if perSecond == metastore.Unlimited {
-		r.bucket.Store(nil)
-		return
-	}
-	r.bucket.Store(rate.NewLimiter(rate.Limit(perSecond), int(perSecond)))
-}
-
-// take takes a token, or none if that would take longer than maxWait.
-func (r *requestRate) take(ctx context.Context) error {
-	bucket := r.bucket.Load()
-	if bucket == nil {
-		return nil
-	}
-	token, delay := r.reserve(bucket)
-	if delay > maxWait {
-		return &RateError{RetryAfter: delay}
-	}
-	if err := sleep(ctx, delay); err != nil {
-		token.Cancel()
-		return err
-	}
-	return nil
-}
-
-// reserve takes the next token, unless the delay until then is too long.
-func (r *requestRate) reserve(bucket *rate.Limiter) (*rate.Reservation, time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	token := bucket.ReserveN(now, 1)
-	delay := token.DelayFrom(now)
-	if delay > maxWait {
-		token.CancelAt(now)
-	}
-	return token, delay
-}
-
-func (r *requestRate) state() (left int64, full time.Duration) {
-	bucket := r.bucket.Load()
-	if bucket == nil {
-		return math.MaxInt64, 0
-	}
-	tokens := bucket.Tokens()
-	missing := (float64(bucket.Burst()) - tokens) / float64(bucket.Limit())
-	return int64(max(0, tokens)), time.Duration(missing * float64(time.Second))
+// holder identifies an Allowance: by the group of keys, or by the network.
+type holder struct {
+	group   string
+	network netip.Prefix
 }

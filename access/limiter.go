@@ -36,12 +36,6 @@ type Limiter struct {
 	}
 }
 
-// holder identifies an Allowance: by the group of keys, or by the network.
-type holder struct {
-	group   string
-	network netip.Prefix
-}
-
 // NewLimiter returns a Limiter.
 func NewLimiter(opt LimiterOptions) *Limiter {
 	opt.Key = opt.Key.Or(metastore.NoLimits())
@@ -91,7 +85,7 @@ func (l *Limiter) acquire(h holder, limits, defaults metastore.Limits) *Allowanc
 	defer l.mu.Unlock()
 	a := l.mu.allowances[h]
 	if a == nil {
-		a = newAllowance(l, h)
+		a = newAllowance(h, l.opt.Usage, l.release)
 		l.mu.allowances[h] = a
 	}
 	if a.idle != nil {
