@@ -1,7 +1,6 @@
 package micropay
 
 import (
-	"encoding/binary"
 	"slices"
 )
 
@@ -50,10 +49,3 @@ func (p *Payment) append(b []byte) (encoded []byte, signed int) {
 	var anyone Address
 	return append(append(b, 1), anyone[:]...), signed
 }
-
-func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
-
-// appendUleb encodes v as ULEB128, which is the varint of encoding/binary.
-func appendUleb(b []byte, v int) []byte { return binary.AppendUvarint(b, uint64(v)) }
-
-func appendBytes(b []byte, s string) []byte { return append(appendUleb(b, len(s)), s...) }

@@ -61,16 +61,6 @@ func decode(b []byte) (*Micropayment, error) {
 	return m, r.err
 }
 
-// Numbers of the variants of a transaction payload.
-const (
-	payloadEntryFunction = 2
-	payloadVersioned     = 4
-	payloadKinds         = 5 // script, module bundle, entry function, multisig, versioned
-
-	executableEntryFunction = 1
-	executableKinds         = 3 // script, entry function, empty
-)
-
 func (r *reader) payload(p *Payment) {
 	switch r.variant("payload", payloadKinds) {
 	case payloadEntryFunction:

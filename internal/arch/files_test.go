@@ -20,7 +20,6 @@ var inCycles = map[string]string{
 	"bytestore/s3":       "to do",
 	"client":             "to do",
 	"metastore/metatest": "to do",
-	"micropay":           "to do",
 }
 
 // TestFilesAreLayered checks that the files of a package use only declarations of files below them: there is

@@ -105,3 +105,10 @@ func (r *reader) sized(what string, n int) []byte {
 	}
 	return b
 }
+
+func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
+
+// appendUleb encodes v as ULEB128, which is the varint of encoding/binary.
+func appendUleb(b []byte, v int) []byte { return binary.AppendUvarint(b, uint64(v)) }
+
+func appendBytes(b []byte, s string) []byte { return append(appendUleb(b, len(s)), s...) }
