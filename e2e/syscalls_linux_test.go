@@ -196,3 +196,83 @@ func TestSendfile(t *testing.T) {
 		}
 	}
 }
+
+// requestCalls are numbers of system calls.
+type requestCalls struct {
+	toSocket, fromSocket int // that moved bytes
+	toLog                int
+	toFiles, syncs       int // including locks
+}
+
+// TestSystemCallsOfRequests counts the system calls of small requests on one connection, which must
+// not become more.
+func TestSystemCallsOfRequests(t *testing.T) {
+	t.Parallel()
+	tr := startTraced(t, "read,write,writev,sendto,sendmsg,sendfile,pread64,pwrite64,fsync,fdatasync,fcntl,openat,newfstatat,fstat")
+	s := tr.s
+	const each = 40
+	body := content(1, 4<<10)
+	id := s.session()
+	target := blobTarget("0x1", "small")
+	s.must(204, "PUT", target, body)
+	tag := s.must(200, "GET", target, nil).header.Get("ETag")
+	requests := []struct {
+		name string
+		send func()
+		most requestCalls // per request; what others do meanwhile is less than one per request
+	}{
+		{"GET", func() { s.must(200, "GET", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2, toLog: 1}},
+		{"HEAD", func() { s.must(200, "HEAD", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2, toLog: 1}},
+		{"304", func() { s.must(304, "GET", target, nil, "If-None-Match", tag) }, requestCalls{toSocket: 1, fromSocket: 2, toLog: 1}},
+		{"PUT", func() { s.must(204, "PUT", target, body) }, requestCalls{toSocket: 1, fromSocket: 3, toLog: 1, toFiles: 28, syncs: 1}},
+		{"use", func() { s.must(200, "POST", "/v1/sessions/"+id+"/use", nil) }, requestCalls{toSocket: 1, fromSocket: 2, toLog: 1, toFiles: 14, syncs: 1}},
+	}
+	for _, one := range requests {
+		s.must(404, "GET", "/"+one.name, nil)
+		for range each {
+			one.send()
+		}
+	}
+	s.must(404, "GET", "/end", nil)
+
+	counts := make([]requestCalls, len(requests))
+	markers := 0
+	for _, c := range tr.calls() {
+		if c.isAnswer("404") {
+			markers++
+		} else if 0 < markers && markers <= len(requests) && c.done && c.result >= 0 {
+			counts[markers-1].count(c)
+		}
+	}
+	if markers != len(requests)+1 {
+		t.Fatalf("found %d markers in the trace, want %d", markers, len(requests)+1)
+	}
+	for i, one := range requests {
+		n, most := counts[i], one.most
+		t.Logf("%d times %s: %+v", each, one.name, n)
+		if n.toSocket < each || n.fromSocket < each {
+			t.Errorf("%d times %s: %+v, of which too few are on the socket: the test does not recognize them", each, one.name, n)
+		}
+		if n.toSocket/each > most.toSocket || n.fromSocket/each > most.fromSocket || n.toLog/each > most.toLog ||
+			n.toFiles/each > most.toFiles || n.syncs/each > most.syncs {
+			t.Errorf("%d times %s: %+v, want at most %+v for each", each, one.name, n, most)
+		}
+	}
+}
+
+func (n *requestCalls) count(c call) {
+	socket := strings.Contains(c.args, "<socket:") || strings.Contains(c.args, "<TCP")
+	switch {
+	case socket && c.name == "read":
+		n.fromSocket++
+	case socket:
+		n.toSocket++
+	case c.isSync():
+		n.syncs++
+	case c.name == "write" && strings.HasPrefix(c.args, "2<"):
+		n.toLog++
+	case c.name == "read" || c.name == "write": // the runtime wakes its threads
+	default:
+		n.toFiles++
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/httpapi/internal/headers"
+	"sluice/httpapi/internal/transfer"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/wire"
@@ -178,10 +179,26 @@ func (s *Server) getBlob(x *exchange) error {
 	x.out.SetDeadline(c.Until())
 	c.OnCut(x.out.Cut)
 	served, err := sendBlob(x, c, selection, ranges)
+	if err == nil && bill != nil {
+		err = x.out.Send() // while what is lost can be returned
+	}
 	if err != nil {
-		bill.Return(served)
+		bill.Return(sentRanges(served, x.out))
 	}
 	return err
+}
+
+// sentRanges returns those of the served ranges that may have left the process.
+func sentRanges(served []blob.Range, out *transfer.Writer) []blob.Range {
+	unsent := out.Unsent()
+	switch {
+	case unsent == out.Written():
+		return nil
+	case len(served) == 1: // the body of the response has nothing else
+		return []blob.Range{{Off: served[0].Off, N: served[0].N - unsent}}
+	default: // it is not known how much of what is unsent is framing
+		return served
+	}
 }
 
 // smallBlob is the size in bytes up to which a blob can be computed from its checksums.

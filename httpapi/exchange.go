@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"sluice/blob"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
+	"sluice/internal/connlimit"
 )
 
 // exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
@@ -25,6 +27,7 @@ type exchange struct {
 	params router.Params // of the route
 	body   *transfer.Reader
 	out    *transfer.Writer
+	conn   *connlimit.Conn // nil: it is not limited
 
 	log     *slog.Logger
 	metrics *metrics
@@ -165,14 +168,18 @@ func (x *exchange) end() {
 	if !broken {
 		x.start()
 	}
-	if err := x.out.Done(); err != nil && x.err == nil {
-		x.err = err
-	}
-	x.logRequest()
 	x.metrics.observe(x.pattern, x.r.Method, x.status, time.Since(x.began), x.body.Total(), x.out.Written())
+	x.metrics.active.Dec()
+	x.conn.End(x.r.ProtoMajor == 2 && x.r.Context().Err() != nil)
 	if x.release != nil {
 		context.AfterFunc(x.r.Context(), x.release) // the context of a stream ends with it
 	}
+	// Now the client may learn that the request has ended: it is counted no longer.
+	if err := x.out.Done(); err != nil {
+		broken = true
+		x.err = cmp.Or(x.err, err)
+	}
+	x.logRequest()
 	if broken {
 		panic(http.ErrAbortHandler)
 	}

@@ -23,11 +23,18 @@ func newConnections(limit int) *connlimit.Limiter {
 // underCapOf serves the handler of a service a second time, with limited connections.
 func underCapOf(t *testing.T, s *service, conns *connlimit.Limiter) string {
 	t.Helper()
+	return handlerUnderCap(t, s, s.Server, conns)
+}
+
+// handlerUnderCap is underCapOf for a handler around that of the service.
+func handlerUnderCap(t *testing.T, s *service, h http.Handler, conns *connlimit.Limiter) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := NewHTTPServer(s.Server, s.Server.log)
+	server.Handler = h
 	conns.Attach(server)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(conns.Listener(listener, false)) }()

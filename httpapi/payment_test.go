@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/connlimit"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -116,4 +118,48 @@ func TestDamagedPaidReadIsReturned(t *testing.T) {
 	answer, body := p.do(t, "GET", "/v1/blobs/0x1/n", "", wire.HeaderSessionID, p.session)
 	wantProblem(t, answer, body, http.StatusInternalServerError, wire.CodeInternal)
 	p.checkLeft(99)
+}
+
+// TestLostPaidReadIsReturned checks that a paid read of which no byte left the process gets its
+// chunksets back, however small its response is, and that its log line has the error.
+func TestLostPaidReadIsReturned(t *testing.T) {
+	p := newPaidService(t)
+	fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := connlimit.FromContext(r.Context()).CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		p.ServeHTTP(w, r)
+	})
+	addr := handlerUnderCap(t, p.service, fail, newConnections(10))
+	intact := underCapOf(t, p.service, newConnections(10))
+	left := int64(100)
+	for name, tc := range map[string]struct {
+		size   int
+		header string
+	}{
+		"a byte": {size: 1}, "4 KiB": {size: 4 << 10}, "16 KiB": {size: 16 << 10}, "a file": {size: 100 << 10},
+		"a range": {4 << 10, "Range: bytes=1-1\r\n"}, "ranges": {4 << 10, "Range: bytes=1-1,10-20\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if res, body := p.do(t, "PUT", "/v1/blobs/0x1/lost", strings.Repeat("x", tc.size)); res.StatusCode != http.StatusNoContent {
+				t.Fatalf("%d %s", res.StatusCode, body)
+			}
+			errorLines := strings.Count(p.log.String(), "error=")
+			request := "GET /v1/blobs/0x1/lost HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nSession-Id: " + p.session + "\r\n" + tc.header + "\r\n"
+			for addr, lost := range map[string]bool{addr: true, intact: false} {
+				conn := dialSender(t, addr)
+				send(t, conn, request)
+				got, err := io.ReadAll(conn.r)
+				closeOrFail(t, conn)
+				if err != nil || (len(got) == 0) != lost {
+					t.Fatalf("received %d bytes, %v", len(got), err)
+				}
+			}
+			left-- // by the read that was not lost
+			p.checkLeft(left)
+			for strings.Count(p.log.String(), "error=") == errorLines && t.Context().Err() == nil {
+				runtime.Gosched() // until the handler has ended
+			}
+		})
+	}
 }

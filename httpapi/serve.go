@@ -117,21 +117,23 @@ func (s *Server) Wait(ctx context.Context) error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serving.RLock()
 	defer s.serving.RUnlock()
-	conn := connlimit.FromContext(r.Context())
-	conn.Begin()
-	defer func() { conn.End(r.ProtoMajor == 2 && r.Context().Err() != nil) }()
 	x := s.newExchange(w, r)
 	defer x.end()
-	s.metrics.active.Inc()
-	defer s.metrics.active.Dec()
 	if err := s.serve(x); err != nil {
 		x.fail(err)
 	}
 }
 
 func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	conn := connlimit.FromContext(r.Context())
+	conn.Begin()
+	s.metrics.active.Inc()
 	options := transfer.Options{Rate: s.minRate, Context: r.Context(), HTTP2: r.ProtoMajor == 2, Cut: s.cut}
+	if r.ProtoMajor == 1 && r.TLS == nil {
+		options.Conn = conn
+	}
 	x := &exchange{
+		conn:      conn,
 		out:       transfer.NewWriter(w, options),
 		body:      transfer.NewReader(w, r.Body, options),
 		log:       s.log,

@@ -130,7 +130,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "httpapi/internal/headers"):
 		return []string{"blob", "wire"}, true
 	case within(dir, "httpapi/internal/transfer"):
-		return []string{"access", "blob"}, true
+		return []string{"access", "blob", "internal/connlimit"}, true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"internal", "httpapi", "metering"}, services, contracts, pure), true
 	case within(dir, "metering"):

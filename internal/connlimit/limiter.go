@@ -65,9 +65,9 @@ type source struct {
 }
 
 // Conn is a limited connection. Like the *net.TCPConn in it, it is an io.ReaderFrom, so the kernel
-// can send files. The fields after l are guarded by the lock of l.
+// can send files. The fields from source to idleInSource are guarded by the lock of l.
 type Conn struct {
-	*net.TCPConn
+	joined
 	l            *Limiter
 	source       *source // nil: PerAddress does not apply
 	shared       bool    // it belongs to a proxy, and its streams to many clients
@@ -185,7 +185,7 @@ func (l *Limiter) connState(nc net.Conn, state http.ConnState) {
 // admit adds a connection. If a limit is reached and no connection can be evicted, it returns the
 // reason, and the source whose limit it is if it is that of an address.
 func (l *Limiter) admit(tcp *net.TCPConn) (*Conn, *source, Reason) {
-	conn := &Conn{TCPConn: tcp, l: l, shared: l.isProxy(tcp.RemoteAddr())}
+	conn := &Conn{joined: joined{TCPConn: tcp}, l: l, shared: l.isProxy(tcp.RemoteAddr())}
 	network, counts := l.networkOf(tcp.RemoteAddr())
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/internal/connlimit"
 )
 
 // After either of these errors the connection must be closed after the response.
@@ -32,6 +33,9 @@ type Options struct {
 	HTTP2 bool
 	// Cut ends the body of the request; nil: nothing does. A Writer ignores it.
 	Cut *Cut
+	// Conn is the connection of the request, to which the response is written without TLS and by
+	// HTTP/1. nil: it is another one, and the end of a response is not joined.
+	Conn *connlimit.Conn
 }
 
 // Reader is the body of a request that must keep a minimum rate. Only the time in Read counts, so a

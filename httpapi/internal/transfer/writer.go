@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,13 +38,22 @@ type Writer struct {
 	options   Options
 	allowance *access.Allowance // nil: no limits
 	deadline  time.Time         // of the whole response; zero: none
+	length    int64             // of the body; unknownLength before WriteHeader or if it is not declared
 	written   int64             // bytes of the body so far
+	before    int64             // bytes that the connection had sent before the response
+	holds     bool              // the connection holds the end of the response
 	isCut     atomic.Bool
 }
 
+const unknownLength = -1
+
 // NewWriter returns a Writer to w. The caller must call Done when it has written the response.
 func NewWriter(w http.ResponseWriter, options Options) *Writer {
-	return &Writer{ResponseWriter: w, control: *http.NewResponseController(w), options: options}
+	created := &Writer{ResponseWriter: w, control: *http.NewResponseController(w), options: options, length: unknownLength}
+	if options.Conn != nil {
+		created.before = options.Conn.Sent()
+	}
+	return created
 }
 
 // Limit applies the limits of a caller to the rest of the response.
@@ -54,6 +64,14 @@ func (w *Writer) SetDeadline(t time.Time) { w.deadline = t }
 
 // Written returns how many bytes of the body have been written.
 func (w *Writer) Written() int64 { return w.written }
+
+// WriteHeader sends the status and the headers, of which Content-Length is the length of the body.
+func (w *Writer) WriteHeader(status int) {
+	if declared, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64); err == nil {
+		w.length = declared
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
 
 // Unwrap returns the ResponseWriter for http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -68,6 +86,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 		if err := w.next(int64(len(chunk))); err != nil {
 			return total, err
 		}
+		w.holdEnd(len(chunk))
 		n, err := w.ResponseWriter.Write(chunk)
 		if err != nil && w.options.HTTP2 {
 			// HTTP/2 does not report how much of the chunk was sent before the stream ended, which
@@ -130,10 +149,52 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	}
 }
 
-// Done stops enforcing the rate and leaves one window for the bytes that the server has buffered,
-// after which the server clears the deadline itself. An error means that the connection is closed,
-// as it is after a failed write.
-func (w *Writer) Done() error { return w.setDeadline(0) }
+// holdEnd makes the connection hold the write of the last n bytes of the body until Send. The server
+// writes to it from a small buffer, which has the headers and what was written before, and would
+// divide the end of the response into two writes.
+func (w *Writer) holdEnd(n int) {
+	if w.options.Conn != nil && w.written+int64(n) == w.length {
+		w.holds = true
+		w.options.Conn.Hold()
+	}
+}
+
+// Send sends what is held of a complete response. An error means that a part of the response is lost
+// (see Unsent), and the connection must be closed.
+func (w *Writer) Send() error {
+	if !w.holds {
+		return nil
+	}
+	w.holds = false
+	err := w.control.Flush() // to the connection
+	if released := w.options.Conn.Release(); err == nil {
+		err = released
+	}
+	if err != nil {
+		return w.explain(err)
+	}
+	return nil
+}
+
+// Unsent returns how many bytes of Written, at least, have not left the process: 0 over HTTP/2 or TLS,
+// where it is not known.
+func (w *Writer) Unsent() int64 {
+	if w.options.Conn == nil {
+		return 0
+	}
+	// The bytes sent include the headers.
+	return max(0, w.written-(w.options.Conn.Sent()-w.before))
+}
+
+// Done ends the response. It stops enforcing the rate, sends what is held, and leaves one window for
+// the bytes that the server has buffered, after which the server clears the deadline itself. An error
+// means that the connection must be closed, as after a failed write.
+func (w *Writer) Done() error {
+	if err := w.setDeadline(0); err != nil {
+		return err
+	}
+	return w.Send()
+}
 
 // chunk returns how many bytes to write under one deadline.
 func (w *Writer) chunk() int64 {

@@ -1,0 +1,175 @@
+package connlimit
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// pair returns the two ends of a connection, of which the first is limited.
+func pair(t *testing.T) (*Conn, *net.TCPConn) {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := New(1, testRefusal).Listener(inner, false)
+	client, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := limited.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close() // the test may have closed either end
+		_ = client.Close()
+		if err := limited.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn.(*Conn), client.(*net.TCPConn)
+}
+
+// TestHold writes and sends files of random sizes, some of them held, and checks that the client
+// receives all bytes in order and that nothing that is held is sent before Release.
+func TestHold(t *testing.T) {
+	conn, client := pair(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var want []byte
+	received := make(chan []byte)
+	go func() {
+		all, err := io.ReadAll(client)
+		if err != nil {
+			t.Error(err)
+		}
+		received <- all
+	}()
+	file := filepath.Join(t.TempDir(), "file")
+	for range 300 {
+		next := make([]byte, rng.IntN([]int{10, 5000, 3 * maxHeld}[rng.IntN(3)]))
+		for i := range next {
+			next[i] = byte(rng.Uint32())
+		}
+		want = append(want, next...)
+		before := conn.Sent()
+		switch rng.IntN(3) {
+		case 0:
+			mustWrite(t, conn, next)
+		case 1:
+			mustSendFile(t, conn, file, next)
+		default:
+			conn.Hold()
+			half := len(next) / 2
+			mustWrite(t, conn, next[:half])
+			if half <= maxHeld && conn.Sent() != before {
+				t.Fatalf("%d bytes were sent while they were held", conn.Sent()-before)
+			}
+			if rng.IntN(4) == 0 {
+				mustSendFile(t, conn, file, next[half:])
+			} else {
+				mustWrite(t, conn, next[half:])
+			}
+			if err := conn.Release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if sent := conn.Sent() - before; sent != int64(len(next)) {
+			t.Fatalf("%d of %d bytes were sent", sent, len(next))
+		}
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(<-received, want) {
+		t.Error("the client received something else than was written")
+	}
+}
+
+func mustWrite(t *testing.T, w io.Writer, p []byte) {
+	t.Helper()
+	if n, err := w.Write(p); n != len(p) || err != nil {
+		t.Fatalf("%d of %d bytes, %v", n, len(p), err)
+	}
+}
+
+func mustSendFile(t *testing.T, conn *Conn, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.ReadFrom(f); n != int64(len(content)) || err != nil {
+		t.Fatalf("%d of %d bytes, %v", n, len(content), err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHeldBytesAreLostOnce checks that the error of a held write is returned, that Sent is exactly
+// what the client receives, and that nothing follows lost bytes.
+func TestHeldBytesAreLostOnce(t *testing.T) {
+	late := time.Unix(1, 0)
+	for name, fail := range map[string]func(*testing.T, *Conn) error{
+		"Release": func(t *testing.T, conn *Conn) error {
+			conn.Hold()
+			mustWrite(t, conn, make([]byte, 100))
+			return errors.Join(conn.SetWriteDeadline(late), conn.Release())
+		},
+		"a write that is too large": func(t *testing.T, conn *Conn) error {
+			conn.Hold()
+			mustWrite(t, conn, make([]byte, 100))
+			// The client does not read, so a part is sent.
+			deadline := conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			n, err := conn.Write(make([]byte, 64<<20))
+			if sent := conn.Sent(); sent != int64(n)+100 {
+				t.Errorf("%d bytes were sent, and the write returned %d after 100 held ones", sent, n)
+			}
+			return errors.Join(deadline, err)
+		},
+		"a file": func(t *testing.T, conn *Conn) error {
+			conn.Hold()
+			mustWrite(t, conn, make([]byte, 100))
+			deadline := conn.SetWriteDeadline(late)
+			n, err := conn.ReadFrom(bytes.NewReader(make([]byte, 100)))
+			if n != 0 {
+				t.Errorf("%d bytes were sent after lost ones", n)
+			}
+			return errors.Join(deadline, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, client := pair(t)
+			if err := fail(t, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+			if err := conn.SetWriteDeadline(time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := conn.Write([]byte("more")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("a write after lost bytes: %d bytes, %v", n, err)
+			}
+			if err := conn.Release(); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+			if err := conn.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			received, err := io.Copy(io.Discard, client)
+			if err != nil || received != conn.Sent() {
+				t.Errorf("the client received %d bytes, %v, and Sent is %d", received, err, conn.Sent())
+			}
+		})
+	}
+}
