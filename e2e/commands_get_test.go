@@ -65,7 +65,7 @@ func TestGetCommand(t *testing.T) {
 		{args: []string{"team/none", "DIR"}, code: 3, stderr: "sluice: team/none: get a blob: The blob does not exist (404 blob_not_found, request "},
 		{args: []string{"team/none", "-"}, code: 3, stderr: "sluice: team/none: get a blob: The blob does not exist (404 blob_not_found, request "},
 		{args: []string{"-r", "team/none", "DIR"}, code: 3, stderr: "sluice: there are no blobs below team/none/\n"},
-		{args: []string{"-r", "team", "-"}, code: 2, stderr: "sluice: team/ cannot be written to standard output: want a single blob\n"},
+		{args: []string{"-r", "team", "-"}, code: 2, stderr: "sluice: team/ cannot be written to standard output: want a single blob; sluice cat writes several\n"},
 		{args: []string{"team/dir/", "DIR"}, code: 2, stderr: "sluice: team/dir/ is not a blob: use -r to read all blobs below it\n"},
 		{args: []string{"team/a", "DIR/none/x"}, code: 2, stderr: "sluice: there is no folder DIR/none\n"},
 		{args: []string{"team/x/..", "DIR"}, code: 2, stderr: "sluice: x/.. cannot be the name of a file: name the file after the blob\n"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"sluice/internal/testenv"
@@ -116,6 +117,68 @@ func TestPutCommand(t *testing.T) {
 		if h.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
 		}
+	}
+}
+
+// TestSeveralSources stores, reads and copies several files and blobs with one command, with flags between
+// the operands.
+func TestSeveralSources(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	dir := makeTree(t, map[string]string{"a": "a", "b": "b", "-c": "c", "sub/d": "d", "other/e": "e", "other/sub/f": "f"})
+	sorted := func(text string) string {
+		lines := strings.Split(text, "\n")
+		slices.Sort(lines) // the order of concurrent transfers
+		return strings.Join(lines, "\n")
+	}
+	for _, test := range []struct {
+		line string
+		code int
+		want []string // lines of stderr; those of the transfers are also the results
+	}{
+		{"put a --expires 2100-01-01 b team/x/ -q", 0, nil},
+		{"put --json -- a -c team/json/", 0, nil},
+		{"put a none sub b team/y/", 5, []string{"a -> team/y/a", "b -> team/y/b", "failed: there is no file none", "failed: sub is a folder: use -r to store the files in it",
+			"2 copied (2 B), 2 failed", "sluice: 2 of 4 were not done; the first error is: there is no file none"}},
+		{"put none sub team/y/", 2, []string{"failed: there is no file none", "failed: sub is a folder: use -r to store the files in it", "2 failed", "sluice: nothing was done: there is no file none"}},
+		{"put -r a sub other/ team", 0, []string{"a -> team/a", "sub/d -> team/sub/d", "other/e -> team/other/e", "other/sub/f -> team/other/sub/f", "4 copied (4 B)"}},
+		{"put a -r sub other team/", 0, []string{"4 unchanged"}},
+		{"get team/x/a -q team/x/b new/", 0, nil},
+		{"get team/x/a team/none team/x/b team/x/ new", 5, []string{"team/x/a -> new/a", "team/x/b -> new/b", "failed: team/none: get a blob: The blob does not exist (404 blob_not_found, request ID)",
+			"failed: team/x/ is not a blob: use -r to read all blobs below it", "2 copied (2 B), 2 failed", "sluice: 2 of 4 were not done; the first error is: ERROR"}},
+		{"get team/a team/y/a team/A new", 5, []string{"team/a -> new/a", `failed: team/y/a: it collides with "a": read it by itself`, `failed: team/A: it collides with "a": read it by itself`,
+			"1 copied (1 B), 2 failed", `sluice: 2 of 3 were not done; the first error is: ERROR`}},
+		{"get -r team/sub/ team/other team/none tree", 5, []string{"team/sub/d -> tree/sub/d", "team/other/e -> tree/other/e", "team/other/sub/f -> tree/other/sub/f", "failed: there are no blobs below team/none/",
+			"3 copied (3 B), 1 failed", "sluice: 1 of 4 were not done; the first error is: there are no blobs below team/none/"}},
+		{"get -r team/sub team/other/ tree", 0, []string{"3 unchanged"}},
+		{"cp a b :copy/", 0, []string{"a -> copy/a", "b -> copy/b", "2 copied (2 B)"}},
+		{"cp :copy/a :team/none :copy/b :copy/of/", 5, []string{"copy/a -> copy/of/a", "copy/b -> copy/of/b", "failed: team/none: the blob does not exist",
+			"2 copied (2 B), 1 failed", "sluice: 1 of 3 were not done; the first error is: team/none: the blob does not exist"}},
+		{"cp -r :team/sub :team/other/ :copy/tree/", 0, []string{"team/sub/d -> copy/tree/sub/d", "team/other/e -> copy/tree/other/e", "team/other/sub/f -> copy/tree/other/sub/f", "3 copied (3 B)"}},
+		{"cp :copy/a :copy/b both/", 0, []string{"copy/a -> both/a", "copy/b -> both/b", "2 copied (2 B)"}},
+	} {
+		args := strings.Fields(test.line)
+		r := sluiceIn(t, dir, slices.Insert(args, 1, "--url", s.url)...)
+		got := regexp.MustCompile(`request [A-Z2-7]+`).ReplaceAllString(strings.TrimSuffix(r.stderr, "\n"), "request ID")
+		for _, want := range test.want {
+			if known, open := strings.CutSuffix(want, "ERROR"); open {
+				got = regexp.MustCompile("(?m)^"+regexp.QuoteMeta(known)+".*$").ReplaceAllString(got, want)
+			}
+		}
+		if want := strings.Join(test.want, "\n"); r.code != test.code || sorted(got) != sorted(want) {
+			t.Errorf("%s: exit code %d, want %d\n%s\nwant\n%s", test.line, r.code, test.code, got, want)
+		}
+	}
+	want := []string{"a", "json/-c", "json/a", "other/e", "other/sub/f", "sub/d", "x/a", "x/b", "y/a", "y/b"}
+	if got := s.names("team"); !slices.Equal(got, want) {
+		t.Errorf("stored are %q, want %q", got, want)
+	}
+	want = []string{"a", "b", "of/a", "of/b", "tree/other/e", "tree/other/sub/f", "tree/sub/d"}
+	if got := s.names("copy"); !slices.Equal(got, want) {
+		t.Errorf("copied are %q, want %q", got, want)
+	}
+	if got := s.must(200, "HEAD", "/v1/blobs/team/x/b", nil).header.Get("Blob-Expires"); got != "2100-01-01T00:00:00Z" {
+		t.Errorf("it expires %q", got)
 	}
 }
 

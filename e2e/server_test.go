@@ -275,8 +275,14 @@ type result struct {
 // sluiceRuns runs the binary until it exits.
 func sluiceRuns(t testing.TB, args ...string) result {
 	t.Helper()
+	return sluiceIn(t, t.TempDir(), args...)
+}
+
+// sluiceIn is sluiceRuns in a folder.
+func sluiceIn(t testing.TB, dir string, args ...string) result {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), sluice, args...)
-	command.Dir = t.TempDir()
+	command.Dir = dir
 	var stdout, stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
 	timer := time.AfterFunc(patience, func() { _ = command.Process.Kill() })

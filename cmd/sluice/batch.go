@@ -20,9 +20,16 @@ type job struct {
 	size           int64  // in bytes, or negative if it is unknown
 	verb           verb   // verbCopy if it is not set
 	ifInterrupted  string // what a signal has left behind, for people
+	named          bool   // reports whether its error names the source
 
 	// run does it. The transfer is nil for a deletion.
 	run func(ctx context.Context, t *terminal.Transfer) (done, error)
+}
+
+// failure returns a job for an operand that is one of several, and cannot be transferred. The error
+// names it.
+func failure(source string, err error) job {
+	return job{source: source, size: -1, named: true, run: func(context.Context, *terminal.Transfer) (done, error) { return done{}, err }}
 }
 
 // verb is what a job does.
@@ -194,7 +201,11 @@ func (b *batch) count(n *int) {
 // fail reports a job that failed.
 func (b *batch) fail(j job, err error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "client: "), "\n", "; ")
-	err = &transferError{fmt.Sprintf("%s: %s", terminal.Name(j.source), text), err}
+	shown := terminal.Name(j.source) + ": " + text
+	if j.named {
+		shown = text
+	}
+	err = &transferError{shown, err}
 	b.mu.Lock()
 	b.failed++
 	if len(b.errs) == 0 {

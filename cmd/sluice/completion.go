@@ -131,29 +131,6 @@ func matching(candidates []string, prefix string) []string {
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, prefix) })
 }
 
-// childOf returns the command of a name or alias below node, or nil.
-func childOf(node *kong.Node, name string) *kong.Node {
-	for _, child := range node.Children {
-		if child.Name == name || slices.Contains(child.Aliases, name) {
-			return child
-		}
-	}
-	return nil
-}
-
-// flagWithValue returns the flag of a word if the next word is its value, or nil.
-func flagWithValue(node *kong.Node, word string) *kong.Flag {
-	for _, flags := range node.AllFlags(false) {
-		for _, flag := range flags {
-			named := word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short)
-			if named && !flag.IsBool() {
-				return flag
-			}
-		}
-	}
-	return nil
-}
-
 // valuesOf returns the values that a flag may have, or none if it may have any.
 func valuesOf(flag *kong.Flag) []string {
 	if flag.Name == "context" {

@@ -59,15 +59,65 @@ func (c *copier) options(b client.Blob) (client.PutOptions, error) {
 	return o, err
 }
 
-// blob copies a blob.
-func (c *copier) blob(ctx context.Context, b *batch, from, to operand.Remote) error {
-	if to.Folder() {
-		to = below(asFolder(to), baseOf(from.Name))
+// add runs the jobs that copy blobs, or with recursive those below prefixes. Of several, those that do not
+// exist fail by themselves.
+func (c *copier) add(ctx context.Context, b *batch, sources []operand.Remote, to operand.Remote, recursive bool) error {
+	several := len(sources) > 1
+	if several {
+		if err := checkPrefix(to); err != nil {
+			return err
+		}
+		if err := checkKeptNames(sources, to); err != nil {
+			return err
+		}
 	}
+	var jobs []job
+	for _, from := range sources {
+		target := to
+		if several || !recursive && to.Folder() {
+			target = below(asFolder(to), keptName(from))
+		}
+		var more []job
+		var err error
+		switch {
+		case recursive:
+			more, err = c.tree(ctx, b, asFolder(from), asFolder(target))
+		case from.Folder():
+			err = usagef("%s is not a blob: use -r to copy all blobs below it", terminal.Name(from.String()))
+		default:
+			more, err = c.blob(ctx, b, from, target)
+		}
+		if e, known := errors.AsType[*exitError](err); several && known {
+			more, err = []job{failure(from.String(), exitWith(e.code, err))}, nil
+		}
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, more...)
+	}
+	b.run(ctx, jobs)
+	return nil
+}
+
+// checkKeptNames returns an error unless each of several blobs or prefixes has a name of its own.
+func checkKeptNames(sources []operand.Remote, to operand.Remote) error {
+	seen := map[string]operand.Remote{}
+	for _, from := range sources {
+		name := keptName(from)
+		if other, exists := seen[name]; exists {
+			return bothWouldBe(other.String(), from.String(), below(asFolder(to), name))
+		}
+		seen[name] = from
+	}
+	return nil
+}
+
+// blob returns the job that copies a blob.
+func (c *copier) blob(ctx context.Context, b *batch, from, to operand.Remote) ([]job, error) {
 	var found *client.Blob // a listing has all properties, and a HEAD has not
 	for e, err := range c.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name, Metadata: true, PageSize: 1}) {
 		if err != nil {
-			return blobError(from, err)
+			return nil, blobError(from, err)
 		}
 		if e.Name == from.Name {
 			found = &e.Blob
@@ -75,36 +125,27 @@ func (c *copier) blob(ctx context.Context, b *batch, from, to operand.Remote) er
 		break
 	}
 	if found == nil {
-		return blobError(from, exitWith(exitNotFound, errors.New("the blob does not exist")))
+		return nil, blobError(from, exitWith(exitNotFound, errors.New("the blob does not exist")))
 	}
 	o, err := c.options(*found)
-	if err != nil {
-		return err
-	}
-	b.run(ctx, []job{c.job(b.dryRun, from, to, *found, o)})
-	return nil
+	return []job{c.job(b.dryRun, from, to, *found, o)}, err
 }
 
-// tree copies the blobs below a prefix that are not below the other with the same content and
-// properties.
-func (c *copier) tree(ctx context.Context, b *batch, from, to operand.Remote) error {
+// tree returns the jobs that copy the blobs below a prefix that are not below the other with the same
+// content and properties.
+func (c *copier) tree(ctx context.Context, b *batch, from, to operand.Remote) ([]job, error) {
 	source, err := listBelow(ctx, c.from, from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(source) == 0 {
-		return nothingBelow(from)
+		return nil, nothingBelow(from)
 	}
 	target, err := listBelow(ctx, c.to, to)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	jobs, err := c.jobs(b, from, to, source, target)
-	if err != nil {
-		return err
-	}
-	b.run(ctx, jobs)
-	return nil
+	return c.jobs(b, from, to, source, target)
 }
 
 // jobs returns the jobs that make the blobs below to those below from. Blobs without an ETag, as small ones

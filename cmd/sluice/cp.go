@@ -19,10 +19,10 @@ func (o *localOrRemote) UnmarshalText(text []byte) (err error) {
 
 // cpCommand copies between this machine and servers, and between servers.
 type cpCommand struct {
-	Source localOrRemote `arg:"" name:"source" help:"File, folder, - or CONTEXT:ACCOUNT/NAME; :ACCOUNT/NAME for the current server."`
-	Target localOrRemote `arg:"" name:"target" help:"The same. What ends in / keeps the name of the source."`
+	Sources sources[localOrRemote] `arg:"" name:"source..." help:"File, folder, - or CONTEXT:ACCOUNT/NAME; :ACCOUNT/NAME for the current server. Several are possible."`
+	Target  localOrRemote          `arg:"" name:"target" help:"The same. What ends in / keeps the name of the source."`
 
-	Recursive bool `short:"r" env:"-" help:"Copy a folder, or all blobs below a prefix."`
+	Recursive bool `short:"r" env:"-" help:"Copy a folder, or all blobs below a prefix. Of several, each keeps its own name, too."`
 
 	serverFlags
 	outputFlags
@@ -33,50 +33,62 @@ type cpCommand struct {
 // Help returns examples.
 func (*cpCommand) Help() string {
 	return "Copies between servers keep the properties of a blob, except those that flags set.\n\n" +
-		examples("sluice cp photo.jpg :team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp -r prod:team/photos/ test:team/photos/")
+		examples("sluice cp photo.jpg :team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp -r prod:team/photos/ test:team/photos/")
 }
 
 // Run copies.
 func (c *cpCommand) Run(ctx context.Context, console *console) error {
-	source, target := c.Source.Remote, c.Target.Remote
-	if source == nil && target == nil {
-		return bothLocal(c.Source.Operand, c.Target.Operand)
+	paths, blobs, err := c.sources()
+	if err != nil {
+		return err
 	}
-	if target == nil && c.set() {
+	if c.Target.Remote == nil && c.set() {
 		return errStoresNothing
 	}
 	options, err := c.options()
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags)
-	return b.end(ctx, c.run(ctx, b, options))
-}
-
-func (c *cpCommand) run(ctx context.Context, b *batch, options client.PutOptions) error {
-	from, to, err := clientsOf(&c.serverFlags, c.Source.Operand, c.Target.Operand)
+	from, to, err := clientsOf(&c.serverFlags, c.Sources.all[0].Operand, c.Target.Operand)
 	if err != nil {
 		return err
 	}
-	if b.reads, err = c.reads(ctx, from); err != nil {
+	reads, err := c.reads(ctx, from)
+	if err != nil {
 		return err
 	}
+	b := newBatch(console, c.outputFlags)
+	b.reads = reads
 	switch {
 	case from == nil:
 		u := &uploader{to: to, options: options}
-		return u.add(ctx, b, c.Source.Path, *c.Target.Remote, c.Recursive)
+		err = u.add(ctx, b, paths, *c.Target.Remote, c.Recursive)
 	case to == nil:
-		d := &downloader{from: from, reads: b.reads}
-		return d.add(ctx, b, *c.Source.Remote, c.Target.Path, c.Recursive)
-	case c.Recursive:
-		copies := &copier{from: from, to: to, reads: b.reads, flags: &c.writeFlags}
-		return copies.tree(ctx, b, asFolder(*c.Source.Remote), asFolder(*c.Target.Remote))
-	case c.Source.Remote.Folder():
-		return usagef("%s is not a blob: use -r to copy all blobs below it", terminal.Name(c.Source.String()))
+		d := &downloader{from: from, reads: reads}
+		err = d.add(ctx, b, blobs, c.Target.Path, c.Recursive)
 	default:
-		copies := &copier{from: from, to: to, reads: b.reads, flags: &c.writeFlags}
-		return copies.blob(ctx, b, *c.Source.Remote, *c.Target.Remote)
+		copies := &copier{from: from, to: to, reads: reads, flags: &c.writeFlags}
+		err = copies.add(ctx, b, blobs, *c.Target.Remote, c.Recursive)
 	}
+	return b.end(ctx, err)
+}
+
+// sources returns the sources, which are all local or all on one server.
+func (c *cpCommand) sources() (paths []string, blobs []operand.Remote, err error) {
+	first := c.Sources.all[0].Operand
+	for _, source := range c.Sources.all {
+		switch {
+		case source.Remote == nil && c.Target.Remote == nil:
+			return nil, nil, bothLocal(source.Operand, c.Target.Operand)
+		case (source.Remote == nil) != (first.Remote == nil) || source.Remote != nil && source.Remote.Context != first.Remote.Context:
+			return nil, nil, usagef("%s and %s are not on one server: copy from one after another", terminal.Name(first.String()), terminal.Name(source.String()))
+		case source.Remote == nil:
+			paths = append(paths, source.Path)
+		default:
+			blobs = append(blobs, *source.Remote)
+		}
+	}
+	return paths, blobs, nil
 }
 
 func bothLocal(source, target operand.Operand) error {

@@ -99,37 +99,23 @@ func (w countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// folder reads the blobs below a prefix into a folder.
-func (d *downloader) folder(ctx context.Context, b *batch, from operand.Remote, root *os.Root) error {
-	jobs, _, err := d.jobs(ctx, b, from, root)
-	if err != nil {
-		return err
-	}
-	if len(jobs) == 0 && b.skipped == 0 {
-		return nothingBelow(from)
-	}
-	b.run(ctx, jobs)
-	return nil
-}
-
-// jobs returns the jobs that read the blobs below a prefix into a folder, and the names of their files.
-// It reports what is skipped.
-func (d *downloader) jobs(ctx context.Context, b *batch, from operand.Remote, root *os.Root) (jobs []job, names *folder.Names, err error) {
+// jobs returns the jobs that read the blobs below a prefix into the folder under of root, and adds the names
+// of their files. It reports what is skipped.
+func (d *downloader) jobs(ctx context.Context, b *batch, from operand.Remote, root *os.Root, under string, names *folder.Names) (jobs []job, err error) {
 	d.dryRun = b.dryRun
-	names = &folder.Names{}
 	for e, err := range d.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name}) {
 		if err != nil {
-			return nil, nil, blobError(from, err)
+			return nil, blobError(from, err)
 		}
 		name := strings.TrimPrefix(e.Name, from.Name)
-		path, err := fileOf(names, name)
+		path, err := fileOf(names, under+name)
 		if err != nil {
 			b.skip(below(from, name).String(), err.Error())
 			continue
 		}
 		jobs = append(jobs, d.file(below(from, name), root, path, &e.Blob))
 	}
-	return jobs, names, nil
+	return jobs, nil
 }
 
 // fileOf returns the path of the file for a name, or an error if there can be none.
@@ -140,24 +126,23 @@ func fileOf(names *folder.Names, name string) (string, error) {
 	return names.Add(name)
 }
 
-// add runs the job or the jobs that read a remote operand to a local one: a file, a folder or
-// standard output.
-func (d *downloader) add(ctx context.Context, b *batch, from operand.Remote, target string, recursive bool) (err error) {
-	shown := terminal.Name(from.String())
-	if target == operand.Stdio {
-		if recursive || from.Folder() {
-			return usagef("%s cannot be written to standard output: want a single blob", shown)
-		}
-		if b.output.JSON {
-			return usagef("--json and - both write to standard output: use one of them")
-		}
-		b.run(ctx, []job{d.stream(from, b.console.out)})
+// add runs the jobs that read remote operands to a local one: a file, a folder or standard output. Of
+// several, those that cannot be read fail by themselves.
+func (d *downloader) add(ctx context.Context, b *batch, sources []operand.Remote, target string, recursive bool) (err error) {
+	several := len(sources) > 1
+	first := sources[0]
+	switch {
+	case target == operand.Stdio && (several || recursive || first.Folder()):
+		return usagef("%s cannot be written to standard output: want a single blob; sluice cat writes several", shownSources(sources))
+	case target == operand.Stdio && b.output.JSON:
+		return usagef("--json and - both write to standard output: use one of them")
+	case target == operand.Stdio:
+		b.run(ctx, []job{d.stream(first, b.console.out)})
 		return nil
+	case first.Folder() && !recursive && !several:
+		return notABlob(first)
 	}
-	if from.Folder() && !recursive {
-		return usagef("%s is not a blob: use -r to read all blobs below it", shown)
-	}
-	dir, path, err := targetOf(target, from.Name, recursive)
+	dir, path, err := targetOf(target, sources, recursive)
 	if err != nil {
 		return err
 	}
@@ -169,33 +154,95 @@ func (d *downloader) add(ctx context.Context, b *batch, from operand.Remote, tar
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	if recursive {
-		return d.folder(ctx, b, asFolder(from), root)
+	if !recursive && !several {
+		b.run(ctx, []job{d.file(first, root, path, nil)})
+		return nil
 	}
-	b.run(ctx, []job{d.file(from, root, path, nil)})
+	jobs, err := d.several(ctx, b, sources, root, recursive)
+	if err != nil {
+		return err
+	}
+	b.run(ctx, jobs)
 	return nil
 }
 
-// targetOf returns the folder of a local target and, unless recursive is set, the file in it. A target
-// that is a folder, or ends like one, keeps the name of the blob after its last slash. A folder that
-// does not exist is created, if the target is one.
-func targetOf(target, name string, recursive bool) (dir, path string, err error) {
+// several returns the jobs that read blobs, or the blobs below prefixes, into a folder. Each of several
+// keeps its name.
+func (d *downloader) several(ctx context.Context, b *batch, sources []operand.Remote, root *os.Root, recursive bool) (jobs []job, err error) {
+	var names folder.Names
+	for _, from := range sources {
+		if !recursive {
+			jobs = append(jobs, d.named(from, root, &names))
+			continue
+		}
+		under := ""
+		if len(sources) > 1 {
+			under = keptName(from) + "/"
+		}
+		skipped := b.skipped
+		more, err := d.jobs(ctx, b, asFolder(from), root, under, &names)
+		switch nothing := len(more) == 0 && b.skipped == skipped; {
+		case err != nil:
+			return nil, err
+		case nothing && under == "":
+			return nil, nothingBelow(asFolder(from))
+		case nothing:
+			more = []job{failure(from.String(), nothingBelow(asFolder(from)))}
+		}
+		jobs = append(jobs, more...)
+	}
+	return jobs, nil
+}
+
+// named returns the job that reads one of several blobs into a file of its name.
+func (d *downloader) named(from operand.Remote, root *os.Root, names *folder.Names) job {
+	if from.Folder() {
+		return failure(from.String(), notABlob(from))
+	}
+	path, err := fileOf(names, baseOf(from.Name))
+	if err != nil {
+		return failure(from.String(), usagef("%s: %w: read it by itself", terminal.Name(from.String()), err))
+	}
+	return d.file(from, root, path, nil)
+}
+
+func notABlob(from operand.Remote) error {
+	return usagef("%s is not a blob: use -r to read all blobs below it", terminal.Name(from.String()))
+}
+
+// shownSources returns the operands for people.
+func shownSources(sources []operand.Remote) string {
+	var names []string
+	for _, s := range sources {
+		names = append(names, terminal.Name(s.String()))
+	}
+	return strings.Join(names, ", ")
+}
+
+// targetOf returns the folder of a local target and, for a single blob, the file in it. A target that is a
+// folder, or ends like one, keeps the name of the blob after its last slash. A folder that does not exist is
+// created, if the target is one.
+func targetOf(target string, sources []operand.Remote, recursive bool) (dir, path string, err error) {
 	info, statErr := os.Stat(target)
 	isFolder := statErr == nil && info.IsDir()
-	if recursive || isFolder || os.IsPathSeparator(target[len(target)-1]) {
-		if !isFolder {
-			if err := os.MkdirAll(target, 0o777); err != nil {
-				return "", "", err
-			}
+	single := len(sources) == 1 && !recursive
+	if !isFolder && !recursive && !os.IsPathSeparator(target[len(target)-1]) {
+		if !single {
+			return "", "", usagef("%s is not a folder: want one, or a name that ends in /, for several blobs", terminal.Name(target))
 		}
-		if recursive {
-			return target, "", nil
+		return filepath.Dir(target), filepath.Base(target), nil
+	}
+	if !isFolder {
+		if err := os.MkdirAll(target, 0o777); err != nil {
+			return "", "", err
 		}
+	}
+	if single {
+		name := sources[0].Name
 		var names folder.Names
 		if path, err = fileOf(&names, baseOf(name)); err != nil {
 			return "", "", usagef("%s cannot be the name of a file: name the file after the blob", terminal.Name(name))
 		}
-		return target, path, nil
 	}
-	return filepath.Dir(target), filepath.Base(target), nil
+	return target, path, nil
 }

@@ -1,13 +1,17 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"sluice/internal/operand"
+)
 
 // getCommand reads blobs into files.
 type getCommand struct {
-	Source remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r."`
-	Target string        `arg:"" name:"file" default:"." help:"File, folder, or - for standard output. Default: the current folder."`
+	Sources sources[remoteOperand] `arg:"" name:"blob..." help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r. Several are possible."`
+	Target  string                 `arg:"" name:"file" default:"." help:"File, folder, or - for standard output. Default: the current folder."`
 
-	Recursive bool `short:"r" env:"-" help:"Read all blobs below the prefix into a folder. It is created if needed."`
+	Recursive bool `short:"r" env:"-" help:"Read all blobs below the prefix into a folder. It is created if needed. Of several, each keeps its own name, too."`
 
 	serverFlags
 	outputFlags
@@ -18,7 +22,7 @@ type getCommand struct {
 func (*getCommand) Help() string {
 	return "A file appears when all its bytes were verified. A large one that was interrupted is resumed if the same command is run again. " +
 		"With -r, files that are there already are not read again, and names that cannot be files of the folder are listed and skipped.\n\n" +
-		examples("sluice get team/photos/photo.jpg", "sluice get -r team/photos/ ./photos", "sluice get team/backup.tar - | tar x")
+		examples("sluice get team/photos/photo.jpg", "sluice get team/a team/b ./folder/", "sluice get -r team/photos/ ./photos", "sluice get team/backup.tar - | tar x")
 }
 
 // Run reads the blobs.
@@ -37,5 +41,9 @@ func (c *getCommand) Run(ctx context.Context, console *console) error {
 	b := newBatch(console, c.outputFlags)
 	b.reads = reads
 	d := &downloader{from: from, reads: b.reads}
-	return b.end(ctx, d.add(ctx, b, c.Source.Remote, c.Target, c.Recursive))
+	var blobs []operand.Remote
+	for _, source := range c.Sources.all {
+		blobs = append(blobs, source.Remote)
+	}
+	return b.end(ctx, d.add(ctx, b, blobs, c.Target, c.Recursive))
 }

@@ -29,7 +29,7 @@ func newParser(commands any, options ...kong.Option) (*parser, error) {
 
 // parse parses a command line. Its errors say what is wrong, where and what to do.
 func (p *parser) parse(args []string) (*kong.Context, error) {
-	command, err := p.kong.Parse(args)
+	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, args))
 	if err != nil {
 		return nil, usageError(err, &p.read)
 	}

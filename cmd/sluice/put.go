@@ -4,10 +4,10 @@ import "context"
 
 // putCommand stores files.
 type putCommand struct {
-	Source string        `arg:"" name:"file" help:"File, folder with -r, or - for standard input."`
-	Target remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ to keep the name of the file."`
+	Sources sources[string] `arg:"" name:"file..." help:"File, folder with -r, or - for standard input. Several are possible."`
+	Target  remoteOperand   `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ to keep the names of the files."`
 
-	Recursive bool `short:"r" env:"-" help:"Store the files of a folder and of the folders in it, named by their paths below it."`
+	Recursive bool `short:"r" env:"-" help:"Store the files of a folder and of the folders in it, named by their paths below it. Of several, each keeps its own name, too."`
 
 	serverFlags
 	outputFlags
@@ -17,7 +17,7 @@ type putCommand struct {
 // Help returns examples.
 func (*putCommand) Help() string {
 	return "A large file that was interrupted is resumed if the same command is run again. With -r, files that are stored already are not sent again.\n\n" +
-		examples("sluice put photo.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar")
+		examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar")
 }
 
 // Run stores the files.
@@ -32,6 +32,6 @@ func (c *putCommand) Run(ctx context.Context, console *console) error {
 	}
 	b := newBatch(console, c.outputFlags)
 	u := &uploader{to: to, options: options}
-	err = u.add(ctx, b, c.Source, c.Target.Remote, c.Recursive)
+	err = u.add(ctx, b, c.Sources.all, c.Target.Remote, c.Recursive)
 	return b.end(ctx, err)
 }

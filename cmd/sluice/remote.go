@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"path"
+	"strings"
 
 	"sluice/client"
 	"sluice/internal/contexts"
 	"sluice/internal/operand"
+	"sluice/internal/terminal"
 )
 
 // remoteOperand is an operand on a server: ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT.
@@ -48,6 +50,27 @@ func asFolder(r operand.Remote) operand.Remote {
 
 // baseOf returns the name of a blob after its last slash.
 func baseOf(name string) string { return path.Base("/" + name) }
+
+// checkPrefix returns an error unless a target can have several blobs below it.
+func checkPrefix(to operand.Remote) error {
+	if !to.Folder() {
+		return usagef("%s is a single blob: want ACCOUNT/PREFIX/, with the last slash, as the target of several sources", terminal.Name(to.String()))
+	}
+	return nil
+}
+
+func bothWouldBe(one, other string, target operand.Remote) error {
+	return usagef("%s and %s would both be %s: copy one of them by itself", terminal.Name(one), terminal.Name(other), terminal.Name(target.String()))
+}
+
+// keptName returns the name that one of several operands keeps: what follows the last slash, or the
+// account.
+func keptName(r operand.Remote) string {
+	if name := strings.TrimSuffix(r.Name, "/"); name != "" {
+		return baseOf(name)
+	}
+	return r.Account
+}
 
 // newClient returns a client of a server.
 func newClient(s contexts.Server, o client.Options) (*client.Client, error) {

@@ -137,7 +137,8 @@ func (s *synchronization) download(ctx context.Context, from operand.Remote, dir
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	d := &downloader{from: s.from, reads: s.batch.reads}
-	jobs, names, err := d.jobs(ctx, s.batch, from, root)
+	var names folder.Names
+	jobs, err := d.jobs(ctx, s.batch, from, root, "", &names)
 	if err != nil {
 		return err
 	}

@@ -194,11 +194,13 @@ func sameContent(ctx context.Context, f *os.File, b *client.Blob) (bool, error) 
 	}
 }
 
-// list lists the blobs below a prefix, so that those that are the same are not stored again. A key
-// that only permits writes cannot list them: then every file is stored.
-func (u *uploader) list(ctx context.Context, to operand.Remote) error {
-	u.stored = map[string]client.Blob{}
-	for e, err := range u.to.List(ctx, to.Account, client.ListOptions{Prefix: to.Name, Metadata: true}) {
+// list lists the blobs below a prefix, up to the next delimiter if there is one, so that those that are the
+// same are not stored again. A key that only permits writes cannot list them: then every file is stored.
+func (u *uploader) list(ctx context.Context, to operand.Remote, delimiter string) error {
+	if u.stored == nil {
+		u.stored = map[string]client.Blob{}
+	}
+	for e, err := range u.to.List(ctx, to.Account, client.ListOptions{Prefix: to.Name, Delimiter: delimiter, Metadata: true}) {
 		if errors.Is(err, client.ErrForbidden) {
 			return nil
 		}
@@ -210,22 +212,21 @@ func (u *uploader) list(ctx context.Context, to operand.Remote) error {
 	return nil
 }
 
-// folder stores the files of a folder below a prefix.
-func (u *uploader) folder(ctx context.Context, b *batch, dir string, to operand.Remote) (err error) {
+// folder returns the jobs that store the files of a folder below a prefix.
+func (u *uploader) folder(ctx context.Context, b *batch, dir string, to operand.Remote) (jobs []job, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	files, skipped, err := folder.List(root, client.IsTemporary)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := u.list(ctx, to); err != nil {
-		return err
+	if err := u.list(ctx, to, ""); err != nil {
+		return nil, err
 	}
-	b.run(ctx, u.jobs(b, dir, files, skipped, to))
-	return nil
+	return u.jobs(b, dir, files, skipped, to), nil
 }
 
 // jobs returns the jobs that store files of a folder below a prefix, and reports what is skipped.
@@ -274,27 +275,96 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return pr
 }
 
-// add adds the job or the jobs that store a local operand: a file, a folder if recursive is set, or
-// standard input.
-func (u *uploader) add(ctx context.Context, b *batch, source string, to operand.Remote, recursive bool) error {
+// add runs the jobs that store local operands: files, folders if recursive is set, or standard input. Of
+// several, those that cannot be stored fail by themselves.
+func (u *uploader) add(ctx context.Context, b *batch, sources []string, to operand.Remote, recursive bool) error {
+	several := len(sources) > 1
+	if several {
+		if err := checkPrefix(to); err != nil {
+			return err
+		}
+		if err := checkBases(sources, to); err != nil {
+			return err
+		}
+		if recursive {
+			if err := u.list(ctx, asFolder(to), "/"); err != nil {
+				return err
+			}
+		}
+	}
+	var jobs []job
+	for _, source := range sources {
+		info, err := statSource(source, to, recursive)
+		switch {
+		case err != nil && several:
+			jobs = append(jobs, failure(source, err))
+		case err != nil:
+			return err
+		case source == operand.Stdio:
+			jobs = append(jobs, u.stream(b.console.in, to))
+		case info.IsDir():
+			below := asFolder(to)
+			if several {
+				below.Name += filepath.Base(source) + "/"
+			}
+			files, err := u.folder(ctx, b, source, below)
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, files...)
+		default:
+			jobs = append(jobs, u.single(source, info, to))
+		}
+	}
+	b.run(ctx, jobs)
+	return nil
+}
+
+// checkBases returns an error unless each of several files and folders has a name of its own.
+func checkBases(sources []string, to operand.Remote) error {
+	seen := map[string]string{}
+	for _, source := range sources {
+		base := filepath.Base(source)
+		switch other, exists := seen[base]; {
+		case source == operand.Stdio:
+			return noName(to)
+		case base == "." || base == ".." || os.IsPathSeparator(base[len(base)-1]):
+			return usagef("%s has no name to keep among several: store it by itself", terminal.Name(source))
+		case exists:
+			return bothWouldBe(other, source, below(asFolder(to), base))
+		}
+		seen[base] = source
+	}
+	return nil
+}
+
+// statSource returns the properties of a local operand, or nil for standard input. It returns an error if
+// it cannot be stored.
+func statSource(source string, to operand.Remote, recursive bool) (fs.FileInfo, error) {
 	if source == operand.Stdio {
 		if to.Folder() {
-			return usagef("standard input has no name: want ACCOUNT/NAME and not %s", terminal.Name(to.String()))
+			return nil, noName(to)
 		}
-		b.run(ctx, []job{u.stream(b.console.in, to)})
-		return nil
+		return nil, nil
 	}
 	info, err := os.Stat(source)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return usagef("there is no file %s", terminal.Name(source))
+		return nil, usagef("there is no file %s", terminal.Name(source))
 	case err != nil:
-		return err
+		return nil, err
 	case info.IsDir() && !recursive:
-		return usagef("%s is a folder: use -r to store the files in it", terminal.Name(source))
-	case info.IsDir():
-		return u.folder(ctx, b, source, asFolder(to))
+		return nil, usagef("%s is a folder: use -r to store the files in it", terminal.Name(source))
 	}
+	return info, nil
+}
+
+func noName(to operand.Remote) error {
+	return usagef("standard input has no name: want ACCOUNT/NAME and not %s", terminal.Name(to.String()))
+}
+
+// single returns the job that stores a file that is an operand.
+func (u *uploader) single(source string, info fs.FileInfo, to operand.Remote) job {
 	if to.Folder() {
 		to = below(asFolder(to), filepath.Base(source))
 	}
@@ -302,6 +372,5 @@ func (u *uploader) add(ctx context.Context, b *batch, source string, to operand.
 	if !info.Mode().IsRegular() {
 		size = -1
 	}
-	b.run(ctx, []job{u.file(source, source, size, to)})
-	return nil
+	return u.file(source, source, size, to)
 }

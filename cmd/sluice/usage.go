@@ -113,7 +113,7 @@ var rewrites = []struct {
 	{regexp.MustCompile(`^--([a-z0-9-]+): bool value must be .* but got "?(.*?)"?$`), wrongBool},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected a valid (\d+) bit (u?)int but got "((?s).*)"$`), wrongNumber},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected a float but got "((?s).*)"`), wrongFraction},
-	{regexp.MustCompile(`^\[?<[a-z]+>\]?: ((?s).*)$`), wrongArgument},
+	{regexp.MustCompile(`^\[?<[a-z.]+>\]?: ((?s).*)$`), wrongArgument},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected "<key>=<value>" but got "((?s).*)"$`), wrongPair},
 	{regexp.MustCompile(`^--([a-z0-9-]+): slog: level string "((?s).*)": `), wrongLevel},
 }
@@ -193,7 +193,7 @@ func missingCommand(_ *kong.Context, command *kong.Node, _ []string) string {
 
 func missingArgument(_ *kong.Context, command *kong.Node, found []string) string {
 	name, _, _ := strings.Cut(found[1], ">")
-	return fmt.Sprintf("%s requires the argument %s: %s shows the usage", pathOf(command), strings.ToUpper(name), helpOf(command))
+	return fmt.Sprintf("%s requires the argument %s: %s shows the usage", pathOf(command), strings.ToUpper(strings.TrimSuffix(name, "...")), helpOf(command))
 }
 
 func missingFlags(_ *kong.Context, command *kong.Node, found []string) string {
@@ -201,14 +201,7 @@ func missingFlags(_ *kong.Context, command *kong.Node, found []string) string {
 }
 
 func flagOf(command *kong.Node, name string) *kong.Flag {
-	for _, flags := range command.AllFlags(false) {
-		for _, flag := range flags {
-			if flag.Name == name {
-				return flag
-			}
-		}
-	}
-	return nil
+	return findFlag(command, func(f *kong.Flag) bool { return f.Name == name })
 }
 
 func missingValue(_ *kong.Context, command *kong.Node, found []string) string {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// sources are the operands before the last one, of which there must be at least one. T is string, or
+// implements encoding.TextUnmarshaler.
+type sources[T any] struct{ all []T }
+
+// Decode implements kong.MapperValue.
+func (s *sources[T]) Decode(ctx *kong.DecodeContext) error {
+	for n := max(1, ctx.Scan.Len()-1); n > 0 && ctx.Scan.Peek().IsValue(); n-- {
+		var text string
+		if err := ctx.Scan.PopValueInto("argument", &text); err != nil {
+			return err
+		}
+		var value T
+		switch to := any(&value).(type) {
+		case *string:
+			*to = text
+		case encoding.TextUnmarshaler:
+			if err := to.UnmarshalText([]byte(text)); err != nil {
+				return err
+			}
+		}
+		s.all = append(s.all, value)
+	}
+	return nil
+}
+
+// flagsFirst returns the arguments with the flags of the command before its operands: kong ends a list of
+// operands at the next flag. If something is wrong with the arguments it returns them as they are, so that
+// kong reports it.
+func flagsFirst(root *kong.Node, args []string) []string {
+	node := root
+	var words, flags, operands []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		child := childOf(node, arg)
+		switch {
+		case arg == "--":
+			operands = append(operands, args[i+1:]...)
+			i = len(args)
+		case isFlag(arg):
+			flags = append(flags, arg)
+			if flagWithValue(leafOf(node), arg) != nil {
+				i++
+				if i == len(args) || isFlag(args[i]) {
+					return args
+				}
+				flags = append(flags, args[i])
+			}
+		case child != nil && len(operands) == 0:
+			node = child
+			words = append(words, arg)
+		default:
+			operands = append(operands, arg)
+		}
+	}
+	leaf := leafOf(node)
+	passed := slices.ContainsFunc(leaf.Positional, func(p *kong.Positional) bool { return p.Passthrough })
+	if len(leaf.Children) > 0 || len(operands) == 0 || passed {
+		return args
+	}
+	return slices.Concat(words, flags, []string{"--"}, operands)
+}
+
+// isFlag reports whether an argument is a flag, or "--".
+func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
+
+// leafOf returns the default command of a node, if it has one that takes arguments, or the node.
+func leafOf(node *kong.Node) *kong.Node {
+	if node.DefaultCmd != nil && node.DefaultCmd.Tag.Default == "withargs" {
+		return node.DefaultCmd
+	}
+	return node
+}
+
+// childOf returns the command of a name or alias below node, or nil.
+func childOf(node *kong.Node, name string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == name || slices.Contains(child.Aliases, name) {
+			return child
+		}
+	}
+	return nil
+}
+
+// flagWithValue returns the flag of an argument, such as --expires, -e or -re, if the next argument is its
+// value, or nil.
+func flagWithValue(node *kong.Node, arg string) *kong.Flag {
+	if name, long := strings.CutPrefix(arg, "--"); long {
+		return findFlag(node, func(f *kong.Flag) bool { return f.Name == name && takesValue(f) })
+	}
+	for i, short := range arg[1:] {
+		flag := findFlag(node, func(f *kong.Flag) bool { return f.Short == short })
+		if flag == nil || !takesValue(flag) {
+			continue
+		}
+		if i+1+len(string(short)) < len(arg) { // the value is the rest
+			return nil
+		}
+		return flag
+	}
+	return nil
+}
+
+func findFlag(node *kong.Node, is func(*kong.Flag) bool) *kong.Flag {
+	for _, flags := range node.AllFlags(false) {
+		for _, flag := range flags {
+			if is(flag) {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+func takesValue(f *kong.Flag) bool { return !f.IsBool() && !f.IsCounter() }
