@@ -1,5 +1,5 @@
-# FUZZTIME, BENCH and SLUICE_TEST_REQUIRE can be set in the environment.
-.PHONY: run build test race lint fuzz bench setup mutants dist
+# FUZZTIME, BENCH, PEERS (flags of internal/peers) and SLUICE_TEST_REQUIRE can be set in the environment.
+.PHONY: run build test race lint fuzz bench bench-peers setup mutants dist
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -12,4 +12,5 @@ lint: ; .ci/lint
 fuzz: ; .ci/fuzz $(FUZZTIME)
 mutants: setup ; .ci/mutants
 bench: setup ; go test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=30m ./...
+bench-peers: setup ; internal/peers/setup.sh && go run ./internal/peers -write $(PEERS)
 dist: ; .ci/dist

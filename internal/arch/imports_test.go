@@ -103,8 +103,8 @@ var (
 	composition = []string{"instance", "internal/node", "internal/storage"}
 	// generators send requests; the service does not import them.
 	generators = []string{"internal/load"}
-	// testOnly may be imported by tests only.
-	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/arch", "internal/mutants", "e2e"}, suites...)
+	// testOnly are tests and benchmarks. They may be imported by tests only.
+	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/arch", "internal/mutants", "internal/peers", "e2e"}, suites...)
 )
 
 // mayImport returns the folders of this module that the package in dir may import outside its
@@ -152,6 +152,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"internal/secretfile", "micropay"}, true
 	case within(dir, "internal/load"):
 		return []string{"client", "wire", "internal/units"}, true
+	case within(dir, "internal/peers"):
+		return append([]string{"internal", "client"}, generators...), true
 	case within(dir, "internal/terminal"):
 		return []string{"internal/units"}, true
 	case within(dir, "internal/testenv", "internal/arch", "e2e"):

@@ -253,7 +253,7 @@ func TestConnOverTLS(t *testing.T) {
 	if _, err := c.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err == nil {
 		t.Error("an unknown certificate was accepted")
 	}
-	target.tls.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	target.Trust(s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
 	defer c.Close()
 	if _, err := c.Do(t.Context(), &Request{Method: "GET", Path: "/"}, 200, false); err != nil {
 		t.Error(err)

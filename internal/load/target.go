@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
@@ -50,6 +51,13 @@ func NewTarget(baseURL, key, userAgent string, timeout time.Duration) (*Target, 
 		return nil, fmt.Errorf("the host, the user agent or the key contains a line break")
 	}
 	return t, nil
+}
+
+// Trust makes certificates of these authorities valid, in place of those of the system.
+func (t *Target) Trust(authorities *x509.CertPool) {
+	if t.tls != nil {
+		t.tls.RootCAs = authorities
+	}
 }
 
 // dial opens a connection.
