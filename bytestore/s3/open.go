@@ -67,7 +67,3 @@ func (s *Store) openNothing(ctx context.Context, name string, off, n int64) (io.
 type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
-func truncated(off, n, size int64) error {
-	return fmt.Errorf("%w: %d bytes at %d of %d", bytestore.ErrTruncated, n, off, size)
-}

@@ -19,7 +19,6 @@ package s3
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,8 +26,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -228,54 +225,38 @@ func (s *Store) usable(ctx context.Context) error {
 // name returns the S3 name of an object.
 func (s *Store) name(key bytestore.Key) string { return s.prefix + string(key) }
 
-// contractError wraps an error of the client in the error of the contract that it means:
-// bytestore.ErrOverloaded if a retry may succeed.
-func contractError(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+// Err returns the error of the last Put if it failed less than 30 seconds ago because of
+// the server. It sends no request.
+func (s *Store) Err() error {
+	if err := s.health.err(); err != nil {
+		return fmt.Errorf("s3: objects cannot be stored: %w", err)
 	}
-	response := minio.ToErrorResponse(err)
-	switch {
-	case response.StatusCode == 0: // there was no response
-	case strings.HasPrefix(response.Code, strconv.Itoa(response.StatusCode)): // a response without an error code
-		err = fmt.Errorf("the object store responded with %w", err)
-	default:
-		err = fmt.Errorf("the object store responded with %d %s: %w", response.StatusCode, response.Code, err)
-	}
-	var untrusted *tls.CertificateVerificationError
-	switch {
-	case response.Code == minio.NoSuchBucket, errors.As(err, &untrusted):
-		return err
-	case response.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("%w: %w", bytestore.ErrNotFound, err)
-	case response.StatusCode == http.StatusPreconditionFailed:
-		return fmt.Errorf("%w: %w", bytestore.ErrExists, err)
-	case response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		return fmt.Errorf("%w: %w", bytestore.ErrTruncated, err)
-	case isFull(response):
-		return fmt.Errorf("%w: %w", bytestore.ErrNoSpace, err)
-	case retryable(response):
-		return fmt.Errorf("%w: %w", bytestore.ErrOverloaded, err)
-	}
-	return err
+	return nil
 }
 
-// isFull reports whether the server or the quota of its user is full. There is no standard
-// code for that.
-func isFull(response minio.ErrorResponse) bool {
-	switch response.Code {
-	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "NoSpaceLeftOnDevice":
-		return true
+// Ready returns an error if the store does not work at the moment: Err, or the error of a
+// small request to the bucket, which is retried a few times. ctx limits the time.
+func (s *Store) Ready(ctx context.Context) error {
+	if err := s.Err(); err != nil {
+		return err
 	}
-	return response.StatusCode == http.StatusInsufficientStorage
+	if err := s.reach(ctx); err != nil {
+		return fmt.Errorf("s3: %w", err)
+	}
+	return nil
 }
 
-// retryable reports whether the same request may succeed later: it was throttled, failed
-// inside the server, or got no response.
-func retryable(response minio.ErrorResponse) bool {
-	switch response.StatusCode {
-	case 0, http.StatusTooManyRequests, http.StatusRequestTimeout:
-		return true
+// reach returns nil if the bucket exists and can be listed.
+func (s *Store) reach(ctx context.Context) error {
+	if err := s.usable(ctx); err != nil {
+		return err
 	}
-	return response.StatusCode >= 500 && response.StatusCode != http.StatusNotImplemented
+	there, err := s.core.BucketExists(ctx, s.bucket)
+	if err != nil {
+		return fmt.Errorf("the bucket %s: %w", s.bucket, contractError(err))
+	}
+	if !there {
+		return fmt.Errorf("there is no bucket %s", s.bucket)
+	}
+	return nil
 }

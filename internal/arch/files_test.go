@@ -17,7 +17,6 @@ var inCycles = map[string]string{
 	"bytestore/bytetest": "to do",
 	"bytestore/cached":   "to do",
 	"bytestore/localfs":  "to do",
-	"bytestore/s3":       "to do",
 	"client":             "to do",
 	"metastore/metatest": "to do",
 }
