@@ -58,12 +58,11 @@ type Options struct {
 
 // Store stores objects in a folder. It implements bytestore.Store.
 type Store struct {
-	fs     vfs.FS
-	root   *folder
-	shards [shards]*folder
-	space  *space
-
-	largeBuffers chan struct{} // semaphore of maxLargeBuffers
+	fs      vfs.FS
+	root    *folder
+	shards  [shards]*folder
+	space   *space
+	buffers buffers
 
 	syncErr atomic.Pointer[error] // the first failure of an fsync
 	stopped chan struct{}         // closed once syncErr is set
@@ -91,7 +90,7 @@ func open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fs: opt.FS, largeBuffers: make(chan struct{}, maxLargeBuffers), stopped: make(chan struct{})}
+	s := &Store{fs: opt.FS, buffers: newBuffers(), stopped: make(chan struct{})}
 	if s.fs == nil {
 		s.fs = vfs.OS()
 	}

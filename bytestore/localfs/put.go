@@ -8,41 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"sync"
 
 	"sluice/bytestore"
 	"sluice/internal/vfs"
 )
-
-// bufferSize is how much of a source is buffered for one write: enough to make the
-// cost of system calls negligible. A Put holds its buffer for as long as its source
-// takes, so at most maxLargeBuffers Puts have one of that size at a time. The others
-// have smallBufferSize.
-const (
-	bufferSize      = 512 << 10
-	maxLargeBuffers = 64
-	smallBufferSize = 32 << 10
-)
-
-var (
-	buffers      = sync.Pool{New: func() any { return new([bufferSize]byte) }}
-	smallBuffers = sync.Pool{New: func() any { return new([smallBufferSize]byte) }}
-)
-
-// withBuffer calls f with a buffer, a large one if there is one.
-func (s *Store) withBuffer(f func(buf []byte) error) error {
-	select {
-	case s.largeBuffers <- struct{}{}:
-		defer func() { <-s.largeBuffers }()
-		buf := buffers.Get().(*[bufferSize]byte)
-		defer buffers.Put(buf)
-		return f(buf[:])
-	default:
-		buf := smallBuffers.Get().(*[smallBufferSize]byte)
-		defer smallBuffers.Put(buf)
-		return f(buf[:])
-	}
-}
 
 // Put implements bytestore.Store. In addition to the errors of the contract, it
 // returns
@@ -110,7 +79,7 @@ func (s *Store) write(name string, src *bytestore.Source, size int64, res *reser
 	if err != nil {
 		return contractError(err)
 	}
-	err = s.withBuffer(func(buf []byte) error { return copySource(f, src, size, res, buf) })
+	err = s.buffers.with(func(buf []byte) error { return copySource(f, src, size, res, buf) })
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -185,16 +154,4 @@ func (s *Store) remove(name string) error {
 		return err
 	}
 	return nil
-}
-
-// contractError wraps an error of the file system in the error of the contract
-// that it means.
-func contractError(err error) error {
-	switch {
-	case vfs.IsFull(err):
-		return fmt.Errorf("%w: %w", bytestore.ErrNoSpace, err)
-	case vfs.IsTooManyFiles(err):
-		return fmt.Errorf("%w: %w", bytestore.ErrOverloaded, err)
-	}
-	return err
 }

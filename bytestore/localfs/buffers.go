@@ -1,0 +1,40 @@
+package localfs
+
+import "sync"
+
+// bufferSize is how much of a source is buffered for one write: enough to make the
+// cost of system calls negligible. A Put holds its buffer for as long as its source
+// takes, so at most maxLargeBuffers Puts have one of that size at a time. The others
+// have smallBufferSize.
+const (
+	bufferSize      = 512 << 10
+	maxLargeBuffers = 64
+	smallBufferSize = 32 << 10
+)
+
+var (
+	largeBuffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+	smallBuffers = sync.Pool{New: func() any { return new([smallBufferSize]byte) }}
+)
+
+// buffers hands out the buffers of a Store. Its methods may be called concurrently.
+type buffers struct {
+	large chan struct{} // semaphore of the large ones
+}
+
+func newBuffers() buffers { return buffers{large: make(chan struct{}, maxLargeBuffers)} }
+
+// with calls f with a buffer, a large one if there is one.
+func (b buffers) with(f func(buf []byte) error) error {
+	select {
+	case b.large <- struct{}{}:
+		defer func() { <-b.large }()
+		buf := largeBuffers.Get().(*[bufferSize]byte)
+		defer largeBuffers.Put(buf)
+		return f(buf[:])
+	default:
+		buf := smallBuffers.Get().(*[smallBufferSize]byte)
+		defer smallBuffers.Put(buf)
+		return f(buf[:])
+	}
+}
