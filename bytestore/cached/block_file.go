@@ -19,8 +19,7 @@ const (
 	segmentSize = 32 << 10
 	segments    = blockSize / segmentSize
 
-	headerSize = 256
-	maxKey     = 64
+	maxKey = 64
 )
 
 // header is the start of a block's file. Numbers are little-endian:

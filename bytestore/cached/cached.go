@@ -38,6 +38,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -46,9 +47,6 @@ import (
 	"sluice/bytestore"
 	"sluice/internal/vfs"
 )
-
-// blockSize is the length of a block in bytes. The last block of an object may be shorter.
-const blockSize = 1 << 20
 
 // MinSize is the least value of Options.Size in bytes: the size of the file of one block.
 const MinSize = (headerSize + blockSize + diskBlock - 1) / diskBlock * diskBlock
@@ -189,4 +187,31 @@ func (s *Store) List(ctx context.Context, after bytestore.Key, fn func(bytestore
 		return fmt.Errorf("cached: list: %w", fs.ErrClosed)
 	}
 	return s.inner.List(ctx, after, fn)
+}
+
+// shard returns the folder of an object's blocks.
+func (s *Store) shard(key bytestore.Key) string {
+	return filepath.Join(s.dir, shardName(crc32.Checksum([]byte(key), castagnoli)%shards))
+}
+
+func (s *Store) path(e *entry) string { return filepath.Join(s.shard(e.key), e.name()) }
+
+// ownsFolder reports whether this Store has the folder locked. If the folder was removed
+// while the Store is open, it is created and locked again, unless another Store has done
+// that.
+func (s *Store) ownsFolder() bool {
+	s.lockMu.Lock()
+	defer s.lockMu.Unlock()
+	if s.lock.Current() {
+		return true
+	}
+	lock, err := lockFolder(s.fs, s.dir)
+	if s.counts.noteError(err) {
+		return false
+	}
+	s.counts.noteError(s.lock.Close())
+	s.lock = lock
+	for s.evict() { // the files were removed with the folder
+	}
+	return true
 }

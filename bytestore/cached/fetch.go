@@ -14,23 +14,6 @@ import (
 	"sluice/bytestore"
 )
 
-// errNotCached means that a block could not be cached. The reader bypasses the cache.
-var errNotCached = errors.New("cached: the block is not kept")
-
-// flight is a fetch of one block up to some length, shared by all readers that need it. It
-// ends when the block is cached or cannot be cached, or when no reader waits for it.
-type flight struct {
-	span
-	ahead  bool // begun as a prefetch
-	cancel context.CancelFunc
-	done   chan struct{} // closed once err is set
-	err    error         // errNotCached or the error of the underlying store
-
-	// The following fields are guarded by the lock of the Store.
-	waiting     int
-	invalidated bool // the object was deleted or found damaged during the fetch
-}
-
 // join returns the cached entry or a flight, which it begins if necessary and which the
 // caller must leave. For a prefetch it returns neither if too many prefetches are in
 // progress.
@@ -63,16 +46,6 @@ func (s *Store) acquireAhead() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// wait waits until the flight or ctx ends, and returns its error.
-func (f *flight) wait(ctx context.Context) error {
-	select {
-	case <-f.done:
-		return f.err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

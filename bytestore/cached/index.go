@@ -6,32 +6,6 @@ import (
 	"sluice/bytestore"
 )
 
-// blockID identifies a block of an object.
-type blockID struct {
-	key    bytestore.Key
-	number int64 // from 0
-}
-
-// span is the first length bytes of a block.
-type span struct {
-	blockID
-	length int64 // 1 to blockSize
-}
-
-// entry is a cached block. It is immutable.
-type entry struct {
-	span
-	tag uint64 // distinguishes files of the same block
-}
-
-// diskBlock is the unit of disk space in bytes.
-const diskBlock = 4 << 10
-
-// size returns the disk space that the file takes in bytes.
-func (e *entry) size() int64 {
-	return (headerSize + e.length + diskBlock - 1) / diskBlock * diskBlock
-}
-
 // index holds the cached blocks, at most one entry for each, in order of their last use.
 // It is guarded by the lock of the Store.
 type index struct {

@@ -1,11 +1,5 @@
 package cached
 
-import (
-	"errors"
-	"io/fs"
-	"sync/atomic"
-)
-
 // Stats are the counters of a Store since it was opened, and its size.
 type Stats struct {
 	Hits      int64 // blocks that were cached when a reader needed them
@@ -17,13 +11,6 @@ type Stats struct {
 	Errors    int64 // operations on the folder that failed; see Store.Err
 	Bytes     int64 // current disk space of the files, each rounded up to 4 KiB
 	Blocks    int64 // current number of cached blocks
-}
-
-// counts holds the counters of Stats.
-type counts struct {
-	hits, misses, fetches, bypasses, evictions, damaged, errors atomic.Int64
-
-	last atomic.Pointer[error]
 }
 
 // Stats returns the counters. Each is exact, but together they are not a snapshot.
@@ -51,23 +38,4 @@ func (s *Store) Err() error {
 		return *last
 	}
 	return nil
-}
-
-// noteError records an error of the folder, which does not fail a read, and reports
-// whether there was one.
-func (c *counts) noteError(err error) bool {
-	if err == nil {
-		return false
-	}
-	c.errors.Add(1)
-	c.last.Store(&err)
-	return true
-}
-
-// ignoreNotExist returns nil for the error of removing a file that does not exist.
-func ignoreNotExist(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -1,0 +1,41 @@
+package cached
+
+import (
+	"hash/crc32"
+
+	"sluice/bytestore"
+)
+
+// blockSize is the length of a block in bytes. The last block of an object may be shorter.
+const blockSize = 1 << 20
+
+// headerSize is the length in bytes of the header of a block's file.
+const headerSize = 256
+
+// blockID identifies a block of an object.
+type blockID struct {
+	key    bytestore.Key
+	number int64 // from 0
+}
+
+// span is the first length bytes of a block.
+type span struct {
+	blockID
+	length int64 // 1 to blockSize
+}
+
+// entry is a cached block. It is immutable.
+type entry struct {
+	span
+	tag uint64 // distinguishes files of the same block
+}
+
+// size returns the disk space that the file takes in bytes.
+func (e *entry) size() int64 {
+	return (headerSize + e.length + diskBlock - 1) / diskBlock * diskBlock
+}
+
+// diskBlock is the unit of disk space in bytes.
+const diskBlock = 4 << 10
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
