@@ -18,6 +18,7 @@ func TestListingCommands(t *testing.T) {
 	for name, text := range map[string]string{"a.txt": "first ", "dir/b": "second", "dir/c/d": "", "\u202eodd": "x"} {
 		s.must(204, "PUT", "/v1/blobs/team/"+name, []byte(text), "Content-Type", "text/plain", "Blob-Meta-Color", "blue")
 	}
+	s.must(204, "PUT", "/v1/blobs/described/a", []byte("x"), "Content-Type", "text/plain", "Cache-Control", "max-age=60", "Content-Disposition", "inline", "Content-Language", "de", "Blob-Expires", "2100-01-01T00:00:00Z")
 	const long = ` +[0-9.]+ B  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  `
 	const request = `, request \w+\)\n`
 	for _, test := range []struct {
@@ -39,6 +40,8 @@ func TestListingCommands(t *testing.T) {
 		{args: "cat team/", code: 2, stderr: `sluice: team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo\.jpg\n`},
 		{args: "stat team/dir/b", stdout: `blob +team/dir/b\nsize +6 bytes \(6 B\)\netag +"6-[0-9a-f]{16}"\ncontent type +text/plain\nmodified +[0-9: -]+\nmeta color +blue\n`},
 		{args: "stat --json team/dir/b", stdout: `\{"account":"team","name":"dir/b","size":6,"etag":"[^}]+","contentType":"text/plain","modified":"[^"]+","metadata":\{"color":"blue"\}\}\n`},
+		{args: "stat described/a", stdout: `blob +described/a\nsize .*\netag .*\ncontent type +text/plain\nmodified .*\ncache control +max-age=60\ncontent disposition +inline\ncontent language +de\nexpires +(2100|2099)-.*\n`},
+		{args: "stat --json described/a", stdout: `.*"cacheControl":"max-age=60","contentDisposition":"inline","contentLanguage":"de".*\n`},
 		{args: "stat team/none", code: 3, stderr: `sluice: team/none: the blob does not exist\n`},
 		{args: "stat --json team/none team/dir/b", code: 5, stdout: `\{"account":"team","name":"dir/b",.*\}\n`, stderr: `sluice: team/none: the blob does not exist\n`},
 		{args: "du team team/dir/", stdout: `13 B  4 blobs  team/\n6 B   2 blobs  team/dir/\n`},
@@ -107,7 +110,7 @@ func TestDeletingCommands(t *testing.T) {
 		{args: "rm -r --yes -q team/dir", left: "dirt"},
 		{args: "rm --json team/dirt", stdout: `{"status":"deleted","source":"team/dirt"}` + "\n"},
 		{args: "upload abort " + upload},
-		{args: "upload abort none", code: 3, stderr: "sluice: none: client: abort an upload: The upload does not exist"},
+		{args: "upload abort none", code: 3, stderr: "sluice: none: abort an upload: The upload does not exist"},
 	} {
 		r := s.sluice(strings.Fields(test.args)...)
 		if r.code != test.code || r.stdout != test.stdout || !strings.HasPrefix(r.stderr, test.stderr) || test.stderr == "" && r.stderr != "" {

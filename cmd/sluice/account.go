@@ -20,7 +20,8 @@ type accountCommand struct {
 // accountFile names the file of a key pair.
 type accountFile struct {
 	File string `arg:"" optional:"" help:"File of the key pair. Default: account.key in the folder of the contexts."`
-	JSON bool   `name:"json" env:"-" help:"Print JSON for programs."`
+
+	outputFlags
 }
 
 func (f *accountFile) path() (string, error) {
@@ -43,7 +44,7 @@ func (f *accountFile) print(console *console, k accountkey.Key, file string) err
 		return terminal.WriteJSON(console.out, printedAccount{k.Address().String(), k.PublicKey(), file})
 	}
 	return errors.Join(printLine(console.out, k.Address().String()),
-		printLine(console.err, fmt.Sprintf("public key %s, key pair in %s", k.PublicKey(), terminal.Name(file))))
+		f.remark(console, fmt.Sprintf("public key %s, key pair in %s", k.PublicKey(), terminal.Name(file))))
 }
 
 type accountNew struct {

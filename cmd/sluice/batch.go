@@ -200,12 +200,10 @@ func (b *batch) count(n *int) {
 
 // fail reports a job that failed.
 func (b *batch) fail(j job, err error) {
-	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "client: "), "\n", "; ")
-	shown := terminal.Name(j.source) + ": " + text
-	if j.named {
-		shown = text
+	text := lineOf(err)
+	if !j.named {
+		err = about(terminal.Name(j.source), err)
 	}
-	err = &transferError{shown, err}
 	b.mu.Lock()
 	b.failed++
 	if len(b.errs) == 0 {
@@ -216,18 +214,9 @@ func (b *batch) fail(j job, err error) {
 	if b.output.JSON {
 		b.report(printedTransfer{Status: "failed", Source: j.source, Target: j.target, Reason: text}, "")
 	} else if several {
-		b.print("failed: " + err.Error())
+		b.print("failed: " + lineOf(err))
 	}
 }
-
-// transferError is the error of a job with the name of its source.
-type transferError struct {
-	text string
-	err  error
-}
-
-func (e *transferError) Error() string { return e.text }
-func (e *transferError) Unwrap() error { return e.err }
 
 // same reports what needs no job, because the target has the content of the source.
 func (b *batch) same(source, target string, size int64, etag string) {

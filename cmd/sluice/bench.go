@@ -175,9 +175,9 @@ func (b *benchRun) run(ctx context.Context) error {
 	case total.Failed() == 0:
 		return nil
 	case total.Failed() == total.Done:
-		return fmt.Errorf("all %d operations failed; the first error is: %w", total.Done, total.First)
+		return about(fmt.Sprintf("all %d operations failed; the first error is", total.Done), total.First)
 	default:
-		return exitWith(exitPartly, fmt.Errorf("%d of %d operations failed; the first error is: %w", total.Failed(), total.Done, total.First))
+		return exitWith(exitPartly, about(fmt.Sprintf("%d of %d operations failed; the first error is", total.Failed(), total.Done), total.First))
 	}
 }
 
@@ -188,7 +188,7 @@ func (b *benchRun) measure(ctx context.Context, r *load.Recorder) (time.Duration
 	err := b.workload.Prepare(ctx, storing.Set)
 	storing.End()
 	if err != nil {
-		return 0, fmt.Errorf("nothing was measured: %w", err)
+		return 0, about("nothing was measured", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // closes the connections

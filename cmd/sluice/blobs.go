@@ -7,7 +7,6 @@ import (
 	"sluice/client"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
-	"strings"
 	"time"
 )
 
@@ -31,9 +30,23 @@ func head(ctx context.Context, from *client.Client, of operand.Remote) (client.B
 	return b, err
 }
 
+// listed returns the properties of a blob, of which a HEAD has fewer, or nil if there is no such blob.
+func listed(ctx context.Context, from *client.Client, of operand.Remote) (*client.Blob, error) {
+	for e, err := range from.List(ctx, of.Account, client.ListOptions{Prefix: of.Name, Metadata: true, PageSize: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Name == of.Name {
+			return &e.Blob, nil
+		}
+		break
+	}
+	return nil, nil
+}
+
 // blobError returns the error of a request for a blob.
 func blobError(of operand.Remote, err error) error {
-	return &transferError{terminal.Name(of.String()) + ": " + strings.TrimPrefix(err.Error(), "client: "), err}
+	return about(terminal.Name(of.String()), err)
 }
 
 // printedBlob is a blob in JSON.

@@ -62,7 +62,7 @@ func (c *channelOpen) Run(ctx context.Context, console *console) error {
 	if c.JSON {
 		return c.printChannel(console, ch)
 	}
-	return errors.Join(printLine(console.out, terminal.Text(ch.ID)), printLine(console.err, fmt.Sprintf("deposit %d, expires %s", ch.Deposit, ch.Expires.UTC().Format(time.RFC3339))))
+	return errors.Join(printLine(console.out, terminal.Text(ch.ID)), c.remark(console, fmt.Sprintf("deposit %d, expires %s", ch.Deposit, ch.Expires.UTC().Format(time.RFC3339))))
 }
 
 // ownAddress returns the address of the account of the user, or "" if they have none.

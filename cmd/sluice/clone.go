@@ -7,6 +7,7 @@ import (
 
 	"sluice/instance"
 	"sluice/internal/storage"
+	"sluice/internal/terminal"
 )
 
 // cloneCommand copies an instance that is not being served to an empty place.
@@ -17,7 +18,8 @@ type cloneCommand struct {
 	To        string `placeholder:"DIR" help:"Data folder to create."`
 	ToMeta    string `placeholder:"DSN" help:"Database for the metadata, if not in that folder."`
 	ToBytes   string `placeholder:"DSN" help:"Object store for the bytes, if not in that folder."`
-	Quiet     bool   `help:"Do not print progress."`
+
+	outputFlags
 }
 
 func (c *cloneCommand) source() instance.Location {
@@ -48,9 +50,18 @@ func (cloneCommand) Help() string {
 	return examples("sluice clone --from ./sluice-data --to-meta postgres://HOST/NAME --to-bytes s3://BUCKET")
 }
 
+// printedClone is the result in JSON.
+type printedClone struct {
+	Instance string `json:"instance"`
+	Existed  bool   `json:"existed"` // reports whether it was cloned before
+	Objects  int64  `json:"objects"`
+	Bytes    int64  `json:"bytes"`
+	Rows     int64  `json:"rows"`
+}
+
 // Run clones the instance, or resumes an earlier run.
 func (c *cloneCommand) Run(ctx context.Context, console *console) error {
-	progress := newProgress(console.err, c.Quiet)
+	progress := newProgress(console.err, c.Quiet || c.JSON)
 	defer progress.Close()
 	result, err := instance.Clone(ctx, c.source(), c.target(), instance.CloneOptions{
 		Progress: progress.update,
@@ -61,6 +72,8 @@ func (c *cloneCommand) Run(ctx context.Context, console *console) error {
 		return errors.New("interrupted: run the same command again to resume")
 	case err != nil:
 		return err
+	case c.JSON:
+		return terminal.WriteJSON(console.out, printedClone{result.ID, result.Existed, result.Objects, result.Bytes, result.Rows})
 	case result.Existed:
 		return printLine(console.out, fmt.Sprintf("The instance %s was cloned before.", result.ID))
 	default:

@@ -37,8 +37,7 @@ func (c *configCheck) Run(console *console) error {
 
 type configPrint struct {
 	serveFlags
-
-	JSON bool `name:"json" env:"-" help:"Print JSON, one object per line."`
+	outputFlags
 }
 
 // Help returns examples.
@@ -55,7 +54,7 @@ type printedSetting struct {
 
 // Run prints the settings as lines of a configuration file, with their sources as comments.
 func (c *configPrint) Run(console *console) error {
-	own := map[string]bool{"json": true, "config": true, "help": true, "version": true}
+	own := map[string]bool{"json": true, "quiet": true, "config": true, "help": true, "version": true}
 	defaults := c.dependentDefaults()
 	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	for _, flag := range console.parsed.Selected().Flags {

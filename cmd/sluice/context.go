@@ -101,9 +101,7 @@ func (c *contextRm) Run() error {
 	return updateContexts(func(l *contexts.List) error { return l.Remove(c.Name) })
 }
 
-type contextLs struct {
-	JSON bool `name:"json" env:"-" help:"Print JSON, one object per line."`
-}
+type contextLs struct{ outputFlags }
 
 // printedContext is a context in JSON. The key is never printed.
 type printedContext struct {

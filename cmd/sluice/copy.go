@@ -114,17 +114,11 @@ func checkKeptNames(sources []operand.Remote, to operand.Remote) error {
 
 // blob returns the job that copies a blob.
 func (c *copier) blob(ctx context.Context, b *batch, from, to operand.Remote) ([]job, error) {
-	var found *client.Blob // a listing has all properties, and a HEAD has not
-	for e, err := range c.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name, Metadata: true, PageSize: 1}) {
-		if err != nil {
-			return nil, blobError(from, err)
-		}
-		if e.Name == from.Name {
-			found = &e.Blob
-		}
-		break
-	}
-	if found == nil {
+	found, err := listed(ctx, c.from, from)
+	switch {
+	case err != nil:
+		return nil, blobError(from, err)
+	case found == nil:
 		return nil, blobError(from, exitWith(exitNotFound, errors.New("the blob does not exist")))
 	}
 	o, err := c.options(*found)

@@ -16,8 +16,7 @@ type duCommand struct {
 	Prefixes []remoteOperand `arg:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it."`
 
 	serverFlags
-
-	JSON bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
+	outputFlags
 }
 
 // Help returns examples.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 
 	"sluice/client"
@@ -77,7 +76,7 @@ func anyOf(err error, targets ...error) bool {
 
 // fail prints an error as one line, which cannot control the terminal, and returns code.
 func fail(stderr io.Writer, err error, code int) int {
-	line := terminal.Text(strings.ReplaceAll(err.Error(), "\n", "; "))
+	line := terminal.Text(lineOf(err))
 	_, _ = fmt.Fprintf(stderr, "sluice: %s\n", line) // an error has nowhere to go
 	return code
 }

@@ -38,9 +38,9 @@ func (c *healthCommand) Run(ctx context.Context, console *console) error {
 	err = probe.Ready(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("%s is not healthy: %w", server.URL, context.Cause(ctx))
+		return about(server.URL+" is not healthy", context.Cause(ctx))
 	case err != nil:
-		return fmt.Errorf("%s is not healthy: %w", server.URL, err)
+		return about(server.URL+" is not healthy", err)
 	case c.JSON:
 		return terminal.WriteJSON(console.out, map[string]any{"url": server.URL, "ready": true})
 	case c.Quiet:

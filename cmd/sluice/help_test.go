@@ -113,3 +113,31 @@ func TestEveryCommandHasExamples(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputFlagsAreTheSame checks that commands with --json also have --quiet, and that both are described
+// in the same way everywhere.
+func TestOutputFlagsAreTheSame(t *testing.T) {
+	p, err := newParser(newCommands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := map[string]string{}
+	for _, command := range p.kong.Model.Leaves(true) {
+		json, quiet := flagOf(command, "json"), flagOf(command, "quiet")
+		if (json == nil) != (quiet == nil) && pathOf(command) != "cat" { // which has no output of its own
+			t.Errorf("%s has one of --json and --quiet", pathOf(command))
+		}
+		for _, flag := range []*kong.Flag{json, quiet} {
+			if flag == nil || pathOf(command) == "cat" {
+				continue
+			}
+			if other := help[flag.Name]; other != "" && other != flag.Help {
+				t.Errorf("%s describes --%s as %q, another command as %q", pathOf(command), flag.Name, flag.Help, other)
+			}
+			help[flag.Name] = flag.Help
+		}
+	}
+	if len(help) != 2 {
+		t.Errorf("there are %v", help)
+	}
+}

@@ -16,8 +16,7 @@ import (
 // infoCommand prints what a server says about itself.
 type infoCommand struct {
 	serverFlags
-
-	JSON bool `name:"json" env:"-" help:"Print the response as JSON."`
+	outputFlags
 }
 
 // Help returns examples.
@@ -35,7 +34,7 @@ func (c *infoCommand) Run(ctx context.Context, console *console) error {
 	}
 	info, err := of.Info(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", server.URL, err)
+		return about(server.URL, err)
 	}
 	if c.JSON {
 		return terminal.WriteJSON(console.out, info)

@@ -78,7 +78,7 @@ func (c *keyCreate) Run(ctx context.Context, console *console) error {
 	fresh := !c.location().Shared() && !datadir.HasDatabase(c.Data)
 	return c.withKeys(ctx, true, func(ctx context.Context, keys metastore.Store) error {
 		if fresh {
-			if err := printLine(console.err, fmt.Sprintf("There was no data in the folder %s: created a new instance there.", absolute(c.Data))); err != nil {
+			if err := c.remark(console, fmt.Sprintf("There was no data in the folder %s: created a new instance there.", absolute(c.Data))); err != nil {
 				return err
 			}
 		}
@@ -95,7 +95,10 @@ func (c *keyCreate) Run(ctx context.Context, console *console) error {
 		if c.JSON {
 			err = writeKeyJSON(console.out, key, secret)
 		} else {
-			err = errors.Join(printLine(console.out, secret), printLine(console.err, "The secret is not shown again."), writeKey(console.err, key))
+			err = errors.Join(printLine(console.out, secret), c.remark(console, "The secret is not shown again."))
+			if !c.Quiet {
+				err = errors.Join(err, writeKey(console.err, key))
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("the key %s was created, but could not be printed; revoke it: %w", key.ID, err)

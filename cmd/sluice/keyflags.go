@@ -15,7 +15,7 @@ import (
 type keyFlags struct {
 	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
 	metaFlags `embed:""`
-	JSON      bool `name:"json" help:"Print JSON, one object per line."`
+	outputFlags
 }
 
 // withKeys calls fn with the keys of the instance, which it creates if create is set.

@@ -159,8 +159,3 @@ func printableList(list []string) string {
 	}
 	return strings.Join(texts, ",")
 }
-
-func printLine(w io.Writer, line string) error {
-	_, err := fmt.Fprintln(w, line)
-	return err
-}

@@ -21,8 +21,7 @@ type lsCommand struct {
 	Long      bool `short:"l" env:"-" help:"Also print sizes and times of modification."`
 
 	serverFlags
-
-	JSON bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
+	outputFlags
 }
 
 // Help returns examples.

@@ -123,7 +123,7 @@ func (r *paidReads) report(ctx context.Context, console *console, output outputF
 		defer cancel()
 		st, err := payer.Status(ctx)
 		if err != nil {
-			return fmt.Errorf("%d chunksets were charged, and it is unknown what was spent: %w", p.ChunksetsCharged, err)
+			return about(fmt.Sprintf("%s charged, and it is unknown what was spent", counted(p.ChunksetsCharged, "chunkset")), err)
 		}
 		p.Spent, p.TotalSpent, p.SessionID, p.ChannelID, p.StateFile = st.Added, st.Spent, st.SessionID, st.ChannelID, r.file
 	}

@@ -87,6 +87,6 @@ func (c *payCommand) Run(ctx context.Context, console *console) error {
 		session := printedSession{s.ID, s.UserIdentity, s.ChunksetsLeft, s.ChunksetsTotal, s.Created, s.Expires}
 		return terminal.WriteJSON(console.out, printedPayment{session, st.ChannelID, st.PaymentChannelID, st.Spent, file})
 	}
-	return errors.Join(c.print(console, s), printLine(console.err,
+	return errors.Join(c.print(console, s), c.remark(console,
 		fmt.Sprintf("channel %s, %d of at most %d units spent, state in %s", terminal.Text(st.ChannelID), st.Spent, c.MaxSpend, terminal.Name(file))))
 }

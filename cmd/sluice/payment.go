@@ -13,8 +13,7 @@ import (
 // paymentCommand has the flags of the commands of sessions and channels.
 type paymentCommand struct {
 	serverFlags
-
-	JSON bool `name:"json" env:"-" help:"Print JSON for programs."`
+	outputFlags
 }
 
 // client returns a client of the server.
@@ -32,7 +31,7 @@ func (c *paymentCommand) print(console *console, s client.Session) error {
 		return terminal.WriteJSON(console.out, printedSession{s.ID, s.UserIdentity, s.ChunksetsLeft, s.ChunksetsTotal, s.Created, s.Expires})
 	}
 	return errors.Join(printLine(console.out, terminal.Text(s.ID)),
-		printLine(console.err, fmt.Sprintf("%d of %d chunksets left, expires %s", s.ChunksetsLeft, s.ChunksetsTotal, s.Expires.UTC().Format(time.RFC3339))))
+		c.remark(console, fmt.Sprintf("%d of %d chunksets left, expires %s", s.ChunksetsLeft, s.ChunksetsTotal, s.Expires.UTC().Format(time.RFC3339))))
 }
 
 // printTable prints names and values.

@@ -77,7 +77,7 @@ func newClient(s contexts.Server, o client.Options) (*client.Client, error) {
 	o.Key, o.UserAgent = s.Key, "sluice/"+version()
 	c, err := client.New(s.URL, o)
 	if err != nil {
-		return nil, exitWith(exitUsage, fmt.Errorf("%s: %w", s.Source, err))
+		return nil, exitWith(exitUsage, about(s.Source, err))
 	}
 	return c, nil
 }

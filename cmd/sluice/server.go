@@ -43,11 +43,5 @@ func loadContexts() (*contexts.List, error) {
 	return contexts.Load(name)
 }
 
-// outputFlags choose what a command prints. Commands that print results or progress embed them.
-type outputFlags struct {
-	Quiet bool `short:"q" env:"-" help:"Print results and errors only: no progress and no remarks."`
-	JSON  bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
-}
-
 // clientVariables are the environment variables that serverFlags use.
 var clientVariables = []string{contexts.EnvURL, contexts.EnvContext, contexts.EnvKey, contexts.EnvKeyFile}

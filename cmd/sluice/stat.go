@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"sluice/client"
 	"sluice/internal/operand"
@@ -20,8 +21,7 @@ type statCommand struct {
 	Blobs []remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME. Several are possible."`
 
 	serverFlags
-
-	JSON bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`
+	outputFlags
 }
 
 // Help returns examples.
@@ -39,7 +39,7 @@ func (c *statCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	return eachOf(c.Blobs, func(of remoteOperand) error {
-		b, err := head(ctx, from, of.Remote)
+		b, err := describe(ctx, from, of.Remote)
 		switch {
 		case err != nil:
 			return blobError(of.Remote, err)
@@ -51,15 +51,29 @@ func (c *statCommand) Run(ctx context.Context, console *console) error {
 	})
 }
 
+// describe returns the properties of a blob, with those that a listing has and a HEAD has not, if the key
+// permits it.
+func describe(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
+	b, err := head(ctx, from, of)
+	if err != nil {
+		return b, err
+	}
+	listed, err := listed(ctx, from, of)
+	if errors.Is(err, client.ErrForbidden) || errors.Is(err, client.ErrUnauthorized) || err == nil && listed == nil {
+		return b, nil
+	}
+	if err == nil && listed.LastModified.Truncate(time.Second).Equal(b.LastModified) {
+		b.CacheControl = listed.CacheControl
+	}
+	return b, err
+}
+
 func writeBlob(out io.Writer, of operand.Remote, b client.Blob) error {
 	lines := [][2]string{
 		{"blob", terminal.Name(of.String())},
 		{"size", fmt.Sprintf("%d bytes (%s)", b.Size, units.Bytes(b.Size))},
-		{"etag", b.ETag},
-		{"content type", b.ContentType},
-		{"modified", formatTime(b.LastModified)},
 	}
-	for _, optional := range [][2]string{{"sha-256", fmt.Sprintf("%x", b.SHA256)}, {"content disposition", b.ContentDisposition}, {"content language", b.ContentLanguage}} {
+	for _, optional := range [][2]string{{"etag", b.ETag}, {"content type", b.ContentType}, {"modified", formatTime(b.LastModified)}, {"sha-256", fmt.Sprintf("%x", b.SHA256)}, {"cache control", b.CacheControl}, {"content disposition", b.ContentDisposition}, {"content language", b.ContentLanguage}} {
 		if optional[1] != "" {
 			lines = append(lines, optional)
 		}

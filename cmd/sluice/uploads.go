@@ -23,8 +23,7 @@ type uploadLs struct {
 	Account string `arg:"" help:"Account whose uploads to list."`
 
 	serverFlags
-
-	JSON bool `name:"json" env:"-" help:"Print JSON, one object per line."`
+	outputFlags
 }
 
 // Help returns examples.
@@ -50,7 +49,7 @@ func (c *uploadLs) Run(ctx context.Context, console *console) error {
 	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', 0)
 	for u, err := range from.Uploads(ctx, c.Account) {
 		if err != nil {
-			return errors.Join(table.Flush(), fmt.Errorf("%s: %w", terminal.Name(c.Account), err))
+			return errors.Join(table.Flush(), about(terminal.Name(c.Account), err))
 		}
 		if c.JSON {
 			err = terminal.WriteJSON(console.out, printedUpload{u.ID, u.Account, u.Name, u.Bytes, u.PartSize, u.Created, u.Expires})
@@ -81,7 +80,7 @@ func (c *uploadAbort) Run(ctx context.Context, _ *console) error {
 	}
 	return eachOf(c.ID, func(id string) error {
 		if err := on.AbortUpload(ctx, id); err != nil {
-			return fmt.Errorf("%s: %w", terminal.Name(id), err)
+			return about(terminal.Name(id), err)
 		}
 		return nil
 	})
