@@ -156,7 +156,7 @@ func (c *Conn) send(q *Request) error {
 	}
 	offset, end := q.Offset, q.Offset+q.Length
 	for offset < end && len(c.w) < bufferSize {
-		b := q.Content.at(offset, min(end-offset, bufferSize))
+		b := q.Content.Piece(offset, min(end-offset, bufferSize))
 		c.w = append(c.w, b...)
 		offset += int64(len(b))
 	}
@@ -164,7 +164,7 @@ func (c *Conn) send(q *Request) error {
 		return err
 	}
 	for offset < end {
-		b := q.Content.at(offset, min(end-offset, pieceSize))
+		b := q.Content.Piece(offset, min(end-offset, pieceSize))
 		if err := c.write(b); err != nil {
 			return err
 		}

@@ -25,9 +25,9 @@ type Content struct {
 	Seed int64
 }
 
-// at returns bytes of the content from an offset: at least one, at most limit, and as many of them as
-// are in one piece.
-func (c Content) at(offset, limit int64) []byte {
+// Piece returns bytes of the content from an offset: at least one, and at most limit. They must not be
+// changed.
+func (c Content) Piece(offset, limit int64) []byte {
 	begin := int64((uint64(c.Seed)*4099 + uint64(offset)) % noiseSize)
 	return noise[begin:min(noiseSize, begin+min(limit, c.Size-offset))]
 }
@@ -38,7 +38,7 @@ func (c Content) ReadAt(b []byte, offset int64) (n int, err error) {
 		if offset >= c.Size {
 			return n, io.EOF
 		}
-		copied := copy(b[n:], c.at(offset, int64(len(b)-n)))
+		copied := copy(b[n:], c.Piece(offset, int64(len(b)-n)))
 		n, offset = n+copied, offset+int64(copied)
 	}
 	return n, nil

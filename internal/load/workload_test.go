@@ -55,7 +55,7 @@ func TestContents(t *testing.T) {
 			t.Fatalf("%+v: %d bytes, %v", c, len(whole), err)
 		}
 		for offset := int64(0); offset < c.Size; offset += 99_991 {
-			if b := c.at(offset, 100); len(b) == 0 || string(b) != string(whole[offset:offset+int64(len(b))]) {
+			if b := c.Piece(offset, 100); len(b) == 0 || string(b) != string(whole[offset:offset+int64(len(b))]) {
 				t.Errorf("%+v differs at %d", c, offset)
 			}
 		}

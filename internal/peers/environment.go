@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,17 +40,21 @@ type environment struct {
 	options
 
 	root      string // of the module
-	dir       string // of all data
+	dir       string // of everything
+	work      string // of the data of a group
 	programs  map[string]string
 	missing   map[string]error
 	processes []*process
+	closers   []func() error // are called after the processes have ended
 	authority *x509.CertPool // of the certificate that servers have
 }
 
 // findPrograms finds the programs and builds sluice.
 func (e *environment) findPrograms() (err error) {
-	if e.root, err = testenv.Root(); err != nil {
-		return err
+	if e.sluice == "" || e.write {
+		if e.root, err = testenv.Root(); err != nil {
+			return err
+		}
 	}
 	if e.sluice == "" {
 		if e.sluice, err = testenv.BuildSluice(e.dir); err != nil {
@@ -85,7 +90,7 @@ func (e *environment) need(names ...string) error {
 
 // folder makes a folder for data.
 func (e *environment) folder(name string) (string, error) {
-	dir := filepath.Join(e.dir, name)
+	dir := filepath.Join(e.work, name)
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
@@ -103,7 +108,7 @@ const startTime = time.Minute
 // start starts a server. It is stopped by stopAll.
 func (e *environment) start(command *exec.Cmd) (*process, error) {
 	name := filepath.Base(command.Path)
-	log, err := os.CreateTemp(e.dir, name+"-*.log")
+	log, err := os.CreateTemp(e.work, name+"-*.log")
 	if err != nil {
 		return nil, err
 	}
@@ -173,13 +178,34 @@ func (p *process) stop(signal syscall.Signal) {
 	}
 }
 
-// stopAll ends all processes, the last one first.
-func (e *environment) stopAll() {
-	for len(e.processes) > 0 {
-		last := len(e.processes) - 1
-		e.processes[last].stop(syscall.SIGTERM)
-		e.processes = e.processes[:last]
+// begin makes the folder for the data of a group.
+func (e *environment) begin(group string) error {
+	e.work = filepath.Join(e.dir, group)
+	return os.Mkdir(e.work, 0o711) // servers with users of their own pass through it
+}
+
+// end ends all processes, the last one first, and removes the data of the group.
+func (e *environment) end() (err error) {
+	for _, p := range slices.Backward(e.processes) {
+		p.stop(syscall.SIGTERM)
 	}
+	for _, stop := range slices.Backward(e.closers) {
+		err = errors.Join(err, stop())
+	}
+	e.processes, e.closers = nil, nil
+	return errors.Join(err, os.RemoveAll(e.work))
+}
+
+// requireSpace returns an error unless so much is free for data.
+func (e *environment) requireSpace(gib uint64) error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(e.work, &fs); err != nil {
+		return err
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); free < gib<<30 {
+		return fmt.Errorf("%d GiB of free space are needed, and there are %.1f: name another folder with -dir", gib, float64(free)/(1<<30))
+	}
+	return nil
 }
 
 // ticksPerSecond is the unit of times in /proc on Linux.
@@ -199,7 +225,7 @@ func cpuOf(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
 	}
 	total := 0
-	for _, field := range fields[11:13] { // utime and stime
+	for _, field := range fields[11:15] { // utime and stime, and those of children that have ended
 		n, err := strconv.Atoi(field)
 		if err != nil {
 			return 0, err
@@ -272,8 +298,14 @@ type sluiceServer struct {
 
 // startSluice starts a server over a folder, which may exist. Its log is discarded.
 func (e *environment) startSluice(ctx context.Context, name string, flags ...string) (*sluiceServer, error) {
-	s := &sluiceServer{data: filepath.Join(e.dir, name)}
+	return e.startSluiceWith(ctx, name, nil, flags...)
+}
+
+// startSluiceWith is startSluice with additional environment variables.
+func (e *environment) startSluiceWith(ctx context.Context, name string, variables []string, flags ...string) (*sluiceServer, error) {
+	s := &sluiceServer{data: filepath.Join(e.work, name)}
 	command := exec.Command(e.sluice, append([]string{"serve", "--addr", "127.0.0.1:0", "--data", s.data}, flags...)...)
+	command.Env = append(os.Environ(), variables...)
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err

@@ -80,14 +80,14 @@ func parseWrk(out string) (requests, rate float64, err error) {
 
 // script writes a file for wrk.
 func (e *environment) script(name, text string) (path string, err error) {
-	path = filepath.Join(e.dir, name+".lua")
+	path = filepath.Join(e.work, name+".lua")
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // pathsScript returns a script that requests paths of a list at random. The requests are made before
 // the load.
 func (e *environment) pathsScript(name, method string, paths []string) (string, error) {
-	list := filepath.Join(e.dir, name+".txt")
+	list := filepath.Join(e.work, name+".txt")
 	if err := os.WriteFile(list, []byte(strings.Join(paths, "\n")+"\n"), 0o600); err != nil {
 		return "", err
 	}
@@ -99,6 +99,20 @@ function init(args)
 end
 function request() return requests[math.random(#requests)] end
 `, list, method))
+}
+
+// putScript returns a script that stores 4 KiB under new names below a path.
+func (e *environment) putScript(name, path string) (string, error) {
+	return e.script(name, fmt.Sprintf(`
+local n, run, body = 0, "", string.rep("x", 4096)
+function init(args)
+  run = tostring({}):sub(8) .. os.time()
+end
+function request()
+  n = n + 1
+  return wrk.format("PUT", %q .. run .. "/" .. n, nil, body)
+end
+`, path))
 }
 
 // fixed is a load.Worker that sends requests that do not depend on the workload of sluice.
@@ -131,8 +145,12 @@ type ownLoad struct {
 	rate        bool // reports whether the result is operations a second, and not MiB a second
 }
 
-// run sends the load.
-func (l *ownLoad) run(ctx context.Context, e *environment, server *process, d time.Duration) (m measurement, err error) {
+// run sends the load for a time.
+func (l *ownLoad) run(ctx context.Context, e *environment, server *process, d time.Duration) (measurement, error) {
+	return l.runPlan(ctx, e, server, load.Plan{Duration: d})
+}
+
+func (l *ownLoad) runPlan(ctx context.Context, e *environment, server *process, plan load.Plan) (m measurement, err error) {
 	target, err := load.NewTarget(l.url, "", "peers", loadTimeout)
 	if err != nil {
 		return m, err
@@ -146,7 +164,6 @@ func (l *ownLoad) run(ctx context.Context, e *environment, server *process, d ti
 			workers = append(workers, &fixed{load.NewConn(target), l.request})
 		}
 		var r load.Recorder
-		plan := load.Plan{Duration: d}
 		elapsed := plan.Run(ctx, workers, func(int64) load.Kind { return load.Get }, &r)
 		total := r.Total()
 		m.value = float64(total.Bytes) / mib / elapsed.Seconds()

@@ -204,7 +204,7 @@ const maxChunksets = "1000000000000"
 // buySession buys a session of maxChunksets with the commands for users, and returns the path of the
 // request that uses it.
 func (e *environment) buySession(ctx context.Context, s *sluiceServer) (string, error) {
-	account := filepath.Join(e.dir, filepath.Base(s.data)+".account")
+	account := filepath.Join(e.work, filepath.Base(s.data)+".account")
 	if out, err := exec.CommandContext(ctx, e.sluice, "account", "new", account).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("sluice account new: %w: %s", err, out)
 	}

@@ -68,8 +68,11 @@ type group struct {
 
 // measure measures a group. A group or row that cannot be measured says why in the table; an error is
 // returned if the context is cancelled.
-func (e *environment) measure(ctx context.Context, g *group) error {
-	defer e.stopAll()
+func (e *environment) measure(ctx context.Context, g *group) (err error) {
+	if err := e.begin(g.name); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.end()) }()
 	rows, err := g.prepare(ctx, e)
 	if err != nil {
 		g.err = err

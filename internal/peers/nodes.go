@@ -1,0 +1,161 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/testenv"
+)
+
+func nodesGroup() *group {
+	return &group{name: "nodes", title: "A node over PostgreSQL", prepare: prepareNodes, notes: []string{
+		"One node over PostgreSQL, behind a Unix socket on the same machine, and an object store. pgbench sends its own prepared statement over 64 connections: " +
+			"a SELECT of a row with 4 KiB by its key, and an UPDATE that decrements a counter, committed with a sync.",
+		"Statements are counted by pg_stat_statements. They include those of the node's own tasks.",
+	}}
+}
+
+// nodeBlobs is the number of blobs that are read from a node.
+const nodeBlobs = 1000
+
+func prepareNodes(ctx context.Context, e *environment) ([]*row, error) {
+	if err := e.need("postgres", "wrk"); err != nil {
+		return nil, err
+	}
+	g, err := e.startGateway(ctx)
+	if err != nil {
+		return nil, err
+	}
+	database, err := e.startPostgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.startSluiceWith(ctx, "node", []string{"AWS_ACCESS_KEY_ID=" + gatewayKey, "AWS_SECRET_ACCESS_KEY=" + gatewaySecret},
+		"--meta", database.DSN(), "--bytes", fmt.Sprintf("s3://%s/blobs?endpoint=http://%s&path-style=on", gatewayBucket, g.address), "--unsettled-limit", maxChunksets)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.storeMany(ctx, nodeBlobs)
+	if err != nil {
+		return nil, err
+	}
+	gets, err := e.pathsScript("gets", http.MethodGet, names)
+	if err != nil {
+		return nil, err
+	}
+	one, err := e.buySession(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	post, err := e.script("post", `wrk.method = "POST"`)
+	if err != nil {
+		return nil, err
+	}
+	wrk := func(durability string, l wrkLoad) side {
+		return side{"sluice", durability, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }}
+	}
+	read, update := wrk(noWrite, wrkLoad{64, s.url, gets, nil}), wrk(synced, wrkLoad{64, s.url + one, post, nil})
+	counted := read
+	counted.run = func(ctx context.Context, d time.Duration) (measurement, error) {
+		return statementsOf(ctx, database, read, d)
+	}
+	return []*row{
+		{name: "GET 4 KiB, 64 connections", unit: perSecond, sluice: read,
+			peers: []peer{{side: e.pgbench(database, "SELECT of a row", noWrite, `\set id random(1, 1000)`+"\n"+`SELECT body FROM peers_rows WHERE id = :id;`)}}},
+		{name: "GET 4 KiB", unit: "statements of PostgreSQL", sluice: counted,
+			peers: []peer{{side: always("one statement", 1), target: 1.05, atMost: true}}},
+		{name: "use, 1 session, 64 connections", unit: perSecond, sluice: update,
+			peers: []peer{{side: e.pgbench(database, "UPDATE of one row", synced, `UPDATE peers_counters SET n = n - 1 WHERE id = 1;`), target: 3}}},
+	}, nil
+}
+
+// always is a side that has a fixed value: a limit.
+func always(name string, value float64) side {
+	return side{name, noWrite, "none", func(context.Context, time.Duration) (measurement, error) { return measurement{value: value}, nil }}
+}
+
+// startPostgres starts a server with the tables of pgbench.
+func (e *environment) startPostgres(ctx context.Context) (*testenv.PostgresServer, error) {
+	s, err := testenv.NewPostgres()
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, s.Remove)
+	if err := s.StopFast(); err != nil {
+		return nil, err
+	}
+	if err := s.Start("shared_preload_libraries=pg_stat_statements", "shared_buffers=256MB"); err != nil {
+		return nil, err
+	}
+	for _, statement := range []string{
+		"CREATE EXTENSION pg_stat_statements",
+		"CREATE TABLE peers_rows (id INT PRIMARY KEY, body BYTEA)",
+		"INSERT INTO peers_rows SELECT i, convert_to(repeat(md5(CAST(i AS TEXT)), 128), 'UTF8') FROM generate_series(1, 1000) i",
+		"CREATE TABLE peers_counters (id INT PRIMARY KEY, n BIGINT)",
+		"INSERT INTO peers_counters VALUES (1, 0)",
+		"VACUUM ANALYZE",
+	} {
+		if err := s.Exec(statement); err != nil {
+			return nil, fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return s, ctx.Err()
+}
+
+var pgbenchRate = regexp.MustCompile(`(?m)^tps = ([0-9.]+) `)
+
+// pgbench returns a load by pgbench with a script.
+func (e *environment) pgbench(s *testenv.PostgresServer, name, durability, script string) side {
+	return side{"pgbench, " + name, durability, "pgbench", func(ctx context.Context, d time.Duration) (m measurement, err error) {
+		command := exec.CommandContext(ctx, filepath.Join(e.programs["postgres"], "pgbench"), "--no-vacuum", "--host", filepath.Dir(s.Socket()), "--username", "sluice",
+			"--client", "64", "--jobs", "2", "--protocol", "prepared", "--time", strconv.Itoa(max(1, int(d.Round(time.Second)/time.Second))), "--file", "-", "postgres")
+		command.Stdin = strings.NewReader(script + "\n")
+		out, err := command.CombinedOutput()
+		if err != nil {
+			return m, fmt.Errorf("pgbench: %w: %s", err, out)
+		}
+		found := pgbenchRate.FindSubmatch(out)
+		if found == nil {
+			return m, fmt.Errorf("pgbench printed %q", out)
+		}
+		m.value, err = strconv.ParseFloat(string(found[1]), 64)
+		return m, err
+	}}
+}
+
+// statementsOf returns the number of statements that PostgreSQL executes for an operation of a load.
+func statementsOf(ctx context.Context, s *testenv.PostgresServer, of side, d time.Duration) (m measurement, err error) {
+	conn, err := pgx.Connect(ctx, s.DSN())
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	calls := func() (n float64, err error) {
+		err = conn.QueryRow(ctx, "SELECT CAST(SUM(calls) AS FLOAT8) FROM pg_stat_statements").Scan(&n)
+		return n, err
+	}
+	before, err := calls()
+	if err != nil {
+		return m, err
+	}
+	begin := time.Now()
+	rate, err := of.run(ctx, d)
+	if err != nil {
+		return m, err
+	}
+	operations := rate.value * time.Since(begin).Seconds()
+	after, err := calls()
+	return measurement{(after - before) / operations, rate.cpu}, err
+}
