@@ -153,7 +153,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/load"):
 		return []string{"client", "wire", "internal/units"}, true
 	case within(dir, "internal/peers"):
-		return append([]string{"internal", "client"}, generators...), true
+		return append([]string{"internal", "internal/storage", "client", "metastore"}, generators...), true
 	case within(dir, "internal/terminal"):
 		return []string{"internal/units"}, true
 	case within(dir, "internal/testenv", "internal/arch", "e2e"):

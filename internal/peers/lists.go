@@ -1,0 +1,245 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"modernc.org/sqlite"
+
+	"sluice/internal/datadir"
+	"sluice/internal/storage"
+	"sluice/metastore"
+)
+
+func listsGroup() *group {
+	return &group{name: "lists", title: "Lists", prepare: prepareLists, notes: []string{
+		"A page of 1,000 of 1,000,000 names, after a random one, by a call of the metadata store, and the scan of the index that reads the same columns of the same rows by the engine's driver. " +
+			"Both run in the process of the benchmark, without HTTP, and one after another. The processor time does not include that of PostgreSQL.",
+	}}
+}
+
+const (
+	listedNames = 1_000_000
+	pageSize    = 1000
+	listAccount = "lists"
+	firstName   = "row"
+)
+
+// listedName returns a name that the tables have.
+func listedName(i int) string { return fmt.Sprintf("names/%07d", i) }
+
+// scanPage reads the columns of a page, in the order of the index.
+const scanPage = `SELECT name_head, content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second
+	FROM blobs WHERE account = $1 AND name_head >= $2 ORDER BY name_head, name_hash LIMIT 1000`
+
+func prepareLists(ctx context.Context, e *environment) ([]*row, error) {
+	if err := e.requireSpace(2); err != nil {
+		return nil, err
+	}
+	embedded, err := e.fillSQLite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := []*row{embedded}
+	shared, err := e.fillPostgres(ctx)
+	if err != nil {
+		failed := side{"sluice", noWrite, "calls", func(context.Context, time.Duration) (measurement, error) { return measurement{}, err }}
+		shared = &row{name: listPostgres, unit: microseconds, sluice: failed, peers: []peer{{side: always("index scan by pgx", 1), target: listTarget, atMost: true}}}
+	}
+	return append(rows, shared), nil
+}
+
+const (
+	listSQLite   = "1,000 names, SQLite"
+	listPostgres = "1,000 names, PostgreSQL"
+	listTarget   = 1.3
+	microseconds = "us, median"
+)
+
+// listRow returns a row that compares the pages of a store with a scan.
+func listRow(name, scanner string, s *storage.Stores, scan func(ctx context.Context, after string) (rows int, err error)) *row {
+	page := func(ctx context.Context, after string) (int, error) {
+		p, err := s.Meta.ListBlobs(ctx, metastore.ListQuery{Account: listAccount, After: after, Limit: pageSize})
+		return len(p.Blobs), err
+	}
+	one := func(name string, fn func(context.Context, string) (int, error)) side {
+		return side{name, noWrite, "calls", func(ctx context.Context, d time.Duration) (measurement, error) { return callPages(ctx, d, fn) }}
+	}
+	return &row{name: name, unit: microseconds, sluice: one("sluice", page), peers: []peer{{side: one(scanner, scan), target: listTarget, atMost: true}}}
+}
+
+// callPages reads pages after random names for a time, and returns the median of their times.
+func callPages(ctx context.Context, d time.Duration, page func(ctx context.Context, after string) (rows int, err error)) (m measurement, err error) {
+	var times []float64
+	before, err := ownTime()
+	if err != nil {
+		return m, err
+	}
+	for begin := time.Now(); time.Since(begin) < d; {
+		called := time.Now()
+		n, err := page(ctx, listedName(rand.IntN(listedNames-pageSize-1)))
+		if err := errors.Join(err, errorIf(n != pageSize, fmt.Sprintf("the page has %d names", n))); err != nil {
+			return m, err
+		}
+		times = append(times, float64(time.Since(called))/float64(time.Microsecond))
+	}
+	after, err := ownTime()
+	return measurement{median(times), float64((after-before)/time.Microsecond) / float64(len(times))}, err
+}
+
+// ownTime returns the processor time of this process.
+func ownTime() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+// openStore opens a store with one empty blob, whose row is copied.
+func (e *environment) openStore(ctx context.Context, l storage.Location) (*storage.Stores, error) {
+	s, err := storage.OpenMeta(ctx, l, true)
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, s.Close)
+	_, err = s.Meta.CommitBlob(ctx, metastore.Blob{Account: listAccount, Name: firstName, Content: metastore.ContentID{1}, ContentType: "text/plain"}, nil, nil)
+	return s, err
+}
+
+// copyRows returns the statement that copies the row of the blob, with its columns and what replaces
+// the name and the content.
+func copyRows(columns []string, name, content, series string) string {
+	values := slices.Clone(columns)
+	for i, column := range columns {
+		switch column {
+		case "name_head":
+			values[i] = name
+		case "content":
+			values[i] = content
+		}
+	}
+	return fmt.Sprintf(`INSERT INTO blobs (%s) SELECT %s FROM blobs, %s`, strings.Join(columns, ", "), strings.Join(values, ", "), series)
+}
+
+func (e *environment) fillSQLite(ctx context.Context) (*row, error) {
+	l := storage.Location{Data: filepath.Join(e.work, "lists")}
+	s, err := e.openStore(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	// database/sql would add its own time.
+	opened, err := new(sqlite.Driver).Open(filepath.Join(l.Data, datadir.Database))
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, opened.Close)
+	c := opened.(sqliteConn)
+	var columns []string
+	err = queryRows(ctx, c, `SELECT name FROM pragma_table_info('blobs')`, nil, func(row []driver.Value) { columns = append(columns, fmt.Sprint(row[0])) })
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.ExecContext(ctx, copyRows(columns, "CAST(printf('names/%07d', i) AS BLOB)", "randomblob(16)",
+		fmt.Sprintf("(WITH RECURSIVE s (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < %d) SELECT i FROM s)", listedNames-1)), nil)
+	if err != nil {
+		return nil, err
+	}
+	statement, err := c.PrepareContext(ctx, scanPage)
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, statement.Close)
+	return listRow(listSQLite, "index scan by the driver", s, func(ctx context.Context, after string) (n int, err error) {
+		rows, err := statement.(driver.StmtQueryContext).QueryContext(ctx, []driver.NamedValue{{Ordinal: 1, Value: []byte(listAccount)}, {Ordinal: 2, Value: []byte(after)}})
+		if err != nil {
+			return 0, err
+		}
+		return n, eachRow(rows, func([]driver.Value) { n++ })
+	}), nil
+}
+
+// sqliteConn are the methods of a connection of the driver.
+type sqliteConn interface {
+	driver.QueryerContext
+	driver.ExecerContext
+	driver.ConnPrepareContext
+}
+
+func queryRows(ctx context.Context, c sqliteConn, query string, args []driver.NamedValue, fn func([]driver.Value)) error {
+	rows, err := c.QueryContext(ctx, query, args)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, fn)
+}
+
+// eachRow calls fn for each row, and closes the rows.
+func eachRow(rows driver.Rows, fn func([]driver.Value)) error {
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		err := rows.Next(row)
+		if errors.Is(err, io.EOF) {
+			return rows.Close()
+		}
+		if err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		fn(row)
+	}
+}
+
+func (e *environment) fillPostgres(ctx context.Context) (*row, error) {
+	if err := e.need("postgres"); err != nil {
+		return nil, err
+	}
+	server, err := e.startPostgres(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.openStore(ctx, storage.Location{Meta: server.DSN()})
+	if err != nil {
+		return nil, err
+	}
+	c, err := pgx.Connect(ctx, server.DSN())
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, func() error { return c.Close(context.WithoutCancel(ctx)) })
+	found, err := c.Query(ctx, `SELECT CAST(column_name AS TEXT) FROM information_schema.columns WHERE table_name = 'blobs' AND table_schema = current_schema()`)
+	if err != nil {
+		return nil, err
+	}
+	columns, err := pgx.CollectRows(found, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Exec(ctx, copyRows(columns, "convert_to('names/' || lpad(CAST(i AS TEXT), 7, '0'), 'UTF8')", "decode(md5(CAST(i AS TEXT)), 'hex')",
+		fmt.Sprintf("generate_series(0, %d) i", listedNames-1))); err != nil {
+		return nil, err
+	}
+	if _, err := c.Exec(ctx, "VACUUM ANALYZE blobs"); err != nil {
+		return nil, err
+	}
+	return listRow(listPostgres, "index scan by pgx", s, func(ctx context.Context, after string) (n int, err error) {
+		rows, err := c.Query(ctx, scanPage, []byte(listAccount), []byte(after))
+		if err != nil {
+			return 0, err
+		}
+		for rows.Next() {
+			_ = rows.RawValues()
+			n++
+		}
+		return n, rows.Err()
+	}), nil
+}
