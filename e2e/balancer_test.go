@@ -53,6 +53,7 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	view.eventually("the balancer does not find a node", func() bool { return view.do("PUT", target, []byte("kept")).status == 204 })
 
 	hung := c.nodes[0]
+	before := strings.Count(hung.settledLog(), "route=/v1/blobs/")
 	hung.signal(stopSignal)
 	defer func() { _ = hung.command.Process.Signal(continueSignal) }() // also if the test fails
 	// A request that meets the stopped node is abandoned by its client. When that no longer
@@ -75,7 +76,6 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 		cancel()
 	}
 
-	before := strings.Count(hung.log.String(), "route=/v1/blobs/")
 	hung.signal(continueSignal)
 	hung.eventually("the balancer does not use the node again", func() bool {
 		view.must(200, "GET", target, nil)

@@ -132,7 +132,7 @@ func (s *server) behindVarnish() *server {
 
 // served returns how many GETs of blobs the service has responded to with one of these statuses.
 func (c *cdn) served(statuses ...int) (n int) {
-	for line := range strings.Lines(c.origin.log.String()) {
+	for line := range strings.Lines(c.origin.settledLog()) {
 		if !strings.Contains(line, " method=GET route=/v1/blobs/{account}/{blobName...} ") {
 			continue
 		}

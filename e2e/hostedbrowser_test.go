@@ -92,7 +92,7 @@ func TestForeignPage(t *testing.T) {
 	if got.Ranged.Size != 5 || got.WithCredentials != "TypeError" {
 		t.Errorf("the page read %d bytes of a range, and with credentials of the browser %q", got.Ranged.Size, got.WithCredentials)
 	}
-	if !strings.Contains(s.log.String(), "method=OPTIONS") {
+	if !strings.Contains(s.settledLog(), "method=OPTIONS") {
 		t.Errorf("the browser sent no preflight:\n%s", tail(s.log.String()))
 	}
 }

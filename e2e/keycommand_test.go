@@ -51,7 +51,7 @@ func TestKeyCommandWhileAServerRuns(t *testing.T) {
 	if strings.Count(list.stdout, "\n") != 1 || !strings.Contains(list.stdout, id) {
 		t.Errorf("key list prints %q", list.stdout)
 	}
-	for _, text := range []string{r.stderr, list.stdout, list.stderr, s.log.String(), key(t, s.data, "show", id).stdout} {
+	for _, text := range []string{r.stderr, list.stdout, list.stderr, s.settledLog(), key(t, s.data, "show", id).stdout} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q contains the secret", text)
 		}
@@ -105,7 +105,7 @@ func TestKeysOfAHostedService(t *testing.T) {
 	checkProblem(t, s.do("PUT", blobTarget("0xcd", "name"), []byte("x"), bearer...), 403, "")
 	key(t, s.data, "revoke", secret)
 	s.await("a revoked key is still accepted", func() bool { return s.do("GET", target, nil, bearer...).status == 401 })
-	if strings.Contains(s.log.String(), strings.Split(secret, "_")[2]) {
+	if strings.Contains(s.settledLog(), strings.Split(secret, "_")[2]) {
 		t.Error("the log contains the secret")
 	}
 }

@@ -133,7 +133,7 @@ func TestNodesAreOneService(t *testing.T) {
 			checkTransfer(t, through, line)
 		}
 		for i, node := range c.nodes {
-			if !strings.Contains(node.log.String(), "/parts/") {
+			if !strings.Contains(node.settledLog(), "/parts/") {
 				t.Errorf("the balancer sent no part to node %d", i)
 			}
 		}

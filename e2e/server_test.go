@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -218,6 +219,15 @@ func (s *server) restart() {
 	<-s.exited
 	s.checkLog()
 	s.launch()
+}
+
+// settledLog returns the log when it has the lines of all requests that have ended.
+func (s *server) settledLog() string {
+	s.t.Helper()
+	id := "settled-" + rand.Text()
+	s.do("GET", "/settled", nil, "X-Request-Id", id)
+	s.eventually("a request is not logged", func() bool { return strings.Contains(s.log.String(), id) })
+	return s.log.String()
 }
 
 // checkLog fails the test if the process logged a panic, a data race or an internal error.

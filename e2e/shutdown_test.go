@@ -306,3 +306,31 @@ func TestStalledUploadDelaysNoOthers(t *testing.T) {
 		t.Error("the blob is not what was sent")
 	}
 }
+
+// TestEveryRequestIsLogged checks that a server has written a line for each request when it has
+// ended, also for those during the drain.
+func TestEveryRequestIsLogged(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--drain-wait", longWait}})
+	var ids []string
+	request := func() {
+		ids = append(ids, fmt.Sprintf("request-%d.", len(ids)))
+		s.must(404, "GET", blobTarget("0x1", "none"), nil, "X-Request-Id", ids[len(ids)-1])
+	}
+	for range 200 {
+		request()
+	}
+	s.signal(syscall.SIGTERM)
+	s.awaitDrain()
+	request()
+	s.signal(syscall.SIGTERM) // ends the wait
+	if code := s.wait(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	log := s.log.String()
+	for _, id := range ids {
+		if n := strings.Count(log, " id="+id+" "); n != 1 {
+			t.Errorf("%d lines have the id %s, want 1", n, id)
+		}
+	}
+}

@@ -210,7 +210,10 @@ func (x *exchange) logRequest() {
 	if x.err != nil {
 		attrs = append(attrs, slog.String("error", x.err.Error()))
 	}
-	x.log.LogAttrs(ctx, level, "request", attrs...)
+	// Logger.LogAttrs would also look up the line of code.
+	record := slog.NewRecord(time.Now(), level, "request", 0)
+	record.AddAttrs(attrs...)
+	_ = x.log.Handler().Handle(ctx, record) // as Logger does
 }
 
 // level returns the log level of the exchange. Why a node is not ready is logged once (see

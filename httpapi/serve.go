@@ -32,7 +32,7 @@ func New(c Config) (*Server, error) {
 		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
 		slots:   newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate: transfer.DefaultMinRate,
-		log:     c.Log, metrics: newMetrics(c.Metrics),
+		log:     cmp.Or(c.RequestLog, c.Log), metrics: newMetrics(c.Metrics),
 		readiness: &readiness{check: c.Ready, log: c.Log},
 		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
 		cut:       transfer.NewCut(errDraining),

@@ -43,6 +43,7 @@ type Config struct {
 	Payment    wire.Payment                // reported by /v1/info
 	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
 	Log        *slog.Logger
+	RequestLog *slog.Logger // of a line about each request; nil: Log
 
 	// Keys authenticates callers. nil makes a local instance: every caller may do everything,
 	// credentials are ignored, and Local protects the instance from foreign web pages.

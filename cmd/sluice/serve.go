@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"sluice/internal/gcfloor"
+	"sluice/internal/logbuffer"
 	"sluice/internal/node"
 )
 
@@ -28,7 +29,9 @@ func (serveCommand) Help() string {
 // Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS
 // certificate. See node.Node.Run for errors.
 func (c *serveCommand) Run(console *console) error {
-	log := slog.New(slog.NewTextHandler(console.err, &slog.HandlerOptions{Level: c.LogLevel}))
+	lines := logbuffer.New(console.err)
+	defer func() { _ = lines.Flush() }() // an error could only be logged
+	log, requests := lines.Loggers(&slog.HandlerOptions{Level: c.LogLevel})
 	gcfloor.Set(minHeap)
 	ignoreSignals()
 	// Without TLS there is nothing to reload, but SIGHUP must not end the process.
@@ -36,7 +39,7 @@ func (c *serveCommand) Run(console *console) error {
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 
-	n, err := node.Open(context.Background(), c.nodeConfig(), log)
+	n, err := node.Open(context.Background(), c.nodeConfig(), log, requests)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 type Node struct {
 	config      Config
 	log         *slog.Logger
+	requestLog  *slog.Logger
 	metrics     *prometheus.Registry
 	cert        *certificate // nil without TLS
 	stores      *storage.Stores
@@ -44,10 +45,11 @@ type Node struct {
 	stopAdmin func() error
 }
 
-// Open opens the stores and listens. The configuration must be valid. When Open
-// returns, clients can connect, and the caller must call Run, which serves them.
-func Open(ctx context.Context, c Config, log *slog.Logger) (_ *Node, err error) {
-	n := &Node{config: c, log: log, metrics: newRegistry()}
+// Open opens the stores and listens. The configuration must be valid. requests gets a
+// line for each request, and log all others. When Open returns, clients can connect,
+// and the caller must call Run, which serves them.
+func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, err error) {
+	n := &Node{config: c, log: log, requestLog: requests, metrics: newRegistry()}
 	if c.TLSCert != "" {
 		if n.cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
 			return nil, err

@@ -156,5 +156,6 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Local:          httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
 		Ready:          n.ready,
 		Log:            n.log,
+		RequestLog:     n.requestLog,
 	})
 }

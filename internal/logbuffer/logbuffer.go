@@ -1,0 +1,115 @@
+// Package logbuffer writes the lines of a log that are many and not urgent, those of requests,
+// together instead of by a system call each.
+package logbuffer
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// flushAfter is how long a line waits at most, unless the log itself is blocked.
+	flushAfter = time.Second
+	// maxBuffered is how many bytes wait at most.
+	maxBuffered = 32 << 10
+)
+
+// Buffer is a buffered writer. It writes whole lines in the order in which it got them. It is safe
+// for concurrent use.
+type Buffer struct {
+	out io.Writer
+
+	writing sync.Mutex // held while out is written to, taken before mu
+	spare   []byte     // empty; guarded by writing
+
+	mu    sync.Mutex
+	lines []byte
+	timed bool // a flush follows within flushAfter
+}
+
+// New returns a Buffer that writes to out. The caller must call Flush before the process ends.
+func New(out io.Writer) *Buffer { return &Buffer{out: out} }
+
+// Loggers returns two logs in the format of slog.TextHandler. Lines of log, and lines of requests
+// with slog.LevelWarn or above, are written immediately, after those that wait. Other lines of
+// requests are written within a second, or when 32 KiB wait.
+func (b *Buffer) Loggers(opt *slog.HandlerOptions) (log, requests *slog.Logger) {
+	now := slog.NewTextHandler(immediate{b}, opt)
+	return slog.New(now), slog.New(&byLevel{Handler: slog.NewTextHandler(b, opt), urgent: now})
+}
+
+// Write adds a line, which must be complete. It blocks only if more lines wait than may.
+func (b *Buffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	if !b.timed {
+		b.timed = true
+		time.AfterFunc(flushAfter, b.flushInTime)
+	}
+	b.lines = append(b.lines, line...)
+	full := len(b.lines) >= maxBuffered
+	b.mu.Unlock()
+	if !full {
+		return len(line), nil
+	}
+	return len(line), b.Flush()
+}
+
+// Flush writes the lines that wait.
+func (b *Buffer) Flush() error { return b.writeWith(nil) }
+
+func (b *Buffer) flushInTime() {
+	b.mu.Lock()
+	b.timed = false
+	b.mu.Unlock()
+	_ = b.Flush() // slog ignores errors too
+}
+
+// writeWith writes the lines that wait, and then line.
+func (b *Buffer) writeWith(line []byte) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.mu.Lock()
+	lines := append(b.lines, line...)
+	b.lines, b.spare = b.spare, nil
+	b.mu.Unlock()
+	var err error
+	if len(lines) > 0 {
+		_, err = b.out.Write(lines)
+	}
+	if cap(lines) <= 2*maxBuffered { // a long line must not be retained
+		b.spare = lines[:0]
+	}
+	return err
+}
+
+// immediate writes each line immediately.
+type immediate struct{ *Buffer }
+
+func (w immediate) Write(line []byte) (int, error) { return len(line), w.writeWith(line) }
+
+// byLevel passes records with slog.LevelWarn or above to urgent.
+type byLevel struct {
+	slog.Handler
+	urgent slog.Handler
+}
+
+// Handle implements slog.Handler.
+func (h *byLevel) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		return h.urgent.Handle(ctx, r)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h *byLevel) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &byLevel{h.Handler.WithAttrs(attrs), h.urgent.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h *byLevel) WithGroup(name string) slog.Handler {
+	return &byLevel{h.Handler.WithGroup(name), h.urgent.WithGroup(name)}
+}
