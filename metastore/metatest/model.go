@@ -136,25 +136,6 @@ type history struct {
 
 var modelNames = []string{"a", "a/b", "a/c", "b", strings.Repeat("n", 2000) + "1", strings.Repeat("n", 2000) + "2"}
 
-// text returns the text of an error.
-func text(err error) string {
-	if err == nil {
-		return "none"
-	}
-	return err.Error()
-}
-
-// differ compares a result with the model's.
-func differ(what string, got, want any, err, wantErr error) error {
-	switch {
-	case !errors.Is(err, wantErr) || (wantErr == nil && err != nil):
-		return fmt.Errorf("%s: got error %q, want %q", what, text(err), text(wantErr))
-	case wantErr == nil && !same(got, want):
-		return fmt.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
-	}
-	return nil
-}
-
 func (h *history) step(t *rapid.T) error {
 	s := h.handles[rapid.IntRange(0, len(h.handles)-1).Draw(t, "handle")]
 	name := rapid.SampledFrom(modelNames).Draw(t, "name")
@@ -223,7 +204,7 @@ func (h *history) commit(ctx context.Context, s metastore.Store, name, owner str
 		b = m.replace(b)
 		m.extents[b.Content] = stored(extents...)
 	}
-	return differ("commit", got, b, err, wantErr)
+	return agree("commit", got, b, err, wantErr)
 }
 
 // metadata returns that of the next blob or upload: none for every other one.
@@ -237,7 +218,7 @@ func (h *history) remove(ctx context.Context, s metastore.Store, name string) er
 		h.model.deleted[name] = old.Modified
 		delete(h.model.blobs, name)
 	}
-	return differ("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
+	return agree("delete", fmt.Sprint(id, got), fmt.Sprint(old.Content, had), err, nil)
 }
 
 func (h *history) get(ctx context.Context, s metastore.Store, name string) error {
@@ -251,11 +232,11 @@ func (h *history) get(ctx context.Context, s metastore.Store, name string) error
 		wantErr = metastore.ErrExpired
 	}
 	got, err := s.Blob(ctx, m.account, name)
-	if err := differ("blob", got, want, err, wantErr); err != nil || wantErr != nil {
+	if err := agree("blob", got, want, err, wantErr); err != nil || wantErr != nil {
 		return err
 	}
 	extents, err := s.Extents(ctx, got.Content, metastore.Position{}, 100)
-	return differ("extents", extents, m.extents[got.Content], err, nil)
+	return agree("extents", extents, m.extents[got.Content], err, nil)
 }
 
 func (h *history) list(ctx context.Context, s metastore.Store, q metastore.ListQuery) error {
@@ -301,7 +282,7 @@ func (h *history) begin(ctx context.Context, s metastore.Store, id, name, owner 
 	got, err := s.BeginUpload(ctx, u)
 	u.State, u.Created, u.Touched, u.Revision = metastore.UploadOpen, now, now, got.Revision
 	h.model.uploads[id] = &modelUpload{Upload: u, parts: map[int]metastore.Extent{}}
-	return differ("begin", got, u, err, nil)
+	return agree("begin", got, u, err, nil)
 }
 
 // upload returns the model's upload, or the error that every method returns.
@@ -323,7 +304,7 @@ func (h *history) part(ctx context.Context, s metastore.Store, id string, index 
 	h.made++
 	e := h.p.extent(index, 0, int64(h.made))
 	err := s.PutPart(ctx, id, metastore.Part{Index: index, Size: e.Size}, []metastore.Extent{e})
-	if derr := differ("part", nil, nil, err, wantErr); derr != nil || wantErr != nil {
+	if derr := agree("part", nil, nil, err, wantErr); derr != nil || wantErr != nil {
 		return derr
 	}
 	if old, again := u.parts[index]; again {
@@ -339,14 +320,14 @@ func (h *history) part(ctx context.Context, s metastore.Store, id string, index 
 		return fmt.Errorf("revision went from %d to %d", u.Revision, got.Revision)
 	}
 	u.Revision = got.Revision
-	return differ("upload", got, u.Upload, err, nil)
+	return agree("upload", got, u.Upload, err, nil)
 }
 
 func (h *history) complete(ctx context.Context, s metastore.Store, id string, stale, create bool) error {
 	u, wantErr := h.upload(id)
 	if wantErr != nil {
 		_, err := s.CompleteUpload(ctx, id, 0, 0, 0, nil)
-		return differ("complete", nil, nil, err, wantErr)
+		return agree("complete", nil, nil, err, wantErr)
 	}
 	revision, now := u.Revision, h.p.clock.Now()
 	if stale {
@@ -359,14 +340,14 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 	got, err := s.CompleteUpload(ctx, id, revision, u.Bytes, 5, precondition)
 	switch {
 	case u.State == metastore.UploadCommitted:
-		return differ("repeated complete", got, u.Upload, err, nil)
+		return agree("repeated complete", got, u.Upload, err, nil)
 	case u.State == metastore.UploadAborted:
-		return differ("complete", nil, nil, err, metastore.ErrAborted)
+		return agree("complete", nil, nil, err, metastore.ErrAborted)
 	case stale:
-		return differ("complete", nil, nil, err, metastore.ErrRevisionMismatch)
+		return agree("complete", nil, nil, err, metastore.ErrRevisionMismatch)
 	}
 	if wantErr := createOnly(h.model.current(u.Name, now)); create && wantErr != nil {
-		return differ("complete", nil, nil, err, wantErr)
+		return agree("complete", nil, nil, err, wantErr)
 	}
 	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, u.Bytes, 5
 	h.model.replace(metastore.Blob{
@@ -379,7 +360,7 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 		}
 	}
 	h.model.extents[u.Content] = extents
-	return differ("complete", got, u.Upload, err, nil)
+	return agree("complete", got, u.Upload, err, nil)
 }
 
 func (h *history) abort(ctx context.Context, s metastore.Store, id string) error {
@@ -389,13 +370,13 @@ func (h *history) abort(ctx context.Context, s metastore.Store, id string) error
 	}
 	got, err := s.AbortUpload(ctx, id)
 	if wantErr != nil {
-		return differ("abort", nil, nil, err, wantErr)
+		return agree("abort", nil, nil, err, wantErr)
 	}
 	if u.State == metastore.UploadOpen {
 		u.State, u.Ended = metastore.UploadAborted, h.p.clock.Now()
 		h.model.garbage[u.Content] = true
 	}
-	return differ("abort", got, u.Content, err, nil)
+	return agree("abort", got, u.Content, err, nil)
 }
 
 func (h *history) session(ctx context.Context, s metastore.Store, id string, left int64) error {
@@ -408,7 +389,7 @@ func (h *history) session(ctx context.Context, s metastore.Store, id string, lef
 		h.model.sessions[id] = want
 	}
 	got, err := s.CreateSession(ctx, want, nil)
-	return differ("create session", got, want, err, wantErr)
+	return agree("create session", got, want, err, wantErr)
 }
 
 func (h *history) use(ctx context.Context, s metastore.Store, id, key string) error {
@@ -419,16 +400,16 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
 	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(metastore.IdempotencyRetention)) {
-		return differ("use replayed", got, o.outcome, err, nil)
+		return agree("use replayed", got, o.outcome, err, nil)
 	}
 	want, ok := m.sessions[id]
 	switch {
 	case !ok || !now.Before(want.Expires.Add(metastore.SessionRetention)):
-		return differ("use", nil, nil, err, metastore.ErrNotFound)
+		return agree("use", nil, nil, err, metastore.ErrNotFound)
 	case !now.Before(want.Expires):
-		return differ("use", nil, nil, err, metastore.ErrExpired)
+		return agree("use", nil, nil, err, metastore.ErrExpired)
 	case want.Left == 0:
-		return differ("use", nil, nil, err, metastore.ErrExhausted)
+		return agree("use", nil, nil, err, metastore.ErrExhausted)
 	}
 	want.Left--
 	want.Used++
@@ -436,7 +417,7 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 	if key != "" {
 		m.once[id+key] = modelOnce{outcome: want, at: now}
 	}
-	return differ("use", got, want, err, nil)
+	return agree("use", got, want, err, nil)
 }
 
 // settle compares the garbage with the model's, and drops it.

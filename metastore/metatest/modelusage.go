@@ -45,7 +45,7 @@ func (h *history) usage() error {
 		}
 		for _, s := range h.handles {
 			got, err := s.Usage(h.p.ctx, owner)
-			if err := differ("usage of "+owner, got, want, err, nil); err != nil {
+			if err := agree("usage of "+owner, got, want, err, nil); err != nil {
 				return err
 			}
 		}
@@ -65,7 +65,7 @@ func (h *history) accounts() error {
 	}
 	for _, s := range h.handles {
 		got, err := s.ListAccounts(h.p.ctx, "", 10)
-		if err := differ("accounts", got, want, err, nil); err != nil {
+		if err := agree("accounts", got, want, err, nil); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (h *history) leave() error {
 	}
 	for _, owner := range h.owners() {
 		used, err := s.Usage(ctx, owner)
-		if err := differ("usage of "+owner+" at the end", used, metastore.Used{}, err, nil); err != nil {
+		if err := agree("usage of "+owner+" at the end", used, metastore.Used{}, err, nil); err != nil {
 			return err
 		}
 	}

@@ -120,17 +120,6 @@ func (b *bank) step() error {
 	}
 }
 
-// agree compares a result with the model's.
-func agree(what string, got, want any, err, wantErr error) error {
-	switch {
-	case !matches(err, wantErr):
-		return fmt.Errorf("%s: got error %q, want %q", what, text(err), text(wantErr))
-	case wantErr == nil && !same(got, want):
-		return fmt.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
-	}
-	return nil
-}
-
 func (b *bank) open() error {
 	c := metastore.Channel{
 		ID: b.fresh("channel"), PaymentChannelID: b.number("number", 0, 1), Sender: b.oneOf("sender", "s", "", "t"),

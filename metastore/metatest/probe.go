@@ -109,6 +109,25 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
+// text returns the text of an error.
+func text(err error) string {
+	if err == nil {
+		return "none"
+	}
+	return err.Error()
+}
+
+// agree compares a result with the model's.
+func agree(what string, got, want any, err, wantErr error) error {
+	switch {
+	case !matches(err, wantErr):
+		return fmt.Errorf("%s: got error %q, want %q", what, text(err), text(wantErr))
+	case wantErr == nil && !same(got, want):
+		return fmt.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+	return nil
+}
+
 // equal ends the check unless got and want are equal.
 func (p *probe) equal(got, want any, format string, a ...any) {
 	if !same(got, want) {
