@@ -262,7 +262,9 @@ func (b *batch) print(line string) { _ = b.progress.Print(line) }
 // finish prints a summary, and returns the error of the command.
 func (b *batch) finish(ctx context.Context) error {
 	if b.jobs+b.skipped > 1 && !b.output.Quiet && !b.output.JSON {
-		_, _ = fmt.Fprintln(b.console.err, b.summary()) // the progress is closed; there is no other place
+		if summary := b.summary(); summary != "" {
+			_, _ = fmt.Fprintln(b.console.err, summary) // the progress is closed; there is no other place
+		}
 	}
 	first := errors.Join(b.errs...)
 	succeeded := b.copied + b.unchanged + b.deleted
@@ -295,6 +297,9 @@ func (b *batch) summary() string {
 		if c.n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
+	}
+	if len(texts) == 0 {
+		return ""
 	}
 	return b.words("", "dry run: ") + strings.Join(texts, ", ")
 }

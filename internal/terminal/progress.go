@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,13 +19,16 @@ import (
 	"sluice/internal/units"
 )
 
-// Progress shows transfers on a terminal: one line for each that runs, and one for all of them if
-// there are several. If its output is not a terminal, or if it is quiet, it shows only the lines of
+// Progress shows transfers on a terminal: one line for each that runs for a while, and one for all of them
+// if there are several. If its output is not a terminal, or if it is quiet, it shows only the lines of
 // Print. Its methods may be called concurrently.
 type Progress struct {
 	out io.Writer
 	now func() time.Time
 	box *mpb.Progress // nil if no bars are shown
+
+	columns func() int    // width of the terminal; nil: mpb knows it
+	delay   time.Duration // after which a transfer that still runs gets a line
 
 	// mu guards the numbers. It must not be held while box or a bar is used: they call functions that
 	// lock it, and wait for them.
@@ -47,7 +51,39 @@ type count struct {
 // NewProgress returns the progress to show on out. The caller must Close it.
 func NewProgress(out io.Writer, quiet bool) *Progress {
 	f, isFile := out.(*os.File)
-	return newProgress(out, !quiet && isFile && term.IsTerminal(int(f.Fd())), time.Now)
+	if quiet || !isFile || !term.IsTerminal(int(f.Fd())) {
+		return newProgress(out, false, time.Now)
+	}
+	if runtime.GOOS == "windows" { // where mpb calls functions of the console
+		p := newProgress(out, true, time.Now)
+		p.delay = showDelay
+		return p
+	}
+	p := newProgress(lineStart{f}, true, time.Now, mpb.WithAutoRefresh(), mpb.WithWidth(math.MaxInt16))
+	p.delay = showDelay
+	p.columns = func() int {
+		columns, _, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return defaultColumns
+		}
+		return columns
+	}
+	return p
+}
+
+const defaultColumns = 80
+
+// showDelay is the time after which a transfer gets a line. The removal of a line takes as long as a
+// refresh, which would limit the number of small files in a second.
+const showDelay = 300 * time.Millisecond
+
+// lineStart begins each drawing at the first column: the terminal echoes what is typed, such as ^C, where
+// the cursor is, and mpb then would not remove the first columns of the lines.
+type lineStart struct{ *os.File }
+
+func (l lineStart) Write(b []byte) (int, error) {
+	n, err := l.File.Write(append([]byte{'\r'}, b...))
+	return max(n-1, 0), err
 }
 
 func newProgress(out io.Writer, bars bool, now func() time.Time, options ...mpb.ContainerOption) *Progress {
@@ -89,19 +125,40 @@ func (p *Progress) start(t *Transfer) *Transfer {
 		p.started.bytes += max(t.size, 0)
 		p.mu.Unlock()
 	}
-	if p.box != nil {
-		t.bar = p.add(0, t.line, mpb.BarRemoveOnComplete())
+	switch {
+	case p.box == nil:
+	case p.delay == 0:
+		t.show()
+	default:
+		time.AfterFunc(p.delay, t.show)
 	}
 	p.showTotal()
 	return t
 }
 
+// show adds the line of a transfer that has not ended.
+func (t *Transfer) show() {
+	p := t.progress
+	p.bars.Lock()
+	defer p.bars.Unlock()
+	p.mu.Lock()
+	ended := t.ended
+	p.mu.Unlock()
+	if !ended {
+		t.bar = p.add(0, t.line, mpb.BarRemoveOnComplete())
+	}
+}
+
 // add adds a line to the terminal.
 func (p *Progress) add(priority int, line func(width int) string, options ...mpb.BarOption) *mpb.Bar {
 	text := decor.Any(func(s decor.Statistics) string {
-		return line(max(s.AvailableWidth-1, 1))
+		width := s.AvailableWidth
+		if p.columns != nil {
+			width = p.columns()
+		}
+		return line(max(width-1, 1))
 	})
-	return p.box.New(0, mpb.NopStyle(), append(options, mpb.BarPriority(priority), mpb.PrependDecorators(text))...)
+	return p.box.New(0, mpb.NopStyle(), append(options, mpb.BarFillerTrim(), mpb.BarPriority(priority), mpb.PrependDecorators(text))...)
 }
 
 // totalPriority places the line of all transfers below the others.
@@ -157,7 +214,7 @@ type Transfer struct {
 	size     int64
 	format   func(int64) string
 	bytes    bool     // reports whether it belongs to the line for all transfers
-	bar      *mpb.Bar // nil if no bars are shown
+	bar      *mpb.Bar // guarded by progress.bars; nil if it has no line
 	moved    meter    // guarded by progress.mu
 	ended    bool     // guarded by progress.mu
 }
@@ -207,9 +264,12 @@ func (t *Transfer) End() {
 		}
 	}
 	t.progress.mu.Unlock()
-	if !ended && t.bar != nil {
-		t.bar.Abort(true)
-		t.bar.Wait()
+	t.progress.bars.Lock()
+	bar := t.bar
+	t.progress.bars.Unlock()
+	if !ended && bar != nil {
+		bar.Abort(true)
+		bar.Wait()
 	}
 }
 

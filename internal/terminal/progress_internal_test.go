@@ -3,7 +3,9 @@ package terminal
 import (
 	"errors"
 	"io"
+	"math"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -199,4 +201,81 @@ func (c closing) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.r.Read(b)
+}
+
+// TestShortTransfersWaitForNoDrawing checks that a transfer that ends soon does not wait for a drawing: there
+// is none here until all have ended.
+func TestShortTransfersWaitForNoDrawing(t *testing.T) {
+	var shown screen
+	draw := make(chan any)
+	p := newProgress(&shown, true, time.Now, mpb.WithManualRefresh(draw), mpb.WithWidth(80))
+	p.delay = time.Hour
+	const transfers = 1000
+	p.Expect(transfers, transfers)
+	for range transfers {
+		one := p.Start("short", 1)
+		one.Add(1)
+		one.End()
+	}
+	for range 3 {
+		draw <- nil
+	}
+	if got := shown.String(); strings.Contains(got, "short") || !strings.Contains(got, "Total, 1000 of 1000 ") {
+		t.Errorf("shown is %q", got)
+	}
+	go func() {
+		for {
+			select {
+			case draw <- nil:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	p.Close()
+}
+
+// TestDrawingsBeginAtTheFirstColumn checks that what the terminal echoes, such as ^C, leaves nothing of the
+// lines: each drawing begins at the first column, and clears the screen from there.
+func TestDrawingsBeginAtTheFirstColumn(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw := make(chan any)
+	p := newProgress(lineStart{w}, true, time.Now, mpb.WithManualRefresh(draw), mpb.WithWidth(math.MaxInt16))
+	p.columns = func() int { return 40 }
+	one := p.Start("one", 10)
+	for range 4 {
+		draw <- nil
+	}
+	go func() {
+		for {
+			select {
+			case draw <- nil:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	one.End()
+	p.Close()
+	text, err := io.ReadAll(closing{r, w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clears := regexp.MustCompile(`\x1b\[\d+A\x1b\[J`).FindAllIndex(text, -1)
+	for _, at := range clears {
+		if at[0] == 0 || text[at[0]-1] != '\r' {
+			t.Errorf("a drawing does not begin at the first column: %q", text)
+		}
+	}
+	if len(clears) < 3 {
+		t.Errorf("%d drawings: %q", len(clears), text)
+	}
+	for line := range strings.Lines(regexp.MustCompile(`\r|\x1b\[\d*[A-Z]`).ReplaceAllString(string(text), "")) {
+		if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); width > 39 {
+			t.Errorf("%d columns: %q", width, line)
+		}
+	}
 }
