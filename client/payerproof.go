@@ -1,0 +1,122 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/micropay"
+	"sluice/wire"
+)
+
+// stale handles a response that says that the micropayment m is stale. It believes only what the stored
+// micropayment proves.
+func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayment, e *Error) (Session, error) {
+	stored, err := p.own(s, e.StoredMicropayment)
+	if err != nil {
+		return Session{}, unknown(fmt.Errorf("client: the service says that a micropayment is stale and does not prove it: %w: %w", err, e))
+	}
+	c := s.Channel
+	switch {
+	case c.Pending.has(stored):
+		found, err := p.find(ctx, s)
+		if err == nil && found.ID == "" {
+			err = fmt.Errorf("client: %w: it accepted %d for %d chunksets, and no session has them", ErrNotDelivered, c.Pending.Amount-c.Bought, c.Pending.Chunksets)
+		}
+		return found, err
+	case stored.Sequence < m.Sequence && stored.Amount < m.Amount:
+		return Session{}, unknown(fmt.Errorf("client: the service says that a micropayment is stale, and it is newer than the stored one: %w", e))
+	case p.signedHere(s, stored):
+		// It was signed here and its purchase was refused, or the state file is an old copy.
+		return Session{}, fmt.Errorf("client: %w: it accepted a micropayment of %d that it had refused: %w", ErrNotDelivered, stored.Amount, e)
+	}
+	// None of the micropayments of the purchase so far can be accepted any more, or they add nothing.
+	cost := c.Pending.Amount - c.Bought
+	if err := p.adopt(s, stored, cost); err != nil {
+		return Session{}, p.dropped(s, err)
+	}
+	c.Pending.Amount, c.Pending.Micropayments = c.Bought+cost, nil
+	return Session{}, p.sign(s)
+}
+
+// own parses a micropayment and returns an error unless the account signed it for this channel.
+func (p *Payer) own(s *payerState, raw []byte) (*micropay.Micropayment, error) {
+	m, err := micropay.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Verify(); err != nil {
+		return nil, err
+	}
+	signed := Terms{Receiver: m.Receiver.String(), Asset: m.Asset.String(), Module: m.ModuleAddress.String(), ChainID: m.ChainID}
+	switch {
+	case m.Sender != p.o.Signer.Address():
+		return nil, fmt.Errorf("the stored micropayment is that of %v", m.Sender)
+	case signed != *s.Terms || m.PaymentChannelID != s.Channel.PaymentChannelID:
+		return nil, errors.New("the stored micropayment is for another channel")
+	case m.Amount > maxAmount || m.Sequence > maxAmount:
+		return nil, errors.New("the stored micropayment has a number above 2^63-1")
+	}
+	return m, nil
+}
+
+// catchUp adopts the numbers of the service if it has accepted more than this state knows of: the state
+// is new and the channel is not, or the state is an old copy. The service must prove it: it is sent a
+// micropayment of an amount that is owed already, or of 1 unit, and says that it is stale.
+func (p *Payer) catchUp(ctx context.Context, s *payerState, accepted uint64) error {
+	c := s.Channel
+	if accepted <= c.Bought {
+		return nil
+	}
+	if c.Sequence == maxAmount {
+		return fmt.Errorf("client: %w: the sequence numbers of the channel are used up", ErrBudget)
+	}
+	amount := max(c.Bought, 1)
+	c.Sequence++
+	c.Signed = max(c.Signed, amount)
+	m, err := p.micropayment(s, amount)
+	if err == nil {
+		err = p.file.save(s)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = p.c.CreateSession(ctx, CreateSessionOptions{Micropayment: m})
+	var stored *micropay.Micropayment
+	if e, reported := errors.AsType[*Error](err); reported && e.Code == wire.CodeMicropaymentStale {
+		stored, err = p.own(s, e.StoredMicropayment)
+	} else if err != nil && !isRefusal(err) {
+		return err
+	}
+	if stored == nil || stored.Amount <= c.Bought {
+		return fmt.Errorf("client: %w: the service says that it has accepted %d over the channel, and does not prove it: %w", ErrTermsChanged, accepted, cmp.Or(err, errNoProof))
+	}
+	if p.signedHere(s, stored) {
+		return fmt.Errorf("client: %w: it accepted a micropayment of %d that it had refused", ErrNotDelivered, stored.Amount)
+	}
+	if err := p.adopt(s, stored, 0); err != nil {
+		return err
+	}
+	return p.file.save(s)
+}
+
+var errNoProof = errors.New("it has no stored micropayment")
+
+// signedHere reports whether this state signed m, so that it knows what became of it.
+func (p *Payer) signedHere(s *payerState, m *micropay.Micropayment) bool {
+	return m.Nonce>>32 == uint64(s.Mark) && m.Sequence <= s.Channel.Sequence
+}
+
+// adopt continues after a micropayment that another state signed: a lost state file of this channel, or
+// the lost end of this one. Its amount is owed already. It returns ErrBudget, and changes nothing, if
+// that and cost exceed the budget.
+func (p *Payer) adopt(s *payerState, stored *micropay.Micropayment, cost uint64) error {
+	c := s.Channel
+	bought := max(c.Bought, stored.Amount)
+	if s.Earlier > maxAmount-bought || cost > maxAmount-bought-s.Earlier || s.Earlier+max(c.Signed, bought+cost) > p.o.MaxSpend {
+		return fmt.Errorf("client: %w: another state signed %d over the channel, and MaxSpend is %d", ErrBudget, stored.Amount, p.o.MaxSpend)
+	}
+	c.Sequence, c.Bought, c.Signed = max(c.Sequence, stored.Sequence), bought, max(c.Signed, bought)
+	return nil
+}
