@@ -126,6 +126,7 @@ func newTransport() *http.Transport {
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 64
 	t.DisableCompression = true // blobs are never compressed, and their length must be known
 	t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
+	useSendFile(t)
 	return t
 }
 

@@ -154,3 +154,9 @@ func parseRetryAfter(s string) time.Duration {
 	}
 	return 0
 }
+
+// localError is an error that is not due to the network or the server: the request could not be made, or
+// its content not be read.
+type localError struct{ error }
+
+func (e *localError) Unwrap() error { return e.error }

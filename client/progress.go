@@ -1,12 +1,6 @@
 package client
 
-import (
-	"io"
-	"sync"
-	"sync/atomic"
-
-	"sluice/checksum"
-)
+import "sync/atomic"
 
 // progress calls a callback with the number of bytes that were transferred. Calls do not overlap, no
 // lock is held during a call, and a slow callback delays no transfer. A nil progress does nothing.
@@ -75,54 +69,4 @@ func (p *progress) end() {
 	}
 	close(p.wake)
 	<-p.ended
-}
-
-// sentBody is the body of one attempt to send bytes. It counts them until it is stopped.
-type sentBody struct {
-	io.Reader
-	progress *progress
-	summed   bool // requests the CRC
-	closed   chan struct{}
-	close    sync.Once
-
-	mu      sync.Mutex
-	sent    int64
-	crc     uint64
-	stopped bool
-}
-
-func newSentBody(r io.Reader, p *progress) *sentBody {
-	return &sentBody{Reader: r, progress: p, closed: make(chan struct{})}
-}
-
-func (b *sentBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.stopped {
-		b.sent += int64(n)
-		if b.summed {
-			b.crc = checksum.Update(b.crc, p[:n])
-		}
-		b.progress.add(int64(n))
-	}
-	return n, err
-}
-
-// Close is called by net/http when it does not read the body any more.
-func (b *sentBody) Close() error {
-	b.close.Do(func() { close(b.closed) })
-	return nil
-}
-
-// stop ends the counting, and returns the CRC of the bytes if it was requested. If the attempt failed,
-// its bytes are subtracted.
-func (b *sentBody) stop(failed bool) (crc uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if failed && !b.stopped {
-		b.progress.add(-b.sent)
-	}
-	b.stopped = true
-	return b.crc
 }

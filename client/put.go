@@ -261,7 +261,7 @@ func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string,
 		if n := len(attempts); n > 0 {
 			attempts[n-1].stop(true)
 		}
-		b := newSentBody(&exactReader{io.NewSectionReader(content, offset, length), length}, p)
+		b := newSentBody(content, offset, length, p)
 		b.summed = digestHeader == ""
 		attempts = append(attempts, b)
 		return b, nil
@@ -328,27 +328,4 @@ func sumRange(ctx context.Context, content io.ReaderAt, offset, length int64, wi
 	}
 	digest.Sum(s.sha256[:0])
 	return s, nil
-}
-
-// exactReader returns ErrChanged if r ends before it returned the rest of its bytes.
-type exactReader struct {
-	io.Reader
-	rest int64
-}
-
-func (r *exactReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.rest -= int64(n)
-	if err != nil && r.rest > 0 {
-		return n, &localError{endedEarly(err)}
-	}
-	return n, err
-}
-
-// endedEarly returns the error for content that is shorter than it was.
-func endedEarly(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: the content is shorter than at the beginning", ErrChanged)
-	}
-	return err
 }

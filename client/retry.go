@@ -92,11 +92,6 @@ func withoutURL(err error) error {
 	return err
 }
 
-// localError is an error that occurred before a request was sent.
-type localError struct{ error }
-
-func (e *localError) Unwrap() error { return e.error }
-
 // repeatable reports whether r may be sent again after err, and whether that may succeed.
 func repeatable(r *request, err error) bool {
 	if _, local := errors.AsType[*localError](err); local {

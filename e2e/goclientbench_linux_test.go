@@ -3,10 +3,12 @@ package e2e
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,10 +18,15 @@ import (
 )
 
 // BenchmarkGoClient compares the Go client with curl: the same connections, parts, ranges and digests,
-// a process for each transfer of SLUICE_BENCH_BYTES (256 MiB if unset). curl does not verify, does not
-// compute the digests that it sends, and does not sync what it receives.
+// and a process for each transfer of SLUICE_BENCH_BYTES (256 MiB if unset). With digests and verification
+// the client is the built binary, which always has them. curl does not verify, does not compute the
+// digests that it sends, and does not sync what it receives.
+//
+// An iteration is a transfer by each of them, in alternating order. The results are medians: "speed" is
+// the duration of curl divided by that of the client, and "cpu" the processor time of the client divided
+// by that of curl.
 func BenchmarkGoClient(b *testing.B) {
-	const piece, peers = 16 << 20, 4
+	const piece, peers = 16 << 20, 4 // those of the binary
 	size := int64(256 << 20)
 	if text := os.Getenv("SLUICE_BENCH_BYTES"); text != "" {
 		var err error
@@ -31,34 +38,102 @@ func BenchmarkGoClient(b *testing.B) {
 	dir := b.TempDir()
 	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
 	parts := writeParts(b, source, size, piece)
-	run := func(name string, do func(b *testing.B) *exec.Cmd) {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(size)
-			var processor time.Duration
-			for b.Loop() {
-				ended := do(b).ProcessState
-				processor += ended.UserTime() + ended.SystemTime()
-			}
-			b.ReportMetric(float64(processor.Milliseconds())/float64(b.N), "cpu-ms/op")
-		})
-	}
-	goClient := func(tr clientTransfer) func(b *testing.B) *exec.Cmd {
+	child := func(tr clientTransfer) func(b *testing.B) *os.ProcessState {
 		tr.URL, tr.Size, tr.Peers = s.url, piece, peers
-		return func(b *testing.B) *exec.Cmd {
+		return func(b *testing.B) *os.ProcessState {
 			command := startTransfer(b, tr)
 			peak := finishTransfer(b, command)
 			b.ReportMetric(float64(peak>>20), "MiB")
-			return command
+			return command.ProcessState
 		}
 	}
-	run("put/curl-without-digests", func(b *testing.B) *exec.Cmd { return s.curlPut(b, parts, size, piece, peers, false) })
-	run("put/client-without-digests", goClient(clientTransfer{Path: source, Put: true, SkipVerify: true}))
-	run("put/curl", func(b *testing.B) *exec.Cmd { return s.curlPut(b, parts, size, piece, peers, true) })
-	run("put/client", goClient(clientTransfer{Path: source, Put: true}))
-	run("get/curl", func(b *testing.B) *exec.Cmd { return s.curlGet(b, dir, size, piece, peers) })
-	run("get/client-without-verification", goClient(clientTransfer{Path: target, SkipVerify: true}))
-	run("get/client", goClient(clientTransfer{Path: target}))
+	binary := func(args ...string) func(b *testing.B) *os.ProcessState {
+		return func(b *testing.B) *os.ProcessState {
+			command := exec.CommandContext(b.Context(), sluice, append(args, "--url", s.url, "-q")...)
+			if out, err := command.CombinedOutput(); err != nil {
+				b.Fatalf("%v\n%s", err, out)
+			}
+			return command.ProcessState
+		}
+	}
+	curlPut := func(digests bool) func(b *testing.B) *os.ProcessState {
+		return func(b *testing.B) *os.ProcessState { return s.curlPut(b, parts, size, piece, peers, digests) }
+	}
+	curlGet := func(b *testing.B) *os.ProcessState { return s.curlGet(b, dir, size, piece, peers) }
+	for _, test := range []struct {
+		name         string
+		curl, client func(b *testing.B) *os.ProcessState
+	}{
+		{"put-without-digests", curlPut(false), child(clientTransfer{Path: source, Put: true, SkipVerify: true})},
+		{"put", curlPut(true), binary("put", source, "0x1/big")},
+		{"get-without-verification", curlGet, child(clientTransfer{Path: target, SkipVerify: true})},
+		{"get", curlGet, binary("get", "0x1/big", target)},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			b.SetBytes(2 * size)
+			var c comparison
+			for b.Loop() {
+				c.add(b, test.curl, test.client, func() {
+					b.StopTimer()
+					defer b.StartTimer()
+					removeAll(b, target, filepath.Join(dir, "got-*"))
+				})
+			}
+			c.report(b)
+		})
+	}
 }
+
+// removeAll removes the files that match patterns.
+func removeAll(b *testing.B, patterns ...string) {
+	b.Helper()
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(pattern)
+		for _, name := range names {
+			err = errors.Join(err, os.Remove(name))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// comparison collects durations and processor times of two programs, in seconds.
+type comparison struct {
+	times, processor [2][]float64 // of curl and of the client
+}
+
+// add runs both programs, with prepare before each of them.
+func (c *comparison) add(b *testing.B, curl, client func(b *testing.B) *os.ProcessState, prepare func()) {
+	b.Helper()
+	programs := []int{0, 1}
+	if len(c.times[0])%2 == 1 {
+		slices.Reverse(programs)
+	}
+	for _, i := range programs {
+		prepare()
+		begun := time.Now()
+		ended := []func(*testing.B) *os.ProcessState{curl, client}[i](b)
+		c.times[i] = append(c.times[i], time.Since(begun).Seconds())
+		c.processor[i] = append(c.processor[i], (ended.UserTime() + ended.SystemTime()).Seconds())
+	}
+}
+
+func (c *comparison) report(b *testing.B) {
+	speeds, processor := make([]float64, len(c.times[0])), make([]float64, len(c.times[0]))
+	for i := range speeds {
+		speeds[i], processor[i] = c.times[0][i]/c.times[1][i], c.processor[1][i]/c.processor[0][i]
+	}
+	b.ReportMetric(middle(speeds), "speed")
+	b.ReportMetric(middle(processor), "cpu")
+	b.ReportMetric(middle(c.times[0]), "curl-s")
+	b.ReportMetric(middle(c.times[1]), "client-s")
+	b.ReportMetric(middle(c.processor[0]), "curl-cpu-s")
+	b.ReportMetric(middle(c.processor[1]), "client-cpu-s")
+}
+
+// middle returns the median, or the larger one of the two in the middle.
+func middle(numbers []float64) float64 { return slices.Sorted(slices.Values(numbers))[len(numbers)/2] }
 
 // filePart is a part of a file, in a file of its own because curl cannot read a range of a file.
 type filePart struct {
@@ -99,18 +174,18 @@ func writeParts(b *testing.B, path string, size, partSize int64) []filePart {
 }
 
 // curl runs curl with a configuration.
-func curl(b *testing.B, peers int, transfers []string) *exec.Cmd {
+func curl(b *testing.B, peers int, transfers []string) *os.ProcessState {
 	b.Helper()
 	command := exec.CommandContext(b.Context(), "curl", "--no-progress-meter", "--fail", "--parallel", "--parallel-max", strconv.Itoa(peers), "--config", "-")
 	command.Stdin = strings.NewReader(strings.Join(transfers, "next\n"))
 	if out, err := command.CombinedOutput(); err != nil {
 		b.Fatalf("curl: %v\n%s", err, out)
 	}
-	return command
+	return command.ProcessState
 }
 
 // curlPut uploads the parts and completes the upload.
-func (s *server) curlPut(b *testing.B, parts []filePart, size, partSize int64, peers int, digests bool) *exec.Cmd {
+func (s *server) curlPut(b *testing.B, parts []filePart, size, partSize int64, peers int, digests bool) *os.ProcessState {
 	b.Helper()
 	begin := fmt.Sprintf(`{"rawAccount":"0x1","rawBlobName":"big","rawPartSize":%d}`, partSize)
 	var id struct{ UploadID string }
@@ -126,14 +201,14 @@ func (s *server) curlPut(b *testing.B, parts []filePart, size, partSize int64, p
 		transfers = append(transfers, transfer)
 		crc = whole.Combine(crc, part.crc, part.size)
 	}
-	command := curl(b, peers, transfers)
+	ended := curl(b, peers, transfers)
 	complete := fmt.Sprintf(`{"totalBytes":%d,"etag":%q}`, size, checksum.ETag(size, crc))
 	s.must(200, "POST", "/v1/multipart-uploads/"+id.UploadID+"/complete", []byte(complete))
-	return command
+	return ended
 }
 
 // curlGet downloads the ranges, each into a file.
-func (s *server) curlGet(b *testing.B, dir string, size, rangeSize int64, peers int) *exec.Cmd {
+func (s *server) curlGet(b *testing.B, dir string, size, rangeSize int64, peers int) *os.ProcessState {
 	b.Helper()
 	var transfers []string
 	for offset := int64(0); offset < size; offset += rangeSize {

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"sluice/checksum"
+)
+
+// sentBody is the body of one attempt to send bytes of content. It counts them until it is stopped.
+type sentBody struct {
+	content      io.ReaderAt
+	offset, rest int64 // of the bytes that were not read yet, in content
+	progress     *progress
+	summed       bool // requests the CRC
+	closed       chan struct{}
+	close        sync.Once
+
+	mu      sync.Mutex
+	sent    int64
+	crc     uint64
+	stopped bool
+}
+
+func newSentBody(content io.ReaderAt, offset, length int64, p *progress) *sentBody {
+	return &sentBody{content: content, offset: offset, rest: length, progress: p, closed: make(chan struct{})}
+}
+
+// Read returns ErrChanged if the content ends before all its bytes were read.
+func (b *sentBody) Read(p []byte) (int, error) {
+	if b.rest == 0 {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), b.rest)]
+	n, err := b.content.ReadAt(p, b.offset)
+	b.advance(int64(n), p[:n])
+	if n < len(p) {
+		return n, &localError{endedEarly(err)}
+	}
+	return n, nil
+}
+
+// file returns the file whose bytes from the returned offset on are the rest of the body. It returns nil if
+// the bytes are not those of a file, or if they must be read for their CRC.
+func (b *sentBody) file() (*os.File, int64) {
+	content, offset := b.content, b.offset
+	for !b.summed {
+		switch c := content.(type) {
+		case *os.File:
+			return c, offset
+		case *io.SectionReader:
+			outer, base, _ := c.Outer()
+			content, offset = outer, base+offset
+		default:
+			return nil, 0
+		}
+	}
+	return nil, 0
+}
+
+// advance counts n bytes that were read or sent. data has them if their CRC is requested.
+func (b *sentBody) advance(n int64, data []byte) {
+	b.offset, b.rest = b.offset+n, b.rest-n
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return
+	}
+	b.sent += n
+	if b.summed {
+		b.crc = checksum.Update(b.crc, data)
+	}
+	b.progress.add(n)
+}
+
+// Close is called by net/http when it does not read the body any more.
+func (b *sentBody) Close() error {
+	b.close.Do(func() { close(b.closed) })
+	return nil
+}
+
+// stop ends the counting, and returns the CRC of the bytes if it was requested. If the attempt failed,
+// its bytes are subtracted.
+func (b *sentBody) stop(failed bool) (crc uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if failed && !b.stopped {
+		b.progress.add(-b.sent)
+	}
+	b.stopped = true
+	return b.crc
+}
+
+// endedEarly returns the error for content that is shorter than it was.
+func endedEarly(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: the content is shorter than at the beginning", ErrChanged)
+	}
+	return err
+}

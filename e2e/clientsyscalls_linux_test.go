@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// traceCommand runs a command of sluice under strace, and returns the record of some of its system calls.
+func traceCommand(t *testing.T, calls string, args ...string) string {
+	t.Helper()
+	testenv.Require(t, testenv.Strace)
+	record := filepath.Join(t.TempDir(), "trace")
+	line := append([]string{"-f", "-q", "-y", "-e", "trace=" + calls, "-e", "signal=none", "-o", record, sluice}, args...)
+	if out, err := exec.CommandContext(t.Context(), "strace", line...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestFilesAreSentWithoutCopies counts the bytes that an upload sends with sendfile: all but the first ones
+// of each part, which are sent with the header.
+func TestFilesAreSentWithoutCopies(t *testing.T) {
+	t.Parallel()
+	const part, parts, buffer = 1 << 20, 4, 64 << 10
+	s := start(t, options{})
+	data := content(1, part*parts)
+	dir := makeTree(t, map[string]string{"file": string(data)})
+	record := traceCommand(t, "sendfile", "put", filepath.Join(dir, "file"), "team/file", "--part-size", "1MiB", "--url", s.url, "-q")
+	sent := int64(0)
+	for line := range strings.Lines(record) {
+		m := wholeCall.FindStringSubmatch(line)
+		if m == nil {
+			m = resumedCall.FindStringSubmatch(line)
+		}
+		if m != nil {
+			sent += max(0, number(t, m[3]))
+		}
+	}
+	if least := int64(part*parts - parts*buffer); sent < least || sent > part*parts {
+		t.Errorf("%d bytes were sent with sendfile, want at least %d:\n%s", sent, least, tail(record))
+	}
+	if got := s.must(200, "GET", "/v1/blobs/team/file", nil).body; !bytes.Equal(got, data) {
+		t.Errorf("%d other bytes are stored", len(got))
+	}
+}
