@@ -251,9 +251,11 @@ func (d *fileDownload) openLog() error {
 	return err
 }
 
-// logRange appends a range to the state file. It is not synced: after a power cut, the checksums of the
-// ranges decide.
+// logRange appends a range to the state file, and starts to write the range to disk. Neither is synced:
+// after a power cut, the checksums of the ranges decide.
 func (d *fileDownload) logRange(index int, crc uint64) error {
+	begin, end := d.bounds(index)
+	startWriteback(d.file, begin, end-begin)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, err := d.log.Write(appendRange(nil, index, crc)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,5 +52,30 @@ func TestFilesAreSentWithoutCopies(t *testing.T) {
 	}
 	if got := s.must(200, "GET", "/v1/blobs/team/file", nil).body; !bytes.Equal(got, data) {
 		t.Errorf("%d other bytes are stored", len(got))
+	}
+}
+
+// TestDownloadsAreWrittenEarly checks that a download starts to write each range to disk when it has
+// arrived, and syncs the file before it is renamed.
+func TestDownloadsAreWrittenEarly(t *testing.T) {
+	t.Parallel()
+	const ranges = 3 // of 16 MiB
+	s := start(t, options{})
+	data := content(2, ranges<<24-1)
+	s.must(204, "PUT", "/v1/blobs/team/file", data)
+	target := filepath.Join(t.TempDir(), "target")
+	record := traceCommand(t, "sync_file_range,fsync,renameat", "get", "team/file", target, "--url", s.url, "-q")
+	var order []string
+	for line := range strings.Lines(record) {
+		name, args, _ := strings.Cut(line[strings.IndexByte(line, ' ')+1:], "(")
+		if strings.Contains(args, ".sluice-part") && !strings.Contains(line, "resumed>") { // not the state file, which is synced and renamed, too
+			order = append(order, strings.TrimSpace(name))
+		}
+	}
+	if want := []string{"sync_file_range", "sync_file_range", "sync_file_range", "fsync", "renameat"}; !slices.Equal(order, want) {
+		t.Errorf("the calls for the temporary file are %q, want %q:\n%s", order, want, tail(record))
+	}
+	if got, err := os.ReadFile(target); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }
