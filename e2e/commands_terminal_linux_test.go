@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,5 +41,16 @@ func TestTransfersOnATerminal(t *testing.T) {
 	}
 	if shown := onTerminal(t, rm, "y\n"); !strings.Contains(shown, "2 deleted") || len(s.names("team")) > 0 {
 		t.Errorf("%q, stored are %q", shown, s.names("team"))
+	}
+}
+
+// TestBenchOnATerminal checks that a measurement shows how many operations there were so far, and their
+// rate.
+func TestBenchOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	shown := onTerminal(t, fmt.Sprintf("stty cols 100 rows 24 && %s bench put --duration 2s --url %s", sluice, s.url), "")
+	if !regexp.MustCompile(`put +\d+ +\d+/s`).MatchString(shown) || !strings.Contains(shown, "removing blobs") || !strings.Contains(shown, "per second") {
+		t.Errorf("shown is %q", shown)
 	}
 }

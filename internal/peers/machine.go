@@ -15,7 +15,8 @@ import (
 // fileSystems are the names of magic numbers of statfs(2).
 var fileSystems = map[int64]string{0xef53: "ext4", 0x58465342: "XFS", 0x9123683e: "btrfs", 0x01021994: "tmpfs", 0x794c7630: "overlayfs", 0x2fc12fc1: "ZFS"}
 
-// describeMachine describes the processor, the kernel, the file system and the versions of programs.
+// describeMachine describes the processor, the kernel, the file system, the load before the measurement
+// and the versions of programs.
 func describeMachine(e *environment) (string, error) {
 	processor := "unknown processor"
 	info, err := os.ReadFile("/proc/cpuinfo")
@@ -40,7 +41,12 @@ func describeMachine(e *environment) (string, error) {
 	if system == "" {
 		system = fmt.Sprintf("file system %#x", fs.Type)
 	}
-	text := fmt.Sprintf("%s, %d cores, Linux %s, %s. Go %s", processor, runtime.NumCPU(), strings.TrimSpace(string(kernel)), system, strings.TrimPrefix(runtime.Version(), "go"))
+	busy, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "", err
+	}
+	average, _, _ := strings.Cut(string(busy), " ")
+	text := fmt.Sprintf("%s, %d cores, Linux %s, %s; the load average was %s before. Go %s", processor, runtime.NumCPU(), strings.TrimSpace(string(kernel)), system, average, strings.TrimPrefix(runtime.Version(), "go"))
 	for _, v := range [][]string{{"nginx", "nginx", "-v"}, {"redis-server", "Redis", "--version"}, {"postgres", "PostgreSQL", "--version"}, {"versitygw", "versitygw", "--version"}, {"wrk", "wrk", "-v"}} {
 		if found := e.versionOf(v[0], v[2]); found != "" {
 			text += ", " + v[1] + " " + found

@@ -162,3 +162,20 @@ func TestBareHandlerRepeatsAResponse(t *testing.T) {
 		t.Error("an unknown response was sent")
 	}
 }
+
+// TestFilesAreWritten writes files concurrently for a moment, and checks what is on disk.
+func TestFilesAreWritten(t *testing.T) {
+	f := fileLoad{writers: 4, size: 3 * mib / 2, path: filepath.Join(t.TempDir(), "file")}
+	if m, err := f.run(t.Context(), 50*time.Millisecond); err != nil || m.value <= 0 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	names, err := filepath.Glob(f.path + "-*")
+	if err != nil || len(names) < f.writers || len(names) > ring*f.writers {
+		t.Fatalf("%q, %v", names, err)
+	}
+	for _, name := range names {
+		if info, err := os.Stat(name); err != nil || info.Size() != f.size {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}

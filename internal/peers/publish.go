@@ -109,8 +109,8 @@ func replaceSection(document, text string) (string, error) {
 
 // The measures of a plot, in pixels.
 const (
-	plotWidth  = 900
-	plotLabel  = 430 // width of the names
+	plotWidth  = 940
+	plotLabel  = 470 // width of the names
 	plotBar    = 16
 	plotStep   = 26
 	plotTop    = 44
@@ -137,7 +137,7 @@ func plot(g *group) string {
 	fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#999999"/>`+"\n", x(1), x(1), plotTop, height-plotBottom)
 	for i, l := range lines {
 		y := plotTop + i*plotStep + 4
-		fmt.Fprintf(&b, `<text x="8" y="%d" font-size="11">%s</text>`+"\n", y+12, html.EscapeString(l.row.name+" / "+l.peer.name))
+		fmt.Fprintf(&b, `<text x="8" y="%d" font-size="11">%s</text>`+"\n", y+12, html.EscapeString(l.row.name+" / "+l.peer.name+" ("+l.target()+")"))
 		if l.result.err != nil {
 			fmt.Fprintf(&b, `<text x="%d" y="%d" fill="#666666">not measured</text>`+"\n", plotLabel, y+12)
 			continue

@@ -22,14 +22,14 @@ func (e *environment) startRedis(ctx context.Context) (one, many peer) {
 	p, address, err := e.runRedis(ctx)
 	decrement := func(name string, keys int) peer {
 		r := &redisLoad{program: e.programs["redis-benchmark"], address: address, keys: keys, rate: 5000}
-		return peer{target: redisTarget, side: side{name, synced, "redis-benchmark", func(ctx context.Context, d time.Duration) (measurement, error) {
+		return peer{target: redisTarget, side: side{name, "synced (appendfsync always)", "redis-benchmark", func(ctx context.Context, d time.Duration) (measurement, error) {
 			if err != nil {
 				return measurement{}, err
 			}
 			return r.run(ctx, p, d)
 		}}}
 	}
-	return decrement("Redis DECR, appendfsync always", 1), decrement("Redis DECR of 1,000 keys, appendfsync always", manySessions)
+	return decrement("Redis DECR", 1), decrement("Redis DECR, 1,000 keys", manySessions)
 }
 
 func (e *environment) runRedis(ctx context.Context) (*process, string, error) {

@@ -90,8 +90,8 @@ type fileLoad struct {
 
 func (f *fileLoad) run(ctx context.Context, d time.Duration) (measurement, error) {
 	var workers []load.Worker
-	for range f.writers {
-		workers = append(workers, f)
+	for i := range f.writers {
+		workers = append(workers, &fileWriter{path: fmt.Sprintf("%s-%d", f.path, i), size: f.size})
 	}
 	var r load.Recorder
 	plan := load.Plan{Duration: d}
@@ -100,9 +100,17 @@ func (f *fileLoad) run(ctx context.Context, d time.Duration) (measurement, error
 	return measurement{value: float64(total.Bytes) / mib / elapsed.Seconds()}, errors.Join(total.First, ctx.Err())
 }
 
+// fileWriter writes files one after another.
+type fileWriter struct {
+	path  string
+	size  int64
+	files int64 // that were written
+}
+
 // Do implements load.Worker.
-func (f *fileLoad) Do(_ context.Context, n int64) (int64, error) {
-	name := fmt.Sprintf("%s-%d", f.path, n%int64(ring*f.writers))
+func (f *fileWriter) Do(_ context.Context, n int64) (int64, error) {
+	name := fmt.Sprintf("%s-%d", f.path, f.files%ring)
+	f.files++
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
