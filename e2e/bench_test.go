@@ -93,7 +93,7 @@ func TestBenchWorkloads(t *testing.T) {
 		t.Errorf("uploads are left: %s", r.stdout)
 	}
 	r := s.sluice("bench", "use", "--count", "10")
-	if r.code != 0 || !strings.Contains(r.stdout, "per second") || !strings.Contains(r.stdout, "\n        use    10       0") || !strings.Contains(r.stderr, "sessions are left; they expire") {
+	if r.code != 0 || !strings.Contains(r.stdout, "per second") || !strings.Contains(r.stdout, "\n       use   10      0") || !strings.Contains(r.stderr, "sessions are left; they expire") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -169,7 +169,7 @@ func TestBenchSaysWhatIsLeft(t *testing.T) {
 	}))
 	defer deny.Close()
 	r := sluiceRuns(t, "bench", "put", "team", "--count", "5", "--url", deny.URL)
-	if r.code != 4 || !strings.Contains(r.stdout, "put     5       0") || !strings.Contains(r.stderr, "not everything was removed: up to 5 blobs are left below team/sluice-bench-") ||
+	if r.code != 4 || !strings.Contains(r.stdout, "put    5      0") || !strings.Contains(r.stderr, "not everything was removed: up to 5 blobs are left below team/sluice-bench-") ||
 		!strings.Contains(r.stderr, "(sluice rm -r team/sluice-bench-") {
 		t.Errorf("%+v", r)
 	}

@@ -43,8 +43,7 @@ func (f *accountFile) print(console *console, k accountkey.Key, file string) err
 	if f.JSON {
 		return terminal.WriteJSON(console.out, printedAccount{k.Address().String(), k.PublicKey(), file})
 	}
-	return errors.Join(printLine(console.out, k.Address().String()),
-		f.remark(console, fmt.Sprintf("public key %s, key pair in %s", k.PublicKey(), terminal.Name(file))))
+	return errors.Join(printLine(console.out, k.Address().String()), f.remark(console, "public key "+k.PublicKey()), f.remark(console, "key pair in "+terminal.Name(file)))
 }
 
 type accountNew struct {

@@ -21,7 +21,7 @@ type benchCommand struct {
 
 	Connections int           `short:"c" env:"-" default:"32" help:"Number of connections, each with one operation at a time."`
 	Duration    time.Duration `short:"d" env:"-" help:"Time to measure. Default: 10s, or no limit with --count."`
-	Count       int64         `short:"n" env:"-" help:"Number of operations to measure. Default: no limit."`
+	Count       int64         `short:"n" env:"-" placeholder:"N" help:"Number of operations to measure. Default: no limit."`
 	Rate        float64       `env:"-" placeholder:"N" help:"Operations a second, at fixed times, whether the server keeps up or not; latencies count from these times. Default: each connection sends an operation when its last one has ended."`
 	Timeout     time.Duration `env:"-" default:"60s" help:"Time without a byte sent or received after which an operation fails."`
 
@@ -257,7 +257,7 @@ func (b *benchRun) cleanupError(left load.Left, err, earlier error) error {
 	if left.Uploads > 0 {
 		what = append(what, fmt.Sprintf("%d uploads are open (sluice upload ls %s lists them)", left.Uploads, terminal.Name(b.command.Target.Account)))
 	}
-	return errors.Join(earlier, fmt.Errorf("not everything was removed: %s: %w", strings.Join(what, ", "), err))
+	return errors.Join(earlier, about("not everything was removed: "+strings.Join(what, ", "), err))
 }
 
 // place returns the prefix of all blobs, for people.

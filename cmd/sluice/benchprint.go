@@ -84,7 +84,7 @@ func newPrintedOperations(kind string, s *load.Summary, elapsed time.Duration) p
 
 // table writes the measurement for people.
 func (p *printedBench) table(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := tabwriter.NewWriter(out, 0, 0, 1, ' ', tabwriter.AlignRight)
 	_, err := fmt.Fprintln(table, "operation\tdone\tfailed\tper second\tbytes/s\tp50\tp90\tp99\tp99.9\tmax\t")
 	errs := []error{err}
 	for _, o := range p.Operations {

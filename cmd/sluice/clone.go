@@ -47,7 +47,7 @@ func (c *cloneCommand) Validate() error {
 
 // Help returns examples.
 func (cloneCommand) Help() string {
-	return examples("sluice clone --from ./sluice-data --to-meta postgres://HOST/NAME --to-bytes s3://BUCKET")
+	return examples("sluice clone --from ./sluice-data --to ./copy", "sluice clone --from data --to-meta postgres://HOST/DB --to-bytes s3://BUCKET")
 }
 
 // printedClone is the result in JSON.

@@ -3,9 +3,9 @@ package main
 import (
 	"encoding"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -56,7 +56,6 @@ type printedSetting struct {
 func (c *configPrint) Run(console *console) error {
 	own := map[string]bool{"json": true, "quiet": true, "config": true, "help": true, "version": true}
 	defaults := c.dependentDefaults()
-	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	for _, flag := range console.parsed.Selected().Flags {
 		if own[flag.Name] {
 			continue
@@ -76,20 +75,23 @@ func (c *configPrint) Run(console *console) error {
 		if c.JSON {
 			err = terminal.WriteJSON(console.out, setting)
 		} else {
-			err = writeSetting(table, setting)
+			err = writeSetting(console.out, setting)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return table.Flush()
+	return nil
 }
+
+// settingWidth is the column before which the sources of settings begin, unless a setting is longer.
+const settingWidth = 38
 
 // writeSetting writes a setting as a line of YAML with a comment. A setting without a value is a
 // comment.
-func writeSetting(table *tabwriter.Writer, s printedSetting) error {
+func writeSetting(out io.Writer, s printedSetting) error {
 	if s.Value == "" {
-		_, err := fmt.Fprintf(table, "# %s:\t# %s\n", s.Name, terminal.Text(s.Source))
+		_, err := fmt.Fprintf(out, "%-*s # %s\n", settingWidth, "# "+s.Name+":", terminal.Text(s.Source))
 		return err
 	}
 	text, err := yaml.Marshal(map[string]any{s.Name: s.Value})
@@ -107,7 +109,7 @@ func writeSetting(table *tabwriter.Writer, s printedSetting) error {
 		}
 		text = []byte(s.Name + ": [" + strings.Join(items, ", ") + "]")
 	}
-	_, err = fmt.Fprintf(table, "%s\t# %s\n", terminal.Text(strings.TrimSpace(string(text))), terminal.Text(s.Source))
+	_, err = fmt.Fprintf(out, "%-*s # %s\n", settingWidth, terminal.Text(strings.TrimSpace(string(text))), terminal.Text(s.Source))
 	return err
 }
 

@@ -33,8 +33,8 @@ var exitCodes = []struct {
 }{
 	{exitOK, "success"},
 	{exitFailed, "failed, for a reason that has no code of its own"},
-	{exitUsage, "the command line, a variable or a configuration file is wrong; nothing was done"},
-	{exitNotFound, "the blob, upload, session, channel, key, group or context does not exist"},
+	{exitUsage, "a flag, a variable or a configuration file is wrong; nothing was done"},
+	{exitNotFound, "what is named does not exist, such as a blob, a key or a context"},
 	{exitRefused, "refused: not allowed, not paid, over a limit, or a condition is not met"},
 	{exitPartly, "partly done: some of several things were skipped or failed"},
 	{exitInterrupted, "interrupted by Ctrl-C or SIGTERM"},

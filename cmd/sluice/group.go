@@ -119,7 +119,7 @@ type groupSet struct {
 
 // Help returns examples.
 func (groupSet) Help() string {
-	return examples("sluice group set team-a --stored-bytes 10G --requests-per-second 50", "sluice group set team-a --open-uploads unlimited --default stored-bytes,channels")
+	return examples("sluice group set team-a --stored-bytes 10G --requests-per-second 50", "sluice group set team-a --open-uploads unlimited --default channels")
 }
 
 // Validate reports all errors.

@@ -25,8 +25,14 @@ func TestHelpFits(t *testing.T) {
 	for i := 0; i < len(nodes); i++ {
 		nodes = append(nodes, nodes[i].Children...)
 	}
-	t.Setenv("COLUMNS", "200")
 	for _, node := range nodes {
+		t.Setenv("COLUMNS", "80")
+		for line := range strings.Lines(must(t, append(strings.Fields(pathOf(node)), "--help")...).stdout) {
+			if width := runewidth.StringWidth(strings.TrimSuffix(line, "\n")); width > 80 {
+				t.Errorf("%s: %d columns on a terminal of 80: %s", pathOf(node), width, line)
+			}
+		}
+		t.Setenv("COLUMNS", "200")
 		words := strings.Fields(pathOf(node))
 		r := must(t, append(words, "--help")...)
 		if again := must(t, append([]string{"help"}, words...)...); again.stdout != r.stdout {

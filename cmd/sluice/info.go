@@ -57,7 +57,7 @@ func writeInfo(out io.Writer, url string, info wire.Info) error {
 		{"reads", who},
 		{"largest blob", units.Bytes(info.Limits.MaxBlobSize)},
 		{"largest part", units.Bytes(info.Limits.MaxPartSize)},
-		{"price", fmt.Sprintf("%s for %s", info.Payment.ChunksetPrice, units.Bytes(info.ChunksetSize))},
+		{"price", fmt.Sprintf("%s for %d bytes (%s)", info.Payment.ChunksetPrice, info.ChunksetSize, units.Bytes(info.ChunksetSize))},
 		{"receiver", info.Payment.Receiver},
 		{"asset", info.Payment.Asset},
 		{"chain", fmt.Sprint(info.Payment.ChainID)},

@@ -103,8 +103,14 @@ func (t *keyTable) add(k metastore.Key) error {
 	case k.Accounts != nil:
 		accounts = strconv.Itoa(len(k.Accounts))
 	}
-	_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%q\n", printable(k.ID), stateOf(k), printableList(k.Scopes), accounts,
-		printable(k.Group), cmp.Or(timeText(k.Expires), "never"), k.Label)
+	group, expires := "-", "never" // "-": a group of its own
+	if k.Group != k.ID {
+		group = printable(k.Group)
+	}
+	if !k.Expires.IsZero() {
+		expires = k.Expires.UTC().Format("2006-01-02T15:04Z")
+	}
+	_, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%q\n", printable(k.ID), stateOf(k), printableList(k.Scopes), accounts, group, expires, k.Label)
 	return err
 }
 

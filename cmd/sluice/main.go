@@ -41,16 +41,16 @@ type commands struct {
 	Health  healthCommand  `cmd:"" group:"Servers:" help:"Check that a server is ready: exit code 0 if it is, and 1 if not."`
 	Bench   benchCommand   `cmd:"" group:"Servers:" help:"Measure the throughput and the latencies of a server."`
 
-	Serve       serveCommand      `cmd:"" help:"Run the service."`
-	Config      configCommand     `cmd:"" help:"Check and print the configuration of serve."`
-	Key         keyCommand        `cmd:"" help:"Create, list, show, change and revoke API keys."`
-	Group       groupCommand      `cmd:"" help:"Show and change the limits of groups of API keys."`
-	Audit       auditCommand      `cmd:"" help:"Check the ledgers of payment channels and sessions."`
-	Clone       cloneCommand      `cmd:"" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
-	Migrate     migrateCommand    `cmd:"" hidden:"" help:"Deprecated: use clone."`
-	Version     versionCommand    `cmd:"" help:"Print the version."`
-	Completion  completionCommand `cmd:"" help:"Print a script that completes commands and flags in a shell."`
-	HelpCommand helpCommand       `cmd:"" name:"help" help:"Print the help of a command, or the list of all commands."`
+	Serve       serveCommand      `cmd:"" group:"Running a server:" help:"Run the service."`
+	Config      configCommand     `cmd:"" group:"Running a server:" help:"Check and print the configuration of serve."`
+	Key         keyCommand        `cmd:"" group:"Running a server:" help:"Create, list, show, change and revoke API keys."`
+	Group       groupCommand      `cmd:"" group:"Running a server:" help:"Show and change the limits of groups of API keys."`
+	Audit       auditCommand      `cmd:"" group:"Running a server:" help:"Check the ledgers of payment channels and sessions."`
+	Clone       cloneCommand      `cmd:"" group:"Running a server:" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
+	Migrate     migrateCommand    `cmd:"" group:"Running a server:" hidden:"" help:"Deprecated: use clone."`
+	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`
+	Completion  completionCommand `cmd:"" group:"Other:" help:"Print a script that completes commands and flags in a shell."`
+	HelpCommand helpCommand       `cmd:"" group:"Other:" name:"help" help:"Print the help of a command, or the list of all commands."`
 }
 
 // newCommands returns the commands with their flags for limits.

@@ -27,7 +27,7 @@ stderr. If it is interrupted, or an answer is lost, the next call goes on, and n
 The terms of payment of the server are kept in the state file, and no others are paid.
 
 ` + examples("sluice pay --max-price 1 --max-spend 1000", "sluice pay --chunksets 500 --max-price 1 --max-spend 1000 --json",
-		"sluice pay --max-price 1 --max-spend 1000 --context prod --channel PN2GSKYIOXGVHYTJIRCOBD7OL5")
+		"sluice pay --max-price 1 --max-spend 9 --channel PN2GSKYIOXGVHYTJIRCOBD7OL5")
 }
 
 // Validate checks the flags.
@@ -87,6 +87,7 @@ func (c *payCommand) Run(ctx context.Context, console *console) error {
 		session := printedSession{s.ID, s.UserIdentity, s.ChunksetsLeft, s.ChunksetsTotal, s.Created, s.Expires}
 		return terminal.WriteJSON(console.out, printedPayment{session, st.ChannelID, st.PaymentChannelID, st.Spent, file})
 	}
-	return errors.Join(c.print(console, s), c.remark(console,
-		fmt.Sprintf("channel %s, %d of at most %d units spent, state in %s", terminal.Text(st.ChannelID), st.Spent, c.MaxSpend, terminal.Name(file))))
+	return errors.Join(c.print(console, s),
+		c.remark(console, fmt.Sprintf("channel %s, %d of at most %d units spent", terminal.Text(st.ChannelID), st.Spent, c.MaxSpend)),
+		c.remark(console, "state in "+terminal.Name(file)))
 }
