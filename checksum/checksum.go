@@ -5,7 +5,6 @@
 package checksum
 
 import (
-	"fmt"
 	"hash"
 	"math/bits"
 	"strconv"
@@ -24,7 +23,13 @@ func Update(crc uint64, p []byte) uint64 { return crc64nvme.Update(crc, p) }
 // ETag returns the strong entity tag of a content, including the quotes. It depends only on the
 // size of the content in bytes and its CRC-64/NVME.
 func ETag(size int64, crc uint64) string {
-	return fmt.Sprintf(`"%x-%016x"`, size, crc)
+	buffer := make([]byte, 0, len(`"-"`)+2*16)
+	buffer = strconv.AppendInt(append(buffer, '"'), size, 16)
+	buffer = append(buffer, '-')
+	for shift := 60; shift >= 0; shift -= 4 {
+		buffer = append(buffer, "0123456789abcdef"[crc>>shift&0xf])
+	}
+	return string(append(buffer, '"'))
 }
 
 // ParseETag returns the size and the CRC-64/NVME of a content from its ETag, with or without the

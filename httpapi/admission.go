@@ -5,22 +5,14 @@ import (
 	"sluice/metastore"
 )
 
-// admit applies the limits of the service and then those of the caller, which it identifies. The
-// caller of admit must call leave when the request has ended.
-func (s *Server) admit(x *exchange) (leave func(), err error) {
-	slot, err := s.slots.acquire()
-	if err != nil {
-		return nil, err
+// admit applies the limits of the service and then those of the caller, which it identifies.
+func (s *Server) admit(x *exchange) (err error) {
+	if x.slot, err = s.slots.acquire(); err != nil {
+		return err
 	}
-	defer func() {
-		if err != nil {
-			slot.release()
-		}
-	}()
-	ctx := x.r.Context()
-	x.client = clientAddress(x.r, s.trustedProxies)
-	if err := s.identify(ctx, x, slot); err != nil {
-		return nil, err
+	x.client, x.forwarded = clientAddress(x.r, s.trustedProxies)
+	if err := s.identify(x.r.Context(), x, &x.slot); err != nil {
+		return err
 	}
 	var allowance *access.Allowance
 	if x.caller != nil {
@@ -28,27 +20,36 @@ func (s *Server) admit(x *exchange) (leave func(), err error) {
 	} else {
 		allowance = s.limiter.OfAddress(x.client)
 	}
-	defer func() {
-		if err != nil {
-			allowance.Release()
-		}
-	}()
-	if err := x.hold(allowance); err != nil {
-		return nil, err
-	}
-	left, err := allowance.Enter(ctx)
-	if s.keys != nil {
+	err = x.enter(allowance)
+	if s.keys != nil && !x.dropped {
 		setRateLimitHeaders(x.Header(), allowance)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	x.limit(allowance)
-	return func() {
-		left()
-		allowance.Release()
-		slot.release()
-	}, nil
+	return nil
+}
+
+// enter counts the exchange for the caller that has the allowance.
+func (x *exchange) enter(allowance *access.Allowance) (err error) {
+	x.entered = allowance
+	if err := x.hold(allowance); err != nil {
+		return err
+	}
+	x.left, err = allowance.Enter(x.r.Context())
+	return err
+}
+
+// leave ends what admit or admitProbe has begun, also if it returned an error.
+func (x *exchange) leave() {
+	if x.left != nil {
+		x.left()
+	}
+	if x.entered != nil {
+		x.entered.Release()
+	}
+	x.slot.release()
 }
 
 // probeLimits bound the probes and preflights of one address. They are far above what load
@@ -57,31 +58,18 @@ var probeLimits = metastore.Limits{RequestsPerSecond: 200, ConcurrentRequests: 6
 
 // admitProbe applies probeLimits to a probe or a preflight. No other limit applies, so its body is
 // not read, and a refusal closes the connection.
-func (s *Server) admitProbe(x *exchange) (leave func(), err error) {
+func (s *Server) admitProbe(x *exchange) error {
 	if x.r.ContentLength != 0 && x.r.ProtoMajor == 1 {
 		x.Header().Set("Connection", "close")
 		x.body.Abandon()
 	}
 	if s.probeLimiter == nil {
-		return func() {}, nil
+		return nil
 	}
-	x.client = clientAddress(x.r, s.trustedProxies)
-	allowance := s.probeLimiter.OfAddress(x.client)
-	defer func() {
-		if err != nil {
-			allowance.Release()
-		}
-	}()
-	if err := x.hold(allowance); err != nil {
-		return nil, err
-	}
-	left, err := allowance.Enter(x.r.Context())
-	if err != nil {
+	x.client, x.forwarded = clientAddress(x.r, s.trustedProxies)
+	err := x.enter(s.probeLimiter.OfAddress(x.client))
+	if err != nil && !x.dropped {
 		x.Header().Set("Connection", "close")
-		return nil, err
 	}
-	return func() {
-		left()
-		allowance.Release()
-	}, nil
+	return err
 }

@@ -65,7 +65,7 @@ func (s *Server) putBlob(x *exchange) error {
 	if err = body.confirm(err); err != nil {
 		return err
 	}
-	setValidators(x.Header(), s.validatorsOf(b))
+	x.setValidators(s.validatorsOf(&b))
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -90,14 +90,14 @@ func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 	}, nil
 }
 
-func (s *Server) validatorsOf(b metastore.Blob) headers.Validators {
+func (s *Server) validatorsOf(b *metastore.Blob) headers.Validators {
 	return headers.NewValidators(checksum.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, s.blobs.Now())
 }
 
-func setValidators(h http.Header, v headers.Validators) {
-	h.Set("ETag", v.ETag)
-	h.Set("Date", v.Date.Format(http.TimeFormat)) // by the clock of the store, instead of that of this node
-	h.Set("Last-Modified", v.Modified.Format(http.TimeFormat))
+func (x *exchange) setValidators(v headers.Validators) {
+	x.setHeader("Etag", v.ETag)
+	setFixed(x.Header(), "Date", httpDate(v.Date)) // by the clock of the store, instead of that of this node
+	setFixed(x.Header(), "Last-Modified", httpDate(v.Modified))
 }
 
 func (s *Server) deleteBlob(x *exchange) error {
@@ -136,8 +136,8 @@ func (s *Server) getBlob(x *exchange) error {
 	if err := bill.Require(c.Size); err != nil {
 		return err
 	}
-	v := s.validatorsOf(c.Blob)
-	s.setBlobHeaders(x.Header(), c.Blob, v)
+	v := s.validatorsOf(&c.Blob)
+	s.setBlobHeaders(x, &c.Blob, v)
 	conditions := headers.ParseConditions(x.r.Header)
 	if s.withholds(x, c.Size) {
 		conditions = conditions.Unevaluated()
@@ -155,7 +155,7 @@ func (s *Server) getBlob(x *exchange) error {
 		return nil
 	}
 	if x.r.Method == http.MethodHead {
-		x.Header().Set("Content-Length", strconv.FormatInt(c.Size, 10))
+		x.setHeader("Content-Length", strconv.FormatInt(c.Size, 10))
 		x.WriteHeader(http.StatusOK)
 		return nil
 	}
@@ -211,8 +211,9 @@ func (s *Server) withholds(x *exchange, size int64) bool {
 }
 
 // setBlobHeaders sets the headers of every response about a blob.
-func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v headers.Validators) {
-	setValidators(h, v)
+func (s *Server) setBlobHeaders(x *exchange, b *metastore.Blob, v headers.Validators) {
+	h := x.Header()
+	x.setValidators(v)
 	setFixed(h, "Accept-Ranges", inBytes)
 	cacheControl := setMetadata(h, headers.Metadata(b.Metadata))
 	switch s.reads {
@@ -229,7 +230,7 @@ func (s *Server) setBlobHeaders(h http.Header, b metastore.Blob, v headers.Valid
 	}
 	// Blobs are untrusted: they must not run as pages of this origin.
 	setFixed(h, "Content-Security-Policy", sandbox)
-	h.Set("Content-Type", mediaType(b))
+	x.setHeader("Content-Type", mediaType(b))
 	if !b.Expires.IsZero() {
 		h.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
 	}
@@ -271,7 +272,7 @@ func setMetadata(h http.Header, m headers.Metadata) (cacheControl string) {
 
 // setPublicCacheControl sets the Cache-Control of a blob that everybody may read: the one that its
 // writer has stated, or else the default of the service, as far as the blob does not expire before.
-func (s *Server) setPublicCacheControl(h http.Header, b metastore.Blob, stated string) {
+func (s *Server) setPublicCacheControl(h http.Header, b *metastore.Blob, stated string) {
 	value := cmp.Or(stated, s.publicCacheControl)
 	if value == "" {
 		setFixed(h, "Cache-Control", noCache)
@@ -285,7 +286,7 @@ func (s *Server) setPublicCacheControl(h http.Header, b metastore.Blob, stated s
 }
 
 // mediaType returns the content type of a blob, or the default if its writer sent none.
-func mediaType(b metastore.Blob) string {
+func mediaType(b *metastore.Blob) string {
 	if b.ContentType == "" {
 		return "application/octet-stream"
 	}
@@ -297,7 +298,7 @@ func mediaType(b metastore.Blob) string {
 // sent, also with an error.
 func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges []blob.Range) (served []blob.Range, err error) {
 	h := x.Header()
-	frame := headers.MultipartRanges{Length: c.Size, Parts: make([]headers.RangePart, len(ranges))}
+	frame := headers.MultipartRanges{Length: c.Size}
 	status := http.StatusOK
 	if selection == headers.SelectPartial {
 		status = http.StatusPartialContent
@@ -305,18 +306,20 @@ func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges 
 	}
 	switch {
 	case len(ranges) > 1:
-		frame = headers.FrameRanges(ranges, mediaType(c.Blob), c.Size, headers.NewBoundary())
+		frame = headers.FrameRanges(ranges, mediaType(&c.Blob), c.Size, headers.NewBoundary())
 		h.Set("Content-Type", frame.ContentType)
 	case selection == headers.SelectPartial:
 		h.Set("Content-Range", headers.ContentRange(ranges[0], c.Size))
 	}
-	h.Set("Content-Length", strconv.FormatInt(frame.Length, 10))
+	x.setHeader("Content-Length", strconv.FormatInt(frame.Length, 10))
 	x.WriteHeader(status)
 	reading := c.Read(ranges, x.paceRead)
 	defer reading.Close()
 	for i, one := range ranges {
-		if err := writeFraming(x, frame.Parts[i].Header); err != nil {
-			return served, err
+		if len(frame.Parts) > 0 {
+			if err := writeFraming(x, frame.Parts[i].Header); err != nil {
+				return served, err
+			}
 		}
 		n, err := reading.WriteNext(x.r.Context(), checkedWriter(x))
 		if n > 0 {
@@ -419,7 +422,7 @@ func (s *Server) listBlobs(x *exchange) error {
 			Name:         b.Name,
 			Size:         b.Size,
 			ETag:         checksum.ETag(b.Size, b.CRC64),
-			ContentType:  mediaType(b),
+			ContentType:  mediaType(&b),
 			LastModified: b.Modified,
 			Expires:      b.Expires,
 		}

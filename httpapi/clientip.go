@@ -8,11 +8,13 @@ import (
 )
 
 // clientAddress returns the address of the client: that of the connection or, if it is a trusted
-// proxy, the last address in X-Forwarded-For that is not a trusted proxy.
-func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	address := peerAddress(r.RemoteAddr)
+// proxy, the last address in X-Forwarded-For that is not a trusted proxy. It reports whether it is
+// another one than that of the connection.
+func clientAddress(r *http.Request, trusted []netip.Prefix) (address netip.Addr, forwarded bool) {
+	peer := peerAddress(r.RemoteAddr)
+	address = peer
 	if !contains(trusted, address) {
-		return address
+		return address, false
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(hops) - 1; i >= 0 && contains(trusted, address); i-- {
@@ -22,7 +24,7 @@ func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 		}
 		address = hop
 	}
-	return address
+	return address, address != peer
 }
 
 func contains(networks []netip.Prefix, address netip.Addr) bool {

@@ -31,8 +31,12 @@ func TestClientAddress(t *testing.T) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.RemoteAddr = c.peer
 		r.Header["X-Forwarded-For"] = c.forwarded
-		if got := clientAddress(r, trusted).String(); got != c.want {
+		got, forwarded := clientAddress(r, trusted)
+		if got.String() != c.want {
 			t.Errorf("from %s, forwarded %q: %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+		if forwarded != (got != peerAddress(c.peer)) {
+			t.Errorf("from %s, forwarded %q: %s is reported as forwarded: %t", c.peer, c.forwarded, got, forwarded)
 		}
 	}
 }

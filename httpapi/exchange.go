@@ -45,17 +45,28 @@ type exchange struct {
 
 	release func() // called when the stream has ended; may be nil
 
+	// What leave releases, each if it is set.
+	slot    slot
+	entered *access.Allowance
+	left    func() // of entered
+
 	client        netip.Addr        // address of the client; may be invalid
+	forwarded     bool              // a trusted proxy reported client
 	caller        *access.Caller    // owner of the key in the request; nil: no valid key
 	badCredential error             // why the credential in the request is invalid
 	allowance     *access.Allowance // limits of the caller or of its address
 	readsFree     bool              // the caller has a key that reads without paying
+
+	values headerValues // of the response
 }
 
 var _ io.ReaderFrom = (*exchange)(nil)
 
 // Header returns the headers of the response.
 func (x *exchange) Header() http.Header { return x.out.Header() }
+
+// setHeader is Header().Set for a key in canonical form.
+func (x *exchange) setHeader(key, value string) { x.values.set(x.out.Header(), key, value) }
 
 // WriteHeader sets the status, which is sent with the first byte of the body or at the end of the
 // exchange.
@@ -201,7 +212,7 @@ func (x *exchange) logRequest() {
 		slog.Duration("took", time.Since(x.began)),
 		slog.String("peer", x.r.RemoteAddr),
 	)
-	if x.client.IsValid() && x.client != peerAddress(x.r.RemoteAddr) {
+	if x.forwarded {
 		attrs = append(attrs, slog.String("client", x.client.String()))
 	}
 	if x.caller != nil {

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"sluice/wire"
 )
@@ -30,6 +32,44 @@ var (
 
 // setFixed is Header.Set for a key in canonical form and a fixed value.
 func setFixed(h http.Header, key string, value fixed) { h[key] = value }
+
+// dates caches the texts of times in whole seconds, which many responses share: that of now, and when
+// the blobs that are read often were stored.
+var dates [256]atomic.Pointer[date]
+
+type date struct {
+	unix int64
+	text fixed
+}
+
+// httpDate returns a time in whole seconds as an HTTP-date.
+func httpDate(t time.Time) fixed {
+	unix := t.Unix()
+	cached := &dates[uint64(unix)%uint64(len(dates))]
+	if d := cached.Load(); d != nil && d.unix == unix {
+		return d.text
+	}
+	d := &date{unix, fixed{t.UTC().Format(http.TimeFormat)}}
+	cached.Store(d)
+	return d.text
+}
+
+// headerValues has memory for the values of a few headers of one response.
+type headerValues struct {
+	memory [5]string
+	used   int
+}
+
+// set is Header.Set for a key in canonical form.
+func (v *headerValues) set(h http.Header, key, value string) {
+	if v.used == len(v.memory) {
+		h[key] = []string{value}
+		return
+	}
+	v.memory[v.used] = value
+	v.used++
+	h[key] = v.memory[v.used-1 : v.used : v.used] // Header.Add copies it
+}
 
 // Headers of cross-origin requests: those that a page may send, and those of responses that it may
 // read in addition to the safelisted ones.

@@ -89,7 +89,7 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	if err != nil {
 		t.Fatal(err)
 	}
-	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{Now: now})
+	database, err := sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{Now: now, BlobCache: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +18,11 @@ type metrics struct {
 	active   prometheus.Gauge
 
 	in, out prometheus.Counter // of bytes
-	results sync.Map           // resultMetrics by result: looking them up by labels takes longer than to count
+
+	// Looking up the metrics by their labels takes longer than to count. The map is replaced when a
+	// result is new.
+	results atomic.Pointer[map[result]*resultMetrics]
+	adding  sync.Mutex
 }
 
 // result is the labels of a request. There are few: of each route, its methods and statuses.
@@ -47,6 +53,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "sluice_http_requests_active", Help: "Requests in progress.",
 		}),
 	}
+	m.results.Store(&map[result]*resultMetrics{})
 	m.in, m.out = m.bytes.WithLabelValues("in"), m.bytes.WithLabelValues("out")
 	if r != nil {
 		r.MustRegister(m.requests, m.duration, m.bytes, m.active)
@@ -69,14 +76,19 @@ func (m *metrics) observe(pattern, method string, status int, took time.Duration
 
 // of returns the metrics of a result.
 func (m *metrics) of(r result) *resultMetrics {
-	if found, ok := m.results.Load(r); ok {
-		return found.(*resultMetrics)
+	if found := (*m.results.Load())[r]; found != nil {
+		return found
 	}
-	found, _ := m.results.LoadOrStore(r, &resultMetrics{
+	m.adding.Lock()
+	defer m.adding.Unlock()
+	added := &resultMetrics{
 		requests: m.requests.WithLabelValues(r.pattern, r.method, strconv.Itoa(r.status)),
 		duration: m.duration.WithLabelValues(r.pattern, r.method),
-	})
-	return found.(*resultMetrics)
+	}
+	results := maps.Clone(*m.results.Load())
+	results[r] = added
+	m.results.Store(&results)
+	return added
 }
 
 var knownMethod = map[string]bool{"GET": true, "HEAD": true, "PUT": true, "POST": true, "DELETE": true, "OPTIONS": true}

@@ -151,7 +151,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 
 func (s *Server) serve(x *exchange) error {
 	h, r := x.Header(), x.r
-	h.Set(wire.HeaderRequestID, x.requestID)
+	x.setHeader(wire.HeaderRequestID, x.requestID)
 	setFixed(h, "Referrer-Policy", noReferrer)
 	setFixed(h, "X-Content-Type-Options", noSniff)
 	// A chunked body may have had a Content-Length, which net/http removes silently. A proxy
@@ -169,11 +169,10 @@ func (s *Server) serve(x *exchange) error {
 	if m.Outcome == router.Options || m.Route != nil && m.Route.Value.probe {
 		x.probe, admit = true, s.admitProbe
 	}
-	leave, err := admit(x)
-	if err != nil {
+	defer x.leave()
+	if err := admit(x); err != nil {
 		return err
 	}
-	defer leave()
 	switch m.Outcome {
 	case router.Found:
 		return s.serveRoute(x, m.Route.Value)
@@ -198,7 +197,7 @@ func (s *Server) serveRoute(x *exchange, op operation) error {
 		}
 	}
 	if !x.probe {
-		if err := discardBody(x.r); err != nil {
+		if err := discardBody(x); err != nil {
 			return err
 		}
 	}

@@ -15,19 +15,19 @@ type slots struct {
 
 func newSlots(limit int64) *slots { return &slots{max: limit} }
 
-// slot is the slot of one request. The caller must call release.
+// slot is the slot of one request, or none.
 type slot struct {
-	of        *slots
+	of        *slots // nil: none
 	anonymous bool
 }
 
-// acquire returns a slot, or errTooBusy.
-func (s *slots) acquire() (*slot, error) {
+// acquire returns a slot, or errTooBusy. The caller must call release.
+func (s *slots) acquire() (slot, error) {
 	if s.active.Add(1) > s.max {
 		s.active.Add(-1)
-		return nil, fmt.Errorf("%w: the limit is %d", errTooBusy, s.max)
+		return slot{}, fmt.Errorf("%w: the limit is %d", errTooBusy, s.max)
 	}
-	return &slot{of: s}, nil
+	return slot{of: s}, nil
 }
 
 // markAnonymous counts the slot as one without a key, or returns errTooBusy. A quarter of all slots
@@ -42,7 +42,11 @@ func (s *slot) markAnonymous() error {
 	return nil
 }
 
+// release releases the slot, if there is one.
 func (s *slot) release() {
+	if s.of == nil {
+		return
+	}
 	if s.anonymous {
 		s.of.anonymous.Add(-1)
 	}

@@ -125,7 +125,7 @@ func (s *Server) completeUpload(x *exchange) error {
 	if err != nil {
 		return uploadError(err)
 	}
-	setValidators(x.Header(), headers.NewValidators(checksum.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
+	x.setValidators(headers.NewValidators(checksum.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 

@@ -23,8 +23,9 @@ func ParseAddress(s string) (Address, error) {
 		return Address{}, fmt.Errorf("%w: %d digits", ErrAddress, n)
 	}
 	var a Address
-	padded := strings.Repeat("0", 64-n) + digits
-	if _, err := hex.Decode(a[:], []byte(padded)); err != nil {
+	padded := []byte("0000000000000000000000000000000000000000000000000000000000000000")
+	copy(padded[64-n:], digits)
+	if _, err := hex.Decode(a[:], padded); err != nil {
 		return Address{}, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
 	return a, nil
@@ -34,7 +35,8 @@ func ParseAddress(s string) (Address, error) {
 // with 64 lower-case hexadecimal digits for all others.
 func (a Address) String() string {
 	if a == (Address{31: a[31]}) && a[31] < 16 {
-		return fmt.Sprintf("0x%x", a[31])
+		const all = "0x00x10x20x30x40x50x60x70x80x90xa0xb0xc0xd0xe0xf"
+		return all[3*a[31] : 3*a[31]+3]
 	}
 	return "0x" + hex.EncodeToString(a[:])
 }

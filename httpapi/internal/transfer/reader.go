@@ -52,6 +52,7 @@ type Reader struct {
 	moved      int64         // bytes in the current window
 	total      int64         // bytes so far
 	err        error         // of the Read that ended the body
+	empty      bool          // there is no body
 }
 
 // NewReader returns a Reader of the body of a request. w is the ResponseWriter of the same request.
@@ -62,7 +63,7 @@ func NewReader(w http.ResponseWriter, body io.ReadCloser, options Options) *Read
 	if body == http.NoBody {
 		// The server already watches the connection by reading from it, and takes a deadline that
 		// passes for the end of the client.
-		r.err = io.EOF
+		r.err, r.empty = io.EOF, true
 	}
 	return r
 }
@@ -158,6 +159,9 @@ func (r *Reader) explain(err error) error {
 // handler has not read, up to a limit, before it sends the response or reads the next request; Done
 // sets a deadline of one window for that.
 func (r *Reader) Done() {
+	if r.empty {
+		return // no deadline was set
+	}
 	if r.stopCut != nil && !r.cutStopped {
 		r.stopCut()
 		r.cutStopped = true

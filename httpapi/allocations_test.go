@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// discarded is a ResponseWriter that has no connection, and takes deadlines.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+func (d *discarded) Header() http.Header         { return d.header }
+func (d *discarded) WriteHeader(status int)      { d.status = status }
+func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
+
+func (*discarded) SetReadDeadline(time.Time) error  { return nil }
+func (*discarded) SetWriteDeadline(time.Time) error { return nil }
+
+// TestAllocationsOfRequests counts the allocations of small requests between the HTTP server and the
+// end of the exchange, including those of the store, which must not become more.
+func TestAllocationsOfRequests(t *testing.T) {
+	s := newService(t, nil)
+	const path = "/v1/blobs/0x1/small"
+	res, text := s.do(t, "PUT", path, strings.Repeat("x", 4<<10))
+	if res.StatusCode != http.StatusNoContent {
+		t.Fatalf("%d %s", res.StatusCode, text)
+	}
+	tag := res.Header.Get("ETag")
+	_, text = s.do(t, "POST", "/v1/sessions", "")
+	id := strings.Split(text, `"`)[3]
+	for _, one := range []struct {
+		name, method, path, tag, body string
+		status                        int
+		most                          float64
+	}{
+		{"GET", "GET", path, "", "", 200, 19},
+		{"HEAD", "HEAD", path, "", "", 200, 14},
+		{"304", "GET", path, tag, "", 304, 16},
+		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 165},
+		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 85},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			r := httptest.NewRequestWithContext(context.Background(), one.method, one.path, nil)
+			r.Host = "localhost:1"
+			if one.tag != "" {
+				r.Header.Set("If-None-Match", one.tag)
+			}
+			body := bytes.NewReader(nil)
+			r.Body = http.NoBody
+			if one.body != "" {
+				r.Body, r.ContentLength = io.NopCloser(body), int64(len(one.body))
+				r.Header.Set("Content-Length", "4096")
+			}
+			w := &discarded{header: http.Header{}}
+			got := testing.AllocsPerRun(200, func() {
+				clear(w.header)
+				body.Reset([]byte(one.body))
+				s.ServeHTTP(w, r)
+			})
+			if w.status != one.status {
+				t.Fatalf("status %d, want %d\n%s", w.status, one.status, s.log)
+			}
+			t.Logf("%v allocations", got)
+			if got > one.most {
+				t.Errorf("%v allocations, want at most %v", got, one.most)
+			}
+		})
+	}
+}
