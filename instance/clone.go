@@ -38,55 +38,16 @@ type CloneResult struct {
 // objects, and stores none that does not match. It returns an error if the source has
 // damaged or missing objects, after it has copied all others.
 func Clone(ctx context.Context, source, target Location, opt CloneOptions) (result CloneResult, err error) {
-	if err := source.validate(); err != nil {
-		return result, fmt.Errorf("the source: %w", err)
+	if err := checkLocations(source, target); err != nil {
+		return result, err
 	}
-	if err := target.validate(); err != nil {
-		return result, fmt.Errorf("the target: %w", err)
-	}
-	if storage.Location(source).Overlaps(storage.Location(target)) {
-		return result, errors.New("the source and the target have their metadata or their bytes in the same place: an instance is cloned as a whole")
-	}
-	var cleanup []func() error
-	defer func() {
-		for _, fn := range slices.Backward(cleanup) {
-			err = errors.Join(err, fn())
-		}
-	}()
-	hold := func(name string, l Location, e *storage.Endpoint) error {
-		if !storage.Location(l).Shared() {
-			return nil
-		}
-		held, release, err := lease.Hold(ctx, e.Meta, lease.Background)
-		if err != nil {
-			return fmt.Errorf("the %s: %w", name, err)
-		}
-		ctx, cleanup = held, append(cleanup, release)
-		return nil
-	}
-
 	c := &cloner{progress: newReporter(opt)}
-	if c.source, err = storage.OpenEndpoint(ctx, storage.Location(source), true, nil); err != nil {
-		return result, fmt.Errorf("the source: %w", err)
-	}
-	cleanup = append(cleanup, c.source.Close)
-	if err := hold("source", source, c.source); err != nil {
+	defer func() { err = errors.Join(err, c.close()) }()
+	if ctx, err = c.openSource(ctx, source); err != nil {
 		return result, err
 	}
-	if err := c.identify(ctx); err != nil {
-		return result, err
-	}
-	// The target is marked before anything is created there, and before the wait for
-	// its lease, which takes seconds.
-	if c.target, err = storage.OpenEndpoint(ctx, storage.Location(target), false, c.markBytes); err != nil {
-		return result, fmt.Errorf("the target: %w", err)
-	}
-	cleanup = append(cleanup, c.target.Close)
-	existed, err := c.mark(ctx)
+	ctx, existed, err := c.openTarget(ctx, target)
 	if err != nil {
-		return result, err
-	}
-	if err := hold("target", target, c.target); err != nil {
 		return result, err
 	}
 	result, err = c.finish(ctx, existed)
@@ -94,6 +55,20 @@ func Clone(ctx context.Context, source, target Location, opt CloneOptions) (resu
 		return result, cause
 	}
 	return result, err
+}
+
+// checkLocations returns an error unless both locations are valid and have nothing in common.
+func checkLocations(source, target Location) error {
+	if err := source.validate(); err != nil {
+		return fmt.Errorf("the source: %w", err)
+	}
+	if err := target.validate(); err != nil {
+		return fmt.Errorf("the target: %w", err)
+	}
+	if storage.Location(source).Overlaps(storage.Location(target)) {
+		return errors.New("the source and the target have their metadata or their bytes in the same place: an instance is cloned as a whole")
+	}
+	return nil
 }
 
 // cloner copies an instance: first the bytes, then the metadata, and when both are
@@ -105,21 +80,58 @@ type cloner struct {
 	id             string // of the source
 	marked         bool   // this run created blob.CopyObject
 	progress       *reporter
+	cleanup        []func() error
 }
 
-// run clones between open endpoints.
-func (c *cloner) run(ctx context.Context) (CloneResult, error) {
-	if err := c.identify(ctx); err != nil {
-		return CloneResult{}, err
+// openSource opens the source, waits for its lease and identifies it. The context that it returns ends
+// if the lease is lost.
+func (c *cloner) openSource(ctx context.Context, l Location) (_ context.Context, err error) {
+	if c.source, err = storage.OpenEndpoint(ctx, storage.Location(l), true, nil); err != nil {
+		return nil, fmt.Errorf("the source: %w", err)
 	}
-	if err := c.markBytes(ctx, c.target.Bytes); err != nil {
-		return CloneResult{}, fmt.Errorf("the target: %w", err)
+	c.cleanup = append(c.cleanup, c.source.Close)
+	if ctx, err = c.hold(ctx, "source", l, c.source); err != nil {
+		return nil, err
 	}
-	existed, err := c.mark(ctx)
+	return ctx, c.identify(ctx)
+}
+
+// openTarget opens and marks the target, and waits for its lease. It reports whether the target is the
+// finished clone. The context that it returns ends if the lease is lost.
+func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context, existed bool, err error) {
+	// The target is marked before anything is created there, and before the wait for
+	// its lease, which takes seconds.
+	if c.target, err = storage.OpenEndpoint(ctx, storage.Location(l), false, c.markBytes); err != nil {
+		return nil, false, fmt.Errorf("the target: %w", err)
+	}
+	c.cleanup = append(c.cleanup, c.target.Close)
+	if existed, err = c.mark(ctx); err != nil {
+		return nil, false, err
+	}
+	ctx, err = c.hold(ctx, "target", l, c.target)
+	return ctx, existed, err
+}
+
+// hold holds the lease of the nodes on a database that several can use.
+func (c *cloner) hold(ctx context.Context, name string, l Location, e *storage.Endpoint) (context.Context, error) {
+	if !storage.Location(l).Shared() {
+		return ctx, nil
+	}
+	held, release, err := lease.Hold(ctx, e.Meta, lease.Background)
 	if err != nil {
-		return CloneResult{}, err
+		return nil, fmt.Errorf("the %s: %w", name, err)
 	}
-	return c.finish(ctx, existed)
+	c.cleanup = append(c.cleanup, release)
+	return held, nil
+}
+
+// close releases the leases and closes the endpoints.
+func (c *cloner) close() error {
+	var errs []error
+	for _, fn := range slices.Backward(c.cleanup) {
+		errs = append(errs, fn())
+	}
+	return errors.Join(errs...)
 }
 
 // identify reads the id of the source.

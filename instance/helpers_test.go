@@ -2,6 +2,7 @@ package instance
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -100,4 +101,19 @@ func objectFiles(t *testing.T, data string) []string {
 	}
 	slices.SortFunc(files, func(a, b string) int { return int(size(b) - size(a)) })
 	return files
+}
+
+// run clones between open endpoints, with the steps of Clone.
+func (c *cloner) run(ctx context.Context) (CloneResult, error) {
+	if err := c.identify(ctx); err != nil {
+		return CloneResult{}, err
+	}
+	if err := c.markBytes(ctx, c.target.Bytes); err != nil {
+		return CloneResult{}, fmt.Errorf("the target: %w", err)
+	}
+	existed, err := c.mark(ctx)
+	if err != nil {
+		return CloneResult{}, err
+	}
+	return c.finish(ctx, existed)
 }
