@@ -251,10 +251,8 @@ func (p *Payer) Buy(ctx context.Context, chunksets int64) (Session, error) {
 // session with the id unusable, if it is not "", is replaced by another.
 func (p *Payer) obtain(ctx context.Context, unusable string, missing func(left int64) int64) (session Session, bought bool, err error) {
 	err = p.locked(ctx, func(s *payerState) error {
-		if s.Channel != nil && s.Channel.Pending != nil {
-			if _, err := p.settle(ctx, s, true); err != nil && s.Channel.Pending != nil {
-				return err
-			}
+		if err := p.settlePending(ctx, s); err != nil {
+			return err
 		}
 		if s.SessionID == unusable {
 			s.SessionID = ""
@@ -321,10 +319,8 @@ func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {
 		if s.Channel == nil || s.Channel.ID == "" {
 			return fmt.Errorf("client: %w: the payer has no channel", ErrNotFound)
 		}
-		if s.Channel.Pending != nil {
-			if _, err := p.settle(ctx, s, true); err != nil && s.Channel.Pending != nil {
-				return err
-			}
+		if err := p.settlePending(ctx, s); err != nil {
+			return err
 		}
 		var err error
 		ch, err = p.c.CloseChannel(ctx, s.Channel.ID)

@@ -146,6 +146,18 @@ func (p *Payer) settle(ctx context.Context, s *payerState, doubt bool) (Session,
 	return Session{}, fmt.Errorf("client: a purchase was sent %d times: %w", maxSignatures, ErrOutcomeUnknown)
 }
 
+// settlePending resolves the purchase that is pending, if any. It returns an error if its outcome is still
+// unknown; if it was refused, that is its outcome.
+func (p *Payer) settlePending(ctx context.Context, s *payerState) error {
+	if s.Channel == nil || s.Channel.Pending == nil {
+		return nil
+	}
+	if _, err := p.settle(ctx, s, true); err != nil && s.Channel.Pending != nil {
+		return err
+	}
+	return nil
+}
+
 // resolve handles the error of a purchase that was sent with the micropayment m. It returns the session
 // if the purchase was successful nevertheless, and a session without an id if settle must go on.
 func (p *Payer) resolve(ctx context.Context, s *payerState, m *micropay.Micropayment, err error, doubt bool) (Session, error) {
