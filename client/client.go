@@ -37,7 +37,8 @@ type Options struct {
 	Key string
 
 	// Transport sends the requests. If it is nil, the client has one of its own, which speaks
-	// HTTP/1.1 so that parallel transfers use connections of their own.
+	// HTTP/1.1 so that parallel transfers use connections of their own, and sends files without
+	// copying their bytes where the system can.
 	Transport http.RoundTripper
 
 	// Logger receives a record for each attempt that is repeated. If it is nil, nothing is logged.

@@ -219,10 +219,28 @@ func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
 
 func (f *file) Read(p []byte) (int, error) {
 	n, err := f.Object.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = pathError("read", f.path, err)
+	return n, f.readError(err)
+}
+
+func (f *file) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := f.Object.ReadAt(p, offset)
+	return n, f.readError(err)
+}
+
+func (f *file) Seek(offset int64, whence int) (int64, error) {
+	n, err := f.Object.Seek(offset, whence)
+	if err != nil {
+		return n, pathError("seek", f.path, err)
 	}
-	return n, err
+	return n, nil
+}
+
+// readError returns the error of a read as one of package fs, except the end of the file.
+func (f *file) readError(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return pathError("read", f.path, err)
 }
 
 // folder is an open folder.

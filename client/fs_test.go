@@ -73,6 +73,17 @@ func TestErrorsOfFS(t *testing.T) {
 	if _, err := io.ReadAll(opened); !errors.Is(err, client.ErrChanged) || !errors.As(err, &pathError) {
 		t.Errorf("a replaced blob: %v", err)
 	}
+	pathError = nil
+	if _, err := opened.(io.ReaderAt).ReadAt(make([]byte, 1), 1); !errors.Is(err, client.ErrChanged) || !errors.As(err, &pathError) {
+		t.Errorf("ReadAt of a replaced blob: %v", err)
+	}
+	pathError = nil
+	if _, err := opened.(io.Seeker).Seek(-1, io.SeekStart); !errors.As(err, &pathError) {
+		t.Errorf("Seek to before the beginning: %v", err)
+	}
+	if _, err := opened.(io.ReaderAt).ReadAt(make([]byte, 1), 100); !errors.Is(err, io.EOF) {
+		t.Errorf("ReadAt after the end: %v", err)
+	}
 	if err := opened.Close(); err != nil {
 		t.Error(err)
 	}
