@@ -51,9 +51,8 @@ func ExampleClient_Put() {
 func ExampleClient_PutFile() {
 	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
+	dir, remove := exampleFolder()
+	defer remove()
 	path := filepath.Join(dir, "film.mp4")
 	check(os.WriteFile(path, make([]byte, 3000), 0o600))
 
@@ -73,9 +72,8 @@ func ExampleClient_DownloadFile() {
 	ctx := context.Background()
 	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
+	dir, remove := exampleFolder()
+	defer remove()
 	path := filepath.Join(dir, "a.txt")
 	_, err = c.DownloadFile(ctx, "team", "a", path, client.DownloadOptions{
 		Progress: func(done, total int64) {

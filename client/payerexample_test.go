@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"sluice/client"
@@ -26,17 +25,23 @@ func payerOfExample(c *client.Client, dir string) *client.Payer {
 	return p
 }
 
+// examplePayer returns a payer and the client that it uses, for the examples.
+func examplePayer() (c *client.Client, p *client.Payer, stop func()) {
+	c, stopService := example(serviceOptions{price: 2})
+	dir, remove := exampleFolder()
+	return c, payerOfExample(c, dir), func() {
+		stopService()
+		remove()
+	}
+}
+
 // A payer opens a channel and buys a session with the first call of Ensure, and buys more only if fewer
 // chunksets are left than are needed.
 func ExamplePayer() {
-	c, stop := example(serviceOptions{price: 2})
+	c, p, stop := examplePayer()
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
 	ctx := context.Background()
 
-	p := payerOfExample(c, dir)
 	s, err := p.Ensure(ctx, 1)
 	check(err)
 	fmt.Println(s.ChunksetsLeft)
@@ -60,14 +65,10 @@ func ExamplePayer() {
 
 // Close refunds what was not spent. The chunksets that were bought remain usable.
 func ExamplePayer_CloseChannel() {
-	c, stop := example(serviceOptions{price: 2})
+	c, p, stop := examplePayer()
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
 	ctx := context.Background()
 
-	p := payerOfExample(c, dir)
 	s, err := p.Buy(ctx, 10)
 	check(err)
 	ch, err := p.CloseChannel(ctx)
@@ -85,12 +86,11 @@ func ExamplePayer_CloseChannel() {
 func ExamplePayer_Status() {
 	c, stop := example(serviceOptions{price: 2})
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
+	dir, remove := exampleFolder()
+	defer remove()
 	ctx := context.Background()
 
-	_, err = payerOfExample(c, dir).Buy(ctx, 10)
+	_, err := payerOfExample(c, dir).Buy(ctx, 10)
 	check(err)
 	st, err := payerOfExample(c, dir).Status(ctx)
 	check(err)
@@ -100,28 +100,21 @@ func ExamplePayer_Status() {
 
 // A purchase beyond the budget is refused before anything is signed.
 func ExamplePayer_Ensure() {
-	c, stop := example(serviceOptions{price: 2})
+	_, p, stop := examplePayer()
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
 	ctx := context.Background()
 
-	_, err = payerOfExample(c, dir).Ensure(ctx, 51)
+	_, err := p.Ensure(ctx, 51)
 	fmt.Println(errors.Is(err, client.ErrBudget))
 	// Output: true
 }
 
 // Buy adds to the session of the payer.
 func ExamplePayer_Buy() {
-	c, stop := example(serviceOptions{price: 2})
+	_, p, stop := examplePayer()
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
 	ctx := context.Background()
 
-	p := payerOfExample(c, dir)
 	for range 2 {
 		s, err := p.Buy(ctx, 12)
 		check(err)
@@ -134,14 +127,10 @@ func ExamplePayer_Buy() {
 
 // The channel of a payer is opened with the first purchase, or by Channel.
 func ExamplePayer_Channel() {
-	c, stop := example(serviceOptions{price: 2})
+	_, p, stop := examplePayer()
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
 	ctx := context.Background()
 
-	p := payerOfExample(c, dir)
 	ch, err := p.Channel(ctx)
 	check(err)
 	fmt.Println(ch.State, ch.Sender == p.Address(), ch.Deposit)
@@ -156,15 +145,11 @@ func ExamplePayer_Channel() {
 // If a service was paid and did not deliver, the payer signs nothing more until the loss is accepted.
 // Here nothing is lost.
 func ExamplePayer_WriteOff() {
-	c, stop := example(serviceOptions{price: 2})
+	_, p, stop := examplePayer()
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
 	ctx := context.Background()
 
-	p := payerOfExample(c, dir)
-	_, err = p.Ensure(ctx, 1)
+	_, err := p.Ensure(ctx, 1)
 	if errors.Is(err, client.ErrNotDelivered) {
 		lost, err := p.WriteOff(ctx)
 		check(err)

@@ -467,16 +467,12 @@ func (b *lateBody) Read(p []byte) (int, error) {
 
 // A paid read buys what it needs, up to a limit of chunksets of 10 MiB.
 func ExamplePayment() {
-	c, stop := example(serviceOptions{price: 2})
+	c, p, stop := examplePayer()
 	defer stop()
-	dir, err := os.MkdirTemp("", "example")
-	check(err)
-	defer func() { check(os.RemoveAll(dir)) }()
 	ctx := context.Background()
-	_, err = c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
 	check(err)
 
-	p := payerOfExample(c, dir)
 	payment := &client.Payment{Payer: p, MaxChunksets: 3}
 	r, err := c.Get(ctx, "team", "a", client.GetOptions{Payment: payment})
 	check(err)

@@ -175,6 +175,13 @@ func example(o serviceOptions) (*client.Client, func()) {
 	return c, func() { check(s.close()) }
 }
 
+// exampleFolder returns a new folder, for the examples.
+func exampleFolder() (dir string, remove func()) {
+	dir, err := os.MkdirTemp("", "example")
+	check(err)
+	return dir, func() { check(os.RemoveAll(dir)) }
+}
+
 func check(err error) {
 	if err != nil {
 		panic(err)
