@@ -175,14 +175,17 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 		if err := checkAge(extents, t.now); err != nil {
 			return err
 		}
-		old, err := t.replaceBlob(&b, precondition, false)
+		old, found, err := t.replaceable(&b, precondition, false)
 		if err != nil {
 			return err
 		}
 		if err := t.recordUsage(blobUsage(b), blobUsage(old).negated()); err != nil {
 			return err
 		}
-		return place(t)
+		if err := place(t); err != nil {
+			return err
+		}
+		return t.replaceBlob(&b, old, found) // last, because the others need not wait for a result
 	})
 	if err != nil {
 		return metastore.Blob{}, err
@@ -190,34 +193,39 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 	return b, nil
 }
 
-// replaceBlob writes the row of b and sets b.Modified and b.SharedSecond. The content of the
-// blob that it replaces becomes garbage. It returns that blob, which has no size and no owner
-// if there was none.
-func (t *tx) replaceBlob(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (metastore.Blob, error) {
+// replaceable returns the blob that b may replace, and whether there is one. If there is none, the
+// blob has no size and no owner. Until the end of the transaction it stays as it is.
+func (t *tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, createOnly bool) (old metastore.Blob, found bool, err error) {
 	if expired(b.Expires, t.now) {
-		return metastore.Blob{}, fmt.Errorf("blob to commit: %w", metastore.ErrExpired)
+		return metastore.Blob{}, false, fmt.Errorf("blob to commit: %w", metastore.ErrExpired)
 	}
-	old, found, err := t.lockBlob(b.Account, b.Name)
+	old, found, err = t.lockBlob(b.Account, b.Name)
 	if err != nil {
-		return metastore.Blob{}, err
+		return metastore.Blob{}, false, err
 	}
 	live := found && !expired(old.Expires, t.now)
 	if err := evaluate(precondition, old, live); err != nil {
-		return metastore.Blob{}, err
+		return metastore.Blob{}, false, err
 	}
 	if createOnly && live {
-		return metastore.Blob{}, fmt.Errorf("blob: %w", metastore.ErrExists)
+		return metastore.Blob{}, false, fmt.Errorf("blob: %w", metastore.ErrExists)
 	}
+	return old, found, nil
+}
+
+// replaceBlob writes the row of b, which replaces old if that was found, and sets b.Modified and
+// b.SharedSecond. The content of old becomes garbage.
+func (t *tx) replaceBlob(b *metastore.Blob, old metastore.Blob, found bool) error {
 	b.Modified = latest(t.now, old.Modified)
-	if found {
-		// old.Modified is not before the time that deleted_blobs has for the name, if any.
-		b.SharedSecond = !old.Modified.Before(b.Modified.Truncate(time.Second))
-		if err := t.updateBlob(b); err != nil {
-			return old, err
-		}
-		return old, t.addGarbage(old.Content)
+	if !found {
+		return t.insertBlob(b)
 	}
-	return old, t.insertBlob(b)
+	// old.Modified is not before the time that deleted_blobs has for the name, if any.
+	b.SharedSecond = !old.Modified.Before(b.Modified.Truncate(time.Second))
+	if err := t.updateBlob(b); err != nil {
+		return err
+	}
+	return t.addGarbage(old.Content)
 }
 
 // updateBlob writes b over the row of that name.
@@ -228,13 +236,12 @@ func (t *tx) updateBlob(b *metastore.Blob) error {
 	if b.SharedSecond {
 		shared = 1
 	}
-	_, err := t.exec(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
+	return t.change(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
 			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14
 		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, bytesColumn(b.SHA256),
 		[]byte(b.ContentType), micros(b.Modified), micros(b.Expires), optionalColumn(b.Owner), shared,
 		metadataColumn(b.Content, b.Metadata))
-	return err
 }
 
 // insertBlob writes the first row of that name, whose time is not before that of a blob of the name that was
@@ -306,16 +313,15 @@ func (t *tx) rememberDeleted(b metastore.Blob) error {
 		return nil
 	}
 	n := splitName(b.Name)
-	_, err := t.exec(`INSERT INTO deleted_blobs (account, name_head, name_hash, modified) VALUES ($1, $2, $3, $4)
+	return t.change(`INSERT INTO deleted_blobs (account, name_head, name_hash, modified) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET modified = excluded.modified`,
 		[]byte(b.Account), n.head, n.hash, micros(b.Modified))
-	return err
 }
 
 // removeBlob deletes the row of a blob and makes its content garbage.
 func (t *tx) removeBlob(account string, n name, content metastore.ContentID) error {
 	t.touch(account, n)
-	_, err := t.exec(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+	err := t.change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(account), n.head, n.hash)
 	if err != nil {
 		return err

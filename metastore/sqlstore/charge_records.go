@@ -83,9 +83,8 @@ func (t *tx) chargedSession(id string) (metastore.Session, []chargeRecord, error
 // recordCharge writes a use of n chunksets, or a return if n is negative, and the charges of
 // the session.
 func (t *tx) recordCharge(id string, n int64, charges []chargeRecord) error {
-	_, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2, charges = $3 WHERE id = $1`,
+	return t.change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2, charges = $3 WHERE id = $1`,
 		[]byte(id), n, encodeCharges(charges))
-	return err
 }
 
 // chargesInDoubt are the charges of a store whose outcome is unknown. The zero value has none. Its

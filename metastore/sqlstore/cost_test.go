@@ -49,6 +49,11 @@ func (c countedConn) exec(query string, in args) (int64, error) {
 	return c.runner.exec(query, in)
 }
 
+func (c countedConn) change(query string, in args) error {
+	c.costs.statements++
+	return c.runner.change(query, in)
+}
+
 func (c countedConn) query(query string, in args) (cursor, error) {
 	c.costs.statements++
 	return c.runner.query(query, in)

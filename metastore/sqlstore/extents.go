@@ -93,8 +93,7 @@ func (t *tx) addRows(insert string, content metastore.ContentID, extents []metas
 		}
 		in = append(in, content[:], int64(e.Part), e.Offset, e.Size, blocksColumn(e.Blocks), object)
 	}
-	_, err := t.exec(insert, in...)
-	return err
+	return t.change(insert, in...)
 }
 
 // addBodies inserts the bodies of inline extents, of which a content has few.
@@ -104,7 +103,7 @@ func (t *tx) addBodies(content metastore.ContentID, extents []metastore.Extent) 
 		if e.Key != "" {
 			continue
 		}
-		_, err := t.exec(`INSERT INTO bodies (content, part, off, body) VALUES ($1, $2, $3, $4)`,
+		err := t.change(`INSERT INTO bodies (content, part, off, body) VALUES ($1, $2, $3, $4)`,
 			content[:], int64(e.Part), e.Offset, e.Body)
 		if err != nil {
 			return err

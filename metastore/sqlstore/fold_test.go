@@ -116,6 +116,11 @@ func (r recorder) exec(query string, in args) (int64, error) {
 	return r.runner.exec(query, in)
 }
 
+func (r recorder) change(query string, in args) error {
+	*r.statements = append(*r.statements, statement{query, in})
+	return r.runner.change(query, in)
+}
+
 func (r recorder) query(query string, in args) (cursor, error) {
 	*r.statements = append(*r.statements, statement{query, in})
 	return r.runner.query(query, in)

@@ -19,8 +19,7 @@ func (t *tx) addGarbage(content metastore.ContentID) error {
 
 // addGarbageSince inserts a content into garbage with this value of the column since.
 func (t *tx) addGarbageSince(content metastore.ContentID, since int64) error {
-	_, err := t.exec(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], since)
-	return err
+	return t.change(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], since)
 }
 
 // stagedFrom is the least value of the column since for a content that is staged for a

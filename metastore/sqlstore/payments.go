@@ -110,15 +110,15 @@ func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s
 	c.Sender, c.Sequence, c.Accepted, c.Proof = p.Sender, p.Sequence, p.Amount, bytes.Clone(p.Proof)
 	c.Credit = spendable - s.count*s.price
 	id := []byte(c.ID)
-	if _, err := t.exec(`UPDATE channels SET sender = $2, sequence = $3, accepted = $4, proof = $5, credit = $6 WHERE id = $1`,
+	if err := t.change(`UPDATE channels SET sender = $2, sequence = $3, accepted = $4, proof = $5, credit = $6 WHERE id = $1`,
 		id, []byte(c.Sender), c.Sequence, c.Accepted, c.Proof, c.Credit); err != nil {
 		return c, err
 	}
-	if _, err := t.exec(`INSERT INTO sales (id, channel, sequence, session, count, price, at, charge) VALUES ($8, $1, $2, $3, $4, $5, $6, $7)`,
+	if err := t.change(`INSERT INTO sales (id, channel, sequence, session, count, price, at, charge) VALUES ($8, $1, $2, $3, $4, $5, $6, $7)`,
 		id, c.Sequence, s.session, s.count, s.price, micros(t.now), s.charge, t.saleID()); err != nil {
 		return c, err
 	}
-	_, err := t.exec(`INSERT INTO settlements (channel, sequence, amount, proof, expires) VALUES ($1, $2, $3, $4, $5)
+	err := t.change(`INSERT INTO settlements (channel, sequence, amount, proof, expires) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount,
 		proof = excluded.proof, expires = excluded.expires`,
 		id, c.Sequence, c.Accepted, c.Proof, p.Expires.UnixMicro())

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -17,20 +18,84 @@ import (
 type postgresConn struct {
 	ctx    context.Context // of all statements; it is that of the engine, not of a caller
 	conn   *pgx.Conn
-	writes bool // it is in a write transaction
+	writes bool      // it is in a write transaction
+	queued pgx.Batch // statements of change, which are sent together with the next other one
 }
 
+// maxQueued is the maximum number of queued statements.
+const maxQueued = 32
+
+// change implements runner. It queues the statement, so that it costs no round trip of its own.
+func (c *postgresConn) change(query string, in args) error {
+	c.queued.Queue(query, in...)
+	if c.queued.Len() < maxQueued {
+		return nil
+	}
+	return c.flush()
+}
+
+// flush sends the queued statements and waits for their results.
+func (c *postgresConn) flush() error {
+	if c.queued.Len() == 0 {
+		return nil
+	}
+	results, err := c.sendQueued()
+	if err != nil {
+		return err
+	}
+	return results.Close()
+}
+
+// sendQueued sends the queued statements and then last, of which the caller must read the result.
+func (c *postgresConn) sendQueued(last ...*pgx.QueuedQuery) (pgx.BatchResults, error) {
+	batch := c.queued
+	c.queued = pgx.Batch{}
+	results := c.conn.SendBatch(c.ctx, &batch)
+	for range batch.Len() - len(last) {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close() // it returns the same error
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// exec implements runner.
 func (c *postgresConn) exec(query string, in args) (int64, error) {
-	tag, err := c.conn.Exec(c.ctx, query, in...)
+	if c.queued.Len() == 0 {
+		tag, err := c.conn.Exec(c.ctx, query, in...)
+		return tag.RowsAffected(), err
+	}
+	results, err := c.sendQueued(c.queued.Queue(query, in...))
+	if err != nil {
+		return 0, err
+	}
+	tag, err := results.Exec()
+	if cerr := results.Close(); err == nil {
+		err = cerr
+	}
 	return tag.RowsAffected(), err
 }
 
+// query implements runner.
 func (c *postgresConn) query(query string, in args) (cursor, error) {
-	rows, err := c.conn.Query(c.ctx, query, in...)
+	if c.queued.Len() == 0 {
+		rows, err := c.conn.Query(c.ctx, query, in...)
+		if err != nil {
+			return nil, err
+		}
+		return postgresRows{rows, nil}, nil
+	}
+	results, err := c.sendQueued(c.queued.Queue(query, in...))
 	if err != nil {
 		return nil, err
 	}
-	return postgresRows{rows}, nil
+	rows, err := results.Query()
+	if err != nil {
+		_ = results.Close() // it returns the same error
+		return nil, err
+	}
+	return postgresRows{rows, results}, nil
 }
 
 // forUpdate implements runner.
@@ -48,8 +113,7 @@ func (c *postgresConn) lock(kind string, name []string) error {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s)))) // separates the strings
 		h.Write([]byte(s))
 	}
-	_, err := c.exec(`SELECT pg_advisory_xact_lock($1)`, args{int64(binary.BigEndian.Uint64(h.Sum(nil)))})
-	return err
+	return c.change(`SELECT pg_advisory_xact_lock($1)`, args{int64(binary.BigEndian.Uint64(h.Sum(nil)))})
 }
 
 // send runs statements without parameters in one round trip.
@@ -80,7 +144,10 @@ func (c *postgresConn) classify(err error) errorClass {
 }
 
 // postgresRows is the open result of a query.
-type postgresRows struct{ rows pgx.Rows }
+type postgresRows struct {
+	rows  pgx.Rows
+	batch pgx.BatchResults // that the rows are the last of; nil: none
+}
 
 func (r postgresRows) next(out args) (bool, error) {
 	if !r.rows.Next() {
@@ -101,7 +168,11 @@ func (r postgresRows) next(out args) (bool, error) {
 
 func (r postgresRows) close() error {
 	r.rows.Close()
-	return r.rows.Err()
+	err := r.rows.Err()
+	if r.batch != nil {
+		err = cmp.Or(err, r.batch.Close())
+	}
+	return err
 }
 
 // postgresValue decodes a column, an integer of any size or bytes. pgx requests both in

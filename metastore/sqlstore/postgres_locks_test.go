@@ -48,6 +48,15 @@ func TestPostgresWriteSkew(t *testing.T) {
 	}
 }
 
+// hold returns when the transaction holds a lock.
+func hold(t *tx, name string) error {
+	if err := t.lock(name); err != nil {
+		return err
+	}
+	_, err := t.row(`SELECT 1`, nil, new(integer)) // sends the statement of the lock
+	return err
+}
+
 // TestPostgresDeadlock: a deadlock of two transactions is resolved.
 func TestPostgresDeadlock(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t)+"&deadlock_timeout=10")
@@ -57,14 +66,14 @@ func TestPostgresDeadlock(t *testing.T) {
 	for _, locks := range [][]string{{"a", "b"}, {"b", "a"}} {
 		wg.Go(func() {
 			err := s.writeLocked(t.Context(), func(t *tx) error {
-				if err := t.lock(locks[0]); err != nil {
+				if err := hold(t, locks[0]); err != nil {
 					return err
 				}
 				if runs.Add(1) == 2 {
 					close(both)
 				}
 				<-both
-				return t.lock(locks[1])
+				return hold(t, locks[1])
 			})
 			if err != nil {
 				t.Error(err)
@@ -86,16 +95,16 @@ func TestPostgresLostNodeHoldsNoLocks(t *testing.T) {
 	runs := 0
 	err := lost.writeLocked(t.Context(), func(t *tx) error {
 		if runs++; runs > 1 {
-			return t.lock("thing")
+			return hold(t, "thing")
 		}
-		if err := t.lock("thing"); err != nil {
+		if err := hold(t, "thing"); err != nil {
 			return err
 		}
 		// This one waits as long as the first transaction lives.
-		if err := other.writeLocked(context.Background(), func(t *tx) error { return t.lock("thing") }); err != nil {
+		if err := other.writeLocked(context.Background(), func(t *tx) error { return hold(t, "thing") }); err != nil {
 			return err
 		}
-		return t.lock("another thing")
+		return hold(t, "another thing")
 	})
 	if err != nil || runs < 2 {
 		t.Errorf("%d runs, error %v, want another run without one", runs, err)

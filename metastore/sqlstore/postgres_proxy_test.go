@@ -36,6 +36,8 @@ type proxy struct {
 	// onBegin, if it is not nil, is called before each write transaction.
 	onBegin func()
 	refuse  atomic.Bool // refuses connections
+	// requests counts the messages after which the client waits for the server.
+	requests atomic.Int64
 
 	mu struct {
 		sync.Mutex
@@ -124,7 +126,7 @@ func (p *proxy) serve(client net.Conn) {
 	defer p.drop(server)
 	l := &link{proxy: p, client: client, server: server, answered: make(chan struct{})}
 	p.wg.Go(l.answers)
-	_ = l.requests() // both connections are closed in any case
+	_ = l.forward() // both connections are closed in any case
 }
 
 // link is a connection through the proxy.
@@ -152,9 +154,9 @@ func (l *link) answers() {
 	}
 }
 
-// requests forwards the messages of the client one by one. The first has no type, and all begin
+// forward forwards the messages of the client one by one. The first has no type, and all begin
 // with their length, including the length itself.
-func (l *link) requests() error {
+func (l *link) forward() error {
 	in := bufio.NewReader(l.client)
 	for typeLen := 0; ; typeLen = 1 {
 		head, err := in.Peek(typeLen + 4)
@@ -164,6 +166,9 @@ func (l *link) requests() error {
 		message := make([]byte, typeLen+int(binary.BigEndian.Uint32(head[typeLen:])))
 		if _, err := io.ReadFull(in, message); err != nil {
 			return err
+		}
+		if typeLen == 1 && (message[0] == 'Q' || message[0] == 'S') { // a query, or the end of a series of messages
+			l.requests.Add(1)
 		}
 		if typeLen == 1 && message[0] == 'Q' {
 			err = l.statement(string(message[5:len(message)-1]), message)

@@ -158,7 +158,11 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	w.observe(classOther, nil)
 	c.writes = true
 	t := &tx{conn: c, now: now}
-	err = w.fn(t)
+	if err = w.fn(t); err == nil {
+		if ferr := c.flush(); ferr != nil {
+			err = t.fail(ferr)
+		}
+	}
 	switch {
 	case t.failed != nil:
 		f := w.observe(c.classify(t.failed), t.failed)

@@ -75,7 +75,7 @@ func sqliteAtScale(b *testing.B) *scaleStore {
 	load := func(ctx context.Context, rows []scaleRow) error {
 		return s.write(ctx, func(t *tx) error {
 			for i := range rows {
-				if _, err := t.replaceBlob(&rows[i].blob, nil, true); err != nil {
+				if err := t.insertBlob(&rows[i].blob); err != nil {
 					return err
 				}
 				if err := t.addExtents(rows[i].blob.Content, []metastore.Extent{rows[i].extent}); err != nil {

@@ -113,8 +113,7 @@ func deduct(s *metastore.Session, n int64) error {
 // changed since it was read, because the transaction locked it (on PostgreSQL it is READ
 // COMMITTED with row locks), and the constraints of the columns refuse negative counts.
 func (t *tx) recordUse(id string, n int64) error {
-	_, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
-	return err
+	return t.change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
 }
 
 // errNotUsed is the error of a return of chunksets that were never used.

@@ -68,6 +68,12 @@ func (c *sqliteConn) exec(query string, in args) (int64, error) {
 	return r.RowsAffected()
 }
 
+// change implements runner.
+func (c *sqliteConn) change(query string, in args) error {
+	_, err := c.exec(query, in)
+	return err
+}
+
 // run executes a statement without parameters and ignores the number of rows.
 func (c *sqliteConn) run(query string) error {
 	_, err := c.exec(query, nil)

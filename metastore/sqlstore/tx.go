@@ -16,13 +16,16 @@ type args = []any
 type runner interface {
 	// exec runs a statement and returns the number of rows that it changed.
 	exec(query string, in args) (int64, error)
+	// change runs a statement of which only the effect matters, before the next one and before the
+	// commit. Its error may be returned by either of them instead. in must not be changed until then.
+	change(query string, in args) error
 	query(query string, in args) (cursor, error)
 	// forUpdate returns the clause by which a query locks the rows that it returns until
 	// the end of the transaction. It is empty where there are no concurrent writers.
 	forUpdate() string
-	// lock waits until no other transaction holds the lock of this name, and holds it
-	// until the end of the transaction. It does nothing where there are no concurrent
-	// writers.
+	// lock waits until no other transaction holds the lock of this name, before the next statement runs
+	// at the latest, and holds it until the end of the transaction. It does nothing where there
+	// are no concurrent writers.
 	lock(kind string, name []string) error
 	classify(err error) errorClass
 }
@@ -62,6 +65,17 @@ func (t *tx) exec(query string, in ...any) (int64, error) {
 		t.changed = true
 	}
 	return n, nil
+}
+
+// change runs a statement of which only the effect matters, not the number of rows. Its error may be
+// returned by a later statement or by the transaction instead. What in refers to must not be changed
+// until the end of the transaction.
+func (t *tx) change(query string, in ...any) error {
+	t.changed = true
+	if err := t.conn.change(query, in); err != nil {
+		return t.fail(err)
+	}
+	return nil
 }
 
 // row scans the only row of a query into out. It returns false if there is none.
@@ -146,7 +160,7 @@ func (r rows) close() error {
 func (t *tx) forUpdate() string { return t.conn.forUpdate() }
 
 // lock makes every other transaction that locks the same name wait until this one has
-// ended. It is for rows that may not exist yet.
+// ended. It is for rows that may not exist yet. The lock is held when the next statement runs.
 func (t *tx) lock(kind string, name ...string) error {
 	if err := t.conn.lock(kind, name); err != nil {
 		return t.fail(err)

@@ -138,13 +138,13 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 			return err
 		}
 	}
-	_, err = t.exec(`INSERT INTO parts (content, idx, size, crc64) VALUES ($1, $2, $3, $4)
+	err = t.change(`INSERT INTO parts (content, idx, size, crc64) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (content, idx) DO UPDATE SET size = excluded.size, crc64 = excluded.crc64`,
 		u.Content[:], int64(p.Index), p.Size, int64(p.CRC64))
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`UPDATE uploads SET bytes = bytes + $2, parts = parts + $4, revision = revision + 1, touched = $3 WHERE id = $1`,
+	err = t.change(`UPDATE uploads SET bytes = bytes + $2, parts = parts + $4, revision = revision + 1, touched = $3 WHERE id = $1`,
 		[]byte(u.ID), p.Size-old, micros(t.now), fresh)
 	if err != nil {
 		return err
@@ -210,8 +210,11 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
 			PartSize: u.PartSize, ContentType: u.ContentType, Metadata: u.Metadata, Owner: u.Owner, Expires: u.Expires,
 		}
-		old, err := t.replaceBlob(&b, precondition, u.CreateOnly)
+		old, found, err := t.replaceable(&b, precondition, u.CreateOnly)
 		if err != nil {
+			return err
+		}
+		if err := t.replaceBlob(&b, old, found); err != nil {
 			return err
 		}
 		u.Modified = b.Modified
@@ -219,9 +222,8 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5 WHERE id = $1`,
+		return t.change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5 WHERE id = $1`,
 			[]byte(id), int64(stateCommitted), micros(t.now), size, int64(crc64), micros(u.Modified))
-		return err
 	})
 	if err != nil {
 		return metastore.Upload{}, err

@@ -78,9 +78,8 @@ func (t *tx) insertUsage(d delta) error {
 		return nil
 	}
 	id := metastore.NewContentID(t.now) // unique, and begins with the time
-	_, err := t.exec(`INSERT INTO usage (owner, id, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+	return t.change(`INSERT INTO usage (owner, id, `+usedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		append(args{[]byte(d.owner), id[:]}, usedValues(d.Used)...)...)
-	return err
 }
 
 // ownRows are the rows whose sum is the usage of the owner $1.

@@ -1,0 +1,59 @@
+package sqlstore
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// TestPostgresRequests counts the requests to the server of the most frequent operations: on a network each
+// costs a round trip.
+func TestPostgresRequests(t *testing.T) {
+	p := newProxy(t, testenv.Postgres(t), func() cut { return cutNot })
+	s, _ := openNode(t, p.dsn+"&pool_max_conns=2")
+	ctx := t.Context()
+	blob := func(name string) error {
+		b := metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(time.Now()), Size: 3, Owner: "owner"}
+		_, err := s.CommitBlob(ctx, b, []metastore.Extent{{Size: 3, Body: []byte("abc"), Blocks: []uint32{1}}}, nil)
+		return err
+	}
+	session := metastore.Session{ID: "session", Total: 1000, Left: 1000, Expires: time.Now().Add(time.Hour)}
+	if _, err := s.CreateSession(ctx, session, nil); err != nil {
+		t.Fatal(err)
+	}
+	names := 0
+	for _, operation := range []struct {
+		name string
+		want int64
+		do   func() error
+	}{
+		{"put a new blob", 4, func() error { names++; return blob(string(rune('a' + names))) }},
+		{"replace a blob", 4, func() error { return blob("a") }},
+		{"delete a blob", 4, func() error {
+			if err := blob("z"); err != nil {
+				return err
+			}
+			p.requests.Store(0)
+			_, _, err := s.DeleteBlob(ctx, "a", "z", nil)
+			return err
+		}},
+		{"open a blob", 1, func() error { _, _, err := s.OpenBlob(ctx, "a", "a"); return err }},
+		{"use a session", 4, func() error { _, err := s.UseSession(context.Background(), "session", 1, nil); return err }},
+	} {
+		least := int64(math.MaxInt64)
+		for range 4 { // statements are prepared once, which costs requests, too, as do tasks in the background
+			p.requests.Store(0)
+			if err := operation.do(); err != nil {
+				t.Fatal(err)
+			}
+			least = min(least, p.requests.Load())
+		}
+		if least != operation.want {
+			t.Errorf("%s: %d requests, want %d", operation.name, least, operation.want)
+		}
+	}
+}
