@@ -34,6 +34,10 @@ func TestTransfersOnATerminal(t *testing.T) {
 			t.Errorf("%q does not show %q", shown, want)
 		}
 	}
+	get := fmt.Sprintf("%s get team/x/a - --url %s", sluice, s.url)
+	if shown := onTerminal(t, get, ""); shown != "a" {
+		t.Errorf("a blob on the terminal is %q", shown)
+	}
 	rm := fmt.Sprintf("%s rm -r team/x --url %s", sluice, s.url)
 	shown := onTerminal(t, rm+" || test $? = 1", "n\n")
 	if !strings.Contains(shown, "Delete 2 blobs (2 B)? [y/N] ") || !strings.Contains(shown, "nothing was deleted") || !slices.Equal(s.names("team"), []string{"x/a", "x/b"}) {

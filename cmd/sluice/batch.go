@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/term"
 
 	"sluice/client"
 	"sluice/internal/terminal"
@@ -62,6 +65,7 @@ type batch struct {
 	console  *console
 	output   outputFlags
 	progress *terminal.Progress
+	silent   bool       // prints no remarks
 	reads    *paidReads // nil: none are paid
 	dryRun   bool       // jobs that copy change nothing, and jobs that delete are not run
 
@@ -77,6 +81,15 @@ type batch struct {
 
 func newBatch(console *console, output outputFlags) *batch {
 	return &batch{console: console, output: output, progress: terminal.NewProgress(console.err, output.Quiet || output.JSON)}
+}
+
+// writesContent says that a job writes a content to standard output. If that is the terminal, progress and
+// remarks would be mixed with it, so there are none.
+func (b *batch) writesContent() {
+	if f, isFile := b.console.out.(*os.File); isFile && term.IsTerminal(int(f.Fd())) {
+		b.progress.Close()
+		b.progress, b.silent = terminal.NewProgress(b.console.err, true), true
+	}
 }
 
 // resumable says what an interrupted transfer of files has left behind.
@@ -251,7 +264,7 @@ func (b *batch) report(p printedTransfer, remark string) {
 
 // remark prints a line to stderr, unless it is not wanted.
 func (b *batch) remark(line string) {
-	if !b.output.Quiet && !b.output.JSON {
+	if !b.output.Quiet && !b.output.JSON && !b.silent {
 		b.print(line)
 	}
 }

@@ -137,6 +137,7 @@ func (d *downloader) add(ctx context.Context, b *batch, sources []operand.Remote
 	case target == operand.Stdio && b.output.JSON:
 		return usagef("--json and - both write to standard output: use one of them")
 	case target == operand.Stdio:
+		b.writesContent()
 		b.run(ctx, []job{d.stream(first, b.console.out)})
 		return nil
 	case first.Folder() && !recursive && !several:
