@@ -40,15 +40,7 @@ func (s *Store) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (
 
 // writeChannel runs a transaction that returns a channel.
 func (s *Store) writeChannel(ctx context.Context, fn func(*tx) (metastore.Channel, error)) (metastore.Channel, error) {
-	var out metastore.Channel
-	err := s.writeLocked(ctx, func(t *tx) (err error) {
-		out, err = fn(t)
-		return err
-	})
-	if err != nil {
-		return metastore.Channel{}, err
-	}
-	return out, nil
+	return resultOf(ctx, s.writeLocked, fn)
 }
 
 func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
@@ -95,12 +87,7 @@ func (t *tx) channelTaken(c metastore.Channel) (bool, error) {
 
 // Channel implements metastore.Channels.
 func (s *Store) Channel(ctx context.Context, id string) (metastore.Channel, error) {
-	var c metastore.Channel
-	err := s.read(ctx, func(t *tx) (err error) {
-		c, err = t.channel(id)
-		return err
-	})
-	return c, err
+	return resultOf(ctx, s.read, func(t *tx) (metastore.Channel, error) { return t.channel(id) })
 }
 
 func (t *tx) channel(id string) (metastore.Channel, error) {
@@ -117,12 +104,9 @@ func (t *tx) channel(id string) (metastore.Channel, error) {
 
 // FindChannel implements metastore.Channels.
 func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
-	var c metastore.Channel
-	err := s.read(ctx, func(t *tx) (err error) {
-		c, err = t.findChannel(sender, receiver, asset, paymentChannelID)
-		return err
+	return resultOf(ctx, s.read, func(t *tx) (metastore.Channel, error) {
+		return t.findChannel(sender, receiver, asset, paymentChannelID)
 	})
-	return c, err
 }
 
 // findChannel returns the channel of a sender, bound or not bound yet. There are never two
@@ -194,13 +178,10 @@ func (s *Store) CloseChannel(ctx context.Context, id string) (metastore.Channel,
 
 // ChannelSessions implements metastore.Channels. An unknown channel has no sessions.
 func (s *Store) ChannelSessions(ctx context.Context, id string, limit int) ([]metastore.Session, error) {
-	var list []metastore.Session
-	err := s.read(ctx, func(t *tx) (err error) {
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Session, error) {
 		var one metastore.Session
-		list, err = collect(t, `SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
+		return collect(t, `SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
 			ORDER BY created DESC, id DESC LIMIT $3`,
 			args{[]byte(id), t.now.Add(-metastore.SessionRetention).UnixMicro(), int64(limit)}, sessionFields(&one), &one)
-		return err
 	})
-	return list, err
 }

@@ -98,30 +98,32 @@ func (s *Store) CreateKey(ctx context.Context, k metastore.Key) (metastore.Key, 
 	if k.ID == "" || k.Group == "" {
 		return metastore.Key{}, errors.New("sqlstore: a key needs an id and a group")
 	}
-	limits := k.Limits
 	k.Expires, k.Revoked = truncate(k.Expires), time.Time{}
-	err := s.write(ctx, func(t *tx) (err error) {
-		k.Created = t.now
-		if err := t.addKey(k); err != nil {
-			return err
+	return resultOf(ctx, s.write, func(t *tx) (metastore.Key, error) {
+		created := k
+		created.Created = t.now
+		if err := t.addKey(created); err != nil {
+			return created, err
 		}
-		if k.Limits, err = t.joinGroup(k.Group, limits); err != nil {
-			return err
+		var err error
+		if created.Limits, err = t.joinGroup(k.Group, k.Limits); err != nil {
+			return created, err
 		}
-		return t.keysChanged()
+		return created, t.keysChanged()
 	})
-	if err != nil {
-		return metastore.Key{}, err
+}
+
+// keyLists returns the columns of the scopes and accounts of a key.
+func keyLists(k metastore.Key) (scopes, accounts any, err error) {
+	if scopes, err = list(k.Scopes).column(); err != nil {
+		return nil, nil, err
 	}
-	return k, nil
+	accounts, err = list(k.Accounts).column()
+	return scopes, accounts, err
 }
 
 func (t *tx) addKey(k metastore.Key) error {
-	scopes, err := list(k.Scopes).column()
-	if err != nil {
-		return err
-	}
-	accounts, err := list(k.Accounts).column()
+	scopes, accounts, err := keyLists(k)
 	if err != nil {
 		return err
 	}
@@ -164,20 +166,15 @@ func (t *tx) groupLimits(name string) (metastore.Limits, error) {
 
 // GroupLimits implements metastore.Keys.
 func (s *Store) GroupLimits(ctx context.Context, group string) (metastore.Limits, error) {
-	var limits metastore.Limits
-	err := s.read(ctx, func(t *tx) (err error) {
-		limits, err = t.groupLimits(group)
-		return err
-	})
-	return limits, err
+	return resultOf(ctx, s.read, func(t *tx) (metastore.Limits, error) { return t.groupLimits(group) })
 }
 
 // SetGroupLimits implements metastore.Keys.
 func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*metastore.Limits)) (metastore.Limits, error) {
-	var limits metastore.Limits
-	err := s.write(ctx, func(t *tx) (err error) {
-		if limits, err = t.groupLimits(group); err != nil {
-			return err
+	return resultOf(ctx, s.write, func(t *tx) (metastore.Limits, error) {
+		limits, err := t.groupLimits(group)
+		if err != nil {
+			return limits, err
 		}
 		change(&limits)
 		var sets []string
@@ -187,14 +184,10 @@ func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*m
 			sets = append(sets, fmt.Sprintf("%s = $%d", k.Column(), len(in)))
 		}
 		if _, err := t.exec(`UPDATE key_groups SET `+strings.Join(sets, ", ")+` WHERE name = $1`, in...); err != nil {
-			return err
+			return limits, err
 		}
-		return t.keysChanged()
+		return limits, t.keysChanged()
 	})
-	if err != nil {
-		return metastore.Limits{}, err
-	}
-	return limits, nil
 }
 
 // keysChanged increments KeysVersion. Concurrent changes of keys wait for each other, which
@@ -206,12 +199,7 @@ func (t *tx) keysChanged() error {
 
 // Key implements metastore.Keys.
 func (s *Store) Key(ctx context.Context, id string) (metastore.Key, error) {
-	var k metastore.Key
-	err := s.read(ctx, func(t *tx) (err error) {
-		k, err = t.key(id)
-		return err
-	})
-	return k, err
+	return resultOf(ctx, s.read, func(t *tx) (metastore.Key, error) { return t.key(id) })
 }
 
 func (t *tx) key(id string) (metastore.Key, error) {
@@ -228,72 +216,53 @@ func (t *tx) key(id string) (metastore.Key, error) {
 
 // UpdateKey implements metastore.Keys.
 func (s *Store) UpdateKey(ctx context.Context, id string, change func(*metastore.Key)) (metastore.Key, error) {
-	var k metastore.Key
-	err := s.write(ctx, func(t *tx) (err error) {
-		if k, err = t.key(id); err != nil {
-			return err
+	return resultOf(ctx, s.write, func(t *tx) (metastore.Key, error) {
+		k, err := t.key(id)
+		if err != nil {
+			return k, err
 		}
 		changed := k
 		change(&changed)
 		k.Label, k.Scopes, k.Accounts, k.Expires = changed.Label, changed.Scopes, changed.Accounts, truncate(changed.Expires)
-		scopes, err := list(k.Scopes).column()
+		scopes, accounts, err := keyLists(k)
 		if err != nil {
-			return err
-		}
-		accounts, err := list(k.Accounts).column()
-		if err != nil {
-			return err
+			return k, err
 		}
 		if _, err := t.exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5 WHERE id = $1`,
 			[]byte(id), []byte(k.Label), scopes, accounts, micros(k.Expires)); err != nil {
-			return err
+			return k, err
 		}
-		return t.keysChanged()
+		return k, t.keysChanged()
 	})
-	if err != nil {
-		return metastore.Key{}, err
-	}
-	return k, nil
 }
 
 // ListKeys implements metastore.Keys.
 func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]metastore.Key, error) {
-	var keys []metastore.Key
-	err := s.read(ctx, func(t *tx) (err error) {
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Key, error) {
 		var k metastore.Key
-		keys, err = collect(t, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
+		return collect(t, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
 			args{[]byte(after), int64(limit)}, keyFields(&k), &k)
-		return err
 	})
-	return keys, err
 }
 
 // RevokeKey implements metastore.Keys.
 func (s *Store) RevokeKey(ctx context.Context, id string) (metastore.Key, error) {
-	var k metastore.Key
-	err := s.write(ctx, func(t *tx) error {
+	return resultOf(ctx, s.write, func(t *tx) (metastore.Key, error) {
 		n, err := t.exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), micros(t.now))
 		if err == nil && n > 0 {
 			err = t.keysChanged()
 		}
 		if err != nil {
-			return err
+			return metastore.Key{}, err
 		}
-		k, err = t.key(id)
-		return err
+		return t.key(id)
 	})
-	if err != nil {
-		return metastore.Key{}, err
-	}
-	return k, nil
 }
 
 // KeysVersion implements metastore.Keys.
 func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
-	var version int64
-	err := s.read(ctx, func(t *tx) error {
-		_, err := t.row(`SELECT version FROM keys_version`, nil, (*integer)(&version))
-		return err
+	return resultOf(ctx, s.read, func(t *tx) (version int64, err error) {
+		_, err = t.row(`SELECT version FROM keys_version`, nil, (*integer)(&version))
+		return version, err
 	})
-	return version, err
 }

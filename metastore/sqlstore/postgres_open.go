@@ -74,6 +74,39 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 }
 
 func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine, error) {
+	config, err := postgresConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	p := &postgresEngine{
+		pool:         pool,
+		serverClock:  &serverClock{passed: passedOr(opt.passed)},
+		closeTimeout: defaultCloseTimeout,
+		writeSlots:   make(chan struct{}, config.MaxConns/2),
+		quit:         make(chan struct{}),
+		done:         make(chan struct{}),
+	}
+	p.commits, p.abandon = context.WithCancel(context.Background())
+	p.closing = sync.OnceValue(p.closeAll)
+	if err := p.measure(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	if err := p.prepare(ctx, opt.Existing); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	go p.loop()
+	return p, nil
+}
+
+// postgresConfig returns the configuration of the pool: that of the DSN, the settings that it does not
+// have, and what every connection needs.
+func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
@@ -99,30 +132,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 	config.ConnConfig.BuildContextWatcherHandler = interrupt
 	config.BeforeConnect = watchCommits
 	config.AfterConnect = checkPostgres
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	p := &postgresEngine{
-		pool:         pool,
-		serverClock:  &serverClock{passed: passedOr(opt.passed)},
-		closeTimeout: defaultCloseTimeout,
-		writeSlots:   make(chan struct{}, config.MaxConns/2),
-		quit:         make(chan struct{}),
-		done:         make(chan struct{}),
-	}
-	p.commits, p.abandon = context.WithCancel(context.Background())
-	p.closing = sync.OnceValue(p.closeAll)
-	if err := p.measure(ctx); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	if err := p.prepare(ctx, opt.Existing); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	go p.loop()
-	return p, nil
+	return config, nil
 }
 
 // checkPostgres refuses a server that would acknowledge commits that a crash loses, and

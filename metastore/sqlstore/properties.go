@@ -9,15 +9,13 @@ import (
 
 // Property implements metastore.Properties.
 func (s *Store) Property(ctx context.Context, name string) (string, error) {
-	var value string
-	err := s.read(ctx, func(t *tx) error {
+	return resultOf(ctx, s.read, func(t *tx) (value string, err error) {
 		found, err := t.row(`SELECT value FROM facts WHERE name = $1`, args{[]byte(name)}, &value)
 		if err == nil && !found {
 			err = fmt.Errorf("property %s: %w", name, metastore.ErrNotFound)
 		}
-		return err
+		return value, err
 	})
-	return value, err
 }
 
 // SetProperty implements metastore.Properties.
@@ -45,14 +43,13 @@ func (s *Store) ReplaceProperty(ctx context.Context, name, old, value string) er
 
 // Empty implements metastore.Properties.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
-	var rows int64
-	err := s.read(ctx, func(t *tx) error {
+	return resultOf(ctx, s.read, func(t *tx) (bool, error) {
+		var rows int64
 		_, err := t.row(`SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM blobs LIMIT 1) a)
 			+ (SELECT COUNT(*) FROM (SELECT 1 FROM uploads LIMIT 1) a)
 			+ (SELECT COUNT(*) FROM (SELECT 1 FROM sessions LIMIT 1) a)
 			+ (SELECT COUNT(*) FROM (SELECT 1 FROM channels LIMIT 1) a)
 			+ (SELECT COUNT(*) FROM (SELECT 1 FROM garbage LIMIT 1) a)`, nil, (*integer)(&rows))
-		return err
+		return rows == 0, err
 	})
-	return rows == 0, err
 }

@@ -41,12 +41,7 @@ func (s *Store) writeSession(ctx context.Context, fn func(*tx) (metastore.Sessio
 
 // Session implements metastore.Sessions.
 func (s *Store) Session(ctx context.Context, id string) (metastore.Session, error) {
-	var out metastore.Session
-	err := s.read(ctx, func(t *tx) (err error) {
-		out, err = t.session(id)
-		return err
-	})
-	return out, err
+	return resultOf(ctx, s.read, func(t *tx) (metastore.Session, error) { return t.session(id) })
 }
 
 // UseSession implements metastore.Sessions.

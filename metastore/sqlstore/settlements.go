@@ -15,16 +15,13 @@ func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, lim
 	if after.Channel != "" {
 		since = after.Expires.UnixMicro()
 	}
-	var list []metastore.Settlement
-	err := s.read(ctx, func(t *tx) (err error) {
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Settlement, error) {
 		var one metastore.Settlement
-		list, err = collect(t, `SELECT channel, sequence, amount, proof, expires FROM settlements
+		return collect(t, `SELECT channel, sequence, amount, proof, expires FROM settlements
 			WHERE expires > $1 AND (expires, channel) > ($2, $3) ORDER BY expires, channel LIMIT ($4 + 0)`,
 			args{t.now.UnixMicro(), since, []byte(after.Channel), int64(limit)},
 			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)}, &one)
-		return err
 	})
-	return list, err
 }
 
 // errNotAccepted is the error of settling a payment that was never accepted.

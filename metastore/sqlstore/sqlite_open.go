@@ -113,14 +113,8 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n := opt.Readers
-	if n == 0 {
-		n = min(max(runtime.NumCPU(), 4), 8)
-	}
 	h := newHealth()
-	pool, err := newReaders(n, h, func() (*sqliteConn, error) {
-		return openSQLiteConn(path, busyTimeout, []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)})
-	})
+	pool, err := openReaders(path, opt.Readers, h)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +125,16 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	}
 	e.closing = sync.OnceValue(e.closeAll)
 	return e, nil
+}
+
+// openReaders opens n connections for reads; see Options.Readers.
+func openReaders(path string, n int, h *health) (*readers, error) {
+	if n == 0 {
+		n = min(max(runtime.NumCPU(), 4), 8)
+	}
+	return newReaders(n, h, func() (*sqliteConn, error) {
+		return openSQLiteConn(path, busyTimeout, []string{"query_only(1)", "cache_size(-8192)", fmt.Sprintf("mmap_size(%d)", mmapSize)})
+	})
 }
 
 func (e *sqliteEngine) write(ctx context.Context, fn func(*tx) error) error {

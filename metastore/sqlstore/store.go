@@ -81,6 +81,20 @@ func (s *Store) snapshot(ctx context.Context, fn func(*tx) error) error {
 	return s.eng.snapshot(ctx, s.withTime(fn))
 }
 
+// resultOf runs fn in a transaction, such as that of Store.read or Store.writeLocked, and returns its
+// result, which is the zero value if there is an error.
+func resultOf[T any](ctx context.Context, transact func(context.Context, func(*tx) error) error, fn func(*tx) (T, error)) (T, error) {
+	var out T
+	err := transact(ctx, func(t *tx) (err error) {
+		out, err = fn(t)
+		return err
+	})
+	if err != nil {
+		return *new(T), err
+	}
+	return out, nil
+}
+
 // withTime returns an fn that reads the clock in the transaction each time it runs.
 func (s *Store) withTime(fn func(*tx) error) func(*tx) error {
 	return func(t *tx) error {
