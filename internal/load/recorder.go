@@ -141,7 +141,7 @@ func (t *tally) summary() *Summary {
 	if t.latency == nil {
 		return nil
 	}
-	return &Summary{Done: t.done, Bytes: t.bytes, Unsent: t.unsent, Errors: maps.Clone(t.errors), First: t.first, latency: hdrhistogram.Import(t.latency.Export())}
+	return &Summary{Done: t.done, Bytes: t.bytes, Unsent: t.unsent, Errors: maps.Clone(t.errors), First: t.first, latency: t.latency.Clone()}
 }
 
 // Total returns the sum of what was recorded.
