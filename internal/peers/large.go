@@ -99,16 +99,7 @@ func (e *environment) startWithContents(ctx context.Context, flags []string) (*s
 		return nil, err
 	}
 	for name, size := range contents {
-		q, err := http.NewRequestWithContext(ctx, http.MethodPut, s.url+"/v1/blobs/0x1/"+name, io.NewSectionReader(load.Content{Size: size}, 0, size))
-		if err != nil {
-			return nil, err
-		}
-		q.ContentLength = size
-		p, err := setupClient.Do(q)
-		if err != nil {
-			return nil, err
-		}
-		if err := errors.Join(p.Body.Close(), errorIf(p.StatusCode != http.StatusNoContent, "PUT: "+p.Status)); err != nil {
+		if err := s.send(ctx, http.MethodPut, "/v1/blobs/0x1/"+name, http.StatusNoContent, io.NewSectionReader(load.Content{Size: size}, 0, size)); err != nil {
 			return nil, err
 		}
 	}

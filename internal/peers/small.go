@@ -28,7 +28,7 @@ const (
 
 func smallGroup() *group {
 	return &group{name: "small", title: "Small requests", prepare: prepareSmall, notes: []string{
-		"The bare handler is an http.Server of Go that sends the status, header fields and body of sluice's response from memory.",
+		"The bare handler is an http.Server of Go that sends the status, header fields and body of sluice's response from memory. Each of the 100,000 blobs was read once before.",
 		"`use` takes a chunkset off a session, durably. Redis decrements a counter, which is synced to its append-only file; its own generator sends the load.",
 	}}
 }
@@ -54,6 +54,9 @@ func prepareSmall(ctx context.Context, e *environment) ([]*row, error) {
 	}
 	names, err := s.storeMany(ctx, manyBlobs)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.readAll(ctx, names); err != nil {
 		return nil, err
 	}
 	all, err := e.pathsScript("gets", http.MethodGet, names)
@@ -152,20 +155,33 @@ func (s *sluiceServer) storeMany(ctx context.Context, n int) (paths []string, er
 		paths = append(paths, fmt.Sprintf("/v1/blobs/0x1/many/%07d", i))
 	}
 	return paths, concurrently(n, 32, func(i int) error {
-		q, err := http.NewRequestWithContext(ctx, http.MethodPut, s.url+paths[i], strings.NewReader(content4K))
-		if err != nil {
-			return err
-		}
-		p, err := setupClient.Do(q)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, p.Body)
-		return errors.Join(err, p.Body.Close(), errorIf(p.StatusCode != http.StatusNoContent, "PUT: "+p.Status))
+		return s.send(ctx, http.MethodPut, paths[i], http.StatusNoContent, strings.NewReader(content4K))
 	})
 }
 
-// setupClient stores what the load reads.
+// readAll reads blobs once.
+func (s *sluiceServer) readAll(ctx context.Context, paths []string) error {
+	return concurrently(len(paths), 32, func(i int) error { return s.send(ctx, http.MethodGet, paths[i], http.StatusOK, nil) })
+}
+
+// send sends a request of the preparation.
+func (s *sluiceServer) send(ctx context.Context, method, path string, status int, body io.Reader) error {
+	q, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
+	if err != nil {
+		return err
+	}
+	if at, ok := body.(*io.SectionReader); ok {
+		q.ContentLength = at.Size()
+	}
+	p, err := setupClient.Do(q)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, p.Body)
+	return errors.Join(err, p.Body.Close(), errorIf(p.StatusCode != status, method+": "+p.Status))
+}
+
+// setupClient stores what the load reads, and reads it once.
 var setupClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // concurrently calls fn for the numbers from 0 to n-1 until a call fails.
