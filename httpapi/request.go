@@ -1,12 +1,12 @@
 package httpapi
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -34,15 +34,30 @@ func (x *exchange) blobTarget() (account, name string, err error) {
 func requestID(sent string) string {
 	const limit = 128
 	if sent == "" || len(sent) > limit {
-		return rand.Text()
+		return newRequestID()
 	}
 	for i := range len(sent) {
 		c := sent[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return rand.Text()
+			return newRequestID()
 		}
 	}
 	return sent
+}
+
+// newRequestID returns a text that is different with the probability of crypto/rand.Text, whose form it
+// has. It is no secret.
+func newRequestID() string {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	var id [26]byte
+	for i := 0; i < len(id); {
+		for bits, left := rand.Uint64(), 12; left > 0 && i < len(id); left-- {
+			id[i] = alphabet[bits%32]
+			bits /= 32
+			i++
+		}
+	}
+	return string(id[:])
 }
 
 // query is the query of a request.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"sluice/wire"
@@ -39,4 +40,17 @@ func TestBodiesWithoutMeaningAreDiscarded(t *testing.T) {
 	}
 	res, body := s.do(t, "GET", "/v1/info", string(make([]byte, maxJSONBody+1)))
 	wantProblem(t, res, body, http.StatusRequestEntityTooLarge, wire.CodeTooLarge)
+}
+
+// TestNewRequestID checks that new ids are different, of one form, and accepted when they are sent
+// back.
+func TestNewRequestID(t *testing.T) {
+	seen := map[string]bool{}
+	for range 10_000 {
+		id := newRequestID()
+		if len(id) != 26 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || seen[id] || requestID(id) != id {
+			t.Fatalf("the new id is %q", id)
+		}
+		seen[id] = true
+	}
 }
