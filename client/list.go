@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"sluice/wire"
 )
@@ -30,7 +29,7 @@ type Entry struct {
 // options have a delimiter. An account without blobs has none. The sequence ends with the first
 // error. It is not a snapshot: it may or may not show what is written during the iteration.
 func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+	first := func() *request {
 		r := newRequest("list blobs", http.MethodGet, "/v1/blobs/"+url.PathEscape(account), readOnly)
 		setNonEmpty(r.query, "prefix", o.Prefix)
 		setNonEmpty(r.query, "delimiter", o.Delimiter)
@@ -41,21 +40,31 @@ func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.S
 		if o.PageSize > 0 {
 			r.query.Set("limit", strconv.Itoa(o.PageSize))
 		}
-		for {
-			var page wire.BlobPage
-			if _, err := c.call(ctx, r, &page); err != nil {
-				yield(Entry{}, err)
+		return r
+	}
+	return pages(ctx, c, first, mergePage, func(page *wire.BlobPage) string { return page.Next })
+}
+
+// pages returns the entries of all pages of a list, up to the first error. first returns the request for
+// the first page. The next page begins after what next returns, which is "" for the last one.
+func pages[Page, E any](ctx context.Context, c *Client, first func() *request, entries func(*Page) iter.Seq[E], next func(*Page) string) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		for r := first(); ; {
+			page := new(Page)
+			if _, err := c.call(ctx, r, page); err != nil {
+				yield(*new(E), err)
 				return
 			}
-			for e := range mergePage(&page) {
+			for e := range entries(page) {
 				if !yield(e, nil) {
 					return
 				}
 			}
-			if page.Next == "" {
+			after := next(page)
+			if after == "" {
 				return
 			}
-			r.query.Set("after", page.Next)
+			r.query.Set("after", after)
 		}
 	}
 }
@@ -79,64 +88,6 @@ func mergePage(page *wire.BlobPage) iter.Seq[Entry] {
 			}
 		}
 	}
-}
-
-// Upload is an open upload.
-type Upload struct {
-	ID       string // a secret of the account
-	Account  string
-	Name     string
-	PartSize int64
-	Bytes    int64 // of the parts that are stored
-	Created  time.Time
-	Expires  time.Time // when it is aborted unless a part arrives before
-}
-
-// Uploads returns the open multipart uploads of an account, the oldest first. The sequence ends
-// with the first error.
-func (c *Client) Uploads(ctx context.Context, account string) iter.Seq2[Upload, error] {
-	return func(yield func(Upload, error) bool) {
-		r := newRequest("list uploads", http.MethodGet, "/v1/multipart-uploads", readOnly)
-		r.query.Set("account", account)
-		for {
-			var page wire.UploadPage
-			if _, err := c.call(ctx, r, &page); err != nil {
-				yield(Upload{}, err)
-				return
-			}
-			for _, u := range page.Uploads {
-				if !yield(Upload{u.UploadID, u.Account, u.Name, u.PartSize, u.Bytes, u.Created, u.Expires}, nil) {
-					return
-				}
-			}
-			if page.Next == "" {
-				return
-			}
-			r.query.Set("after", page.Next)
-		}
-	}
-}
-
-// AbortUpload aborts an upload and frees its bytes. It may be repeated. It returns ErrNotFound if
-// there is no such upload, and ErrConflict if it was completed.
-func (c *Client) AbortUpload(ctx context.Context, id string) error {
-	r := newRequest("abort an upload", http.MethodDelete, "/v1/multipart-uploads/"+url.PathEscape(id), idempotent)
-	_, err := c.call(ctx, r, nil)
-	return err
-}
-
-// Info returns the description of the service.
-func (c *Client) Info(ctx context.Context) (wire.Info, error) {
-	var info wire.Info
-	_, err := c.call(ctx, newRequest("service information", http.MethodGet, "/v1/info", readOnly), &info)
-	return info, err
-}
-
-// Ready returns nil if the service can store and read blobs now, and ErrUnavailable with the reason if
-// it cannot.
-func (c *Client) Ready(ctx context.Context) error {
-	_, err := c.call(ctx, newRequest("readiness", http.MethodGet, "/readyz", readOnly), nil)
-	return err
 }
 
 func setNonEmpty(q url.Values, name, value string) {
