@@ -116,3 +116,27 @@ func TestSendFile(t *testing.T) {
 		}
 	})
 }
+
+// TestStalledSendFile checks that an upload ends whose server accepts no bytes: the watchdog also watches
+// what is sent without copies.
+func TestStalledSendFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 64<<20)); err != nil { // more than buffers hold
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // nothing is read of its connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New("http://"+l.Addr().String(), Options{MaxAttempts: 1, StallTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PutFile(t.Context(), "team", "a", path, PutOptions{PartSize: 64 << 20}); !errors.Is(err, errStalled) || !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("error %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
