@@ -59,6 +59,7 @@ func BenchmarkGoClient(b *testing.B) {
 	curlPut := func(digests bool) func(b *testing.B) *os.ProcessState {
 		return func(b *testing.B) *os.ProcessState { return s.curlPut(b, parts, size, piece, peers, digests) }
 	}
+	finishTransfer(b, startTransfer(b, clientTransfer{URL: s.url, Path: source, Put: true, Size: piece, Peers: peers})) // for the downloads
 	curlGet := func(b *testing.B) *os.ProcessState { return s.curlGet(b, dir, size, piece, peers) }
 	for _, test := range []struct {
 		name         string
