@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,6 +26,23 @@ func TestPostgresRequests(t *testing.T) {
 	if _, err := s.CreateSession(ctx, session, nil); err != nil {
 		t.Fatal(err)
 	}
+	channel := metastore.Channel{ID: "channel", Sender: "sender", Receiver: "receiver", Asset: "asset", Deposit: 1000, Expires: session.Expires}
+	if _, err := s.OpenChannel(ctx, channel, nil); err != nil {
+		t.Fatal(err)
+	}
+	payment := metastore.Payment{
+		Sender: "sender", Receiver: "receiver", Asset: "asset", Proof: []byte("proof"), Expires: session.Expires, UnsettledLimit: 1000,
+	}
+	buy := func(of metastore.Session, refill bool) error {
+		payment.Sequence++
+		payment.Amount++
+		_, err := s.Buy(ctx, metastore.Purchase{Payment: payment, Price: 1, Session: of, Refill: refill}, nil)
+		return err
+	}
+	upload := metastore.Upload{ID: "upload", Account: "a", Name: "u", Content: metastore.NewContentID(time.Now()), PartSize: 1 << 20}
+	if _, err := s.BeginUpload(ctx, upload); err != nil {
+		t.Fatal(err)
+	}
 	names := 0
 	for _, operation := range []struct {
 		name string
@@ -42,6 +60,16 @@ func TestPostgresRequests(t *testing.T) {
 			return err
 		}},
 		{"open a blob", 1, func() error { _, _, err := s.OpenBlob(ctx, "a", "a"); return err }},
+		{"put a part", 5, func() error {
+			names++
+			return s.PutPart(ctx, "upload", metastore.Part{Index: names, Size: 3}, []metastore.Extent{{Part: names, Size: 3, Body: []byte("abc"), Blocks: []uint32{1}}})
+		}},
+		{"buy a session", 5, func() error {
+			names++
+			return buy(metastore.Session{ID: strconv.Itoa(names), Expires: session.Expires}, false)
+		}},
+		{"refill a session", 5, func() error { return buy(metastore.Session{ID: "session"}, true) }},
+		{"renew a lease", 4, func() error { _, err := s.Lease(ctx, "lease", "holder", time.Minute); return err }},
 		{"use a session", 4, func() error { _, err := s.UseSession(context.Background(), "session", 1, nil); return err }},
 	} {
 		least := int64(math.MaxInt64)

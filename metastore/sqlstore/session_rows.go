@@ -46,8 +46,7 @@ func (t *tx) refillSession(id string, count int64) (metastore.Session, error) {
 	}
 	s.Total += count
 	s.Left += count
-	_, err = t.exec(`UPDATE sessions SET total = $2, remaining = $3 WHERE id = $1`, []byte(id), s.Total, s.Left)
-	return s, err
+	return s, t.change(`UPDATE sessions SET total = $2, remaining = $3 WHERE id = $1`, []byte(id), s.Total, s.Left)
 }
 
 // session returns a session, unless its retention has ended.
