@@ -40,6 +40,7 @@ type Router[T any] struct {
 type endpoint[T any] struct {
 	pattern    string
 	segments   []segment
+	words      string // with which each path of the pattern that has no escapes begins
 	unprefixed bool
 	routes     []*Route[T] // into the table
 	allow      []string    // sorted
@@ -173,7 +174,7 @@ func (rt *Router[T]) add(r *Route[T]) error {
 			return fmt.Errorf("is ambiguous with %s", e.pattern)
 		}
 	}
-	rt.endpoints = append(rt.endpoints, endpoint[T]{pattern: r.Pattern, segments: segments, unprefixed: r.Unprefixed, routes: []*Route[T]{r}})
+	rt.endpoints = append(rt.endpoints, endpoint[T]{pattern: r.Pattern, segments: segments, words: leadingWords(segments), unprefixed: r.Unprefixed, routes: []*Route[T]{r}})
 	return nil
 }
 
@@ -197,9 +198,10 @@ func (rt *Router[T]) Match(method, path string) Match[T] {
 
 // find matches a path without its leading slash and base path.
 func (rt *Router[T]) find(method, path string, unprefixedOnly bool) Match[T] {
+	escaped := strings.Contains(path, "%")
 	for i := range rt.endpoints {
 		e := &rt.endpoints[i]
-		if unprefixedOnly && !e.unprefixed {
+		if unprefixedOnly && !e.unprefixed || !escaped && !strings.HasPrefix(path, e.words) {
 			continue
 		}
 		raw, ok := e.capture(path)
@@ -335,6 +337,22 @@ func parsePattern(pattern string) ([]segment, error) {
 		parameters[name] = true
 	}
 	return segments, nil
+}
+
+// leadingWords returns the words before the first parameter, each that is not the last segment with a
+// slash.
+func leadingWords(segments []segment) string {
+	var all strings.Builder
+	for i, s := range segments {
+		if s.kind != wordSegment {
+			break
+		}
+		all.WriteString(s.text)
+		if i < len(segments)-1 {
+			all.WriteByte('/')
+		}
+	}
+	return all.String()
 }
 
 // sameShape reports whether two patterns match the same paths.

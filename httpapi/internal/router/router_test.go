@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -288,4 +289,30 @@ func BenchmarkMatch(b *testing.B) {
 	for b.Loop() {
 		rt.Match("GET", "/v1/blobs/0x1/folder/a.txt")
 	}
+}
+
+// FuzzEscapedWords checks that a path matches what it matches with its first letter escaped, for
+// which the words of patterns are compared after decoding.
+func FuzzEscapedWords(f *testing.F) {
+	rt, err := New("", []Route[int]{
+		{"GET", "/v1/info", false, 0}, {"GET", "/v1/sessions/{id}", false, 1}, {"POST", "/v1/sessions/{id}/use", false, 2},
+		{"GET", "/v1/blobs/{account}", false, 3}, {"GET", "/v1/blobs/{account}/{name...}", false, 4}, {"GET", "/livez", false, 5},
+		{"GET", "/{any}/words", false, 6},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range []string{"v1/info", "v1/inf", "v1/infox", "v1/info/", "v1/sessions/a", "v1/sessions/a/use", "v1/blobs/a", "v1/blobs/a/", "v1/blobs/a/b/c", "v1/blobs", "livez", "v1/words", "v"} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		if path == "" || strings.Contains(path, "%") || path[0] == '/' {
+			return
+		}
+		plain := rt.Match("GET", "/"+path)
+		escaped := rt.Match("GET", fmt.Sprintf("/%%%02X%s", path[0], path[1:]))
+		if plain.Outcome != escaped.Outcome || plain.Pattern != escaped.Pattern || plain.Params.values != escaped.Params.values {
+			t.Errorf("%q matches %v %s %q, and escaped %v %s %q", path, plain.Outcome, plain.Pattern, plain.Params.values, escaped.Outcome, escaped.Pattern, escaped.Params.values)
+		}
+	})
 }
