@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"sluice/checksum"
@@ -175,112 +173,4 @@ func (u *upload) abort(ctx context.Context) {
 
 func tooLarge(partSize int64) error {
 	return fmt.Errorf("client: %w: the content is larger than %d bytes, or than %d parts of %d bytes; set PartSize, or Size for a stream", ErrInvalid, int64(maxBlobSize), maxParts, partSize)
-}
-
-// putStream stores a stream, of which each part is read into memory.
-func (c *Client) putStream(ctx context.Context, account, name string, r io.Reader, o *PutOptions) (Blob, error) {
-	partSize := o.partSize(o.Size)
-	first, err := readPart(r, nil, partSize)
-	if err != nil {
-		return Blob{}, fmt.Errorf("client: put a blob: the source cannot be read: %w", err)
-	}
-	if int64(len(first)) < partSize { // the end of the stream
-		p := startProgress(o.Progress, int64(len(first)))
-		defer p.end()
-		return c.putWhole(ctx, account, name, bytes.NewReader(first), int64(len(first)), o, p)
-	}
-	p := startProgress(o.Progress, -1)
-	defer p.end()
-	u, err := c.beginUpload(ctx, account, name, partSize, o, p)
-	if err != nil {
-		return Blob{}, err
-	}
-	size, crc, err := u.sendStream(ctx, first, r)
-	var b Blob
-	if err == nil {
-		p.setTotal(size)
-		b, err = u.complete(ctx, size, crc)
-	}
-	if err != nil {
-		u.abort(ctx)
-	}
-	return b, err
-}
-
-// sendStream sends the parts of a stream, of which the first was read. It returns the size and CRC of
-// all. While a part is read, the others are sent.
-func (u *upload) sendStream(ctx context.Context, first []byte, r io.Reader) (size int64, crc uint64, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var (
-		mu   sync.Mutex
-		crcs []uint64
-		sent sync.WaitGroup
-	)
-	free := make(chan []byte, u.options.concurrency()) // buffers, nil if not allocated yet
-	for range cap(free) - 1 {
-		free <- nil
-	}
-	part := first
-	for index := 0; len(part) > 0; index++ {
-		if index == maxParts || size+int64(len(part)) > maxBlobSize {
-			cancel(tooLarge(u.partSize))
-			break
-		}
-		size += int64(len(part))
-		mu.Lock()
-		crcs = append(crcs, 0)
-		mu.Unlock()
-		sending := part
-		sent.Go(func() {
-			s, err := u.sendPart(ctx, index, bytes.NewReader(sending), 0, int64(len(sending)))
-			if err != nil {
-				cancel(err)
-			}
-			mu.Lock()
-			crcs[index] = s.crc
-			mu.Unlock()
-			if s.released {
-				free <- sending
-			} else {
-				free <- nil // it is allocated again
-			}
-		})
-		if int64(len(part)) < u.partSize {
-			break
-		}
-		part, err = nil, nil
-		select {
-		case buffer := <-free:
-			part, err = readPart(r, buffer, u.partSize)
-		case <-ctx.Done():
-		}
-		if err != nil {
-			cancel(fmt.Errorf("client: put a blob: the source cannot be read: %w", err))
-		}
-	}
-	sent.Wait()
-	return size, u.combine(crcs, size), context.Cause(ctx)
-}
-
-// readPart reads up to partSize bytes into buffer, which it allocates as needed. It returns fewer
-// bytes only at the end of r.
-func readPart(r io.Reader, buffer []byte, partSize int64) ([]byte, error) {
-	buffer = buffer[:0]
-	for int64(len(buffer)) < partSize {
-		if len(buffer) == cap(buffer) {
-			larger := make([]byte, len(buffer), min(partSize, max(bufferSize, 2*int64(cap(buffer)))))
-			copy(larger, buffer)
-			buffer = larger
-		}
-		n, err := r.Read(buffer[len(buffer):min(int64(cap(buffer)), partSize)])
-		buffer = buffer[:len(buffer)+n]
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return buffer, nil
 }
