@@ -102,7 +102,7 @@ func (f *blobFS) Open(name string) (fs.File, error) {
 	if info.folder {
 		return &folder{fs: f, path: name, info: info}, nil
 	}
-	o, err := f.c.object(f.ctx, f.account, info.blob, GetOptions{})
+	o, err := f.c.OpenBlob(f.ctx, f.account, info.blob, GetOptions{})
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}

@@ -28,11 +28,11 @@ func (c *Client) Open(ctx context.Context, account, name string, o GetOptions) (
 	if err := o.check(b); err != nil {
 		return nil, err
 	}
-	return c.object(ctx, account, b, o)
+	return c.OpenBlob(ctx, account, b, o)
 }
 
-// object returns an Object of a blob whose properties are known.
-func (c *Client) object(ctx context.Context, account string, b Blob, o GetOptions) (*Object, error) {
+// OpenBlob is Open for a blob whose properties are known, as from List. It sends no request.
+func (c *Client) OpenBlob(ctx context.Context, account string, b Blob, o GetOptions) (*Object, error) {
 	s, err := c.source(account, b.Name, o)
 	if err != nil {
 		return nil, err

@@ -47,11 +47,15 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 	}
 	p := startProgress(o.Progress, info.Size())
 	defer p.end()
-	u := &fileUpload{c: c, account: account, name: name, file: f, info: info, options: &o, progress: p}
+	u := &fileUpload{c: c, account: account, name: name, size: info.Size(), modified: info.ModTime(), options: &o, progress: p}
+	u.send = func(ctx context.Context, up *upload, present map[int]int64) (Blob, error) {
+		up.check = func() error { return unchanged(f, info) }
+		return up.sendSection(ctx, io.NewSectionReader(f, 0, u.size), present)
+	}
 	if info.Size() <= o.partSize(info.Size()) {
 		b, err := c.putWhole(ctx, account, name, f, info.Size(), &o, p)
 		if err == nil {
-			err = u.unchanged()
+			err = unchanged(f, info)
 		}
 		return b, err
 	}
@@ -98,15 +102,19 @@ func (u *fileUpload) abandon(ctx context.Context) error {
 	return u.forget()
 }
 
-// fileUpload is the transfer of a file in parts.
+// fileUpload is the transfer of a file, or of a blob of a service, in parts.
 type fileUpload struct {
 	c             *Client
 	account, name string
-	file          *os.File
-	info          fs.FileInfo // when the transfer began
+	size          int64     // when the transfer began
+	modified      time.Time // also
+	etag          string    // of a blob
 	options       *PutOptions
 	progress      *progress
 	state         *transferState // nil: the upload cannot be resumed
+
+	// send sends the parts that are not present, and completes the upload.
+	send func(ctx context.Context, up *upload, present map[int]int64) (Blob, error)
 }
 
 // stateFile returns the path of the state file of the file at path.
@@ -156,8 +164,7 @@ func (u *fileUpload) run(ctx context.Context) (Blob, error) {
 		if err != nil {
 			return Blob{}, err
 		}
-		up.check = u.unchanged
-		b, err := up.sendSection(ctx, io.NewSectionReader(u.file, 0, u.info.Size()), present)
+		b, err := u.send(ctx, up, present)
 		switch {
 		case err == nil:
 			return b, u.forget()
@@ -177,7 +184,7 @@ func (u *fileUpload) run(ctx context.Context) (Blob, error) {
 
 // begin begins an upload and saves its state.
 func (u *fileUpload) begin(ctx context.Context) (*upload, error) {
-	up, err := u.c.beginUpload(ctx, u.account, u.name, u.options.partSize(u.info.Size()), u.options, u.progress)
+	up, err := u.c.beginUpload(ctx, u.account, u.name, u.options.partSize(u.size), u.options, u.progress)
 	if err != nil || u.state == nil {
 		return up, err
 	}
@@ -196,8 +203,8 @@ func (u *fileUpload) begin(ctx context.Context) (*upload, error) {
 func (u *fileUpload) newState(id string) *uploadState {
 	return &uploadState{
 		Version: transferStateVersion, Service: u.c.URL(), UploadID: id, Begun: time.Now().UTC(),
-		Begin: u.options.beginJSON(u.account, u.name, u.options.partSize(u.info.Size())),
-		Size:  u.info.Size(), Modified: u.info.ModTime().UTC(),
+		Begin: u.options.beginJSON(u.account, u.name, u.options.partSize(u.size)),
+		Size:  u.size, Modified: u.modified.UTC(), ETag: u.etag,
 	}
 }
 
@@ -246,19 +253,19 @@ func (u *fileUpload) resumeCommitted(ctx context.Context, up *upload) (*upload, 
 	}
 	up.stored = b.ETag
 	present := map[int]int64{}
-	for i := range up.parts(u.info.Size()) {
-		present[i] = up.partLength(i, u.info.Size())
+	for i := range up.parts(u.size) {
+		present[i] = up.partLength(i, u.size)
 	}
 	return up, present, nil
 }
 
-// unchanged returns ErrChanged if the file is not what it was at the beginning.
-func (u *fileUpload) unchanged() error {
-	now, err := u.file.Stat()
+// unchanged returns ErrChanged if a file is not what it was at the beginning.
+func unchanged(f *os.File, info fs.FileInfo) error {
+	now, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("client: put a file: %w", err)
 	}
-	if now.Size() != u.info.Size() || !now.ModTime().Equal(u.info.ModTime()) {
+	if now.Size() != info.Size() || !now.ModTime().Equal(info.ModTime()) {
 		return fmt.Errorf("client: put a file: %w: its size or modification time is another than at the beginning", ErrChanged)
 	}
 	return nil

@@ -171,6 +171,7 @@ type uploadState struct {
 	Begin    wire.BeginUpload `json:"begin"` // the request that began the upload
 	Size     int64            `json:"size"`  // of the file
 	Modified time.Time        `json:"modified"`
+	ETag     string           `json:"etag,omitempty"` // of the blob that is copied
 }
 
 // parseUploadState parses a state file. It returns an error for everything that uploadState cannot be.

@@ -1,14 +1,19 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // contextsOf makes the commands of a test use contexts for servers.
@@ -173,5 +178,62 @@ func TestSyncDeletesNothingAfterFailures(t *testing.T) {
 	const want = "nothing was deleted, because some of the source could not be listed or copied: use --force to delete nevertheless\n"
 	if r.code != 5 || !strings.Contains(r.stderr, want) || !slices.Equal(s.names("team"), []string{"extra", "good"}) {
 		t.Errorf("%+v, stored are %q", r, s.names("team"))
+	}
+}
+
+// TestCopyBetweenServersResumes interrupts a copy of a large blob from one server to another. The next run
+// must send no part again that was acknowledged, and read only what it sends.
+func TestCopyBetweenServersResumes(t *testing.T) {
+	testenv.Require(t, testenv.Unix)
+	const parts = 20
+	one, two := start(t, options{}), start(t, options{})
+	source, target := newCountingProxy(t, one), newCountingProxy(t, two)
+	contextsOf(t, map[string]*server{"one": {url: source.url}, "two": {url: target.url}})
+	cache := t.TempDir()
+	for _, name := range []string{"XDG_CACHE_HOME", "LocalAppData"} { // as os.UserCacheDir uses them
+		t.Setenv(name, cache)
+	}
+	data := content(9, parts<<20-3)
+	one.must(204, "PUT", "/v1/blobs/team/big", data)
+	line := []string{"cp", "one:team/big", "two:team/copy", "--part-size", "1MiB"}
+	reached := target.after(parts / 2)
+	command := exec.CommandContext(t.Context(), sluice, line...)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	if err := command.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait() // the exit code is checked
+	target.release()
+	if code := command.ProcessState.ExitCode(); code != 130 || stderr.String() != "sluice: interrupted: what was transferred of large files is kept; run the same command again to go on\n" {
+		t.Fatalf("exit code %d, %s", code, stderr.String())
+	}
+	source.mu.Lock()
+	source.ranges = map[string]int{}
+	source.mu.Unlock()
+	if r := sluiceRuns(t, line...); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	target.mu.Lock()
+	defer target.mu.Unlock()
+	for path, n := range target.parts {
+		if n != 1 {
+			t.Errorf("%s was acknowledged %d times", path, n)
+		}
+	}
+	source.mu.Lock()
+	defer source.mu.Unlock()
+	if n := len(source.ranges); n == 0 || n > parts/2 {
+		t.Errorf("the next run read %d ranges of %d", n, parts)
+	}
+	if got := two.must(200, "GET", "/v1/blobs/team/copy", nil).body; !bytes.Equal(got, data) {
+		t.Errorf("the copy has %d bytes, want %d", len(got), len(data))
+	}
+	if left := filesWith(t, cache, ""); len(left) > 0 {
+		t.Errorf("the cache has %q", left)
 	}
 }

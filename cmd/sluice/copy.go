@@ -3,8 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,21 +29,41 @@ type copier struct {
 // job returns the job that copies a blob with its properties, except those that the flags set. The
 // bytes pass through this process; they are verified, and the ETags compared.
 func (c *copier) job(dryRun bool, from, to operand.Remote, b client.Blob, o client.PutOptions) job {
-	return job{source: from.String(), target: to.String(), size: b.Size, ifInterrupted: "run the same command again to copy the rest", run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
+	return job{source: from.String(), target: to.String(), size: b.Size, ifInterrupted: resumable, run: func(ctx context.Context, t *terminal.Transfer) (done, error) {
 		if dryRun {
 			return done{size: b.Size}, nil
 		}
-		reads := c.reads.options()
-		reads.IfMatch = b.ETag
-		r, err := c.from.Get(ctx, from.Account, from.Name, reads)
+		source, err := c.from.OpenBlob(ctx, from.Account, b, c.reads.options())
 		if err != nil {
-			return done{}, c.reads.explain(err)
+			return done{}, err
 		}
-		o.Size = b.Size
 		o.Progress = func(n, _ int64) { t.Set(n) }
-		stored, err := c.to.Put(ctx, to.Account, to.Name, r, o)
-		return done{size: stored.Size, etag: stored.ETag}, errors.Join(c.reads.explain(err), r.Close())
+		if file := c.stateFile(from, to); b.Size > cmp.Or(o.PartSize, client.DefaultPartSize) && file != "" && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
+			o.StateFile = file
+		}
+		stored, err := c.to.PutObject(ctx, to.Account, to.Name, source, o)
+		return done{size: stored.Size, etag: stored.ETag}, errors.Join(c.reads.explain(err), source.Close())
 	}}
+}
+
+// stateFile returns the file that remembers an interrupted copy: it is in the user's folder for caches, as
+// there is no local file beside which it could be. It returns "" if there is no such folder: then a copy
+// cannot be resumed.
+func (c *copier) stateFile(from, to operand.Remote) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	ends := strings.Join([]string{c.from.URL(), from.Account, from.Name, c.to.URL(), to.Account, to.Name}, "\x00")
+	return filepath.Join(cache, "sluice", "copies", fmt.Sprintf("%x.json", sha256.Sum256([]byte(ends))))
+}
+
+// forget removes what an interrupted copy of a blob that is the same by now has left. An error, such as that
+// of a folder that does not exist, is ignored: what remains is in a cache, and has no effect.
+func (c *copier) forget(ctx context.Context, from, to operand.Remote) {
+	if file := c.stateFile(from, to); file != "" {
+		_ = c.to.ForgetUpload(ctx, to.Account, to.Name, "", client.PutOptions{StateFile: file})
+	}
 }
 
 // options returns the options with which a copy of a blob is stored: its properties, and those that
@@ -139,12 +163,12 @@ func (c *copier) tree(ctx context.Context, b *batch, from, to operand.Remote) ([
 	if err != nil {
 		return nil, err
 	}
-	return c.jobs(b, from, to, source, target)
+	return c.jobs(ctx, b, from, to, source, target)
 }
 
 // jobs returns the jobs that make the blobs below to those below from. Blobs without an ETag, as small ones
 // that must be paid for, are copied again.
-func (c *copier) jobs(b *batch, from, to operand.Remote, source, target map[string]client.Blob) (jobs []job, err error) {
+func (c *copier) jobs(ctx context.Context, b *batch, from, to operand.Remote, source, target map[string]client.Blob) (jobs []job, err error) {
 	for _, name := range slices.Sorted(maps.Keys(source)) {
 		blob := source[name]
 		o, err := c.options(blob)
@@ -152,6 +176,9 @@ func (c *copier) jobs(b *batch, from, to operand.Remote, source, target map[stri
 			return nil, err
 		}
 		if has, exists := target[name]; exists && blob.ETag != "" && has.ETag == blob.ETag && has.Size == blob.Size && (c.contentOnly || sameProperties(&o, &has)) {
+			if !b.dryRun {
+				c.forget(ctx, below(from, name), below(to, name))
+			}
 			b.same(below(from, name).String(), below(to, name).String(), has.Size, has.ETag)
 			continue
 		}

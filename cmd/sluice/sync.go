@@ -164,7 +164,7 @@ func (s *synchronization) copy(ctx context.Context, from, to operand.Remote) err
 		return err
 	}
 	c := &copier{from: s.from, to: s.to, reads: s.batch.reads, flags: &s.writeFlags, contentOnly: true}
-	jobs, err := c.jobs(s.batch, from, to, source, target)
+	jobs, err := c.jobs(ctx, s.batch, from, to, source, target)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"sluice/checksum"
+	"sluice/wire"
+)
+
+// PutObject stores the content of a blob of this or of another service. The bytes pass through this process.
+// Of the properties it stores those of the options only.
+//
+// A blob that does not fit into a part is read in parallel ranges, each of which is kept in memory until it
+// was sent. With PutOptions.StateFile, whose folder must exist, it can be resumed like a file: see PutFile. A
+// later call with the same state file neither reads nor sends the parts that the server has. The server
+// compares the whole with the ETag of the source before the blob is visible; if it differs, the upload
+// begins again, once.
+//
+// PutObject returns ErrChanged if the source is replaced during the call, and ErrBusy if another call with
+// the same state file is in progress.
+func (c *Client) PutObject(ctx context.Context, account, name string, from *Object, o PutOptions) (Blob, error) {
+	if err := o.check(); err != nil {
+		return Blob{}, err
+	}
+	size, etag := from.Size(), from.blob.ETag
+	if _, _, known := checksum.ParseETag(etag); size <= o.partSize(size) || !known {
+		o.Size = size
+		return c.putStream(ctx, account, name, from, &o)
+	}
+	o.PartSize = o.partSize(size)
+	if from.source.options.Payment != nil { // so that no chunkset is charged twice
+		o.PartSize = min((o.PartSize+wire.ChunksetSize-1)/wire.ChunksetSize, maxPartSize/wire.ChunksetSize) * wire.ChunksetSize
+	}
+	p := startProgress(o.Progress, size)
+	defer p.end()
+	u := &fileUpload{c: c, account: account, name: name, size: size, modified: from.blob.LastModified, etag: etag, options: &o, progress: p}
+	u.send = func(ctx context.Context, up *upload, present map[int]int64) (Blob, error) {
+		return up.sendObject(ctx, from, present)
+	}
+	if o.StateFile != "" {
+		if err := u.openState(""); err != nil {
+			return Blob{}, fmt.Errorf("client: put an object: the state file cannot be used: %w", err)
+		}
+	}
+	b, err := u.run(ctx)
+	return b, errors.Join(err, u.closeState())
+}
+
+// sendObject sends the parts of a blob that are not present at the server, by index, and completes the
+// upload with the checksum of the blob.
+func (u *upload) sendObject(ctx context.Context, from *Object, present map[int]int64) (Blob, error) {
+	size := from.Size()
+	_, crc, known := checksum.ParseETag(from.blob.ETag)
+	n := u.parts(size)
+	if !known || n > maxParts {
+		return Blob{}, tooLarge(u.partSize)
+	}
+	var missing []int
+	for i := range n {
+		if length := u.partLength(i, size); present[i] == length {
+			u.progress.add(length)
+		} else {
+			missing = append(missing, i)
+		}
+	}
+	free := make(chan []byte, u.options.concurrency())
+	err := parallel(ctx, u.options.concurrency(), missing, func(ctx context.Context, i int) error {
+		var buffer []byte
+		select {
+		case buffer = <-free:
+		default:
+			buffer = make([]byte, u.partSize)
+		}
+		part := buffer[:u.partLength(i, size)]
+		if err := from.readPart(ctx, part, int64(i)*u.partSize); err != nil {
+			return err
+		}
+		s, err := u.sendPart(ctx, i, bytes.NewReader(part), 0, int64(len(part)))
+		if s.released {
+			free <- buffer
+		}
+		return err
+	})
+	if err != nil {
+		return Blob{}, err
+	}
+	return u.complete(ctx, size, crc)
+}
+
+// readPart reads len(p) bytes from offset on, in one request unless the connection is lost. They are
+// verified with the whole.
+func (o *Object) readPart(ctx context.Context, p []byte, offset int64) error {
+	source := o.source // concurrent calls share no state
+	source.options.SkipVerify = true
+	r, err := source.reader(ctx, offset, offset+int64(len(p)))
+	if err != nil {
+		return err
+	}
+	_, err = io.ReadFull(r, p)
+	return errors.Join(err, r.Close())
+}
