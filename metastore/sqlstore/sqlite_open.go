@@ -72,51 +72,23 @@ type sqliteEngine struct {
 
 var _ engine = (*sqliteEngine)(nil)
 
-func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
-	path, err = filepath.Abs(path)
+func openSQLite(path string, opt Options) (*sqliteEngine, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	prepare := migrateSQLite
-	if opt.Existing {
-		prepare = checkSQLite
-		if _, err := os.Stat(path); err != nil { // SQLite would create it
-			return nil, err
-		}
-	}
-	var opened []*sqliteConn
-	defer func() {
-		for _, c := range opened {
-			if err != nil {
-				err = errors.Join(err, c.close())
-			}
-		}
-	}()
-	open := func(busy time.Duration, pragmas ...string) (*sqliteConn, error) {
-		c, err := openSQLiteConn(path, busy, pragmas)
-		if err == nil {
-			opened = append(opened, c)
-		}
-		return c, err
-	}
-	write, err := open(busyTimeout, "wal_autocheckpoint(16000)", fmt.Sprintf("cache_size(-%d)", writerCacheKiB))
+	write, err := openWriterConn(path, opt.Existing)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(write); err != nil {
-		return nil, err
-	}
-	if err := checkDurable(write); err != nil {
-		return nil, err
-	}
-	check, err := open(checkpointTimeout, "wal_autocheckpoint(0)")
+	check, err := openSQLiteConn(path, checkpointTimeout, []string{"wal_autocheckpoint(0)"})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, write.close())
 	}
 	h := newHealth()
 	pool, err := openReaders(path, opt.Readers, h)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, write.close(), check.close())
 	}
 	w := newWriter(write, sqliteBegin, h, newBlobCache(opt.BlobCache))
 	e := &sqliteEngine{
@@ -125,6 +97,29 @@ func openSQLite(path string, opt Options) (_ *sqliteEngine, err error) {
 	}
 	e.closing = sync.OnceValue(e.closeAll)
 	return e, nil
+}
+
+// openWriterConn opens the connection for writes and brings the schema up to date. If existing is set, the
+// database must exist and be up to date.
+func openWriterConn(path string, existing bool) (*sqliteConn, error) {
+	prepare := migrateSQLite
+	if existing {
+		prepare = checkSQLite
+		if _, err := os.Stat(path); err != nil { // SQLite would create it
+			return nil, err
+		}
+	}
+	c, err := openSQLiteConn(path, busyTimeout, []string{"wal_autocheckpoint(16000)", fmt.Sprintf("cache_size(-%d)", writerCacheKiB)})
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(c); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	if err := checkDurable(c); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
 }
 
 // openReaders opens n connections for reads; see Options.Readers.
