@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,30 @@ func ExampleClient_Put() {
 	check(err)
 	fmt.Println(b.Size, b.ETag)
 	// Output: 5000 "1388-3de1707f64485db1"
+}
+
+// A blob is copied from one service to another, or to another name. With a StateFile, a later call
+// continues a copy that was interrupted.
+func ExampleClient_PutObject() {
+	c, stop := example(serviceOptions{reads: httpapi.ReadsPublic})
+	defer stop()
+	dir, remove := exampleFolder()
+	defer remove()
+	ctx := context.Background()
+	_, err := c.Put(ctx, "team", "film.mp4", bytes.NewReader(make([]byte, 3000)), client.PutOptions{ContentType: "video/mp4"})
+	check(err)
+
+	source, err := c.Open(ctx, "team", "film.mp4", client.GetOptions{})
+	check(err)
+	b, err := c.PutObject(ctx, "archive", "film.mp4", source, client.PutOptions{
+		ContentType: source.Blob().ContentType,
+		PartSize:    1000,
+		StateFile:   filepath.Join(dir, "copy.json"),
+	})
+	check(err)
+	check(source.Close())
+	fmt.Println(b.Size, b.ETag == source.Blob().ETag)
+	// Output: 3000 true
 }
 
 func ExampleClient_PutFile() {
