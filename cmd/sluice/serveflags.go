@@ -73,6 +73,7 @@ type storageFlags struct {
 	Cache           string         `placeholder:"DIR" help:"Folder in which to cache bytes from an object store. Default: no cache."`
 	CacheSize       size           `default:"10GiB" help:"Maximum size of the cache."`
 	StagingSize     size           `default:"1GiB" help:"Maximum size of the request bodies being sent to an object store, which are staged in memory and in the data folder."`
+	BlobCache       size           `default:"64MiB" help:"Maximum size of the cache of small blobs that are read often, in memory. It is not used with PostgreSQL."`
 	VerifyTTL       time.Duration  `name:"verify-ttl" default:"10m" help:"How long a block is served after its checksum was verified before it is verified again; 0 to verify each read."`
 	GarbageGrace    *time.Duration `placeholder:"DURATION" help:"How long to keep the bytes of deleted blobs; unless it is 0, a download is cut after this time minus one minute. Default: 0s; 24h with PostgreSQL."`
 	AllowLargeSweep bool           `help:"Allow the sweep for orphaned objects to delete more than its safety limit."`
@@ -187,7 +188,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 		UnsettledLimit:     c.UnsettledLimit,
 
 		Location:        storage.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes},
-		Storage:         storage.Options{Cache: c.Cache, CacheSize: int64(c.CacheSize), StagingSize: int64(c.StagingSize)},
+		Storage:         storage.Options{Cache: c.Cache, CacheSize: int64(c.CacheSize), StagingSize: int64(c.StagingSize), BlobCache: int64(c.BlobCache)},
 		VerifyTTL:       c.VerifyTTL,
 		AllowLargeSweep: c.AllowLargeSweep,
 

@@ -79,6 +79,7 @@ type Options struct {
 	Cache       string // folder of the cache; "" for none
 	CacheSize   int64  // bytes, at least MinCacheSize
 	StagingSize int64  // bytes of extents being uploaded, at least MinStagingSize; 0 for a default
+	BlobCache   int64  // bytes of the cache of small blobs in memory, used without PostgreSQL; 0 for none
 }
 
 const (

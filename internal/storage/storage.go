@@ -43,9 +43,6 @@ type Stores struct {
 	close   []func() error
 }
 
-// blobCache is the size of the cache of blobs that are read often, in bytes.
-const blobCache = 64 << 20
-
 // Open opens the stores of an instance for a node, creates those that do not exist,
 // and locks the data folder.
 func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
@@ -67,7 +64,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		s.ballast = dir.Ballast(s.Space)
 	}
 	// The folder is locked, and commands that open a database beside its server change no blobs.
-	options := sqlstore.Options{BlobCache: blobCache}
+	options := sqlstore.Options{BlobCache: opt.BlobCache}
 	metaErr, err := s.openMeta(ctx, l, dir, options)
 	if errors.Is(err, metastore.ErrNoSpace) && s.ballast != nil && s.ballast.Drop() {
 		// The disk is full. Deletes can free space only if the database opens.
