@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // discarded is a ResponseWriter that has no connection, and takes deadlines.
@@ -69,7 +71,7 @@ func TestAllocationsOfRequests(t *testing.T) {
 				t.Fatalf("status %d, want %d\n%s", w.status, one.status, s.log)
 			}
 			t.Logf("%v allocations", got)
-			if got > one.most {
+			if got > one.most && !testenv.Race { // the race detector allocates, too
 				t.Errorf("%v allocations, want at most %v", got, one.most)
 			}
 		})
