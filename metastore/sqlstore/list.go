@@ -2,23 +2,39 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
+	"math"
+	"slices"
 	"strings"
 
 	"sluice/metastore"
 )
 
-// ListBlobs implements metastore.Blobs.
-func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
-	var page metastore.Page
-	err := s.snapshot(ctx, func(t *tx) (err error) {
-		page, err = t.list(q, s.eng.headCondition())
-		return err
-	})
+// errSecondQuery is the error of a page that needs several queries, and therefore a snapshot.
+var errSecondQuery = errors.New("sqlstore: the page needs a second query")
+
+// ListBlobs implements metastore.Blobs. Most pages without a delimiter are one query, which sees one
+// state of the database without a transaction around it.
+func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (page metastore.Page, err error) {
+	list := func(queries int) func(*tx) error {
+		return func(t *tx) error {
+			c := newNameCursor(t, q, s.eng.headCondition())
+			c.queries = queries
+			page, err = c.list(q)
+			return err
+		}
+	}
+	if q.Delimiter == "" {
+		if err := s.read(ctx, list(1)); !errors.Is(err, errSecondQuery) {
+			return page, err
+		}
+	}
+	err = s.snapshot(ctx, list(math.MaxInt))
 	return page, err
 }
 
-func (t *tx) list(q metastore.ListQuery, headIs string) (page metastore.Page, err error) {
-	c := newNameCursor(t, q, headIs)
+// list returns a page and closes the cursor.
+func (c *nameCursor) list(q metastore.ListQuery) (page metastore.Page, err error) {
 	defer func() {
 		if cerr := c.close(); err == nil {
 			err = cerr
@@ -37,6 +53,9 @@ func (t *tx) list(q metastore.ListQuery, headIs string) (page metastore.Page, er
 			return page, nil
 		}
 		if group == "" {
+			if n := len(page.Blobs); n == cap(page.Blobs) { // a page is often short or full
+				page.Blobs = slices.Grow(page.Blobs, min(max(16, 3*n), q.Limit-n))
+			}
 			page.Blobs = append(page.Blobs, c.blob)
 			last = c.blob.Name
 			continue
@@ -88,6 +107,7 @@ type nameCursor struct {
 	headIs  string // see engine.headCondition
 	size    int    // limit of the next query
 	most    int    // maximum limit of a query
+	queries int    // maximum number of further queries
 
 	from   string // the cursor is before the first name that is not less than from
 	inHead bool   // the current query is over the names that begin with from[:headLen]
@@ -184,6 +204,10 @@ func (c *nameCursor) query() (err error) {
 	if c.open {
 		return nil
 	}
+	if c.queries == 0 {
+		return errSecondQuery
+	}
+	c.queries--
 	c.got = 0
 	now := c.t.now.UnixMicro()
 	if c.inHead {

@@ -60,6 +60,7 @@ func TestPostgresRequests(t *testing.T) {
 			return err
 		}},
 		{"open a blob", 1, func() error { _, _, err := s.OpenBlob(ctx, "a", "a"); return err }},
+		{"list names", 1, func() error { _, err := s.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 2}); return err }},
 		{"put a part", 5, func() error {
 			names++
 			return s.PutPart(ctx, "upload", metastore.Part{Index: names, Size: 3}, []metastore.Extent{{Part: names, Size: 3, Body: []byte("abc"), Blocks: []uint32{1}}})
