@@ -54,7 +54,7 @@ func TestBenchOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	shown := onTerminal(t, fmt.Sprintf("stty cols 100 rows 24 && %s bench put --duration 2s --url %s", sluice, s.url), "")
-	if !regexp.MustCompile(`put +\d+ +\d+/s`).MatchString(shown) || !strings.Contains(shown, "removing blobs") || !strings.Contains(shown, "per second") {
+	if !regexp.MustCompile(`put +\d+ +\d+/s`).MatchString(shown) || !strings.Contains(shown, "per second") {
 		t.Errorf("shown is %q", shown)
 	}
 }

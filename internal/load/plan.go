@@ -33,20 +33,27 @@ type Plan struct {
 	sleep func(time.Duration)
 }
 
+// endTime is how long operations may take to end after a signal.
+const endTime = 2 * time.Second
+
 // Run sends operations by all workers concurrently and records them. kindOf returns the kind of
 // operation n. Run returns the time from the start to the end of the last operation. If ctx is
-// cancelled, what is in progress then is not recorded.
+// cancelled, the operations in progress have endTime to end, so that what they store can be removed
+// afterwards; what takes longer is not recorded.
 func (p *Plan) Run(ctx context.Context, workers []Worker, kindOf func(n int64) Kind, r *Recorder) time.Duration {
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(endTime, stop) })()
 	start := time.Now()
 	if p.Rate > 0 {
-		p.runOpen(ctx, start, workers, kindOf, r)
+		p.runOpen(ctx, working, start, workers, kindOf, r)
 	} else {
-		p.runClosed(ctx, start, workers, kindOf, r)
+		p.runClosed(ctx, working, start, workers, kindOf, r)
 	}
 	return time.Since(start)
 }
 
-func (p *Plan) runClosed(ctx context.Context, start time.Time, workers []Worker, kindOf func(n int64) Kind, r *Recorder) {
+func (p *Plan) runClosed(ctx, working context.Context, start time.Time, workers []Worker, kindOf func(n int64) Kind, r *Recorder) {
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for _, w := range workers {
@@ -56,7 +63,7 @@ func (p *Plan) runClosed(ctx context.Context, start time.Time, workers []Worker,
 				if p.Count > 0 && n >= p.Count {
 					return
 				}
-				began = perform(ctx, w, n, kindOf(n), began, r)
+				began = perform(working, w, n, kindOf(n), began, r)
 			}
 		})
 	}
@@ -82,13 +89,13 @@ type ticket struct {
 
 // runOpen issues a ticket for each operation when it is due. While all workers are busy, the next ticket
 // waits, and those after it are issued late, with the times at which they were due.
-func (p *Plan) runOpen(ctx context.Context, start time.Time, workers []Worker, kindOf func(n int64) Kind, r *Recorder) {
+func (p *Plan) runOpen(ctx, working context.Context, start time.Time, workers []Worker, kindOf func(n int64) Kind, r *Recorder) {
 	tickets := make(chan ticket)
 	var group sync.WaitGroup
 	for _, w := range workers {
 		group.Go(func() {
 			for t := range tickets {
-				perform(ctx, w, t.n, kindOf(t.n), t.due, r)
+				perform(working, w, t.n, kindOf(t.n), t.due, r)
 			}
 		})
 	}
