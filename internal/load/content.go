@@ -3,10 +3,11 @@ package load
 import (
 	"io"
 	"math/rand/v2"
+	"sync"
 )
 
-// noise is what contents consist of. It cannot be compressed.
-var noise = makeNoise()
+// noise returns what contents consist of. It cannot be compressed.
+var noise = sync.OnceValue(makeNoise)
 
 // noiseSize is the length of noise. It is a prime, so that contents that begin at multiples of a small
 // number differ.
@@ -29,7 +30,7 @@ type Content struct {
 // changed.
 func (c Content) Piece(offset, limit int64) []byte {
 	begin := int64((uint64(c.Seed)*4099 + uint64(offset)) % noiseSize)
-	return noise[begin:min(noiseSize, begin+min(limit, c.Size-offset))]
+	return noise()[begin:min(noiseSize, begin+min(limit, c.Size-offset))]
 }
 
 // ReadAt implements io.ReaderAt.
