@@ -47,7 +47,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 					t.Errorf("%s was acknowledged %d times", request, n)
 				}
 			}
-			for path := range p.parts {
+			for path := range p.acknowledged() {
 				upload, _, _ := strings.Cut(path, "/parts/")
 				uploads[upload] = true
 			}

@@ -205,13 +205,13 @@ func TestGetResumes(t *testing.T) {
 		t.Fatalf("the file exists: %v", err)
 	}
 	p.mu.Lock()
-	before := maps.Clone(p.ranges)
+	before := p.requested()
 	p.mu.Unlock()
 	if r := sluiceRuns(t, line...); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
 	again := 0
-	for request, n := range p.ranges {
+	for request, n := range p.requested() {
 		again += n - before[request]
 	}
 	if again == 0 || again >= ranges-1 {

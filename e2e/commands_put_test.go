@@ -272,7 +272,7 @@ func TestPutResumes(t *testing.T) {
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			for path, n := range p.parts {
+			for path, n := range p.acknowledged() {
 				if n != 1 {
 					t.Errorf("%s was acknowledged %d times", path, n)
 				}

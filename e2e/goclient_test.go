@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -239,6 +240,20 @@ func (r *statusRecorder) WriteHeader(status int) {
 // Unwrap is used by http.ResponseController.
 func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
+// acknowledged returns how often each part was acknowledged, by path.
+func (p *countingProxy) acknowledged() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.parts)
+}
+
+// requested returns how often each range was sent as a whole.
+func (p *countingProxy) requested() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.ranges)
+}
+
 // alter counts a response before it is sent, and damages it.
 func (p *countingProxy) alter(r *http.Response) error {
 	p.mu.Lock()
@@ -350,14 +365,14 @@ func TestGoClientKilled(t *testing.T) {
 	}
 	reached := p.after(parts / 3)
 	kill(startTransfer(t, put), reached)
-	before := len(p.parts)
+	before := len(p.acknowledged())
 	finishTransfer(t, startTransfer(t, put))
 	// A part that the server had stored when the client was killed was not acknowledged, and is not
 	// sent again.
-	if n := len(p.parts); n > parts || n < parts-put.Peers {
+	if n := len(p.acknowledged()); n > parts || n < parts-put.Peers {
 		t.Errorf("%d parts were acknowledged, want %d to %d", n, parts-put.Peers, parts)
 	}
-	for path, n := range p.parts {
+	for path, n := range p.acknowledged() {
 		if n != 1 {
 			t.Errorf("%s was acknowledged %d times", path, n)
 		}
@@ -373,15 +388,15 @@ func TestGoClientKilled(t *testing.T) {
 	if _, err := os.Stat(get.Path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file exists before it is complete: %v", err)
 	}
-	had := len(p.ranges)
+	had := len(p.requested())
 	finishTransfer(t, startTransfer(t, get))
 	twice := 0
-	for _, n := range p.ranges {
+	for _, n := range p.requested() {
 		twice += n - 1
 	}
 	// What was being received when the client was killed is not on disk.
-	if len(p.ranges) != parts || twice > get.Peers {
-		t.Errorf("%d ranges were requested, %d of them twice", len(p.ranges), twice)
+	if len(p.requested()) != parts || twice > get.Peers {
+		t.Errorf("%d ranges were requested, %d of them twice", len(p.requested()), twice)
 	}
 	t.Logf("%d of %d ranges were sent before the client was killed", had, parts)
 	if got, err := os.ReadFile(get.Path); err != nil || !bytes.Equal(got, data) {
