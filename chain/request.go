@@ -44,7 +44,7 @@ type answer struct {
 	body   []byte
 }
 
-// call sends a request to the nodes until one of them gives an answer that decode accepts. The answer has a
+// call sends a request to the nodes until decode accepts an answer of one of them. Such an answer has a
 // status of 2xx or 4xx. call returns ErrUnavailable if there is none, and the error of ctx.
 func (c *Client) call(ctx context.Context, r request, decode func(*answer) error) error {
 	for round := 0; ; round++ {

@@ -270,8 +270,6 @@ func TestPutResumes(t *testing.T) {
 					t.Fatalf("the next run: %+v", r)
 				}
 			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
 			for path, n := range p.acknowledged() {
 				if n != 1 {
 					t.Errorf("%s was acknowledged %d times", path, n)

@@ -79,7 +79,7 @@ func (p *pool) supply(ctx context.Context) {
 	}
 }
 
-// fill gives every slot a session.
+// fill creates a session for every slot.
 func (p *pool) fill(ctx context.Context) (err error) {
 	for i := range p.slots {
 		if p.slots[i].current.Load() == nil && err == nil {
