@@ -101,6 +101,13 @@ func New(opt Options) (*Client, error) {
 	return c, nil
 }
 
+// CheckURL returns an error unless text can be the URL of a fullnode. The error does not repeat the text,
+// which may contain a secret.
+func CheckURL(text string) error {
+	_, err := parseNode(text)
+	return err
+}
+
 // parseNode returns the base URL of a node without a slash at its end. Errors do not repeat the URL, which
 // may contain a secret.
 func parseNode(text string) (string, error) {

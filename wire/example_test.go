@@ -30,12 +30,12 @@ func ExampleProblem() {
 func ExamplePayment() {
 	text, err := json.Marshal(wire.Payment{
 		Receiver: "0x1", Asset: "0x2", Module: "0x3", ChainID: 4,
-		ChunksetPrice: "1", UnsettledLimit: "9223372036854775807",
+		ChunksetPrice: "1", UnsettledLimit: "9223372036854775807", Settlement: wire.SettlementLedger,
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(string(text))
 	// Output:
-	// {"receiver":"0x1","asset":"0x2","module":"0x3","chainId":4,"chunksetPrice":"1","unsettledLimit":"9223372036854775807"}
+	// {"receiver":"0x1","asset":"0x2","module":"0x3","chainId":4,"chunksetPrice":"1","unsettledLimit":"9223372036854775807","settlement":"ledger"}
 }

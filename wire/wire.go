@@ -233,7 +233,14 @@ type Payment struct {
 	ChainID        int    `json:"chainId"`
 	ChunksetPrice  string `json:"chunksetPrice"`
 	UnsettledLimit string `json:"unsettledLimit"`
+	Settlement     string `json:"settlement"` // SettlementLedger or SettlementChain
 }
+
+// What becomes of accepted micropayments.
+const (
+	SettlementLedger = "ledger" // they are recorded, and not collected
+	SettlementChain  = "chain"  // they are collected on the chain
+)
 
 // Limits are the limits of requests, with sizes in bytes and times in seconds.
 type Limits struct {

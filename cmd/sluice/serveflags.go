@@ -64,6 +64,9 @@ type paymentFlags struct {
 	SessionTTL         time.Duration `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`
 	ChannelTTL         time.Duration `name:"channel-ttl" default:"${channel_ttl}" help:"Lifetime of a channel, unless the request chooses another."`
 	UnsettledLimit     int64         `default:"${unsettled_limit}" help:"Maximum amount that a channel may have accepted and not settled, in units of the asset."`
+	ChainURL           []string      `name:"chain-url" placeholder:"URL" help:"Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Default: none; payments are recorded in the embedded ledger and not collected."`
+	ChainAPIKeyFile    string        `name:"chain-api-key-file" type:"path" placeholder:"FILE" help:"File with the API key that the fullnodes require."`
+	ReceiverKeyFile    string        `type:"path" placeholder:"FILE" help:"File with the private key of the receiver, which signs what is collected. Required with --chain-url."`
 }
 
 type storageFlags struct {
@@ -186,6 +189,9 @@ func (c *serveFlags) nodeConfig() node.Config {
 		SessionTTL:         c.SessionTTL,
 		ChannelTTL:         c.ChannelTTL,
 		UnsettledLimit:     c.UnsettledLimit,
+		ChainURLs:          c.ChainURL,
+		ChainAPIKeyFile:    c.ChainAPIKeyFile,
+		ReceiverKeyFile:    c.ReceiverKeyFile,
 
 		Location:        storage.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes},
 		Storage:         storage.Options{Cache: c.Cache, CacheSize: int64(c.CacheSize), StagingSize: int64(c.StagingSize), BlobCache: int64(c.BlobCache)},

@@ -23,6 +23,14 @@ type wrongCall struct {
 
 type variables = map[string]string
 
+// A private key, and its addresses.
+const (
+	ones          = "0101010101010101010101010101010101010101010101010101010101010101"
+	onesLegacy    = "0x7df415e5b21bdaa8b2946e8f1f4278b39904e51a69627494cd3e6f2996732fbd"
+	onesSingle    = "0xbbe6af385b3f36c98c46770ac79c0db8f3c7d2a58addf0f567dfd38f8f34a036"
+	onesSecp256k1 = "0x1a2a8411801595ff548728b09bee8bd2a717e6440d9ba6212910fc1c56cfe688"
+)
+
 var wrongCalls = []wrongCall{
 	// Commands.
 	{line: "", want: `a command is missing: sluice help lists the commands`},
@@ -72,6 +80,16 @@ var wrongCalls = []wrongCall{
 	{line: "serve --meta mysql://u:canary@h", want: `--meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder`},
 	{line: "serve --bytes /folder", want: `--bytes: s3: the address must have the form s3://BUCKET/PREFIX?endpoint=https://HOST:PORT`},
 	{line: "serve --tls-cert x", want: `--tls-cert and --tls-key: either requires the other`},
+	{line: "serve --chain-url http://node.example/v1 --receiver-key-file x", want: `--chain-url: URL 1 of 1: want https; http is accepted for loopback addresses only`},
+	{line: "serve --chain-url https://u:canary@node.example/v1 --receiver-key-file x", want: `--chain-url: URL 1 of 1: want https://host/path, without user, query and fragment`},
+	{line: "serve --chain-url https://a.example/v1,node.example --receiver-key-file x", want: `--chain-url: URL 2 of 2: want https://host/path, without user, query and fragment`},
+	{line: "serve --chain-url https://node.example/v1", want: `--chain-url: requires --receiver-key-file, the key of the account that is paid`},
+	{line: "serve --receiver-key-file x", want: `--receiver-key-file and --chain-api-key-file: require --chain-url; without a chain nothing is signed`},
+	{line: "serve --chain-api-key-file x", want: `--receiver-key-file and --chain-api-key-file: require --chain-url; without a chain nothing is signed`},
+	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file /nonexistent/key", code: exitFailed, want: `--receiver-key-file: open /nonexistent/key: no such file or directory`},
+	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: "canary", code: exitFailed, want: `--receiver-key-file: the file $FILE: want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them`},
+	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: ones, code: exitFailed, want: `--receiver: is required with an Ed25519 key, which has two addresses: want ` + onesLegacy + ` or ` + onesSingle},
+	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE --receiver 0x1", file: "secp256k1-priv-0x" + ones, code: exitFailed, want: `--receiver 0x1: is not an address of the key in --receiver-key-file: want ` + onesSecp256k1},
 	{line: "serve --key-open-uploads 7", want: `the limits --key-... require the hosted profile: a local instance has no keys to limit`},
 	{line: "key create --scopes", want: `--scopes requires a value: want --scopes SCOPE, or --scopes=SCOPE if the value begins with a dash`},
 	{line: "key create --scopes read", want: `--accounts or --all-accounts: exactly one of the two is required`},

@@ -114,7 +114,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"client", "httpapi", "metering", "internal"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"httpapi", "metering", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "httpapi", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return append([]string{"internal", "internal/storage", "blob"}, contracts...), true
 	case within(dir, "internal/storage"):

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"sluice/chain"
 	"sluice/httpapi"
 	"sluice/internal/loopback"
 	"sluice/internal/storage"
@@ -53,6 +55,10 @@ type Config struct {
 	SessionTTL         time.Duration
 	ChannelTTL         time.Duration
 	UnsettledLimit     int64
+	ChainURLs          []string          // fullnodes, in the order in which they are asked; none for the embedded ledger
+	ChainAPIKeyFile    string            // "" for none
+	ReceiverKeyFile    string            // required with ChainURLs
+	chainTransport     http.RoundTripper // nil, or the transport of tests
 
 	Location        storage.Location
 	Storage         storage.Options
@@ -219,6 +225,27 @@ func (c *Config) validatePayment() error {
 	}
 	if c.SessionTTL <= 0 || c.ChannelTTL <= 0 {
 		errs = append(errs, fmt.Errorf("--session-ttl %s and --channel-ttl %s: must be positive", c.SessionTTL, c.ChannelTTL))
+	}
+	return errors.Join(append(errs, c.validateChain())...)
+}
+
+// validateChain reports settings of the chain that do not fit together. Its errors do not repeat URLs, which
+// may contain secrets.
+func (c *Config) validateChain() error {
+	if len(c.ChainURLs) == 0 {
+		if c.ReceiverKeyFile != "" || c.ChainAPIKeyFile != "" {
+			return errors.New("--receiver-key-file and --chain-api-key-file: require --chain-url; without a chain nothing is signed")
+		}
+		return nil
+	}
+	var errs []error
+	for i, url := range c.ChainURLs {
+		if err := chain.CheckURL(url); err != nil {
+			errs = append(errs, fmt.Errorf("--chain-url: URL %d of %d: %w", i+1, len(c.ChainURLs), err))
+		}
+	}
+	if c.ReceiverKeyFile == "" {
+		errs = append(errs, errors.New("--chain-url: requires --receiver-key-file, the key of the account that is paid"))
 	}
 	return errors.Join(errs...)
 }

@@ -34,6 +34,7 @@ type Node struct {
 	stores      *storage.Stores
 	blobs       *blob.Service
 	channels    *paychan.Service
+	receiver    *receiverAccount // nil without a chain
 	returns     *metering.Returns
 	keys        *access.Authenticator // nil for a local instance
 	api         *httpapi.Server
@@ -55,6 +56,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 			return nil, err
 		}
 	}
+	if err := n.openReceiver(ctx); err != nil {
+		return nil, err
+	}
 	if n.connections, err = c.newConnections(); err != nil {
 		return nil, err
 	}
@@ -74,6 +78,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	}
 	if c.OpenToNetwork {
 		log.Warn("open to the network: everyone who can connect to this address can read and write everything")
+	}
+	if c.Profile == Hosted && n.receiver == nil {
+		log.Warn("payments are recorded in the embedded ledger and not collected: set --chain-url and --receiver-key-file to collect them")
 	}
 	if c.ExternalURL != "" {
 		log.Info("clients use the external URL", "url", c.ExternalURL)
@@ -161,6 +168,9 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	}
 	if n.members != nil {
 		tasks.Go(func() { n.members.watch(ctx) })
+	}
+	if n.receiver != nil {
+		tasks.Go(func() { n.receiver.watch(ctx, n.log) })
 	}
 	if n.cert != nil {
 		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })

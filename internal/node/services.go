@@ -46,6 +46,15 @@ func (n *Node) openServices(ctx context.Context) error {
 	return nil
 }
 
+// openReceiver opens the account that is paid on the chain, if there is one, and sets the receiver.
+func (n *Node) openReceiver(ctx context.Context) (err error) {
+	if n.receiver, err = n.config.openReceiver(); n.receiver == nil || err != nil {
+		return err
+	}
+	n.config.Receiver = n.receiver.signer.Address().String()
+	return n.receiver.start(ctx, n.log)
+}
+
 func (n *Node) newBlobs() *blob.Service {
 	opt := n.stores.BlobOptions()
 	opt.GarbageGrace, opt.VerifyTTL, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.VerifyTTL, n.config.AllowLargeSweep
@@ -95,6 +104,14 @@ func (c *Config) receiver(ctx context.Context, properties metastore.Properties) 
 	return receiver, err
 }
 
+// settlement returns what becomes of accepted micropayments.
+func (c *Config) settlement() string {
+	if len(c.ChainURLs) > 0 {
+		return wire.SettlementChain
+	}
+	return wire.SettlementLedger
+}
+
 // payment returns what clients need to know in order to pay.
 func (n *Node) payment() wire.Payment {
 	payment := wire.Payment{
@@ -102,6 +119,7 @@ func (n *Node) payment() wire.Payment {
 		ChunksetPrice:  strconv.FormatInt(n.config.ChunksetPrice, 10),
 		UnsettledLimit: strconv.FormatInt(n.config.UnsettledLimit, 10),
 	}
+	payment.Settlement = n.config.settlement()
 	payment.Receiver, payment.Asset, payment.Module = n.channels.Payee()
 	return payment
 }

@@ -38,6 +38,9 @@ const priceFlag = "--chunkset-price"
 // quota of its owner.
 const metadataMark = "metadata"
 
+// settlementSetting is a setting by which all nodes settle on the chain, or none.
+const settlementSetting = "the settlement (--chain-url)"
+
 func (c *Config) settings(channels *paychan.Service) settings {
 	receiver, asset, module := channels.Payee()
 	return settings{
@@ -47,6 +50,7 @@ func (c *Config) settings(channels *paychan.Service) settings {
 		"--micropayment-module": module,
 		"--chain-id":            strconv.Itoa(int(c.ChainID)),
 		"--reads":               string(c.Reads),
+		settlementSetting:       c.settlement(),
 		metadataMark:            "known",
 		priceFlag:               strconv.FormatInt(c.ChunksetPrice, 10),
 	}

@@ -1,0 +1,178 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/chain"
+	"sluice/internal/secretfile"
+	"sluice/micropay"
+)
+
+const (
+	// chainStartTimeout bounds the wait of a start for the fullnodes.
+	chainStartTimeout = 5 * time.Second
+	// chainRetry is the interval at which fullnodes that did not answer at the start are asked again.
+	chainRetry = 30 * time.Second
+)
+
+// receiverAccount is the account that is paid, and what is needed to collect its payments.
+type receiverAccount struct {
+	signer *micropay.Signer
+	chain  *chain.Client
+	nodes  []*chain.Client // a client of each fullnode, to compare its chain
+	silent []int           // the fullnodes whose chain is not known, because they did not answer
+}
+
+// openReceiver reads the keys of the receiver and of the fullnodes. It sends nothing. It returns nil if no
+// chain is configured.
+func (c *Config) openReceiver() (*receiverAccount, error) {
+	if len(c.ChainURLs) == 0 {
+		return nil, nil
+	}
+	signer, err := c.receiverSigner()
+	if err != nil {
+		return nil, err
+	}
+	opt, err := c.chainOptions()
+	if err != nil {
+		return nil, err
+	}
+	r := &receiverAccount{signer: signer}
+	if r.chain, err = chain.New(opt); err != nil {
+		return nil, err
+	}
+	opt.Rounds, opt.Timeout = 1, chainStartTimeout
+	for _, url := range c.ChainURLs {
+		opt.Nodes = []string{url}
+		node, err := chain.New(opt)
+		if err != nil {
+			return nil, err
+		}
+		r.nodes = append(r.nodes, node)
+	}
+	return r, nil
+}
+
+// receiverSigner returns the signer of the receiver. The address of a secp256k1 key follows from the key; an
+// Ed25519 key has two addresses, of which --receiver selects one.
+func (c *Config) receiverSigner() (*micropay.Signer, error) {
+	const flag = "--receiver-key-file"
+	text, err := readSecret(flag, c.ReceiverKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := micropay.ParsePrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the file %s: want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them", flag, c.ReceiverKeyFile)
+	}
+	var signers []*micropay.Signer
+	var addresses []string
+	for _, scheme := range []micropay.Scheme{micropay.SchemeEd25519, micropay.SchemeSingleKey} {
+		if s, err := micropay.NewSigner(scheme, key); err == nil {
+			signers, addresses = append(signers, s), append(addresses, s.Address().String())
+		}
+	}
+	either := strings.Join(addresses, " or ")
+	if c.Receiver == "" {
+		if len(signers) > 1 {
+			return nil, fmt.Errorf("--receiver: is required with an Ed25519 key, which has two addresses: want %s", either)
+		}
+		return signers[0], nil
+	}
+	receiver, err := micropay.ParseAddress(c.Receiver)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range signers {
+		if s.Address() == receiver {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("--receiver %s: is not an address of the key in %s: want %s", c.Receiver, flag, either)
+}
+
+func (c *Config) chainOptions() (chain.Options, error) {
+	module, err := micropay.ParseAddress(c.MicropaymentModule)
+	if err != nil {
+		return chain.Options{}, err
+	}
+	opt := chain.Options{Nodes: c.ChainURLs, ChainID: c.ChainID, Module: module, Transport: c.chainTransport}
+	if c.ChainAPIKeyFile != "" {
+		const flag = "--chain-api-key-file"
+		if opt.APIKey, err = readSecret(flag, c.ChainAPIKeyFile); err != nil {
+			return opt, err
+		}
+		if opt.APIKey == "" || strings.ContainsFunc(opt.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return opt, fmt.Errorf("%s: the file %s: want one API key", flag, c.ChainAPIKeyFile)
+		}
+	}
+	return opt, nil
+}
+
+// readSecret returns the contents of a file that only its owner may access, without white space around it.
+func readSecret(flag, file string) (string, error) {
+	text, err := secretfile.Read(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// start compares the chain of each fullnode with --chain-id. It returns an error if one belongs to another
+// chain, and warns of those that do not answer.
+func (r *receiverAccount) start(ctx context.Context, log *slog.Logger) error {
+	for i := range r.nodes {
+		r.silent = append(r.silent, i)
+	}
+	return r.compareChains(ctx, log)
+}
+
+// watch compares the chains of the fullnodes that did not answer at the start, until all have or ctx ends. One
+// of another chain is never used, because each of its responses states its chain; watch logs it.
+func (r *receiverAccount) watch(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(chainRetry)
+	defer tick.Stop()
+	for len(r.silent) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := r.compareChains(ctx, log); err != nil {
+			log.Error("a fullnode is not used", "error", err)
+		}
+	}
+}
+
+// compareChains compares the chains of the silent fullnodes with --chain-id, and keeps those that are still
+// silent. It returns an error if one belongs to another chain.
+func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, chainStartTimeout)
+	defer cancel()
+	answers := make([]error, len(r.silent))
+	var asked sync.WaitGroup
+	for i, node := range r.silent {
+		asked.Go(func() { _, answers[i] = r.nodes[node].Ledger(ctx) })
+	}
+	asked.Wait()
+	var silent []int
+	var wrong []error
+	for i, node := range r.silent {
+		switch err := answers[i]; {
+		case err == nil:
+		case errors.Is(err, chain.ErrWrongChain):
+			wrong = append(wrong, fmt.Errorf("--chain-id: URL %d of %d in --chain-url is a fullnode of another chain", node+1, len(r.nodes)))
+		default:
+			silent = append(silent, node)
+			log.Warn("a fullnode does not answer, and is asked again", "url", node+1, "error", err)
+		}
+	}
+	r.silent = silent
+	return errors.Join(wrong...)
+}

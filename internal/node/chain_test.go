@@ -1,0 +1,234 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/httpapi"
+	"sluice/internal/storage"
+	"sluice/metastore"
+	"sluice/micropay"
+	"sluice/paychan"
+)
+
+// The addresses of the key 0x0101...01, which has two as an Ed25519 key.
+var receiverAddresses = func() (legacy, single, secp string) {
+	address := func(form string, scheme micropay.Scheme) string {
+		key, err := micropay.ParsePrivateKey(form + strings.Repeat("01", 32))
+		if err != nil {
+			panic(err)
+		}
+		signer, err := micropay.NewSigner(scheme, key)
+		if err != nil {
+			panic(err)
+		}
+		return signer.Address().String()
+	}
+	return address("", micropay.SchemeEd25519), address("", micropay.SchemeSingleKey), address("secp256k1-priv-0x", micropay.SchemeSingleKey)
+}
+
+// chainConfig returns a configuration with this receiver, a file with this key, and these fullnodes.
+func chainConfig(t *testing.T, receiver, key string, urls ...string) *Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "receiver.key")
+	if err := os.WriteFile(file, []byte(key+"\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	return &Config{Receiver: receiver, ReceiverKeyFile: file, ChainURLs: urls, ChainID: 4, MicropaymentModule: paychan.DefaultModule}
+}
+
+// TestReceiverOfTheKey checks which receivers a key can have, and that no error repeats the key.
+func TestReceiverOfTheKey(t *testing.T) {
+	legacy, single, secp := receiverAddresses()
+	digits := strings.Repeat("01", 32)
+	for _, test := range []struct{ receiver, key, want, wantErr string }{
+		{legacy, digits, legacy, ""},
+		{single, digits, single, ""},
+		{single, "ed25519-priv-0x" + digits, single, ""},
+		{strings.ToUpper(legacy[2:]), digits, legacy, ""},
+		{"", "secp256k1-priv-0x" + digits, secp, ""},
+		{secp, "secp256k1-priv-0x" + digits, secp, ""},
+		{"", digits, "", "--receiver: is required with an Ed25519 key, which has two addresses: want " + legacy + " or " + single},
+		{secp, digits, "", "--receiver " + secp + ": is not an address of the key in --receiver-key-file: want " + legacy + " or " + single},
+		{legacy, "secp256k1-priv-0x" + digits, "", "--receiver " + legacy + ": is not an address of the key in --receiver-key-file: want " + secp},
+		{legacy, digits + "01", "", "want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them"},
+	} {
+		r, err := chainConfig(t, test.receiver, test.key, "http://127.0.0.1:1").openReceiver()
+		switch {
+		case test.wantErr == "" && (err != nil || r.signer.Address().String() != test.want):
+			t.Errorf("receiver %q, key %q: %v", test.receiver, test.key, err)
+		case test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr) || strings.Contains(err.Error(), digits)):
+			t.Errorf("receiver %q, key %q: error %v, want %q", test.receiver, test.key, err, test.wantErr)
+		}
+	}
+}
+
+func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
+	legacy, _, _ := receiverAddresses()
+	c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
+	c.ChainAPIKeyFile = filepath.Join(t.TempDir(), "api.key")
+	for text, want := range map[string]string{"canary": "", "": "want one API key", "two canaries": "want one API key", "canary\ncanary": "want one API key"} {
+		if err := os.WriteFile(c.ChainAPIKeyFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.openReceiver()
+		if want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canar")) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for _, file := range []string{c.ChainAPIKeyFile, c.ReceiverKeyFile} {
+		if err := os.Chmod(file, 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.openReceiver(); err == nil || !strings.Contains(err.Error(), "others may access it (mode 0640): chmod 600 "+file) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// fullnodeOf returns a fullnode of a chain.
+func fullnodeOf(t *testing.T, chainID *atomic.Int64) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if chainID.Load() == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"chain_id":%d,"ledger_version":"1","ledger_timestamp":"1"}`, chainID.Load())
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestChainOfTheFullnodes checks that a start compares the chain of every fullnode, and goes on without those
+// that do not answer.
+func TestChainOfTheFullnodes(t *testing.T) {
+	legacy, _, _ := receiverAddresses()
+	for _, test := range []struct {
+		chains [2]int64 // 0: does not answer
+		want   string
+		silent int
+	}{
+		{[2]int64{4, 4}, "", 0},
+		{[2]int64{0, 4}, "", 1},
+		{[2]int64{0, 0}, "", 2},
+		{[2]int64{4, 2}, "--chain-id: URL 2 of 2 in --chain-url is a fullnode of another chain", 0},
+		{[2]int64{2, 0}, "--chain-id: URL 1 of 2 in --chain-url is a fullnode of another chain", 1},
+	} {
+		var chains [2]atomic.Int64
+		var urls []string
+		for i, id := range test.chains {
+			chains[i].Store(id)
+			urls = append(urls, fullnodeOf(t, &chains[i]).URL)
+		}
+		r, err := chainConfig(t, legacy, strings.Repeat("01", 32), urls...).openReceiver()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log logBuffer
+		err = r.start(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+		if got := fmt.Sprint(err); test.want != "" && got != test.want || test.want == "" && err != nil {
+			t.Errorf("%v: %v, want %q", test.chains, err, test.want)
+		}
+		if len(r.silent) != test.silent || strings.Count(log.String(), "a fullnode does not answer") != test.silent {
+			t.Errorf("%v: %d are silent, want %d: %s", test.chains, len(r.silent), test.silent, log.String())
+		}
+	}
+}
+
+// answers is a transport to fullnodes of a chain, in the memory of the process.
+type answers struct{ chainID *atomic.Int64 }
+
+func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if a.chainID.Load() == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	} else {
+		_, _ = fmt.Fprintf(w, `{"chain_id":%d,"ledger_version":"1","ledger_timestamp":"1"}`, a.chainID.Load())
+	}
+	return w.Result(), nil
+}
+
+// TestSilentFullnodesAreAskedAgain checks that a fullnode which was away at the start is compared when it is back.
+func TestSilentFullnodesAreAskedAgain(t *testing.T) {
+	for back, want := range map[int64]string{4: "", 2: "a fullnode is not used"} {
+		legacy, _, _ := receiverAddresses()
+		c := chainConfig(t, legacy, strings.Repeat("01", 32), "http://127.0.0.1:1")
+		synctest.Test(t, func(t *testing.T) {
+			var id atomic.Int64
+			c.chainTransport = answers{&id}
+			r, err := c.openReceiver()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log logBuffer
+			to := slog.New(slog.NewTextHandler(&log, nil))
+			if err := r.start(t.Context(), to); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*chainRetry+chainRetry/2)
+			defer cancel()
+			stop := make(chan struct{})
+			go func() {
+				defer close(stop)
+				r.watch(ctx, to)
+			}()
+			synctest.Wait()
+			id.Store(back)
+			<-stop
+			if ctx.Err() != nil || len(r.silent) != 0 || strings.Contains(log.String(), "a fullnode is not used") != (want != "") {
+				t.Errorf("chain %d: %d silent, %v: %s", back, len(r.silent), ctx.Err(), log.String())
+			}
+		})
+	}
+}
+
+// openLocal opens a local node with the chain of c, and runs it until the test ends.
+func openLocal(t *testing.T, c Config) *Node {
+	t.Helper()
+	c.Profile, c.Addr, c.Reads, c.Asset = Local, "127.0.0.1:0", httpapi.ReadsPaid, paychan.DefaultAsset
+	c.ChunksetPrice, c.UnsettledLimit, c.SessionTTL, c.ChannelTTL = 1, 1000, time.Hour, time.Hour
+	c.Location.Data = filepath.Join(t.TempDir(), "data")
+	c.Storage = storage.Options{CacheSize: storage.MinCacheSize, StagingSize: storage.MinStagingSize, BlobCache: 1 << 20}
+	c.MaxRequests, c.DrainDeadline, c.KeyLimits, c.AddressLimits = 10, time.Minute, metastore.NoLimits(), metastore.NoLimits()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(t.Context(), c, slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals, ended := make(chan os.Signal), make(chan error)
+	go func() { ended <- n.Run(signals, nil) }()
+	t.Cleanup(func() {
+		signals <- os.Interrupt
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// TestReadinessDoesNotDependOnTheChain opens a node whose fullnode does not answer.
+func TestReadinessDoesNotDependOnTheChain(t *testing.T) {
+	legacy, _, _ := receiverAddresses()
+	var id atomic.Int64
+	c := chainConfig(t, legacy, strings.Repeat("01", 32), fullnodeOf(t, &id).URL)
+	n := openLocal(t, *c)
+	if err := n.ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if p := n.payment(); p.Settlement != "chain" || p.Receiver != legacy {
+		t.Errorf("%+v", p)
+	}
+}
