@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -196,21 +195,8 @@ func TestCopyBetweenServersResumes(t *testing.T) {
 	data := content(9, parts<<20-3)
 	one.must(204, "PUT", "/v1/blobs/team/big", data)
 	line := []string{"cp", "one:team/big", "two:team/copy", "--part-size", "1MiB"}
-	reached := target.after(parts / 2)
-	command := exec.CommandContext(t.Context(), sluice, line...)
-	var stderr strings.Builder
-	command.Stderr = &stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-reached
-	if err := command.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	_ = command.Wait() // the exit code is checked
-	target.release()
-	if code := command.ProcessState.ExitCode(); code != 130 || stderr.String() != "sluice: interrupted: what was transferred of large files is kept; run the same command again to go on\n" {
-		t.Fatalf("exit code %d, %s", code, stderr.String())
+	if r := target.endAfter(t, parts/2, syscall.SIGINT, line...); r.code != 130 || r.stderr != "sluice: interrupted: "+resumable {
+		t.Fatalf("%+v", r)
 	}
 	source.mu.Lock()
 	source.ranges = map[string]int{}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -185,21 +184,9 @@ func TestGetResumes(t *testing.T) {
 	s.must(204, "PUT", "/v1/blobs/team/big", data)
 	dir := t.TempDir()
 	line := []string{"get", "team/big", dir, "--url", p.url}
-	reached := p.after(ranges - 1) // of the ranges, at most 4 are received concurrently
-	command := exec.CommandContext(t.Context(), sluice, line...)
-	var stderr strings.Builder
-	command.Stderr = &stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-reached
-	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	_ = command.Wait() // the exit code is checked
-	p.release()
-	if code := command.ProcessState.ExitCode(); code != 130 || stderr.String() != "sluice: interrupted: what was transferred of large files is kept; run the same command again to go on\n" {
-		t.Fatalf("exit code %d, %s", code, stderr.String())
+	// Of the ranges, at most 4 are received concurrently.
+	if r := p.endAfter(t, ranges-1, syscall.SIGTERM, line...); r.code != 130 || r.stderr != "sluice: interrupted: "+resumable {
+		t.Fatalf("%+v", r)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "big")); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("the file exists: %v", err)

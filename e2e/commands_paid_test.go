@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -154,20 +153,8 @@ func TestPaidGetResumes(t *testing.T) {
 	p := newCountingProxy(t, s)
 	dir := t.TempDir()
 	line := append([]string{"get", "0x1/big", dir, "--json", "--url", p.url}, pays(1000)...)
-	reached := p.after(ranges - 1) // of the ranges, at most 4 are received concurrently
-	command := exec.CommandContext(t.Context(), sluice, line...)
-	var stdout, stderr strings.Builder
-	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-reached
-	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	_ = command.Wait() // the exit code is checked
-	p.release()
-	interrupted := result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	// Of the ranges, at most 4 are received concurrently.
+	interrupted := p.endAfter(t, ranges-1, syscall.SIGTERM, line...)
 	before := spendingOf(t, interrupted)
 	if interrupted.code != 130 || before.ChunksetsCharged < ranges-1 {
 		t.Fatalf("%+v, %+v", interrupted, before)

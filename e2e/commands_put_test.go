@@ -229,6 +229,42 @@ func TestPutOfStandardInput(t *testing.T) {
 	}
 }
 
+// resumable is what a command says that can be run again to go on.
+const resumable = "what was transferred of large files is kept; run the same command again to go on\n"
+
+// TestOutageSaysHowToGoOn ends the server within an upload, and before one. Only the command that has
+// transferred something says that it can be run again to go on, and it can.
+func TestOutageSaysHowToGoOn(t *testing.T) {
+	t.Parallel()
+	testenv.Require(t, testenv.Unix)
+	const part, parts = 256 << 10, 20
+	s := start(t, options{dirty: true})
+	s.options.addr = s.host // also of the next one
+	p := newCountingProxy(t, s)
+	dir := makeTree(t, map[string]string{"big": string(content(3, part*parts-5))})
+	line := []string{"put", filepath.Join(dir, "big"), "team/big", "--part-size", "256KiB", "--url", p.url}
+	r := p.duringCommand(t, parts/2, func(*exec.Cmd) {
+		s.kill()
+		p.resume()
+	}, line...)
+	p.wait()
+	if r.code != 1 || !strings.HasSuffix(r.stderr, "; "+resumable) {
+		t.Errorf("the server ended within the upload: %+v", r)
+	}
+	if r := sluiceRuns(t, "put", filepath.Join(dir, "big"), "team/other", "--url", p.url); r.code != 1 || strings.Contains(r.stderr, "again") {
+		t.Errorf("there is no server: %+v", r)
+	}
+	s.restart()
+	if r := sluiceRuns(t, line...); r.code != 0 {
+		t.Errorf("the next run: %+v", r)
+	}
+	for path, n := range p.acknowledged() {
+		if n != 1 {
+			t.Errorf("%s was acknowledged %d times", path, n)
+		}
+	}
+}
+
 // TestPutResumes ends the command within the upload of a large file of a folder: by SIGKILL, and by
 // Ctrl-C. The next run must send no part and no file that was acknowledged.
 func TestPutResumes(t *testing.T) {
@@ -242,26 +278,10 @@ func TestPutResumes(t *testing.T) {
 			p := newCountingProxy(t, s)
 			dir := makeTree(t, map[string]string{"big": string(content(3, part*parts-5)), "sub/big": string(content(4, part*parts))})
 			line := []string{"put", "-r", dir, "team/dir", "--part-size", "256KiB", "--url", p.url, "--json"}
-			command := exec.CommandContext(t.Context(), sluice, line...)
-			var stderr strings.Builder
-			command.Stderr = &stderr
-			reached := p.after(parts / 2)
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
+			r := p.endAfter(t, parts/2, sig, line...)
+			if sig == syscall.SIGINT && (r.code != 130 || r.stderr != "sluice: interrupted: "+resumable) {
+				t.Errorf("%+v", r)
 			}
-			<-reached
-			if err := command.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-			if sig == syscall.SIGINT { // it waits for no response
-				_ = command.Wait()
-				if code := command.ProcessState.ExitCode(); code != 130 || stderr.String() != "sluice: interrupted: what was transferred of large files is kept; run the same command again to go on\n" {
-					t.Errorf("exit code %d, %s", code, stderr.String())
-				}
-			} else {
-				_ = command.Wait()
-			}
-			p.release()
 			if left := filesWith(t, dir, ".sluice-upload"); len(left) == 0 {
 				t.Error("there is no state file")
 			}

@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
@@ -311,6 +312,35 @@ func (p *countingProxy) wait() {
 	for p.active > 0 {
 		p.idle.Wait()
 	}
+}
+
+// endAfter runs a command through the proxy, and sends it a signal after n responses. The command must
+// end without any further response.
+func (p *countingProxy) endAfter(t testing.TB, n int, sig syscall.Signal, line ...string) result {
+	t.Helper()
+	defer p.release()
+	return p.duringCommand(t, n, func(command *exec.Cmd) {
+		if err := command.Process.Signal(sig); err != nil {
+			t.Error(err)
+		}
+	}, line...)
+}
+
+// duringCommand runs a command through the proxy until it exits, and calls do after n responses. Further
+// requests wait until the caller calls resume or release.
+func (p *countingProxy) duringCommand(t testing.TB, n int, do func(*exec.Cmd), line ...string) result {
+	t.Helper()
+	reached := p.after(n)
+	command := exec.CommandContext(t.Context(), sluice, line...)
+	var stdout, stderr strings.Builder
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	do(command)
+	_ = command.Wait() // the caller checks the exit code
+	return result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
 // end counts the end of a request.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -22,7 +23,7 @@ type job struct {
 	source, target string // for people and programs
 	size           int64  // in bytes, or negative if it is unknown
 	verb           verb   // verbCopy if it is not set
-	ifInterrupted  string // what a signal has left behind, for people
+	ifInterrupted  string // what a transfer that ended early has left behind, for people
 	named          bool   // reports whether its error names the source
 
 	// run does it. The transfer is nil for a deletion.
@@ -76,6 +77,7 @@ type batch struct {
 	jobs                               int
 	errs                               []error // of jobs and of output; the first ones
 	interrupted                        bool
+	partial                            bool // reports whether a transfer failed after it had transferred bytes
 	ifInterrupted                      string
 }
 
@@ -92,7 +94,7 @@ func (b *batch) writesContent() {
 	}
 }
 
-// resumable says what an interrupted transfer of files has left behind.
+// resumable says what a transfer of files that ended early has left behind.
 const resumable = "what was transferred of large files is kept; run the same command again to go on"
 
 // concurrentJobs is the number of jobs that run concurrently. Each transfers several parts or ranges of
@@ -183,7 +185,13 @@ func (b *batch) transfer(ctx context.Context, j job) (done, error) {
 	case j.verb != verbDelete:
 		t := b.progress.Start(j.source, j.size)
 		defer t.End()
-		return j.run(ctx, t)
+		d, err := j.run(ctx, t)
+		if err != nil && t.Done() > 0 {
+			b.mu.Lock()
+			b.partial = true
+			b.mu.Unlock()
+		}
+		return d, err
 	case b.dryRun:
 		return done{}, nil
 	default:
@@ -201,8 +209,19 @@ func (b *batch) words(done, would string) string {
 
 // concernsAll reports whether an error of one transfer would be that of every other.
 func concernsAll(err error) bool {
+	return unreachable(err) || errors.Is(err, syscall.ENOSPC) || anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrRateLimited, client.ErrStorageFull)
+}
+
+// unreachable reports whether there was no server, or one that cannot serve now.
+func unreachable(err error) bool {
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, syscall.ENOSPC) || anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrRateLimited, client.ErrUnavailable, client.ErrStorageFull)
+	return errors.As(err, &network) || errors.Is(err, client.ErrUnavailable)
+}
+
+// outage reports whether a request was ended by the network or by the server, so that the same command
+// can succeed later.
+func outage(err error) bool {
+	return unreachable(err) || anyOf(err, client.ErrOutcomeUnknown, io.ErrUnexpectedEOF)
 }
 
 func (b *batch) count(n *int) {
@@ -272,7 +291,7 @@ func (b *batch) remark(line string) {
 // print prints a line to stderr. What cannot be printed there has no other place.
 func (b *batch) print(line string) { _ = b.progress.Print(line) }
 
-// finish prints a summary, and returns the error of the command.
+// finish prints a summary, and returns the error of the command. After an outage it says how to go on.
 func (b *batch) finish(ctx context.Context) error {
 	if b.jobs+b.skipped > 1 && !b.output.Quiet && !b.output.JSON {
 		if summary := b.summary(); summary != "" {
@@ -280,6 +299,9 @@ func (b *batch) finish(ctx context.Context) error {
 		}
 	}
 	first := errors.Join(b.errs...)
+	if outage(first) && b.ifInterrupted == resumable && (b.partial || b.copied > 0) {
+		first = fmt.Errorf("%w; %s", first, resumable)
+	}
 	succeeded := b.copied + b.unchanged + b.deleted
 	switch notDone := b.jobs - succeeded; {
 	case ctx.Err() != nil && (b.interrupted || notDone > 0):

@@ -57,7 +57,7 @@ func (c *paymentCommand) printChannel(console *console, ch client.Channel) error
 	amount := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	lines := [][2]string{
 		{"channel", ch.ID},
-		{"payment channel", amount(ch.PaymentChannelID)},
+		{"payment id", amount(ch.PaymentChannelID)},
 		{"sender", sender},
 		{"receiver", ch.Receiver},
 		{"asset", ch.Asset},

@@ -226,6 +226,13 @@ func (t *Transfer) Set(done int64) {
 	t.add(done - t.moved.done)
 }
 
+// Done returns the number of bytes that are done.
+func (t *Transfer) Done() int64 {
+	t.progress.mu.Lock()
+	defer t.progress.mu.Unlock()
+	return t.moved.done
+}
+
 // Add adds n to the number of bytes that are done.
 func (t *Transfer) Add(n int64) {
 	t.progress.mu.Lock()
