@@ -104,7 +104,7 @@ var (
 	// generators send requests; the service does not import them.
 	generators = []string{"internal/load"}
 	// testOnly are tests and benchmarks. They may be imported by tests only.
-	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/arch", "internal/mutants", "internal/peers", "e2e"}, suites...)
+	testOnly = append([]string{"internal/testenv", "internal/testclock", "internal/fullnode", "internal/arch", "internal/mutants", "internal/peers", "e2e"}, suites...)
 )
 
 // mayImport returns the folders of this module that the package in dir may import outside its
@@ -156,7 +156,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return append([]string{"internal", "internal/storage", "client", "metastore"}, generators...), true
 	case within(dir, "internal/terminal"):
 		return []string{"internal/units"}, true
-	case within(dir, "internal/testenv", "internal/arch", "e2e"):
+	case within(dir, "internal/testenv", "internal/fullnode", "internal/arch", "e2e"):
 		return []string{"internal"}, true
 	case within(dir, "internal"):
 		return append([]string{"internal"}, contracts...), true

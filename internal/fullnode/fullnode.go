@@ -1,0 +1,292 @@
+// Package fullnode runs a fullnode of the payment chain for tests. It is a Node.js process
+// (e2e/client/fullnode) that decodes and verifies each submitted transaction with the chain's own npm package,
+// keeps the state of the contract of payment channels, executes each transaction once, and serves the part of the
+// REST API that package chain and the public client use.
+//
+// It differs from a real fullnode where a test commands it to: it loses, delays and falsifies responses, drops
+// transactions or executes them with failure, changes their order, belongs to another chain, and has another
+// clock. The rules of the contract that are not documented can be replaced by other ones.
+package fullnode
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// The defaults of Options.
+const (
+	DefaultChainID = 4
+	// DefaultModule is the address at which the public client expects the contract.
+	DefaultModule = "0xb42ac038b6dae86f6171e28e297aab9555ce09909445ec579e4ffe6b8d4d63bf"
+)
+
+// Options configure a fullnode. The zero value selects the defaults.
+type Options struct {
+	ChainID uint8
+	Module  string // address of the contract, with 64 digits
+	// Clock is the time of the ledger, which stands still until Advance. The zero time selects the machine's
+	// clock.
+	Clock time.Time
+	Rule  Rule
+}
+
+// MarshalJSON returns the options with their defaults in the form of the process.
+func (o Options) MarshalJSON() ([]byte, error) {
+	parameters := map[string]any{"chainId": cmp.Or(o.ChainID, DefaultChainID), "module": cmp.Or(o.Module, DefaultModule), "rule": o.Rule}
+	if !o.Clock.IsZero() {
+		parameters["clock"] = Time{o.Clock}
+	}
+	return json.Marshal(parameters)
+}
+
+// Rule is a rule of the contract that the public client does not document. The zero value is the rule that this
+// project assumes.
+type Rule struct {
+	// SingleAmounts means that the amount of each micropayment is paid in addition to the earlier ones. Otherwise
+	// amounts are cumulative.
+	SingleAmounts bool
+	// BalanceStays means that the balance of a channel is its deposit. Otherwise it falls with withdrawals.
+	BalanceStays bool
+}
+
+// MarshalJSON returns the rule in the form of the process.
+func (r Rule) MarshalJSON() ([]byte, error) {
+	names := map[string]string{"amounts": "cumulative", "balance": "falls"}
+	if r.SingleAmounts {
+		names["amounts"] = "single"
+	}
+	if r.BalanceStays {
+		names["balance"] = "stays"
+	}
+	return json.Marshal(names)
+}
+
+// Channel is a payment channel on the chain. Addresses have 64 digits.
+type Channel struct {
+	Sender       string `json:"sender"`
+	Receiver     string `json:"receiver"`
+	Asset        string `json:"asset"`
+	ID           uint64 `json:"channel,string"`
+	Deposit      uint64 `json:"deposit,string"`
+	Withdrawn    uint64 `json:"withdrawn,string"`
+	NextSequence uint64 `json:"nextSequence,string"` // the least that is accepted
+	Created      Time   `json:"created"`
+	Expires      Time   `json:"expires"`
+}
+
+// Time is a time in the form of the process: microseconds since 1970 as text.
+type Time struct{ time.Time }
+
+// MarshalJSON returns the microseconds.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return json.Marshal(strconv.FormatInt(t.UnixMicro(), 10))
+}
+
+// UnmarshalJSON parses the microseconds.
+func (t *Time) UnmarshalJSON(text []byte) error {
+	micros, err := strconv.ParseInt(string(text[1:len(text)-1]), 10, 64)
+	t.Time = time.UnixMicro(micros).UTC()
+	return err
+}
+
+// Executed is an executed transaction.
+type Executed struct {
+	Hash     string `json:"hash"`
+	Sender   string `json:"sender"`
+	Receiver string `json:"receiver"`
+	Asset    string `json:"asset"`
+	Channel  uint64 `json:"channel,string"`
+	Sequence uint64 `json:"sequence,string"`
+	Amount   uint64 `json:"amount,string"`
+	Success  bool   `json:"success"`
+	VMStatus string `json:"vmStatus"`
+	Paid     uint64 `json:"paid,string"` // units of the asset that the receiver got
+	Gas      uint64 `json:"gasUsed,string"`
+}
+
+// Operation is an operation of the REST API.
+type Operation string
+
+// The operations.
+const (
+	Any    Operation = "" // in a Fault
+	Ledger Operation = "ledger"
+	Gas    Operation = "gas"
+	Submit Operation = "submit"
+	Lookup Operation = "lookup"
+	View   Operation = "view"
+)
+
+// Effect is how a request with a fault is executed.
+type Effect string
+
+// The effects.
+const (
+	Executes Effect = ""
+	Skip     Effect = "skip" // not at all
+	Drop     Effect = "drop" // the transaction is accepted and forgotten
+	Fail     Effect = "fail" // the transaction is executed with failure
+)
+
+// Answer is how a request with a fault is answered.
+type Answer string
+
+// The answers.
+const (
+	Answers     Answer = ""
+	Hang        Answer = "hang"    // not before the client closes the connection
+	Cut         Answer = "cut"     // the connection is closed
+	Garbage     Answer = "garbage" // the body is the start of one
+	WrongStatus Answer = "status"
+)
+
+// Fault is a fault of the fullnode. The zero value is none.
+type Fault struct {
+	On         Operation     `json:"on"`
+	Times      int           `json:"times"` // how many requests have the fault; 0: all until Heal
+	Delay      time.Duration `json:"-"`     // before the effect
+	Effect     Effect        `json:"effect"`
+	VMStatus   string        `json:"vmStatus"` // of Fail
+	Answer     Answer        `json:"answer"`
+	Status     int           `json:"status"`     // of WrongStatus
+	RetryAfter int           `json:"retryAfter"` // seconds in the Retry-After header of WrongStatus; 0: no header
+}
+
+// Request is a request that the fullnode received.
+type Request struct {
+	Method        string `json:"method"`
+	Path          string `json:"path"`
+	ContentType   string `json:"contentType"`
+	Authorization string `json:"authorization"`
+	Body          string `json:"body"` // in hexadecimal
+}
+
+// Node is a running fullnode. Its methods may be called concurrently; they end the test on an error.
+type Node struct {
+	tb      testing.TB
+	port    int
+	process *process
+}
+
+// Start starts a fullnode, which is stopped when the test ends. It calls testenv.Require for NPM.
+func Start(tb testing.TB, opt Options) *Node {
+	tb.Helper()
+	testenv.Require(tb, testenv.NPM)
+	text, err := json.Marshal(opt)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	folder, err := testenv.ClientDir()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n := &Node{tb: tb}
+	n.process, n.port, err = startProcess(exec.Command("node", filepath.Join(folder, "fullnode", "main.mjs"), string(text)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := n.process.stop(); err != nil {
+			tb.Errorf("the fullnode for tests: %v", err)
+		}
+	})
+	return n
+}
+
+// do runs a command and decodes its result into result, unless that is nil.
+func (n *Node) do(command string, parameters, result any) {
+	n.tb.Helper()
+	if err := n.process.do(n.tb.Context(), command, parameters, result); err != nil {
+		n.tb.Fatalf("the fullnode for tests: %s: %v", command, err)
+	}
+}
+
+// URL returns the base URL of the REST API.
+func (n *Node) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/v1", n.port) }
+
+// Reset replaces everything the node knows by what it knows after Start with these options.
+func (n *Node) Reset(opt Options) { n.tb.Helper(); n.do("reset", opt, nil) }
+
+// Open opens a channel, or replaces its state.
+func (n *Node) Open(c Channel) { n.tb.Helper(); n.do("open", c, nil) }
+
+// Remove removes a channel from the chain.
+func (n *Node) Remove(c Channel) { n.tb.Helper(); n.do("remove", c, nil) }
+
+// Channels returns all channels in the order in which they were opened.
+func (n *Node) Channels() (list []Channel) { n.tb.Helper(); n.do("channels", nil, &list); return list }
+
+// SetGas sets the units of gas, times their price, that an account can pay. Without it they are unlimited.
+func (n *Node) SetGas(address string, units uint64) {
+	n.tb.Helper()
+	n.do("gas", map[string]string{"address": address, "units": strconv.FormatUint(units, 10)}, nil)
+}
+
+// SetAccountSequence sets the sequence number of an account's next transaction without a nonce.
+func (n *Node) SetAccountSequence(address string, sequence uint64) {
+	n.tb.Helper()
+	n.do("accountSequence", map[string]string{"address": address, "sequence": strconv.FormatUint(sequence, 10)}, nil)
+}
+
+// Fail adds a fault. A request has the first fault of its operation.
+func (n *Node) Fail(f Fault) {
+	n.tb.Helper()
+	type plain Fault
+	n.do("fault", struct {
+		plain
+		DelayMillis int64 `json:"delayMillis"`
+	}{plain(f), f.Delay.Milliseconds()}, nil)
+}
+
+// Heal removes all faults. Requests that hang continue to do so.
+func (n *Node) Heal() { n.tb.Helper(); n.do("heal", nil, nil) }
+
+// SetChain sets the chain to which the node states that it belongs.
+func (n *Node) SetChain(id uint8) { n.tb.Helper(); n.do("chain", map[string]uint8{"chainId": id}, nil) }
+
+// SetRule replaces the rule of the contract.
+func (n *Node) SetRule(r Rule) { n.tb.Helper(); n.do("rule", r, nil) }
+
+// Advance advances the clock of the ledger.
+func (n *Node) Advance(d time.Duration) {
+	n.tb.Helper()
+	n.do("advance", map[string]string{"micros": strconv.FormatInt(d.Microseconds(), 10)}, nil)
+}
+
+// Hold leaves transactions pending until Execute or ExecuteReversed. Without it they are executed when they are
+// submitted.
+func (n *Node) Hold() { n.tb.Helper(); n.do("hold", nil, nil) }
+
+// Execute ends Hold and executes the pending transactions in the order of their submission.
+func (n *Node) Execute() { n.tb.Helper(); n.do("execute", map[string]bool{"reversed": false}, nil) }
+
+// ExecuteReversed is Execute in the reverse order.
+func (n *Node) ExecuteReversed() {
+	n.tb.Helper()
+	n.do("execute", map[string]bool{"reversed": true}, nil)
+}
+
+// Executed returns the executed transactions in their order, both those that succeeded and those that did not.
+func (n *Node) Executed() (list []Executed) { n.tb.Helper(); n.do("executed", nil, &list); return list }
+
+// Requests returns the requests of an operation that were answered or will not be.
+func (n *Node) Requests(of Operation) (list []Request) {
+	n.tb.Helper()
+	n.do("requests", map[string]Operation{"operation": of}, &list)
+	return list
+}
+
+// AwaitRequests waits until Requests would return count requests or more. The effects of the fullnode's
+// answer to the last one on its client may not have happened yet.
+func (n *Node) AwaitRequests(of Operation, count int) {
+	n.tb.Helper()
+	n.do("awaitRequests", map[string]any{"operation": of, "count": count}, nil)
+}
