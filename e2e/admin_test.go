@@ -9,7 +9,7 @@ import (
 )
 
 // adminLine matches the log line that contains the admin address.
-var adminLine = regexp.MustCompile(`msg="serving metrics and profiles" url=(\S+)`)
+var adminLine = regexp.MustCompile(`"serving metrics and profiles"(?: url=|,"url":")([^\s"]+)`)
 
 // admin returns the admin address of the server.
 func (s *server) admin() string {

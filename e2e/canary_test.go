@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -100,14 +101,19 @@ func (w *watch) check() {
 	}
 }
 
-// checkLines fails the test unless the log consists of whole lines without control characters.
-func checkLines(t *testing.T, log string) {
+// checkLines fails the test unless the log consists of whole lines of the format without control
+// characters.
+func checkLines(t *testing.T, log, format string) {
 	t.Helper()
 	if !utf8.ValidString(log) {
 		t.Errorf("the log is not UTF-8: %q", log)
 	}
 	for line := range strings.Lines(log) {
-		if !strings.HasPrefix(line, "time=") || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		valid := strings.HasPrefix(line, "time=")
+		if format == "json" {
+			valid = strings.HasPrefix(line, `{"time":`) && json.Valid([]byte(line))
+		}
+		if !valid || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			t.Errorf("the log contains the line %q", line)
 		}
 	}
@@ -123,7 +129,7 @@ func TestSecretsStayIn(t *testing.T) {
 			t.Parallel()
 			var s *server
 			if profile == "hosted" {
-				s = startHosted(t, "paid", "--trusted-proxies", "127.0.0.1", "--address-requests-per-second", "unlimited")
+				s = startHosted(t, "paid", "--trusted-proxies", "127.0.0.1", "--address-requests-per-second", "unlimited", "--log-format", "json")
 			} else {
 				s = start(t, options{flags: []string{"--reads", "paid", "--admin-addr", "127.0.0.1:0"}})
 			}
@@ -155,7 +161,7 @@ func TestSecretsStayIn(t *testing.T) {
 			}
 			w.seen = append(w.seen, sighting{where: "the log", text: s.log.String()})
 			w.check()
-			checkLines(t, s.log.String())
+			checkLines(t, s.log.String(), map[string]string{"local": "text", "hosted": "json"}[profile])
 			w.checkFiles(s, "valid key", "revoked key", "key with a wrong secret", "malformed key")
 		})
 	}

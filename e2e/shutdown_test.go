@@ -109,9 +109,20 @@ func TestDrain(t *testing.T) {
 	if code := s.wait(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
+	s.logged("level=INFO msg=draining signal=terminated wait_seconds=0 deadline_seconds=30", `level=INFO msg="drained: all requests have completed" took_seconds=`)
 	s.restart()
 	if r := s.must(200, "GET", blobTarget("0x1", "up"), nil); digest(r.body) != digest(l.data[:2*slowHalf]) {
 		t.Error("the upload that ended during the drain is not what was sent")
+	}
+}
+
+// logged fails the test unless the log has each of the texts.
+func (s *server) logged(texts ...string) {
+	s.t.Helper()
+	for _, text := range texts {
+		if log := s.log.String(); !strings.Contains(log, text) {
+			s.t.Errorf("the log lacks %q:\n%s", text, tail(log))
+		}
 	}
 }
 
@@ -190,9 +201,10 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 	if code := s.wait(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if log := s.log.String(); strings.Contains(log, "status=400") || strings.Count(log, "status=503") < 3 {
+	if log := s.log.String(); strings.Contains(log, "status=400") || strings.Contains(log, "level=ERROR") || strings.Count(log, "level=INFO msg=request") < 3 || strings.Count(log, "status=503") < 3 {
 		t.Errorf("the log is\n%s", log)
 	}
+	s.logged("level=INFO msg=draining", `level=WARN msg="drained, and requests were cut off" took_seconds=`)
 	s.options.flags = nil
 	s.restart()
 	for i := range uploads {

@@ -29,7 +29,7 @@ type exchange struct {
 	out    *transfer.Writer
 	conn   *connlimit.Conn // nil: it is not limited
 
-	log     *slog.Logger
+	log     *requestLog
 	metrics *metrics
 	price   func() int64 // of a chunkset
 	local   bool         // the instance is local: every caller may do everything
@@ -196,20 +196,24 @@ func (x *exchange) end() {
 	}
 }
 
-// logRequest logs one line about the exchange.
+// logRequest logs one line about the exchange, which has ended.
 func (x *exchange) logRequest() {
-	level := x.level()
-	ctx := context.Background() // the request may have ended
-	if !x.log.Enabled(ctx, level) {
+	gone := x.r.Context().Err() != nil
+	if x.err != nil && (gone || x.started) && x.log.ended() && !errors.Is(x.err, errDraining) {
+		x.err = fmt.Errorf("%w: %w", errDraining, x.err)
+	}
+	level := x.level(gone)
+	if !x.log.includes(level, x.err != nil || x.status >= http.StatusBadRequest) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 10),
+	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("id", x.requestID),
 		slog.String("method", x.r.Method),
 		slog.String("route", x.pattern),
 		slog.Int("status", x.status),
-		slog.Int64("sent", x.out.Written()),
-		slog.Duration("took", time.Since(x.began)),
+		slog.Int64("bytes_in", x.body.Total()),
+		slog.Int64("bytes_out", x.out.Written()),
+		slog.Float64("took_seconds", time.Since(x.began).Round(time.Microsecond).Seconds()),
 		slog.String("peer", x.r.RemoteAddr),
 	)
 	if x.forwarded {
@@ -224,19 +228,21 @@ func (x *exchange) logRequest() {
 	// Logger.LogAttrs would also look up the line of code.
 	record := slog.NewRecord(time.Now(), level, "request", 0)
 	record.AddAttrs(attrs...)
-	_ = x.log.Handler().Handle(ctx, record) // as Logger does
+	_ = x.log.Handler().Handle(context.Background(), record) // as Logger does
 }
 
 // level returns the log level of the exchange. Why a node is not ready is logged once (see
-// readiness) and not for each probe.
-func (x *exchange) level() slog.Level {
-	gone := x.r.Context().Err() != nil
+// readiness) and not for each probe, and a drain is no error of the requests that it ends. gone
+// reports whether the client has closed the connection, or the server has.
+func (x *exchange) level(gone bool) slog.Level {
 	switch {
 	case (x.probe || x.dropped) && x.status != http.StatusInternalServerError:
 		return slog.LevelDebug
-	case x.err != nil && (errors.Is(x.err, blob.ErrCorrupt) || x.status >= http.StatusInternalServerError && !gone):
+	case errors.Is(x.err, blob.ErrCorrupt):
 		return slog.LevelError
-	default:
+	case x.err == nil || errors.Is(x.err, errDraining) || x.status < http.StatusInternalServerError || gone:
 		return slog.LevelInfo
+	default:
+		return slog.LevelError
 	}
 }

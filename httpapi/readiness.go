@@ -21,6 +21,8 @@ const readyTimeout = 5 * time.Second
 type readiness struct {
 	check func(context.Context) error
 	log   *slog.Logger
+	// stopped reports whether the service shuts down; then a failure is not logged.
+	stopped func() bool
 
 	mu     sync.Mutex
 	last   *readyCheck // nil before the first check
@@ -97,7 +99,7 @@ func (r *readiness) logChange(err error) {
 	r.failed = err != nil
 	r.mu.Unlock()
 	switch {
-	case !changed:
+	case !changed, r.stopped():
 	case err != nil:
 		r.log.Error("not ready: the service cannot serve requests", "error", err)
 	default:

@@ -25,7 +25,7 @@ import (
 func TestReadinessIsCachedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		r := &readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) error {
+		r := &readiness{log: slog.New(slog.DiscardHandler), stopped: func() bool { return false }, check: func(context.Context) error {
 			time.Sleep(time.Second / 2)
 			if asked.Add(1) == 2 {
 				return bytestore.ErrNoSpace
@@ -58,7 +58,7 @@ func TestReadinessOfStoresThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
 		var asked atomic.Int64
-		r := &readiness{log: slog.New(slog.DiscardHandler), check: func(ctx context.Context) error {
+		r := &readiness{log: slog.New(slog.DiscardHandler), stopped: func() bool { return false }, check: func(ctx context.Context) error {
 			asked.Add(1)
 			<-ctx.Done()
 			<-letGo // it ignores its context

@@ -30,13 +30,15 @@ func New(c Config) (*Server, error) {
 		meter: metering.New(c.Sessions, c.Channels, c.Returns),
 		reads: c.Reads, publicCacheControl: c.PublicCacheControl, olderNodes: c.OlderNodes, keys: c.Keys,
 		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
-		slots:   newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
-		minRate: transfer.DefaultMinRate,
-		log:     cmp.Or(c.RequestLog, c.Log), metrics: newMetrics(c.Metrics),
+		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
+		minRate:   transfer.DefaultMinRate,
+		metrics:   newMetrics(c.Metrics),
 		readiness: &readiness{check: c.Ready, log: c.Log},
 		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
 		cut:       transfer.NewCut(errDraining),
 	}
+	s.log = requestLog{cmp.Or(c.RequestLog, c.Log), c.LoggedRequests, s.cut.Ended}
+	s.readiness.stopped = s.draining.Load
 	if s.olderNodes == nil {
 		s.olderNodes = func() bool { return false }
 	}
@@ -136,7 +138,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		conn:      conn,
 		out:       transfer.NewWriter(w, options),
 		body:      transfer.NewReader(w, r.Body, options),
-		log:       s.log,
+		log:       &s.log,
 		metrics:   s.metrics,
 		price:     s.price,
 		local:     s.keys == nil,

@@ -44,6 +44,8 @@ type Config struct {
 	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
 	Log        *slog.Logger
 	RequestLog *slog.Logger // of a line about each request; nil: Log
+	// LoggedRequests says which requests are logged; "": LogAll.
+	LoggedRequests LoggedRequests
 
 	// Keys authenticates callers. nil makes a local instance: every caller may do everything,
 	// credentials are ignored, and Local protects the instance from foreign web pages.
@@ -97,7 +99,7 @@ type Server struct {
 	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
 	slots          *slots
 	minRate        transfer.MinRate
-	log            *slog.Logger
+	log            requestLog
 	metrics        *metrics
 	readiness      *readiness
 

@@ -8,13 +8,13 @@ import (
 )
 
 // printedSettings parses the output of config print --json.
-func printedSettings(t *testing.T, args ...string) map[string]printedSetting {
+func printedSettings(t *testing.T, args ...string) map[string]setting {
 	t.Helper()
 	r := must(t, append([]string{"config", "print", "--json"}, args...)...)
-	settings := map[string]printedSetting{}
+	settings := map[string]setting{}
 	d := json.NewDecoder(strings.NewReader(r.stdout))
 	for d.More() {
-		var s printedSetting
+		var s setting
 		if err := d.Decode(&s); err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestConfigPrint(t *testing.T) {
 	t.Setenv("SLUICE_ADDR", "localhost:1")
 	got := printedSettings(t, "--config", file, "--addr", "localhost:2", "--profile", "hosted", "--base-path", "/x", "--external-url", "https://h/x",
 		"--reads", "paid", "--receiver", "0x1", "--allowed-hosts", "")
-	for name, want := range map[string]printedSetting{
+	for name, want := range map[string]setting{
 		"addr":                        {"addr", "localhost:2", "the command line"},
 		"profile":                     {"profile", "hosted", "the command line"},
 		"chunkset-price":              {"chunkset-price", "4", "SLUICE_CHUNKSET_PRICE"},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"sluice/internal/gcfloor"
@@ -31,7 +32,7 @@ func (serveCommand) Help() string {
 func (c *serveCommand) Run(console *console) error {
 	lines := logbuffer.New(console.err)
 	defer func() { _ = lines.Flush() }() // an error could only be logged
-	log, requests := lines.Loggers(&slog.HandlerOptions{Level: c.LogLevel})
+	log, requests := lines.Loggers(c.LogFormat, &slog.HandlerOptions{Level: c.LogLevel})
 	gcfloor.Set(minHeap)
 	ignoreSignals()
 	// Without TLS there is nothing to reload, but SIGHUP must not end the process.
@@ -50,5 +51,6 @@ func (c *serveCommand) Run(console *console) error {
 	if _, err := fmt.Fprintf(console.out, "sluice %s listening on %s (data in %s)\n", version(), n.URL(), c.Data); err != nil {
 		log.Warn("cannot print the address of the service", "error", err)
 	}
+	log.Info("serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.settings(console))...))
 	return n.Run(signals, reload)
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/httpapi"
 	"sluice/internal/contexts"
+	"sluice/internal/logbuffer"
 	"sluice/internal/node"
 	"sluice/internal/storage"
 	"sluice/metastore"
@@ -20,10 +21,10 @@ import (
 // is SLUICE_BASE_PATH) and a key in the configuration file (base-path). The flag
 // overrides the variable, and the variable overrides the file.
 type serveFlags struct {
-	Config   configFlag   `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
-	Profile  node.Profile `default:"local" enum:"local,hosted" help:"local: for development, without keys, on this machine only. hosted: for a network, with API keys."`
-	LogLevel slog.Level   `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error. Default: info."`
+	Config  configFlag   `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
+	Profile node.Profile `default:"local" enum:"local,hosted" help:"local: for development, without keys, on this machine only. hosted: for a network, with API keys."`
 
+	logFlags     `embed:"" group:"Log:"`
 	networkFlags `embed:"" group:"Network:"`
 	callerFlags  `embed:"" group:"Callers:"`
 	paymentFlags `embed:"" group:"Payments:"`
@@ -35,6 +36,12 @@ type serveFlags struct {
 	MaxConnectionsPerAddress count      `group:"Limits:" placeholder:"N" help:"Maximum number of connections of one address, except trusted proxies, or unlimited. Default: unlimited; a quarter of all if hosted."`
 	Key                      limitFlags `group:"Limits:" embed:"" prefix:"key-" set:"whose=the keys of a group"`
 	Address                  limitFlags `group:"Limits:" embed:"" prefix:"address-" set:"whose=callers without a key that share an address"`
+}
+
+type logFlags struct {
+	LogFormat   logbuffer.Format       `default:"text" enum:"text,json" help:"Format of the log: text (key=value) or json (an object a line)."`
+	LogLevel    slog.Level             `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error. Default: info."`
+	LogRequests httpapi.LoggedRequests `default:"all" enum:"all,errors,none" help:"Requests to log: all, errors (with a status from 400 on, or a response that was cut) or none."`
 }
 
 type networkFlags struct {
@@ -168,6 +175,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 	}
 	config := node.Config{
 		Version:            version(),
+		LogRequests:        c.LogRequests,
 		Profile:            c.Profile,
 		Addr:               c.Addr,
 		AdminAddr:          cmp.Or(c.AdminAddr, d.adminAddr),

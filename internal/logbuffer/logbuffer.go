@@ -74,3 +74,8 @@ func (b *Buffer) writeWith(line []byte) error {
 	}
 	return err
 }
+
+// immediate writes each line immediately.
+type immediate struct{ *Buffer }
+
+func (w immediate) Write(line []byte) (int, error) { return len(line), w.writeWith(line) }

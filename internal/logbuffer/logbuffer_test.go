@@ -59,7 +59,7 @@ func TestFlushRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &output{}
 		b := New(o)
-		log, requests := b.Loggers(nil)
+		log, requests := b.Loggers(Text, nil)
 		requests.Info("a")
 		time.Sleep(flushAfter / 2)
 		requests.Info("b")
@@ -128,7 +128,7 @@ func TestFullBufferIsWritten(t *testing.T) {
 // no line.
 func TestBlockedOutput(t *testing.T) {
 	o := &output{begins: make(chan struct{}), letGo: make(chan struct{})}
-	log, requests := New(o).Loggers(nil)
+	log, requests := New(o).Loggers(Text, nil)
 	begins := o.begins
 	var blocked sync.WaitGroup
 	blocked.Go(func() { log.Info("first") })
@@ -147,7 +147,7 @@ func TestLinesStayWholeAndInOrder(t *testing.T) {
 	const writers, lines = 8, 500
 	o := &output{}
 	b := New(o)
-	log, requests := b.Loggers(&slog.HandlerOptions{Level: slog.LevelDebug})
+	log, requests := b.Loggers(Text, &slog.HandlerOptions{Level: slog.LevelDebug})
 	var group sync.WaitGroup
 	for w := range writers {
 		group.Go(func() {

@@ -5,18 +5,14 @@ import (
 	"log/slog"
 )
 
-// Loggers returns two logs in the format of slog.TextHandler. Lines of log, and lines of requests
-// with slog.LevelWarn or above, are written immediately, after those that wait. Other lines of
-// requests are written within a second, or when 32 KiB wait.
-func (b *Buffer) Loggers(opt *slog.HandlerOptions) (log, requests *slog.Logger) {
-	now := slog.NewTextHandler(immediate{b}, opt)
-	return slog.New(now), slog.New(&byLevel{Handler: lines{slog.NewTextHandler(b, opt), b}, urgent: now})
+// Loggers returns two logs in the format. Lines of log, and lines of requests with slog.LevelWarn or
+// above, are written immediately, after those that wait. Other lines of requests are written within a
+// second, or when 32 KiB wait.
+func (b *Buffer) Loggers(format Format, opt *slog.HandlerOptions) (log, requests *slog.Logger) {
+	now, soon := format.handler(immediate{b}, opt), format.handler(b, opt)
+	urgent := lines{now, format, immediate{b}}
+	return slog.New(now), slog.New(&byLevel{Handler: lines{soon, format, b}, urgent: urgent})
 }
-
-// immediate writes each line immediately.
-type immediate struct{ *Buffer }
-
-func (w immediate) Write(line []byte) (int, error) { return len(line), w.writeWith(line) }
 
 // byLevel passes records with slog.LevelWarn or above to urgent.
 type byLevel struct {

@@ -1,59 +1,42 @@
 package logbuffer
 
 import (
-	"context"
 	"log/slog"
 	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
-// lines writes the records of requests to a Buffer: simple ones itself, which takes a third of the
-// time, and all others by slog.TextHandler, in the same format.
-type lines struct {
-	slog.Handler // a slog.TextHandler to out
-	out          *Buffer
-}
-
-// Handle implements slog.Handler.
-func (h lines) Handle(ctx context.Context, r slog.Record) error {
-	var memory [400]byte
-	line, simple := appendRecord(memory[:0], r)
-	if !simple {
-		return h.Handler.Handle(ctx, r)
-	}
-	_, err := h.out.Write(line)
-	return err
-}
-
-// appendRecord appends the line of a record to b. It reports whether the record is simple: all its
-// texts are without quotes in the line, and all its values are texts, numbers and durations.
-func appendRecord(b []byte, r slog.Record) (line []byte, simple bool) {
+// appendText appends the line of a simple record as slog.TextHandler writes it, except that numbers
+// have no exponents.
+func appendText(b []byte, r *slog.Record) []byte {
 	b = append(b, "time="...)
 	b = appendMillis(b, r.Time)
 	b = append(b, " level="...)
 	b = append(b, r.Level.String()...)
 	b = append(b, " msg="...)
-	b = append(b, r.Message...)
-	simple = isPlain(r.Message) && !r.Time.IsZero()
+	b = appendQuotable(b, r.Message)
 	r.Attrs(func(a slog.Attr) bool {
 		b = append(b, ' ')
-		b = append(b, a.Key...)
+		b = appendQuotable(b, a.Key)
 		b = append(b, '=')
-		simple = simple && isPlain(a.Key)
-		switch a.Value.Kind() {
-		case slog.KindString:
-			b = append(b, a.Value.String()...)
-			simple = simple && isPlain(a.Value.String())
-		case slog.KindInt64:
-			b = strconv.AppendInt(b, a.Value.Int64(), 10)
-		case slog.KindDuration:
-			b = append(b, a.Value.Duration().String()...)
-		default:
-			simple = false
+		if a.Value.Kind() == slog.KindString {
+			b = appendQuotable(b, a.Value.String())
+		} else {
+			b = appendNumber(b, a.Value)
 		}
-		return simple
+		return true
 	})
-	return append(b, '\n'), simple
+	return append(b, '\n')
+}
+
+// appendNumber appends an integer or a decimal fraction.
+func appendNumber(b []byte, v slog.Value) []byte {
+	if v.Kind() == slog.KindInt64 {
+		return strconv.AppendInt(b, v.Int64(), 10)
+	}
+	return strconv.AppendFloat(b, v.Float64(), 'f', -1, 64)
 }
 
 // appendMillis appends a time in RFC 3339 with milliseconds.
@@ -66,12 +49,21 @@ func appendMillis(b []byte, t time.Time) []byte {
 	return append(b[:begin+length], b[begin+length+1:]...)
 }
 
-// isPlain reports whether slog.TextHandler writes s without quotes. It may return false for others.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c > '~' || c == '"' || c == '=' {
-			return false
+// appendQuotable appends s, in quotes if slog.TextHandler writes it in quotes.
+func appendQuotable(b []byte, s string) []byte {
+	if mustQuote(s) {
+		return strconv.AppendQuote(b, s)
+	}
+	return append(b, s...)
+}
+
+func mustQuote(s string) bool {
+	for _, r := range s {
+		switch {
+		case r == '\x7f': // slog.TextHandler does not consider it
+		case r <= ' ', r == '"', r == '=', r == utf8.RuneError, unicode.IsSpace(r), !unicode.IsPrint(r):
+			return true
 		}
 	}
-	return s != ""
+	return s == ""
 }

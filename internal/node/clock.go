@@ -41,7 +41,7 @@ func watchClock(ctx context.Context, clock metastore.Clock, wall func() time.Tim
 		if (ahead - warned).Abs() > clockWarn {
 			warned = ahead
 			if ahead != 0 {
-				log.Warn("the wall clock of this node differs from the clock of the database: set it", "ahead", ahead)
+				log.Warn("the wall clock of this node differs from the clock of the database: set it", "ahead_seconds", ahead.Round(time.Millisecond).Seconds())
 			}
 		}
 		select {

@@ -52,7 +52,7 @@ func TestWatchClock(t *testing.T) {
 		time.Sleep(10 * clockPoll)
 		stop()
 		<-ended
-		for _, text := range []string{"deletions pause", "deletions continue", "ahead=1m0s"} {
+		for _, text := range []string{"deletions pause", "deletions continue", "ahead_seconds=60"} {
 			if n := strings.Count(log.String(), text); n != 1 {
 				t.Errorf("the log contains %q %d times:\n%s", text, n, log.String())
 			}

@@ -31,8 +31,9 @@ const (
 // Config is the configuration of a node. A field without a comment on its default
 // must be set. In errors, a field is named by the flag that sets it.
 type Config struct {
-	Version string
-	Profile Profile
+	Version     string
+	Profile     Profile
+	LogRequests httpapi.LoggedRequests // "" for all
 
 	Addr           string // host:port; host localhost means both loopback addresses, port 0 any
 	AdminAddr      string // host:port for metrics and profiles; "" for none

@@ -121,16 +121,16 @@ func (n *Node) Run(signals, reload <-chan os.Signal) error {
 	select {
 	case err = <-failed:
 	case s := <-signals:
-		n.log.Info("draining", "signal", s.String(), "wait", wait, "deadline", deadline)
-		err = server.drain(wait, deadline, signals)
+		n.log.Info("draining", "signal", s.String(), "wait_seconds", wait.Seconds(), "deadline_seconds", deadline.Seconds())
+		err = n.drain(server, signals)
 	case <-n.stores.MetaStopped:
 		stopped = n.stores.Ready(ctx)
 	case <-n.stores.BytesStopped:
 		stopped = n.stores.Ready(ctx)
 	}
 	if stopped != nil {
-		n.log.Error("no more writes are possible in this process: draining, to be started again", "cause", stopped, "wait", wait, "deadline", deadline)
-		err = server.drain(wait, deadline, signals)
+		n.log.Error("no more writes are possible in this process: draining, to be started again", "cause", stopped, "wait_seconds", wait.Seconds(), "deadline_seconds", deadline.Seconds())
+		err = n.drain(server, signals)
 	}
 	stop()
 	if err = errors.Join(err, n.stopAdmin(), n.returns.Close()); err != nil {
@@ -141,6 +141,19 @@ func (n *Node) Run(signals, reload <-chan os.Signal) error {
 	background.Wait()
 	// On a full disk this frees the space that the next start needs.
 	return errors.Join(stopped, n.stores.Close())
+}
+
+// drain drains the server and logs how that ended.
+func (n *Node) drain(server *drainingServer, signals <-chan os.Signal) error {
+	began := time.Now()
+	err := server.drain(n.config.DrainWait, n.config.DrainDeadline, signals)
+	took := slog.Float64("took_seconds", time.Since(began).Round(time.Millisecond).Seconds())
+	if err != nil {
+		n.log.Warn("drained, and requests were cut off", took, slog.Any("error", err))
+	} else {
+		n.log.Info("drained: all requests have completed", took)
+	}
+	return err
 }
 
 // runBackground does the background work until ctx ends.

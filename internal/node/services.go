@@ -175,5 +175,6 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Ready:          n.ready,
 		Log:            n.log,
 		RequestLog:     n.requestLog,
+		LoggedRequests: c.LogRequests,
 	})
 }

@@ -172,7 +172,7 @@ func (m *membership) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settingsInterval/2)
 	defer cancel()
 	if err := m.nodes.Leave(ctx, m.id); err != nil {
-		m.log.Warn("cannot remove the settings of this node, which remain valid until they expire", "after", settingsTTL, "error", err)
+		m.log.Warn("cannot remove the settings of this node, which remain valid until they expire", "after_seconds", settingsTTL.Seconds(), "error", err)
 	}
 	return nil
 }

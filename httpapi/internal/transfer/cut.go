@@ -26,3 +26,6 @@ func (c *Cut) Now() bool {
 	c.cancel()
 	return active
 }
+
+// Ended reports whether Now was called.
+func (c *Cut) Ended() bool { return c.ctx.Err() != nil }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"testing"
+)
+
+// TestStartLineHasTheSettings checks that the line at the start has every effective setting that has a
+// value, and no password.
+func TestStartLineHasTheSettings(t *testing.T) {
+	ownContexts(t)
+	t.Setenv("SLUICE_META", "postgres://u:canary@h/n?sslpassword=canary")
+	t.Setenv("SLUICE_BYTES", "s3://bucket/prefix?endpoint=https://h")
+	commands := newCommands()
+	p, err := newParser(commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := p.parse([]string{"serve", "--allowed-hosts", "a.example,b.example", "--cors-origins", "https://a.example,https://b.example", "--verify-ttl", "5m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := commands.Serve.settings(&console{parser: p, parsed: parsed})
+	var line bytes.Buffer
+	slog.New(slog.NewJSONHandler(&line, nil)).Info("serving", slog.Group("settings", settingAttrs(settings)...))
+	if bytes.Contains(line.Bytes(), []byte("canary")) {
+		t.Errorf("a password is logged: %s", &line)
+	}
+	var logged struct{ Settings map[string]string }
+	if err := json.Unmarshal(line.Bytes(), &logged); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"meta": "postgres://u:xxxxx@h/n?sslpassword=xxxxx", "bytes": "s3://bucket/prefix?endpoint=https://h", "addr": "localhost:9090", "profile": "local",
+		"verify-ttl": "5m0s", "allowed-hosts": "a.example,b.example", "cors-origins": "https://a.example,https://b.example", "garbage-grace": "24h0m0s", "log-format": "text", "log-requests": "all",
+	} {
+		if logged.Settings[name] != want {
+			t.Errorf("%s is %q, want %q", name, logged.Settings[name], want)
+		}
+	}
+	for _, s := range settings {
+		if _, has := logged.Settings[s.Name]; has != (s.Value != "" && len(jsonOf(t, s.Value)) > 2) {
+			t.Errorf("%s with the value %v is logged: %v", s.Name, s.Value, has)
+		}
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sluice/internal/logbuffer"
+	"sluice/metastore"
+)
+
+// TestLoggedRequests checks which requests are logged, and that no probe is without the level debug.
+func TestLoggedRequests(t *testing.T) {
+	for which, want := range map[LoggedRequests]string{
+		"":        "info=200 blobs=404 sessions=201",
+		LogAll:    "info=200 blobs=404 sessions=201",
+		LogErrors: "blobs=404",
+		LogNone:   "",
+	} {
+		s := newService(t, func(c *Config, _ *Server) { c.LoggedRequests = which })
+		s.do(t, "GET", "/v1/info", "")
+		s.do(t, "GET", "/v1/blobs/0x1/none", "")
+		s.do(t, "POST", "/v1/sessions", "{}")
+		s.do(t, "GET", "/livez", "")
+		s.do(t, "GET", "/readyz", "")
+		s.do(t, "OPTIONS", "/v1/info", "")
+		var got []string
+		for line := range strings.Lines(s.log.String()) {
+			fields := strings.Fields(line)
+			status := strings.TrimPrefix(fields[6], "status=")
+			got = append(got, strings.Split(fields[5], "/")[2]+"="+status)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: logged are %q, want %q\n%s", which, got, want, s.log)
+		}
+	}
+}
+
+// TestRequestLineHasUnits checks the fields of a line and their values.
+func TestRequestLineHasUnits(t *testing.T) {
+	out := &lockedBuffer{}
+	s := newService(t, func(c *Config, _ *Server) { c.RequestLog = slog.New(slog.NewJSONHandler(out, nil)) })
+	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 1234))
+	s.do(t, "GET", "/v1/blobs/0x1/n", "", "Range", "bytes=0-99")
+	var lines []map[string]any
+	for line := range strings.Lines(out.String()) {
+		var one map[string]any
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, one)
+	}
+	if len(lines) != 2 {
+		t.Fatalf("the log:\n%s", out)
+	}
+	for i, want := range []map[string]any{{"bytes_in": 1234.0, "bytes_out": 0.0, "status": 204.0}, {"bytes_in": 0.0, "bytes_out": 100.0, "status": 206.0}} {
+		for name, value := range want {
+			if lines[i][name] != value {
+				t.Errorf("line %d has %s %v, want %v", i, name, lines[i][name], value)
+			}
+		}
+		if took, ok := lines[i]["took_seconds"].(float64); !ok || took <= 0 || took > 60 {
+			t.Errorf("line %d has took_seconds %v", i, lines[i]["took_seconds"])
+		}
+	}
+}
+
+// TestDrainIsNoErrorOfItsRequests checks how requests are logged that a shutdown ends: as such, and not
+// as errors of the service or as clients that did not wait.
+func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
+	called := make(chan struct{})
+	s := startOver(t, func(m metastore.Store) metastore.Store { return hangingStore{m, called} }, nil, nil)
+	ctx, abort := context.WithCancel(t.Context())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		r := httptest.NewRequestWithContext(ctx, "GET", "/v1/sessions/x", nil)
+		r.Host = "localhost"
+		s.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	<-called
+	s.Drain()
+	s.Cut()
+	abort() // as Close of the HTTP server does
+	<-served
+	res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "late")
+	wantProblem(t, res, body, http.StatusServiceUnavailable, "draining")
+	s.do(t, "GET", "/readyz", "")
+	log := s.log.String()
+	if strings.Contains(log, "level=ERROR") || strings.Contains(log, "readyz") || strings.Count(log, errDraining.Error()) != 2 || strings.Count(log, "\n") != 2 {
+		t.Errorf("want two lines that name the shutdown, and no error:\n%s", log)
+	}
+}
+
+// hangingStore blocks each lookup of a session until its context ends.
+type hangingStore struct {
+	metastore.Store
+	called chan struct{}
+}
+
+// Session waits for the end of ctx.
+func (s hangingStore) Session(ctx context.Context, _ string) (metastore.Session, error) {
+	close(s.called)
+	<-ctx.Done()
+	return metastore.Session{}, ctx.Err()
+}
+
+// TestPanicDuringTheDrainIsAnError checks that a shutdown hides no defect.
+func TestPanicDuringTheDrainIsAnError(t *testing.T) {
+	x := &exchange{r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), status: http.StatusInternalServerError, err: errors.New("panic")}
+	if got := x.level(false); got != slog.LevelError {
+		t.Errorf("the level is %v", got)
+	}
+}
+
+// FuzzRequestLine checks that a line is valid in each format, and contains no name, whatever a client sends.
+func FuzzRequestLine(f *testing.F) {
+	f.Add("GET", "/v1/blobs/0x1/canary-name", "canary", "id-1")
+	f.Add("PUT", "/v1/blobs/\"\n/\x00\xff", "a=\"b\" c\n\u2028", "{\"x\":1}\n")
+	f.Add("\x1b[31m", "/\u202e", "\xff\xfe", "\x7f")
+	text, objects := &lockedBuffer{}, &lockedBuffer{}
+	services := map[logbuffer.Format]*lockedBuffer{logbuffer.Text: text, logbuffer.JSON: objects}
+	handlers := map[logbuffer.Format]*service{}
+	buffers := map[logbuffer.Format]*logbuffer.Buffer{}
+	for format, out := range services {
+		buffers[format] = logbuffer.New(out)
+		log, requests := buffers[format].Loggers(format, nil)
+		handlers[format] = newService(f, func(c *Config, _ *Server) { c.Log, c.RequestLog = log, requests })
+	}
+	f.Fuzz(func(t *testing.T, method, path, host, id string) {
+		for format, s := range handlers {
+			out := services[format]
+			out.mu.Lock()
+			out.b.Reset()
+			out.mu.Unlock()
+			r := &http.Request{Method: method, URL: &url.URL{Path: path}, Host: host, RemoteAddr: host, ProtoMajor: 1, Header: http.Header{}, Body: http.NoBody}
+			r.Header.Set("X-Request-Id", id)
+			s.ServeHTTP(&discarded{header: http.Header{}}, r.WithContext(t.Context()))
+			if err := buffers[format].Flush(); err != nil {
+				t.Fatal(err)
+			}
+			line := []byte(out.String())
+			if len(line) == 0 {
+				continue // a probe
+			}
+			if bytes.Count(line, []byte("\n")) != 1 || line[len(line)-1] != '\n' || bytes.ContainsFunc(line[:len(line)-1], func(c rune) bool { return c < ' ' }) {
+				t.Errorf("%s: %q is not one line", format, line)
+			}
+			if format == logbuffer.JSON && !json.Valid(line) {
+				t.Errorf("%q is not valid JSON", line)
+			}
+		}
+	})
+}
