@@ -104,8 +104,17 @@ func servePage(t *testing.T, script string) string {
 	return "http://localhost:" + port + "/"
 }
 
-// openBrowser opens a page in a headless Chromium, which is stopped when the test ends.
+// openBrowser opens a page in a headless Chromium, which is stopped when the test ends. The context
+// bounds all that the test does with it.
 func openBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
+	t.Helper()
+	bounded, expire := context.WithTimeout(startBrowser(t, page, more...), patience)
+	t.Cleanup(expire)
+	return bounded
+}
+
+// startBrowser is openBrowser with a context that is not bounded.
+func startBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	path, err := testenv.ChromiumPath()
 	if err != nil {
@@ -126,7 +135,5 @@ func openBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOption
 	if err := chromedp.Do(browser, chromedp.Navigate(page)); err != nil {
 		t.Fatal(err)
 	}
-	bounded, expire := context.WithTimeout(browser, patience)
-	t.Cleanup(expire)
-	return bounded
+	return browser
 }

@@ -129,7 +129,7 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 }
 
 // execute runs statements on the database of a data folder.
-func execute(t *testing.T, data string, statements ...string) {
+func execute(t testing.TB, data string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, "meta.db"))
 	if err != nil {

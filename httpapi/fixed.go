@@ -20,6 +20,7 @@ var (
 	noSniff           = fixed{"nosniff"}
 	varyOrigin        = fixed{"Origin"}
 	sameSite          = fixed{"same-site"}
+	sameOrigin        = fixed{"same-origin"}
 	crossOriginPolicy = fixed{"cross-origin"}
 	everyOrigin       = fixed{"*"}
 	exposedHeaders    = fixed{corsResponseHeaders}

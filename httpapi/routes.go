@@ -55,6 +55,10 @@ func routes(s *Server) []router.Route[operation] {
 	unprefixed("GET", "/livez", operation{rule: public(), handle: s.livez, probe: true})
 	unprefixed("GET", "/readyz", operation{rule: public(), handle: s.readyz, probe: true})
 	unprefixed("GET", "/openapi.yaml", operation{rule: public(), handle: s.getOpenAPI})
+	if s.console != nil { // its files are no operations, so OpenAPI does not describe them
+		add("GET", "/console", public(), redirectToConsole)
+		add("GET", "/console/{file...}", public(), s.getConsole)
+	}
 	return table
 }
 

@@ -28,7 +28,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		blobs: c.Blobs, sessions: c.Sessions, channels: c.Channels,
 		meter: metering.New(c.Sessions, c.Channels, c.Returns),
-		reads: c.Reads, publicCacheControl: c.PublicCacheControl, olderNodes: c.OlderNodes, keys: c.Keys,
+		reads: c.Reads, publicCacheControl: c.PublicCacheControl, olderNodes: c.OlderNodes, keys: c.Keys, console: c.Console, basePath: c.BasePath,
 		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
 		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate:   transfer.DefaultMinRate,
@@ -188,7 +188,7 @@ func (s *Server) serve(x *exchange) error {
 	case router.MalformedPath:
 		return m.Err
 	default:
-		return errNoRoute
+		return s.serveUnknown(x)
 	}
 }
 

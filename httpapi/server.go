@@ -15,6 +15,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/console"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/metering"
@@ -51,6 +52,8 @@ type Config struct {
 	// credentials are ignored, and Local protects the instance from foreign web pages.
 	Keys  *access.Authenticator
 	Local Local // used only if Keys is nil
+
+	Console *console.Console // served at /console/; nil: there is none
 
 	Limiter        *access.Limiter       // of keys and addresses; nil: no limits, allowed only if Keys is nil
 	TrustedProxies []netip.Prefix        // whose X-Forwarded-For is trusted; may be empty
@@ -90,6 +93,8 @@ type Server struct {
 	publicCacheControl string // "": no-cache
 	olderNodes         func() bool
 	keys               *access.Authenticator // nil: local instance
+	console            *console.Console      // nil: there is none
+	basePath           string                // "" or "/NAME"
 
 	router         *router.Router[operation]
 	origins        originPolicy

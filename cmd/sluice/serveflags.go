@@ -49,6 +49,7 @@ type networkFlags struct {
 	AdminAddr      string   `placeholder:"HOST:PORT" help:"Address for metrics and profiles, or off. Default: off; localhost:9091 if hosted."`
 	TLSCert        string   `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM with which to serve TLS. It is reloaded when the file changes, and on SIGHUP."`
 	TLSKey         string   `name:"tls-key" placeholder:"FILE" help:"Private key of the certificate, in PEM."`
+	Console        *bool    `negatable:"" help:"Serve the web console at /console/, and lead browsers there from / if local. Default: on if local, off if hosted."`
 	BasePath       string   `placeholder:"/NAME" help:"Path under which to serve. Default: the root; required if hosted."`
 	ExternalURL    string   `name:"external-url" placeholder:"URL" help:"Base URL by which clients reach the service, including the base path. Required if hosted."`
 	TrustedProxies []string `placeholder:"CIDR" help:"Proxies that may set the address of a client in X-Forwarded-For."`
@@ -129,6 +130,7 @@ const adminOff = "off"
 type profileDefaults struct {
 	adminAddr string
 	reads     httpapi.Reads // "": it is required
+	console   bool
 	drainWait time.Duration
 	key       metastore.Limits
 	address   metastore.Limits
@@ -138,6 +140,7 @@ var (
 	localDefaults = profileDefaults{
 		adminAddr: adminOff,
 		reads:     httpapi.ReadsPublic,
+		console:   true,
 		key:       metastore.NoLimits(),
 		address:   metastore.NoLimits(),
 	}
@@ -181,6 +184,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 		AdminAddr:          cmp.Or(c.AdminAddr, d.adminAddr),
 		TLSCert:            c.TLSCert,
 		TLSKey:             c.TLSKey,
+		Console:            d.console,
 		BasePath:           c.BasePath,
 		ExternalURL:        c.ExternalURL,
 		TrustedProxies:     c.TrustedProxies,
@@ -217,6 +221,9 @@ func (c *serveFlags) nodeConfig() node.Config {
 	}
 	if config.AdminAddr == adminOff {
 		config.AdminAddr = ""
+	}
+	if c.Console != nil {
+		config.Console = *c.Console
 	}
 	if c.DrainWait != nil {
 		config.DrainWait = *c.DrainWait

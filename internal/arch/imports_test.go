@@ -114,7 +114,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"client", "httpapi", "metering", "internal"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"chain", "httpapi", "metering", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return append([]string{"internal", "internal/storage", "blob"}, contracts...), true
 	case within(dir, "internal/storage"):
@@ -132,11 +132,13 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "httpapi/internal/transfer"):
 		return []string{"access", "blob", "internal/connlimit"}, true
 	case within(dir, "httpapi"):
-		return slices.Concat([]string{"internal", "httpapi", "metering"}, services, contracts, pure), true
+		return slices.Concat([]string{"internal", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, contracts), true
 	case within(dir, services...):
 		return slices.Concat([]string{"internal", "micropay", "checksum"}, contracts), true
+	case within(dir, "console"):
+		return nil, true
 	case within(dir, "client"):
 		// Not internal: the package can be moved into a module of its own.
 		return pure, true

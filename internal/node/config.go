@@ -39,6 +39,7 @@ type Config struct {
 	AdminAddr      string // host:port for metrics and profiles; "" for none
 	TLSCert        string // PEM file of the certificate chain; "" for no TLS
 	TLSKey         string // PEM file of the private key
+	Console        bool   // the web console is served
 	BasePath       string // "" for the root
 	ExternalURL    string // base URL for clients; "" if it is that of the request
 	TrustedProxies []string

@@ -10,6 +10,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/console"
 	"sluice/httpapi"
 	"sluice/internal/datadir"
 	"sluice/metastore"
@@ -150,6 +151,12 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 	if n.returns, err = metering.NewReturns(sessions, n.channels, filepath.Join(c.Location.Data, datadir.Returns), n.log, n.metrics); err != nil {
 		return nil, err
 	}
+	var page *console.Console
+	if c.Console {
+		if page, err = console.New(); err != nil {
+			return nil, err
+		}
+	}
 	return httpapi.New(httpapi.Config{
 		Version:            c.Version,
 		BasePath:           c.BasePath,
@@ -163,6 +170,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		OlderNodes:         n.members.olderNodes,
 		Payment:            n.payment(),
 		Keys:               n.keys,
+		Console:            page,
 		Limiter: access.NewLimiter(access.LimiterOptions{
 			Key:     c.KeyLimits,
 			Address: c.AddressLimits,

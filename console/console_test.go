@@ -1,0 +1,143 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func newConsole(t *testing.T) *Console {
+	t.Helper()
+	c, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// get returns the response to a path, which must exist. more are names and values of headers.
+func get(t *testing.T, c *Console, method, name string, more ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, "/console/"+name, nil)
+	for i := 0; i < len(more); i += 2 {
+		r.Header.Set(more[i], more[i+1])
+	}
+	w := httptest.NewRecorder()
+	if !c.Serve(w, r, name) {
+		t.Fatalf("there is no %q", name)
+	}
+	return w.Result()
+}
+
+func body(t *testing.T, r *http.Response) []byte {
+	t.Helper()
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+var reference = regexp.MustCompile(`(?:href|src)="(assets-[^"]+)"`)
+
+// TestPagesNameExistingAssets checks that every asset that a page names exists, may be cached
+// permanently, and is not changed by compression.
+func TestPagesNameExistingAssets(t *testing.T) {
+	c := newConsole(t)
+	for name := range pages {
+		page := get(t, c, "GET", name)
+		if page.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("page %q: Cache-Control %q", name, page.Header.Get("Cache-Control"))
+		}
+		found := reference.FindAllSubmatch(body(t, page), -1)
+		if len(found) < 4 {
+			t.Errorf("page %q names only %d assets", name, len(found))
+		}
+		for _, match := range found {
+			plain, zipped := get(t, c, "GET", string(match[1])), get(t, c, "GET", string(match[1]), "Accept-Encoding", "br, gzip;q=0.8")
+			if got := plain.Header.Get("Cache-Control"); got != "public, max-age=31536000, immutable" {
+				t.Errorf("%s: Cache-Control %q", match[1], got)
+			}
+			if zipped.Header.Get("Content-Encoding") != "gzip" || plain.Header.Get("Content-Encoding") != "" || zipped.Header.Get("ETag") == plain.Header.Get("ETag") {
+				t.Errorf("%s: headers %v and, compressed, %v", match[1], plain.Header, zipped.Header)
+			}
+			z, err := gzip.NewReader(zipped.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unzipped, err := io.ReadAll(z)
+			if err != nil || !bytes.Equal(unzipped, body(t, plain)) {
+				t.Errorf("%s: compressed, it has other bytes (error %v)", match[1], err)
+			}
+		}
+	}
+}
+
+// TestPagesHaveNothingInline checks that the pages need no permission for inline scripts or styles.
+func TestPagesHaveNothingInline(t *testing.T) {
+	c := newConsole(t)
+	inline := regexp.MustCompile(`(?i)<script(?:>| [^>]*[^/]>)[^<]|<style|\sstyle=|\son\w+=|javascript:`)
+	for name := range pages {
+		page := get(t, c, "GET", name)
+		if found := inline.Find(body(t, page)); found != nil {
+			t.Errorf("page %q has inline code: %s", name, found)
+		}
+		policy := page.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") || strings.Contains(policy, "unsafe") {
+			t.Errorf("page %q: Content-Security-Policy %q", name, policy)
+		}
+	}
+}
+
+func TestConditionalRequest(t *testing.T) {
+	c := newConsole(t)
+	first := get(t, c, "GET", "", "Accept-Encoding", "gzip")
+	again := get(t, c, "GET", "", "Accept-Encoding", "gzip", "If-None-Match", `"other", `+first.Header.Get("ETag"))
+	if again.StatusCode != http.StatusNotModified || len(body(t, again)) != 0 {
+		t.Errorf("status %d", again.StatusCode)
+	}
+	if refused := get(t, c, "GET", "", "Accept-Encoding", "gzip;q=0"); refused.Header.Get("Content-Encoding") != "" {
+		t.Error("gzip was sent to a client that refuses it")
+	}
+	if head := get(t, c, "HEAD", ""); head.Header.Get("Content-Length") == "" || len(body(t, head)) != 0 {
+		t.Errorf("HEAD: %v", head.Header)
+	}
+}
+
+// TestAssetsOfAnotherVersion checks that a page of another node finds assets, which are not cached.
+func TestAssetsOfAnotherVersion(t *testing.T) {
+	c := newConsole(t)
+	if got := get(t, c, "GET", "assets-0000000000000000/style.css").Header.Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("Cache-Control %q", got)
+	}
+	for _, name := range []string{"style.css", "assets-0000000000000000/index.html", "assets-0000000000000000/", "../console.go", "static/index.html", "x"} {
+		w := httptest.NewRecorder()
+		if c.Serve(w, httptest.NewRequest("GET", "/", nil), name) || len(w.Header()) > 0 {
+			t.Errorf("%q exists", name)
+		}
+	}
+}
+
+// TestBudget checks that the page needs less than 150 KiB, compressed, before charts, previews of
+// PDF and the description of the interface, which are loaded when they are used.
+func TestBudget(t *testing.T) {
+	c := newConsole(t)
+	total := len(c.pages[""].zipped())
+	counted := map[string]bool{}
+	for _, match := range reference.FindAllSubmatch(c.pages[""].content, -1) {
+		_, asset, _ := strings.Cut(string(match[1]), "/")
+		if !counted[asset] { // the first module is named twice
+			total += len(c.assets[asset].zipped())
+		}
+		counted[asset] = true
+	}
+	t.Logf("the page needs %d bytes, compressed", total)
+	if total > 150<<10 {
+		t.Errorf("the page needs %d bytes, compressed", total)
+	}
+}

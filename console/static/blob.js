@@ -1,0 +1,84 @@
+// The view of one blob: its properties, its preview, and what can be done with it.
+
+import { button, h } from "./dom.js";
+import { bytes, count, shellQuote, time, visible, visibleText } from "./text.js";
+import { copy, showError, toast } from "./notice.js";
+import { go, show } from "./router.js";
+import { crumbs } from "./folder.js";
+import { deleteBlob } from "./delete.js";
+import { download, preview } from "./preview.js";
+import * as api from "./api.js";
+
+/** @type {import("./router.js").View} */
+export async function blobView(main, [account = "", name = ""], signal) {
+  document.title = `${visibleText(name)} · sluice`;
+  const cut = name.lastIndexOf("/") + 1;
+  const actions = h("div", { class: "actions" });
+  const body = h("div", { class: "blob" });
+  main.append(h("div", { class: "head" }, crumbs(account, name.slice(0, cut), name.slice(cut)), actions), body);
+  if (api.unreachable(name)) {
+    body.append(h("p", { class: "empty" }, "Browsers change the address of a name with a segment “.” or “..”, so this blob can only be read with another client."));
+    return;
+  }
+  const url = api.blobURL(account, name);
+  let response, service;
+  try {
+    [response, service] = await Promise.all([api.send(url, { method: "HEAD", headers: api.readHeaders(), signal }), api.info()]);
+  } catch (error) {
+    showError(body, headError(error), signal, show);
+    return;
+  }
+  if (signal.aborted) return;
+  const blob = { account, name, url, ...described(response), reads: service.reads, hosted: service.profile === "hosted" };
+  const curl = ["curl", ...(blob.hosted && service.reads === "key" ? ["-H", '"Authorization: Bearer $SLUICE_KEY"'] : []),
+    ...(service.reads === "paid" ? ["-H", '"Session-Id: $SESSION"'] : []), "-o", shellQuote(name.slice(cut)), shellQuote(url)].join(" ");
+  actions.append(
+    button("copy", "Copy link", () => copy(url, "Link")),
+    button("terminal", "Copy curl", () => copy(curl, "curl line")),
+    button("download", "Download", () => download(blob).catch((error) => toast(error.message))),
+    button("trash", "Delete", async () => (await deleteBlob(account, blob)) && go("blobs", account, name.slice(0, cut)), { class: "danger" }));
+  const stage = h("section", { class: "stage", "aria-label": "Preview" });
+  body.append(stage, properties(response, blob));
+  try {
+    await preview(stage, blob, signal);
+  } catch (error) {
+    showError(stage, error, signal, show);
+  }
+}
+
+/** A response to HEAD has no body, so its error has no sentence. */
+function headError(error) {
+  const sentences = { 404: "There is no blob of this name.", 410: "The blob has expired.", 401: "A key is required to read this blob.", 403: "The key may not read this blob." };
+  if (error instanceof api.APIError && sentences[error.status]) error.message = sentences[error.status];
+  return error;
+}
+
+/** @param {Response} response */
+function described(response) {
+  return {
+    size: Number(response.headers.get("Content-Length")),
+    etag: response.headers.get("ETag") ?? undefined,
+    contentType: response.headers.get("Content-Type") ?? "application/octet-stream",
+  };
+}
+
+const shownHeaders = [["Cache-Control", "Cache-Control"], ["Content-Disposition", "Disposition"], ["Content-Language", "Language"], ["Repr-Digest", "Digest"],
+  ["Chunksets-Required", "Chunksets to read it"], ["Chunkset-Price", "Price of a chunkset"]];
+
+/** @param {Response} response */
+function properties(response, blob) {
+  const rows = [["Size", blob.size < 1024 ? bytes(blob.size) : `${bytes(blob.size)} (${count(blob.size)} bytes)`], ["Type", blob.contentType]];
+  const modified = response.headers.get("Last-Modified"), expires = response.headers.get("Blob-Expires");
+  if (modified) rows.push(["Stored", time(new Date(modified).toISOString())]);
+  rows.push(["Expires", expires ? time(expires) : "never"]);
+  if (blob.etag) rows.push(["ETag", h("code", null, blob.etag)]);
+  for (const [header, title] of shownHeaders) {
+    const value = response.headers.get(header);
+    if (value) rows.push([title, visible(value)]);
+  }
+  for (const [header, value] of response.headers) {
+    if (header.startsWith("blob-meta-")) rows.push([header.slice("blob-meta-".length), visible(value)]);
+  }
+  return h("section", { class: "card properties", "aria-labelledby": "properties" }, h("h2", { id: "properties" }, "Properties"),
+    h("dl", null, rows.map(([title, value]) => h("div", null, h("dt", null, title), h("dd", null, value)))));
+}

@@ -1,0 +1,93 @@
+// Elements. Text becomes text nodes only: no string is ever parsed as HTML.
+
+/** @typedef {Node|string|number|null|undefined|false} Child */
+
+/**
+ * Returns a new element. A property whose name begins with "on" is a listener; "class", "dataset"
+ * and attributes are set as such; true is an attribute without a value, and false, null and
+ * undefined are none. Strings among the children become text.
+ * @param {string} tag
+ * @param {Object<string, any>|null} [properties]
+ * @param {...(Child|Child[])} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "dataset") Object.assign(element.dataset, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+/**
+ * Appends children to an element.
+ * @param {Node} element
+ * @param {(Child|Child[])[]} children
+ */
+export function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/**
+ * Replaces all children of an element.
+ * @param {Element} element
+ * @param {...(Child|Child[])} children
+ */
+export function fill(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
+
+const shapes = {
+  blob: "M6 3h8l4 4v14H6zM14 3v4h4",
+  close: "M6 6l12 12M18 6L6 18",
+  copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  download: "M12 4v11m-5-4 5 5 5-5M5 20h14",
+  folder: "M3 6h6l2 2h10v11H3z",
+  key: "M14 10a4 4 0 1 0-3.5 4L13 16.500h2v2h2v2h3v-3.500l-6.500-6.500M8 9h.01",
+  pause: "M8 5v14M16 5v14",
+  play: "M7 4l13 8-13 8z",
+  search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM16 16l5 5",
+  terminal: "M4 5h16v14H4zM7 9l3 3-3 3M12 15h5",
+  theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",
+  trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v6M14 11v6",
+  upload: "M12 20V8m-5 4 5-5 5 5M5 4h14",
+};
+
+/**
+ * Returns an icon, which assistive technology ignores: what it is in needs a label.
+ * @param {keyof typeof shapes} name
+ * @returns {SVGElement}
+ */
+export function icon(name) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS(space, "path");
+  path.setAttribute("d", shapes[name]);
+  svg.appendChild(path);
+  return svg;
+}
+
+/**
+ * Returns a button with an icon and a text.
+ * @param {keyof typeof shapes|null} shape
+ * @param {string} label
+ * @param {(event: Event) => void} onclick
+ * @param {{class?: string, iconOnly?: boolean}} [options]
+ */
+export function button(shape, label, onclick, options = {}) {
+  const classes = ["button", options.class, options.iconOnly && "icon-only"].filter(Boolean).join(" ");
+  const title = options.iconOnly ? label : null;
+  return h("button", { type: "button", class: classes, title, "aria-label": title, onclick },
+    shape && icon(shape), options.iconOnly ? null : label);
+}

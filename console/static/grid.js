@@ -1,0 +1,152 @@
+// A list of any length: only the rows that can be seen are in the document. The arrow keys, Home, End,
+// Page Up and Page Down move the focus, and Enter opens a row.
+
+import { fill, h } from "./dom.js";
+
+/** Rows that are in the document above and below those that can be seen. */
+const margin = 8;
+/** Greatest number of rows. Browsers cannot lay out elements that are much higher. */
+const most = 400_000;
+
+/**
+ * @template T
+ * @typedef {object} GridOptions
+ * @property {string} label
+ * @property {{title: string, class?: string}[]} columns
+ * @property {(item: T) => (Node|string)[]} cells the contents of the cells of a row
+ * @property {(item: T) => void} open
+ * @property {(item: T) => void} [remove] by the key Delete
+ * @property {() => Promise<T[]|null>} more returns the next items, or null if there are none
+ * @property {(error: unknown) => void} failed
+ * @property {Node} empty shown if there are no items
+ * @property {(shown: number, complete: boolean) => void} [counted]
+ */
+
+/** @template T */
+export class Grid {
+  /** @param {GridOptions<T>} options */
+  constructor(options) {
+    this.options = options;
+    /** @type {T[]} */
+    this.items = [];
+    this.complete = false;
+    this.loading = false;
+    this.active = 0;
+    this.rowHeight = 44;
+    /** @type {Map<number, HTMLElement>} */
+    this.rows = new Map();
+    this.space = h("div", { class: "grid-space", role: "presentation" });
+    this.body = h("div", { class: "grid-body", role: "rowgroup", onscroll: () => this.render(), onkeydown: (event) => this.key(event) }, this.space);
+    const head = h("div", { role: "row", class: "grid-row grid-head", "aria-rowindex": "1" },
+      options.columns.map((c) => h("div", { role: "columnheader", class: c.class }, c.title)));
+    this.element = h("div", { class: "grid", role: "grid", "aria-label": options.label, "aria-colcount": options.columns.length },
+      h("div", { role: "rowgroup" }, head), this.body);
+    this.resized = new ResizeObserver(() => this.render());
+    this.resized.observe(this.body);
+  }
+
+  /** Begins to load. The grid must be in the document. */
+  start() {
+    this.rowHeight = parseFloat(getComputedStyle(this.element).getPropertyValue("--row")) || 44;
+    return this.load();
+  }
+
+  /** Releases what the grid observes. */
+  stop() {
+    this.complete = true;
+    this.resized.disconnect();
+  }
+
+  async load() {
+    if (this.loading || this.complete) return;
+    this.loading = true;
+    this.element.setAttribute("aria-busy", "true");
+    try {
+      const items = await this.options.more();
+      if (items) this.items.push(...items);
+      this.complete ||= items === null || this.items.length >= most;
+    } catch (error) {
+      this.complete = true;
+      this.options.failed(error);
+    } finally {
+      this.loading = false;
+      this.element.removeAttribute("aria-busy");
+    }
+    this.render();
+  }
+
+  render() {
+    const total = this.items.length;
+    this.options.counted?.(total, this.complete);
+    if (total === 0 && this.complete) {
+      this.element.hidden = true;
+      if (!this.options.empty.isConnected) this.element.after(this.options.empty);
+      return;
+    }
+    this.element.setAttribute("aria-rowcount", String(this.complete ? total + 1 : -1));
+    this.space.style.height = `${total * this.rowHeight}px`;
+    const first = Math.max(0, Math.floor(this.body.scrollTop / this.rowHeight) - margin);
+    const last = Math.min(total, Math.ceil((this.body.scrollTop + this.body.clientHeight) / this.rowHeight) + margin);
+    for (const [index, row] of this.rows) {
+      // The row with the focus stays, so that scrolling does not lose the focus.
+      if ((index >= first && index < last) || index === this.active) continue;
+      row.remove();
+      this.rows.delete(index);
+    }
+    for (let index = first; index < last; index++) this.row(index);
+    if (total > 0) this.row(this.active);
+    if (last >= total - 500) void this.load();
+  }
+
+  /** Returns the row of an item, in the document. */
+  row(index) {
+    const existing = this.rows.get(index);
+    if (existing) return existing;
+    const item = this.items[index];
+    const row = h("div", {
+      role: "row", class: "grid-row", tabindex: index === this.active ? "0" : "-1", "aria-rowindex": index + 2,
+      onclick: (event) => {
+        this.activate(index, false);
+        if (!event.target.closest("a, button")) this.options.open(item);
+      },
+      onfocus: () => this.activate(index, false),
+    }, this.options.cells(item).map((cell, i) => h("div", { role: "gridcell", class: this.options.columns[i].class }, cell)));
+    row.style.transform = `translateY(${index * this.rowHeight}px)`;
+    this.rows.set(index, row);
+    const next = [...this.rows.keys()].filter((i) => i > index).sort((a, b) => a - b)[0];
+    this.space.insertBefore(row, next === undefined ? null : this.rows.get(next));
+    return row;
+  }
+
+  activate(index, focus) {
+    const before = this.rows.get(this.active);
+    this.active = index;
+    if (before) before.tabIndex = -1;
+    const top = index * this.rowHeight, bottom = top + this.rowHeight;
+    if (focus && top < this.body.scrollTop) this.body.scrollTop = top;
+    if (focus && bottom > this.body.scrollTop + this.body.clientHeight) this.body.scrollTop = bottom - this.body.clientHeight;
+    if (focus) this.render();
+    const row = this.row(index);
+    row.tabIndex = 0;
+    if (focus) row.focus({ preventScroll: true });
+  }
+
+  key(event) {
+    if (event.target.closest("a, button") || this.items.length === 0) return;
+    const page = Math.max(1, Math.floor(this.body.clientHeight / this.rowHeight) - 1);
+    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const item = this.items[this.active];
+    if (event.key in moves) this.activate(Math.min(this.items.length - 1, Math.max(0, this.active + moves[event.key])), true);
+    else if (event.key === "Enter") this.options.open(item);
+    else if (event.key === "Delete" && this.options.remove) this.options.remove(item);
+    else return;
+    event.preventDefault();
+  }
+
+  /** Shows the cells of all rows again, as their items have changed. */
+  refresh() {
+    for (const [index, row] of this.rows) {
+      this.options.cells(this.items[index]).forEach((cell, i) => fill(row.children[i], cell));
+    }
+  }
+}

@@ -1,0 +1,122 @@
+// Previews. A blob is untrusted: images, audio and video are shown by their elements, and everything
+// else, HTML and SVG too, is shown as text. Nothing of a blob ever runs.
+
+import { button, fill, h } from "./dom.js";
+import { bytes, visibleText } from "./text.js";
+import { APIError, readHeaders, send } from "./api.js";
+
+/** Greatest blob that is fetched into memory, because an element cannot send a key. */
+export const mostFetched = 64 << 20;
+/** Bytes of a text that are shown. */
+const mostText = 256 << 10;
+
+/**
+ * @typedef {{account: string, name: string, url: string, size: number, contentType: string, etag?: string, reads: string, hosted: boolean}} Shown
+ */
+
+const textual = /^(text\/.*|application\/(json|.*\+json|xml|.*\+xml|javascript|yaml|x-yaml|toml|x-sh|sql|graphql)|image\/svg\+xml)$/;
+const textNames = /\.(txt|md|json|ya?ml|toml|csv|tsv|log|xml|html?|css|[cm]?[jt]sx?|go|rs|py|rb|java|c|h|cc|cpp|sh|sql|ini|conf|svg)$/i;
+
+/**
+ * Returns the kind of preview of a blob.
+ * @param {{name: string, contentType: string}} blob
+ * @returns {"image"|"audio"|"video"|"json"|"text"|"none"}
+ */
+export function kindOf(blob) {
+  const type = blob.contentType.split(";")[0].trim().toLowerCase();
+  if (type === "application/json" || type.endsWith("+json")) return "json";
+  if (textual.test(type)) return "text";
+  if (type.startsWith("image/")) return "image";
+  if (type.startsWith("audio/")) return "audio";
+  if (type.startsWith("video/")) return "video";
+  if (type === "application/octet-stream" && textNames.test(blob.name)) return /\.json$/i.test(blob.name) ? "json" : "text";
+  return "none";
+}
+
+/**
+ * Shows the preview of a blob.
+ * @param {HTMLElement} stage
+ * @param {Shown} blob
+ * @param {AbortSignal} signal
+ */
+export async function preview(stage, blob, signal) {
+  const kind = kindOf(blob);
+  if (blob.size === 0) return fill(stage, h("p", { class: "empty" }, "The blob is empty."));
+  switch (kind) {
+    case "text":
+    case "json":
+      return previewText(stage, blob, kind, signal);
+    case "none":
+      return fill(stage, h("div", { class: "empty" }, h("p", null, `There is no preview of ${blob.contentType}.`),
+        button(null, "Show as text", () => void previewText(stage, blob, "text", signal))));
+  }
+  // Bytes that only a request with a key or a session gets are fetched.
+  const direct = blob.reads === "public";
+  if (!direct && blob.size > mostFetched) {
+    return fill(stage, h("p", { class: "empty" }, `It is larger than ${bytes(mostFetched)}, so it can be downloaded, but not shown.`));
+  }
+  const source = direct ? blob.url : await fetched(blob, signal);
+  const label = visibleText(blob.name);
+  const failed = () => fill(stage, h("p", { class: "empty" }, `The browser cannot show this ${kind}.`));
+  if (kind === "image") return fill(stage, h("img", { src: source, alt: label, onerror: failed }));
+  fill(stage, h(kind, { src: source, controls: true, preload: "metadata", "aria-label": label, onerror: failed }));
+}
+
+/** Returns the address of the fetched bytes, until the view ends. */
+async function fetched(blob, signal) {
+  const response = await send(blob.url, { headers: readHeaders(), signal });
+  const address = URL.createObjectURL(await response.blob());
+  signal.addEventListener("abort", () => URL.revokeObjectURL(address));
+  return address;
+}
+
+async function previewText(stage, blob, kind, signal) {
+  const response = await send(blob.url, { headers: readHeaders({ Range: `bytes=0-${mostText - 1}` }), signal });
+  const data = await response.arrayBuffer();
+  const whole = data.byteLength === blob.size;
+  let text = new TextDecoder().decode(data, { stream: !whole });
+  if (kind === "json" && whole) {
+    try {
+      text = JSON.stringify(JSON.parse(text), null, 2);
+    } catch {
+      // It is shown as it is.
+    }
+  }
+  fill(stage, h("pre", { class: "text", tabindex: "0", "aria-label": `Text of ${visibleText(blob.name)}` }, text),
+    !whole && h("p", { class: "note" }, `The first ${bytes(mostText)} of ${bytes(blob.size)}.`));
+}
+
+/**
+ * Saves a blob. Where an element cannot fetch it and it is too large for memory, it is streamed to a
+ * file that the user chooses, if the browser can do that.
+ * @param {Shown} blob
+ */
+export async function download(blob) {
+  const name = blob.name.slice(blob.name.lastIndexOf("/") + 1);
+  if (blob.reads === "public") return save(blob.url, name);
+  if (blob.size <= mostFetched) {
+    const response = await send(blob.url, { headers: readHeaders() });
+    const address = URL.createObjectURL(await response.blob());
+    save(address, name);
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    return;
+  }
+  if (!("showSaveFilePicker" in window)) {
+    throw new APIError({ status: 0, detail: `This browser cannot save more than ${bytes(mostFetched)} with a key. Use the curl line.` });
+  }
+  let file;
+  try {
+    file = await window.showSaveFilePicker({ suggestedName: name });
+  } catch {
+    return; // the user chose no file
+  }
+  const response = await send(blob.url, { headers: readHeaders() });
+  await response.body.pipeTo(await file.createWritable());
+}
+
+function save(address, name) {
+  const a = h("a", { href: address, download: name });
+  document.body.append(a);
+  a.click();
+  a.remove();
+}

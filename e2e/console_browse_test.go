@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// TestConsoleBrowse goes from the root of the server to a blob and back, by the keyboard alone, and
+// deletes the blob.
+func TestConsoleBrowse(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "")
+	p.untilText("main", "Nothing is stored yet")
+	s.store("0x1", "docs/a.txt", "text/plain", "first\nsecond")
+	s.store("0x1", "docs/more/b.txt", "text/plain", "b")
+	s.store("0x1", "z.txt", "text/plain", "z", "Blob-Meta-Color", "deep blue", "Cache-Control", "max-age=60")
+	s.store("zebra", "only.txt", "text/plain", "")
+	p.open("")
+	p.untilText("[role=grid]", "zebra")
+	p.tabTo("row 0x1")
+	p.keys(kb.ArrowDown, kb.ArrowUp, kb.Enter)
+	p.untilText("h1", "0x1")
+	p.untilText("[role=grid]", "z.txt")
+	p.tabTo("row docs/")
+	p.keys(kb.Enter)
+	p.untilText("[role=grid]", "more/")
+	p.tabTo("row a.txt")
+	p.keys(kb.Enter)
+	p.untilText("h1", "a.txt")
+	p.untilText(".stage", "first\nsecond")
+	p.untilText(".properties", "text/plain")
+
+	p.tabTo("button Delete")
+	p.keys(kb.Enter)
+	p.untilText("dialog", "docs/a.txt")
+	p.keys(kb.Escape)
+	p.until("!document.querySelector('dialog')")
+	s.must(200, "GET", "/v1/blobs/0x1/docs/a.txt", nil)
+	if got := p.focused(); got != "button Delete" {
+		t.Errorf("after the dialog the focus is on %q", got)
+	}
+	p.keys(kb.Enter)
+	p.until("document.querySelector('dialog[open]')")
+	p.tabTo("button Delete")
+	p.keys(kb.Enter)
+	p.until("!document.querySelector('dialog')")
+	p.untilText("[role=grid]", "more/")
+	s.must(404, "GET", "/v1/blobs/0x1/docs/a.txt", nil)
+
+	p.open("#/blob/0x1/z.txt")
+	p.untilText(".properties", "deep blue")
+	p.untilText(".properties", "max-age=60")
+	p.open("#/blob/0x1/absent.txt")
+	p.untilText("[role=alert]", "There is no blob of this name.")
+	p.untilText("[role=alert]", "request ")
+}
+
+// TestConsoleDeletesWhatItShows checks that a blob that was replaced since it was shown is not
+// deleted.
+func TestConsoleDeletesWhatItShows(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	s.store("0x1", "a.txt", "text/plain", "old")
+	p := openConsole(t, s, "#/blob/0x1/a.txt")
+	p.untilText(".stage", "old")
+	s.store("0x1", "a.txt", "text/plain", "newer")
+	p.press("Delete")
+	p.untilText("dialog", "Delete this blob?")
+	p.press("Delete")
+	p.untilText("dialog", "precondition_failed")
+	s.must(200, "GET", "/v1/blobs/0x1/a.txt", nil)
+}
+
+// TestConsoleShowsNamesSafely checks that names are text, in which everything can be seen, and that
+// every name can be opened.
+func TestConsoleShowsNamesSafely(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	names := []string{
+		"<img src=x onerror=__problems.push('run')>.txt",
+		"javascript:__problems.push('run')",
+		"cod\u202etxt.exe",
+		"zero\u200bwidth",
+		"c1\u0085 and nbsp\u00a0",
+		"  spaces  ",
+		"100%25#?&+.txt",
+		"日本語 é \U0001F600",
+		"a//b",
+	}
+	for _, name := range names {
+		s.must(204, "PUT", "/v1/blobs/0x1/"+escape(name), []byte("content of "+name), "Content-Type", "text/plain")
+	}
+	p := openConsole(t, s, "#/blobs/0x1/")
+	p.untilText(".sub", "9 entries")
+	shown := p.text("[role=grid]")
+	for _, want := range []string{names[0], names[1], "codU+202Etxt.exe", "zeroU+200Bwidth", "c1U+0085 and nbspU+00A0", "日本語 é \U0001F600"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the list lacks %q: %s", want, shown)
+		}
+	}
+	if n := evaluate[int](p, "document.querySelectorAll('main img, main script').length"); n != 0 {
+		t.Errorf("a name became %d elements", n)
+	}
+	for _, name := range names {
+		p.open("#/blob/0x1/" + url.PathEscape(name))
+		p.untilText(".stage", "content of ")
+		if got := evaluate[string](p, "document.querySelector('.stage pre').textContent"); got != "content of "+name {
+			t.Errorf("the page shows %q, want the content of %q", got, name)
+		}
+	}
+	if got := evaluate[int](p, "__problems.length"); got != 0 {
+		t.Errorf("%d problems", got)
+	}
+}
+
+// TestConsoleScrollsOver100000Names moves to the end of a long list by the keyboard. Only what can be
+// seen is in the document.
+func TestConsoleScrollsOver100000Names(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	s.store("0x1", "name-000000", "text/plain", "")
+	s.stop()
+	s.addNames(99_999)
+	s.launch()
+	p := openConsole(t, s, "#/blobs/0x1/")
+	p.untilText("[role=grid]", "name-000001")
+	p.tabTo("row name-000000")
+	for range 200 {
+		p.keys(kb.End)
+		p.until("!document.querySelector('[role=grid]').hasAttribute('aria-busy')")
+		if evaluate[string](p, "document.querySelector('[role=grid]').getAttribute('aria-rowcount')") != "-1" {
+			break
+		}
+	}
+	p.keys(kb.End)
+	if got := p.focused(); !strings.Contains(got, "name-099999") {
+		t.Errorf("the focus is on %q, want the last name", got)
+	}
+	p.untilText("[role=status]", "100,000 entries")
+	if rows := evaluate[int](p, "document.querySelectorAll('[role=row]').length"); rows > 80 {
+		t.Errorf("there are %d rows in the document", rows)
+	}
+	p.keys(kb.PageUp, kb.ArrowDown)
+	if got := p.focused(); !strings.Contains(got, "row name-0999") {
+		t.Errorf("the focus is on %q", got)
+	}
+	p.keys(kb.Home)
+	if got := p.focused(); !strings.Contains(got, "name-000000") {
+		t.Errorf("the focus is on %q, want the first name", got)
+	}
+	evaluate[bool](p, `(() => { const i = document.querySelector("input[type=search]"); i.value = "name-0555"; i.dispatchEvent(new Event("input")); return true; })()`)
+	p.untilText("[role=status]", "100 entries")
+}
+
+// addNames copies the row of the blob name-000000 of account 0x1 in the database of a server that is
+// stopped: storing as many blobs would take minutes.
+func (s *server) addNames(count int) {
+	s.t.Helper()
+	execute(s.t, s.data, fmt.Sprintf(`WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
+		SELECT account, CAST(printf('name-%%06d', i) AS BLOB), name_hash, name_tail, randomblob(16), size, crc64, part_size, content_type, modified
+		FROM blobs, n WHERE name_head = CAST('name-000000' AS BLOB)`, count))
+}

@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/internal/testenv"
+)
+
+// consolePage is the console of a server in a browser.
+type consolePage struct {
+	t   *testing.T
+	s   *server
+	ctx context.Context
+}
+
+// recordProblems is run before the scripts of a page: it records what the policy blocked, and errors
+// that nothing handles.
+const recordProblems = `
+window.__problems = [];
+addEventListener("securitypolicyviolation", (e) => __problems.push("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber));
+addEventListener("error", (e) => e.message && __problems.push("error: " + e.message + " " + e.filename + ":" + e.lineno));
+addEventListener("unhandledrejection", (e) => __problems.push("rejection: " + (e.reason?.stack ?? e.reason)));
+`
+
+// openConsole opens a view of the console, such as "#/blobs/0x1/". At the end of the test, the page
+// must not have had an error that nothing handled, nor have been stopped by its policy.
+func openConsole(t *testing.T, s *server, view string) *consolePage {
+	t.Helper()
+	testenv.Require(t, testenv.Chromium)
+	p := &consolePage{t: t, s: s, ctx: startBrowser(t, "about:blank")}
+	if _, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: recordProblems}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.checkProblems)
+	p.open(view)
+	return p
+}
+
+// address returns the address of the console.
+func (p *consolePage) address() string { return p.s.url + "/console/" }
+
+// open loads the page anew.
+func (p *consolePage) open(view string) {
+	p.t.Helper()
+	p.checkProblems()
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(p.address()+view))
+}
+
+func (p *consolePage) checkProblems() {
+	p.t.Helper()
+	ctx, cancel := p.bounded()
+	defer cancel()
+	problems, err := chromedp.Run(ctx, chromedp.Evaluate[[]string]("window.__problems ?? []"))
+	if err != nil {
+		p.t.Errorf("reading the problems of the page: %v", err)
+	}
+	for _, problem := range problems {
+		p.t.Errorf("the page reported: %s", problem)
+	}
+}
+
+// bounded returns a context for one step.
+func (p *consolePage) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(p.ctx, patience)
+}
+
+// do runs actions.
+func (p *consolePage) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := p.bounded()
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatalf("%v\nthe page: %s\n%s", err, p.text("body"), tail(p.s.log.String()))
+	}
+}
+
+// text returns the text of an element, or "" if there is none.
+func (p *consolePage) text(selector string) string {
+	p.t.Helper()
+	return evaluate[string](p, fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", asJSON(p.t, selector)))
+}
+
+// evaluate returns the value of an expression in the page. It waits if that is a promise.
+func evaluate[T any](p *consolePage, expression string) T {
+	p.t.Helper()
+	ctx, cancel := p.bounded()
+	defer cancel()
+	got, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return got
+}
+
+// until waits until an expression is true.
+func (p *consolePage) until(expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(patience))); err != nil {
+		p.t.Fatalf("%s: %v\nthe page: %s\n%s", expression, err, p.text("body"), tail(p.s.log.String()))
+	}
+}
+
+// untilText waits until an element has a text somewhere.
+func (p *consolePage) untilText(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("document.querySelector(%s)?.innerText.includes(%s)", asJSON(p.t, selector), asJSON(p.t, text)))
+}
+
+// press clicks on the button, or the link, with this label or text.
+func (p *consolePage) press(label string) {
+	p.t.Helper()
+	find := fmt.Sprintf(`[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button, a, [role=button]")].filter((e) => !e.disabled && (e.getAttribute("aria-label") ?? e.innerText).trim() === %s)`, asJSON(p.t, label))
+	p.until(find + ".length > 0")
+	evaluate[bool](p, "("+find+"[0].click(), true)")
+}
+
+// keys presses keys, one after another.
+func (p *consolePage) keys(keys ...string) {
+	p.t.Helper()
+	for _, key := range keys {
+		p.do(chromedp.KeyEvent(key))
+	}
+}
+
+// focused describes the element that has the focus.
+func (p *consolePage) focused() string {
+	p.t.Helper()
+	return evaluate[string](p, `(() => { const e = document.activeElement; return (e.getAttribute("role") ?? e.tagName.toLowerCase()) + " " + (e.getAttribute("aria-label") ?? e.innerText ?? "").trim(); })()`)
+}
+
+// tabTo presses the tabulator until an element has the focus whose description contains a text.
+func (p *consolePage) tabTo(text string) {
+	p.t.Helper()
+	for range 40 {
+		p.keys(kb.Tab)
+		if strings.Contains(p.focused(), text) {
+			return
+		}
+	}
+	p.t.Fatalf("the tabulator never reached %q; the focus is on %q", text, p.focused())
+}
+
+// store stores a blob with a content type.
+func (s *server) store(account, name, contentType, content string, more ...string) {
+	s.t.Helper()
+	s.must(http.StatusNoContent, "PUT", "/v1/blobs/"+account+"/"+name, []byte(content), append([]string{"Content-Type", contentType}, more...)...)
+}
+
+// themes are the values of prefers-color-scheme.
+var themes = []string{"light", "dark"}
+
+// widths are those of a phone, a tablet and a wide screen, in pixels.
+var widths = []int64{390, 820, 1440}
+
+// screenshots saves a picture of the view at each width in each theme, in the folder that
+// go test -artifacts keeps.
+func (p *consolePage) screenshots(name string) {
+	p.t.Helper()
+	for _, theme := range themes {
+		p.theme(theme)
+		for _, width := range widths {
+			p.do(chromedp.EmulateViewport(width, 900))
+			evaluate[bool](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))")
+			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			file := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s-%d-%s.png", name, width, theme))
+			if err := os.WriteFile(file, picture, 0o600); err != nil {
+				p.t.Fatal(err)
+			}
+			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
+				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
+			}
+		}
+	}
+	p.do(chromedp.EmulateViewport(1280, 900))
+}
+
+func (p *consolePage) theme(theme string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: theme},
+		{Name: "prefers-reduced-motion", Value: "reduce"}, // a picture in the middle of a transition shows neither state
+	}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
