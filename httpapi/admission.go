@@ -22,7 +22,7 @@ func (s *Server) admit(x *exchange) (err error) {
 	}
 	err = x.enter(allowance)
 	if s.keys != nil && !x.dropped {
-		setRateLimitHeaders(x.Header(), allowance)
+		setRateLimitHeaders(x, allowance)
 	}
 	if err != nil {
 		return err

@@ -155,7 +155,7 @@ func (s *Server) authenticate(ctx context.Context, x *exchange, credential strin
 		defer lookups.Release()
 		leave, err := lookups.Enter(ctx)
 		if err != nil {
-			setRateLimitHeaders(x.Header(), lookups)
+			setRateLimitHeaders(x, lookups)
 			return nil, err
 		}
 		defer leave()

@@ -95,9 +95,9 @@ func (s *Server) validatorsOf(b *metastore.Blob) headers.Validators {
 }
 
 func (x *exchange) setValidators(v headers.Validators) {
-	x.setHeader("Etag", v.ETag)
-	setFixed(x.Header(), "Date", httpDate(v.Date)) // by the clock of the store, instead of that of this node
-	setFixed(x.Header(), "Last-Modified", httpDate(v.Modified))
+	x.insert("Etag", v.ETag)
+	setFixed(x.out.Header(), "Date", httpDate(v.Date)) // by the clock of the store, instead of that of this node
+	x.insertFixed("Last-Modified", httpDate(v.Modified))
 }
 
 func (s *Server) deleteBlob(x *exchange) error {
@@ -132,7 +132,7 @@ func (s *Server) getBlob(x *exchange) error {
 	}
 	defer c.Close()
 
-	s.setPriceHeaders(x.Header(), c.Size)
+	s.setPriceHeaders(x, c.Size)
 	if err := bill.Require(c.Size); err != nil {
 		return err
 	}
@@ -150,10 +150,10 @@ func (s *Server) getBlob(x *exchange) error {
 	case headers.ConditionFailed:
 		return errPrecondition
 	case headers.NotModified:
-		x.Header().Del("Content-Type")
 		x.WriteHeader(http.StatusNotModified)
 		return nil
 	}
+	x.setHeader("Content-Type", mediaType(&c.Blob))
 	if x.r.Method == http.MethodHead {
 		x.setHeader("Content-Length", strconv.FormatInt(c.Size, 10))
 		x.WriteHeader(http.StatusOK)
@@ -212,30 +212,28 @@ func (s *Server) withholds(x *exchange, size int64) bool {
 
 // setBlobHeaders sets the headers of every response about a blob.
 func (s *Server) setBlobHeaders(x *exchange, b *metastore.Blob, v headers.Validators) {
-	h := x.Header()
 	x.setValidators(v)
-	setFixed(h, "Accept-Ranges", inBytes)
-	cacheControl := setMetadata(h, headers.Metadata(b.Metadata))
+	x.insertFixed("Accept-Ranges", inBytes)
+	cacheControl := setMetadata(x, headers.Metadata(b.Metadata))
 	switch s.reads {
 	case ReadsPaid:
-		setFixed(h, "Cache-Control", noStore)
-		h.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
+		x.insertFixed("Cache-Control", noStore)
+		x.insert("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
 	case ReadsKey:
-		setFixed(h, "Cache-Control", privateNoCache)
+		x.insertFixed("Cache-Control", privateNoCache)
 	default:
-		s.setPublicCacheControl(h, b, cacheControl)
+		s.setPublicCacheControl(x, b, cacheControl)
 	}
 	if s.keys != nil && s.reads != ReadsPublic {
-		h.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
+		x.insert("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
 	// Blobs are untrusted: they must not run as pages of this origin.
-	setFixed(h, "Content-Security-Policy", sandbox)
-	x.setHeader("Content-Type", mediaType(b))
+	x.insertFixed("Content-Security-Policy", sandbox)
 	if !b.Expires.IsZero() {
-		h.Set(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
+		x.insert(wire.HeaderBlobExpires, b.Expires.UTC().Format(time.RFC3339Nano))
 	}
 	if b.SHA256 != nil {
-		h.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
+		x.insert(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
 }
 
@@ -249,10 +247,11 @@ func (s *Server) admitMetadata(m headers.Metadata) (string, error) {
 
 // setMetadata sets the headers with which the writer of a blob has described it, and lets a page of
 // another origin read them. It returns the Cache-Control, which is set only for public reads.
-func setMetadata(h http.Header, m headers.Metadata) (cacheControl string) {
+func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
 	if m == "" {
 		return ""
 	}
+	h := x.Header()
 	exposed := corsResponseHeaders
 	for name, value := range m.Fields() {
 		if name == "Cache-Control" {
@@ -272,17 +271,17 @@ func setMetadata(h http.Header, m headers.Metadata) (cacheControl string) {
 
 // setPublicCacheControl sets the Cache-Control of a blob that everybody may read: the one that its
 // writer has stated, or else the default of the service, as far as the blob does not expire before.
-func (s *Server) setPublicCacheControl(h http.Header, b *metastore.Blob, stated string) {
+func (s *Server) setPublicCacheControl(x *exchange, b *metastore.Blob, stated string) {
 	value := cmp.Or(stated, s.publicCacheControl)
 	if value == "" {
-		setFixed(h, "Cache-Control", noCache)
+		x.insertFixed("Cache-Control", noCache)
 		return
 	}
 	if !b.Expires.IsZero() {
 		now := s.blobs.Now()
 		value = headers.LimitCacheControl(value, b.Expires.Sub(now), now.Sub(b.Modified))
 	}
-	h["Cache-Control"] = []string{value}
+	x.insert("Cache-Control", value)
 }
 
 // mediaType returns the content type of a blob, or the default if its writer sent none.
@@ -297,7 +296,6 @@ func mediaType(b *metastore.Blob) string {
 // framing is computed first so that the length is known. It returns the ranges of bytes that were
 // sent, also with an error.
 func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges []blob.Range) (served []blob.Range, err error) {
-	h := x.Header()
 	frame := headers.MultipartRanges{Length: c.Size}
 	status := http.StatusOK
 	if selection == headers.SelectPartial {
@@ -307,9 +305,9 @@ func sendBlob(x *exchange, c *blob.Content, selection headers.Selection, ranges 
 	switch {
 	case len(ranges) > 1:
 		frame = headers.FrameRanges(ranges, mediaType(&c.Blob), c.Size, headers.NewBoundary())
-		h.Set("Content-Type", frame.ContentType)
+		x.setHeader("Content-Type", frame.ContentType)
 	case selection == headers.SelectPartial:
-		h.Set("Content-Range", headers.ContentRange(ranges[0], c.Size))
+		x.insert("Content-Range", headers.ContentRange(ranges[0], c.Size))
 	}
 	x.setHeader("Content-Length", strconv.FormatInt(frame.Length, 10))
 	x.WriteHeader(status)

@@ -22,17 +22,17 @@ type Local struct {
 type originPolicy interface {
 	// admit returns errForeignHost or errForeignOrigin if the request is refused. It sets the
 	// headers that let pages read the response.
-	admit(r *http.Request, response http.Header) error
+	admit(x *exchange) error
 }
 
 // anyOrigin is the policy of a hosted network. There are no cookies or other credentials that a
 // browser would add by itself, so a page can do no more than any program.
 type anyOrigin struct{}
 
-func (anyOrigin) admit(_ *http.Request, response http.Header) error {
-	setFixed(response, "Access-Control-Allow-Origin", everyOrigin)
-	setFixed(response, "Access-Control-Expose-Headers", exposedHeaders)
-	setFixed(response, "Cross-Origin-Resource-Policy", crossOriginPolicy)
+func (anyOrigin) admit(x *exchange) error {
+	x.insertFixed("Access-Control-Allow-Origin", everyOrigin)
+	x.insertFixed("Access-Control-Expose-Headers", exposedHeaders)
+	x.insertFixed("Cross-Origin-Resource-Policy", crossOriginPolicy)
 	return nil
 }
 
@@ -57,18 +57,18 @@ func newLocalOrigins(local Local) localOrigins {
 }
 
 // admit lets pages of allowed origins read every response, including refusals.
-func (p localOrigins) admit(r *http.Request, response http.Header) error {
-	setFixed(response, "Vary", varyOrigin) // the first value of Vary
+func (p localOrigins) admit(x *exchange) error {
+	x.insertFixed("Vary", varyOrigin) // the first value of Vary
 	// Other pages must not embed what is accessible on this machine.
-	setFixed(response, "Cross-Origin-Resource-Policy", sameSite)
-	origins := r.Header.Values("Origin")
+	x.insertFixed("Cross-Origin-Resource-Policy", sameSite)
+	origins := x.r.Header.Values("Origin")
 	foreign := len(origins) > 1 || len(origins) == 1 && !p.allowsOrigin(origins[0])
 	if len(origins) == 1 && !foreign {
-		response.Set("Access-Control-Allow-Origin", origins[0])
-		setFixed(response, "Access-Control-Expose-Headers", exposedHeaders)
+		x.insert("Access-Control-Allow-Origin", origins[0])
+		x.insertFixed("Access-Control-Expose-Headers", exposedHeaders)
 	}
 	switch {
-	case !p.allowsHost(r.Host):
+	case !p.allowsHost(x.r.Host):
 		return errForeignHost
 	case foreign:
 		return errForeignOrigin

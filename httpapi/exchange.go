@@ -57,16 +57,48 @@ type exchange struct {
 	allowance     *access.Allowance // limits of the caller or of its address
 	readsFree     bool              // the caller has a key that reads without paying
 
-	values headerValues // of the response
+	values   headerValues // of the response
+	inserts  bool         // insert adds to inserted
+	inserted inserted
 }
 
 var _ io.ReaderFrom = (*exchange)(nil)
 
-// Header returns the headers of the response.
-func (x *exchange) Header() http.Header { return x.out.Header() }
+// Header returns the headers of the response, with those that were inserted.
+func (x *exchange) Header() http.Header {
+	h := x.out.Header()
+	if x.inserts {
+		x.inserts = false
+		x.inserted.addTo(h)
+	}
+	return h
+}
 
-// setHeader is Header().Set for a key in canonical form.
+// setHeader is Header().Set for a key in canonical form that net/http has to know: Connection,
+// Content-Length, Content-Type or Date.
 func (x *exchange) setHeader(key, value string) { x.values.set(x.out.Header(), key, value) }
+
+// insert is Header().Add for a key in canonical form that net/http does not have to know. It takes
+// less time, if the connection can insert fields, and Header is not called before the response begins.
+func (x *exchange) insert(key, value string) {
+	if x.inserts && x.inserted.insert(key, value) {
+		return
+	}
+	if h := x.Header(); h[key] == nil {
+		x.values.set(h, key, value)
+	} else {
+		h.Add(key, value)
+	}
+}
+
+// insertFixed is insert for a fixed value.
+func (x *exchange) insertFixed(key string, value fixed) {
+	if x.inserts {
+		x.insert(key, value[0])
+		return
+	}
+	setFixed(x.Header(), key, value)
+}
 
 // WriteHeader sets the status, which is sent with the first byte of the body or at the end of the
 // exchange.
@@ -80,6 +112,10 @@ func (x *exchange) start() {
 	x.started = true
 	if x.status == 0 {
 		x.status = http.StatusOK
+	}
+	if x.inserts {
+		x.inserts = false
+		x.out.InsertFields(x.inserted.text)
 	}
 	x.out.WriteHeader(x.status)
 }

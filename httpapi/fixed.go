@@ -34,6 +34,36 @@ var (
 // setFixed is Header.Set for a key in canonical form and a fixed value.
 func setFixed(h http.Header, key string, value fixed) { h[key] = value }
 
+// inserted are the header fields of a response that net/http does not have to know, because they do
+// not concern its framing: as they are sent, in the order of their insertion.
+type inserted struct {
+	text   []byte
+	memory [640]byte // of text, if that suffices
+}
+
+// insert adds a field. It returns false if value is not valid in a header.
+func (i *inserted) insert(key, value string) bool {
+	if strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
+		return false
+	}
+	if i.text == nil {
+		i.text = i.memory[:0]
+	}
+	i.text = append(i.text, key...)
+	i.text = append(i.text, ": "...)
+	i.text = append(i.text, value...)
+	i.text = append(i.text, "\r\n"...)
+	return true
+}
+
+// addTo adds the fields to h.
+func (i *inserted) addTo(h http.Header) {
+	for line := range strings.Lines(string(i.text)) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\r\n"), ": ")
+		h.Add(key, value)
+	}
+}
+
 // dates caches the texts of times in whole seconds, which many responses share: that of now, and when
 // the blobs that are read often were stored.
 var dates [256]atomic.Pointer[date]

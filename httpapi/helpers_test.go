@@ -134,6 +134,9 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	}
 	h := httptest.NewUnstartedServer(s)
 	h.Config = NewHTTPServer(s, log)
+	connections := newConnections(1000)
+	connections.Attach(h.Config)
+	h.Listener = connections.Listener(h.Listener, false)
 	h.Start()
 	t.Cleanup(func() {
 		h.Close()
@@ -144,6 +147,14 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 		}
 	})
 	return &service{Server: s, url: h.URL, addr: h.Listener.Addr().String(), bytes: files, meta: meta, log: logged, returns: returns}
+}
+
+// logged returns the log when the requests whose responses were received have ended: a response is
+// sent before its line is written.
+func (s *service) logged() string {
+	s.serving.Lock()
+	defer s.serving.Unlock()
+	return s.log.String()
 }
 
 // do sends a request and returns the response and its body.

@@ -45,12 +45,12 @@ func (s *Server) newBill(x *exchange) (*metering.Bill, error) {
 }
 
 // setPriceHeaders sets the price of a blob of this size, if reads are paid.
-func (s *Server) setPriceHeaders(h http.Header, size int64) {
+func (s *Server) setPriceHeaders(x *exchange, size int64) {
 	if s.reads != ReadsPaid {
 		return
 	}
-	h.Set(wire.HeaderChunksetPrice, decimal(s.meter.Price()))
-	h.Set(wire.HeaderChunksetsRequired, decimal(metering.Chunksets(metering.Whole(size))))
+	x.insert(wire.HeaderChunksetPrice, decimal(s.meter.Price()))
+	x.insert(wire.HeaderChunksetsRequired, decimal(metering.Chunksets(metering.Whole(size))))
 }
 
 // charge charges a bill for these ranges and sets the headers that say so.
@@ -62,9 +62,9 @@ func charge(x *exchange, bill *metering.Bill, ranges []blob.Range) error {
 	if err != nil {
 		return err
 	}
-	x.Header().Set(wire.HeaderChunksetsCharged, decimal(charged))
+	x.insert(wire.HeaderChunksetsCharged, decimal(charged))
 	if charged > 0 {
-		x.Header().Set(wire.HeaderChunksetsLeft, decimal(left))
+		x.insert(wire.HeaderChunksetsLeft, decimal(left))
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func TestLostPaidReadIsReturned(t *testing.T) {
 			if res, body := p.do(t, "PUT", "/v1/blobs/0x1/lost", strings.Repeat("x", tc.size)); res.StatusCode != http.StatusNoContent {
 				t.Fatalf("%d %s", res.StatusCode, body)
 			}
-			errorLines := strings.Count(p.log.String(), "error=")
+			errorLines := strings.Count(p.logged(), "error=")
 			request := "GET /v1/blobs/0x1/lost HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nSession-Id: " + p.session + "\r\n" + tc.header + "\r\n"
 			for addr, lost := range map[string]bool{addr: true, intact: false} {
 				conn := dialSender(t, addr)
@@ -155,7 +155,7 @@ func TestLostPaidReadIsReturned(t *testing.T) {
 					t.Fatalf("received %d bytes, %v", len(got), err)
 				}
 			}
-			for strings.Count(p.log.String(), "error=") == errorLines && t.Context().Err() == nil {
+			for strings.Count(p.logged(), "error=") == errorLines && t.Context().Err() == nil {
 				runtime.Gosched() // until the handler of the lost read has ended
 			}
 			left-- // by the read that was not lost

@@ -113,7 +113,7 @@ func TestProbesAreNotLogged(t *testing.T) {
 		}
 	}
 	probe(200)
-	if log := s.log.String(); log != "" {
+	if log := s.logged(); log != "" {
 		t.Errorf("probes are logged:\n%s", log)
 	}
 	failing.Store(true)
@@ -125,12 +125,12 @@ func TestProbesAreNotLogged(t *testing.T) {
 	s.Drain()
 	probe(503)
 	probe(503)
-	log := s.log.String()
+	log := s.logged()
 	if strings.Count(log, "level=ERROR") != 1 || strings.Count(log, "level=INFO") != 1 || strings.Count(log, "\n") != 2 ||
 		!strings.Contains(log, "not ready") || !strings.Contains(log, bytestore.ErrNoSpace.Error()) || !strings.Contains(log, "ready again") {
 		t.Errorf("want one line for each change:\n%s", log)
 	}
-	if _, body := s.do(t, "GET", "/v1/info", ""); !strings.Contains(s.log.String(), "route=/v1/info") {
+	if _, body := s.do(t, "GET", "/v1/info", ""); !strings.Contains(s.logged(), "route=/v1/info") {
 		t.Errorf("no line for another request: %s", body)
 	}
 }

@@ -145,6 +145,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
 		began:     time.Now(),
 	}
+	x.inserts = x.out.CanInsert()
 	// A copy, because the server itself reads the rest of the original body after the response.
 	x.r = r.WithContext(metastore.WithPatience(r.Context(), metastore.Patience))
 	x.r.Body = x.body
@@ -152,16 +153,16 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 }
 
 func (s *Server) serve(x *exchange) error {
-	h, r := x.Header(), x.r
-	x.setHeader(wire.HeaderRequestID, x.requestID)
-	setFixed(h, "Referrer-Policy", noReferrer)
-	setFixed(h, "X-Content-Type-Options", noSniff)
+	r := x.r
+	x.insert(wire.HeaderRequestID, x.requestID)
+	x.insertFixed("Referrer-Policy", noReferrer)
+	x.insertFixed("X-Content-Type-Options", noSniff)
 	// A chunked body may have had a Content-Length, which net/http removes silently. A proxy
 	// may have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
 	if s.draining.Load() || r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		h.Set("Connection", "close")
+		x.setHeader("Connection", "close")
 	}
-	if err := s.origins.admit(r, h); err != nil {
+	if err := s.origins.admit(x); err != nil {
 		return err
 	}
 	m := s.router.Match(r.Method, router.EscapedPath(r.URL))
@@ -183,7 +184,7 @@ func (s *Server) serve(x *exchange) error {
 		return nil
 	case router.UnknownMethod:
 		methods := strings.Join(m.Allow, ", ")
-		h.Set("Allow", methods)
+		x.Header().Set("Allow", methods)
 		return fmt.Errorf("%w; the allowed methods are %s", errMethod, methods)
 	case router.MalformedPath:
 		return m.Err

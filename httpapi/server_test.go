@@ -40,7 +40,7 @@ func TestServiceThatCannotServeIsNotReady(t *testing.T) {
 	})
 	res, body := s.do(t, "GET", "/readyz", "")
 	wantProblem(t, res, body, http.StatusServiceUnavailable, wire.CodeNotReady)
-	if !strings.Contains(s.log.String(), bytestore.ErrNoSpace.Error()) {
+	if !strings.Contains(s.logged(), bytestore.ErrNoSpace.Error()) {
 		t.Error("the log does not say why")
 	}
 }
@@ -77,7 +77,7 @@ func TestDamageFoundBeforeTheFirstByteIsAnError(t *testing.T) {
 			t.Errorf("%s: %s in an error response", name, got)
 		}
 	}
-	if !strings.Contains(s.log.String(), "level=ERROR") {
+	if !strings.Contains(s.logged(), "level=ERROR") {
 		t.Error("it is not logged")
 	}
 }
@@ -104,7 +104,7 @@ func TestPanicIsAnError(t *testing.T) {
 	})
 	res, body := s.do(t, "GET", "/readyz", "")
 	wantProblem(t, res, body, http.StatusInternalServerError, wire.CodeInternal)
-	if log := s.log.String(); !strings.Contains(log, "boom") || strings.Contains(body, "boom") {
+	if log := s.logged(); !strings.Contains(log, "boom") || strings.Contains(body, "boom") {
 		t.Errorf("response %s, log %s", body, log)
 	}
 }
@@ -117,7 +117,7 @@ func TestRequestIDs(t *testing.T) {
 			t.Errorf("given %q, got %q", given, got)
 		}
 	}
-	if n := strings.Count(s.log.String(), "msg=request"); n != 4 {
+	if n := strings.Count(s.logged(), "msg=request"); n != 4 {
 		t.Errorf("%d lines for 4 requests", n)
 	}
 }

@@ -1,6 +1,7 @@
 package connlimit
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -16,6 +17,7 @@ type joined struct {
 	*net.TCPConn
 
 	// Used by the goroutine that writes.
+	fields []byte         // see InsertFields; nil: none
 	holds  bool           // see Hold
 	buffer *[maxHeld]byte // nil: nothing is held
 	held   int            // bytes in buffer
@@ -36,11 +38,20 @@ func (conn *joined) Release() error {
 	return err
 }
 
+// InsertFields makes the connection insert header fields into the header of the next response, whose
+// status line must be a part of its first Write. Each field ends with CRLF. They must be valid, must
+// not concern the framing of the response, and must not be changed until they are sent. An interim
+// response (1xx) must not follow before. net/http would copy, sort and check them for each response.
+func (conn *joined) InsertFields(fields []byte) { conn.fields = fields }
+
 // Sent returns how many bytes the kernel has accepted.
 func (conn *joined) Sent() int64 { return conn.sent }
 
 // Write writes p, or holds it.
 func (conn *joined) Write(p []byte) (int, error) {
+	if conn.fields != nil {
+		return conn.writeHead(p)
+	}
 	if conn.holds && conn.failed == nil && conn.held+len(p) <= maxHeld {
 		if conn.buffer == nil {
 			conn.buffer = holdBuffers.Get().(*[maxHeld]byte)
@@ -49,6 +60,23 @@ func (conn *joined) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return conn.writeHeld(p)
+}
+
+// writeHead writes p, which begins with a status line, with the inserted fields after that line.
+func (conn *joined) writeHead(p []byte) (int, error) {
+	fields, holds := conn.fields, conn.holds
+	line := bytes.IndexByte(p, '\n') + 1
+	conn.fields, conn.holds = nil, true
+	n, err := conn.Write(p[:line])
+	if err == nil {
+		_, err = conn.Write(fields)
+	}
+	conn.holds = holds
+	if err != nil || line == len(p) {
+		return n, err
+	}
+	n, err = conn.Write(p[line:])
+	return line + n, err
 }
 
 // ReadFrom writes what is held and then all of src, without copying it if it is a file.
@@ -86,10 +114,14 @@ func (conn *joined) writeHeld(p []byte) (int, error) {
 	return int(max(0, n-int64(len(held)))), err
 }
 
-// writeBoth writes a and b. It returns how many bytes were written together.
+// maxCopied is the size of a write up to which copying it is faster than to write it with another one.
+const maxCopied = 4 << 10
+
+// writeBoth writes a, which may have memory after it that is not used, and then b. It returns how many
+// bytes were written together.
 func writeBoth(conn *net.TCPConn, a, b []byte) (int64, error) {
-	if len(b) == 0 {
-		n, err := conn.Write(a)
+	if len(b) <= min(maxCopied, cap(a)-len(a)) {
+		n, err := conn.Write(append(a, b...))
 		return int64(n), err
 	}
 	both := net.Buffers{a, b}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -171,5 +172,44 @@ func TestHeldBytesAreLostOnce(t *testing.T) {
 				t.Errorf("the client received %d bytes, %v, and Sent is %d", received, err, conn.Sent())
 			}
 		})
+	}
+}
+
+// TestInsertFields checks that fields are inserted after the status line of the next response only,
+// however that is written.
+func TestInsertFields(t *testing.T) {
+	const line, fields = "HTTP/1.1 200 OK\r\n", "A: 1\r\nB: 2\r\n"
+	for _, size := range []int{0, 5, maxCopied, maxHeld, 3 * maxHeld} {
+		rest := "C: 3\r\n\r\n" + strings.Repeat("x", size)
+		for _, first := range []int{len(line), len(line) + 3, len(line) + len(rest)} {
+			for _, holds := range []bool{false, true} {
+				conn, client := pair(t)
+				response := []byte(line + rest)
+				for _, insert := range []bool{true, false} {
+					if insert {
+						conn.InsertFields([]byte(fields))
+					}
+					if holds {
+						conn.Hold()
+					}
+					mustWrite(t, conn, response[:first])
+					mustWrite(t, conn, response[first:])
+					if err := conn.Release(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want := line + fields + rest + line + rest
+				if conn.Sent() != int64(len(want)) {
+					t.Errorf("%d bytes were sent, want %d", conn.Sent(), len(want))
+				}
+				if err := conn.CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(client)
+				if err != nil || string(got) != want {
+					t.Errorf("first write of %d bytes, held %t: the client received %d bytes, %v, want %d", first, holds, len(got), err, len(want))
+				}
+			}
+		}
 	}
 }

@@ -177,7 +177,9 @@ func (l *Limiter) connState(nc net.Conn, state http.ConnState) {
 		l.markActive(conn)
 	case http.StateIdle:
 		conn.active = false
-		l.markIdle(conn)
+		if conn.idle == nil { // otherwise it is idle since the end of its handler
+			l.markIdle(conn)
+		}
 	case http.StateNew, http.StateHijacked, http.StateClosed: // known from Accept and Close
 	}
 }
@@ -261,7 +263,7 @@ func (l *Limiter) markIdle(conn *Conn) {
 		return
 	}
 	conn.since = time.Now()
-	if conn.idle != nil { // idle since the end of its handler
+	if conn.idle != nil {
 		l.idle.MoveToBack(conn.idle)
 		if conn.source != nil {
 			conn.source.idle.MoveToBack(conn.idleInSource)

@@ -73,6 +73,13 @@ func (w *Writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// CanInsert reports whether InsertFields can be called.
+func (w *Writer) CanInsert() bool { return w.options.Conn != nil }
+
+// InsertFields sends header fields in addition to those of Header, which takes less time. They must be
+// set before WriteHeader; see connlimit.Conn.
+func (w *Writer) InsertFields(fields []byte) { w.options.Conn.InsertFields(fields) }
+
 // Unwrap returns the ResponseWriter for http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
