@@ -15,7 +15,7 @@ import (
 // apply a change within seconds.
 type keyCommand struct {
 	Create keyCreate `cmd:"" help:"Create a key and print its secret, which cannot be shown again."`
-	List   keyList   `cmd:"" help:"List all keys, including expired and revoked ones."`
+	List   keyList   `cmd:"" aliases:"ls" help:"List all keys, including expired and revoked ones."`
 	Show   keyShow   `cmd:"" help:"Show one key."`
 	Update keyUpdate `cmd:"" help:"Change the scopes, the accounts, the label or the expiry of a key."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key permanently."`
