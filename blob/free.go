@@ -28,7 +28,7 @@ func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 	var failed failures // ignored: what failed is still garbage and is retried
 	for more := true; more && ctx.Err() == nil; {
 		var err error
-		if more, err = s.freePage(ctx, ids, &failed); err != nil {
+		if more, err = s.freePage(ctx, ids, pageContents, &failed); err != nil {
 			return
 		}
 	}
@@ -45,12 +45,12 @@ func (s *Service) withRelief(write func() error) error {
 	return err
 }
 
-// The size of a page of garbage. A page is freed before the next one is read, so its
-// size bounds how long later contents wait.
+// The greatest size of a page of garbage. A page is freed before the next one is read, so
+// its size bounds how long later contents wait.
 const (
 	pageContents = 256
-	pageExtents  = 1_024 // of all large contents of the page
-	minExtents   = 4     // of each large content
+	extentsShare = 4 // extents of large contents for each content that a page may have
+	minExtents   = 4 // of each large content
 )
 
 // FreeGarbage deletes the bytes of all contents that have been garbage for the grace
@@ -60,9 +60,10 @@ const (
 // byte store deletes nothing.
 func (s *Service) FreeGarbage(ctx context.Context) error {
 	var failed failures
+	pace := s.newPacer()
 	for more := true; more; {
 		var err error
-		if more, err = s.freeDue(ctx, &failed); err != nil {
+		if more, err = s.freeDue(ctx, pace, &failed); err != nil {
 			return errors.Join(failed.err(), err)
 		}
 	}
@@ -71,10 +72,14 @@ func (s *Service) FreeGarbage(ctx context.Context) error {
 
 // freeDue frees the small contents that are due, and a batch of each large one. It reports
 // whether more of the large ones is left.
-func (s *Service) freeDue(ctx context.Context, failed *failures) (more bool, err error) {
+func (s *Service) freeDue(ctx context.Context, pace *pacer, failed *failures) (more bool, err error) {
 	defer s.cutReaders()
 	for after := (metastore.GarbageContent{}); ; {
-		due, err := s.meta.GarbageContents(ctx, s.opt.GarbageGrace, after, pageContents)
+		size, err := pace.next(ctx, pageContents)
+		if err != nil {
+			return false, err
+		}
+		due, err := s.meta.GarbageContents(ctx, s.opt.GarbageGrace, after, size)
 		if err != nil {
 			return false, err
 		}
@@ -83,12 +88,12 @@ func (s *Service) freeDue(ctx context.Context, failed *failures) (more bool, err
 			ids[i] = g.Content
 		}
 		now := s.meta.Now()
-		moreHere, err := s.freePage(ctx, s.pins.claim(s.retries.due(ids, now), now), failed)
+		moreHere, err := s.freePage(ctx, s.pins.claim(s.retries.due(ids, now), now), size, failed)
 		if err != nil {
 			return false, err
 		}
 		more = more || moreHere
-		if len(due) < pageContents {
+		if len(due) < size {
 			return more, nil
 		}
 		after = due[len(due)-1]
@@ -115,9 +120,10 @@ func (s *Service) cutReaders() {
 }
 
 // freePage frees contents that were claimed: small ones completely, and a batch of each of
-// the others. It deletes all of their objects together. It reports whether more of them
-// can be freed now. An error means that nothing can be freed now.
-func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, failed *failures) (more bool, err error) {
+// the others, as large as a page of this size may be. It deletes all of their objects
+// together. It reports whether more of them can be freed now. An error means that nothing
+// can be freed now.
+func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size int, failed *failures) (more bool, err error) {
 	if len(ids) == 0 {
 		return false, ctx.Err()
 	}
@@ -134,7 +140,7 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, faile
 			keys = append(keys, bytestore.Key(key))
 		}
 	}
-	batches, err := s.extentBatches(ctx, ids, small)
+	batches, err := s.extentBatches(ctx, ids, small, size)
 	if err != nil {
 		return false, err
 	}
@@ -183,8 +189,8 @@ type extentBatch struct {
 }
 
 // extentBatches returns the next batch of each content that is not small.
-func (s *Service) extentBatches(ctx context.Context, ids []metastore.ContentID, small map[metastore.ContentID][]string) ([]extentBatch, error) {
-	limit := max(minExtents, pageExtents/max(1, len(ids)-len(small)))
+func (s *Service) extentBatches(ctx context.Context, ids []metastore.ContentID, small map[metastore.ContentID][]string, size int) ([]extentBatch, error) {
+	limit := max(minExtents, extentsShare*size/max(1, len(ids)-len(small)))
 	var list []extentBatch
 	for _, id := range ids {
 		if _, ok := small[id]; ok {

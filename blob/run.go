@@ -11,27 +11,31 @@ import (
 // has ended.
 func (s *Service) Purge(ctx context.Context) error {
 	const batch = 500
+	pace := s.newPacer()
 	for {
-		n, err := s.meta.Purge(ctx, batch)
+		size, err := pace.next(ctx, batch)
+		if err != nil {
+			return err
+		}
+		n, err := s.meta.Purge(ctx, size)
 		if err != nil || n == 0 {
 			return err
 		}
 	}
 }
 
-// The intervals of Run. It waits for garbageDelay after garbage arose, so that a
-// stream of overwrites costs a few listings of garbage per second. Orphans are rare, and
-// listing all objects is expensive.
+// The times of Run. It waits for garbageDelay after garbage arose, so that a stream of
+// overwrites costs a few listings of garbage per second. Orphans are rare, and listing all
+// objects is expensive.
 const (
 	garbageDelay = 100 * time.Millisecond
-	purgeEvery   = time.Minute
 	firstSweep   = 5 * time.Minute
-	sweepEvery   = 6 * time.Hour
 )
 
-// Run frees garbage soon after it arises, purges every minute, and sweeps orphans after
-// five minutes and then every six hours, until ctx ends. These tasks do not wait for each
-// other. Failures are passed to report, and the work is retried at the next interval.
+// Run frees garbage soon after it arises, purges every Options.PurgeEvery, and sweeps orphans
+// after five minutes and then every Options.SweepEvery, until ctx ends. These tasks do not wait for each
+// other. While requests are in progress they work in small steps with pauses between them.
+// Failures are passed to report, and the work is retried at the next interval.
 // While metastore.Clock has a DeletionErr nothing is deleted because of its age; garbage
 // that needs no grace period is still freed.
 func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
@@ -55,14 +59,14 @@ func (s *Service) Run(ctx context.Context, report func(task string, err error)) 
 		s.onGarbage(ctx, func() { free("free garbage", s.FreeGarbage) })
 	})
 	tasks.Go(func() {
-		repeat(ctx, purgeEvery, purgeEvery, func() {
+		repeat(ctx, s.opt.PurgeEvery, s.opt.PurgeEvery, func() {
 			doByAge("purge", s.Purge)
 			do("restore the reserved space", func(context.Context) error { return s.opt.Restore() })
 			s.FreeSoon()
 		})
 	})
 	tasks.Go(func() {
-		repeat(ctx, firstSweep, sweepEvery, func() {
+		repeat(ctx, min(firstSweep, s.opt.SweepEvery), s.opt.SweepEvery, func() {
 			doByAge("sweep orphans", func(ctx context.Context) error {
 				_, err := s.SweepOrphans(ctx)
 				return err

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,15 @@ type Options struct {
 	// nil means that deletions are always permitted.
 	MayDelete func(ctx context.Context) error
 
+	// PurgeEvery and SweepEvery are the intervals of Run. Default DefaultPurgeEvery and
+	// DefaultSweepEvery.
+	PurgeEvery, SweepEvery time.Duration
+
+	// Busy reports whether requests are in progress, for which the tasks of Run pause
+	// between their steps. It must be fast and safe for concurrent use. nil means that
+	// there are none.
+	Busy func() bool
+
 	// AllowLargeSweep permits one orphan sweep that deletes more than the limit
 	// which otherwise ends a sweep with ErrLargeSweep.
 	AllowLargeSweep bool
@@ -69,6 +79,12 @@ const DefaultInlineSize = 16 << 10
 
 // DefaultReadBuffers is the default of Options.ReadBuffers in bytes.
 const DefaultReadBuffers = 64 << 20
+
+// The defaults of Options.PurgeEvery and Options.SweepEvery.
+const (
+	DefaultPurgeEvery = time.Minute
+	DefaultSweepEvery = 6 * time.Hour
+)
 
 // Service stores and serves blobs. Its methods may be called concurrently.
 type Service struct {
@@ -107,6 +123,11 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 	}
 	if opt.MayDelete == nil {
 		opt.MayDelete = func(context.Context) error { return nil }
+	}
+	opt.PurgeEvery = cmp.Or(opt.PurgeEvery, DefaultPurgeEvery)
+	opt.SweepEvery = cmp.Or(opt.SweepEvery, DefaultSweepEvery)
+	if opt.Busy == nil {
+		opt.Busy = func() bool { return false }
 	}
 	s := &Service{
 		meta:     meta,

@@ -37,7 +37,9 @@ type Sweep struct {
 // these failures with a few of them.
 func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	var found Sweep
-	err := s.eachOrphan(ctx, &found.Listed, func(keys []bytestore.Key) error {
+	pace := s.newPacer()
+	pace.steady = true // no request waits for a sweep
+	err := s.eachOrphan(ctx, pace, &found.Listed, func(keys []bytestore.Key) error {
 		found.Orphans += len(keys)
 		return nil
 	})
@@ -49,7 +51,7 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	}
 	var failed failures
 	listed, seen, tried := 0, 0, 0
-	err = s.eachOrphan(ctx, &listed, func(keys []bytestore.Key) error {
+	err = s.eachOrphan(ctx, pace, &listed, func(keys []bytestore.Key) error {
 		seen += len(keys)
 		if seen > found.Orphans && tooMany(seen, found.Listed) {
 			return fmt.Errorf("%w: %d of %d objects, after %d were counted just before", ErrLargeSweep, seen, found.Listed, found.Orphans)
@@ -74,42 +76,51 @@ func tooMany(orphans, listed int) bool {
 	return orphans > brakeCount && orphans > listed/brakeShare
 }
 
-// eachOrphan lists all objects and calls fn with the orphans, a page at a time.
-func (s *Service) eachOrphan(ctx context.Context, listed *int, fn func([]bytestore.Key) error) error {
+// eachOrphan lists all objects, a page at a time, and calls fn with those of the page that are
+// orphans.
+func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn func([]bytestore.Key) error) error {
 	const page = 1_000
 	if err := s.meta.DeletionErr(); err != nil {
 		return err
 	}
 	limit := s.meta.Now().Add(-OrphanAge)
+	left := 0 // of the page
 	old := make([]string, 0, page)
-	check := func() error {
-		orphans, err := s.meta.Unreferenced(ctx, old)
-		if err != nil {
-			return err
+	err := s.bytes.List(ctx, "", func(o bytestore.Object) (err error) {
+		if left == 0 {
+			if err := s.checkOrphans(ctx, old, fn); err != nil {
+				return err
+			}
+			old = old[:0]
+			if left, err = pace.next(ctx, page); err != nil {
+				return err
+			}
 		}
-		keys := make([]bytestore.Key, len(orphans))
-		for i, key := range orphans {
-			keys[i] = bytestore.Key(key)
-		}
-		old = old[:0]
-		if len(keys) == 0 {
-			return nil
-		}
-		return fn(keys)
-	}
-	err := s.bytes.List(ctx, "", func(o bytestore.Object) error {
+		left--
 		*listed++
-		created, ok := o.Key.Created()
-		if !ok || created.After(limit) {
-			return nil
+		if created, ok := o.Key.Created(); ok && !created.After(limit) {
+			old = append(old, string(o.Key))
 		}
-		if old = append(old, string(o.Key)); len(old) < page {
-			return nil
-		}
-		return check()
+		return nil
 	})
-	if err != nil || len(old) == 0 {
+	if err != nil {
 		return err
 	}
-	return check()
+	return s.checkOrphans(ctx, old, fn)
+}
+
+// checkOrphans calls fn with those of the keys that nothing refers to, unless there are none.
+func (s *Service) checkOrphans(ctx context.Context, old []string, fn func([]bytestore.Key) error) error {
+	if len(old) == 0 {
+		return nil
+	}
+	orphans, err := s.meta.Unreferenced(ctx, old)
+	if err != nil || len(orphans) == 0 {
+		return err
+	}
+	keys := make([]bytestore.Key, len(orphans))
+	for i, key := range orphans {
+		keys[i] = bytestore.Key(key)
+	}
+	return fn(keys)
 }

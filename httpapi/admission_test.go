@@ -31,6 +31,9 @@ import (
 func TestTooManyConcurrentRequests(t *testing.T) {
 	const most = 3
 	s := newService(t, func(c *Config, _ *Server) { c.MaxRequests = most })
+	if s.Busy() {
+		t.Error("a server without requests is busy")
+	}
 	var bodies []*io.PipeWriter
 	var responses sync.WaitGroup
 	for i := range most {
@@ -60,6 +63,9 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 	}
 	if res, body := s.do(t, "GET", "/v1/info", ""); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(body, `"overloaded"`) {
 		t.Errorf("one request too many: %d %s", res.StatusCode, body)
+	}
+	if !s.Busy() {
+		t.Error("a server with requests is not busy")
 	}
 	for _, probe := range []string{"/livez", "/readyz"} {
 		if res, body := s.do(t, "GET", probe, ""); res.StatusCode != 200 {

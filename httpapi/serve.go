@@ -91,6 +91,9 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 	}
 }
 
+// Busy reports whether requests are in progress, other than probes and preflights.
+func (s *Server) Busy() bool { return s.slots.busy() }
+
 // Drain makes /readyz fail and closes every connection after its response.
 func (s *Server) Drain() { s.draining.Store(true) }
 

@@ -30,6 +30,9 @@ func (s *slots) acquire() (slot, error) {
 	return slot{of: s}, nil
 }
 
+// busy reports whether requests are in progress.
+func (s *slots) busy() bool { return s.active.Load() > 0 }
+
 // markAnonymous counts the slot as one without a key, or returns errTooBusy. A quarter of all slots
 // is reserved for callers with keys, so that many addresses together cannot lock them out.
 func (s *slot) markAnonymous() error {

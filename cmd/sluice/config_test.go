@@ -82,6 +82,8 @@ func TestBadConfiguration(t *testing.T) {
 		"--allowed-hosts":               {"--allowed-hosts", "name:8080"},
 		"--cors-origins":                {"--cors-origins", "*"},
 		"--verify-ttl":                  {"--verify-ttl", "-1s"},
+		"--purge-every":                 {"--purge-every", "999ms"},
+		"--sweep-every":                 {"--sweep-every", "999ms"},
 		"--profile":                     {"--profile", "staging"},
 		"--reads sometimes":             {"--reads", "sometimes"},
 		"--admin-addr 9091":             {"--admin-addr", "9091"},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/blob"
 	"sluice/httpapi"
 	"sluice/internal/contexts"
 	"sluice/internal/logbuffer"
@@ -87,6 +88,8 @@ type storageFlags struct {
 	BlobCache       size           `default:"64MiB" help:"Maximum size of the cache of small blobs that are read often, in memory. It is not used with PostgreSQL."`
 	VerifyTTL       time.Duration  `name:"verify-ttl" default:"10m" help:"How long a block is served after its checksum was verified before it is verified again; 0 to verify each read."`
 	GarbageGrace    *time.Duration `placeholder:"DURATION" help:"How long to keep the bytes of deleted blobs; unless it is 0, a download is cut after this time minus one minute. Default: 0s; 24h with PostgreSQL."`
+	PurgeEvery      time.Duration  `default:"${purge_every}" help:"Interval at which expired blobs, idle uploads and other records whose time is over are removed."`
+	SweepEvery      time.Duration  `default:"${sweep_every}" help:"Interval at which all objects are listed, and those that nothing refers to are removed. The first time is at most 5 minutes after the start."`
 	AllowLargeSweep bool           `help:"Allow the sweep for orphaned objects to delete more than its safety limit."`
 }
 
@@ -116,6 +119,8 @@ func flagDefaults() map[string]string {
 		"unsettled_limit": strconv.Itoa(paychan.DefaultUnsettledLimit),
 		"session_ttl":     hours(session.DefaultTTL),
 		"channel_ttl":     hours(paychan.DefaultTTL),
+		"purge_every":     blob.DefaultPurgeEvery.String(),
+		"sweep_every":     hours(blob.DefaultSweepEvery),
 		"max_connections": strconv.Itoa(node.MaxDefaultConnections),
 		"default_url":     contexts.DefaultURL,
 	}
@@ -208,6 +213,8 @@ func (c *serveFlags) nodeConfig() node.Config {
 		Location:        storage.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes},
 		Storage:         storage.Options{Cache: c.Cache, CacheSize: int64(c.CacheSize), StagingSize: int64(c.StagingSize), BlobCache: int64(c.BlobCache)},
 		VerifyTTL:       c.VerifyTTL,
+		PurgeEvery:      c.PurgeEvery,
+		SweepEvery:      c.SweepEvery,
 		AllowLargeSweep: c.AllowLargeSweep,
 
 		DrainWait:     d.drainWait,

@@ -201,6 +201,7 @@ func openLocal(t *testing.T, c Config) *Node {
 	c.Location.Data = filepath.Join(t.TempDir(), "data")
 	c.Storage = storage.Options{CacheSize: storage.MinCacheSize, StagingSize: storage.MinStagingSize, BlobCache: 1 << 20}
 	c.MaxRequests, c.DrainDeadline, c.KeyLimits, c.AddressLimits = 10, time.Minute, metastore.NoLimits(), metastore.NoLimits()
+	c.PurgeEvery, c.SweepEvery = time.Minute, time.Hour
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,8 @@ type Config struct {
 	Storage         storage.Options
 	VerifyTTL       time.Duration
 	GarbageGrace    time.Duration
+	PurgeEvery      time.Duration
+	SweepEvery      time.Duration
 	AllowLargeSweep bool
 
 	DrainWait     time.Duration
@@ -206,6 +208,12 @@ func (c *Config) validateStorage() error {
 	}
 	if c.VerifyTTL < 0 {
 		errs = append(errs, fmt.Errorf("--verify-ttl %s: must not be negative", c.VerifyTTL))
+	}
+	if c.PurgeEvery < time.Second {
+		errs = append(errs, fmt.Errorf("--purge-every %s: must be at least 1s", c.PurgeEvery))
+	}
+	if c.SweepEvery < time.Second {
+		errs = append(errs, fmt.Errorf("--sweep-every %s: must be at least 1s", c.SweepEvery))
 	}
 	return errors.Join(errs...)
 }

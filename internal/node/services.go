@@ -59,6 +59,8 @@ func (n *Node) openReceiver(ctx context.Context) (err error) {
 func (n *Node) newBlobs() *blob.Service {
 	opt := n.stores.BlobOptions()
 	opt.GarbageGrace, opt.VerifyTTL, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.VerifyTTL, n.config.AllowLargeSweep
+	opt.PurgeEvery, opt.SweepEvery = n.config.PurgeEvery, n.config.SweepEvery
+	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set
 	if fenced := opt.MayDelete; n.config.Location.Shared() {
 		// A node with a longer grace period may still send what this node would free.
 		opt.MayDelete = func(ctx context.Context) error { return errors.Join(n.members.err(), fenced(ctx)) }

@@ -1,0 +1,74 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/bytestore"
+)
+
+// While requests are in progress, a background task pauses after each step for pauseFactor times as
+// long as the step took, but at most maxPause, so that it always makes progress.
+const (
+	pauseFactor = 3
+	maxPause    = 10 * time.Millisecond
+)
+
+// The first steps of a task have one part in smallSteps of the greatest size, so that requests wait
+// only briefly for them. After each stepsPerLevel steps, the size doubles and the pauses halve, so
+// that what requests leave behind is removed as fast as it arises.
+const (
+	smallSteps    = 8
+	stepsPerLevel = 32
+)
+
+// pacer divides a background task into steps, and lets requests run between them. It must be used
+// by one goroutine.
+type pacer struct {
+	busy   func() bool // reports whether requests are in progress that the task must let pass
+	steady bool        // the sizes and the pauses do not change, however long the task takes
+	steps  int         // that have ended
+	began  time.Time   // of the step; zero before the first one
+}
+
+// newPacer returns the pacer of one run of a task. It does not pause while the store is out of
+// space, because then requests wait for the task.
+func (s *Service) newPacer() *pacer {
+	return &pacer{busy: func() bool { return s.opt.Busy() && !errors.Is(s.opt.Space(0), bytestore.ErrNoSpace) }}
+}
+
+// next ends the last step, pauses if requests are in progress, and returns the size of the next
+// step, which is at most most. It returns the error of ctx if that ends.
+func (p *pacer) next(ctx context.Context, most int) (size int, err error) {
+	if !p.busy() {
+		p.began = time.Now()
+		return most, ctx.Err()
+	}
+	if !p.began.IsZero() {
+		p.steps++
+		err = pause(ctx, min(pauseFactor*time.Since(p.began), maxPause)>>p.level())
+	}
+	p.began = time.Now()
+	return min(most, max(1, most/smallSteps)<<p.level()), err
+}
+
+// level is the number of times that steps have doubled.
+func (p *pacer) level() int {
+	if p.steady {
+		return 0
+	}
+	return min(p.steps/stepsPerLevel, 30)
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
