@@ -155,7 +155,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/load"):
 		return []string{"client", "wire", "internal/units"}, true
 	case within(dir, "internal/peers"):
-		return append([]string{"internal", "internal/storage", "client", "metastore"}, generators...), true
+		return append([]string{"internal", "internal/storage", "client", "metastore", "bytestore"}, generators...), true
 	case within(dir, "internal/terminal"):
 		return []string{"internal/units"}, true
 	case within(dir, "internal/testenv", "internal/fullnode", "internal/arch", "e2e"):

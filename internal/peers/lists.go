@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -118,16 +119,11 @@ func (e *environment) openStore(ctx context.Context, l storage.Location) (*stora
 }
 
 // copyRows returns the statement that copies the row of the blob, with its columns and what replaces
-// the name and the content.
-func copyRows(columns []string, name, content, series string) string {
+// some of them.
+func copyRows(columns []string, replaced map[string]string, series string) string {
 	values := slices.Clone(columns)
 	for i, column := range columns {
-		switch column {
-		case "name_head":
-			values[i] = name
-		case "content":
-			values[i] = content
-		}
+		values[i] = cmp.Or(replaced[column], column)
 	}
 	return fmt.Sprintf(`INSERT INTO blobs (%s) SELECT %s FROM blobs, %s`, strings.Join(columns, ", "), strings.Join(values, ", "), series)
 }
@@ -145,13 +141,12 @@ func (e *environment) fillSQLite(ctx context.Context) (*row, error) {
 	}
 	e.closers = append(e.closers, opened.Close)
 	c := opened.(sqliteConn)
-	var columns []string
-	err = queryRows(ctx, c, `SELECT name FROM pragma_table_info('blobs')`, nil, func(row []driver.Value) { columns = append(columns, fmt.Sprint(row[0])) })
+	columns, err := columnsOfBlobs(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.ExecContext(ctx, copyRows(columns, "CAST(printf('names/%07d', i) AS BLOB)", "randomblob(16)",
-		fmt.Sprintf("(WITH RECURSIVE s (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < %d) SELECT i FROM s)", listedNames-1)), nil)
+	_, err = c.ExecContext(ctx, copyRows(columns, map[string]string{"name_head": "CAST(printf('names/%07d', i) AS BLOB)", "content": "randomblob(16)"},
+		sqliteSeries(listedNames)), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +162,17 @@ func (e *environment) fillSQLite(ctx context.Context) (*row, error) {
 		}
 		return n, eachRow(rows, func([]driver.Value) { n++ })
 	}), nil
+}
+
+// columnsOfBlobs returns the columns of the table of blobs.
+func columnsOfBlobs(ctx context.Context, c sqliteConn) (columns []string, err error) {
+	err = queryRows(ctx, c, `SELECT name FROM pragma_table_info('blobs')`, nil, func(row []driver.Value) { columns = append(columns, fmt.Sprint(row[0])) })
+	return columns, err
+}
+
+// sqliteSeries returns the numbers i below n as a table of SQLite.
+func sqliteSeries(n int) string {
+	return fmt.Sprintf("(WITH RECURSIVE s (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < %d) SELECT i FROM s)", n-1)
 }
 
 // sqliteConn are the methods of a connection of the driver.
@@ -224,7 +230,7 @@ func (e *environment) fillPostgres(ctx context.Context) (*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Exec(ctx, copyRows(columns, "convert_to('names/' || lpad(CAST(i AS TEXT), 7, '0'), 'UTF8')", "decode(md5(CAST(i AS TEXT)), 'hex')",
+	if _, err := c.Exec(ctx, copyRows(columns, map[string]string{"name_head": "convert_to('names/' || lpad(CAST(i AS TEXT), 7, '0'), 'UTF8')", "content": "decode(md5(CAST(i AS TEXT)), 'hex')"},
 		fmt.Sprintf("generate_series(0, %d) i", listedNames-1))); err != nil {
 		return nil, err
 	}

@@ -88,4 +88,4 @@ func run(ctx context.Context, o options) (err error) {
 
 // groups are the groups of rows, in the order of the table. The servers of a group run while it is
 // measured, and no others.
-var groups = []func() *group{smallGroup, writesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, memoryGroup}
+var groups = []func() *group{smallGroup, writesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, latencyGroup, memoryGroup}
