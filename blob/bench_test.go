@@ -157,7 +157,7 @@ func BenchmarkOverwrite(b *testing.B) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				s.Run(ctx, func(task string, err error) { b.Errorf("%s: %v", task, err) })
+				s.Run(ctx, reportTo(b))
 			}()
 			body := randomBytes(1, size)
 			var n atomic.Int64

@@ -68,7 +68,7 @@ func TestRunFreesWhenTheLastReaderEnds(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			f.Run(ctx, func(task string, err error) { t.Errorf("%s: %v", task, err) })
+			f.Run(ctx, reportTo(t))
 		}()
 		f.put(t, "n", []byte("body"))
 		var readers []*blob.Content

@@ -11,6 +11,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/internal/task"
 	"sluice/internal/testclock"
 	"sluice/metastore/sqlstore"
 )
@@ -44,6 +45,15 @@ func newFixture(t testing.TB, opt blob.Options) *fixture {
 	}
 	f.Service = blob.New(meta, f.bytes, opt)
 	return f
+}
+
+// reportTo returns a report of runs that fails the test if a run failed.
+func reportTo(t testing.TB) task.Report {
+	return func(run task.Run) {
+		if run.Err != nil {
+			t.Errorf("%s: %v", run.Task, run.Err)
+		}
+	}
 }
 
 func (f *fixture) put(t testing.TB, name string, body []byte) {

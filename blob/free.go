@@ -59,6 +59,19 @@ const (
 // one minute to 16 minutes, so that it does not delay others. FreeGarbage stops if the
 // byte store deletes nothing.
 func (s *Service) FreeGarbage(ctx context.Context) error {
+	_, err := s.freeGarbage(ctx)
+	return err
+}
+
+// freeGarbage is FreeGarbage, and returns the number of contents that were freed meanwhile,
+// including those that a delete freed.
+func (s *Service) freeGarbage(ctx context.Context) (contents int64, err error) {
+	before := s.counts.freedContents.Load()
+	err = s.freeAll(ctx)
+	return s.counts.freedContents.Load() - before, err
+}
+
+func (s *Service) freeAll(ctx context.Context) error {
 	var failed failures
 	pace := s.newPacer()
 	for more := true; more; {
@@ -177,7 +190,11 @@ func (s *Service) dropSmall(ctx context.Context, small map[metastore.ContentID][
 		return nil
 	}
 	s.retries.remove(gone)
-	return s.withRelief(func() error { return s.meta.DropContents(ctx, gone) })
+	err := s.withRelief(func() error { return s.meta.DropContents(ctx, gone) })
+	if err == nil {
+		s.counts.freedContents.Add(int64(len(gone)))
+	}
+	return err
 }
 
 // extentBatch is the part of a large content that is freed at a time.
@@ -235,8 +252,10 @@ func (s *Service) dropBatch(ctx context.Context, b extentBatch, left bytestore.U
 		err := s.withRelief(func() error { return s.meta.DropContent(ctx, b.content) })
 		if err != nil {
 			s.postpone(ctx, b.content)
+			return false, err
 		}
-		return false, err
+		s.counts.freedContents.Add(1)
+		return false, nil
 	default:
 		s.postpone(ctx, b.content)
 		return false, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/internal/task"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 )
@@ -102,7 +104,7 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			f.Run(ctx, func(task string, err error) { t.Errorf("%s: %v", task, err) })
+			f.Run(ctx, reportTo(t))
 		}()
 		most := 0
 		for i := range 3_000 {
@@ -438,7 +440,7 @@ func inRun(t *testing.T, opt blob.Options, wrap func(metastore.Store) metastore.
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			f.Run(ctx, func(task string, err error) { t.Errorf("%s: %v", task, err) })
+			f.Run(ctx, reportTo(t))
 		}()
 		call(t, f)
 		stop()
@@ -534,7 +536,11 @@ func TestRunReportsFailures(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				f.Run(ctx, func(_ string, err error) { reported = append(reported, err) })
+				f.Run(ctx, func(run task.Run) {
+					if run.Err != nil {
+						reported = append(reported, run.Err)
+					}
+				})
 			}()
 			f.put(t, "n", []byte("x"))
 			f.put(t, "n", nil)
@@ -549,4 +555,49 @@ func TestRunReportsFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRunReportsItsRuns checks that each run is reported with what it handled, and that the counts
+// of the service include it.
+func TestRunReportsItsRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const expired = 3
+		f := newFixture(t, blob.Options{InlineSize: -1, GarbageGrace: time.Hour})
+		if err := f.bytes.Put(t.Context(), bytestore.NewKey(f.clock.Now()), strings.NewReader("x"), 1); err != nil {
+			t.Fatal(err)
+		}
+		for i := range expired {
+			options := blob.PutOptions{Account: "a", Name: fmt.Sprint(i), Expires: f.clock.Now().Add(time.Hour)}
+			if _, err := f.Put(t.Context(), options, strings.NewReader("x"), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.clock.Advance(blob.OrphanAge + 24*time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		done, runs := make(chan struct{}), make(chan task.Run, 100)
+		go func() {
+			defer close(done)
+			f.Run(ctx, func(run task.Run) { runs <- run })
+		}()
+		time.Sleep(90 * time.Second) // the purge makes garbage
+		f.clock.Advance(2 * time.Hour)
+		time.Sleep(5 * time.Minute)
+		stop()
+		<-done
+		close(runs)
+		counts := map[task.Name]int64{}
+		for run := range runs {
+			if run.Err != nil {
+				t.Errorf("%s: %v", run.Task, run.Err)
+			}
+			counts[run.Task] += run.Count
+		}
+		want := map[task.Name]int64{task.Purge: expired, task.FreeGarbage: expired, task.Sweep: 1, task.RestoreReserve: 0}
+		if !maps.Equal(counts, want) {
+			t.Errorf("the runs handled %v, want %v", counts, want)
+		}
+		if got, want := f.Stats(), (blob.Stats{FreedContents: expired, FreedObjects: expired + 1}); got != want {
+			t.Errorf("the service counts %+v, want %+v", got, want)
+		}
+	})
 }

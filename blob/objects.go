@@ -49,6 +49,7 @@ func (s *Service) deleteObjects(ctx context.Context, keys []bytestore.Key) bytes
 		})
 	}
 	workers.Wait()
+	s.counts.freedObjects.Add(int64(len(keys) - len(left)))
 	return left
 }
 

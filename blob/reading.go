@@ -2,6 +2,7 @@ package blob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -60,7 +61,7 @@ func (r *Reading) WriteNext(ctx context.Context, w io.Writer) (n int64, err erro
 	if r.ahead.next == len(r.ahead.ranges) {
 		return 0, io.EOF
 	}
-	defer func() { r.err = err }()
+	defer func() { r.fail(err) }()
 	next, ends := r.ahead.begin()
 	if n, err = writeBytes(w, ends.head); err != nil {
 		return n, err
@@ -75,6 +76,13 @@ func (r *Reading) WriteNext(ctx context.Context, w io.Writer) (n int64, err erro
 	}
 	r.ahead.written(ends)
 	return n, nil
+}
+
+// fail records the error that ends the reading, which may be nil.
+func (r *Reading) fail(err error) {
+	if r.err = err; errors.Is(err, ErrCorrupt) {
+		r.c.s.counts.damaged.Add(1)
+	}
 }
 
 // writeBytes writes b unless it is empty.

@@ -5,21 +5,30 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"sluice/internal/task"
 )
 
 // Purge removes what has expired: idle uploads, expired blobs, and records whose retention
 // has ended.
 func (s *Service) Purge(ctx context.Context) error {
+	_, err := s.purge(ctx)
+	return err
+}
+
+// purge is Purge, and returns the number of rows that it handled.
+func (s *Service) purge(ctx context.Context) (rows int64, err error) {
 	const batch = 500
 	pace := s.newPacer()
 	for {
 		size, err := pace.next(ctx, batch)
 		if err != nil {
-			return err
+			return rows, err
 		}
 		n, err := s.meta.Purge(ctx, size)
+		rows += int64(n)
 		if err != nil || n == 0 {
-			return err
+			return rows, err
 		}
 	}
 }
@@ -33,21 +42,20 @@ const (
 )
 
 // Run frees garbage soon after it arises, purges every Options.PurgeEvery, and sweeps orphans
-// after five minutes and then every Options.SweepEvery, until ctx ends. These tasks do not wait for each
-// other. While requests are in progress they work in small steps with pauses between them.
-// Failures are passed to report, and the work is retried at the next interval.
-// While metastore.Clock has a DeletionErr nothing is deleted because of its age; garbage
-// that needs no grace period is still freed.
-func (s *Service) Run(ctx context.Context, report func(task string, err error)) {
-	do := func(task string, work func(context.Context) error) {
-		if err := work(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrFenceWaits) {
-			report(task, err)
-		}
+// after five minutes and then every Options.SweepEvery, until ctx ends. These tasks do not wait
+// for each other. While requests are in progress they work in small steps with pauses between
+// them. Each run is passed to report unless ctx has ended or the Fence waits; what failed is
+// retried at the next interval. While metastore.Clock has a DeletionErr nothing is deleted
+// because of its age; garbage that needs no grace period is still freed.
+func (s *Service) Run(ctx context.Context, report task.Report) {
+	interrupted := func(err error) bool { return ctx.Err() != nil || errors.Is(err, ErrFenceWaits) }
+	do := func(name task.Name, work func(context.Context) (int64, error)) {
+		task.Do(name, report, func() (int64, error) { return work(ctx) }, interrupted)
 	}
 	// Deletions that depend on the age of something wait while the time is uncertain.
-	doByAge := func(task string, work func(context.Context) error) {
+	doByAge := func(name task.Name, work func(context.Context) (int64, error)) {
 		if s.meta.DeletionErr() == nil {
-			do(task, work)
+			do(name, work)
 		}
 	}
 	free := doByAge
@@ -56,20 +64,20 @@ func (s *Service) Run(ctx context.Context, report func(task string, err error)) 
 	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
-		s.onGarbage(ctx, func() { free("free garbage", s.FreeGarbage) })
+		s.onGarbage(ctx, func() { free(task.FreeGarbage, s.freeGarbage) })
 	})
 	tasks.Go(func() {
 		repeat(ctx, s.opt.PurgeEvery, s.opt.PurgeEvery, func() {
-			doByAge("purge", s.Purge)
-			do("restore the reserved space", func(context.Context) error { return s.opt.Restore() })
+			doByAge(task.Purge, s.purge)
+			do(task.RestoreReserve, func(context.Context) (int64, error) { return 0, s.opt.Restore() })
 			s.FreeSoon()
 		})
 	})
 	tasks.Go(func() {
 		repeat(ctx, min(firstSweep, s.opt.SweepEvery), s.opt.SweepEvery, func() {
-			doByAge("sweep orphans", func(ctx context.Context) error {
-				_, err := s.SweepOrphans(ctx)
-				return err
+			doByAge(task.Sweep, func(ctx context.Context) (int64, error) {
+				swept, err := s.SweepOrphans(ctx)
+				return int64(swept.Deleted), err
 			})
 		})
 	})

@@ -99,6 +99,7 @@ type Service struct {
 
 	wakeup     chan struct{} // holds an element if Run has to look for garbage
 	largeSweep atomic.Bool   // one sweep may exceed the limit
+	counts     counts
 }
 
 // New returns a Service for two stores that Bind has found to belong together.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -37,49 +39,53 @@ func (s *Service) Uncollected() (channels, amount int64) {
 
 // Run collects accepted payments, soon after they are accepted, until ctx ends: by concurrent calls
 // of settle or, if settle is nil, into the embedded ledger, many in one transaction. It retries a
-// failed settlement after a second until it expires, without delaying others. It calls report
-// with all failures of a second, joined, and with ErrUncollected when more payments have expired
-// uncollected.
-func (s *Service) Run(ctx context.Context, settle Settler, report func(task string, err error)) {
+// failed settlement after a second until it expires, without delaying others. Each second it calls
+// report with what was collected since the last call, the time that looking for it took, and all
+// failures, joined. Each minute it searches for payments that have expired uncollected, and reports ErrUncollected when there are
+// more.
+func (s *Service) Run(ctx context.Context, settle Settler, report task.Report) {
 	retry, review := time.NewTicker(settleRetry), time.NewTicker(settleReview)
 	defer retry.Stop()
 	defer review.Stop()
 	c := newCollection(s, settle)
 	defer c.calls.Wait()
+	interrupted := func(error) bool { return ctx.Err() != nil }
+	run := task.Run{Task: task.Settle, Began: time.Now()}
 	for {
-		kick := s.kick
+		kick, began := s.kick, time.Now()
 		if err := c.start(ctx); err != nil {
 			c.fail(err)
 			kick = nil // retry after settleRetry, even if payments are accepted before
 		}
+		run.Took += time.Since(began)
 		select {
 		case <-ctx.Done():
 			return
 		case <-kick:
 		case <-retry.C:
-			if err := c.failures(); err != nil && ctx.Err() == nil {
-				report("settle", err)
+			run.Count, run.Err = c.settled.Swap(0), c.failures()
+			if !interrupted(run.Err) {
+				report(run)
 			}
+			run = task.Run{Task: task.Settle, Began: time.Now()}
 		case <-review.C:
-			if err := s.review(ctx); err != nil && ctx.Err() == nil {
-				report("settle", err)
-			}
+			task.Do(task.ReviewSettlements, report, func() (int64, error) { return s.review(ctx) }, interrupted)
 		}
 	}
 }
 
-// review searches for settlements that expired uncollected. It returns ErrUncollected if their
-// amount has grown.
-func (s *Service) review(ctx context.Context) error {
+// review searches for settlements that expired uncollected and returns the number of their
+// channels. It returns ErrUncollected if their amount has grown.
+func (s *Service) review(ctx context.Context) (channels int64, err error) {
 	count, amount, err := s.meta.Uncollected(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s.uncollected.count.Store(count)
 	if before := s.uncollected.amount.Swap(amount); amount > before {
-		return fmt.Errorf("%w: %d units over %d channels, %d more than before", ErrUncollected, amount, count, amount-before)
+		return count, fmt.Errorf("%w: %d units over %d channels, %d more than before", ErrUncollected, amount, count, amount-before)
 	}
-	return nil
+	return count, nil
 }
 
 // Settle tries once to collect each settlement that is pending now, like Run, in the order of
@@ -105,6 +111,7 @@ type collection struct {
 		busy   map[string]time.Time
 		failed []error
 	}
+	settled atomic.Int64 // settlements collected since the last call of run
 }
 
 func newCollection(s *Service, settle Settler) *collection {
@@ -155,6 +162,8 @@ func (c *collection) payOut(ctx context.Context, pending []metastore.Settlement)
 		}
 		if failed != nil {
 			failed = settlingFailed(p, failed)
+		} else {
+			c.settled.Add(1)
 		}
 		c.end(p.Channel, failed)
 	}
@@ -200,7 +209,11 @@ func (c *collection) settleOne(ctx context.Context, p metastore.Settlement) erro
 	if err := c.settle(limited, p); err != nil {
 		return err
 	}
-	return c.meta.Settle(ctx, p.Channel, p.Sequence, p.Amount)
+	err := c.meta.Settle(ctx, p.Channel, p.Sequence, p.Amount)
+	if err == nil {
+		c.settled.Add(1)
+	}
+	return err
 }
 
 // begin marks a channel as busy. It reports false if it is busy already.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/task"
 	"sluice/metastore"
 	"sluice/paychan"
 )
@@ -92,7 +93,10 @@ type settling struct {
 	chain   *collector
 	payer   payer
 	channel metastore.Channel // number 1, of the payer
-	reports []error           // read after synctest.Wait
+
+	// Of the runs; read after synctest.Wait.
+	reports   []error
+	collected int64
 }
 
 // settleIn runs a test in a bubble. Run returns before the test does.
@@ -110,11 +114,16 @@ func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			s.Run(ctx, settler(s), func(task string, err error) {
-				if task != "settle" {
-					t.Errorf("a report of %q", task)
+			s.Run(ctx, settler(s), func(run task.Run) {
+				if run.Task != task.Settle && run.Task != task.ReviewSettlements {
+					t.Errorf("a report of %q", run.Task)
 				}
-				s.reports = append(s.reports, err)
+				if run.Task == task.Settle {
+					s.collected += run.Count
+				}
+				if run.Err != nil {
+					s.reports = append(s.reports, run.Err)
+				}
 			})
 		}()
 		test(t, s)
@@ -165,8 +174,8 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 		s.wait(1500 * time.Millisecond)
 		s.settled(13)
 		s.wait(time.Hour)
-		if calls := s.chain.calls(); len(calls) != 2 || len(s.reports) > 0 {
-			t.Errorf("%d calls and reports %v, want 2 and none", len(calls), s.reports)
+		if calls := s.chain.calls(); len(calls) != 2 || len(s.reports) > 0 || s.collected != 2 {
+			t.Errorf("%d calls, %d collected and reports %v, want 2, 2 and none", len(calls), s.collected, s.reports)
 		}
 	})
 }
@@ -578,7 +587,11 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		run := func(settle paychan.Settler, d time.Duration) {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
-			s.Run(ctx, settle, func(_ string, err error) { t.Errorf("report %v", err) })
+			s.Run(ctx, settle, func(run task.Run) {
+				if run.Err != nil {
+					t.Errorf("report %v", run.Err)
+				}
+			})
 		}
 		run(func(ctx context.Context, _ metastore.Settlement) error {
 			<-ctx.Done()
@@ -638,7 +651,11 @@ func TestRunReportsThatItCannotList(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			service.Run(ctx, func(context.Context, metastore.Settlement) error { return nil }, func(_ string, err error) { reported <- err })
+			service.Run(ctx, func(context.Context, metastore.Settlement) error { return nil }, func(run task.Run) {
+				if run.Err != nil {
+					reported <- run.Err
+				}
+			})
 		}()
 		select {
 		case err := <-reported:

@@ -146,7 +146,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
-	case within(dir, "internal/folder", "internal/gcfloor", "internal/logbuffer", "internal/operand", "internal/spelling", "internal/units"):
+	case within(dir, "internal/folder", "internal/gcfloor", "internal/logbuffer", "internal/operand", "internal/spelling", "internal/task", "internal/units"):
 		return nil, true
 	case within(dir, "internal/contexts"):
 		return []string{"internal/operand", "internal/secretfile", "internal/vfs"}, true

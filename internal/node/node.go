@@ -20,6 +20,7 @@ import (
 	"sluice/internal/connlimit"
 	"sluice/internal/lease"
 	"sluice/internal/storage"
+	"sluice/internal/task"
 	"sluice/metering"
 	"sluice/paychan"
 )
@@ -158,11 +159,16 @@ func (n *Node) drain(server *drainingServer, signals <-chan os.Signal) error {
 
 // runBackground does the background work until ctx ends.
 func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
-	report := func(task string, err error) { n.log.Error("background task failed", "task", task, "error", err) }
+	report := func(what string, err error) { n.log.Error("background task failed", "task", what, "error", err) }
+	ended := func(run task.Run) {
+		if run.Err != nil {
+			report(string(run.Task), run.Err)
+		}
+	}
 	leaderWork := func(ctx context.Context) {
 		var tasks sync.WaitGroup
-		tasks.Go(func() { n.blobs.Run(ctx, report) })
-		tasks.Go(func() { n.channels.Run(ctx, nil, report) })
+		tasks.Go(func() { n.blobs.Run(ctx, ended) })
+		tasks.Go(func() { n.channels.Run(ctx, nil, ended) })
 		tasks.Wait()
 	}
 	var tasks sync.WaitGroup

@@ -1,0 +1,24 @@
+package blob
+
+import "sync/atomic"
+
+// counts are the counters of Stats.
+type counts struct {
+	freedContents, freedObjects, damaged atomic.Int64
+}
+
+// Stats are the counters of a Service since it was created.
+type Stats struct {
+	FreedContents int64 // contents whose bytes were deleted
+	FreedObjects  int64 // objects that were deleted, orphans included
+	Damaged       int64 // reads that found a block or an object damaged
+}
+
+// Stats returns the counters. Each is exact, but together they are not a snapshot.
+func (s *Service) Stats() Stats {
+	return Stats{
+		FreedContents: s.counts.freedContents.Load(),
+		FreedObjects:  s.counts.freedObjects.Load(),
+		Damaged:       s.counts.damaged.Load(),
+	}
+}

@@ -1,0 +1,41 @@
+// Package task describes the background tasks of a node and their runs.
+package task
+
+import "time"
+
+// Name identifies a task.
+type Name string
+
+// The tasks. What a run of each of them counts is stated in parentheses.
+const (
+	FreeGarbage       Name = "free_garbage"       // deletes the bytes of deleted contents (contents)
+	Purge             Name = "purge"              // removes what has expired (rows)
+	RestoreReserve    Name = "restore_reserve"    // reserves disk space for deletes again (nothing)
+	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
+	Settle            Name = "settle"             // collects accepted payments (settlements)
+	ReviewSettlements Name = "review_settlements" // searches for payments that expired uncollected (channels)
+)
+
+// Names are all tasks.
+var Names = []Name{FreeGarbage, Purge, RestoreReserve, Sweep, Settle, ReviewSettlements}
+
+// Run is a run of a task that has ended.
+type Run struct {
+	Task  Name
+	Began time.Time // by the clock of the node
+	Took  time.Duration
+	Count int64 // of what the run handled
+	Err   error // why it did not handle all of it, or nil
+}
+
+// Report is called with each run. It must be safe for concurrent use.
+type Report func(Run)
+
+// Do runs work and reports the run, unless skip returns true for its error.
+func Do(name Name, report Report, work func() (count int64, err error), skip func(error) bool) {
+	began := time.Now()
+	count, err := work()
+	if err == nil || !skip(err) {
+		report(Run{Task: name, Began: began, Took: time.Since(began), Count: count, Err: err})
+	}
+}
