@@ -3,6 +3,7 @@ package access
 import (
 	"container/list"
 	"context"
+	"errors"
 	"math"
 	"net/netip"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type Allowance struct {
 	requests requestRate
 	in, out  *pacer
 	quota    *quota
+	hits     *hits
 
 	// Guarded by the Limiter's lock.
 	users int           // calls of OfKey and OfAddress without a Release
@@ -36,12 +38,15 @@ type limits struct {
 	quotas amounts
 }
 
-func newAllowance(h holder, usage metastore.Usage, release func(*Allowance)) *Allowance {
+func newAllowance(h holder, usage metastore.Usage, hits *hits, release func(*Allowance)) *Allowance {
 	name := "group " + h.group
 	if h.group == "" {
 		name = "network " + h.network.String()
 	}
-	return &Allowance{holder: h, release: release, name: name, in: newPacer(), out: newPacer(), quota: newQuota(usage, h.group)}
+	return &Allowance{
+		holder: h, release: release, name: name, hits: hits, quota: newQuota(usage, h.group),
+		in: newPacer(&hits[kindBytesIn]), out: newPacer(&hits[kindBytesOut]),
+	}
 }
 
 // setLimits sets the limits. A bucket whose rate changes becomes full: a debt at the old rate
@@ -84,11 +89,15 @@ func (a *Allowance) Limits() metastore.Limits { return a.limits.Load().all }
 // ctx if ctx ends first. A refused request uses up nothing.
 func (a *Allowance) Enter(ctx context.Context) (leave func(), err error) {
 	if !a.takeSlot() {
+		a.hits[kindConcurrent].Add(1)
 		return nil, ErrConcurrent
 	}
 	leave = func() { a.working.Add(-1) }
 	if err := a.requests.take(ctx); err != nil {
 		leave()
+		if errors.Is(err, ErrRate) {
+			a.hits[kindRequests].Add(1)
+		}
 		return nil, err
 	}
 	return leave, nil
@@ -117,6 +126,7 @@ func (a *Allowance) Hold() (release func(), ok bool) {
 	limit := a.Limits().ConcurrentRequests
 	if a.held.Add(1) > 2*limit+ending && limit != metastore.Unlimited {
 		a.held.Add(-1)
+		a.hits[kindConcurrent].Add(1)
 		return nil, false
 	}
 	return func() { a.held.Add(-1) }, true
@@ -171,7 +181,7 @@ func (a *Allowance) ReserveChannel(ctx context.Context) (*Reservation, error) {
 }
 
 func (a *Allowance) reserve(ctx context.Context, wanted metastore.Used) (*Reservation, error) {
-	r := &Reservation{quota: a.quota, ctx: ctx, limits: a.limits.Load().quotas}
+	r := &Reservation{quota: a.quota, hits: a.hits, ctx: ctx, limits: a.limits.Load().quotas}
 	if err := r.grow(amountsOf(wanted)); err != nil {
 		return nil, err
 	}

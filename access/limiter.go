@@ -28,8 +28,9 @@ type LimiterOptions struct {
 // nothing if its buckets are full again; a client with so many addresses that they are
 // evicted earlier has as many limits anyway.
 type Limiter struct {
-	opt LimiterOptions
-	mu  struct {
+	opt  LimiterOptions
+	hits hits
+	mu   struct {
 		sync.Mutex
 		allowances map[holder]*Allowance
 		idle       list.List // of the *Allowance without users, most recently used first
@@ -60,6 +61,11 @@ func (l *Limiter) KeyLimits() metastore.Limits { return l.opt.Key }
 // AddressLimits returns the limits of a client address, in the same form.
 func (l *Limiter) AddressLimits() metastore.Limits { return l.opt.Address }
 
+// Hits returns how often a limit was hit since the Limiter was created, by any holder: how often a
+// request or a write was refused, or, for the rates of bytes, how often one was delayed. kind is an
+// index of metastore.LimitKinds.
+func (l *Limiter) Hits(kind int) int64 { return l.hits[kind].Load() }
+
 // OfKey returns the Allowance of the caller's group of keys. If the limits of the group have
 // changed, the new ones apply from now on. The caller must Release it.
 func (l *Limiter) OfKey(c *Caller) *Allowance {
@@ -85,7 +91,7 @@ func (l *Limiter) acquire(h holder, limits, defaults metastore.Limits) *Allowanc
 	defer l.mu.Unlock()
 	a := l.mu.allowances[h]
 	if a == nil {
-		a = newAllowance(h, l.opt.Usage, l.release)
+		a = newAllowance(h, l.opt.Usage, &l.hits, l.release)
 		l.mu.allowances[h] = a
 	}
 	if a.idle != nil {

@@ -21,9 +21,10 @@ const maxChunk = 1 << 20
 type pacer struct {
 	bucket atomic.Pointer[rate.Limiter] // nil: unlimited
 	sem    chan struct{}                // of capacity 1; channels serve senders in FIFO order
+	hits   *atomic.Int64                // counts the waits that had to
 }
 
-func newPacer() *pacer { return &pacer{sem: make(chan struct{}, 1)} }
+func newPacer(hits *atomic.Int64) *pacer { return &pacer{sem: make(chan struct{}, 1), hits: hits} }
 
 func (p *pacer) setLimit(bytesPerSecond int64) {
 	if bytesPerSecond == metastore.Unlimited {
@@ -52,6 +53,7 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 		return ctx.Err()
 	}
 	defer func() { <-p.sem }()
+	delayed := false
 	for n > 0 {
 		bucket := p.bucket.Load() // it may have been replaced
 		if bucket == nil {
@@ -59,7 +61,12 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 		}
 		piece := min(n, bucket.Burst())
 		reserved := bucket.ReserveN(time.Now(), piece)
-		if err := sleep(ctx, reserved.Delay()); err != nil {
+		delay := reserved.Delay()
+		if delay > 0 && !delayed {
+			delayed = true
+			p.hits.Add(1)
+		}
+		if err := sleep(ctx, delay); err != nil {
 			reserved.Cancel()
 			return err
 		}

@@ -149,6 +149,7 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 // concurrently.
 type Reservation struct {
 	quota  *quota
+	hits   *hits
 	ctx    context.Context
 	limits amounts
 	n      amounts // of what is limited
@@ -175,6 +176,7 @@ func (r *Reservation) grow(n amounts) error {
 		}
 		// However long the query took, its result is the newest one.
 		if refused, _ = r.quota.take(r.limits, n, time.Time{}); refused != nil {
+			r.hits[kindNamed(refused.Of)].Add(1)
 			return refused
 		}
 	}

@@ -1,12 +1,5 @@
 package blob
 
-import "sync/atomic"
-
-// counts are the counters of Stats.
-type counts struct {
-	freedContents, freedObjects, damaged atomic.Int64
-}
-
 // Stats are the counters of a Service since it was created.
 type Stats struct {
 	FreedContents int64 // contents whose bytes were deleted

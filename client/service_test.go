@@ -62,7 +62,7 @@ func openService(o serviceOptions) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log, nil)
+	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -182,6 +183,16 @@ const statusClientGone = 499
 
 // internalError is the row of errors that are in no other row.
 var internalError = errorRow{status: http.StatusInternalServerError, code: wire.CodeInternal, detail: "an internal error occurred; the log of the server has the cause under this requestId"}
+
+// allCodes returns the codes of all rows, sorted.
+func allCodes() []string {
+	list := []string{string(wire.CodeBadAccount), string(wire.CodeBadName), string(internalError.code)}
+	for _, row := range errorTable {
+		list = append(list, string(row.code))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
 
 // rowOf returns the row of an error.
 func rowOf(err error) errorRow {

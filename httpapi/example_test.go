@@ -36,7 +36,7 @@ func Example() {
 		Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100,
 	})
 	check(err)
-	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log, nil)
+	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
 	check(err)
 	handler, err := httpapi.New(httpapi.Config{
 		Version:  "example",

@@ -17,6 +17,7 @@ import (
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
+	"sluice/internal/metrics"
 )
 
 // exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
@@ -30,7 +31,7 @@ type exchange struct {
 	conn   *connlimit.Conn // nil: it is not limited
 
 	log     *requestLog
-	metrics *metrics
+	metrics *metrics.Requests
 	price   func() int64 // of a chunkset
 	local   bool         // the instance is local: every caller may do everything
 
@@ -167,6 +168,7 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	row := rowOf(err)
+	x.metrics.Refused(string(row.code))
 	if x.dropped {
 		x.status = row.status // for the log
 		return
@@ -215,8 +217,7 @@ func (x *exchange) end() {
 	if !broken {
 		x.start()
 	}
-	x.metrics.observe(x.pattern, x.r.Method, x.status, time.Since(x.began), x.body.Total(), x.out.Written())
-	x.metrics.active.Dec()
+	x.metrics.Observe(x.pattern, x.methodLabel(), x.status, time.Since(x.began), x.body.Total(), x.out.Written())
 	x.conn.End(x.r.ProtoMajor == 2 && x.r.Context().Err() != nil)
 	if x.release != nil {
 		context.AfterFunc(x.r.Context(), x.release) // the context of a stream ends with it
@@ -231,6 +232,16 @@ func (x *exchange) end() {
 		panic(http.ErrAbortHandler)
 	}
 }
+
+// methodLabel returns the method for the metrics. Clients must not create labels.
+func (x *exchange) methodLabel() string {
+	if x.pattern == "" || !knownMethod[x.r.Method] {
+		return "other"
+	}
+	return x.r.Method
+}
+
+var knownMethod = map[string]bool{"GET": true, "HEAD": true, "PUT": true, "POST": true, "DELETE": true, "OPTIONS": true}
 
 // logRequest logs one line about the exchange, which has ended.
 func (x *exchange) logRequest() {

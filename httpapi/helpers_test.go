@@ -101,7 +101,7 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 		t.Fatal(err)
 	}
 	sessions := session.New(meta, session.Options{Grant: session.DefaultGrant})
-	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log, nil)
+	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (s *Server) readyz(x *exchange) error {
 		return errDraining
 	}
 	ctx := x.r.Context()
-	if err := s.readiness.get(ctx); err != nil && ctx.Err() == nil {
+	if err := s.Ready(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %s", errNotReady, err.Error()) // the cause is for the log
 	}
 	if err := ctx.Err(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
+	"sluice/internal/metrics"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/wire"
@@ -32,7 +33,7 @@ func New(c Config) (*Server, error) {
 		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
 		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate:   transfer.DefaultMinRate,
-		metrics:   newMetrics(c.Metrics),
+		metrics:   metrics.NewRequests(c.Metrics, allCodes()),
 		readiness: &readiness{check: c.Ready, log: c.Log},
 		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
 		cut:       transfer.NewCut(errDraining),
@@ -94,6 +95,20 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 // Busy reports whether requests are in progress, other than probes and preflights.
 func (s *Server) Busy() bool { return s.slots.busy() }
 
+// Ready returns why the service cannot serve requests, or nil. The result is that of Config.Ready, at
+// most a second old. Ready waits for at most five seconds.
+func (s *Server) Ready(ctx context.Context) error { return s.readiness.get(ctx) }
+
+// Draining reports whether Drain was called.
+func (s *Server) Draining() bool { return s.draining.Load() }
+
+// RefusedBusy returns how many requests were refused because too many were in progress, whatever the
+// limits of their callers.
+func (s *Server) RefusedBusy() int64 { return s.slots.refused.Load() }
+
+// MaxRequests returns the maximum number of concurrent requests.
+func (s *Server) MaxRequests() int64 { return s.slots.max }
+
 // Drain makes /readyz fail and closes every connection after its response.
 func (s *Server) Drain() { s.draining.Store(true) }
 
@@ -132,7 +147,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	conn := connlimit.FromContext(r.Context())
 	conn.Begin()
-	s.metrics.active.Inc()
+	s.metrics.Begin()
 	options := transfer.Options{Rate: s.minRate, Context: r.Context(), HTTP2: r.ProtoMajor == 2, Cut: s.cut}
 	if r.ProtoMajor == 1 && r.TLS == nil {
 		options.Conn = conn

@@ -11,13 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sluice/access"
 	"sluice/blob"
 	"sluice/console"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
+	"sluice/internal/metrics"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -55,10 +54,10 @@ type Config struct {
 
 	Console *console.Console // served at /console/; nil: there is none
 
-	Limiter        *access.Limiter       // of keys and addresses; nil: no limits, allowed only if Keys is nil
-	TrustedProxies []netip.Prefix        // whose X-Forwarded-For is trusted; may be empty
-	MaxRequests    int64                 // maximum number of concurrent requests; 0: DefaultMaxRequests
-	Metrics        prometheus.Registerer // nil: no metrics
+	Limiter        *access.Limiter // of keys and addresses; nil: no limits, allowed only if Keys is nil
+	TrustedProxies []netip.Prefix  // whose X-Forwarded-For is trusted; may be empty
+	MaxRequests    int64           // maximum number of concurrent requests; 0: DefaultMaxRequests
+	Metrics        *metrics.Set    // with which those of requests are registered; nil: none
 }
 
 // Reads says who may read blobs.
@@ -81,6 +80,9 @@ func (c *Config) Profile() string {
 	}
 	return "hosted"
 }
+
+// DescribeMetrics registers the metrics of requests with a Set that is never collected.
+func DescribeMetrics(set *metrics.Set) { metrics.NewRequests(set, allCodes()) }
 
 // Server is an http.Handler that implements the interface.
 type Server struct {
@@ -105,7 +107,7 @@ type Server struct {
 	slots          *slots
 	minRate        transfer.MinRate
 	log            requestLog
-	metrics        *metrics
+	metrics        *metrics.Requests
 	readiness      *readiness
 
 	info    wire.Info // without limits

@@ -11,6 +11,7 @@ type slots struct {
 	active    atomic.Int64 // requests in progress
 	anonymous atomic.Int64 // of them, without a valid key
 	lookups   atomic.Int64 // of them, whose key is being looked up
+	refused   atomic.Int64 // requests refused since the start
 }
 
 func newSlots(limit int64) *slots { return &slots{max: limit} }
@@ -25,6 +26,7 @@ type slot struct {
 func (s *slots) acquire() (slot, error) {
 	if s.active.Add(1) > s.max {
 		s.active.Add(-1)
+		s.refused.Add(1)
 		return slot{}, fmt.Errorf("%w: the limit is %d", errTooBusy, s.max)
 	}
 	return slot{of: s}, nil
@@ -39,6 +41,7 @@ func (s *slot) markAnonymous() error {
 	limit := s.of.max - s.of.max/4
 	if s.of.anonymous.Add(1) > limit {
 		s.of.anonymous.Add(-1)
+		s.of.refused.Add(1)
 		return fmt.Errorf("%w: the limit without a key is %d", errTooBusy, limit)
 	}
 	s.anonymous = true
@@ -62,6 +65,7 @@ func (s *slots) beginLookup() (done func(), err error) {
 	done = func() { s.lookups.Add(-1) }
 	if limit := max(1, s.max/8); s.lookups.Add(1) > limit {
 		done()
+		s.refused.Add(1)
 		return nil, fmt.Errorf("%w: the limit of lookups of keys is %d", errTooBusy, limit)
 	}
 	return done, nil

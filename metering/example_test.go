@@ -34,7 +34,7 @@ func Example() {
 		Receiver: "0x1", Asset: "0x2", Module: "0x3", Price: 1, Deposit: 5, SessionTTL: time.Hour, UnsettledLimit: 100,
 	})
 	check(err)
-	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), slog.New(slog.DiscardHandler), nil)
+	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), slog.New(slog.DiscardHandler))
 	check(err)
 	meter := metering.New(sessions, channels, returns)
 	payer, err := sessions.Grant(ctx, "reader", nil)

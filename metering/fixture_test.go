@@ -147,7 +147,7 @@ func newFixture(t *testing.T) *fixture {
 // newReturns returns the Returns of a process that finds dir on disk.
 func (f *fixture) newReturns(disk vfs.FS, dir string) *Returns {
 	f.Helper()
-	r, err := NewReturns(f.sessions, f.channels, filepath.Join(f.TempDir(), "none"), slog.New(slog.NewTextHandler(f.log, nil)), nil)
+	r, err := NewReturns(f.sessions, f.channels, filepath.Join(f.TempDir(), "none"), slog.New(slog.NewTextHandler(f.log, nil)))
 	if err != nil {
 		f.Fatal(err)
 	}

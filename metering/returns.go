@@ -13,9 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/vfs"
 	"sluice/metastore"
@@ -83,7 +82,7 @@ type Returns struct {
 	now      func() time.Time
 
 	kick chan struct{}
-	lost prometheus.Counter
+	lost atomic.Int64 // chunksets
 
 	mu struct {
 		sync.Mutex
@@ -94,20 +93,12 @@ type Returns struct {
 }
 
 // NewReturns returns a Returns that continues with what an earlier process has written to the
-// folder dir. Close creates the folder if needed. metrics may be nil. NewReturns returns an error
-// if a file cannot be read or parsed.
-func NewReturns(sessions *session.Service, channels *paychan.Service, dir string, log *slog.Logger, metrics prometheus.Registerer) (*Returns, error) {
+// folder dir. Close creates the folder if needed. NewReturns returns an error if a file cannot be
+// read or parsed.
+func NewReturns(sessions *session.Service, channels *paychan.Service, dir string, log *slog.Logger) (*Returns, error) {
 	r := &Returns{
 		sessions: sessions, channels: channels, fs: vfs.OS(), dir: dir, log: log, now: time.Now,
 		kick: make(chan struct{}, 1),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sluice_returns_lost_total", Help: "Chunksets that were charged but not served and could not be returned in time.",
-		}),
-	}
-	if metrics != nil {
-		metrics.MustRegister(r.lost, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "sluice_returns_pending", Help: "Reads with chunksets that are still to be returned.",
-		}, func() float64 { return float64(r.Pending()) }))
 	}
 	if err := r.load(); err != nil {
 		return nil, fmt.Errorf("reading pending returns: %w", err)
@@ -194,6 +185,10 @@ func (r *Returns) wake() {
 	}
 }
 
+// Lost returns the number of chunksets that were charged but not served and could not be returned in
+// time, since the Returns was created.
+func (r *Returns) Lost() int64 { return r.lost.Load() }
+
 // Pending returns the number of reads whose chunksets are still to be returned.
 func (r *Returns) Pending() int {
 	r.mu.Lock()
@@ -203,7 +198,7 @@ func (r *Returns) Pending() int {
 
 // discard counts and logs a return that is abandoned.
 func (r *Returns) discard(p *pendingReturn, why error) {
-	r.lost.Add(float64(p.Count))
+	r.lost.Add(p.Count)
 	r.log.Error("chunksets that were charged but not served are not returned", "chunksets", p.Count, "session", short(p.Session), "channel", short(p.Channel), "error", why)
 }
 

@@ -108,6 +108,24 @@ type Service struct {
 	kick   chan struct{}
 
 	uncollected struct{ count, amount atomic.Int64 } // result of the last search for expired settlements
+	counts      struct{ opened, purchases, reads, settled atomic.Int64 }
+}
+
+// Stats are the counters of a Service since it was created. A call that is repeated with the same
+// Idempotency counts again.
+type Stats struct {
+	Opened    int64 // channels
+	Purchases int64 // of chunksets for sessions
+	Reads     int64 // that were paid for directly
+	Settled   int64 // settlements that Run collected
+}
+
+// Stats returns the counters.
+func (s *Service) Stats() Stats {
+	return Stats{
+		Opened: s.counts.opened.Load(), Purchases: s.counts.purchases.Load(),
+		Reads: s.counts.reads.Load(), Settled: s.counts.settled.Load(),
+	}
 }
 
 // New returns a Service over a store. It returns an error if an address is invalid, or if the
@@ -209,6 +227,9 @@ func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idemp
 		return metastore.Channel{}, err
 	}
 	opened, err := s.meta.OpenChannel(ctx, c, idem)
+	if err == nil {
+		s.counts.opened.Add(1)
+	}
 	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
 		opened = metastore.Channel{ID: c.ID}
 	}

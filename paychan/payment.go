@@ -76,6 +76,7 @@ func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempot
 	}
 	bought, err := s.meta.Buy(ctx, p, idem)
 	if err == nil {
+		s.counts.purchases.Add(1)
 		s.wake()
 	}
 	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
@@ -94,6 +95,7 @@ func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64,
 	}
 	c, err := s.meta.PayRead(ctx, metastore.ReadPurchase{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
 	if err == nil {
+		s.counts.reads.Add(1)
 		s.wake()
 	}
 	return c, err

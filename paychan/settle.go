@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sluice/internal/task"
@@ -50,7 +49,7 @@ func (s *Service) Run(ctx context.Context, settle Settler, report task.Report) {
 	c := newCollection(s, settle)
 	defer c.calls.Wait()
 	interrupted := func(error) bool { return ctx.Err() != nil }
-	run := task.Run{Task: task.Settle, Began: time.Now()}
+	run, reported := task.Run{Task: task.Settle, Began: time.Now()}, s.counts.settled.Load()
 	for {
 		kick, began := s.kick, time.Now()
 		if err := c.start(ctx); err != nil {
@@ -63,7 +62,9 @@ func (s *Service) Run(ctx context.Context, settle Settler, report task.Report) {
 			return
 		case <-kick:
 		case <-retry.C:
-			run.Count, run.Err = c.settled.Swap(0), c.failures()
+			settled := s.counts.settled.Load()
+			run.Count, run.Err = settled-reported, c.failures()
+			reported = settled
 			if !interrupted(run.Err) {
 				report(run)
 			}
@@ -111,7 +112,6 @@ type collection struct {
 		busy   map[string]time.Time
 		failed []error
 	}
-	settled atomic.Int64 // settlements collected since the last call of run
 }
 
 func newCollection(s *Service, settle Settler) *collection {
@@ -163,7 +163,7 @@ func (c *collection) payOut(ctx context.Context, pending []metastore.Settlement)
 		if failed != nil {
 			failed = settlingFailed(p, failed)
 		} else {
-			c.settled.Add(1)
+			c.counts.settled.Add(1)
 		}
 		c.end(p.Channel, failed)
 	}
@@ -211,7 +211,7 @@ func (c *collection) settleOne(ctx context.Context, p metastore.Settlement) erro
 	}
 	err := c.meta.Settle(ctx, p.Channel, p.Sequence, p.Amount)
 	if err == nil {
-		c.settled.Add(1)
+		c.counts.settled.Add(1)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"sluice/metastore"
@@ -43,8 +44,30 @@ type Store interface {
 
 // Service grants and uses sessions. Its methods may be called concurrently.
 type Service struct {
-	meta Store
-	opt  Options
+	meta   Store
+	opt    Options
+	counts struct{ granted, uses, chunksets atomic.Int64 }
+}
+
+// Stats are the counters of a Service since it was created. A call that is repeated with the same
+// Idempotency counts again.
+type Stats struct {
+	Granted   int64 // sessions that were created without a payment
+	Uses      int64 // uses and charges that succeeded
+	Chunksets int64 // that these took
+}
+
+// Stats returns the counters.
+func (s *Service) Stats() Stats {
+	return Stats{Granted: s.counts.granted.Load(), Uses: s.counts.uses.Load(), Chunksets: s.counts.chunksets.Load()}
+}
+
+// used counts a use of n chunksets that returned err.
+func (s *Service) used(n int64, err error) {
+	if err == nil {
+		s.counts.uses.Add(1)
+		s.counts.chunksets.Add(n)
+	}
 }
 
 // New returns a Service over a store.
@@ -85,6 +108,9 @@ func (s *Service) Grant(ctx context.Context, userIdentity string, idem *metastor
 		Left:         s.opt.Grant,
 		Expires:      s.meta.Now().Add(s.opt.TTL),
 	}, idem)
+	if err == nil {
+		s.counts.granted.Add(1)
+	}
 	if idem == nil && errors.Is(err, metastore.ErrUnknownOutcome) {
 		made = metastore.Session{ID: id}
 	}
@@ -117,13 +143,17 @@ func (s *Service) Use(ctx context.Context, id string, n int64, idem *metastore.I
 			return metastore.Session{}, err
 		}
 	}
-	return s.meta.UseSession(ctx, id, n, idem)
+	used, err := s.meta.UseSession(ctx, id, n, idem)
+	s.used(n, err)
+	return used, err
 }
 
 // Charge is Use for a read. charge is a new, unguessable name by which ReturnCharge finds the
 // charge if its outcome is metastore.ErrUnknownOutcome.
 func (s *Service) Charge(ctx context.Context, id string, n int64, charge string) (metastore.Session, error) {
-	return s.meta.ChargeSession(ctx, id, n, charge)
+	charged, err := s.meta.ChargeSession(ctx, id, n, charge)
+	s.used(n, err)
+	return charged, err
 }
 
 // ReturnCharge returns what Charge took under this name, if it did; see

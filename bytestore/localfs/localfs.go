@@ -168,6 +168,12 @@ func (s *Store) Space(n int64) error {
 	return nil
 }
 
+// Disk returns the space of the file system, and how many of its free bytes are kept in reserve.
+func (s *Store) Disk() (now vfs.Space, reserve int64, err error) {
+	now, err = s.fs.Space(s.root.path)
+	return now, s.space.keptBytes, err
+}
+
 // Err returns [ErrSyncFailed] with its cause after an fsync has failed, and nil
 // otherwise.
 func (s *Store) Err() error {

@@ -100,6 +100,7 @@ type Store struct {
 	staging   staging
 	readAhead budget
 	health    health
+	requests  map[Operation]*requestCounts
 
 	// puts is held for reading by each Put in progress, so that Close waits for it.
 	puts   sync.RWMutex
@@ -124,7 +125,7 @@ func Open(ctx context.Context, c Config, opt Options) (*Store, error) {
 
 func open(ctx context.Context, c Config, opt Options) (*Store, error) {
 	opt.setDefaults()
-	s := &Store{bucket: c.Bucket, prefix: c.Prefix, health: health{now: opt.Now}}
+	s := &Store{bucket: c.Bucket, prefix: c.Prefix, health: health{now: opt.Now}, requests: newRequestCounts()}
 	s.staging.dir = opt.Staging
 	s.staging.quota = newStagingQuota(opt.StagingLimit, opt.StagingStall, opt.StagingWait)
 	s.staging.memory.limit = opt.StagingMemory
@@ -157,7 +158,7 @@ func (s *Store) connect(ctx context.Context, c Config, opt Options) (err error) 
 	client, err := minio.New(endpoint.Host, &minio.Options{
 		Creds:        creds,
 		Secure:       endpoint.Scheme == "https",
-		Transport:    revokingTransport{transport},
+		Transport:    revokingTransport{countingTransport{transport, s.requests}},
 		Region:       c.region(),
 		BucketLookup: lookups[c.PathStyle],
 		MaxRetries:   maxAttempts,

@@ -146,8 +146,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
-	case within(dir, "internal/folder", "internal/gcfloor", "internal/logbuffer", "internal/operand", "internal/spelling", "internal/task", "internal/units"):
+	case within(dir, "internal/folder", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/spelling", "internal/task", "internal/units"):
 		return nil, true
+	case within(dir, "internal/metrics"):
+		return []string{"internal/histogram"}, true
 	case within(dir, "internal/contexts"):
 		return []string{"internal/operand", "internal/secretfile", "internal/vfs"}, true
 	case within(dir, "internal/accountkey"):
@@ -241,6 +243,17 @@ func TestOnePackageNamesImplementations(t *testing.T) {
 		for _, imported := range s.imports {
 			dir, ours := local(imported)
 			if ours && within(dir, stores...) && !within(s.dir, stores...) {
+				t.Errorf("%s imports %s", s.file, imported)
+			}
+		}
+	}
+}
+
+// TestOnePackageKnowsPrometheus checks that only internal/metrics imports the client of Prometheus.
+func TestOnePackageKnowsPrometheus(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imported := range s.imports {
+			if strings.HasPrefix(imported, "github.com/prometheus/") && s.dir != "internal/metrics" {
 				t.Errorf("%s imports %s", s.file, imported)
 			}
 		}

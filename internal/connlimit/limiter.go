@@ -118,6 +118,9 @@ func (l *Limiter) SetMinIdle(d time.Duration) {
 	l.minIdle = d
 }
 
+// Max returns the greatest number of open connections.
+func (l *Limiter) Max() int { return l.limit }
+
 // Counts are numbers of connections.
 type Counts struct {
 	Open    int   // being served, or lingering

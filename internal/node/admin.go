@@ -11,28 +11,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"sluice/internal/loopback"
+	"sluice/internal/metrics"
 )
-
-// newRegistry returns a registry with the metrics of the process, of the Go runtime
-// and of the build.
-func newRegistry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewBuildInfoCollector(),
-	)
-	return r
-}
 
 // startAdmin serves metrics and profiles on addr, an address for operators only. It
 // returns a function that stops the server.
-func startAdmin(ctx context.Context, addr string, metrics *prometheus.Registry, log *slog.Logger) (stop func() error, err error) {
+func startAdmin(ctx context.Context, addr string, set *metrics.Set, log *slog.Logger) (stop func() error, err error) {
 	if addr == "" {
 		return func() error { return nil }, nil
 	}
@@ -44,7 +29,7 @@ func startAdmin(ctx context.Context, addr string, metrics *prometheus.Registry, 
 	if err != nil {
 		return nil, err
 	}
-	handler := sameOriginOnly(adminHandler(metrics, log))
+	handler := sameOriginOnly(adminHandler(set, log))
 	if loopback.IsHost(host) {
 		handler = loopbackOnly(handler)
 	} else {
@@ -79,12 +64,9 @@ func newAdminServer(handler http.Handler, log *slog.Logger) *http.Server {
 }
 
 // adminHandler serves metrics, profiles and /livez.
-func adminHandler(metrics *prometheus.Registry, log *slog.Logger) http.Handler {
+func adminHandler(set *metrics.Set, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
-		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelError),
-		ErrorHandling: promhttp.ContinueOnError, // the other metrics are still valid
-	}))
+	mux.Handle("GET /metrics", set.Handler(log))
 	// Not /debug/pprof/cmdline: the command line may contain secrets.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

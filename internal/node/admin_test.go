@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"sluice/internal/metrics"
 )
 
 func adminGet(t *testing.T, server *httptest.Server, host, method, path string) (int, string) {
@@ -34,11 +34,9 @@ func adminGet(t *testing.T, server *httptest.Server, host, method, path string) 
 }
 
 func TestAdminHandler(t *testing.T) {
-	metrics := newRegistry()
-	further := prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_further_total", Help: "Registered by the test."})
-	metrics.MustRegister(further)
-	further.Inc()
-	server := httptest.NewServer(loopbackOnly(adminHandler(metrics, slog.New(slog.DiscardHandler))))
+	set := metrics.NewSet()
+	set.Counter("sluice_further_total", "Registered by the test.", func() int64 { return 1 })
+	server := httptest.NewServer(loopbackOnly(adminHandler(set, slog.New(slog.DiscardHandler))))
 	defer server.Close()
 	for _, test := range []struct {
 		host, method, path string
@@ -71,7 +69,7 @@ func TestAdminHandler(t *testing.T) {
 // TestAdminRefusesForeignPages checks that requests of pages of other origins are
 // rejected, by Origin and by Sec-Fetch-Site.
 func TestAdminRefusesForeignPages(t *testing.T) {
-	handler := sameOriginOnly(adminHandler(newRegistry(), slog.New(slog.DiscardHandler)))
+	handler := sameOriginOnly(adminHandler(metrics.NewSet(), slog.New(slog.DiscardHandler)))
 	for _, test := range []struct {
 		header, value string
 		status        int
@@ -104,7 +102,7 @@ func TestAdminAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := startAdmin(t.Context(), busy.Addr().String(), newRegistry(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--admin-addr") {
+	if _, err := startAdmin(t.Context(), busy.Addr().String(), metrics.NewSet(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--admin-addr") {
 		t.Errorf("a port in use: error %v, want one that names --admin-addr", err)
 	}
 	if err := busy.Close(); err != nil {
@@ -112,7 +110,7 @@ func TestAdminAddress(t *testing.T) {
 	}
 	for addr, warns := range map[string]bool{"": false, "localhost:0": false, "127.0.0.1:0": false, "0.0.0.0:0": true} {
 		log := &logBuffer{}
-		stop, err := startAdmin(t.Context(), addr, newRegistry(), slog.New(slog.NewTextHandler(log, nil)))
+		stop, err := startAdmin(t.Context(), addr, metrics.NewSet(), slog.New(slog.NewTextHandler(log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,19 +10,20 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/access"
 	"sluice/blob"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
 	"sluice/internal/lease"
+	"sluice/internal/metrics"
 	"sluice/internal/storage"
 	"sluice/internal/task"
 	"sluice/metering"
 	"sluice/paychan"
+	"sluice/session"
 )
 
 // Node is a running instance, or one of several nodes of it.
@@ -30,17 +31,22 @@ type Node struct {
 	config      Config
 	log         *slog.Logger
 	requestLog  *slog.Logger
-	metrics     *prometheus.Registry
+	metrics     *metrics.Set
 	cert        *certificate // nil without TLS
 	stores      *storage.Stores
 	blobs       *blob.Service
+	sessions    *session.Service
 	channels    *paychan.Service
 	receiver    *receiverAccount // nil without a chain
 	returns     *metering.Returns
 	keys        *access.Authenticator // nil for a local instance
 	api         *httpapi.Server
+	limiter     *access.Limiter // of keys and addresses
 	connections *connlimit.Limiter
 	members     *membership // nil if no other node can run
+	tasks       *taskLog
+	leading     atomic.Bool                             // this node does the background work of the leader
+	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
 
 	listeners []net.Listener
 	port      int
@@ -51,7 +57,7 @@ type Node struct {
 // line for each request, and log all others. When Open returns, clients can connect,
 // and the caller must call Run, which serves them.
 func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, err error) {
-	n := &Node{config: c, log: log, requestLog: requests, metrics: newRegistry()}
+	n := &Node{config: c, log: log, requestLog: requests, metrics: metrics.NewSet(), tasks: newTaskLog()}
 	if c.TLSCert != "" {
 		if n.cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
 			return nil, err
@@ -63,14 +69,13 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	if n.connections, err = c.newConnections(); err != nil {
 		return nil, err
 	}
-	n.connections.Register(n.metrics)
 	if n.stores, err = storage.Open(ctx, c.Location, c.Storage); err != nil {
 		return nil, err
 	}
-	n.stores.RegisterMetrics(n.metrics)
 	if err := n.openServices(ctx); err != nil {
 		return nil, errors.Join(err, n.stores.Close())
 	}
+	n.registerMetrics()
 	if n.stopAdmin, err = startAdmin(ctx, c.AdminAddr, n.metrics, log); err != nil {
 		return nil, errors.Join(err, n.stores.Close())
 	}
@@ -161,11 +166,14 @@ func (n *Node) drain(server *drainingServer, signals <-chan os.Signal) error {
 func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	report := func(what string, err error) { n.log.Error("background task failed", "task", what, "error", err) }
 	ended := func(run task.Run) {
+		n.tasks.add(run)
 		if run.Err != nil {
 			report(string(run.Task), run.Err)
 		}
 	}
 	leaderWork := func(ctx context.Context) {
+		n.leading.Store(true)
+		defer n.leading.Store(false)
 		var tasks sync.WaitGroup
 		tasks.Go(func() { n.blobs.Run(ctx, ended) })
 		tasks.Go(func() { n.channels.Run(ctx, nil, ended) })
@@ -222,13 +230,4 @@ func (n *Node) server() *drainingServer {
 		server.http.TLSConfig = n.cert.config()
 	}
 	return server
-}
-
-// ready returns an error that says why nothing can be written now, or nil.
-func (n *Node) ready(ctx context.Context) error {
-	err := errors.Join(n.stores.Ready(ctx), n.stores.Meta.ClockErr())
-	if n.members != nil {
-		err = errors.Join(err, n.members.err())
-	}
-	return err
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sluice/access"
 	"sluice/blob"
 	"sluice/console"
@@ -24,7 +22,6 @@ import (
 func (n *Node) openServices(ctx context.Context) error {
 	c := &n.config
 	n.blobs = n.newBlobs()
-	n.metrics.MustRegister(backlogMetrics{n.blobs.GarbageBacklog})
 	if c.Profile == Hosted {
 		n.keys = access.NewAuthenticator(n.stores.Meta, access.AuthenticatorOptions{})
 	}
@@ -32,7 +29,6 @@ func (n *Node) openServices(ctx context.Context) error {
 	if n.channels, err = n.newChannels(ctx); err != nil {
 		return err
 	}
-	n.metrics.MustRegister(uncollectedMetrics(n.channels)...)
 	if c.Location.Shared() {
 		n.members = newMembership(n.stores.Meta, c.settings(n.channels), n.log)
 		if err := n.members.start(ctx); err != nil {
@@ -127,17 +123,6 @@ func (n *Node) payment() wire.Payment {
 	return payment
 }
 
-func uncollectedMetrics(channels *paychan.Service) []prometheus.Collector {
-	return []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "sluice_settlements_expired", Help: "Channels with a payment that expired before it was collected, on the node that settles.",
-		}, func() float64 { count, _ := channels.Uncollected(); return float64(count) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "sluice_settlements_expired_units", Help: "Accepted and unsettled amount of these channels, in units of the asset.",
-		}, func() float64 { _, amount := channels.Uncollected(); return float64(amount) }),
-	}
-}
-
 // newAPI creates the HTTP interface on the services.
 func (n *Node) newAPI() (*httpapi.Server, error) {
 	c, stores := &n.config, n.stores
@@ -149,8 +134,8 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	sessions := session.New(stores.Meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.Space})
-	if n.returns, err = metering.NewReturns(sessions, n.channels, filepath.Join(c.Location.Data, datadir.Returns), n.log, n.metrics); err != nil {
+	n.sessions = session.New(stores.Meta, session.Options{Grant: grant, TTL: c.SessionTTL, Space: stores.Space})
+	if n.returns, err = metering.NewReturns(n.sessions, n.channels, filepath.Join(c.Location.Data, datadir.Returns), n.log); err != nil {
 		return nil, err
 	}
 	var page *console.Console
@@ -159,12 +144,13 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 			return nil, err
 		}
 	}
+	n.limiter = access.NewLimiter(access.LimiterOptions{Key: c.KeyLimits, Address: c.AddressLimits, Usage: stores.Meta})
 	return httpapi.New(httpapi.Config{
 		Version:            c.Version,
 		BasePath:           c.BasePath,
 		URL:                c.ExternalURL,
 		Blobs:              n.blobs,
-		Sessions:           sessions,
+		Sessions:           n.sessions,
 		Channels:           n.channels,
 		Returns:            n.returns,
 		Reads:              c.Reads,
@@ -173,18 +159,14 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Payment:            n.payment(),
 		Keys:               n.keys,
 		Console:            page,
-		Limiter: access.NewLimiter(access.LimiterOptions{
-			Key:     c.KeyLimits,
-			Address: c.AddressLimits,
-			Usage:   stores.Meta,
-		}),
-		TrustedProxies: proxies,
-		MaxRequests:    int64(c.MaxRequests),
-		Metrics:        n.metrics,
-		Local:          httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
-		Ready:          n.ready,
-		Log:            n.log,
-		RequestLog:     n.requestLog,
-		LoggedRequests: c.LogRequests,
+		Limiter:            n.limiter,
+		TrustedProxies:     proxies,
+		MaxRequests:        int64(c.MaxRequests),
+		Metrics:            n.metrics,
+		Local:              httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
+		Ready:              n.ready,
+		Log:                n.log,
+		RequestLog:         n.requestLog,
+		LoggedRequests:     c.LogRequests,
 	})
 }

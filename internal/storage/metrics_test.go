@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sluice/bytestore/cached"
 	"sluice/bytestore/memory"
+	"sluice/internal/metrics"
 )
 
 // TestEveryCacheStatisticIsAMetric checks that each field of cached.Stats is registered as a metric
@@ -23,25 +22,21 @@ func TestEveryCacheStatisticIsAMetric(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	registry := prometheus.NewRegistry()
-	(&Stores{cache: cache}).RegisterMetrics(registry)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics := map[string]bool{}
-	for _, f := range families {
-		metrics[strings.TrimSuffix(f.GetName(), "_total")] = true
+	set := metrics.NewSet()
+	registerCache(set, cache)
+	names := map[string]bool{}
+	for _, m := range set.Metrics() {
+		names[strings.TrimSuffix(m.Name, "_total")] = true
 	}
 	stats := reflect.TypeFor[cached.Stats]()
 	for i := range stats.NumField() {
 		name := "sluice_cache_" + strings.ToLower(stats.Field(i).Name)
-		if !metrics[name] {
+		if !names[name] {
 			t.Errorf("%s is not a metric", name)
 		}
-		delete(metrics, name)
+		delete(names, name)
 	}
-	if len(metrics) > 0 {
-		t.Errorf("additional metrics: %v", metrics)
+	if len(names) > 0 {
+		t.Errorf("additional metrics: %v", names)
 	}
 }

@@ -9,14 +9,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/s3"
 	"sluice/internal/datadir"
+	"sluice/internal/vfs"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 )
@@ -28,8 +27,11 @@ type Stores struct {
 
 	// Space returns bytestore.ErrNoSpace if n more bytes should not be accepted.
 	Space func(n int64) error
-	// Ready returns an error that says why nothing can be written now, or nil.
-	Ready func(context.Context) error
+	// Conditions are what must hold for writes to be possible.
+	Conditions []Condition
+	// Disk returns the space of the file system with the data folder, and how many of its free bytes are
+	// kept in reserve.
+	Disk func() (now vfs.Space, reserve int64, err error)
 	// MetaStopped and BytesStopped are closed when the store accepts no writes
 	// until it is opened again. They are nil if the store has no such state.
 	MetaStopped, BytesStopped <-chan struct{}
@@ -38,9 +40,45 @@ type Stores struct {
 	Fence *blob.Fence
 
 	remote  bool
-	cache   *cached.Store
+	sql     *sqlstore.Store
+	objects *s3.Store        // nil if the bytes are in the data folder
+	cache   *cached.Store    // nil: none
 	ballast *datadir.Ballast // nil if the metadata is not in the data folder
 	close   []func() error
+}
+
+// Condition is a part of what must hold for writes to be possible.
+type Condition struct {
+	Name  ConditionName
+	Check func(context.Context) error // returns why it does not hold, or nil
+}
+
+// ConditionName identifies a Condition.
+type ConditionName string
+
+// The conditions of stores.
+const (
+	MetadataWritable ConditionName = "metadata" // the database accepts writes
+	BytesWritable    ConditionName = "bytes"    // the byte store accepts objects
+	SpaceLeft        ConditionName = "space"    // the disk has more than its reserve
+	BytesUnshared    ConditionName = "fence"    // no other database uses the same bytes
+)
+
+// ConditionNames are the names of all conditions of stores.
+var ConditionNames = []ConditionName{MetadataWritable, BytesWritable, SpaceLeft, BytesUnshared}
+
+// Ready returns an error that says why nothing can be written now, or nil.
+func (s *Stores) Ready(ctx context.Context) error {
+	var errs []error
+	for _, c := range s.Conditions {
+		errs = append(errs, c.Check(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// require adds a condition that needs no context.
+func (s *Stores) require(name ConditionName, check func() error) {
+	s.Conditions = append(s.Conditions, Condition{name, func(context.Context) error { return check() }})
 }
 
 // Open opens the stores of an instance for a node, creates those that do not exist,
@@ -56,8 +94,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	if err != nil {
 		return nil, err
 	}
-	bytesErr, err := s.openBytes(ctx, l, dir, opt)
-	if err != nil {
+	if err := s.openBytes(ctx, l, dir, opt); err != nil {
 		return nil, err
 	}
 	if !l.Shared() {
@@ -65,15 +102,14 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	}
 	// The folder is locked, and commands that open a database beside its server change no blobs.
 	options := sqlstore.Options{BlobCache: opt.BlobCache}
-	metaErr, err := s.openMeta(ctx, l, dir, options)
+	err = s.openMeta(ctx, l, dir, options)
 	if errors.Is(err, metastore.ErrNoSpace) && s.ballast != nil && s.ballast.Drop() {
 		// The disk is full. Deletes can free space only if the database opens.
-		metaErr, err = s.openMeta(ctx, l, dir, options)
+		err = s.openMeta(ctx, l, dir, options)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.Ready = func(ctx context.Context) error { return errors.Join(metaErr(), bytesErr(ctx)) }
 	if s.ballast != nil {
 		if err := s.ballast.Restore(); err != nil {
 			return nil, err
@@ -88,7 +124,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	if s.Fence, err = blob.OpenFence(ctx, s.Meta, s.Bytes); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
-	s.Ready = func(ctx context.Context) error { return errors.Join(metaErr(), bytesErr(ctx), s.Fence.Err()) }
+	s.require(BytesUnshared, s.Fence.Err)
 	return s, nil
 }
 
@@ -104,7 +140,7 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 		}
 	}()
 	if l.Shared() {
-		_, err = s.openMeta(ctx, l, nil, sqlstore.Options{Existing: !create})
+		err = s.openMeta(ctx, l, nil, sqlstore.Options{Existing: !create})
 		return s, err
 	}
 	if !create && !datadir.HasDatabase(l.Data) {
@@ -112,7 +148,7 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	}
 	dir, err := s.openDir(l.Data)
 	if err == nil {
-		_, err = s.openMeta(ctx, l, dir, sqlstore.Options{})
+		err = s.openMeta(ctx, l, dir, sqlstore.Options{})
 	}
 	if !errors.Is(err, datadir.ErrInUse) {
 		return s, err
@@ -160,7 +196,7 @@ func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.openBytes(ctx, l, dir, Options{}); err != nil {
+	if err := s.openBytes(ctx, l, dir, Options{}); err != nil {
 		return nil, err
 	}
 	if mark != nil {
@@ -168,7 +204,7 @@ func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 			return nil, err
 		}
 	}
-	if _, err := s.openMeta(ctx, l, dir, sqlstore.Options{Existing: existing}); err != nil {
+	if err := s.openMeta(ctx, l, dir, sqlstore.Options{Existing: existing}); err != nil {
 		return nil, err
 	}
 	return &Endpoint{s, s.Meta.(*sqlstore.Store)}, nil
@@ -196,63 +232,69 @@ func (s *Stores) openDir(path string) (*datadir.Dir, error) {
 	return dir, nil
 }
 
-// openBytes opens the byte store. It returns a function that says why nothing can
-// be written to it.
-func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, opt Options) (func(context.Context) error, error) {
+// openBytes opens the byte store.
+func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, opt Options) error {
 	if !l.Remote() {
 		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{})
 		if err != nil {
-			return nil, fmt.Errorf("opening the bytes in %s: %w", l.Data, err)
+			return fmt.Errorf("opening the bytes in %s: %w", l.Data, err)
 		}
-		s.Bytes, s.Space, s.BytesStopped = files, files.Space, files.Stopped()
+		s.Bytes, s.Space, s.BytesStopped, s.Disk = files, files.Space, files.Stopped(), files.Disk
 		s.close = append(s.close, files.Close)
-		return func(context.Context) error { return errors.Join(files.Err(), files.Space(0)) }, nil
+		s.require(BytesWritable, files.Err)
+		s.require(SpaceLeft, func() error { return files.Space(0) })
+		return nil
 	}
 	config, err := s3.ParseDSN(l.Bytes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	objects, err := s3.Open(ctx, config, s3.Options{Staging: dir.Path(datadir.Staging), StagingLimit: opt.StagingSize})
 	if err != nil {
-		return nil, fmt.Errorf("opening the bytes: %w", err)
+		return fmt.Errorf("opening the bytes: %w", err)
 	}
-	s.Bytes, s.Space, s.remote = objects, func(int64) error { return nil }, true
+	s.Bytes, s.Space, s.objects, s.remote = objects, func(int64) error { return nil }, objects, true
+	s.Disk = func() (now vfs.Space, reserve int64, err error) {
+		now, err = vfs.OS().Space(l.Data)
+		return now, 0, err
+	}
 	s.close = append(s.close, objects.Close)
+	s.Conditions = append(s.Conditions, Condition{BytesWritable, objects.Ready})
 	if opt.Cache != "" {
 		if s.cache, err = cached.Open(objects, opt.Cache, cached.Options{Size: opt.CacheSize}); err != nil {
-			return nil, fmt.Errorf("opening the cache: %w", err)
+			return fmt.Errorf("opening the cache: %w", err)
 		}
 		s.Bytes = s.cache
 		s.close = append(s.close, s.cache.Close)
 	}
-	return objects.Ready, nil
+	return nil
 }
 
-// openMeta opens the metadata store. It returns a function that says why nothing
-// can be written to it.
-func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt sqlstore.Options) (func() error, error) {
+// openMeta opens the metadata store.
+func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt sqlstore.Options) error {
 	if l.Shared() {
 		sql, err := sqlstore.OpenPostgres(ctx, l.Meta, opt)
 		if err != nil {
-			return nil, fmt.Errorf("opening the metadata: %w", err)
+			return fmt.Errorf("opening the metadata: %w", err)
 		}
 		s.use(sql)
-		return sql.Err, nil
+		return nil
 	}
 	if err := dir.CreateDatabase(); err != nil {
-		return nil, err
+		return err
 	}
 	sql, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), opt)
 	if err != nil {
-		return nil, fmt.Errorf("opening the metadata in %s: %w", l.Data, err)
+		return fmt.Errorf("opening the metadata in %s: %w", l.Data, err)
 	}
 	s.use(sql)
-	return sql.Err, dir.Sync()
+	return dir.Sync()
 }
 
 func (s *Stores) use(sql *sqlstore.Store) {
-	s.Meta, s.MetaStopped = sql, sql.Stopped()
+	s.Meta, s.MetaStopped, s.sql = sql, sql.Stopped(), sql
 	s.close = append(s.close, sql.Close)
+	s.require(MetadataWritable, sql.Err)
 }
 
 // AtClose adds a function that Close calls before it closes the stores.
@@ -281,30 +323,4 @@ func (s *Stores) BlobOptions() blob.Options {
 		opt.ExtentSize = remoteExtentSize
 	}
 	return opt
-}
-
-// RegisterMetrics registers the metrics of the cache, if there is one.
-func (s *Stores) RegisterMetrics(r prometheus.Registerer) {
-	if s.cache == nil {
-		return
-	}
-	for _, counter := range []struct {
-		name, help string
-		value      func(cached.Stats) int64
-	}{
-		{"sluice_cache_hits_total", "Blocks found in the cache when a reader needed them.", func(c cached.Stats) int64 { return c.Hits }},
-		{"sluice_cache_misses_total", "Blocks that were not in the cache when they were needed, or prefetched.", func(c cached.Stats) int64 { return c.Misses }},
-		{"sluice_cache_fetches_total", "Requests for blocks to the object store.", func(c cached.Stats) int64 { return c.Fetches }},
-		{"sluice_cache_bypasses_total", "Reads that continued in the object store, because blocks could not be cached or read.", func(c cached.Stats) int64 { return c.Bypasses }},
-		{"sluice_cache_evictions_total", "Blocks evicted from the cache.", func(c cached.Stats) int64 { return c.Evictions }},
-		{"sluice_cache_damaged_total", "Blocks found damaged in the cache and fetched again.", func(c cached.Stats) int64 { return c.Damaged }},
-		{"sluice_cache_errors_total", "Failed file operations of the cache.", func(c cached.Stats) int64 { return c.Errors }},
-	} {
-		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: counter.name, Help: counter.help},
-			func() float64 { return float64(counter.value(s.cache.Stats())) }))
-	}
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_cache_bytes", Help: "Bytes that the cache uses on its disk."},
-		func() float64 { return float64(s.cache.Stats().Bytes) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_cache_blocks", Help: "Blocks in the cache."},
-			func() float64 { return float64(s.cache.Stats().Blocks) }))
 }

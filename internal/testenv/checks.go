@@ -23,6 +23,7 @@ const (
 	HAProxy     Thing = "haproxy"      // the load balancer
 	Varnish     Thing = "varnish"      // the cache
 	Mandoc      Thing = "mandoc"       // checks manual pages
+	Promtool    Thing = "promtool"     // checks metrics and alerts
 	Shells      Thing = "shells"       // bash, zsh and fish
 	PostgreSQL  Thing = "postgresql"   // the programs of a PostgreSQL server
 	VersityGW   Thing = "versitygw"    // an S3 server over a folder
@@ -56,6 +57,9 @@ func check(thing Thing) error {
 		return err
 	case Mandoc:
 		_, err := exec.LookPath("mandoc")
+		return err
+	case Promtool:
+		_, err := exec.LookPath("promtool")
 		return err
 	case Shells:
 		for _, shell := range []string{"bash", "zsh", "fish"} {

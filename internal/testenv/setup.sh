@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client, strace,
-# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc, versitygw and
-# oapi-codegen. It first prints what it will install, with the command for each, and installs nothing
-# that is already there. It never fails: it ends with a list of what could not be installed, whose
-# tests are skipped (see require.go).
+# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, zsh, fish, mandoc, promtool,
+# versitygw and oapi-codegen. It first prints what it will install, with the command for each, and
+# installs nothing that is already there. It never fails: it ends with a list of what could not be
+# installed, whose tests are skipped (see require.go).
 #
 # With --list it only prints.
 set -u
@@ -33,6 +33,7 @@ have varnishd || packages+=(varnish)
 have zsh || packages+=(zsh)
 have fish || packages+=(fish)
 have mandoc || packages+=(mandoc)
+have promtool || packages+=(prometheus)
 have_postgres || packages+=(postgresql)
 
 plan=()
@@ -69,7 +70,7 @@ install_package() {
         sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf &&
         apt postgresql || return 1
       ;;
-    nginx-light | haproxy | varnish)
+    nginx-light | haproxy | varnish | prometheus)
       apt "$1" || return 1
       { command -v systemctl >/dev/null && systemctl disable --now "${1%-light}"; } >/dev/null 2>&1
       return 0

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
 
@@ -29,6 +30,8 @@ import (
 // is the only truth until the database is opened again.
 type blobCache struct {
 	rows *otter.Cache[blobKey, *blobRow]
+
+	hits, misses, evictions atomic.Int64
 
 	mu       sync.Mutex
 	fills    map[blobKey]*rowFill
@@ -58,20 +61,23 @@ func newBlobCache(size int64) *blobCache {
 	if size <= 0 {
 		return nil
 	}
-	return &blobCache{
-		rows: otter.Must(&otter.Options[blobKey, *blobRow]{
-			MaximumWeight: uint64(size),
-			Weigher: func(k blobKey, r *blobRow) uint32 {
-				size := rowOverhead + 2*(len(k.account)+len(r.blob.Name))
-				for i := range r.first {
-					size += len(r.first[i].Body) + 4*len(r.first[i].Blocks)
-				}
-				return uint32(size)
-			},
-		}),
-		fills:    map[blobKey]*rowFill{},
-		changing: map[blobKey]struct{}{},
-	}
+	c := &blobCache{fills: map[blobKey]*rowFill{}, changing: map[blobKey]struct{}{}}
+	c.rows = otter.Must(&otter.Options[blobKey, *blobRow]{
+		MaximumWeight: uint64(size),
+		OnAtomicDeletion: func(e otter.DeletionEvent[blobKey, *blobRow]) {
+			if e.WasEvicted() {
+				c.evictions.Add(1)
+			}
+		},
+		Weigher: func(k blobKey, r *blobRow) uint32 {
+			size := rowOverhead + 2*(len(k.account)+len(r.blob.Name))
+			for i := range r.first {
+				size += len(r.first[i].Body) + 4*len(r.first[i].Blocks)
+			}
+			return uint32(size)
+		},
+	})
+	return c
 }
 
 // get returns the row of k. If it is not in the cache, query reads it, and the result is inserted if
@@ -81,8 +87,10 @@ func (c *blobCache) get(k blobKey, query func() (*blobRow, error)) (*blobRow, er
 		return query()
 	}
 	if row, ok := c.rows.GetIfPresent(k); ok {
+		c.hits.Add(1)
 		return row, nil
 	}
+	c.misses.Add(1)
 	f := c.beginFill(k)
 	var row *blobRow
 	var err error
@@ -152,5 +160,15 @@ func (c *blobCache) endCommit(keys []blobKey, known bool) {
 			f.stale = true
 		}
 		c.rows.InvalidateAll()
+	}
+}
+
+func (c *blobCache) stats() BlobCacheStats {
+	if c == nil {
+		return BlobCacheStats{}
+	}
+	return BlobCacheStats{
+		Hits: c.hits.Load(), Misses: c.misses.Load(), Evictions: c.evictions.Load(),
+		Bytes: int64(c.rows.WeightedSize()),
 	}
 }

@@ -42,6 +42,9 @@ type engine interface {
 	// blobCache returns the cache of blobs, which the engine keeps exact, or nil.
 	blobCache() *blobCache
 
+	// stats returns the figures of the engine.
+	stats() Stats
+
 	// headCondition returns the SQL condition that a name has the head $2, in the form
 	// that the index of long names serves.
 	headCondition() string

@@ -27,6 +27,9 @@ type postgresEngine struct {
 	quit         chan struct{} // closed when the store is closed
 	done         chan struct{} // closed when the background loop has ended
 	closing      func() error
+
+	commitCounts                 *commitCounts
+	conflictRetries, lostRetries atomic.Int64
 }
 
 var _ engine = (*postgresEngine)(nil)

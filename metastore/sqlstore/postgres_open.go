@@ -89,6 +89,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 		writeSlots:   make(chan struct{}, config.MaxConns/2),
 		quit:         make(chan struct{}),
 		done:         make(chan struct{}),
+		commitCounts: newCommitCounts(),
 	}
 	p.commits, p.abandon = context.WithCancel(context.Background())
 	p.closing = sync.OnceValue(p.closeAll)

@@ -34,6 +34,11 @@ func (r *retries) wait(ctx context.Context, f errorClass, until time.Time) error
 		return errPatience
 	}
 	r.n++
+	if f == classLost {
+		r.lostRetries.Add(1)
+	} else {
+		r.conflictRetries.Add(1)
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

@@ -229,7 +229,9 @@ func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
 func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 	result, left := make(chan error), make(chan struct{})
 	go func() {
+		began := time.Now()
 		err := c.commit(w.commits)
+		w.commitCounts.seconds.Since(began)
 		select {
 		case result <- err:
 		case <-left:
@@ -247,6 +249,7 @@ func (w *postgresWrite) commit(c *pooledConn) (errorClass, error) {
 	case <-timer.C:
 		w.isDetached = true
 		w.detached.Add(1)
+		w.commitCounts.inDoubt.Add(1)
 		close(left)
 		return classOther, fmt.Errorf("sqlstore: commit: %w: the server has not responded; it may be waiting for a synchronous standby", metastore.ErrUnknownOutcome)
 	}
@@ -260,6 +263,7 @@ func (w *postgresWrite) commitAnswered(c *pooledConn, err error) (errorClass, er
 		return w.observe(classOther, nil), nil
 	case errors.As(err, &doubt):
 		w.inDoubt = true
+		w.commitCounts.inDoubt.Add(1)
 		return w.observe(classLost, err), err
 	default:
 		f := c.classify(err)

@@ -67,6 +67,7 @@ type sqliteEngine struct {
 	checkpointer *checkpointer
 	health       *health
 	wallClock    *wallClock
+	path         string // of the database
 	closing      func() error
 }
 
@@ -93,7 +94,7 @@ func openSQLite(path string, opt Options) (*sqliteEngine, error) {
 	w := newWriter(write, sqliteBegin, h, newBlobCache(opt.BlobCache))
 	e := &sqliteEngine{
 		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h,
-		wallClock: newWallClock(opt.wall, opt.passed),
+		wallClock: newWallClock(opt.wall, opt.passed), path: path,
 	}
 	e.closing = sync.OnceValue(e.closeAll)
 	return e, nil

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"sluice/metastore"
@@ -13,6 +14,9 @@ type readers struct {
 	free   chan *sqliteConn
 	closed chan struct{}
 	health *health
+
+	waits  atomic.Int64 // reads that waited for a connection
+	waited atomic.Int64 // nanoseconds that they waited together
 }
 
 func newReaders(n int, h *health, open func() (*sqliteConn, error)) (*readers, error) {
@@ -95,7 +99,12 @@ func (r *readers) acquire(ctx context.Context, until time.Time) (*sqliteConn, er
 		return c, nil
 	default:
 	}
-	timer := time.NewTimer(time.Until(until))
+	began := time.Now()
+	defer func() {
+		r.waits.Add(1)
+		r.waited.Add(int64(time.Since(began)))
+	}()
+	timer := time.NewTimer(until.Sub(began))
 	defer timer.Stop()
 	select {
 	case c := <-r.free:

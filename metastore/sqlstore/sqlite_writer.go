@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/histogram"
 	"sluice/metastore"
 )
 
@@ -36,6 +37,9 @@ type writer struct {
 	timer   sharedTimer // of the callers
 	rows    *blobCache  // may be nil
 	batchMu sync.Mutex  // held by the running batch, or to exclude batches
+
+	commitCounts *commitCounts
+	batches      *histogram.Histogram // calls of each transaction that was committed
 
 	// Of the running transaction; kept to reuse the memory.
 	members []*call
@@ -65,6 +69,8 @@ func newWriter(c *sqliteConn, begin string, h *health, rows *blobCache) *writer 
 		commits: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		wake:    make(chan struct{}, 1),
+
+		commitCounts: newCommitCounts(), batches: histogram.New(1, 2, 10),
 	}
 	go w.loop()
 	return w
@@ -143,6 +149,13 @@ func (w *writer) pending() bool {
 	return false
 }
 
+// queued returns the number of calls in the queue, including abandoned ones.
+func (w *writer) queued() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.mu.queue)
+}
+
 func (w *writer) isClosed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,7 +232,7 @@ func (w *writer) batch() {
 			return
 		}
 	}
-	if err := w.commit(); err != nil {
+	if err := w.commit(len(w.members)); err != nil {
 		if errors.Is(err, metastore.ErrNoSpace) && len(w.members) > 1 {
 			w.retrySeparately()
 			return
@@ -268,7 +281,7 @@ func (w *writer) runAlone(c *call) error {
 		w.rollback()
 		return err
 	}
-	if cerr := w.commit(); cerr != nil {
+	if cerr := w.commit(1); cerr != nil {
 		return cerr
 	}
 	return err
@@ -300,15 +313,18 @@ func (w *writer) beginTx() error {
 	return w.conn.run(w.begin)
 }
 
-// commit makes the transaction durable. If it returns ErrNoSpace or ErrUnavailable, the
+// commit makes the transaction of a number of calls durable. If it returns ErrNoSpace or ErrUnavailable, the
 // transaction has had no effect. If it returns ErrUnknownOutcome, the transaction may
 // reappear when the log is read again, and the writer has stopped: the next transaction
 // would be based on a state that may not be the last.
-func (w *writer) commit() (err error) {
+func (w *writer) commit(calls int) (err error) {
 	w.rows.beginCommit(w.touched)
 	defer func() { w.rows.endCommit(w.touched, !errors.Is(err, metastore.ErrUnknownOutcome)) }()
+	began := time.Now()
 	err = w.conn.run("COMMIT")
+	w.commitCounts.seconds.Since(began)
 	if err == nil {
+		w.batches.Observe(float64(calls))
 		w.signalCommit()
 		return nil
 	}
@@ -316,6 +332,7 @@ func (w *writer) commit() (err error) {
 	f := w.conn.classify(err)
 	switch {
 	case !commitRefused(f, err):
+		w.commitCounts.inDoubt.Add(1)
 		if !w.health.observe(f, err) {
 			w.health.stop(err)
 		}

@@ -63,6 +63,13 @@ func (s *Store) Err() error { return s.eng.err() }
 // failed connection is replaced.
 func (s *Store) Stopped() <-chan struct{} { return s.eng.stopped() }
 
+// Stats returns the figures.
+func (s *Store) Stats() Stats {
+	stats := s.eng.stats()
+	stats.BlobCache = s.rows.stats()
+	return stats
+}
+
 func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 	return s.eng.write(ctx, s.withTime(fn))
 }

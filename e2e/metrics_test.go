@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/metrics"
+	"sluice/internal/node"
+	"sluice/internal/testenv"
+	"sluice/wire"
+)
+
+// metricsOf returns what the server reports to Prometheus.
+func (s *server) metricsOf() string {
+	s.t.Helper()
+	r, err := s.adminGet("/metrics")
+	if err != nil || r.status != 200 {
+		s.t.Fatalf("metrics: %v, %v", r, err)
+	}
+	return string(r.body)
+}
+
+// TestMetrics uses a local instance and a node of a hosted service over PostgreSQL and an object
+// store, and checks their metrics: by promtool, against the descriptions in the documentation, and
+// that the dashboard shows no others.
+func TestMetrics(t *testing.T) {
+	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.Promtool)
+	t.Parallel()
+	local := start(t, options{flags: []string{"--admin-addr", "127.0.0.1:0"}})
+	nodes := newCluster(t, options{certs: newCertificates(t), flags: []string{"--admin-addr", "127.0.0.1:0", "--cache", filepath.Join(t.TempDir(), "cache")}})
+	nodes.start(1)
+	found := map[string]bool{}
+	for what, s := range map[string]*server{"local": local, "hosted": nodes.nodes[0]} {
+		t.Run(what, func(t *testing.T) {
+			s.provoke(t)
+			text := s.metricsOf()
+			checkByPromtool(t, text)
+			checkLabels(t, text)
+			maps.Copy(found, families(text))
+		})
+	}
+	for _, m := range node.DescribeMetrics() {
+		if !found[m.Name] {
+			t.Errorf("%s is described, and no server has it", m.Name)
+		}
+	}
+}
+
+// provoke sends requests of many routes and outcomes, with names that must not become labels.
+func (s *server) provoke(t *testing.T) {
+	at := *s
+	at.t = t
+	for i, size := range []int{10, 100 << 10, 3 << 20} {
+		target := blobTarget("0xacc", "private name "+string(rune('a'+i)))
+		at.must(204, "PUT", target, content(1, size))
+		at.must(200, "GET", target, nil)
+		at.must(204, "DELETE", target, nil)
+	}
+	at.do("GET", "/private/path", nil)
+	at.do("BREW", blobTarget("0xacc", "private name"), nil)
+	at.do("GET", blobTarget("0xacc", "private name"), nil)
+	at.do("GET", "/v1/sessions/private", nil)
+	at.do("GET", "/readyz", nil)
+}
+
+// checkByPromtool checks names, types, units and help texts.
+func checkByPromtool(t *testing.T, text string) {
+	t.Helper()
+	check := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(text)
+	if out, err := check.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("promtool: %v\n%s", err, out)
+	}
+}
+
+var (
+	sampleLine = regexp.MustCompile(`^(sluice_\w+?)(_bucket|_sum|_count)?(?:\{(.*)\})? \S+$`)
+	labelPair  = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
+	typeLine   = regexp.MustCompile(`(?m)^# TYPE (\S+) `)
+	routeLine  = regexp.MustCompile(`(?m)^  (/\S*):$`)
+)
+
+// checkLabels checks that each metric is described, and that each value of a label is one of few that
+// are known beforehand.
+func checkLabels(t *testing.T, text string) {
+	t.Helper()
+	described := map[string]metrics.Metric{}
+	for _, m := range node.DescribeMetrics() {
+		described[m.Name] = m
+	}
+	methods := []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"}
+	routes := []string{""}
+	for _, found := range routeLine.FindAllStringSubmatch(string(wire.OpenAPI), -1) {
+		routes = append(routes, found[1])
+	}
+	samples := 0
+	for line := range strings.Lines(text) {
+		found := sampleLine.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		if found == nil {
+			continue
+		}
+		samples++
+		m, ok := described[found[1]]
+		if !ok {
+			m, ok = described[found[1]+found[2]] // a name that ends like a part of a histogram
+		}
+		if !ok {
+			t.Errorf("%s is not described", found[1])
+			continue
+		}
+		for _, pair := range labelPair.FindAllStringSubmatch(found[3], -1) {
+			label, value := pair[1], pair[2]
+			known := false
+			switch {
+			case label == "le" && m.Type == metrics.TypeHistogram:
+				known = true // the bounds are constants
+			case m.Name == "sluice_build_info":
+				known = true // of the process
+			case strings.HasPrefix(m.Name, "sluice_http_request") && label == "route":
+				known = slices.Contains(routes, value)
+			case strings.HasPrefix(m.Name, "sluice_http_request") && label == "method":
+				known = slices.Contains(methods, value)
+			case m.Name == "sluice_http_requests_total" && label == "code":
+				known = len(value) == 3
+			default:
+				known = label == m.Label && slices.Contains(m.Values, value)
+			}
+			if !known {
+				t.Errorf("%s has the label %s=%q, which is not described", m.Name, label, value)
+			}
+		}
+	}
+	if samples < 100 {
+		t.Errorf("only %d samples", samples)
+	}
+}
+
+// families returns the names of the metrics.
+func families(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, found := range typeLine.FindAllStringSubmatch(text, -1) {
+		names[found[1]] = true
+	}
+	return names
+}
+
+// deployed returns a file of the folder deploy.
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/httpapi"
+	"sluice/internal/metrics"
+	"sluice/internal/storage"
+	"sluice/metastore"
+)
+
+// clockOnly is a store of which only the clock is used.
+type clockOnly struct {
+	metastore.Store
+	err error
+}
+
+func (c *clockOnly) Now() time.Time     { return time.Now().Add(-3 * time.Second) }
+func (c *clockOnly) ClockErr() error    { return c.err }
+func (c *clockOnly) DeletionErr() error { return c.err }
+
+// TestReasonsWhyANodeIsNotReady checks the metrics of readiness: each reason by itself, the clock, and
+// stores that do not answer.
+func TestReasonsWhyANodeIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &clockOnly{}
+		var full error
+		hang := make(chan struct{})
+		close(hang)
+		n := &Node{stores: &storage.Stores{Meta: clock, Conditions: []storage.Condition{
+			{Name: storage.MetadataWritable, Check: func(context.Context) error { <-hang; return nil }},
+			{Name: storage.SpaceLeft, Check: func(context.Context) error { return full }},
+		}}}
+		var err error
+		if n.api, err = httpapi.New(httpapi.Config{Ready: n.ready, Log: slog.New(slog.DiscardHandler)}); err != nil {
+			t.Fatal(err)
+		}
+		set := metrics.NewSet()
+		registerReadiness(set, n)
+		check := func(what string, lines ...string) {
+			t.Helper()
+			time.Sleep(2 * time.Second) // the last check is too old to be reused
+			w := httptest.NewRecorder()
+			set.Handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			body := w.Body.String()
+			for _, line := range append(lines, "sluice_clock_offset_seconds 3", "sluice_leader 0") {
+				if !strings.Contains(body, "\n"+line+"\n") {
+					t.Errorf("%s: the metrics lack %q", what, line)
+				}
+			}
+			if reasons := strings.Count(body, "\nsluice_not_ready{"); reasons != len(conditionNames) {
+				t.Errorf("%s: %d reasons, want %d", what, reasons, len(conditionNames))
+			}
+		}
+		check("ready", "sluice_ready 1", `sluice_not_ready{reason="space"} 0`, "sluice_deletions_paused 0")
+		full = errors.New("full")
+		check("full", "sluice_ready 0", `sluice_not_ready{reason="space"} 1`, `sluice_not_ready{reason="clock"} 0`)
+		clock.err = metastore.ErrClock
+		check("full, and the clock unknown", "sluice_ready 0", `sluice_not_ready{reason="space"} 1`, `sluice_not_ready{reason="clock"} 1`, "sluice_deletions_paused 1")
+		full, clock.err, hang = nil, nil, make(chan struct{})
+		check("no answer", "sluice_ready 0", `sluice_not_ready{reason="no_answer"} 1`, `sluice_not_ready{reason="space"} 0`)
+		close(hang)
+		check("ready again", "sluice_ready 1", `sluice_not_ready{reason="no_answer"} 0`)
+		n.api.Drain()
+		check("draining", "sluice_ready 0", `sluice_not_ready{reason="draining"} 1`)
+	})
+}

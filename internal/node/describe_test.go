@@ -1,0 +1,69 @@
+package node
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/metrics"
+	"sluice/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "write the table of metrics into docs/operations.md")
+
+// The lines around the table of metrics.
+const (
+	tableBegins = "<!-- Metrics: go test -run TestTableOfMetrics ./internal/node -update -->\n"
+	tableEnds   = "<!-- End of the metrics -->\n"
+)
+
+// TestTableOfMetrics checks that the table in docs/operations.md is that of the code. With -update it
+// writes the table.
+func TestTableOfMetrics(t *testing.T) {
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, "docs", "operations.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegins)
+	have, after, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		t.Fatalf("%s has no table of metrics", path)
+	}
+	want := tableOf(DescribeMetrics())
+	if have == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("the table of metrics is not current: run the command above it. It must be\n%s", want)
+	}
+	if err := os.WriteFile(path, []byte(before+tableBegins+want+tableEnds+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// maxValues is the greatest number of values of a label that are listed.
+const maxValues = 20
+
+// tableOf returns a Markdown table.
+func tableOf(list []metrics.Metric) string {
+	var b strings.Builder
+	b.WriteString("\n| Metric | Type | Meaning |\n|---|---|---|\n")
+	for _, m := range list {
+		help := m.Help
+		switch {
+		case len(m.Values) > maxValues:
+			help += " `" + m.Label + "`: as in [the protocol](protocol.md)."
+		case m.Label != "":
+			help += " `" + m.Label + "`: " + strings.Join(m.Values, ", ") + "."
+		}
+		b.WriteString("| `" + m.Name + "` | " + string(m.Type) + " | " + help + " |\n")
+	}
+	return b.String() + "\n"
+}

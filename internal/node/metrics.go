@@ -1,0 +1,210 @@
+package node
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"sluice/access"
+	"sluice/blob"
+	"sluice/httpapi"
+	"sluice/internal/connlimit"
+	"sluice/internal/metrics"
+	"sluice/internal/storage"
+	"sluice/internal/task"
+	"sluice/metastore"
+	"sluice/metering"
+	"sluice/paychan"
+	"sluice/session"
+)
+
+// This file decides which metrics a node has. A new group of metrics is a function register...,
+// which is called by registerMetrics and by DescribeMetrics. Its descriptions appear in
+// docs/operations.md.
+
+// registerMetrics registers the metrics of the node.
+func (n *Node) registerMetrics() {
+	set := n.metrics
+	registerProcess(set, n.config.Version)
+	registerReadiness(set, n)
+	registerTasks(set, n.tasks)
+	registerConnections(set, n.connections)
+	registerAPI(set, n.api)
+	registerLimits(set, n.limiter)
+	registerBlobs(set, n.blobs)
+	registerSessions(set, n.sessions)
+	registerChannels(set, n.channels)
+	registerReturns(set, n.returns)
+	n.stores.RegisterMetrics(set)
+	if n.cert != nil {
+		registerCertificate(set, n.cert)
+	}
+}
+
+// DescribeMetrics returns all metrics that a node can have, in the order of their names.
+func DescribeMetrics() []metrics.Metric {
+	set := metrics.NewSet()
+	httpapi.DescribeMetrics(set)
+	registerProcess(set, "")
+	registerReadiness(set, nil)
+	registerTasks(set, nil)
+	registerConnections(set, nil)
+	registerAPI(set, nil)
+	registerLimits(set, nil)
+	registerBlobs(set, nil)
+	registerSessions(set, nil)
+	registerChannels(set, nil)
+	registerReturns(set, nil)
+	storage.DescribeMetrics(set)
+	registerCertificate(set, nil)
+	return set.Metrics()
+}
+
+func registerProcess(set *metrics.Set, version string) {
+	set.Constant("sluice_build_info", "1; the labels are the version of sluice and that of Go.",
+		map[string]string{"version": version, "goversion": runtime.Version()})
+}
+
+func registerReadiness(set *metrics.Set, n *Node) {
+	var names []string
+	for _, name := range conditionNames {
+		names = append(names, string(name))
+	}
+	metrics.Sample(set, func(ctx context.Context) ([]storage.ConditionName, error) { return n.unmetConditions(ctx) },
+		metrics.GaugeOf("sluice_ready", "1 if the node can serve requests, as /readyz; otherwise 0.",
+			func(unmet []storage.ConditionName) float64 { return number(len(unmet) == 0) }),
+		metrics.GaugesOf("sluice_not_ready", "1 for each reason why the node is not ready; the other reasons are 0.", "reason", names,
+			func(unmet []storage.ConditionName, name string) float64 {
+				return number(slices.Contains(unmet, storage.ConditionName(name)))
+			}),
+	)
+	set.Gauge("sluice_leader", "1 on the node that has the lease of the background work; otherwise 0.",
+		func() float64 { return number(n.leading.Load()) })
+	set.Gauge("sluice_clock_offset_seconds", "By how much the wall clock of this machine is ahead of the clock of the database.",
+		func() float64 { return time.Since(n.stores.Meta.Now()).Seconds() })
+	set.Gauge("sluice_deletions_paused", "1 while nothing is deleted because of its age, because a clock was set or is not known; otherwise 0.",
+		func() float64 { return number(n.stores.Meta.DeletionErr() != nil) })
+}
+
+// number returns 1 for true and 0 for false.
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// seconds returns a time as seconds since 1970, or NaN if it is zero.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return math.NaN()
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+func registerTasks(set *metrics.Set, tasks *taskLog) {
+	var names []string
+	for _, name := range task.Names {
+		names = append(names, string(name))
+	}
+	set.Counters("sluice_task_runs_total", "Runs of background tasks that have ended.", "task", names,
+		func(name string) int64 { return tasks.of(name).runs })
+	set.Counters("sluice_task_failures_total", "Runs that failed, at least in part.", "task", names,
+		func(name string) int64 { return tasks.of(name).failures })
+	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment.", "task", names,
+		func(name string) int64 { return tasks.of(name).handled })
+	last := func(name, help string, of func(taskHistory) float64) {
+		set.Gauges(name, help+" Absent before the first run on this node.", "task", names, func(name string) float64 {
+			h := tasks.of(name)
+			if h.runs == 0 {
+				return math.NaN()
+			}
+			return of(h)
+		})
+	}
+	last("sluice_task_last_run_timestamp_seconds", "When the last run ended.",
+		func(h taskHistory) float64 { return seconds(h.last.Began.Add(h.last.Took)) })
+	last("sluice_task_last_success_timestamp_seconds", "When the last run without a failure ended.",
+		func(h taskHistory) float64 { return seconds(h.succeeded) })
+	last("sluice_task_last_run_failed", "1 if the last run failed, otherwise 0.",
+		func(h taskHistory) float64 { return number(h.last.Err != nil) })
+	last("sluice_task_last_run_seconds", "Duration of the last run.",
+		func(h taskHistory) float64 { return h.last.Took.Seconds() })
+	last("sluice_task_last_run_handled", "What the last run handled.",
+		func(h taskHistory) float64 { return float64(h.last.Count) })
+}
+
+func registerConnections(set *metrics.Set, connections *connlimit.Limiter) {
+	set.Gauge("sluice_connections_open", "Open connections.", func() float64 { return float64(connections.Counts().Open) })
+	set.Gauge("sluice_connections_max", "Greatest number of open connections.", func() float64 { return float64(connections.Max()) })
+	set.Counter("sluice_connections_refused_total", "Connections refused because of the total limit.", func() int64 { return connections.Counts().Refused })
+	set.Counter("sluice_connections_crowded_total", "Connections refused because of the limit of their address.", func() int64 { return connections.Counts().Crowded })
+	set.Counter("sluice_connections_evicted_total", "Idle connections closed in favor of new ones.", func() int64 { return connections.Counts().Evicted })
+	set.Counter("sluice_connections_failed_total", "Attempts to accept a connection that failed.", func() int64 { return connections.Counts().Failed })
+}
+
+func registerAPI(set *metrics.Set, api *httpapi.Server) {
+	set.Gauge("sluice_http_requests_max", "Greatest number of requests in progress; --max-requests.",
+		func() float64 { return float64(api.MaxRequests()) })
+	set.Counter("sluice_http_requests_busy_total", "Requests refused because too many were in progress.",
+		func() int64 { return api.RefusedBusy() })
+}
+
+func registerLimits(set *metrics.Set, limiter *access.Limiter) {
+	kinds := map[string]int{}
+	var names []string
+	for i, k := range metastore.LimitKinds {
+		kinds[k.Column()], names = i, append(names, k.Column())
+	}
+	set.Counters("sluice_limits_hit_total", "Requests and writes that a limit of a group of keys or of an address has refused or, for rates of bytes, delayed.", "limit", names,
+		func(name string) int64 { return limiter.Hits(kinds[name]) })
+}
+
+func registerBlobs(set *metrics.Set, blobs *blob.Service) {
+	metrics.Sample(set, func(ctx context.Context) (metastore.Backlog, error) { return blobs.GarbageBacklog(ctx) },
+		metrics.GaugeOf("sluice_garbage_contents", "Deleted contents whose grace period has passed and whose bytes are not freed yet, at most 100,000.",
+			func(b metastore.Backlog) float64 { return float64(b.Contents) }),
+		metrics.GaugeOf("sluice_garbage_oldest_seconds", "Time since the grace period of the oldest such content passed.",
+			func(b metastore.Backlog) float64 { return b.Oldest.Seconds() }),
+	)
+	set.Counter("sluice_garbage_freed_contents_total", "Deleted contents whose bytes this node has freed.", func() int64 { return blobs.Stats().FreedContents })
+	set.Counter("sluice_objects_deleted_total", "Objects that this node has deleted from the byte store.", func() int64 { return blobs.Stats().FreedObjects })
+	set.Counter("sluice_damaged_reads_total", "Reads that found stored bytes damaged or missing.", func() int64 { return blobs.Stats().Damaged })
+}
+
+func registerSessions(set *metrics.Set, sessions *session.Service) {
+	set.Counter("sluice_sessions_granted_total", "Sessions that were created without a payment.", func() int64 { return sessions.Stats().Granted })
+	set.Counter("sluice_session_uses_total", "Uses of sessions and charges of reads that succeeded.", func() int64 { return sessions.Stats().Uses })
+	set.Counter("sluice_session_chunksets_used_total", "Chunksets that uses and charges took. What was returned is not subtracted.", func() int64 { return sessions.Stats().Chunksets })
+}
+
+func registerChannels(set *metrics.Set, channels *paychan.Service) {
+	set.Counter("sluice_channels_opened_total", "Channels that were opened.", func() int64 { return channels.Stats().Opened })
+	set.Counters("sluice_purchases_total", "Micropayments that were accepted, for a session or directly for a read.", "for", []string{"session", "read"}, func(what string) int64 {
+		if what == "session" {
+			return channels.Stats().Purchases
+		}
+		return channels.Stats().Reads
+	})
+	set.Counter("sluice_settlements_total", "Settlements that were collected.", func() int64 { return channels.Stats().Settled })
+	set.Gauge("sluice_settlements_expired", "Channels with a payment that expired before it was collected, on the node that settles.", func() float64 {
+		count, _ := channels.Uncollected()
+		return float64(count)
+	})
+	set.Gauge("sluice_settlements_expired_units", "Accepted and unsettled amount of these channels, in units of the asset.", func() float64 {
+		_, amount := channels.Uncollected()
+		return float64(amount)
+	})
+}
+
+func registerReturns(set *metrics.Set, returns *metering.Returns) {
+	set.Gauge("sluice_returns_pending", "Reads with chunksets that are still to be returned.", func() float64 { return float64(returns.Pending()) })
+	set.Counter("sluice_returns_lost_total", "Chunksets that were charged but not served and could not be returned in time.", func() int64 { return returns.Lost() })
+}
+
+func registerCertificate(set *metrics.Set, cert *certificate) {
+	set.Gauge("sluice_tls_certificate_expiry_timestamp_seconds", "When the TLS certificate that is served expires.",
+		func() float64 { return seconds(cert.current.Load().Leaf.NotAfter) })
+}
