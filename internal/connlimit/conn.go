@@ -10,7 +10,7 @@ import (
 
 // Read reads from the connection and notes when the client has closed its end.
 func (conn *Conn) Read(p []byte) (int, error) {
-	n, err := conn.TCPConn.Read(p)
+	n, err := conn.timed.Read(p)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		conn.ended.Store(true)
 	}

@@ -14,7 +14,7 @@ var holdBuffers = sync.Pool{New: func() any { return new([maxHeld]byte) }}
 
 // joined is a connection that can join several writes to one.
 type joined struct {
-	*net.TCPConn
+	timed
 
 	// Used by the goroutine that writes.
 	fields []byte         // see InsertFields; nil: none
@@ -84,7 +84,7 @@ func (conn *joined) ReadFrom(src io.Reader) (int64, error) {
 	if _, err := conn.writeHeld(nil); err != nil {
 		return 0, err
 	}
-	n, err := conn.TCPConn.ReadFrom(src)
+	n, err := conn.timed.ReadFrom(src)
 	conn.sent += n
 	return n, err
 }
@@ -99,12 +99,12 @@ func (conn *joined) writeHeld(p []byte) (int, error) {
 		if p == nil {
 			return 0, nil
 		}
-		n, err := conn.TCPConn.Write(p)
+		n, err := conn.timed.Write(p)
 		conn.sent += int64(n)
 		return n, err
 	}
 	held := conn.buffer[:conn.held]
-	n, err := writeBoth(conn.TCPConn, held, p)
+	n, err := conn.writeBoth(held, p)
 	conn.sent += n
 	holdBuffers.Put(conn.buffer)
 	conn.buffer, conn.held = nil, 0
@@ -119,11 +119,10 @@ const maxCopied = 4 << 10
 
 // writeBoth writes a, which may have memory after it that is not used, and then b. It returns how many
 // bytes were written together.
-func writeBoth(conn *net.TCPConn, a, b []byte) (int64, error) {
+func (conn *joined) writeBoth(a, b []byte) (int64, error) {
 	if len(b) <= min(maxCopied, cap(a)-len(a)) {
-		n, err := conn.Write(append(a, b...))
+		n, err := conn.timed.Write(append(a, b...))
 		return int64(n), err
 	}
-	both := net.Buffers{a, b}
-	return both.WriteTo(conn)
+	return conn.timed.writeBuffers(net.Buffers{a, b})
 }

@@ -134,7 +134,7 @@ func TestHeldBytesAreLostOnce(t *testing.T) {
 			// The client does not read, so a part is sent.
 			deadline := conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 			n, err := conn.Write(make([]byte, 64<<20))
-			if sent := conn.Sent(); sent != int64(n)+100 {
+			if sent := conn.Sent(); int64(n) != max(0, sent-100) {
 				t.Errorf("%d bytes were sent, and the write returned %d after 100 held ones", sent, n)
 			}
 			return errors.Join(deadline, err)

@@ -190,7 +190,7 @@ func (l *Limiter) connState(nc net.Conn, state http.ConnState) {
 // admit adds a connection. If a limit is reached and no connection can be evicted, it returns the
 // reason, and the source whose limit it is if it is that of an address.
 func (l *Limiter) admit(tcp *net.TCPConn) (*Conn, *source, Reason) {
-	conn := &Conn{joined: joined{TCPConn: tcp}, l: l, shared: l.isProxy(tcp.RemoteAddr())}
+	conn := &Conn{joined: joined{timed: newTimed(tcp)}, l: l, shared: l.isProxy(tcp.RemoteAddr())}
 	network, counts := l.networkOf(tcp.RemoteAddr())
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,0 +1,165 @@
+package connlimit
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// deadline is the read or the write deadline of a connection.
+//
+// net/http and its handlers set deadlines about nine times for each request, and nearly none of them
+// passes. Setting one takes a lock of the runtime and moves a timer. Therefore a deadline is only
+// recorded while no operation waits for it, and the timer is left as it is if it fires too early:
+// the operation then begins again. An operation fails when its deadline has passed, not before and
+// not later.
+type deadline struct {
+	mu         sync.Mutex
+	operations int           // in progress
+	exact      bool          // one of them cannot begin again
+	want       time.Duration // since epoch; below 0: it has passed
+	timer      time.Duration // the deadline of the runtime: since epoch, as want
+}
+
+// epoch is the begin of the times of a deadline.
+var epoch = time.Now()
+
+// never is no deadline.
+const never = math.MaxInt64
+
+// passed is a deadline of the past.
+var passed = time.Unix(1, 0)
+
+// begin begins an operation, unless the deadline has passed long ago. An exact one cannot begin again
+// if its timer fires too early. arm sets the deadline of the runtime.
+func (d *deadline) begin(exact bool, arm func(time.Time) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.want < 0 {
+		return os.ErrDeadlineExceeded
+	}
+	if d.timer < 0 || d.want < d.timer || exact && d.want != d.timer {
+		if err := d.arm(arm); err != nil {
+			return err
+		}
+	}
+	d.operations++
+	d.exact = d.exact || exact
+	return nil
+}
+
+// end ends an operation with its error. It reports whether the deadline of the runtime has passed too
+// early, so that the operation must begin again.
+func (d *deadline) end(err error) (again bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.operations--
+	d.exact = d.exact && d.operations > 0
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	d.timer = -1
+	return d.want > time.Since(epoch)
+}
+
+// set changes the deadline, also of the operations in progress.
+func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.want = never
+	if !t.IsZero() {
+		d.want = t.Sub(epoch)
+	}
+	if d.operations == 0 || !d.exact && d.timer >= 0 && d.timer <= d.want {
+		return nil
+	}
+	return d.arm(arm)
+}
+
+// arm sets the deadline of the runtime to the wanted one.
+func (d *deadline) arm(arm func(time.Time) error) error {
+	d.timer = d.want
+	switch {
+	case d.want == never:
+		return arm(time.Time{})
+	case d.want < 0:
+		return arm(passed)
+	default:
+		return arm(epoch.Add(d.want))
+	}
+}
+
+// timed is a connection with deadlines that cost little to change. Its methods have the promises of
+// those of net.TCPConn.
+type timed struct {
+	*net.TCPConn
+	reading, writing deadline
+}
+
+func newTimed(tcp *net.TCPConn) timed {
+	return timed{tcp, deadline{want: never, timer: never}, deadline{want: never, timer: never}}
+}
+
+// SetDeadline sets both deadlines.
+func (c *timed) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets the deadline of Read.
+func (c *timed) SetReadDeadline(t time.Time) error {
+	return c.reading.set(t, c.TCPConn.SetReadDeadline)
+}
+
+// SetWriteDeadline sets the deadline of the other methods.
+func (c *timed) SetWriteDeadline(t time.Time) error {
+	return c.writing.set(t, c.TCPConn.SetWriteDeadline)
+}
+
+// Read reads from the connection.
+func (c *timed) Read(p []byte) (n int, err error) {
+	for again := true; again; again = c.reading.end(err) {
+		if err := c.reading.begin(false, c.TCPConn.SetReadDeadline); err != nil {
+			return 0, err
+		}
+		n, err = c.TCPConn.Read(p)
+	}
+	return n, err
+}
+
+// Write writes p.
+func (c *timed) Write(p []byte) (n int, err error) {
+	for again := true; again; again = c.writing.end(err) {
+		if err := c.writing.begin(false, c.TCPConn.SetWriteDeadline); err != nil {
+			return n, err
+		}
+		var written int
+		written, err = c.TCPConn.Write(p[n:])
+		n += written
+	}
+	return n, err
+}
+
+// writeBuffers writes several buffers by one system call.
+func (c *timed) writeBuffers(buffers net.Buffers) (n int64, err error) {
+	if err := c.writing.begin(true, c.TCPConn.SetWriteDeadline); err != nil {
+		return 0, err
+	}
+	n, err = buffers.WriteTo(c.TCPConn)
+	c.writing.end(err)
+	return n, err
+}
+
+// ReadFrom writes all of src.
+func (c *timed) ReadFrom(src io.Reader) (n int64, err error) {
+	// It could not begin again: what it had read from src would be lost.
+	if err := c.writing.begin(true, c.TCPConn.SetWriteDeadline); err != nil {
+		return 0, err
+	}
+	n, err = c.TCPConn.ReadFrom(src)
+	c.writing.end(err)
+	return n, err
+}
