@@ -19,4 +19,9 @@ type Accounts interface {
 	// that it returns and with what was written to them since the last Purge, not with the
 	// number of blobs.
 	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
+
+	// TotalStored returns the sums of the counts of all accounts, of one state of the store. Its
+	// cost grows with the number of accounts and with what was written since the last Purge, not
+	// with the number of blobs.
+	TotalStored(ctx context.Context) (blobs, bytes int64, err error)
 }

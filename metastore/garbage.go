@@ -14,6 +14,7 @@ type GarbageContent struct {
 // Backlog is the amount of garbage that is due and has not been deleted.
 type Backlog struct {
 	Contents int           // MaxBacklog stands for that many or more
+	Bytes    int64         // of up to MaxBacklog extents of these contents, oldest contents first
 	Oldest   time.Duration // for how long the oldest is due; 0 if there is none
 }
 

@@ -3,7 +3,7 @@ package metastore
 import "context"
 
 // Maintenance are the operations that keep a store in order. They serve no request: the server
-// calls Purge and Unreferenced in the background, and an operator calls Audit.
+// calls Purge, Unreferenced and Census in the background, and an operator calls Audit.
 type Maintenance interface {
 	// Purge removes up to about limit rows of each kind whose time is over, and returns how
 	// many it handled: it aborts idle uploads, removes expired blobs past ExpiredBlobGrace,
@@ -19,6 +19,11 @@ type Maintenance interface {
 	// nor of a garbage one. A call takes at most 1,000 keys. Its result is used to delete
 	// objects because of their age, so it returns ErrClock while DeletionErr is not nil.
 	Unreferenced(ctx context.Context, keys []string) ([]string, error)
+
+	// Census counts what is stored. It reads the tables a page at a time, so that a row that is
+	// written, changed or deleted during the call may or may not be counted as it is then. Its
+	// cost grows with the number of sessions, channels and extents.
+	Census(ctx context.Context) (Census, error)
 
 	// Audit checks the ledgers of all channels and sessions, and compares the counts of
 	// Accounts with the blobs. It returns a sentence for each inconsistency, but at most

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -33,7 +34,9 @@ func (n *Node) registerMetrics() {
 	registerConnections(set, n.connections)
 	registerAPI(set, n.api)
 	registerLimits(set, n.limiter)
+	registerStored(set, n.stores)
 	registerBlobs(set, n.blobs)
+	registerCensus(set, n.census)
 	registerSessions(set, n.sessions)
 	registerChannels(set, n.channels)
 	registerReturns(set, n.returns)
@@ -53,7 +56,9 @@ func DescribeMetrics() []metrics.Metric {
 	registerConnections(set, nil)
 	registerAPI(set, nil)
 	registerLimits(set, nil)
+	registerStored(set, nil)
 	registerBlobs(set, nil)
+	registerCensus(set, nil)
 	registerSessions(set, nil)
 	registerChannels(set, nil)
 	registerReturns(set, nil)
@@ -113,7 +118,7 @@ func registerTasks(set *metrics.Set, tasks *taskLog) {
 		func(name string) int64 { return tasks.of(name).runs })
 	set.Counters("sluice_task_failures_total", "Runs that failed, at least in part.", "task", names,
 		func(name string) int64 { return tasks.of(name).failures })
-	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment.", "task", names,
+	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment, extents that were counted.", "task", names,
 		func(name string) int64 { return tasks.of(name).handled })
 	last := func(name, help string, of func(taskHistory) float64) {
 		set.Gauges(name, help+" Absent before the first run on this node.", "task", names, func(name string) float64 {
@@ -162,10 +167,30 @@ func registerLimits(set *metrics.Set, limiter *access.Limiter) {
 		func(name string) int64 { return limiter.Hits(kinds[name]) })
 }
 
+// stored is what all accounts store.
+type stored struct{ blobs, bytes int64 }
+
+func registerStored(set *metrics.Set, stores *storage.Stores) {
+	metrics.Sample(set, func(ctx context.Context) (stored, error) {
+		blobs, bytes, err := stores.Meta.TotalStored(metastore.WithPatience(ctx, queryPatience))
+		return stored{blobs, bytes}, err
+	},
+		metrics.GaugeOf("sluice_blobs", "Blobs, expired ones included until they are purged.", func(s stored) float64 { return float64(s.blobs) }),
+		metrics.GaugeOf("sluice_blob_bytes", "Bytes of the contents of all blobs.", func(s stored) float64 { return float64(s.bytes) }),
+	)
+}
+
+// queryPatience is how long a query for metrics waits in the database.
+const queryPatience = 2 * time.Second
+
 func registerBlobs(set *metrics.Set, blobs *blob.Service) {
-	metrics.Sample(set, func(ctx context.Context) (metastore.Backlog, error) { return blobs.GarbageBacklog(ctx) },
+	metrics.Sample(set, func(ctx context.Context) (metastore.Backlog, error) {
+		return blobs.GarbageBacklog(metastore.WithPatience(ctx, queryPatience))
+	},
 		metrics.GaugeOf("sluice_garbage_contents", "Deleted contents whose grace period has passed and whose bytes are not freed yet, at most 100,000.",
 			func(b metastore.Backlog) float64 { return float64(b.Contents) }),
+		metrics.GaugeOf("sluice_garbage_bytes", "Bytes of the contents that are due to be freed; of the 100,000 oldest extents if there are more.",
+			func(b metastore.Backlog) float64 { return float64(b.Bytes) }),
 		metrics.GaugeOf("sluice_garbage_oldest_seconds", "Time since the grace period of the oldest such content passed.",
 			func(b metastore.Backlog) float64 { return b.Oldest.Seconds() }),
 	)
@@ -173,6 +198,54 @@ func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 	set.Counter("sluice_objects_deleted_total", "Objects that this node has deleted from the byte store.", func() int64 { return blobs.Stats().FreedObjects })
 	set.Counter("sluice_damaged_reads_total", "Reads that found stored bytes damaged or missing.", func() int64 { return blobs.Stats().Damaged })
 }
+
+func registerCensus(set *metrics.Set, c *census) {
+	gauge := func(name, help string, of func(*counted) float64) {
+		set.Gauge(name, help+leaderOnly, func() float64 {
+			if last := c.last.Load(); last != nil {
+				return of(last)
+			}
+			return math.NaN()
+		})
+	}
+	gauges := func(name, help, label string, of map[string]func(*counted) float64) {
+		set.Gauges(name, help+leaderOnly, label, slices.Sorted(maps.Keys(of)), func(value string) float64 {
+			if last := c.last.Load(); last != nil {
+				return of[value](last)
+			}
+			return math.NaN()
+		})
+	}
+	gauges("sluice_sessions", "Sessions that are retained.", "state", map[string]func(*counted) float64{
+		"active":    func(c *counted) float64 { return float64(c.Sessions.Active) },
+		"exhausted": func(c *counted) float64 { return float64(c.Sessions.Exhausted) },
+		"expired":   func(c *counted) float64 { return float64(c.Sessions.Expired) },
+	})
+	gauges("sluice_channels", "Channels, which are retained forever.", "state", map[string]func(*counted) float64{
+		"open":    func(c *counted) float64 { return float64(c.Channels.Open) },
+		"closed":  func(c *counted) float64 { return float64(c.Channels.Closed) },
+		"expired": func(c *counted) float64 { return float64(c.Channels.Expired) },
+	})
+	gauges("sluice_channel_units", "Sums over all channels, in units of the asset: deposited, accepted by micropayments, of that not spent (credit), and of that collected (settled).", "amount", map[string]func(*counted) float64{
+		"deposited": func(c *counted) float64 { return float64(c.Channels.Deposited) },
+		"accepted":  func(c *counted) float64 { return float64(c.Channels.Accepted) },
+		"credit":    func(c *counted) float64 { return float64(c.Channels.Credit) },
+		"settled":   func(c *counted) float64 { return float64(c.Channels.Settled) },
+	})
+	gauges("sluice_extents", "Extents in the metadata (inline) and in the byte store (object), of garbage too.", "kind", map[string]func(*counted) float64{
+		"inline": func(c *counted) float64 { return float64(c.Inline.Extents) },
+		"object": func(c *counted) float64 { return float64(c.Objects.Extents) },
+	})
+	gauges("sluice_extent_bytes", "Bytes of the extents in the metadata (inline) and in the byte store (object), of garbage too.", "kind", map[string]func(*counted) float64{
+		"inline": func(c *counted) float64 { return float64(c.Inline.Bytes) },
+		"object": func(c *counted) float64 { return float64(c.Objects.Bytes) },
+	})
+	gauge("sluice_uploads_open", "Open uploads.", func(c *counted) float64 { return float64(c.Uploads) })
+	gauge("sluice_census_timestamp_seconds", "When sessions, channels, extents and uploads were last counted.", func(c *counted) float64 { return seconds(c.at) })
+}
+
+// leaderOnly is the end of the help of the metrics of a census.
+const leaderOnly = " Counted by the leader at intervals; absent on other nodes."
 
 func registerSessions(set *metrics.Set, sessions *session.Service) {
 	set.Counter("sluice_sessions_granted_total", "Sessions that were created without a payment.", func() int64 { return sessions.Stats().Granted })

@@ -45,6 +45,7 @@ type Node struct {
 	connections *connlimit.Limiter
 	members     *membership // nil if no other node can run
 	tasks       *taskLog
+	census      *census
 	leading     atomic.Bool                             // this node does the background work of the leader
 	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
 
@@ -177,6 +178,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		var tasks sync.WaitGroup
 		tasks.Go(func() { n.blobs.Run(ctx, ended) })
 		tasks.Go(func() { n.channels.Run(ctx, nil, ended) })
+		tasks.Go(func() { n.census.run(ctx, ended) })
 		tasks.Wait()
 	}
 	var tasks sync.WaitGroup

@@ -22,6 +22,7 @@ import (
 func (n *Node) openServices(ctx context.Context) error {
 	c := &n.config
 	n.blobs = n.newBlobs()
+	n.census = &census{count: n.stores.Meta.Census}
 	if c.Profile == Hosted {
 		n.keys = access.NewAuthenticator(n.stores.Meta, access.AuthenticatorOptions{})
 	}

@@ -14,10 +14,11 @@ const (
 	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
 	Settle            Name = "settle"             // collects accepted payments (settlements)
 	ReviewSettlements Name = "review_settlements" // searches for payments that expired uncollected (channels)
+	Census            Name = "census"             // counts what is stored, for the metrics (extents)
 )
 
 // Names are all tasks.
-var Names = []Name{FreeGarbage, Purge, RestoreReserve, Sweep, Settle, ReviewSettlements}
+var Names = []Name{FreeGarbage, Purge, RestoreReserve, Sweep, Settle, ReviewSettlements, Census}
 
 // Run is a run of a task that has ended.
 type Run struct {

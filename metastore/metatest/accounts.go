@@ -42,13 +42,22 @@ func allAccounts(ctx context.Context, s metastore.Store, limit int) ([]metastore
 	}
 }
 
-// accounts ends the check unless exactly these accounts are listed, in any pages.
+// accounts ends the check unless exactly these accounts are listed, in any pages, and the total is
+// their sum.
 func (p *probe) accounts(want []metastore.Account, format string, a ...any) {
 	for _, limit := range []int{1, 2, 1000} {
 		got, err := allAccounts(p.ctx, p.store, limit)
 		p.ok(err, "list accounts")
 		p.equal(got, want, "accounts by %d after %s", limit, fmt.Sprintf(format, a...))
 	}
+	var total metastore.Account
+	for _, account := range want {
+		total.Blobs += account.Blobs
+		total.Bytes += account.Bytes
+	}
+	blobs, bytes, err := p.store.TotalStored(p.ctx)
+	p.ok(err, "total stored")
+	p.equal(metastore.Account{Blobs: blobs, Bytes: bytes}, total, "total after %s", fmt.Sprintf(format, a...))
 }
 
 // putIn commits a blob of one extent, or an empty one, to an account.

@@ -123,6 +123,11 @@ func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
 	if len(want) > 0 {
 		wantBacklog.Oldest = due.Sub(want[0].Since)
 	}
+	for _, g := range want {
+		for _, e := range p.allExtents(g.Content) {
+			wantBacklog.Bytes += e.Size
+		}
+	}
 	p.equal(backlog, wantBacklog, "backlog of garbage for %s", grace)
 }
 

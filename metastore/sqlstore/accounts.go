@@ -35,6 +35,17 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]me
 	return list[:min(limit, len(list))], nil
 }
 
+// TotalStored implements metastore.Accounts.
+func (s *Store) TotalStored(ctx context.Context) (blobs, bytes int64, err error) {
+	err = s.read(ctx, func(t *tx) error {
+		_, err := t.row(`SELECT CAST(COALESCE(SUM(blobs), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
+			(SELECT blobs, bytes FROM account_sums UNION ALL SELECT blobs, bytes FROM account_deltas) counted`, nil,
+			(*integer)(&blobs), (*integer)(&bytes))
+		return err
+	})
+	return blobs, bytes, err
+}
+
 // countedAccounts returns the counts of the first accounts greater than after, in the order
 // of the accounts: of at least limit, unless it returns false, and then of all. Counts can be
 // zero.

@@ -72,11 +72,14 @@ const dueGarbage = `SELECT content, since FROM garbage
 // GarbageBacklog implements metastore.Garbage.
 func (s *Store) GarbageBacklog(ctx context.Context, grace time.Duration) (metastore.Backlog, error) {
 	var found metastore.Backlog
-	err := s.read(ctx, func(t *tx) error {
+	err := s.snapshot(ctx, func(t *tx) error {
 		due := t.now.Add(-grace).UnixMicro()
-		var contents, oldest integer
-		_, err := t.row(backlogSize, args{due, int64(metastore.MaxBacklog)}, &contents, &oldest)
-		found = metastore.Backlog{Contents: int(contents), Oldest: time.Duration(due-int64(oldest)) * time.Microsecond}
+		var contents, oldest, bytes integer
+		if _, err := t.row(backlogSize, args{due, int64(metastore.MaxBacklog)}, &contents, &oldest); err != nil {
+			return err
+		}
+		_, err := t.row(backlogBytes, args{due, int64(metastore.MaxBacklog)}, &bytes)
+		found = metastore.Backlog{Contents: int(contents), Bytes: int64(bytes), Oldest: time.Duration(due-int64(oldest)) * time.Microsecond}
 		return err
 	})
 	return found, err
@@ -84,6 +87,10 @@ func (s *Store) GarbageBacklog(ctx context.Context, grace time.Duration) (metast
 
 const backlogSize = `SELECT COUNT(*), COALESCE(MIN(since), $1) FROM
 	(SELECT since FROM garbage WHERE since <= $1 ORDER BY since LIMIT ($2 + 0)) due`
+
+// backlogBytes reads the extents of the same contents, as far as the limit.
+const backlogBytes = `SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM
+	(SELECT e.size FROM garbage g JOIN extents e ON e.content = g.content WHERE g.since <= $1 ORDER BY g.since LIMIT ($2 + 0)) due`
 
 // GarbageObjects implements metastore.Garbage.
 func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.ContentID) (map[metastore.ContentID][]string, error) {

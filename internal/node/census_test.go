@@ -1,0 +1,72 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/metrics"
+	"sluice/internal/task"
+	"sluice/metastore"
+)
+
+// TestCensus checks that censuses take at most a hundredth of the time, that the last successful one is
+// among the metrics, and none after another node has become the leader.
+func TestCensus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		takes, failure, calls := time.Second, error(nil), 0
+		c := &census{count: func(context.Context) (metastore.Census, error) {
+			calls++
+			time.Sleep(takes)
+			return metastore.Census{
+				Sessions: metastore.SessionCensus{Active: int64(calls), Exhausted: 2, Expired: 3},
+				Channels: metastore.ChannelCensus{Open: 4, Closed: 5, Expired: 6, Deposited: 70, Accepted: 60, Credit: 5, Settled: 50},
+				Inline:   metastore.ExtentCensus{Extents: 1, Bytes: 10}, Objects: metastore.ExtentCensus{Extents: 2, Bytes: 20}, Uploads: 8,
+			}, failure
+		}}
+		set := metrics.NewSet()
+		registerCensus(set, c)
+		contains := func(what string, want bool, lines ...string) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			set.Handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			for _, line := range lines {
+				if strings.Contains(w.Body.String(), "\n"+line+"\n") != want {
+					t.Errorf("%s: %q is among the metrics: %t", what, line, !want)
+				}
+			}
+		}
+		contains("before", false, "sluice_uploads_open 8")
+		ctx, stop := context.WithCancel(t.Context())
+		var runs []task.Run
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.run(ctx, func(run task.Run) { runs = append(runs, run) })
+		}()
+		time.Sleep(2 * time.Second)
+		contains("after the first", true, `sluice_sessions{state="active"} 1`, `sluice_sessions{state="exhausted"} 2`, `sluice_sessions{state="expired"} 3`,
+			`sluice_channels{state="open"} 4`, `sluice_channels{state="closed"} 5`, `sluice_channels{state="expired"} 6`,
+			`sluice_channel_units{amount="deposited"} 70`, `sluice_channel_units{amount="accepted"} 60`, `sluice_channel_units{amount="settled"} 50`,
+			`sluice_channel_units{amount="credit"} 5`, `sluice_extents{kind="inline"} 1`, `sluice_extent_bytes{kind="object"} 20`, "sluice_uploads_open 8")
+		failure = errors.New("the database is unavailable")
+		time.Sleep(2 * time.Minute)
+		contains("after a failure", true, `sluice_sessions{state="active"} 1`)
+		failure = nil
+		time.Sleep(time.Hour)
+		if calls < 30 || calls > 40 {
+			t.Errorf("%d censuses of a second in an hour, want one in about 100 s", calls)
+		}
+		stop()
+		<-done
+		contains("on a node that does not lead", false, "sluice_uploads_open 8")
+		if runs[0].Err != nil || runs[0].Count != 3 || runs[1].Err == nil {
+			t.Errorf("the first runs are %+v", runs[:2])
+		}
+	})
+}
