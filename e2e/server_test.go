@@ -30,7 +30,7 @@ var readyLine = regexp.MustCompile(`^sluice (\S+) listening on (https?://\S+) \(
 type server struct {
 	t       testing.TB
 	options options
-	data    string // folder
+	data    string // folder; if it is empty, the one that is printed
 	command *exec.Cmd
 	url     string // as printed: scheme, host, port and base path
 	scheme  string // of url
@@ -149,6 +149,9 @@ func (s *server) ready(line string) {
 	s.client = client
 	if s.options.certs != nil {
 		s.client = s.options.certs.client(2)
+	}
+	if s.data == "" {
+		s.data = found[3]
 	}
 	if found[3] != s.data {
 		s.t.Errorf("ready line names the data folder %q, want %q", found[3], s.data)

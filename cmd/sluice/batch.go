@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
-
-	"golang.org/x/term"
 
 	"sluice/client"
 	"sluice/internal/terminal"
@@ -88,7 +85,7 @@ func newBatch(console *console, output outputFlags) *batch {
 // writesContent says that a job writes a content to standard output. If that is the terminal, progress and
 // remarks would be mixed with it, so there are none.
 func (b *batch) writesContent() {
-	if f, isFile := b.console.out.(*os.File); isFile && term.IsTerminal(int(f.Fd())) {
+	if isTerminal(b.console.out) {
 		b.progress.Close()
 		b.progress, b.silent = terminal.NewProgress(b.console.err, true), true
 	}

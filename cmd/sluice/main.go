@@ -46,6 +46,7 @@ type commands struct {
 	Key         keyCommand        `cmd:"" group:"Running a server:" help:"Create, list, show, change and revoke API keys."`
 	Group       groupCommand      `cmd:"" group:"Running a server:" help:"Show and change the limits of groups of API keys."`
 	Audit       auditCommand      `cmd:"" group:"Running a server:" help:"Check the ledgers of payment channels and sessions."`
+	Reset       resetCommand      `cmd:"" group:"Running a server:" help:"Delete everything in the data folder of a local instance."`
 	Clone       cloneCommand      `cmd:"" group:"Running a server:" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
 	Migrate     migrateCommand    `cmd:"" group:"Running a server:" hidden:"" help:"Deprecated: use clone."`
 	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`

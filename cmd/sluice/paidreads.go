@@ -149,7 +149,7 @@ func (r *paidReads) write(out io.Writer, p printedSpending) error {
 }
 
 // counted returns a number with the name of what is counted.
-func counted[T int64 | uint64](n T, one string) string {
+func counted[T int | int64 | uint64](n T, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"sluice/client"
 	"sluice/internal/operand"
@@ -101,7 +98,7 @@ func deletion(on *client.Client, of operand.Remote, mustExist bool) job {
 // confirm asks a question on the terminal. It returns an error if the response is not yes, or if there
 // is no terminal to ask on.
 func confirm(ctx context.Context, console *console, question string) error {
-	if f, isFile := console.in.(*os.File); !isFile || !term.IsTerminal(int(f.Fd())) {
+	if !isTerminal(console.in) {
 		return usagef("standard input is not a terminal to confirm on: use --yes to delete without a question; nothing was deleted")
 	}
 	return askOn(interruptible(ctx, console.in), console.err, question)

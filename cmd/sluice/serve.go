@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 
+	"sluice/internal/ephemeral"
 	"sluice/internal/gcfloor"
 	"sluice/internal/logbuffer"
 	"sluice/internal/node"
@@ -24,12 +27,12 @@ type serveCommand struct {
 
 // Help returns examples.
 func (serveCommand) Help() string {
-	return examples("sluice serve", "sluice serve --addr localhost:0 --data ./data", "sluice serve --config sluice.yaml")
+	return examples("sluice serve", "sluice serve --ephemeral --seed ./fixtures", "sluice serve --addr localhost:0 --data ./data", "sluice serve --config sluice.yaml")
 }
 
 // Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS
 // certificate. See node.Node.Run for errors.
-func (c *serveCommand) Run(console *console) error {
+func (c *serveCommand) Run(console *console) (err error) {
 	lines := logbuffer.New(console.err)
 	defer func() { _ = lines.Flush() }() // an error could only be logged
 	log, requests := lines.Loggers(c.LogFormat, &slog.HandlerOptions{Level: c.LogLevel})
@@ -40,7 +43,16 @@ func (c *serveCommand) Run(console *console) error {
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 
-	n, err := node.Open(context.Background(), c.nodeConfig(), log, requests)
+	config := c.nodeConfig()
+	if c.Ephemeral {
+		folders, err := createFolders(log)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, folders.Remove()) }()
+		config.Location.Data, config.Storage.Database = folders.Data, folders.Database
+	}
+	n, err := node.Open(context.Background(), config, log, requests)
 	if err != nil {
 		return err
 	}
@@ -48,9 +60,35 @@ func (c *serveCommand) Run(console *console) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	if _, err := fmt.Fprintf(console.out, "sluice %s listening on %s (data in %s)\n", version(), n.URL(), c.Data); err != nil {
+	log.Info("serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.settings(console))...))
+	if err := c.printStart(console, n, config); err != nil {
 		log.Warn("cannot print the address of the service", "error", err)
 	}
-	log.Info("serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.settings(console))...))
 	return n.Run(signals, reload)
+}
+
+// createFolders creates the folders of an ephemeral instance, and logs what it removes of earlier ones.
+func createFolders(log *slog.Logger) (*ephemeral.Folders, error) {
+	folders, removed, err := ephemeral.Create()
+	for _, path := range removed {
+		log.Info("removed what an ephemeral instance had left behind when it was killed", "folder", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--ephemeral: %w", err)
+	}
+	return folders, nil
+}
+
+// printStart prints one line, for programs, or the first screen on a terminal.
+func (c *serveCommand) printStart(console *console, n *node.Node, config node.Config) error {
+	if config.Profile == node.Local && isTerminal(console.out) {
+		data := config.Location.Data
+		if c.Ephemeral {
+			data = filepath.Dir(data) // all of which is removed
+		}
+		first := firstScreen{version: version(), url: n.URL(), data: data, ephemeral: c.Ephemeral, seed: c.Seed, seeded: n.Seeded()}
+		return first.print(console.out)
+	}
+	_, err := fmt.Fprintf(console.out, "sluice %s listening on %s (data in %s)\n", version(), n.URL(), config.Location.Data)
+	return err
 }

@@ -91,6 +91,8 @@ type storageFlags struct {
 	PurgeEvery      time.Duration  `default:"${purge_every}" help:"Interval at which expired blobs, idle uploads and other records whose time is over are removed."`
 	SweepEvery      time.Duration  `default:"${sweep_every}" help:"Interval at which all objects are listed, and those that nothing refers to are removed. The first time is at most 5 minutes after the start."`
 	AllowLargeSweep bool           `help:"Allow the sweep for orphaned objects to delete more than its safety limit."`
+	Ephemeral       bool           `help:"Keep everything in memory and in a temporary folder, and remove it when the server stops. Local profile only."`
+	Seed            string         `placeholder:"DIR" help:"Store the files of a folder at the start: DIR/ACCOUNT/NAME becomes the blob NAME of ACCOUNT. Blobs that exist are kept. Local profile only."`
 }
 
 // metaFlags say where the metadata is.
@@ -108,10 +110,13 @@ func (f metaFlags) location() storage.Location {
 	return storage.Location{Data: f.Data, Meta: f.Meta}
 }
 
+// defaultData is the default of --data.
+const defaultData = "./sluice-data"
+
 // flagDefaults are the defaults that are defined elsewhere.
 func flagDefaults() map[string]string {
 	return map[string]string{
-		"data":            "./sluice-data",
+		"data":            defaultData,
 		"asset":           paychan.DefaultAsset,
 		"module":          paychan.DefaultModule,
 		"chain_id":        strconv.Itoa(paychan.DefaultChainID),
@@ -172,7 +177,22 @@ func (c *serveFlags) Validate() error {
 		err = errors.New("the limits --key-... require the hosted profile: a local instance has no keys to limit")
 	}
 	config := c.nodeConfig()
-	return errors.Join(err, config.Validate())
+	return errors.Join(err, c.validateEphemeral(), config.Validate())
+}
+
+// validateEphemeral rejects the settings that name where something is kept.
+func (c *serveFlags) validateEphemeral() error {
+	switch {
+	case !c.Ephemeral:
+		return nil
+	case c.Profile == node.Hosted:
+		return errors.New("--ephemeral: requires the local profile")
+	case c.Meta != "" || c.Bytes != "":
+		return errors.New("--ephemeral: keeps nothing, so it excludes --meta and --bytes")
+	case c.Data != defaultData:
+		return errors.New("--ephemeral: keeps nothing, so it excludes --data")
+	}
+	return nil
 }
 
 // nodeConfig returns the configuration of the node, defaults included.
@@ -216,6 +236,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 		PurgeEvery:      c.PurgeEvery,
 		SweepEvery:      c.SweepEvery,
 		AllowLargeSweep: c.AllowLargeSweep,
+		Seed:            c.Seed,
 
 		DrainWait:     d.drainWait,
 		DrainDeadline: c.DrainDeadline,

@@ -21,7 +21,13 @@ const (
 
 	lockFile    = "lock"    // locked while a process uses the folder
 	ballastFile = "ballast" // see Ballast
+
+	resetFile = "sluice-reset"                             // exists, with resetText, while Clear deletes the instance
+	resetText = "sluice reset is deleting this instance\n" // no other file of that name has it
 )
+
+// parts are all parts of an instance, the database first: without it the others belong to no instance.
+var parts = []string{Database, Database + "-wal", Database + "-shm", Database + "-journal", Bytes, Staging, Returns, ballastFile}
 
 // ErrInUse is returned by Open when another process has locked the folder.
 var ErrInUse = errors.New("is in use by another sluice")
@@ -35,7 +41,7 @@ type Dir struct {
 // Open creates the data folder if it does not exist, and locks it. It returns
 // ErrInUse if another process has it locked, and an error if the folder contains
 // other files: a mistyped name must not fill a home folder. The lock ends with the
-// process, however that ends.
+// process, however that ends. If Clear was interrupted, Open completes it.
 func Open(path string) (*Dir, error) {
 	if err := prepare(path); err != nil {
 		return nil, err
@@ -47,7 +53,60 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the data folder %s: %w", path, err)
 	}
-	return &Dir{path: path, lock: lock}, nil
+	d := &Dir{path: path, lock: lock}
+	if Interrupted(path) {
+		if err := d.Clear(); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	return d, nil
+}
+
+// Clear deletes the instance: the parts of the folder, and nothing else. It has happened completely once
+// Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open completes it, so no
+// part of the instance is used without the others.
+func (d *Dir) Clear() error {
+	err := d.announceReset()
+	for _, part := range parts {
+		if err == nil {
+			err = os.RemoveAll(d.Path(part))
+		}
+	}
+	if err == nil {
+		err = d.Sync()
+	}
+	if err == nil {
+		err = os.Remove(d.Path(resetFile))
+	}
+	if err == nil {
+		err = d.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot delete the instance in the data folder %s: %w", d.path, err)
+	}
+	return nil
+}
+
+// announceReset creates resetFile durably. Until it is complete, nothing is deleted.
+func (d *Dir) announceReset() error {
+	f, err := os.OpenFile(d.Path(resetFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(resetText)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// Interrupted reports whether Clear was interrupted in the folder at path, so that Open will complete it.
+func Interrupted(path string) bool {
+	text, err := os.ReadFile(filepath.Join(path, resetFile))
+	return err == nil && string(text) == resetText
 }
 
 // Close unlocks the folder.
@@ -103,6 +162,9 @@ func prepare(path string) error {
 	}
 	if err := vfs.MkdirAll(vfs.OS(), path); err != nil {
 		return fmt.Errorf("cannot create the data folder: %w", err)
+	}
+	if Interrupted(path) {
+		return nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,5 +120,99 @@ func TestBallast(t *testing.T) {
 	noSpace = bytestore.ErrNoSpace
 	if err := b.Restore(); err != nil || b.Drop() {
 		t.Errorf("without space Restore returns %v, or has created the ballast", err)
+	}
+}
+
+// TestClear checks that Clear deletes the instance and keeps other files, and that Open completes a Clear that
+// was interrupted after each of its steps.
+func TestClear(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	populate := func() {
+		t.Helper()
+		for _, part := range []string{Bytes, Staging} {
+			if err := os.MkdirAll(filepath.Join(path, part, "below"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, part := range []string{Database, Database + "-wal", Database + "-shm", Returns, ballastFile, filepath.Join(Bytes, "below", "object")} {
+			if err := os.WriteFile(filepath.Join(path, part), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	empty := func(when string, others ...string) {
+		t.Helper()
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		if want := append([]string{lockFile}, others...); !slices.Equal(left, want) || Interrupted(path) {
+			t.Errorf("%s: the folder has %v, want %v", when, left, want)
+		}
+	}
+	populate()
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := filepath.Join(path, "notes.txt")
+	if err := os.WriteFile(notes, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Clear(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	empty("after Clear", "notes.txt")
+	if err := os.Remove(notes); err != nil {
+		t.Fatal(err)
+	}
+	for deleted := range len(parts) + 1 {
+		populate()
+		if err := os.WriteFile(filepath.Join(path, resetFile), []byte(resetText), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range parts[:deleted] {
+			if err := os.RemoveAll(filepath.Join(path, part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		empty("interrupted")
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOtherFilesAreNotTakenForAReset checks that Open deletes nothing because of a file that has the name of
+// the file with which Clear begins.
+func TestOtherFilesAreNotTakenForAReset(t *testing.T) {
+	for _, text := range []string{"", resetText[:10], "reset the router\n"} {
+		path := t.TempDir()
+		object := filepath.Join(path, Bytes)
+		for name, text := range map[string]string{filepath.Join(path, resetFile): text, object: "mine"} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), resetFile) {
+			t.Errorf("%q: error %v, want one that names the file", text, err)
+		}
+		if err := os.WriteFile(filepath.Join(path, Database), nil, 0o600); err != nil { // before the file was complete
+			t.Fatal(err)
+		}
+		if err := mustOpen(t, path).Sync(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(object); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

@@ -69,6 +69,7 @@ type Config struct {
 	PurgeEvery      time.Duration
 	SweepEvery      time.Duration
 	AllowLargeSweep bool
+	Seed            string // folder whose files are stored at the start; "" for none. Local profile only
 
 	DrainWait     time.Duration
 	DrainDeadline time.Duration
@@ -318,6 +319,7 @@ func (c *Config) validateHosted() error {
 	}{
 		{c.OpenToNetwork, "--open-to-network: the hosted profile always serves networks, and requires keys"},
 		{len(c.AllowedHosts) > 0, "--allowed-hosts: the hosted profile accepts every host name"},
+		{c.Seed != "", "--seed: requires the local profile; sluice put -r stores a folder"},
 		{len(c.CORSOrigins) > 0, "--cors-origins: the hosted profile accepts every origin, because browsers never send keys on their own"},
 	} {
 		if useless.set {

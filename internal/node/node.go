@@ -48,6 +48,7 @@ type Node struct {
 	census      *census
 	leading     atomic.Bool                             // this node does the background work of the leader
 	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
+	seeded      Seeded
 
 	listeners []net.Listener
 	port      int
@@ -77,6 +78,11 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 		return nil, errors.Join(err, n.stores.Close())
 	}
 	n.registerMetrics()
+	if c.Seed != "" {
+		if err := n.seedFrom(ctx, c.Seed); err != nil {
+			return nil, errors.Join(err, n.stores.Close())
+		}
+	}
 	if n.stopAdmin, err = startAdmin(ctx, c.AdminAddr, n.metrics, log); err != nil {
 		return nil, errors.Join(err, n.stores.Close())
 	}
@@ -94,6 +100,22 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	}
 	return n, nil
 }
+
+// seedFrom stores the files of Config.Seed, and logs what was stored and each file that was skipped.
+func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
+	if n.seeded, err = seed(ctx, n.blobs, dir); err != nil {
+		return fmt.Errorf("--seed %s: %w", dir, err)
+	}
+	for _, one := range n.seeded.Skipped {
+		n.log.Warn("a file of the seed was skipped", "file", one.Name, "reason", one.Reason)
+	}
+	n.log.Info("seeded", slog.Int("blobs", n.seeded.Blobs), slog.Int64("bytes", n.seeded.Bytes),
+		slog.Int("accounts", n.seeded.Accounts), slog.Int("kept", n.seeded.Kept), slog.Int("skipped", len(n.seeded.Skipped)))
+	return nil
+}
+
+// Seeded returns what Open has stored from the folder of Config.Seed.
+func (n *Node) Seeded() Seeded { return n.seeded }
 
 // URL returns the base URL of the node for clients on this machine.
 func (n *Node) URL() string {

@@ -11,6 +11,7 @@ import (
 	"sluice/console"
 	"sluice/httpapi"
 	"sluice/internal/datadir"
+	"sluice/internal/storage"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
@@ -24,6 +25,9 @@ func (n *Node) openServices(ctx context.Context) error {
 	n.blobs = n.newBlobs()
 	n.census = &census{count: n.stores.Meta.Census}
 	if c.Profile == Hosted {
+		if err := recordHosted(ctx, n.stores.Meta); err != nil {
+			return err
+		}
 		n.keys = access.NewAuthenticator(n.stores.Meta, access.AuthenticatorOptions{})
 	}
 	var err error
@@ -51,6 +55,19 @@ func (n *Node) openReceiver(ctx context.Context) (err error) {
 	}
 	n.config.Receiver = n.receiver.signer.Address().String()
 	return n.receiver.start(ctx, n.log)
+}
+
+// recordHosted records that a hosted node has used the instance, so that it is never taken for a local one.
+func recordHosted(ctx context.Context, properties metastore.Properties) error {
+	_, err := properties.Property(ctx, storage.HostedProperty)
+	if !errors.Is(err, metastore.ErrNotFound) {
+		return err
+	}
+	err = properties.SetProperty(ctx, storage.HostedProperty, "yes")
+	if errors.Is(err, metastore.ErrExists) { // another node was faster
+		return nil
+	}
+	return err
 }
 
 func (n *Node) newBlobs() *blob.Service {

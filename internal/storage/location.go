@@ -73,9 +73,11 @@ func (l Location) Overlaps(other Location) bool {
 	return same(l.Meta, other.Meta) || same(l.Bytes, other.Bytes)
 }
 
-// Options are the sizes of what a node keeps in front of an object store. They have
-// no effect if the bytes are in files.
+// Options are the sizes of what a node keeps in front of an object store, which have
+// no effect if the bytes are in files, and where and how it keeps a SQLite database.
 type Options struct {
+	Database string // folder of the database; "" for the data folder
+
 	Cache       string // folder of the cache; "" for none
 	CacheSize   int64  // bytes, at least MinCacheSize
 	StagingSize int64  // bytes of extents being uploaded, at least MinStagingSize; 0 for a default

@@ -97,7 +97,12 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	if err := s.openBytes(ctx, l, dir, opt); err != nil {
 		return nil, err
 	}
-	if !l.Shared() {
+	if opt.Database != "" {
+		if dir, err = s.openDir(opt.Database); err != nil {
+			return nil, err
+		}
+	}
+	if !l.Shared() && opt.Database == "" {
 		s.ballast = dir.Ballast(s.Space)
 	}
 	// The folder is locked, and commands that open a database beside its server change no blobs.
@@ -160,6 +165,44 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	s.use(sql)
 	return s, nil
 }
+
+// HostedProperty is the property of an instance that a hosted node has used.
+const HostedProperty = "hosted"
+
+// ErrNoInstance is returned by Reset if the folder has no instance.
+var ErrNoInstance = errors.New("there is no data in the folder")
+
+// Reset deletes the instance in a data folder, all of which must be there. It locks the folder, and calls
+// permit before it deletes anything; if permit returns an error, Reset returns it. The instance is deleted
+// completely or not at all: an interrupted Reset is completed by the next process that opens the folder. It
+// returns datadir.ErrInUse if a process uses the folder, and ErrNoInstance.
+func Reset(ctx context.Context, path string, permit func(metastore.Store) error) (err error) {
+	if !HasInstance(path) {
+		return fmt.Errorf("%w %s", ErrNoInstance, path)
+	}
+	dir, err := datadir.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	if !datadir.HasDatabase(path) {
+		return nil // Open has completed an interrupted Reset
+	}
+	if err := datadir.Require(path, datadir.Bytes); err != nil {
+		return fmt.Errorf("the bytes of the instance are elsewhere: %w", err)
+	}
+	meta, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), sqlstore.Options{})
+	if err != nil {
+		return fmt.Errorf("cannot read the metadata in %s, so it is unknown whether they may be deleted: %w", path, err)
+	}
+	if err := errors.Join(permit(meta), meta.Close()); err != nil {
+		return err
+	}
+	return dir.Clear()
+}
+
+// HasInstance reports whether a data folder has metadata, or what an interrupted Reset has left.
+func HasInstance(path string) bool { return datadir.HasDatabase(path) || datadir.Interrupted(path) }
 
 // Endpoint is the source or the target of a clone. Its parts may belong to no
 // instance yet.
@@ -285,7 +328,7 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 	}
 	sql, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), opt)
 	if err != nil {
-		return fmt.Errorf("opening the metadata in %s: %w", l.Data, err)
+		return fmt.Errorf("opening the metadata in %s: %w", dir.Path(""), err)
 	}
 	s.use(sql)
 	return dir.Sync()

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"sluice/internal/contexts"
+	"sluice/internal/node"
+	"sluice/internal/terminal"
+	"sluice/internal/units"
+)
+
+// firstScreen is what serve prints on a terminal: where the service and its data are, and what to try.
+type firstScreen struct {
+	version, url, data string
+	ephemeral          bool
+	seed               string // folder; "": none
+	seeded             node.Seeded
+}
+
+func (s firstScreen) print(out io.Writer) error {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("sluice %s, a local instance", s.version)
+	line("")
+	line("  Service  %s", s.url)
+	line("  Data     %s", s.where())
+	if s.seed != "" {
+		line("  Seed     %s", s.seedResult())
+	}
+	line("")
+	line("Try, in another terminal:")
+	line("")
+	for _, command := range s.examples() {
+		line("  %s", command)
+	}
+	line("")
+	line("Ctrl-C stops the server.")
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (s firstScreen) where() string {
+	if s.ephemeral {
+		return "in memory and " + terminal.Name(s.data) + ", until it stops"
+	}
+	return terminal.Name(s.data)
+}
+
+func (s firstScreen) seedResult() string {
+	text := fmt.Sprintf("%s (%s) of %s", counted(s.seeded.Blobs, "blob"), units.Bytes(s.seeded.Bytes), counted(s.seeded.Accounts, "account"))
+	if s.seeded.Kept > 0 {
+		text += fmt.Sprintf(", %d kept", s.seeded.Kept)
+	}
+	if n := len(s.seeded.Skipped); n > 0 {
+		text += fmt.Sprintf(", %d skipped (see above)", n)
+	}
+	return text
+}
+
+// examples returns three lines that work on any machine with curl and this command.
+func (s firstScreen) examples() []string {
+	server := ""
+	if s.url != contexts.DefaultURL {
+		server = " --url " + s.url
+	}
+	return []string{
+		"echo hello | curl -T - " + s.url + "/v1/blobs/0x1/hello.txt",
+		"curl " + s.url + "/v1/blobs/0x1/hello.txt",
+		"sluice ls 0x1/" + server,
+	}
+}

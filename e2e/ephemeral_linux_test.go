@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// startEphemeral starts an ephemeral server whose temporary folder is below temporary.
+func startEphemeral(t *testing.T, temporary string, flags ...string) *server {
+	t.Helper()
+	s := &server{t: t, options: options{dirty: true, wrapper: []string{"env", "TMPDIR=" + temporary}}}
+	s.run(slices.Concat(s.options.wrapper, []string{sluice, "serve", "--ephemeral", "--addr", "127.0.0.1:0"}, flags))
+	t.Cleanup(func() {
+		if s.running() {
+			s.stop()
+		}
+		s.checkLog()
+	})
+	return s
+}
+
+// ownFolders returns the folders of an ephemeral server that is running: that of its data, and that of its
+// database if it is another one.
+func (s *server) ownFolders() []string {
+	s.t.Helper()
+	dirs := []string{filepath.Dir(s.data)}
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.command.Process.Pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, link := range links {
+		if name, err := os.Readlink(link); err == nil && filepath.Base(name) == "meta.db" {
+			dirs = append(dirs, filepath.Dir(filepath.Dir(name)))
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+func exists(t testing.TB, path string) bool {
+	t.Helper()
+	_, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// TestEphemeralInstances starts, stops and kills instances in random order. After each step a running one has
+// its blob, one that was stopped has left nothing, and one that was killed nothing after the next start.
+func TestEphemeralInstances(t *testing.T) {
+	t.Parallel()
+	random, temporary := rand.New(rand.NewPCG(seed(t), 0)), t.TempDir()
+	type instance struct {
+		*server
+		folders []string
+	}
+	var running, killed []instance
+	stop := func(i int, end func(*server)) instance {
+		one := running[i]
+		running = slices.Delete(running, i, i+1)
+		end(one.server)
+		return one
+	}
+	for step := range 14 {
+		switch choice := random.IntN(4); {
+		case len(running) < 2 || choice < 2 && len(running) < 4:
+			one := instance{server: startEphemeral(t, temporary)}
+			one.folders = one.ownFolders()
+			one.must(204, "PUT", "/v1/blobs/0x1/own", []byte(one.url))
+			running = append(running, one)
+			for _, dead := range killed {
+				for _, dir := range dead.folders {
+					if exists(t, dir) {
+						t.Errorf("step %d: %s was left behind by a killed process, and is still there after a start", step, dir)
+					}
+				}
+			}
+			killed = nil
+		case choice == 2:
+			killed = append(killed, stop(random.IntN(len(running)), (*server).kill))
+		default:
+			for _, dir := range stop(random.IntN(len(running)), (*server).stop).folders {
+				if exists(t, dir) {
+					t.Errorf("step %d: %s was left behind", step, dir)
+				}
+			}
+		}
+		for _, one := range running {
+			if got := one.must(200, "GET", "/v1/blobs/0x1/own", nil); string(got.body) != one.url {
+				t.Errorf("step %d: the blob of %s is %q", step, one.url, got.body)
+			}
+		}
+	}
+	for len(running) > 0 {
+		stop(0, (*server).stop)
+	}
+	startEphemeral(t, temporary).stop()
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestSeededInstance starts a server with a folder of files, and reads them.
+func TestSeededInstance(t *testing.T) {
+	t.Parallel()
+	dir := makeTree(t, map[string]string{"0x1/docs/a b.json": `{"a": 1}`, "team/page": "<html>", "Bad Name/x": "x", "top": "x"})
+	s := startEphemeral(t, t.TempDir(), "--seed", dir)
+	for target, want := range map[string][2]string{
+		"/v1/blobs/0x1/docs/a%20b.json": {`{"a": 1}`, "application/json"},
+		"/v1/blobs/team/page":           {"<html>", "text/html; charset=utf-8"},
+	} {
+		r := s.must(200, "GET", target, nil)
+		if string(r.body) != want[0] || r.header.Get("Content-Type") != want[1] {
+			t.Errorf("%s is %q of type %q, want %q", target, r.body, r.header.Get("Content-Type"), want)
+		}
+	}
+	log := s.log.String()
+	for _, want := range []string{"msg=seeded blobs=2 bytes=14 accounts=2 kept=0 skipped=2", `file="Bad Name/x" reason="the account`, "file=top reason="} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
+		}
+	}
+	for _, wrong := range []string{filepath.Join(dir, "none"), filepath.Join(dir, "top")} {
+		if r := sluiceRuns(t, "serve", "--ephemeral", "--addr", "127.0.0.1:0", "--seed", wrong); r.code != 1 || !strings.Contains(r.stderr, "--seed "+wrong) {
+			t.Errorf("--seed %s: %+v", wrong, r)
+		}
+	}
+}
+
+// TestFirstScreen checks what a terminal shows at the start of a local instance, and that its lines fit on 80
+// columns and work.
+func TestFirstScreen(t *testing.T) {
+	t.Parallel()
+	dir := makeTree(t, map[string]string{"0x1/a": "text"})
+	shown := onTerminal(t, fmt.Sprintf("stty cols 80; timeout --signal TERM 2 %s serve --ephemeral --seed %s --addr localhost:0 || test $? = 124", sluice, dir), "")
+	for _, want := range []string{"Service  http://localhost:", "Data     in memory and /", "Seed     1 blob (4 B) of 1 account", "sluice ls 0x1/ --url http://localhost:", "Ctrl-C stops the server."} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("the first screen lacks %q:\n%s", want, shown)
+		}
+	}
+	for line := range strings.Lines(shown) {
+		if len(strings.TrimSpace(line)) > 80 && !strings.HasPrefix(line, "time=") {
+			t.Errorf("the line %q has more than 80 columns", line)
+		}
+	}
+}
+
+// TestReset checks that reset deletes a local instance, and refuses one that is running, one that was hosted,
+// and settings of one that is elsewhere, and that it does not delete without a question.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	s.must(204, "PUT", "/v1/blobs/0x1/a", []byte("a"))
+	refused := func(code int, want string, args ...string) {
+		t.Helper()
+		r := sluiceRuns(t, append([]string{"reset"}, args...)...)
+		if r.code != code || !strings.Contains(r.stderr, want) || r.stdout != "" {
+			t.Errorf("reset %v: %+v, want code %d and %q", args, r, code, want)
+		}
+	}
+	refused(4, "is in use by another sluice: stop that process", "--data", s.data, "--yes")
+	s.must(200, "GET", "/v1/blobs/0x1/a", nil)
+	s.stop()
+	refused(2, "--yes", "--data", s.data)
+	refused(3, "there is no data in the folder", "--data", t.TempDir(), "--yes")
+	refused(2, "not what is stored elsewhere", "--data", s.data, "--yes", "--meta", "postgres://h/d")
+	refused(2, "not what is stored elsewhere", "--data", s.data, "--yes", "--bytes", "s3://b")
+	refused(2, "reset deletes local instances only", "--data", s.data, "--yes", "--profile", "hosted")
+	s.restart()
+	s.must(200, "GET", "/v1/blobs/0x1/a", nil) // nothing was deleted
+	s.stop()
+	notes := filepath.Join(s.data, "notes.txt")
+	if err := os.WriteFile(notes, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := fmt.Sprintf("%s reset --data %s", sluice, s.data)
+	if shown := onTerminal(t, command+" || test $? = 1", "n\n"); !strings.Contains(shown, "Delete everything that is stored in ") || !strings.Contains(shown, "nothing was deleted") {
+		t.Errorf("shown is %q", shown)
+	}
+	if shown := onTerminal(t, command, "y\n"); !strings.Contains(shown, "Deleted what was stored in ") {
+		t.Errorf("shown is %q", shown)
+	}
+	if !exists(t, notes) {
+		t.Error("a file of others was deleted")
+	}
+	if err := os.Remove(notes); err != nil {
+		t.Fatal(err)
+	}
+	s.restart()
+	s.must(404, "GET", "/v1/blobs/0x1/a", nil)
+	s.stop()
+	if r := sluiceRuns(t, "key", "create", "--data", s.data, "--scopes", "read", "--all-accounts"); r.code != 0 {
+		t.Fatal(r)
+	}
+	refused(4, "it has API keys", "--data", s.data, "--yes")
+}

@@ -1,0 +1,112 @@
+package instance
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sluice/internal/datadir"
+	"sluice/internal/storage"
+	"sluice/metastore"
+)
+
+func TestReset(t *testing.T) {
+	data := newSource(t)
+	errNo := errors.New("no")
+	if err := Reset(t.Context(), data, func() error { return errNo }); !errors.Is(err, errNo) {
+		t.Errorf("refused: %v", err)
+	}
+	s := endpointAt(t, data, true)
+	checkClone(t, s.Meta, s.Bytes) // nothing was deleted
+	if err := Reset(t.Context(), data, func() error { return nil }); !errors.Is(err, datadir.ErrInUse) {
+		t.Errorf("while it is in use: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	held := func() error { // while it asks, no server can start
+		d, err := datadir.Open(data)
+		if !errors.Is(err, datadir.ErrInUse) {
+			t.Errorf("the folder is not locked: %v, %v", d, err)
+		}
+		return nil
+	}
+	if err := Reset(t.Context(), data, held); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if err := Reset(t.Context(), data, held); !errors.Is(err, storage.ErrNoInstance) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	missing := filepath.Join(t.TempDir(), "none")
+	if err := Reset(t.Context(), missing, held); !errors.Is(err, storage.ErrNoInstance) {
+		t.Errorf("no folder: %v", err)
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("the folder was created")
+	}
+}
+
+// TestResetOnlyOfLocalInstances checks that nothing is deleted of an instance that has an API key, that a
+// hosted node has used, or whose bytes or metadata are not in the folder.
+func TestResetOnlyOfLocalInstances(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*storage.Endpoint) error
+		remove string // part of the folder
+		want   error  // nil: any
+	}{
+		"with a key": {change: func(s *storage.Endpoint) error {
+			_, err := s.Meta.CreateKey(t.Context(), metastore.Key{ID: "id", Group: "group"})
+			return err
+		}, want: ErrHosted},
+		"hosted":           {change: func(s *storage.Endpoint) error { return s.Meta.SetProperty(t.Context(), storage.HostedProperty, "yes") }, want: ErrHosted},
+		"without bytes":    {remove: datadir.Bytes},
+		"without metadata": {remove: datadir.Database, want: storage.ErrNoInstance},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := newSource(t)
+			if test.change != nil {
+				s := endpointAt(t, data, true)
+				if err := errors.Join(test.change(s), s.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.remove != "" {
+				if err := os.RemoveAll(filepath.Join(data, test.remove)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := Reset(t.Context(), data, func() error {
+				t.Error("it would be deleted")
+				return nil
+			})
+			if err == nil || test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("error %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+// TestInterruptedReset checks that Reset completes one that was interrupted when the database was deleted.
+func TestInterruptedReset(t *testing.T) {
+	data := newSource(t)
+	if err := Reset(t.Context(), data, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	object := filepath.Join(data, datadir.Bytes, "object")
+	if err := os.MkdirAll(object, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "sluice-reset"), []byte("sluice reset is deleting this instance\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Reset(t.Context(), data, func() error { return errors.New("asked again") }); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(object); err == nil {
+		t.Error("the reset was not completed")
+	}
+}

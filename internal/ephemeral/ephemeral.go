@@ -1,0 +1,158 @@
+// Package ephemeral creates the folders of instances that leave nothing behind: the data is in the
+// temporary folder of the system, and the database in memory where the system has a file system for
+// that.
+//
+// Each folder has a lock, which its process holds until the folder is removed. What a process that
+// was killed has left behind is therefore known by its lock, which is free, and Create removes it.
+package ephemeral
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"sluice/internal/vfs"
+)
+
+// prefix begins the names of the folders.
+const prefix = "sluice-ephemeral-"
+
+// The contents of a folder.
+const (
+	lockFile = "lock" // locked while the folder is in use
+	content  = "data"
+)
+
+// minMemory is how many bytes must be free in memory to keep the database there. In containers the
+// file system often has 64 MiB in all.
+const minMemory = 256 << 20
+
+// Folders are the folders of an ephemeral instance, for its owner alone (mode 0700).
+type Folders struct {
+	Data     string // data folder
+	Database string // folder of the database, in memory; "": the data folder
+
+	locked []locked
+}
+
+type locked struct {
+	path string
+	lock *vfs.Lock
+}
+
+// Create removes what earlier processes of this user have left behind, and creates new folders. It
+// returns the names of the folders that it removed, also with an error. Folders in use are not touched.
+// The caller must Remove the new folders when nothing in them is open any more.
+func Create() (f *Folders, removed []string, err error) {
+	parents := []string{os.TempDir()}
+	if runtime.GOOS == "linux" {
+		parents = append(parents, "/dev/shm")
+	}
+	return create(parents, hasSpace(parents[len(parents)-1]))
+}
+
+func hasSpace(dir string) bool {
+	space, err := vfs.OS().Space(dir)
+	return err == nil && space.Free >= minMemory
+}
+
+// create creates a folder in the first of parents and, if inMemory is set, one in the second, which is in
+// memory. Earlier processes may have used all of them.
+func create(parents []string, inMemory bool) (f *Folders, removed []string, err error) {
+	for _, parent := range parents {
+		swept, err := sweep(parent)
+		removed = append(removed, swept...)
+		if err != nil {
+			return nil, removed, fmt.Errorf("cannot remove what an earlier instance left behind: %w", err)
+		}
+	}
+	f = &Folders{}
+	if f.Data, err = f.add(parents[0]); err == nil && inMemory && len(parents) > 1 {
+		f.Database, err = f.add(parents[1])
+	}
+	if err != nil {
+		return nil, removed, errors.Join(fmt.Errorf("cannot create a temporary data folder: %w", err), f.Remove())
+	}
+	return f, removed, nil
+}
+
+// add creates a folder, locks it, and returns the path of its content.
+func (f *Folders) add(parent string) (string, error) {
+	for {
+		path, err := os.MkdirTemp(parent, prefix)
+		if err != nil {
+			return "", err
+		}
+		lock, err := vfs.LockFile(filepath.Join(path, lockFile))
+		if errors.Is(err, vfs.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
+			continue // another process, which is starting, took it for one that was left behind, and removes it
+		}
+		if err != nil {
+			return "", errors.Join(err, os.Remove(path))
+		}
+		f.locked = append(f.locked, locked{path, lock})
+		return filepath.Join(path, content), nil
+	}
+}
+
+// Remove removes the folders with everything in them.
+func (f *Folders) Remove() error {
+	var errs []error
+	for _, l := range f.locked {
+		errs = append(errs, l.remove())
+	}
+	f.locked = nil
+	return errors.Join(errs...)
+}
+
+// sweep removes the folders in parent that are not in use, and returns their names. It does not touch what
+// others own, or could have put there.
+func sweep(parent string) (removed []string, err error) {
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(parent, e.Name())
+		if !strings.HasPrefix(e.Name(), prefix) || !ours(path) {
+			continue
+		}
+		lock, err := vfs.LockFile(filepath.Join(path, lockFile))
+		if errors.Is(err, vfs.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
+			continue // it is in use, or another process has removed it
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		l := locked{path, lock}
+		if err := l.remove(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, path)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// remove removes the folder. The lock is removed last, so that what is left after an interruption is
+// removed by the next sweep, and is held until then, except on Windows, where a file that is open cannot
+// be removed.
+func (l locked) remove() error {
+	err := os.RemoveAll(filepath.Join(l.path, content))
+	if runtime.GOOS == "windows" {
+		return errors.Join(err, l.lock.Close(), os.RemoveAll(l.path))
+	}
+	if err == nil {
+		err = os.RemoveAll(l.path)
+	}
+	return errors.Join(err, l.lock.Close())
+}

@@ -1,0 +1,167 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"sluice/blob"
+	"sluice/internal/folder"
+	"sluice/metastore"
+)
+
+// Seeded is what the start of a node has stored from the folder of Config.Seed.
+type Seeded struct {
+	Blobs    int   // that were stored
+	Bytes    int64 // of them
+	Accounts int   // that have a file in the folder
+	Kept     int   // blobs of the same name that existed, and were not changed
+	Skipped  []folder.Skipped
+}
+
+// seedWriters is how many files are stored concurrently.
+const seedWriters = 8
+
+// seed stores the files of a folder: DIR/ACCOUNT/NAME becomes the blob NAME of ACCOUNT. Blobs that exist are
+// kept. Symbolic links are not followed, and files whose path is not a valid name are skipped.
+func seed(ctx context.Context, blobs *blob.Service, dir string) (_ Seeded, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Seeded{}, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	files, skipped, err := folder.List(root, func(string) bool { return false })
+	if err != nil {
+		return Seeded{}, err
+	}
+	s := &seeder{blobs: blobs, root: root, accounts: map[string]string{}}
+	s.done.Skipped = skipped
+	sources := s.sources(files)
+	next := make(chan source)
+	var writers sync.WaitGroup
+	for range seedWriters {
+		writers.Go(func() {
+			for one := range next {
+				s.add(one, s.store(ctx, one))
+			}
+		})
+	}
+	for _, one := range sources {
+		next <- one
+	}
+	close(next)
+	writers.Wait()
+	s.done.Accounts = len(s.accounts)
+	return s.done, s.err
+}
+
+// seeder stores the files of a folder.
+type seeder struct {
+	blobs    *blob.Service
+	root     *os.Root
+	accounts map[string]string // the folder of each account
+
+	mu   sync.Mutex
+	done Seeded
+	err  error // the first one
+}
+
+// source is a file and the blob that it becomes.
+type source struct {
+	folder.File
+
+	account, name string
+}
+
+// sources returns the files that become blobs. The others are skipped.
+func (s *seeder) sources(files []folder.File) (valid []source) {
+	for _, f := range files {
+		one, err := s.source(f)
+		if err != nil {
+			s.done.Skipped = append(s.done.Skipped, folder.Skipped{Name: f.Name, Reason: err.Error()})
+			continue
+		}
+		valid = append(valid, one)
+	}
+	return valid
+}
+
+func (s *seeder) source(f folder.File) (source, error) {
+	top, name, inFolder := strings.Cut(f.Name, "/")
+	if !inFolder {
+		return source{}, errors.New("it is in no folder, whose name would be that of the account")
+	}
+	account, err := blob.ParseAccount(top)
+	if err != nil {
+		return source{}, err
+	}
+	if err := blob.CheckName(name); err != nil {
+		return source{}, err
+	}
+	if other, exists := s.accounts[account]; exists && other != top {
+		return source{}, fmt.Errorf("the folders %q and %q are the same account", other, top)
+	}
+	s.accounts[account] = top
+	return source{f, account, name}, nil
+}
+
+// store stores a blob, and returns blob.ErrExists if there is one of its name.
+func (s *seeder) store(ctx context.Context, one source) (err error) {
+	f, err := folder.Open(s.root, filepath.FromSlash(one.Name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	contentType, err := typeOf(one.name, f)
+	if err != nil {
+		return err
+	}
+	put := blob.PutOptions{Account: one.account, Name: one.name, ContentType: contentType, Precondition: mustNotExist}
+	_, err = s.blobs.Put(ctx, put, f, one.Size)
+	return err
+}
+
+func mustNotExist(current *metastore.Blob) error {
+	if current != nil {
+		return blob.ErrExists
+	}
+	return nil
+}
+
+// typeOf returns the type of a content by its name, or else by its first bytes.
+func typeOf(name string, content io.ReadSeeker) (string, error) {
+	if byName := mime.TypeByExtension(path.Ext(name)); byName != "" {
+		return byName, nil
+	}
+	first := make([]byte, 512) // http.DetectContentType considers no more
+	n, err := io.ReadFull(content, first)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", err
+	}
+	_, err = content.Seek(0, io.SeekStart)
+	return http.DetectContentType(first[:n]), err
+}
+
+// add counts the outcome of a file.
+func (s *seeder) add(one source, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.done.Blobs++
+		s.done.Bytes += one.Size
+	case errors.Is(err, blob.ErrExists):
+		s.done.Kept++
+	default:
+		s.err = cmp.Or(s.err, fmt.Errorf("cannot store %s: %w", one.Name, err))
+	}
+}
