@@ -28,8 +28,8 @@ func (s *server) metricsOf() string {
 }
 
 // TestMetrics uses a local instance and a node of a hosted service over PostgreSQL and an object
-// store, and checks their metrics: by promtool, against the descriptions in the documentation, and
-// that the dashboard shows no others.
+// store, and checks their metrics: by promtool, and against their descriptions. The dashboard and the
+// alerts use no others, and the commands of the runbook work.
 func TestMetrics(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.Promtool)
 	t.Parallel()
@@ -51,6 +51,13 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is described, and no server has it", m.Name)
 		}
 	}
+	local.runRunbook(t)
+	checkNamesIn(t, "deploy/grafana.json", queriesOf(dashboard(t)), found)
+	var alerts []string
+	for _, rule := range alertRules(t) {
+		alerts = append(alerts, rule.Expr)
+	}
+	checkNamesIn(t, "deploy/alerts.yaml", alerts, found)
 }
 
 // provoke sends requests of many routes and outcomes, with names that must not become labels.
