@@ -121,18 +121,19 @@ func checkLines(t *testing.T, log, format string) {
 
 // TestSecretsStayIn plants secrets in every part of requests to every route, with every kind of
 // credential, and searches for them in the log, in all responses except those that must contain
-// them, and in metrics and profiles.
+// them, and in metrics, profiles and traces.
 func TestSecretsStayIn(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"local", "hosted"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			var s *server
+			spans := newTraceCollector(t)
+			o := options{wrapper: spans.environment("OTEL_BSP_MAX_QUEUE_SIZE=100000"), flags: []string{"--reads", "paid", "--admin-addr", "127.0.0.1:0"}}
 			if profile == "hosted" {
-				s = startHosted(t, "paid", "--trusted-proxies", "127.0.0.1", "--address-requests-per-second", "unlimited", "--log-format", "json")
-			} else {
-				s = start(t, options{flags: []string{"--reads", "paid", "--admin-addr", "127.0.0.1:0"}})
+				o.flags = append(hostedChoices("paid"), "--admin-addr", "127.0.0.1:0", "--drain-wait", "0s",
+					"--trusted-proxies", "127.0.0.1", "--address-requests-per-second", "unlimited", "--log-format", "json")
 			}
+			s := start(t, o)
 			w := newWatch(t)
 			c := w.createSecrets(s)
 			for _, h := range w.credentials(s) {
@@ -160,6 +161,11 @@ func TestSecretsStayIn(t *testing.T) {
 				t.Fatalf("the log does not contain the last request:\n%s", tail(s.log.String()))
 			}
 			w.seen = append(w.seen, sighting{where: "the log", text: s.log.String()})
+			if n := len(spans.spans()); n < len(w.seen) {
+				t.Errorf("%d spans of %d requests", n, len(w.seen))
+			}
+			spans.checkClosed(spans.spans())
+			w.seen = append(w.seen, sighting{where: "the traces", text: spans.text()})
 			w.check()
 			checkLines(t, s.log.String(), map[string]string{"local": "text", "hosted": "json"}[profile])
 			w.checkFiles(s, "valid key", "revoked key", "key with a wrong secret", "malformed key")
@@ -236,7 +242,7 @@ func (w *watch) walk(s *server, c *channel, h headers) {
 	w.t.Helper()
 	account, name, query, header, member := strings.ToLower(w.secrets["account"]), w.secrets["name"], w.secrets["query"], w.secrets["header"], w.secrets["member"]
 	ask := func(may, method, target, body string, more ...string) response {
-		return w.ask(s, may, method, target, body, slices.Concat(headers{"X-Request-Id", w.secrets["request id"] + "\"<>"}, h, more)...)
+		return w.ask(s, may, method, target, body, slices.Concat(headers{"X-Request-Id", w.secrets["request id"] + "\"<>", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Tracestate", "v=" + w.secrets["header"], "Baggage", "b=" + w.secrets["header"]}, h, more)...)
 	}
 	blob := blobTarget(account, name)
 	ask("", "PUT", blob, "kept, too", "Content-Type", "text/plain", "Blob-Meta-Note", w.secrets["metadata"], "Blob-Meta-"+w.secrets["metadata name"], "x",

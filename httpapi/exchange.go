@@ -18,6 +18,7 @@ import (
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
 	"sluice/internal/metrics"
+	"sluice/internal/tracing"
 )
 
 // exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
@@ -32,8 +33,9 @@ type exchange struct {
 
 	log     *requestLog
 	metrics *metrics.Requests
-	price   func() int64 // of a chunkset
-	local   bool         // the instance is local: every caller may do everything
+	span    *tracing.Request // nil: the exchange is not traced
+	price   func() int64     // of a chunkset
+	local   bool             // the instance is local: every caller may do everything
 
 	requestID string
 	pattern   string // of the route; "" if it is unknown
@@ -227,6 +229,9 @@ func (x *exchange) end() {
 		broken = true
 		x.err = cmp.Or(x.err, err)
 	}
+	if x.span != nil {
+		x.endSpan()
+	}
 	x.logRequest()
 	if broken {
 		panic(http.ErrAbortHandler)
@@ -242,6 +247,19 @@ func (x *exchange) methodLabel() string {
 }
 
 var knownMethod = map[string]bool{"GET": true, "HEAD": true, "PUT": true, "POST": true, "DELETE": true, "OPTIONS": true}
+
+// endSpan ends the span of the exchange.
+func (x *exchange) endSpan() {
+	outcome := tracing.Outcome{Route: x.pattern, Status: x.status, In: x.body.Total(), Out: x.out.Written()}
+	if knownMethod[x.r.Method] {
+		outcome.Method = x.r.Method
+	}
+	if x.err != nil {
+		outcome.Error = string(rowOf(x.err).code)
+		outcome.Internal = x.level(x.r.Context().Err() != nil) == slog.LevelError
+	}
+	x.span.End(outcome)
+}
 
 // logRequest logs one line about the exchange, which has ended.
 func (x *exchange) logRequest() {
@@ -268,6 +286,9 @@ func (x *exchange) logRequest() {
 	}
 	if x.caller != nil {
 		attrs = append(attrs, slog.String("key", x.caller.ID()))
+	}
+	if x.span != nil && x.span.Sampled() {
+		attrs = append(attrs, slog.String("trace_id", x.span.TraceID()))
 	}
 	if x.err != nil {
 		attrs = append(attrs, slog.String("error", x.err.Error()))

@@ -18,6 +18,7 @@ import (
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
 	"sluice/internal/metrics"
+	"sluice/internal/tracing"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/wire"
@@ -34,6 +35,7 @@ func New(c Config) (*Server, error) {
 		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate:   transfer.DefaultMinRate,
 		metrics:   metrics.NewRequests(c.Metrics, allCodes()),
+		tracer:    c.Tracer,
 		readiness: &readiness{check: c.Ready, log: c.Log},
 		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
 		cut:       transfer.NewCut(errDraining),
@@ -165,7 +167,13 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	}
 	x.inserts = x.out.CanInsert()
 	// A copy, because the server itself reads the rest of the original body after the response.
-	x.r = r.WithContext(metastore.WithPatience(r.Context(), metastore.Patience))
+	ctx := metastore.WithPatience(r.Context(), metastore.Patience)
+	if s.tracer != nil {
+		var span tracing.Request
+		ctx, span = s.tracer.Request(ctx, r.Header)
+		x.span = &span
+	}
+	x.r = r.WithContext(ctx)
 	x.r.Body = x.body
 	return x
 }

@@ -17,6 +17,7 @@ import (
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/metrics"
+	"sluice/internal/tracing"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -58,6 +59,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix  // whose X-Forwarded-For is trusted; may be empty
 	MaxRequests    int64           // maximum number of concurrent requests; 0: DefaultMaxRequests
 	Metrics        *metrics.Set    // with which those of requests are registered; nil: none
+	Tracer         *tracing.Tracer // nil: no traces
 }
 
 // Reads says who may read blobs.
@@ -108,6 +110,7 @@ type Server struct {
 	minRate        transfer.MinRate
 	log            requestLog
 	metrics        *metrics.Requests
+	tracer         *tracing.Tracer // nil: no traces
 	readiness      *readiness
 
 	info    wire.Info // without limits

@@ -21,6 +21,7 @@ import (
 	"sluice/internal/metrics"
 	"sluice/internal/storage"
 	"sluice/internal/task"
+	"sluice/internal/tracing"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -32,7 +33,8 @@ type Node struct {
 	log         *slog.Logger
 	requestLog  *slog.Logger
 	metrics     *metrics.Set
-	cert        *certificate // nil without TLS
+	tracer      *tracing.Tracer // nil: no traces
+	cert        *certificate    // nil without TLS
 	stores      *storage.Stores
 	blobs       *blob.Service
 	sessions    *session.Service
@@ -73,6 +75,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	}
 	if n.stores, err = storage.Open(ctx, c.Location, c.Storage); err != nil {
 		return nil, err
+	}
+	if err := n.openTraces(ctx); err != nil {
+		return nil, errors.Join(err, n.stores.Close())
 	}
 	if err := n.openServices(ctx); err != nil {
 		return nil, errors.Join(err, n.stores.Close())
@@ -162,6 +167,7 @@ func (n *Node) Run(signals, reload <-chan os.Signal) error {
 		err = n.drain(server, signals)
 	}
 	stop()
+	n.closeTraces()
 	if err = errors.Join(err, n.stopAdmin(), n.returns.Close()); err != nil {
 		// Requests are still running. Closing their stores would only add errors,
 		// and everything acknowledged is already durable.

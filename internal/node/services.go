@@ -181,6 +181,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		TrustedProxies:     proxies,
 		MaxRequests:        int64(c.MaxRequests),
 		Metrics:            n.metrics,
+		Tracer:             n.tracer,
 		Local:              httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
 		Ready:              n.ready,
 		Log:                n.log,

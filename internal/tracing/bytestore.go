@@ -1,0 +1,54 @@
+package tracing
+
+import (
+	"context"
+	"io"
+
+	"sluice/bytestore"
+)
+
+// Bytes returns a store that starts a span for each call on behalf of a traced request. That of a Put
+// includes the time in which the body arrives, and that of an Open ends before the bytes are read.
+func (t *Tracer) Bytes(store bytestore.Store) bytestore.Store { return byteStore{store, t} }
+
+// byteStore adds spans to the methods of a store.
+type byteStore struct {
+	store bytestore.Store
+	*Tracer
+}
+
+// Put implements bytestore.Store.
+func (b byteStore) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) (err error) {
+	ctx, span := b.begin(ctx, "bytestore.Put")
+	defer span.end(&err)
+	return b.store.Put(ctx, key, src, size)
+}
+
+// Open implements bytestore.Store.
+func (b byteStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (_ io.ReadCloser, err error) {
+	// A reader may read under the context of Open, so it must not get that of the span.
+	_, span := b.begin(ctx, "bytestore.Open")
+	defer span.end(&err)
+	return b.store.Open(ctx, key, off, n)
+}
+
+// Delete implements bytestore.Store.
+func (b byteStore) Delete(ctx context.Context, keys ...bytestore.Key) (err error) {
+	ctx, span := b.begin(ctx, "bytestore.Delete")
+	defer span.end(&err)
+	return b.store.Delete(ctx, keys...)
+}
+
+// List implements bytestore.Store.
+func (b byteStore) List(ctx context.Context, after bytestore.Key, fn func(bytestore.Object) error) (err error) {
+	ctx, span := b.begin(ctx, "bytestore.List")
+	defer span.end(&err)
+	return b.store.List(ctx, after, fn)
+}
+
+// Invalidate implements bytestore.Invalidator. It does nothing if the store caches nothing.
+func (b byteStore) Invalidate(key bytestore.Key) {
+	if cache, ok := b.store.(bytestore.Invalidator); ok {
+		cache.Invalidate(key)
+	}
+}

@@ -1,0 +1,375 @@
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"sluice/metastore"
+)
+
+// Meta returns a store that starts a span for each call on behalf of a traced request.
+func (t *Tracer) Meta(store metastore.Store) metastore.Store { return metaStore{store, t} }
+
+// metaStore adds spans to the methods that requests call: not to those of metastore.Maintenance,
+// Properties, Leases and Nodes, which background tasks use.
+type metaStore struct {
+	metastore.Store
+	*Tracer
+}
+
+// Blob implements metastore.Store.
+func (m metaStore) Blob(ctx context.Context, account, name string) (_ metastore.Blob, err error) {
+	ctx, span := m.begin(ctx, "metastore.Blob")
+	defer span.end(&err)
+	return m.Store.Blob(ctx, account, name)
+}
+
+// OpenBlob implements metastore.Store.
+func (m metaStore) OpenBlob(ctx context.Context, account, name string) (_ metastore.Blob, _ []metastore.Extent, err error) {
+	ctx, span := m.begin(ctx, "metastore.OpenBlob")
+	defer span.end(&err)
+	return m.Store.OpenBlob(ctx, account, name)
+}
+
+// CommitBlob implements metastore.Store.
+func (m metaStore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (_ metastore.Blob, err error) {
+	ctx, span := m.begin(ctx, "metastore.CommitBlob")
+	defer span.end(&err)
+	return m.Store.CommitBlob(ctx, b, extents, precondition)
+}
+
+// DeleteBlob implements metastore.Store.
+func (m metaStore) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (_ metastore.ContentID, _ bool, err error) {
+	ctx, span := m.begin(ctx, "metastore.DeleteBlob")
+	defer span.end(&err)
+	return m.Store.DeleteBlob(ctx, account, name, precondition)
+}
+
+// ListBlobs implements metastore.Store.
+func (m metaStore) ListBlobs(ctx context.Context, q metastore.ListQuery) (_ metastore.Page, err error) {
+	ctx, span := m.begin(ctx, "metastore.ListBlobs")
+	defer span.end(&err)
+	return m.Store.ListBlobs(ctx, q)
+}
+
+// Extents implements metastore.Store.
+func (m metaStore) Extents(ctx context.Context, content metastore.ContentID, from metastore.Position, limit int) (_ []metastore.Extent, err error) {
+	ctx, span := m.begin(ctx, "metastore.Extents")
+	defer span.end(&err)
+	return m.Store.Extents(ctx, content, from, limit)
+}
+
+// ListAccounts implements metastore.Store.
+func (m metaStore) ListAccounts(ctx context.Context, after string, limit int) (_ []metastore.Account, err error) {
+	ctx, span := m.begin(ctx, "metastore.ListAccounts")
+	defer span.end(&err)
+	return m.Store.ListAccounts(ctx, after, limit)
+}
+
+// BeginUpload implements metastore.Store.
+func (m metaStore) BeginUpload(ctx context.Context, u metastore.Upload) (_ metastore.Upload, err error) {
+	ctx, span := m.begin(ctx, "metastore.BeginUpload")
+	defer span.end(&err)
+	return m.Store.BeginUpload(ctx, u)
+}
+
+// Upload implements metastore.Store.
+func (m metaStore) Upload(ctx context.Context, id string) (_ metastore.Upload, err error) {
+	ctx, span := m.begin(ctx, "metastore.Upload")
+	defer span.end(&err)
+	return m.Store.Upload(ctx, id)
+}
+
+// PutPart implements metastore.Store.
+func (m metaStore) PutPart(ctx context.Context, uploadID string, p metastore.Part, extents []metastore.Extent) (err error) {
+	ctx, span := m.begin(ctx, "metastore.PutPart")
+	defer span.end(&err)
+	return m.Store.PutPart(ctx, uploadID, p, extents)
+}
+
+// Parts implements metastore.Store.
+func (m metaStore) Parts(ctx context.Context, uploadID string, after, limit int) (_ []metastore.Part, err error) {
+	ctx, span := m.begin(ctx, "metastore.Parts")
+	defer span.end(&err)
+	return m.Store.Parts(ctx, uploadID, after, limit)
+}
+
+// CompleteUpload implements metastore.Store.
+func (m metaStore) CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition metastore.Precondition) (_ metastore.Upload, err error) {
+	ctx, span := m.begin(ctx, "metastore.CompleteUpload")
+	defer span.end(&err)
+	return m.Store.CompleteUpload(ctx, id, revision, size, crc64, precondition)
+}
+
+// AbortUpload implements metastore.Store.
+func (m metaStore) AbortUpload(ctx context.Context, id string) (_ metastore.ContentID, err error) {
+	ctx, span := m.begin(ctx, "metastore.AbortUpload")
+	defer span.end(&err)
+	return m.Store.AbortUpload(ctx, id)
+}
+
+// ListUploads implements metastore.Store.
+func (m metaStore) ListUploads(ctx context.Context, account, after string, limit int) (_ []metastore.Upload, err error) {
+	ctx, span := m.begin(ctx, "metastore.ListUploads")
+	defer span.end(&err)
+	return m.Store.ListUploads(ctx, account, after, limit)
+}
+
+// CreateSession implements metastore.Store.
+func (m metaStore) CreateSession(ctx context.Context, s metastore.Session, idem *metastore.Idempotency) (_ metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.CreateSession")
+	defer span.end(&err)
+	return m.Store.CreateSession(ctx, s, idem)
+}
+
+// Session implements metastore.Store.
+func (m metaStore) Session(ctx context.Context, id string) (_ metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.Session")
+	defer span.end(&err)
+	return m.Store.Session(ctx, id)
+}
+
+// UseSession implements metastore.Store.
+func (m metaStore) UseSession(ctx context.Context, id string, n int64, idem *metastore.Idempotency) (_ metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.UseSession")
+	defer span.end(&err)
+	return m.Store.UseSession(ctx, id, n, idem)
+}
+
+// ChargeSession implements metastore.Store.
+func (m metaStore) ChargeSession(ctx context.Context, id string, n int64, charge string) (_ metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.ChargeSession")
+	defer span.end(&err)
+	return m.Store.ChargeSession(ctx, id, n, charge)
+}
+
+// ReturnCharge implements metastore.Store.
+func (m metaStore) ReturnCharge(ctx context.Context, id string, charge string) (_ metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.ReturnCharge")
+	defer span.end(&err)
+	return m.Store.ReturnCharge(ctx, id, charge)
+}
+
+// ReturnChunksets implements metastore.Store.
+func (m metaStore) ReturnChunksets(ctx context.Context, id string, n int64, request string) (_ metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.ReturnChunksets")
+	defer span.end(&err)
+	return m.Store.ReturnChunksets(ctx, id, n, request)
+}
+
+// OpenChannel implements metastore.Store.
+func (m metaStore) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.OpenChannel")
+	defer span.end(&err)
+	return m.Store.OpenChannel(ctx, c, idem)
+}
+
+// OpenedChannel implements metastore.Store.
+func (m metaStore) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.OpenedChannel")
+	defer span.end(&err)
+	return m.Store.OpenedChannel(ctx, idem)
+}
+
+// Channel implements metastore.Store.
+func (m metaStore) Channel(ctx context.Context, id string) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.Channel")
+	defer span.end(&err)
+	return m.Store.Channel(ctx, id)
+}
+
+// FindChannel implements metastore.Store.
+func (m metaStore) FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.FindChannel")
+	defer span.end(&err)
+	return m.Store.FindChannel(ctx, sender, receiver, asset, paymentChannelID)
+}
+
+// ChannelSessions implements metastore.Store.
+func (m metaStore) ChannelSessions(ctx context.Context, id string, limit int) (_ []metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.ChannelSessions")
+	defer span.end(&err)
+	return m.Store.ChannelSessions(ctx, id, limit)
+}
+
+// Buy implements metastore.Store.
+func (m metaStore) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (_ metastore.Session, err error) {
+	ctx, span := m.begin(ctx, "metastore.Buy")
+	defer span.end(&err)
+	return m.Store.Buy(ctx, p, idem)
+}
+
+// PayRead implements metastore.Store.
+func (m metaStore) PayRead(ctx context.Context, r metastore.ReadPurchase) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.PayRead")
+	defer span.end(&err)
+	return m.Store.PayRead(ctx, r)
+}
+
+// ReturnCredit implements metastore.Store.
+func (m metaStore) ReturnCredit(ctx context.Context, id string, count, price int64, request string) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.ReturnCredit")
+	defer span.end(&err)
+	return m.Store.ReturnCredit(ctx, id, count, price, request)
+}
+
+// ReturnRead implements metastore.Store.
+func (m metaStore) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.ReturnRead")
+	defer span.end(&err)
+	return m.Store.ReturnRead(ctx, p, charge)
+}
+
+// AddDeposit implements metastore.Store.
+func (m metaStore) AddDeposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.AddDeposit")
+	defer span.end(&err)
+	return m.Store.AddDeposit(ctx, id, amount, idem)
+}
+
+// CloseChannel implements metastore.Store.
+func (m metaStore) CloseChannel(ctx context.Context, id string) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.CloseChannel")
+	defer span.end(&err)
+	return m.Store.CloseChannel(ctx, id)
+}
+
+// Settlements implements metastore.Store.
+func (m metaStore) Settlements(ctx context.Context, after metastore.Settlement, limit int) (_ []metastore.Settlement, err error) {
+	ctx, span := m.begin(ctx, "metastore.Settlements")
+	defer span.end(&err)
+	return m.Store.Settlements(ctx, after, limit)
+}
+
+// Settle implements metastore.Store.
+func (m metaStore) Settle(ctx context.Context, channel string, sequence, amount int64) (err error) {
+	ctx, span := m.begin(ctx, "metastore.Settle")
+	defer span.end(&err)
+	return m.Store.Settle(ctx, channel, sequence, amount)
+}
+
+// Collect implements metastore.Store.
+func (m metaStore) Collect(ctx context.Context, s metastore.Settlement) (err error) {
+	ctx, span := m.begin(ctx, "metastore.Collect")
+	defer span.end(&err)
+	return m.Store.Collect(ctx, s)
+}
+
+// PayOut implements metastore.Store.
+func (m metaStore) PayOut(ctx context.Context, list []metastore.Settlement) (err error) {
+	ctx, span := m.begin(ctx, "metastore.PayOut")
+	defer span.end(&err)
+	return m.Store.PayOut(ctx, list)
+}
+
+// Uncollected implements metastore.Store.
+func (m metaStore) Uncollected(ctx context.Context) (channels, amount int64, err error) {
+	ctx, span := m.begin(ctx, "metastore.Uncollected")
+	defer span.end(&err)
+	return m.Store.Uncollected(ctx)
+}
+
+// CreateKey implements metastore.Store.
+func (m metaStore) CreateKey(ctx context.Context, k metastore.Key) (_ metastore.Key, err error) {
+	ctx, span := m.begin(ctx, "metastore.CreateKey")
+	defer span.end(&err)
+	return m.Store.CreateKey(ctx, k)
+}
+
+// Key implements metastore.Store.
+func (m metaStore) Key(ctx context.Context, id string) (_ metastore.Key, err error) {
+	ctx, span := m.begin(ctx, "metastore.Key")
+	defer span.end(&err)
+	return m.Store.Key(ctx, id)
+}
+
+// ListKeys implements metastore.Store.
+func (m metaStore) ListKeys(ctx context.Context, after string, limit int) (_ []metastore.Key, err error) {
+	ctx, span := m.begin(ctx, "metastore.ListKeys")
+	defer span.end(&err)
+	return m.Store.ListKeys(ctx, after, limit)
+}
+
+// UpdateKey implements metastore.Store.
+func (m metaStore) UpdateKey(ctx context.Context, id string, change func(k *metastore.Key)) (_ metastore.Key, err error) {
+	ctx, span := m.begin(ctx, "metastore.UpdateKey")
+	defer span.end(&err)
+	return m.Store.UpdateKey(ctx, id, change)
+}
+
+// GroupLimits implements metastore.Store.
+func (m metaStore) GroupLimits(ctx context.Context, group string) (_ metastore.Limits, err error) {
+	ctx, span := m.begin(ctx, "metastore.GroupLimits")
+	defer span.end(&err)
+	return m.Store.GroupLimits(ctx, group)
+}
+
+// SetGroupLimits implements metastore.Store.
+func (m metaStore) SetGroupLimits(ctx context.Context, group string, change func(l *metastore.Limits)) (_ metastore.Limits, err error) {
+	ctx, span := m.begin(ctx, "metastore.SetGroupLimits")
+	defer span.end(&err)
+	return m.Store.SetGroupLimits(ctx, group, change)
+}
+
+// RevokeKey implements metastore.Store.
+func (m metaStore) RevokeKey(ctx context.Context, id string) (_ metastore.Key, err error) {
+	ctx, span := m.begin(ctx, "metastore.RevokeKey")
+	defer span.end(&err)
+	return m.Store.RevokeKey(ctx, id)
+}
+
+// KeysVersion implements metastore.Store.
+func (m metaStore) KeysVersion(ctx context.Context) (_ int64, err error) {
+	ctx, span := m.begin(ctx, "metastore.KeysVersion")
+	defer span.end(&err)
+	return m.Store.KeysVersion(ctx)
+}
+
+// Usage implements metastore.Store.
+func (m metaStore) Usage(ctx context.Context, owner string) (_ metastore.Used, err error) {
+	ctx, span := m.begin(ctx, "metastore.Usage")
+	defer span.end(&err)
+	return m.Store.Usage(ctx, owner)
+}
+
+// GarbageContents implements metastore.Store.
+func (m metaStore) GarbageContents(ctx context.Context, grace time.Duration, after metastore.GarbageContent, limit int) (_ []metastore.GarbageContent, err error) {
+	ctx, span := m.begin(ctx, "metastore.GarbageContents")
+	defer span.end(&err)
+	return m.Store.GarbageContents(ctx, grace, after, limit)
+}
+
+// GarbageBacklog implements metastore.Store.
+func (m metaStore) GarbageBacklog(ctx context.Context, grace time.Duration) (_ metastore.Backlog, err error) {
+	ctx, span := m.begin(ctx, "metastore.GarbageBacklog")
+	defer span.end(&err)
+	return m.Store.GarbageBacklog(ctx, grace)
+}
+
+// GarbageObjects implements metastore.Store.
+func (m metaStore) GarbageObjects(ctx context.Context, contents []metastore.ContentID) (_ map[metastore.ContentID][]string, err error) {
+	ctx, span := m.begin(ctx, "metastore.GarbageObjects")
+	defer span.end(&err)
+	return m.Store.GarbageObjects(ctx, contents)
+}
+
+// DropContents implements metastore.Store.
+func (m metaStore) DropContents(ctx context.Context, contents []metastore.ContentID) (err error) {
+	ctx, span := m.begin(ctx, "metastore.DropContents")
+	defer span.end(&err)
+	return m.Store.DropContents(ctx, contents)
+}
+
+// DropExtents implements metastore.Store.
+func (m metaStore) DropExtents(ctx context.Context, content metastore.ContentID, extents []metastore.Position) (err error) {
+	ctx, span := m.begin(ctx, "metastore.DropExtents")
+	defer span.end(&err)
+	return m.Store.DropExtents(ctx, content, extents)
+}
+
+// DropContent implements metastore.Store.
+func (m metaStore) DropContent(ctx context.Context, content metastore.ContentID) (err error) {
+	ctx, span := m.begin(ctx, "metastore.DropContent")
+	defer span.end(&err)
+	return m.Store.DropContent(ctx, content)
+}

@@ -1,0 +1,66 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// operation is the span of a call of a store; its span is nil if the call belongs to no traced request.
+type operation struct{ span trace.Span }
+
+// begin starts a span below that of ctx, if there is one that is recorded.
+func (t *Tracer) begin(ctx context.Context, name string) (context.Context, operation) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, operation{}
+	}
+	ctx, span := t.tracer.Start(ctx, name)
+	return ctx, operation{span}
+}
+
+// end ends the span of a call that returned err.
+func (o operation) end(err *error) {
+	if o.span == nil {
+		return
+	}
+	if *err != nil {
+		kind, failed := kindOf(*err)
+		o.span.SetAttributes(keyError.String(kind))
+		if failed {
+			o.span.SetStatus(codes.Error, "")
+		}
+	}
+	o.span.End()
+}
+
+// kindOf returns the kind of an error of a store, and whether the store failed. Other errors are answers,
+// such as that a precondition is not met.
+func kindOf(err error) (kind string, failed bool) {
+	for _, k := range []struct {
+		is     error
+		kind   string
+		failed bool
+	}{
+		{metastore.ErrUnknownOutcome, "unknown_outcome", true},
+		{metastore.ErrUnavailable, "unavailable", true},
+		{metastore.ErrBusy, "busy", true},
+		{metastore.ErrNoSpace, "no_space", true},
+		{bytestore.ErrNoSpace, "no_space", true},
+		{bytestore.ErrOverloaded, "overloaded", true},
+		{bytestore.ErrTruncated, "truncated", true},
+		{context.Canceled, "canceled", false},
+		{context.DeadlineExceeded, "timeout", true},
+		{metastore.ErrNotFound, "not_found", false},
+		{bytestore.ErrNotFound, "not_found", false},
+	} {
+		if errors.Is(err, k.is) {
+			return k.kind, k.failed
+		}
+	}
+	return "other", false
+}
