@@ -223,6 +223,9 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 			if !errors.Is(err, blob.ErrCorrupt) || n != tc.written || !bytes.Equal(out.Bytes(), body[:n]) {
 				t.Fatalf("%d bytes, %v; want the %d before the change and %v", n, err, tc.written, blob.ErrCorrupt)
 			}
+			if got := tc.f.Stats().Damaged; got != 1 {
+				t.Errorf("%d damaged reads are counted, want 1", got)
+			}
 		})
 	}
 }

@@ -67,6 +67,9 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 	if !s.Busy() {
 		t.Error("a server with requests is not busy")
 	}
+	if refused, limit := s.RefusedBusy(), s.MaxRequests(); refused != 1 || limit != most {
+		t.Errorf("%d refusals by a limit of %d are counted, want one by %d", refused, limit, most)
+	}
 	for _, probe := range []string{"/livez", "/readyz"} {
 		if res, body := s.do(t, "GET", probe, ""); res.StatusCode != 200 {
 			t.Errorf("%s: %d %s", probe, res.StatusCode, body)

@@ -495,3 +495,21 @@ func TestCancelledContextBuysNothing(t *testing.T) {
 		return err
 	})
 }
+
+// TestStats counts what succeeds, and nothing else.
+func TestStats(t *testing.T) {
+	s, p := newShop(t), newPayer(t, 1)
+	c := s.open(p.address(), 1)
+	s.buy(paychan.BuyOptions{Payment: s.paid(p, 1, 1, 10)})
+	for range 2 { // the second is stale
+		if _, err := s.PayRead(t.Context(), s.paid(p, 1, 2, 12), 1, ""); err != nil && !errors.Is(err, metastore.ErrStalePayment) {
+			t.Error(err)
+		}
+	}
+	if err := s.Settle(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if got, want := s.Stats(), (paychan.Stats{Opened: 1, Purchases: 1, Reads: 1, Settled: 1}); got != want {
+		t.Errorf("counted %+v, want %+v (channel %s)", got, want, c.ID)
+	}
+}

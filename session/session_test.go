@@ -330,3 +330,20 @@ func TestConcurrentUses(t *testing.T) {
 	now, err := services[1].Get(t.Context(), made.ID)
 	check(t, now, err, 0, 100)
 }
+
+// TestStats counts what succeeds, and nothing else.
+func TestStats(t *testing.T) {
+	s, _ := newService(t, session.Options{Grant: 5})
+	made := grant(t, s)
+	for _, n := range []int64{2, 9} { // 9 are not left
+		if _, err := s.Use(t.Context(), made.ID, n, nil); (err == nil) != (n == 2) {
+			t.Errorf("use of %d: %v", n, err)
+		}
+	}
+	if _, err := s.Charge(t.Context(), made.ID, 1, "charge"); err != nil {
+		t.Error(err)
+	}
+	if got, want := s.Stats(), (session.Stats{Granted: 1, Uses: 2, Chunksets: 3}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}

@@ -30,9 +30,16 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := content(1, 100_000)
 			key := newKey()
+			before := s.Requests(s3.OpPut)
+			failed, sent := before.Errors, before.Seconds.Counts().Count
 			w.handle(times(2, http.MethodPut, f))
 			wantErr(t, put(t, s, key, data), nil)
 			wantObject(t, aside, key, data)
+			after := s.Requests(s3.OpPut)
+			// After a lost response the object is there, which ends the attempts.
+			if n := after.Errors - failed; n < 1 || n > 2 || after.Seconds.Counts().Count < sent+uint64(n) {
+				t.Errorf("%d failed requests are counted, of %d", n, after.Seconds.Counts().Count-sent)
+			}
 
 			w.handle(times(2, http.MethodGet, f))
 			wantObject(t, s, key, data)

@@ -178,6 +178,10 @@ func TestPostgresCutAtCommit(t *testing.T) {
 		}
 	}
 	t.Logf("COMMITs let through, cut before, after and around: %v", cuts)
+	lost := int64(load.calls.Load())
+	if stats := s.Stats(); stats.InDoubt == 0 || stats.InDoubt > lost || stats.Postgres.LostRetries < stats.InDoubt {
+		t.Errorf("%d COMMITs in doubt and %d retries in %d calls", stats.InDoubt, stats.Postgres.LostRetries, lost)
+	}
 }
 
 // TestPostgresUnknownOutcome: the outcome of a COMMIT is unknown only while the server cannot

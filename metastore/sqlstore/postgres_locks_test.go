@@ -46,6 +46,9 @@ func TestPostgresWriteSkew(t *testing.T) {
 	if n := value(t, s, `SELECT COUNT(*) FROM facts`); n != 1 || runs.Load() < 3 {
 		t.Errorf("%d facts after %d runs, want one after the third", n, runs.Load())
 	}
+	if stats := s.Stats(); stats.Postgres.ConflictRetries == 0 || stats.Postgres.LostRetries != 0 || stats.Commits.Counts().Count == 0 {
+		t.Errorf("the figures are %+v, with %d COMMITs", stats.Postgres, stats.Commits.Counts().Count)
+	}
 }
 
 // hold returns when the transaction holds a lock.
