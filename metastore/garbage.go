@@ -14,7 +14,7 @@ type GarbageContent struct {
 // Backlog is the amount of garbage that is due and has not been deleted.
 type Backlog struct {
 	Contents int           // MaxBacklog stands for that many or more
-	Bytes    int64         // of up to MaxBacklog extents of these contents, oldest contents first
+	Bytes    int64         // of the oldest MaxBacklog/10 of these contents, and of at most 1,000 extents of each
 	Oldest   time.Duration // for how long the oldest is due; 0 if there is none
 }
 

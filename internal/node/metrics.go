@@ -189,7 +189,7 @@ func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 	},
 		metrics.GaugeOf("sluice_garbage_contents", "Deleted contents whose grace period has passed and whose bytes are not freed yet, at most 100,000.",
 			func(b metastore.Backlog) float64 { return float64(b.Contents) }),
-		metrics.GaugeOf("sluice_garbage_bytes", "Bytes of the contents that are due to be freed; of the 100,000 oldest extents if there are more.",
+		metrics.GaugeOf("sluice_garbage_bytes", "Bytes of the contents that are due to be freed; of the 10,000 oldest, and of 1,000 extents of each, if there are more.",
 			func(b metastore.Backlog) float64 { return float64(b.Bytes) }),
 		metrics.GaugeOf("sluice_garbage_oldest_seconds", "Time since the grace period of the oldest such content passed.",
 			func(b metastore.Backlog) float64 { return b.Oldest.Seconds() }),

@@ -78,7 +78,7 @@ func (s *Store) GarbageBacklog(ctx context.Context, grace time.Duration) (metast
 		if _, err := t.row(backlogSize, args{due, int64(metastore.MaxBacklog)}, &contents, &oldest); err != nil {
 			return err
 		}
-		_, err := t.row(backlogBytes, args{due, int64(metastore.MaxBacklog)}, &bytes)
+		_, err := t.row(backlogBytes, args{due, int64(metastore.MaxBacklog / 10)}, &bytes)
 		found = metastore.Backlog{Contents: int(contents), Bytes: int64(bytes), Oldest: time.Duration(due-int64(oldest)) * time.Microsecond}
 		return err
 	})
@@ -88,9 +88,11 @@ func (s *Store) GarbageBacklog(ctx context.Context, grace time.Duration) (metast
 const backlogSize = `SELECT COUNT(*), COALESCE(MIN(since), $1) FROM
 	(SELECT since FROM garbage WHERE since <= $1 ORDER BY since LIMIT ($2 + 0)) due`
 
-// backlogBytes reads the extents of the same contents, as far as the limit.
-const backlogBytes = `SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM
-	(SELECT e.size FROM garbage g JOIN extents e ON e.content = g.content WHERE g.since <= $1 ORDER BY g.since LIMIT ($2 + 0)) due`
+// backlogBytes reads the extents of the oldest of the same contents. The subquery is evaluated for each
+// content; a planner without statistics would join all extents.
+const backlogBytes = `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
+	(SELECT (SELECT SUM(size) FROM (SELECT e.size FROM extents e WHERE e.content = g.content LIMIT 1000) bounded) AS bytes
+		FROM garbage g WHERE g.since <= $1 ORDER BY g.since LIMIT ($2 + 0)) due`
 
 // GarbageObjects implements metastore.Garbage.
 func (s *Store) GarbageObjects(ctx context.Context, contents []metastore.ContentID) (map[metastore.ContentID][]string, error) {
