@@ -155,6 +155,24 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 	}
 }
 
+// TestUploadsAreWrittenEarly checks that the system is asked to write a large body to disk while the
+// rest of it is received, and that its file is synced nevertheless.
+func TestUploadsAreWrittenEarly(t *testing.T) {
+	t.Parallel()
+	tr := startTraced(t, "sync_file_range,fsync,renameat2,write")
+	tr.s.must(204, "PUT", blobTarget("0x1", "large"), content(1, 16<<20))
+	var order []string
+	for _, c := range tr.calls() {
+		if c.done && c.name != "write" && strings.Contains(c.args, "/.put-") {
+			order = append(order, c.name)
+		}
+	}
+	want := []string{"sync_file_range", "sync_file_range", "sync_file_range", "fsync", "renameat2"}
+	if last := order[max(0, len(order)-len(want)):]; !slices.Equal(last, want) { // the first start has stored an object, too
+		t.Errorf("the calls for the temporary file are %q, want %q", last, want)
+	}
+}
+
 // TestSendfile counts the bytes that are sent with sendfile when a large blob is read again.
 func TestSendfile(t *testing.T) {
 	t.Parallel()

@@ -14,12 +14,12 @@
 // Store at a time, which the caller must ensure: Open removes the files of Puts that are
 // in progress in another Store.
 //
-// A Put writes a temporary file, fsyncs it, renames it without replacing anything, and
-// fsyncs the folder; Puts into the same folder share that last fsync. After a failed fsync
-// it is unknown what the kernel has written, so the Store rejects further Puts with
-// [ErrSyncFailed] until it is reopened. Reads and deletes continue. If a folder could not
-// even be opened for its fsync, only the Puts that waited for that fsync fail: as no fsync
-// was attempted, nothing was lost.
+// A Put writes a temporary file, asks the system to write it to disk meanwhile, fsyncs
+// it, renames it without replacing anything, and fsyncs the folder; Puts into the same
+// folder share that last fsync. After a failed fsync it is unknown what the kernel has
+// written, so the Store rejects further Puts with [ErrSyncFailed] until it is reopened.
+// Reads and deletes continue. If a folder could not even be opened for its fsync, only
+// the Puts that waited for that fsync fail: as no fsync was attempted, nothing was lost.
 package localfs
 
 import (

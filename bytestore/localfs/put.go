@@ -95,9 +95,13 @@ func (s *Store) write(name string, src *bytestore.Source, size int64, res *reser
 	return contractError(f.Close())
 }
 
+// writebackStep is how many bytes are written before the system is asked to begin to write them to
+// disk. Otherwise it would begin with the fsync, and the disk would be idle while src is read.
+const writebackStep = 4 << 20
+
 // copySource writes src to f through buf, and keeps res ahead of what it writes.
-func copySource(f io.Writer, src *bytestore.Source, size int64, res *reservation, buf []byte) error {
-	written := int64(0)
+func copySource(f vfs.File, src *bytestore.Source, size int64, res *reservation, buf []byte) error {
+	written, begun := int64(0), int64(0) // begun: bytes that the system was asked to write to disk
 	for end := false; !end; {
 		left := int64(len(buf))
 		if size != bytestore.UnknownSize {
@@ -119,6 +123,10 @@ func copySource(f io.Writer, src *bytestore.Source, size int64, res *reservation
 		}
 		written += int64(n)
 		res.spend(int64(n))
+		if written-begun >= writebackStep && !end && written != size {
+			vfs.StartWriteback(f, begun, written-begun)
+			begun = written
+		}
 	}
 	return nil
 }

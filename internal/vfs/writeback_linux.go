@@ -1,0 +1,24 @@
+package vfs
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// StartWriteback asks the system to begin to write n bytes of a file from offset on to disk, so that
+// a later Sync takes less time. It is only a hint: Sync reports the errors. It does nothing for a
+// file that is not one of the file system of the operating system.
+func StartWriteback(f File, offset, n int64) {
+	file, ok := f.(*os.File)
+	if !ok {
+		return
+	}
+	c, err := file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = c.Control(func(fd uintptr) {
+		_ = unix.SyncFileRange(int(fd), offset, n, unix.SYNC_FILE_RANGE_WRITE)
+	})
+}
