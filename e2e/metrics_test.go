@@ -29,7 +29,7 @@ func (s *server) metricsOf() string {
 
 // TestMetrics uses a local instance and a node of a hosted service over PostgreSQL and an object
 // store, and checks their metrics: by promtool, and against their descriptions. The dashboard and the
-// alerts use no others, and the commands of the runbook work.
+// alerts use no others, and can be evaluated, and the commands of the runbook work.
 func TestMetrics(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.Promtool)
 	t.Parallel()
@@ -58,7 +58,13 @@ func TestMetrics(t *testing.T) {
 		alerts = append(alerts, rule.Expr)
 	}
 	checkNamesIn(t, "deploy/alerts.yaml", alerts, found)
+	watch := startPrometheus(t, local, nodes.nodes[0])
+	watch.checkQueries(queriesOf(dashboard(t)), absentWhenWell)
+	watch.checkRules()
 }
+
+// absentWhenWell matches the queries of the dashboard that have no result while all is well.
+var absentWhenWell = regexp.MustCompile(`^sluice_not_ready.* > 0$|refusals_total|ALERTS|deriv`)
 
 // provoke sends requests of many routes and outcomes, with names that must not become labels.
 func (s *server) provoke(t *testing.T) {

@@ -23,7 +23,7 @@ const (
 	HAProxy     Thing = "haproxy"      // the load balancer
 	Varnish     Thing = "varnish"      // the cache
 	Mandoc      Thing = "mandoc"       // checks manual pages
-	Promtool    Thing = "promtool"     // checks metrics and alerts
+	Promtool    Thing = "promtool"     // Prometheus, and the program that checks metrics and alerts
 	Shells      Thing = "shells"       // bash, zsh and fish
 	PostgreSQL  Thing = "postgresql"   // the programs of a PostgreSQL server
 	VersityGW   Thing = "versitygw"    // an S3 server over a folder
@@ -60,7 +60,8 @@ func check(thing Thing) error {
 		return err
 	case Promtool:
 		_, err := exec.LookPath("promtool")
-		return err
+		_, serr := exec.LookPath("prometheus")
+		return errors.Join(err, serr)
 	case Shells:
 		for _, shell := range []string{"bash", "zsh", "fish"} {
 			if _, err := exec.LookPath(shell); err != nil {
