@@ -9,6 +9,7 @@ import (
 
 	"sluice/httpapi/internal/headers"
 	"sluice/internal/loopback"
+	"sluice/wire"
 )
 
 // Local says what a local instance accepts in addition to loopback.
@@ -108,13 +109,17 @@ func hostOnly(hostport string) string {
 }
 
 // respondOptions responds to OPTIONS on a known path, including preflights.
-func respondOptions(w http.ResponseWriter, r *http.Request, allow []string) {
+func respondOptions(w http.ResponseWriter, r *http.Request, allow []string, local bool) {
 	h := w.Header()
 	methods := strings.Join(allow, ", ")
 	h.Set("Allow", methods)
 	if r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
 		h.Set("Access-Control-Allow-Methods", methods)
-		allowed := append([]string{corsRequestHeaders}, headers.RequestedMeta(r.Header.Values("Access-Control-Request-Headers"))...)
+		requestHeaders := corsRequestHeaders
+		if local {
+			requestHeaders += ", " + wire.HeaderFault
+		}
+		allowed := append([]string{requestHeaders}, headers.RequestedMeta(r.Header.Values("Access-Control-Request-Headers"))...)
 		h.Set("Access-Control-Allow-Headers", strings.Join(allowed, ", "))
 		h.Add("Vary", "Access-Control-Request-Headers")
 		h.Set("Access-Control-Max-Age", "600")

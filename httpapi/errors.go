@@ -13,6 +13,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/headers"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
@@ -186,7 +187,7 @@ var internalError = errorRow{status: http.StatusInternalServerError, code: wire.
 
 // allCodes returns the codes of all rows, sorted.
 func allCodes() []string {
-	list := []string{string(wire.CodeBadAccount), string(wire.CodeBadName), string(internalError.code)}
+	list := []string{string(wire.CodeBadAccount), string(wire.CodeBadName), string(wire.CodeFaultInjected), string(internalError.code)}
 	for _, row := range errorTable {
 		list = append(list, string(row.code))
 	}
@@ -194,8 +195,35 @@ func allCodes() []string {
 	return slices.Compact(list)
 }
 
+// requestedFault is the error of an exchange that has a fault.
+type requestedFault struct {
+	faults.Fault
+
+	as error // the error that the service has without the fault; nil: it has none
+}
+
+// Error returns the fault and not the error, which did not happen.
+func (e *requestedFault) Error() string { return fmt.Sprintf("this fault was requested: %s", e.Fault) }
+
+func (e *requestedFault) Unwrap() error { return e.as }
+
+// faultRow returns the row of a requested fault with a status. As with other errors of these statuses, a retry
+// can help after 429, 502, 503 and 504.
+func faultRow(fault *requestedFault) errorRow {
+	row := errorRow{status: fault.Status, code: wire.CodeFaultInjected, detail: fault.Error()}
+	switch fault.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		row.retryAfter = 1
+	}
+	return row
+}
+
 // rowOf returns the row of an error.
 func rowOf(err error) errorRow {
+	var fault *requestedFault
+	if errors.As(err, &fault) && fault.as == nil {
+		return faultRow(fault)
+	}
 	var name *blob.NameError
 	if errors.As(err, &name) {
 		code := wire.CodeBadName

@@ -107,7 +107,7 @@ func TestEveryCodeIsUsedAndDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := []wire.Code{internalError.code, wire.CodeBadAccount, wire.CodeBadName}
+	used := []wire.Code{wire.CodeFaultInjected, internalError.code, wire.CodeBadAccount, wire.CodeBadName}
 	for _, row := range errorTable {
 		used = append(used, row.code)
 	}

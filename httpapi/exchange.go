@@ -14,6 +14,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
@@ -46,7 +47,8 @@ type exchange struct {
 	probe     bool  // health check or preflight
 	dropped   bool  // there is no response: see hold
 
-	release func() // called when the stream has ended; may be nil
+	fault   *faults.Writer // makes a fault of the response happen; nil: none
+	release func()         // called when the stream has ended; may be nil
 
 	// What leave releases, each if it is set.
 	slot    slot
@@ -218,6 +220,9 @@ func (x *exchange) end() {
 	broken := x.dropped || x.started && x.err != nil && x.status < http.StatusBadRequest
 	if !broken {
 		x.start()
+	}
+	if x.fault.Broken() {
+		broken, x.err = true, cmp.Or[error](x.err, &requestedFault{x.fault.Fault(), nil})
 	}
 	x.metrics.Observe(x.pattern, x.methodLabel(), x.status, time.Since(x.began), x.body.Total(), x.out.Written())
 	x.conn.End(x.r.ProtoMajor == 2 && x.r.Context().Err() != nil)

@@ -100,7 +100,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		"UploadBegun": wire.UploadBegun{}, "Success": wire.Success{}, "Part": wire.Part{}, "Upload": wire.Upload{},
 		"UploadStatus": wire.UploadStatus{}, "UploadPage": wire.UploadPage{}, "Session": wire.Session{}, "Channel": wire.Channel{},
 		"ChannelSession": wire.ChannelSession{}, "Info": wire.Info{}, "Rates": wire.Rates{}, "Payment": wire.Payment{},
-		"Limits": wire.Limits{}, "Problem": wire.Problem{},
+		"Limits": wire.Limits{}, "Problem": wire.Problem{}, "Faults": wire.Faults{}, "FaultRule": wire.FaultRule{},
 		"BeginUpload": wire.BeginUpload{}, "CompleteUpload": wire.CompleteUpload{}, "CreateSession": wire.CreateSession{},
 	} {
 		schema := schemas[name]

@@ -24,7 +24,7 @@ func routes(s *Server) []router.Route[operation] {
 	channel := requireKeyFor(access.ScopeChannels, s.accountOfChannel)
 	var table []router.Route[operation]
 	add := func(method, pattern string, rule rule, handle func(*exchange) error) {
-		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: operation{rule: rule, handle: handle}})
+		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: operation{rule: rule, handle: handle, fault: faultOperations[pattern]}})
 	}
 	unprefixed := func(method, pattern string, op operation) {
 		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: op, Unprefixed: true})
@@ -52,6 +52,11 @@ func routes(s *Server) []router.Route[operation] {
 	add("POST", "/v1/multipart-uploads/{uploadId}/complete", upload, s.completeUpload)
 
 	add("GET", "/v1/info", public(), s.getInfo)
+	if s.keys == nil {
+		add("GET", "/v1/local/faults", public(), s.getFaults)
+		add("PUT", "/v1/local/faults", public(), s.putFaults)
+		add("DELETE", "/v1/local/faults", public(), s.deleteFaults)
+	}
 	unprefixed("GET", "/livez", operation{rule: public(), handle: s.livez, probe: true})
 	unprefixed("GET", "/readyz", operation{rule: public(), handle: s.readyz, probe: true})
 	unprefixed("GET", "/openapi.yaml", operation{rule: public(), handle: s.getOpenAPI})

@@ -50,6 +50,10 @@ func New(c Config) (*Server, error) {
 		if s.limiter == nil {
 			s.limiter = access.NewLimiter(access.LimiterOptions{})
 		}
+		var err error
+		if s.faults, err = newFaults(c.FaultSeed, c.Faults); err != nil {
+			return nil, err
+		}
 	} else {
 		if s.limiter == nil {
 			return nil, errors.New("a service with keys needs a limiter")
@@ -206,7 +210,7 @@ func (s *Server) serve(x *exchange) error {
 	case router.Found:
 		return s.serveRoute(x, m.Route.Value)
 	case router.Options:
-		respondOptions(x, r, m.Allow)
+		respondOptions(x, r, m.Allow, x.local)
 		return nil
 	case router.UnknownMethod:
 		methods := strings.Join(m.Allow, ", ")
@@ -229,6 +233,9 @@ func (s *Server) serveRoute(x *exchange, op operation) error {
 		if err := discardBody(x); err != nil {
 			return err
 		}
+	}
+	if err := s.inject(x, op.fault); err != nil {
+		return err
 	}
 	return op.handle(x)
 }

@@ -14,6 +14,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/console"
+	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/metrics"
@@ -52,6 +53,11 @@ type Config struct {
 	// credentials are ignored, and Local protects the instance from foreign web pages.
 	Keys  *access.Authenticator
 	Local Local // used only if Keys is nil
+
+	// Faults are rules that make requests to a local instance fail, and FaultSeed is that of their
+	// random choices. Each rule must be valid by CheckFault.
+	Faults    []string
+	FaultSeed uint32
 
 	Console *console.Console // served at /console/; nil: there is none
 
@@ -97,6 +103,7 @@ type Server struct {
 	publicCacheControl string // "": no-cache
 	olderNodes         func() bool
 	keys               *access.Authenticator // nil: local instance
+	faults             *faults.Set           // nil if hosted
 	console            *console.Console      // nil: there is none
 	basePath           string                // "" or "/NAME"
 

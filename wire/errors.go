@@ -93,4 +93,7 @@ const (
 	CodePutTooLong            Code = "put_too_long"
 	CodeNotReady              Code = "not_ready"
 	CodeStorageFull           Code = "storage_full"
+
+	// CodeFaultInjected is the code of a fault that was requested of a local instance.
+	CodeFaultInjected Code = "fault_injected"
 )

@@ -54,7 +54,8 @@ const (
 	HeaderIdempotencyKey    = "Idempotency-Key"
 	HeaderContentDigest     = "Content-Digest"
 	HeaderReprDigest        = "Repr-Digest"
-	HeaderBlobMeta          = "Blob-Meta-" // begins the names of the custom headers of a blob
+	HeaderFault             = "Sluice-Fault" // a rule of a fault for this request; only on a local instance
+	HeaderBlobMeta          = "Blob-Meta-"   // begins the names of the custom headers of a blob
 )
 
 // Blob is an entry of a listing.
@@ -261,4 +262,17 @@ type Limits struct {
 	ChannelTTLSeconds  int64 `json:"channelTtlSeconds"`
 	SessionChunksets   int64 `json:"sessionChunksets"`
 	ExpiredGoneSeconds int64 `json:"expiredGoneSeconds"`
+}
+
+// Faults are the faults of a local instance.
+type Faults struct {
+	Seed  uint32      `json:"seed"`
+	Rules []FaultRule `json:"rules"`
+}
+
+// FaultRule is a rule of faults, such as "PUT part 2%: drop-reply". docs/protocol.md describes the form.
+type FaultRule struct {
+	Rule     string `json:"rule"`
+	Requests int64  `json:"requests"` // that match it, since it was set
+	Injected int64  `json:"injected"` // of them, that had the fault
 }

@@ -31,6 +31,7 @@ type serveFlags struct {
 	paymentFlags `embed:"" group:"Payments:"`
 	storageFlags `embed:"" group:"Storage:"`
 	drainFlags   `embed:"" group:"Shutdown:"`
+	faultFlags   `embed:"" group:"Faults of a local instance:"`
 
 	MaxRequests              int        `group:"Limits:" default:"4096" help:"Maximum number of concurrent requests of all callers."`
 	MaxConnections           int        `group:"Limits:" placeholder:"N" help:"Maximum number of connections. Default: what the limit of open files allows, at most ${max_connections}."`
@@ -104,6 +105,12 @@ type metaFlags struct {
 type drainFlags struct {
 	DrainWait     *time.Duration `placeholder:"DURATION" help:"How long to keep serving after SIGTERM while /readyz reports 503. Default: 0s; 5s if hosted."`
 	DrainDeadline time.Duration  `default:"30s" help:"How long running requests may take to complete after that."`
+}
+
+// faultFlags make requests fail, for tests of clients.
+type faultFlags struct {
+	Fault     []string `sep:"none" placeholder:"RULE" help:"Make requests fail, such as 'PUT part 2%: drop-reply' or 'GET blob first 1: cut 64KiB'. It can be repeated. Faults: delay DURATION, status CODE, cut BYTES, drop-reply, slow BYTES, expired-session, full-disk."`
+	FaultSeed uint32   `default:"1" placeholder:"N" help:"Seed of the random choices of faults."`
 }
 
 func (f metaFlags) location() storage.Location {
@@ -237,6 +244,9 @@ func (c *serveFlags) nodeConfig() node.Config {
 		SweepEvery:      c.SweepEvery,
 		AllowLargeSweep: c.AllowLargeSweep,
 		Seed:            c.Seed,
+
+		Faults:    c.Fault,
+		FaultSeed: c.FaultSeed,
 
 		DrainWait:     d.drainWait,
 		DrainDeadline: c.DrainDeadline,

@@ -129,6 +129,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "httpapi/internal/headers"):
 		return []string{"blob", "wire"}, true
+	case within(dir, "httpapi/internal/faults"):
+		return []string{"internal/units"}, true
 	case within(dir, "httpapi/internal/transfer"):
 		return []string{"access", "blob", "internal/connlimit"}, true
 	case within(dir, "httpapi"):

@@ -71,6 +71,9 @@ type Config struct {
 	AllowLargeSweep bool
 	Seed            string // folder whose files are stored at the start; "" for none. Local profile only
 
+	Faults    []string // rules of httpapi.CheckFault. Local profile only
+	FaultSeed uint32
+
 	DrainWait     time.Duration
 	DrainDeadline time.Duration
 
@@ -277,6 +280,11 @@ func (c *Config) validateProfile() error {
 	if c.Profile == Hosted {
 		return c.validateHosted()
 	}
+	for _, rule := range c.Faults {
+		if err := httpapi.CheckFault(rule); err != nil {
+			return fmt.Errorf("--fault: %w", err)
+		}
+	}
 	if c.PublicCacheControl != "" {
 		return errors.New("--public-cache-control: the blobs of a local instance are not cached by others; it requires the hosted profile")
 	}
@@ -319,6 +327,7 @@ func (c *Config) validateHosted() error {
 	}{
 		{c.OpenToNetwork, "--open-to-network: the hosted profile always serves networks, and requires keys"},
 		{len(c.AllowedHosts) > 0, "--allowed-hosts: the hosted profile accepts every host name"},
+		{len(c.Faults) > 0, "--fault: requires the local profile"},
 		{c.Seed != "", "--seed: requires the local profile; sluice put -r stores a folder"},
 		{len(c.CORSOrigins) > 0, "--cors-origins: the hosted profile accepts every origin, because browsers never send keys on their own"},
 	} {

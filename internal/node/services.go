@@ -183,6 +183,8 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Metrics:            n.metrics,
 		Tracer:             n.tracer,
 		Local:              httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
+		Faults:             c.Faults,
+		FaultSeed:          c.FaultSeed,
 		Ready:              n.ready,
 		Log:                n.log,
 		RequestLog:         n.requestLog,

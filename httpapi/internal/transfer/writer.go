@@ -42,6 +42,7 @@ type Writer struct {
 	written   int64             // bytes of the body so far
 	before    int64             // bytes that the connection had sent before the response
 	holds     bool              // the connection holds the end of the response
+	wrapped   bool              // see Wrap
 	isCut     atomic.Bool
 }
 
@@ -61,6 +62,15 @@ func (w *Writer) Limit(a *access.Allowance) { w.allowance = a }
 
 // SetDeadline sets when the response must have ended; the zero time means never.
 func (w *Writer) SetDeadline(t time.Time) { w.deadline = t }
+
+// Wrap makes the ResponseWriter that around returns send the response in place of the one of this Writer. It
+// must be called before WriteHeader. What has left the process is not known then, so nothing is held, and
+// Unsent returns 0.
+func (w *Writer) Wrap(around func(http.ResponseWriter) http.ResponseWriter) {
+	w.ResponseWriter = around(w.ResponseWriter)
+	w.control = *http.NewResponseController(w.ResponseWriter)
+	w.wrapped = true
+}
 
 // Written returns how many bytes of the body have been written.
 func (w *Writer) Written() int64 { return w.written }
@@ -160,7 +170,7 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 // writes to it from a small buffer, which has the headers and what was written before, and would
 // divide the end of the response into two writes.
 func (w *Writer) holdEnd(n int) {
-	if w.options.Conn != nil && w.written+int64(n) == w.length {
+	if w.options.Conn != nil && !w.wrapped && w.written+int64(n) == w.length {
 		w.holds = true
 		w.options.Conn.Hold()
 	}
@@ -186,7 +196,7 @@ func (w *Writer) Send() error {
 // Unsent returns how many bytes of Written, at least, have not left the process: 0 over HTTP/2 or TLS,
 // where it is not known.
 func (w *Writer) Unsent() int64 {
-	if w.options.Conn == nil {
+	if w.options.Conn == nil || w.wrapped {
 		return 0
 	}
 	// The bytes sent include the headers.

@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"sluice/bytestore"
+	"sluice/httpapi/internal/faults"
+	"sluice/metering"
+	"sluice/wire"
+)
+
+// faultOperations are the operations to which faults can happen, as rules name them, by the patterns of their
+// routes. Probes, the document, the console and what controls the faults have none.
+var faultOperations = map[string]string{
+	"/v1/sessions":                                          faults.Session,
+	"/v1/sessions/{sessionId}":                              faults.Session,
+	"/v1/sessions/{sessionId}/use":                          faults.Use,
+	"/v1/sessions/micropaymentchannels":                     faults.Channel,
+	"/v1/sessions/micropaymentchannels/{channelId}":         faults.Channel,
+	"/v1/sessions/micropaymentchannels/{channelId}/deposit": faults.Channel,
+	"/v1/sessions/micropaymentchannels/{channelId}/close":   faults.Channel,
+	"/v1/accounts":                                          faults.Accounts,
+	"/v1/blobs/{account}":                                   faults.List,
+	"/v1/blobs/{account}/{blobName...}":                     faults.Blob,
+	"/v1/multipart-uploads":                                 faults.Upload,
+	"/v1/multipart-uploads/{uploadId}":                      faults.Upload,
+	"/v1/multipart-uploads/{uploadId}/parts/{partIdx}":      faults.Part,
+	"/v1/multipart-uploads/{uploadId}/complete":             faults.Complete,
+	"/v1/info": faults.Info,
+}
+
+// CheckFault returns an error if rule is not a valid element of Config.Faults.
+func CheckFault(rule string) error {
+	_, err := faults.Parse(rule)
+	return err
+}
+
+// newFaults returns the faults of a local instance.
+func newFaults(seed uint32, texts []string) (*faults.Set, error) {
+	rules, err := parseFaults(texts)
+	if err != nil {
+		return nil, err
+	}
+	return faults.NewSet(seed, rules), nil
+}
+
+func parseFaults(texts []string) (rules []faults.Rule, err error) {
+	if len(texts) > faults.MaxRules {
+		return nil, fmt.Errorf("there can be at most %d rules of faults", faults.MaxRules)
+	}
+	for _, text := range texts {
+		r, err := faults.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+// inject makes the fault of a request happen, if it has one: it waits, returns an error that ends the exchange
+// before it has had an effect, or changes how the response will be sent.
+func (s *Server) inject(x *exchange, operation string) error {
+	own := x.r.Header[wire.HeaderFault]
+	if s.faults == nil || operation == "" || len(own) == 0 && !s.faults.Active() {
+		return nil
+	}
+	paying := s.reads == ReadsPaid && x.r.Header.Get(wire.HeaderSessionID) != ""
+	f, err := s.faults.Pick(faults.Request{Method: x.r.Method, Operation: operation, Session: paying}, own)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", errHeader, wire.HeaderFault, err)
+	}
+	switch f.Kind {
+	case "":
+		return nil
+	case faults.Delay:
+		return s.delay(x, f)
+	case faults.Status:
+		return &requestedFault{f, nil}
+	case faults.FullDisk:
+		return &requestedFault{f, bytestore.ErrNoSpace}
+	case faults.ExpiredSession:
+		if operation == faults.Blob {
+			return &requestedFault{f, metering.ErrSessionExpired}
+		}
+		return &requestedFault{f, errSessionExpired}
+	default:
+		x.out.Wrap(func(w http.ResponseWriter) http.ResponseWriter {
+			x.fault = faults.NewWriter(x.r.Context(), w, f)
+			return x.fault
+		})
+		return nil
+	}
+}
+
+// delay waits, but not longer than the service accepts request bodies.
+func (s *Server) delay(x *exchange, f faults.Fault) error {
+	ctx, cancel := context.WithCancel(x.r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.cut.Context(), cancel)()
+	err := faults.Wait(ctx, f.Delay)
+	if s.cut.Context().Err() != nil {
+		return errDraining
+	}
+	return err
+}
+
+func (s *Server) getFaults(x *exchange) error { return writeJSON(x, http.StatusOK, s.faultsJSON()) }
+
+// putFaults replaces all rules.
+func (s *Server) putFaults(x *exchange) error {
+	var in struct {
+		Seed  *uint32          `json:"seed"`
+		Rules []wire.FaultRule `json:"rules"`
+	}
+	if _, err := readJSON(x.r, &in); err != nil {
+		return err
+	}
+	if in.Rules == nil {
+		return missingMember("rules")
+	}
+	var texts []string
+	for _, one := range in.Rules {
+		texts = append(texts, one.Rule)
+	}
+	rules, err := parseFaults(texts)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errParameter, err)
+	}
+	seed, _ := s.faults.List()
+	if in.Seed != nil {
+		seed = *in.Seed
+	}
+	s.faults.Replace(seed, rules)
+	return writeJSON(x, http.StatusOK, s.faultsJSON())
+}
+
+func (s *Server) deleteFaults(x *exchange) error {
+	seed, _ := s.faults.List()
+	s.faults.Replace(seed, nil)
+	x.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) faultsJSON() wire.Faults {
+	seed, counts := s.faults.List()
+	out := wire.Faults{Seed: seed, Rules: []wire.FaultRule{}}
+	for _, c := range counts {
+		out.Rules = append(out.Rules, wire.FaultRule{Rule: c.Rule.String(), Requests: c.Requests, Injected: c.Injected})
+	}
+	return out
+}
