@@ -129,6 +129,8 @@ var errorTable = []errorRow{
 	{is: metering.ErrAboveLimit, status: http.StatusPaymentRequired, code: wire.CodeChargeAboveLimit, detail: "the read costs more chunksets than " + wire.HeaderMaxChunksets + " allows"},
 	{is: micropay.ErrRefused, status: http.StatusPaymentRequired, code: wire.CodeMicropaymentRefused},
 	{is: metastore.ErrInsufficientFunds, status: http.StatusPaymentRequired, code: wire.CodeInsufficientFunds, detail: "the payment is insufficient"},
+	{is: metastore.ErrChannelStopped, status: http.StatusPaymentRequired, code: wire.CodeChannelStopped},
+	{is: metastore.ErrOutdated, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the channel could not be read from the chain", retryAfter: 1},
 	{is: metastore.ErrUnsettledLimit, status: http.StatusPaymentRequired, code: wire.CodeUnsettledLimit, detail: "the limit of accepted micropayments that are not settled is reached; wait until they are settled"},
 	{is: session.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
 	{is: metastore.ErrExhausted, status: http.StatusPaymentRequired, code: wire.CodeNoChunksetsLeft, detail: "the session does not have enough chunksets left"},

@@ -9,11 +9,13 @@ import (
 // ChannelState is the state of a channel.
 type ChannelState string
 
-// The states of a channel. A closed channel stays closed after its expiry.
+// The states of a channel. A closed channel stays closed after its expiry. One that has stopped is neither
+// closed nor expired, but sells nothing.
 const (
 	ChannelOpen    ChannelState = "open"
 	ChannelClosed  ChannelState = "closed"
 	ChannelExpired ChannelState = "expired"
+	ChannelStopped ChannelState = "stopped"
 )
 
 // Channel is a payment channel. Amounts are in units of the asset, from 0 to 2^63-1. It is
@@ -36,8 +38,27 @@ type Channel struct {
 	Settled  int64     // the part of Accepted that was collected
 	Closed   time.Time // when it was closed; zero if it was not
 
+	Submitted int64  // the amount of the submission in flight, or 0
+	Stopped   string // why nothing is sold over it; empty if something can be
+
 	Created time.Time // set by the store
 	Expires time.Time
+
+	// Of a channel that was read from the chain, like Deposit and Expires; else zero.
+	Withdrawn    int64     // what the receiver has withdrawn
+	NextSequence int64     // the least sequence number that the chain accepts
+	Ledger       time.Time // the time of the ledger of the fullnode that was read
+	Read         time.Time // when it was read; set by the store
+}
+
+// Reading is a channel as a fullnode shows it.
+type Reading struct {
+	Gone         bool // there is no such channel; then only Ledger has a meaning
+	Deposit      int64
+	Withdrawn    int64
+	NextSequence int64
+	Expires      time.Time
+	Ledger       time.Time // the time of the ledger of the fullnode
 }
 
 // State returns the state of the channel at a time.
@@ -47,6 +68,8 @@ func (c *Channel) State(now time.Time) ChannelState {
 		return ChannelClosed
 	case !now.Before(c.Expires):
 		return ChannelExpired
+	case c.Stopped != "":
+		return ChannelStopped
 	default:
 		return ChannelOpen
 	}
@@ -66,6 +89,15 @@ type Payment struct {
 
 	// UnsettledLimit is the greatest Accepted - Settled that the payment may lead to.
 	UnsettledLimit int64
+
+	// SettleAt is the accepted amount that is neither settled nor submitted at which the pending
+	// settlement is due. If it is 0, the settlement is never due, because there is no chain.
+	// Otherwise it is due after half of the time until Expires at the latest, and never later than
+	// the settlement that it replaces.
+	SettleAt int64
+
+	// MaxAge is how long ago the channel was read from the chain at most. 0: no limit.
+	MaxAge time.Duration
 }
 
 // Purchase buys chunksets for a session.
@@ -107,6 +139,16 @@ type Settlement struct {
 	Expires  time.Time // it must be collected before
 }
 
+// UnsettledSum is a number of channels and the sum of their accepted and unsettled amounts, at most 2^63-1.
+type UnsettledSum struct{ Channels, Amount int64 }
+
+// Unsettled are the channels with an accepted payment that is not collected, by what becomes of it.
+type Unsettled struct {
+	Waiting UnsettledSum // it is pending or in flight
+	Expired UnsettledSum // it expired before it was collected
+	Failed  UnsettledSum // the chain refused to collect it
+}
+
 // Channels stores the payment channels, which are retained forever. Their sales are not: Purge
 // adds sales older than SaleRetention that were not made to a session to a sum of their
 // channel, and sales to a session when the session is removed. Of the payouts that PayOut and
@@ -117,7 +159,11 @@ type Settlement struct {
 //
 //   - the channel is found, and bound to the sender if it was not bound; else ErrNoChannel;
 //   - it is open; else ErrChannelClosed or ErrChannelExpired;
-//   - sequence and amount are both above the accepted ones; else a *StaleError;
+//   - with SettleAt, settling has not halted (see Submissions); else a *StoppedError;
+//   - with MaxAge, the channel was read recently enough; else ErrOutdated;
+//   - it has not stopped; else a *StoppedError;
+//   - sequence and amount are both above the accepted ones, and, of a channel that was read from
+//     the chain, acceptable there; else a *StaleError;
 //   - the amount is within the deposit; else an *InsufficientFundsError with Required the
 //     amount and Available the deposit;
 //   - Amount - Settled is within the unsettled limit; else ErrUnsettledLimit.
@@ -128,7 +174,8 @@ type Channels interface {
 	// OpenChannel stores a new channel and returns it as stored, or, if idem was recorded
 	// before, as it was first returned. It returns ErrExists if a channel with the same
 	// Sender, Receiver, Asset and PaymentChannelID was ever opened, or one with the same last
-	// three of these where one of the two channels has no sender. idem may be nil.
+	// three of these where one of the two channels has no sender. idem may be nil. If Ledger is
+	// set, the channel was read from the chain: Withdrawn counts as accepted, sold and settled.
 	OpenChannel(ctx context.Context, c Channel, idem *Idempotency) (Channel, error)
 
 	// OpenedChannel returns the channel that OpenChannel opened with this idem, as it was
@@ -185,6 +232,13 @@ type Channels interface {
 	// ErrChannelClosed, ErrChannelExpired or ErrAmountOverflow. idem may be nil.
 	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
 
+	// RecordReading records what was read of a channel on the chain, and returns the channel after
+	// that. A reading of an older ledger than the recorded one has no effect. The channel stops
+	// selling if it is gone (then Deposit is 0), if its deposit has shrunk, or if more was withdrawn
+	// than accepted; it sells again when its deposit has grown and covers what is accepted. It returns ErrNotFound if there is
+	// no such channel.
+	RecordReading(ctx context.Context, id string, r Reading) (Channel, error)
+
 	// CloseChannel closes an open or expired channel and returns it. Repeated, it returns
 	// the channel in its present state. It returns ErrNotFound if there is no such channel.
 	CloseChannel(ctx context.Context, id string) (Channel, error)
@@ -210,8 +264,6 @@ type Channels interface {
 	// if an amount was not accepted, and then has no effect on any channel.
 	PayOut(ctx context.Context, list []Settlement) error
 
-	// Uncollected returns the number of channels whose pending settlement has expired, and
-	// the sum of the accepted amounts of these channels that were not settled, at most
-	// 2^63-1.
-	Uncollected(ctx context.Context) (channels, amount int64, err error)
+	// Unsettled returns what is accepted and not settled.
+	Unsettled(ctx context.Context) (Unsettled, error)
 }

@@ -76,6 +76,11 @@ var (
 	ErrChannelClosed = errors.New("metastore: channel closed")
 	// ErrChannelExpired means that the channel has expired.
 	ErrChannelExpired = errors.New("metastore: channel expired")
+	// ErrChannelStopped means that nothing is sold over the channel for now. The error is a
+	// *StoppedError.
+	ErrChannelStopped = errors.New("metastore: channel stopped")
+	// ErrOutdated means that the channel must be read from the chain again.
+	ErrOutdated = errors.New("metastore: the channel was read too long ago")
 	// ErrStalePayment means that the sequence or the amount of a payment is not above the
 	// accepted one. The error is a *StaleError.
 	ErrStalePayment = errors.New("metastore: payment is stale")
@@ -119,6 +124,15 @@ func (*StaleError) Error() string { return ErrStalePayment.Error() }
 
 // Unwrap returns ErrStalePayment.
 func (*StaleError) Unwrap() error { return ErrStalePayment }
+
+// StoppedError is ErrChannelStopped with the reason.
+type StoppedError struct{ Reason string }
+
+// Error returns a sentence with the reason.
+func (e *StoppedError) Error() string { return "nothing is sold over the channel now: " + e.Reason }
+
+// Unwrap returns ErrChannelStopped.
+func (*StoppedError) Unwrap() error { return ErrChannelStopped }
 
 // InsufficientFundsError is ErrInsufficientFunds with the amounts, in units of the asset.
 type InsufficientFundsError struct{ Required, Available int64 }
@@ -171,6 +185,7 @@ type Store interface {
 	Uploads
 	Sessions
 	Channels
+	Submissions
 	Keys
 	Usage
 	Garbage

@@ -107,8 +107,8 @@ type Service struct {
 	policy micropay.Policy
 	kick   chan struct{}
 
-	uncollected struct{ count, amount atomic.Int64 } // result of the last search for expired settlements
-	counts      struct{ opened, purchases, reads, settled atomic.Int64 }
+	unsettled atomic.Pointer[metastore.Unsettled] // result of the last review
+	counts    struct{ opened, purchases, reads, settled atomic.Int64 }
 }
 
 // Stats are the counters of a Service since it was created. A call that is repeated with the same
@@ -147,6 +147,7 @@ func New(meta Store, opt Options) (*Service, error) {
 		return nil, fmt.Errorf("the session TTL (%s) and the unsettled limit (%d) must be positive", opt.SessionTTL, opt.UnsettledLimit)
 	}
 	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1)}
+	s.unsettled.Store(&metastore.Unsettled{})
 	for _, a := range []struct {
 		what string
 		text *string

@@ -23,29 +23,24 @@ const (
 	settleCalls   = 64               // concurrent calls of a Settler
 	settleTimeout = 10 * time.Second // for a call of a Settler
 	settleRetry   = time.Second      // after a failure; also finds settlements whose wake-up was lost
-	settleReview  = time.Minute      // between searches for expired settlements
+	settleReview  = time.Minute      // between reviews
 )
 
 // ErrUncollected means that accepted payments expired before they were collected. The next payment
 // over such a channel includes their amount.
 var ErrUncollected = errors.New("accepted payments have expired uncollected")
 
-// Uncollected returns the number of channels with a payment that expired before it was collected,
-// and the sum of their unsettled amounts, when Run last searched for them.
-func (s *Service) Uncollected() (channels, amount int64) {
-	return s.uncollected.count.Load(), s.uncollected.amount.Load()
-}
+// Unsettled returns what was accepted and not settled when Review last looked.
+func (s *Service) Unsettled() metastore.Unsettled { return *s.unsettled.Load() }
 
 // Run collects accepted payments, soon after they are accepted, until ctx ends: by concurrent calls
 // of settle or, if settle is nil, into the embedded ledger, many in one transaction. It retries a
 // failed settlement after a second until it expires, without delaying others. Each second it calls
 // report with what was collected since the last call, the time that looking for it took, and all
-// failures, joined. Each minute it searches for payments that have expired uncollected, and reports ErrUncollected when there are
-// more.
+// failures, joined.
 func (s *Service) Run(ctx context.Context, settle Settler, report task.Report) {
-	retry, review := time.NewTicker(settleRetry), time.NewTicker(settleReview)
+	retry := time.NewTicker(settleRetry)
 	defer retry.Stop()
-	defer review.Stop()
 	c := newCollection(s, settle)
 	defer c.calls.Wait()
 	interrupted := func(error) bool { return ctx.Err() != nil }
@@ -69,24 +64,38 @@ func (s *Service) Run(ctx context.Context, settle Settler, report task.Report) {
 				report(run)
 			}
 			run = task.Run{Task: task.Settle, Began: time.Now()}
-		case <-review.C:
+		}
+	}
+}
+
+// Review looks each minute, until ctx ends, for what is accepted and not settled. It reports
+// ErrUncollected when more payments have expired uncollected.
+func (s *Service) Review(ctx context.Context, report task.Report) {
+	tick := time.NewTicker(settleReview)
+	defer tick.Stop()
+	interrupted := func(error) bool { return ctx.Err() != nil }
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 			task.Do(task.ReviewSettlements, report, func() (int64, error) { return s.review(ctx) }, interrupted)
 		}
 	}
 }
 
-// review searches for settlements that expired uncollected and returns the number of their
-// channels. It returns ErrUncollected if their amount has grown.
+// review looks for what is accepted and not settled, and returns the number of channels whose payment
+// has expired. It returns ErrUncollected if their amount has grown.
 func (s *Service) review(ctx context.Context) (channels int64, err error) {
-	count, amount, err := s.meta.Uncollected(ctx)
+	now, err := s.meta.Unsettled(ctx)
 	if err != nil {
 		return 0, err
 	}
-	s.uncollected.count.Store(count)
-	if before := s.uncollected.amount.Swap(amount); amount > before {
-		return count, fmt.Errorf("%w: %d units over %d channels, %d more than before", ErrUncollected, amount, count, amount-before)
+	before := s.unsettled.Swap(&now)
+	if grown := now.Expired.Amount - before.Expired.Amount; grown > 0 {
+		return now.Expired.Channels, fmt.Errorf("%w: %d units over %d channels, %d more than before", ErrUncollected, now.Expired.Amount, now.Expired.Channels, grown)
 	}
-	return count, nil
+	return now.Expired.Channels, nil
 }
 
 // Settle tries once to collect each settlement that is pending now, like Run, in the order of

@@ -95,6 +95,7 @@ type settling struct {
 	channel metastore.Channel // number 1, of the payer
 
 	// Of the runs; read after synctest.Wait.
+	mu        sync.Mutex // of reports and collected
 	reports   []error
 	collected int64
 }
@@ -114,7 +115,9 @@ func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			s.Run(ctx, settler(s), func(run task.Run) {
+			report := func(run task.Run) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				if run.Task != task.Settle && run.Task != task.ReviewSettlements {
 					t.Errorf("a report of %q", run.Task)
 				}
@@ -124,7 +127,11 @@ func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*
 				if run.Err != nil {
 					s.reports = append(s.reports, run.Err)
 				}
-			})
+			}
+			var tasks sync.WaitGroup
+			tasks.Go(func() { s.Run(ctx, settler(s), report) })
+			tasks.Go(func() { s.Review(ctx, report) })
+			tasks.Wait()
 		}()
 		test(t, s)
 		s.audit()
@@ -318,8 +325,8 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		s.chain.mu.refuse = 1_000
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(5 * time.Minute)
-		if channels, amount := s.Uncollected(); channels != 1 || amount != 10 {
-			t.Errorf("%d channels with %d units, want 1 with 10", channels, amount)
+		if got := s.Unsettled().Expired; got != (metastore.UnsettledSum{Channels: 1, Amount: 10}) {
+			t.Errorf("%+v, want 1 channel with 10 units", got)
 		}
 		told := 0
 		for _, err := range s.reports {
@@ -339,8 +346,8 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		s.chain.mu.refuse = 0
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 35)})
 		s.wait(2 * time.Minute)
-		if channels, amount := s.Uncollected(); channels != 0 || amount != 0 {
-			t.Errorf("%d channels with %d units, want none", channels, amount)
+		if got := s.Unsettled().Expired; got != (metastore.UnsettledSum{}) {
+			t.Errorf("%+v, want none", got)
 		}
 	})
 }

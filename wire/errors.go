@@ -77,6 +77,7 @@ const (
 	CodeSessionExpired        Code = "session_expired"
 	CodeChannelClosed         Code = "channel_closed"
 	CodeChannelExpired        Code = "channel_expired"
+	CodeChannelStopped        Code = "channel_stopped"
 	CodeLengthRequired        Code = "length_required"
 	CodePreconditionFailed    Code = "precondition_failed"
 	CodeTooLarge              Code = "too_large"

@@ -189,7 +189,8 @@ type Channel struct {
 	Unsettled        string           `json:"unsettled"`
 	SequenceNumber   string           `json:"sequenceNumber"`
 	State            string           `json:"state"`
-	Refund           string           `json:"refund,omitempty"` // of a closed channel: the part of the deposit that was not accepted
+	Stopped          string           `json:"stopped,omitempty"` // why nothing is sold over it, in the state stopped
+	Refund           string           `json:"refund,omitempty"`  // of a closed channel: the part of the deposit that was not accepted
 	Created          time.Time        `json:"created"`
 	Expires          time.Time        `json:"expires"`
 	Sessions         []ChannelSession `json:"sessions,omitzero"` // nil: could not be read

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"sluice/internal/storage"
+	"sluice/metastore"
 )
 
 // auditCommand audits an instance, also while nodes run on it.
@@ -27,14 +29,13 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	faults, err := stores.Meta.Audit(ctx)
-	channels, amount, err2 := stores.Meta.Uncollected(ctx)
-	if err := errors.Join(err, err2, stores.Close()); err != nil {
+	unsettled, err2 := stores.Meta.Unsettled(ctx)
+	failed, err3 := stores.Meta.FailedSubmissions(ctx, metastore.MaxFindings)
+	if err := errors.Join(err, err2, err3, stores.Close()); err != nil {
 		return err
 	}
-	if channels > 0 { // a loss, but not an inconsistency
-		if err := printLine(console.out, fmt.Sprintf("Expired before they were collected: payments over %d channels, %d units in all.", channels, amount)); err != nil {
-			return err
-		}
+	if err := printLosses(console.out, unsettled, failed); err != nil {
+		return err
 	}
 	for _, fault := range faults {
 		if err := printLine(console.out, fault); err != nil {
@@ -45,4 +46,19 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 		return fmt.Errorf("inconsistencies in the metadata: %d", len(faults))
 	}
 	return printLine(console.out, "The ledgers and the counts of accounts are consistent.")
+}
+
+// printLosses prints which payments are not collected, which is a loss but not an inconsistency.
+func printLosses(out io.Writer, u metastore.Unsettled, failed []metastore.Submission) error {
+	if u.Expired.Channels > 0 {
+		if err := printLine(out, fmt.Sprintf("Expired before they were collected: payments over %d channels, %d units in all.", u.Expired.Channels, u.Expired.Amount)); err != nil {
+			return err
+		}
+	}
+	for _, s := range failed {
+		if err := printLine(out, fmt.Sprintf("The chain refused payment %d of channel %.6s, %d units in all: %s (transaction 0x%x)", s.Sequence, s.Channel, s.Amount, s.Status, s.Hash)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

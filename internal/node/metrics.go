@@ -262,14 +262,19 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 		return channels.Stats().Reads
 	})
 	set.Counter("sluice_settlements_total", "Settlements that were collected.", func() int64 { return channels.Stats().Settled })
-	set.Gauge("sluice_settlements_expired", "Channels with a payment that expired before it was collected, on the node that settles.", func() float64 {
-		count, _ := channels.Uncollected()
-		return float64(count)
-	})
-	set.Gauge("sluice_settlements_expired_units", "Accepted and unsettled amount of these channels, in units of the asset.", func() float64 {
-		_, amount := channels.Uncollected()
-		return float64(amount)
-	})
+	for _, kind := range []struct {
+		name, help string
+		of         func(metastore.Unsettled) metastore.UnsettledSum
+	}{
+		{"waiting", "whose payment is pending or submitted", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Waiting }},
+		{"expired", "with a payment that expired before it was collected", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Expired }},
+		{"failed", "with a payment that the chain refused to collect", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Failed }},
+	} {
+		set.Gauge("sluice_settlements_"+kind.name, "Channels "+kind.help+", on the node that settles.",
+			func() float64 { return float64(kind.of(channels.Unsettled()).Channels) })
+		set.Gauge("sluice_settlements_"+kind.name+"_units", "Accepted and unsettled amount of these channels, in units of the asset.",
+			func() float64 { return float64(kind.of(channels.Unsettled()).Amount) })
+	}
 }
 
 func registerReturns(set *metrics.Set, returns *metering.Returns) {

@@ -206,6 +206,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		var tasks sync.WaitGroup
 		tasks.Go(func() { n.blobs.Run(ctx, ended) })
 		tasks.Go(func() { n.channels.Run(ctx, nil, ended) })
+		tasks.Go(func() { n.channels.Review(ctx, ended) })
 		tasks.Go(func() { n.census.run(ctx, ended) })
 		tasks.Wait()
 	}

@@ -262,11 +262,74 @@ func (m metaStore) PayOut(ctx context.Context, list []metastore.Settlement) (err
 	return m.Store.PayOut(ctx, list)
 }
 
-// Uncollected implements metastore.Store.
-func (m metaStore) Uncollected(ctx context.Context) (channels, amount int64, err error) {
-	ctx, span := m.begin(ctx, "metastore.Uncollected")
+// Unsettled implements metastore.Store.
+func (m metaStore) Unsettled(ctx context.Context) (_ metastore.Unsettled, err error) {
+	ctx, span := m.begin(ctx, "metastore.Unsettled")
 	defer span.end(&err)
-	return m.Store.Uncollected(ctx)
+	return m.Store.Unsettled(ctx)
+}
+
+// RecordReading implements metastore.Store.
+func (m metaStore) RecordReading(ctx context.Context, id string, r metastore.Reading) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.RecordReading")
+	defer span.end(&err)
+	return m.Store.RecordReading(ctx, id, r)
+}
+
+// DueSettlements implements metastore.Store.
+func (m metaStore) DueSettlements(ctx context.Context, ahead time.Duration, after metastore.Settlement, limit int) (_ []metastore.Settlement, err error) {
+	ctx, span := m.begin(ctx, "metastore.DueSettlements")
+	defer span.end(&err)
+	return m.Store.DueSettlements(ctx, ahead, after, limit)
+}
+
+// BeginSubmission implements metastore.Store.
+func (m metaStore) BeginSubmission(ctx context.Context, s metastore.Submission) (err error) {
+	ctx, span := m.begin(ctx, "metastore.BeginSubmission")
+	defer span.end(&err)
+	return m.Store.BeginSubmission(ctx, s)
+}
+
+// SubmissionsInFlight implements metastore.Store.
+func (m metaStore) SubmissionsInFlight(ctx context.Context, after string, limit int) (_ []metastore.Submission, err error) {
+	ctx, span := m.begin(ctx, "metastore.SubmissionsInFlight")
+	defer span.end(&err)
+	return m.Store.SubmissionsInFlight(ctx, after, limit)
+}
+
+// EndSubmission implements metastore.Store.
+func (m metaStore) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) (err error) {
+	ctx, span := m.begin(ctx, "metastore.EndSubmission")
+	defer span.end(&err)
+	return m.Store.EndSubmission(ctx, channel, sequence, o)
+}
+
+// Submission implements metastore.Store.
+func (m metaStore) Submission(ctx context.Context, channel string) (_ metastore.Submission, err error) {
+	ctx, span := m.begin(ctx, "metastore.Submission")
+	defer span.end(&err)
+	return m.Store.Submission(ctx, channel)
+}
+
+// FailedSubmissions implements metastore.Store.
+func (m metaStore) FailedSubmissions(ctx context.Context, limit int) (_ []metastore.Submission, err error) {
+	ctx, span := m.begin(ctx, "metastore.FailedSubmissions")
+	defer span.end(&err)
+	return m.Store.FailedSubmissions(ctx, limit)
+}
+
+// Halted implements metastore.Store.
+func (m metaStore) Halted(ctx context.Context) (_ string, err error) {
+	ctx, span := m.begin(ctx, "metastore.Halted")
+	defer span.end(&err)
+	return m.Store.Halted(ctx)
+}
+
+// Resume implements metastore.Store.
+func (m metaStore) Resume(ctx context.Context) (err error) {
+	ctx, span := m.begin(ctx, "metastore.Resume")
+	defer span.end(&err)
+	return m.Store.Resume(ctx)
 }
 
 // CreateKey implements metastore.Store.

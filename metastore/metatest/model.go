@@ -15,7 +15,7 @@ import (
 )
 
 func modelChecks() []Check {
-	return []Check{check("model/history", modelHistory), check("model/payments", modelPayments)}
+	return []Check{check("model/history", modelHistory), check("model/payments", modelPayments), check("model/submissions", modelSubmissions)}
 }
 
 // modelHistory plays random histories on two handles and compares every result with a simple model

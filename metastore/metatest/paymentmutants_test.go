@@ -273,7 +273,9 @@ func (s forgetsNewer) PayOut(ctx context.Context, list []metastore.Settlement) e
 
 type allCollected struct{ metatest.Handle }
 
-func (allCollected) Uncollected(context.Context) (int64, int64, error) { return 0, 0, nil }
+func (allCollected) Unsettled(context.Context) (metastore.Unsettled, error) {
+	return metastore.Unsettled{}, nil
+}
 
 type blind struct{ metatest.Handle }
 

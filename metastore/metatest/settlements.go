@@ -250,9 +250,9 @@ func racingPayOuts(p *probe) {
 
 func settlementUncollected(p *probe) {
 	want := func(channels, amount int64) {
-		n, sum, err := p.store.Uncollected(p.ctx)
-		p.ok(err, "uncollected")
-		p.must(n == channels && sum == amount, "%d channels with %d units are uncollected, want %d with %d", n, sum, channels, amount)
+		u, err := p.store.Unsettled(p.ctx)
+		p.ok(err, "unsettled")
+		p.equal(u.Expired, metastore.UnsettledSum{Channels: channels, Amount: amount}, "what has expired")
 	}
 	want(0, 0)
 	a, b := p.channel("a", "s", 100), p.channel("b", "s", 100)

@@ -20,7 +20,8 @@ const auditPage = 500
 //     the folded ones, plus the credit is the accepted amount; settled <= accepted <=
 //     deposit; no amount is negative; a payment that was accepted and not settled is in the
 //     settlement; nothing was paid out that was not accepted; and payouts increase with
-//     the sequence;
+//     the sequence; nothing was submitted that was not accepted; of a channel that was read from
+//     the chain, settled <= withdrawn, and accepted <= deposit unless it has stopped;
 //   - for each session, used + left = total and none of them is negative; a bought session
 //     has exactly the chunksets that were sold to it, and a granted one at least those,
 //     until its retention ends;
@@ -67,7 +68,8 @@ type audit struct {
 type channelAccount struct {
 	metastore.Channel
 	sales   big.Int // sum of count times price; a damaged table may hold anything
-	pending bool    // the newest accepted payment is in the settlement
+	pending bool    // the newest accepted payment is in the settlement, or was submitted
+	flying  int64   // the amount of the submission in flight
 	paidOut int64   // the last amount in the ledger
 }
 
@@ -113,7 +115,7 @@ func (a *audit) walk(read func(span) (last string, rows int64, err error), check
 
 func (a *audit) walkChannels() error {
 	return a.walk(a.readChannels, func(at span) error {
-		for _, read := range []func(span) error{a.readSales, a.readSettlements, a.readLedger} {
+		for _, read := range []func(span) error{a.readSales, a.readSettlements, a.readSubmissions, a.readLedger} {
 			if err := read(at); err != nil {
 				return err
 			}
@@ -191,6 +193,26 @@ func (a *audit) readSettlements(at span) error {
 		})
 }
 
+func (a *audit) readSubmissions(at span) error {
+	var r submissionRow
+	condition, in := at.within("channel")
+	return a.each(`SELECT `+submissionColumns+` FROM submissions WHERE `+condition+` ORDER BY channel`, in, r.fields(), func() error {
+		c, ok := a.account(r.Channel, "a submission")
+		if !ok {
+			return nil
+		}
+		s := r.submission()
+		if !accepted(c.Channel, s.Sequence, s.Amount) {
+			a.report("channel %.6s: %d was submitted at sequence %d, but %d was accepted at %d", c.ID, s.Amount, s.Sequence, c.Accepted, c.Sequence)
+		}
+		c.pending = c.pending || s.Sequence == c.Sequence
+		if s.State == metastore.InFlight {
+			c.flying = s.Amount
+		}
+		return nil
+	})
+}
+
 func (a *audit) readLedger(at span) error {
 	var channel string
 	var sequence, amount int64
@@ -221,11 +243,18 @@ func (a *audit) checkChannels() {
 		if wrapped(sum) != c.Accepted { // see addFolded
 			a.report("channel %.6s: sales of %v and a credit of %d do not add up to the accepted %d", id, &c.sales, c.Credit, c.Accepted)
 		}
-		if c.Credit < 0 || c.Settled < 0 || c.Settled > c.Accepted || c.Accepted > c.Deposit {
+		if c.Credit < 0 || c.Settled < 0 || c.Settled > c.Accepted || c.Accepted > c.Deposit && c.Stopped == "" {
 			a.report("channel %.6s: credit %d, settled %d, accepted %d and deposit %d are inconsistent",
 				id, c.Credit, c.Settled, c.Accepted, c.Deposit)
 		}
-		if (c.Proof == nil) != (c.Accepted == 0) || (c.Accepted > 0 && c.Sender == "") {
+		if !c.Ledger.IsZero() && c.Settled > c.Withdrawn {
+			a.report("channel %.6s: %d was settled, but %d withdrawn on the chain", id, c.Settled, c.Withdrawn)
+		}
+		if c.Submitted != c.flying {
+			a.report("channel %.6s: %d was submitted, but the submission in flight is of %d", id, c.Submitted, c.flying)
+		}
+		read := c.Proof == nil && !c.Ledger.IsZero() && c.Accepted == c.Settled // nothing was accepted here
+		if !read && (c.Proof == nil) != (c.Accepted == 0) || (c.Accepted > 0 && c.Sender == "") {
 			a.report("channel %.6s: %d was accepted from sender %.6s with a proof of %d bytes", id, c.Accepted, c.Sender, len(c.Proof))
 		}
 		if c.Settled < c.Accepted && !c.pending {

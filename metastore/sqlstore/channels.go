@@ -11,7 +11,8 @@ import (
 
 // channelColumns are the columns of a channel, in the order of channelFields.
 const channelColumns = `id, payment_channel_id, sender, receiver, asset, deposit,
-	accepted, sequence, proof, credit, settled, closed, created, expires, owner`
+	accepted, sequence, proof, credit, settled, closed, created, expires, owner,
+	submitted, stopped, withdrawn, next_sequence, ledger, read_at`
 
 // channelFields returns the destinations of channelColumns.
 func channelFields(c *metastore.Channel) args {
@@ -19,6 +20,8 @@ func channelFields(c *metastore.Channel) args {
 		&c.ID, (*integer)(&c.PaymentChannelID), &c.Sender, &c.Receiver, &c.Asset, (*integer)(&c.Deposit),
 		(*integer)(&c.Accepted), (*integer)(&c.Sequence), &c.Proof, (*integer)(&c.Credit), (*integer)(&c.Settled),
 		(*instant)(&c.Closed), (*instant)(&c.Created), (*instant)(&c.Expires), (*optionalText)(&c.Owner),
+		(*integer)(&c.Submitted), (*optionalText)(&c.Stopped),
+		(*integer)(&c.Withdrawn), (*integer)(&c.NextSequence), (*instant)(&c.Ledger), (*instant)(&c.Read),
 	}
 }
 
@@ -58,11 +61,17 @@ func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
 	c = metastore.Channel{
 		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset,
 		Deposit: c.Deposit, Owner: c.Owner, Created: t.now, Expires: truncate(c.Expires),
+		Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Ledger: truncate(c.Ledger),
 	}
-	n, err := t.exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, owner)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING`,
+	if !c.Ledger.IsZero() {
+		c.Read, c.Accepted, c.Settled, c.Sequence = t.now, c.Withdrawn, c.Withdrawn, c.NextSequence-1
+	}
+	n, err := t.exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, owner,
+			accepted, settled, folded, sequence, withdrawn, next_sequence, ledger, read_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10, $11, $12, $13, $14, $15) ON CONFLICT (id) DO NOTHING`,
 		[]byte(c.ID), c.PaymentChannelID, []byte(c.Sender), []byte(c.Receiver), []byte(c.Asset), c.Deposit,
-		micros(c.Created), c.Expires.UnixMicro(), optionalColumn(c.Owner))
+		micros(c.Created), c.Expires.UnixMicro(), optionalColumn(c.Owner),
+		c.Accepted, c.Sequence, c.Withdrawn, c.NextSequence, micros(c.Ledger), micros(c.Read))
 	if err != nil {
 		return c, err
 	}
@@ -105,24 +114,25 @@ func (t *tx) channel(id string) (metastore.Channel, error) {
 // FindChannel implements metastore.Channels.
 func (s *Store) FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
 	return resultOf(ctx, s.read, func(t *tx) (metastore.Channel, error) {
-		return t.findChannel(sender, receiver, asset, paymentChannelID)
+		c, _, err := t.findChannel(sender, receiver, asset, paymentChannelID)
+		return c, err
 	})
 }
 
-// findChannel returns the channel of a sender, bound or not bound yet. There are never two
-// of them.
-func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (metastore.Channel, error) {
-	var c metastore.Channel
-	found, err := t.row(`SELECT `+channelColumns+` FROM channels WHERE payment_channel_id = $1 AND receiver = $2
+// findChannel returns the channel of a sender, bound or not bound yet, and why settling has
+// halted. There are never two such channels.
+func (t *tx) findChannel(sender, receiver, asset string, paymentChannelID int64) (c metastore.Channel, halt string, err error) {
+	found, err := t.row(`SELECT `+channelColumns+`, (SELECT value FROM facts WHERE name = $6) FROM channels WHERE payment_channel_id = $1 AND receiver = $2
 		AND asset = $3 AND sender IN ($4, $5) ORDER BY sender DESC LIMIT 1`+t.forUpdate(),
-		args{paymentChannelID, []byte(receiver), []byte(asset), []byte(sender), []byte{}}, channelFields(&c)...)
+		args{paymentChannelID, []byte(receiver), []byte(asset), []byte(sender), []byte{}, []byte(haltFact)},
+		append(channelFields(&c), (*optionalText)(&halt))...)
 	if err == nil && !found {
 		err = metastore.ErrNoChannel
 	}
 	if err != nil {
-		return metastore.Channel{}, err
+		return metastore.Channel{}, "", err
 	}
-	return c, nil
+	return c, halt, nil
 }
 
 // channelOpen returns ErrChannelClosed or ErrChannelExpired unless the channel is open.

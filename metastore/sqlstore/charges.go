@@ -45,7 +45,7 @@ func (s *Store) ReturnCharge(ctx context.Context, id string, charge string) (met
 func (s *Store) ReturnRead(ctx context.Context, p metastore.Payment, charge string) (metastore.Channel, error) {
 	name := chargeID(charge)
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
-		c, err := t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+		c, _, err := t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 		if err != nil {
 			return c, err
 		}

@@ -160,6 +160,11 @@ func fill(tb testing.TB, s *Store, parts int) {
 	settlements, err := f.Settlements(f.ctx, metastore.Settlement{}, 1)
 	f.note(nil, err)
 	f.note(nil, f.Collect(f.ctx, settlements[0]))
+	submitted := pay(1, 10)
+	submitted.Sender, submitted.PaymentChannelID, submitted.SettleAt = "chain", 2, 1
+	f.note(f.OpenChannel(f.ctx, metastore.Channel{ID: "submitted", PaymentChannelID: 2, Sender: "chain", Receiver: "r", Asset: "a", Deposit: 100, Expires: time.Now().Add(time.Hour), Ledger: time.Now(), NextSequence: 1}, nil))
+	f.note(f.PayRead(f.ctx, metastore.ReadPurchase{Payment: submitted, Price: 1, Count: 1}))
+	f.note(nil, f.BeginSubmission(f.ctx, metastore.Submission{Channel: "submitted", Sequence: 1, Amount: 10, Body: []byte("body"), Expires: submitted.Expires}))
 	f.note(f.PayRead(f.ctx, metastore.ReadPurchase{Payment: pay(2, 30), Price: 1, Count: 19}))
 	for i := range 5 { // equal to each other except for the time
 		f.note(f.ReturnCredit(f.ctx, "channel", 1, 1, fmt.Sprint(i)))

@@ -94,6 +94,12 @@ type channelOutcome struct {
 	Closed           time.Time `json:"closed,omitzero"`
 	Created          time.Time `json:"created"`
 	Expires          time.Time `json:"expires"`
+	Submitted        int64     `json:"submitted,omitempty"`
+	Stopped          string    `json:"stopped,omitempty"`
+	Withdrawn        int64     `json:"withdrawn,omitempty"`
+	NextSequence     int64     `json:"nextSequence,omitempty"`
+	Ledger           time.Time `json:"ledger,omitzero"`
+	Read             time.Time `json:"read,omitzero"`
 }
 
 func outcomeOfChannel(c metastore.Channel) channelOutcome {
@@ -101,6 +107,7 @@ func outcomeOfChannel(c metastore.Channel) channelOutcome {
 		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset,
 		Deposit: c.Deposit, Owner: c.Owner, Accepted: c.Accepted, Sequence: c.Sequence, Proof: c.Proof,
 		Credit: c.Credit, Settled: c.Settled, Closed: c.Closed, Created: c.Created, Expires: c.Expires,
+		Submitted: c.Submitted, Stopped: c.Stopped, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Ledger: c.Ledger, Read: c.Read,
 	}
 }
 
@@ -109,5 +116,6 @@ func (o channelOutcome) result() metastore.Channel {
 		ID: o.ID, PaymentChannelID: o.PaymentChannelID, Sender: o.Sender, Receiver: o.Receiver, Asset: o.Asset,
 		Deposit: o.Deposit, Owner: o.Owner, Accepted: o.Accepted, Sequence: o.Sequence, Proof: o.Proof,
 		Credit: o.Credit, Settled: o.Settled, Closed: o.Closed, Created: o.Created, Expires: o.Expires,
+		Submitted: o.Submitted, Stopped: o.Stopped, Withdrawn: o.Withdrawn, NextSequence: o.NextSequence, Ledger: o.Ledger, Read: o.Read,
 	}
 }

@@ -53,6 +53,15 @@ type channelV1 struct {
 	Expires time.Time `json:"expires"`
 }
 
+// channel returns the channel as the first version knew it.
+func (v channelV1) channel() metastore.Channel {
+	return metastore.Channel{
+		ID: v.ID, PaymentChannelID: v.PaymentChannelID, Sender: v.Sender, Receiver: v.Receiver, Asset: v.Asset,
+		Deposit: v.Deposit, Owner: v.Owner, Accepted: v.Accepted, Sequence: v.Sequence, Proof: v.Proof,
+		Credit: v.Credit, Settled: v.Settled, Closed: v.Closed, Created: v.Created, Expires: v.Expires,
+	}
+}
+
 // outcomeClock is the time of all calls below.
 var outcomeClock = time.Date(2026, 3, 4, 5, 6, 7, 890123000, time.UTC)
 
@@ -162,7 +171,7 @@ func TestOutcomesAreThoseOfThePreviousVersion(t *testing.T) {
 		case metastore.Channel:
 			var v channelV1
 			err = json.Unmarshal([]byte(remembered[c.name]), &v)
-			want = metastore.Channel(v)
+			want = v.channel()
 		}
 		if err != nil || !reflect.DeepEqual(out, want) {
 			t.Errorf("%s repeated returned %+v, want %+v, %v", c.name, out, want, err)
@@ -204,7 +213,10 @@ func TestEveryFieldIsRemembered(t *testing.T) {
 	if metastore.Session(oldSession) != session {
 		t.Errorf("the first version reads %+v from %s", oldSession, s)
 	}
-	if !reflect.DeepEqual(metastore.Channel(oldChannel), channel) {
+	known := channel
+	known.Submitted, known.Stopped, known.Withdrawn, known.NextSequence = 0, "", 0, 0
+	known.Ledger, known.Read = time.Time{}, time.Time{}
+	if !reflect.DeepEqual(oldChannel.channel(), known) {
 		t.Errorf("the first version reads %+v from %s", oldChannel, c)
 	}
 	if got, err := decodeOutcome[metastore.Session, sessionOutcome](s); err != nil || got != session {

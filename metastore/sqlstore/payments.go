@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice/metastore"
 )
@@ -74,19 +75,25 @@ var errNoProof = errors.New("sqlstore: a payment must have a sender and a proof"
 
 // examine returns the channel of a payment and the amount that can be spent if the payment
 // is accepted. It changes nothing.
-func (t *tx) examine(p metastore.Payment) (c metastore.Channel, spendable int64, err error) {
+func (t *tx) examine(p metastore.Payment) (_ metastore.Channel, spendable int64, err error) {
 	if p.Sender == "" || len(p.Proof) == 0 {
-		return c, 0, errNoProof
+		return metastore.Channel{}, 0, errNoProof
 	}
-	if c, err = t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID); err != nil {
+	c, halt, err := t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+	if err != nil {
 		return c, 0, err
 	}
 	if err := t.channelOpen(c); err != nil {
 		return c, 0, err
 	}
-	above := p.Sequence > c.Sequence || (c.Proof == nil && p.Sequence == 0)
 	switch {
-	case !above || p.Amount <= c.Accepted:
+	case p.SettleAt > 0 && halt != "":
+		return c, 0, &metastore.StoppedError{Reason: halt}
+	case p.MaxAge > 0 && t.now.Sub(c.Read) > p.MaxAge:
+		return c, 0, metastore.ErrOutdated
+	case c.Stopped != "":
+		return c, 0, &metastore.StoppedError{Reason: c.Stopped}
+	case stale(c, p):
 		return c, 0, &metastore.StaleError{Stored: c.Proof}
 	case p.Amount > c.Deposit:
 		return c, 0, &metastore.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
@@ -94,6 +101,15 @@ func (t *tx) examine(p metastore.Payment) (c metastore.Channel, spendable int64,
 		return c, 0, metastore.ErrUnsettledLimit
 	}
 	return c, p.Amount - c.Accepted + c.Credit, nil
+}
+
+// stale reports whether a payment is not above what the channel has accepted. Without a chain the first
+// sequence number may be 0.
+func stale(c metastore.Channel, p metastore.Payment) bool {
+	if c.Ledger.IsZero() && c.Proof == nil && p.Sequence == 0 {
+		return p.Amount <= c.Accepted
+	}
+	return p.Sequence <= c.Sequence || p.Amount <= max(c.Accepted, c.Withdrawn) || p.Sequence < c.NextSequence
 }
 
 // sale is a purchase of chunksets by a payment.
@@ -118,11 +134,25 @@ func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s
 		id, c.Sequence, s.session, s.count, s.price, micros(t.now), s.charge, t.saleID()); err != nil {
 		return c, err
 	}
-	err := t.change(`INSERT INTO settlements (channel, sequence, amount, proof, expires) VALUES ($1, $2, $3, $4, $5)
+	err := t.change(`INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount,
-		proof = excluded.proof, expires = excluded.expires`,
-		id, c.Sequence, c.Accepted, c.Proof, p.Expires.UnixMicro())
+		proof = excluded.proof, expires = excluded.expires,
+		due = CASE WHEN settlements.due < excluded.due THEN settlements.due ELSE excluded.due END`,
+		id, c.Sequence, c.Accepted, c.Proof, p.Expires.UnixMicro(), micros(due(c, p, t.now)))
 	return c, err
+}
+
+// due returns when the settlement of a channel that has accepted p is submitted to the chain at the latest,
+// unless it replaces an earlier one. It is zero without a chain.
+func due(c metastore.Channel, p metastore.Payment, now time.Time) time.Time {
+	switch {
+	case p.SettleAt == 0:
+		return time.Time{}
+	case c.Accepted-max(c.Settled, c.Submitted) >= p.SettleAt:
+		return now
+	default:
+		return now.Add(p.Expires.Sub(now) / 2)
+	}
 }
 
 // errNotSold is the error of a return of chunksets that were never sold.

@@ -93,14 +93,3 @@ func (t *tx) acceptedAll(list []metastore.Settlement, channels args, in string) 
 	}
 	return nil
 }
-
-// Uncollected implements metastore.Channels.
-func (s *Store) Uncollected(ctx context.Context) (channels, amount int64, err error) {
-	err = s.read(ctx, func(t *tx) error {
-		_, err := t.row(`SELECT COUNT(*), CAST(COALESCE(SUM(c.accepted - c.settled), 0) AS BIGINT) FROM settlements s
-			JOIN channels c ON c.id = s.channel WHERE s.expires <= $1`, args{t.now.UnixMicro()},
-			(*integer)(&channels), (*integer)(&amount))
-		return err
-	})
-	return channels, amount, err
-}

@@ -1,0 +1,279 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/metastore"
+)
+
+const submissionColumns = `channel, sequence, amount, hash, body, expires, state, status, begun, ended`
+
+// submissionRow is a row of submissions.
+type submissionRow struct {
+	metastore.Submission
+	hash  []byte
+	state integer
+}
+
+func (r *submissionRow) fields() args {
+	return args{
+		&r.Channel, (*integer)(&r.Sequence), (*integer)(&r.Amount), &r.hash, &r.Body, (*instant)(&r.Expires),
+		&r.state, (*optionalText)(&r.Status), (*instant)(&r.Begun), (*instant)(&r.Ended),
+	}
+}
+
+func (r *submissionRow) submission() metastore.Submission {
+	copy(r.Hash[:], r.hash)
+	r.State = metastore.SubmissionState(r.state)
+	return r.Submission
+}
+
+// DueSettlements implements metastore.Submissions.
+func (s *Store) DueSettlements(ctx context.Context, ahead time.Duration, after metastore.Settlement, limit int) ([]metastore.Settlement, error) {
+	var since int64
+	if after.Channel != "" {
+		since = after.Expires.UnixMicro()
+	}
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Settlement, error) {
+		var one metastore.Settlement
+		return collect(t, `SELECT channel, sequence, amount, proof, expires FROM settlements
+			WHERE due <= $1 AND (expires, channel) > ($2, $3)
+			AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.channel = settlements.channel AND s.state = 0)
+			ORDER BY expires, channel LIMIT ($4 + 0)`,
+			args{t.now.Add(ahead).UnixMicro(), since, []byte(after.Channel), int64(limit)},
+			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)}, &one)
+	})
+}
+
+// BeginSubmission implements metastore.Submissions.
+func (s *Store) BeginSubmission(ctx context.Context, sub metastore.Submission) error {
+	return s.writeLocked(ctx, func(t *tx) error {
+		if err := t.halted(); err != nil {
+			return err
+		}
+		c, err := t.channel(sub.Channel)
+		if err != nil {
+			return err
+		}
+		last, err := t.submission(c.ID)
+		if err != nil && !errors.Is(err, metastore.ErrNotFound) {
+			return err
+		}
+		if err == nil && last.State == metastore.InFlight {
+			return fmt.Errorf("submission: %w", metastore.ErrExists)
+		}
+		id := []byte(c.ID)
+		n, err := t.exec(`DELETE FROM settlements WHERE channel = $1 AND sequence = $2 AND amount = $3`, id, sub.Sequence, sub.Amount)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("settlement: %w", metastore.ErrNotFound)
+		}
+		if _, err := t.exec(`INSERT INTO submissions (`+submissionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, 0, NULL, $7, NULL)
+			ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount, hash = excluded.hash,
+			body = excluded.body, expires = excluded.expires, state = 0, status = NULL, begun = excluded.begun, ended = NULL`,
+			id, sub.Sequence, sub.Amount, sub.Hash[:], sub.Body, sub.Expires.UnixMicro(), micros(t.now)); err != nil {
+			return err
+		}
+		_, err = t.exec(`UPDATE channels SET submitted = $2 WHERE id = $1`, id, sub.Amount)
+		return err
+	})
+}
+
+// submission returns the newest submission of a channel, or metastore.ErrNotFound.
+func (t *tx) submission(channel string) (metastore.Submission, error) {
+	var r submissionRow
+	found, err := t.row(`SELECT `+submissionColumns+` FROM submissions WHERE channel = $1`, args{[]byte(channel)}, r.fields()...)
+	if err == nil && !found {
+		err = fmt.Errorf("submission: %w", metastore.ErrNotFound)
+	}
+	if err != nil {
+		return metastore.Submission{}, err
+	}
+	return r.submission(), nil
+}
+
+// submissions returns the submissions in a state after a channel.
+func (t *tx) submissions(state metastore.SubmissionState, after string, limit int) ([]metastore.Submission, error) {
+	var r submissionRow
+	var list []metastore.Submission
+	err := t.each(`SELECT `+submissionColumns+` FROM submissions WHERE state <> 1 AND state = $1 AND channel > $2 ORDER BY channel LIMIT ($3 + 0)`,
+		args{int64(state), []byte(after), int64(limit)}, r.fields(), func() error {
+			list = append(list, r.submission())
+			return nil
+		})
+	return list, err
+}
+
+// SubmissionsInFlight implements metastore.Submissions.
+func (s *Store) SubmissionsInFlight(ctx context.Context, after string, limit int) ([]metastore.Submission, error) {
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Submission, error) {
+		return t.submissions(metastore.InFlight, after, limit)
+	})
+}
+
+// FailedSubmissions implements metastore.Submissions.
+func (s *Store) FailedSubmissions(ctx context.Context, limit int) ([]metastore.Submission, error) {
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Submission, error) {
+		return t.submissions(metastore.Failed, "", limit)
+	})
+}
+
+// Submission implements metastore.Submissions.
+func (s *Store) Submission(ctx context.Context, channel string) (metastore.Submission, error) {
+	return resultOf(ctx, s.read, func(t *tx) (metastore.Submission, error) { return t.submission(channel) })
+}
+
+// errOtherOutcome is the error of a second outcome of a submission.
+var errOtherOutcome = errors.New("sqlstore: the submission has ended differently")
+
+// EndSubmission implements metastore.Submissions.
+func (s *Store) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+	return s.writeLocked(ctx, func(t *tx) error {
+		c, err := t.channel(channel)
+		if err != nil {
+			return err
+		}
+		sub, err := t.submission(channel)
+		switch {
+		case err != nil:
+			return err
+		case sub.Sequence != sequence:
+			return fmt.Errorf("submission: %w", metastore.ErrNotFound)
+		case sub.State == metastore.InFlight && o.State != metastore.InFlight:
+			return t.endSubmission(c, sub, o)
+		case sub.State != o.State:
+			return errOtherOutcome
+		}
+		return nil
+	})
+}
+
+func (t *tx) endSubmission(c metastore.Channel, sub metastore.Submission, o metastore.Outcome) error {
+	id := []byte(c.ID)
+	if _, err := t.exec(`UPDATE submissions SET state = $2, status = $3, ended = $4, body = $5 WHERE channel = $1`,
+		id, int64(o.State), optionalColumn(o.Status), micros(t.now), []byte{}); err != nil {
+		return err
+	}
+	if o.State == metastore.Collected && c.Accepted <= c.Deposit {
+		c.Stopped = ""
+	}
+	c, err := t.recordReading(c, o.Reading)
+	if err != nil {
+		return err
+	}
+	switch o.State {
+	case metastore.Collected:
+		c.Settled = max(c.Settled, min(sub.Amount, c.Withdrawn))
+	case metastore.Failed:
+		c.Stopped = o.Status
+	}
+	if _, err := t.exec(`UPDATE channels SET settled = $2, submitted = 0, stopped = $3 WHERE id = $1`,
+		id, c.Settled, optionalColumn(c.Stopped)); err != nil {
+		return err
+	}
+	if o.State != metastore.Collected {
+		if _, err := t.exec(`UPDATE settlements SET due = $2 WHERE channel = $1 AND due > $2`, id, micros(t.now)); err != nil {
+			return err
+		}
+	}
+	if o.Halt == "" {
+		return nil
+	}
+	_, err = t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, []byte(haltFact), []byte(o.Halt))
+	return err
+}
+
+// haltFact is the name of the property with the reason why settling has halted.
+const haltFact = "settling halted"
+
+// halted returns a *metastore.StoppedError if settling has halted.
+func (t *tx) halted() error {
+	var reason string
+	found, err := t.row(`SELECT value FROM facts WHERE name = $1`, args{[]byte(haltFact)}, &reason)
+	if err == nil && found {
+		err = &metastore.StoppedError{Reason: reason}
+	}
+	return err
+}
+
+// Halted implements metastore.Submissions.
+func (s *Store) Halted(ctx context.Context) (string, error) {
+	err := s.read(ctx, (*tx).halted)
+	if stopped, ok := errors.AsType[*metastore.StoppedError](err); ok {
+		return stopped.Reason, nil
+	}
+	return "", err
+}
+
+// Resume implements metastore.Submissions.
+func (s *Store) Resume(ctx context.Context) error {
+	return s.write(ctx, func(t *tx) error {
+		n, err := t.exec(`DELETE FROM facts WHERE name = $1`, []byte(haltFact))
+		if err == nil && n == 0 {
+			err = fmt.Errorf("halt: %w", metastore.ErrNotFound)
+		}
+		return err
+	})
+}
+
+// RecordReading implements metastore.Channels.
+func (s *Store) RecordReading(ctx context.Context, id string, r metastore.Reading) (metastore.Channel, error) {
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		c, err := t.channel(id)
+		if err != nil {
+			return c, err
+		}
+		return t.recordReading(c, r)
+	})
+}
+
+func (t *tx) recordReading(c metastore.Channel, r metastore.Reading) (metastore.Channel, error) {
+	r.Ledger = truncate(r.Ledger)
+	if r.Ledger.IsZero() || r.Ledger.Before(c.Ledger) {
+		return c, nil
+	}
+	switch {
+	case r.Gone:
+		c.Stopped, c.Deposit = "the channel does not exist on the chain", 0
+	case r.Withdrawn > max(c.Accepted, c.Withdrawn):
+		c.Stopped = fmt.Sprintf("%d units were withdrawn from the channel on the chain, and %d were accepted here", r.Withdrawn, c.Accepted)
+	case r.Deposit < c.Deposit:
+		c.Stopped = fmt.Sprintf("the deposit of the channel on the chain has shrunk from %d to %d units", c.Deposit, r.Deposit)
+	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted:
+		c.Stopped = ""
+	}
+	if !r.Gone {
+		c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, truncate(r.Expires)
+	}
+	c.Ledger, c.Read = r.Ledger, t.now
+	_, err := t.exec(`UPDATE channels SET deposit = $2, withdrawn = $3, next_sequence = $4, expires = $5, ledger = $6, read_at = $7, stopped = $8
+		WHERE id = $1`, []byte(c.ID), c.Deposit, c.Withdrawn, c.NextSequence, c.Expires.UnixMicro(), micros(c.Ledger), micros(c.Read),
+		optionalColumn(c.Stopped))
+	return c, err
+}
+
+// Unsettled implements metastore.Channels. A payment that is pending or in flight includes the amounts of
+// those before it.
+func (s *Store) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+	var u metastore.Unsettled
+	err := s.read(ctx, func(t *tx) error {
+		var channels, amount, kind int64
+		sums := []*metastore.UnsettledSum{&u.Expired, &u.Failed, &u.Waiting}
+		return t.each(`SELECT k.kind, COUNT(*), CAST(SUM(c.accepted - c.settled) AS BIGINT) FROM (
+				SELECT n.channel, MAX(n.kind) AS kind FROM (
+					SELECT channel, CASE WHEN expires > $1 THEN 2 ELSE 0 END AS kind FROM settlements
+					UNION ALL SELECT channel, CASE WHEN state = 0 THEN 2 WHEN state = 2 THEN 1 ELSE 0 END FROM submissions WHERE state <> 1
+				) n GROUP BY n.channel) k
+			JOIN channels c ON c.id = k.channel WHERE c.accepted > c.settled GROUP BY k.kind`,
+			args{t.now.UnixMicro()}, args{(*integer)(&kind), (*integer)(&channels), (*integer)(&amount)}, func() error {
+				*sums[kind] = metastore.UnsettledSum{Channels: channels, Amount: amount}
+				return nil
+			})
+	})
+	return u, err
+}
