@@ -61,6 +61,33 @@ func TestMetrics(t *testing.T) {
 	watch := startPrometheus(t, local, nodes.nodes[0])
 	watch.checkQueries(queriesOf(dashboard(t)), absentWhenWell)
 	watch.checkRules()
+	nodes.checkMetricsWithoutDatabase(t)
+}
+
+// checkMetricsWithoutDatabase stops the database: the metrics of a node say so, and lack only what the
+// database knows.
+func (c *cluster) checkMetricsWithoutDatabase(t *testing.T) {
+	if err := c.database.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	await(t, "a node without its database is ready", func() bool {
+		text = c.nodes[0].metricsOf()
+		return strings.Contains(text, "\nsluice_ready 0\n")
+	})
+	if !regexp.MustCompile(`sluice_not_ready\{reason="(metadata|no_answer)"\} 1`).MatchString(text) {
+		t.Errorf("the metrics do not name the reason:\n%s", text)
+	}
+	found := families(text)
+	for name, want := range map[string]bool{"sluice_blobs": false, "sluice_garbage_contents": false, "sluice_http_requests_total": true, "sluice_postgres_connections": true} {
+		if found[name] != want {
+			t.Errorf("without the database %s is among the metrics: %t", name, !want)
+		}
+	}
+	if err := c.database.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a node does not become ready again", func() bool { return strings.Contains(c.nodes[0].metricsOf(), "\nsluice_ready 1\n") })
 }
 
 // absentWhenWell matches the queries of the dashboard that have no result while all is well.

@@ -24,6 +24,9 @@ import (
 
 // Set is a set of metrics. Metrics are registered before the first collection, by one goroutine.
 // Registering a name twice panics.
+//
+// A function that is registered returns the present value of a metric, or NaN if there is none, and
+// then the metric is absent. It must be fast and safe for concurrent use; see Sample for queries.
 type Set struct {
 	registry *prometheus.Registry
 	list     []Metric
@@ -76,9 +79,6 @@ const (
 )
 
 var valueTypes = map[Type]prometheus.ValueType{TypeGauge: prometheus.GaugeValue, TypeCounter: prometheus.CounterValue}
-
-// A function that is registered below returns the present value of a metric, or NaN if there is none,
-// and then the metric is absent. It must be fast and safe for concurrent use; see Sample for queries.
 
 // Gauge registers a gauge.
 func (s *Set) Gauge(name, help string, read func() float64) {

@@ -1,13 +1,17 @@
 package storage
 
 import (
+	"log/slog"
+	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"sluice/bytestore/cached"
 	"sluice/bytestore/memory"
 	"sluice/internal/metrics"
+	"sluice/internal/vfs"
 )
 
 // TestEveryCacheStatisticIsAMetric checks that each field of cached.Stats is registered as a metric
@@ -38,5 +42,44 @@ func TestEveryCacheStatisticIsAMetric(t *testing.T) {
 	}
 	if len(names) > 0 {
 		t.Errorf("additional metrics: %v", names)
+	}
+}
+
+// TestLocalConditionsAndDisk checks the conditions of an instance in a folder, and the metrics of its
+// disk.
+func TestLocalConditionsAndDisk(t *testing.T) {
+	stores, err := Open(t.Context(), Location{Data: t.TempDir()}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := stores.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var names []ConditionName
+	for _, c := range stores.Conditions {
+		names = append(names, c.Name)
+		if err := c.Check(t.Context()); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+	if want := []ConditionName{BytesWritable, SpaceLeft, MetadataWritable}; !slices.Equal(names, want) {
+		t.Errorf("the conditions are %v, want %v", names, want)
+	}
+	now, reserve, err := stores.Disk()
+	if err != nil || reserve <= 0 || now.Free <= 0 || now.Free > now.Size || reserve != now.Reserve() {
+		t.Errorf("the disk has %+v with a reserve of %d, %v", now, reserve, err)
+	}
+	set := metrics.NewSet()
+	registerDisk(set, func() (vfs.Space, int64, error) {
+		return vfs.Space{Size: 100, Free: 40, Inodes: 9, FreeInodes: 8}, 5, nil
+	})
+	w := httptest.NewRecorder()
+	set.Handler(slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{"size_bytes 100", "free_bytes 40", "reserve_bytes 5", "inodes 9", "free_inodes 8"} {
+		if !strings.Contains(w.Body.String(), "\nsluice_disk_"+line+"\n") {
+			t.Errorf("the metrics lack sluice_disk_%s", line)
+		}
 	}
 }
