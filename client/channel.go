@@ -97,6 +97,23 @@ func (c *Client) Deposit(ctx context.Context, id string, amount uint64, o Deposi
 	return c.callChannel(ctx, r)
 }
 
+// Faucet opens a channel for the payer sender with amount as its deposit, or adds amount to the deposit of one: of
+// the channel with this PaymentChannelID or, if it is 0, of one that the service chooses. Only a local instance
+// has a faucet; it returns ErrNotFound if there is none. Faucet sends one request, and returns
+// ErrOutcomeUnknown if the response is lost.
+func (c *Client) Faucet(ctx context.Context, sender string, amount, paymentChannelID uint64) (Channel, error) {
+	r := newRequest("ask the faucet", http.MethodPost, "/v1/local/faucet", once)
+	body := struct {
+		Sender           string `json:"sender"`
+		Amount           uint64 `json:"amount,string"`
+		PaymentChannelID uint64 `json:"paymentChannelId,string,omitempty"`
+	}{sender, amount, paymentChannelID}
+	if err := r.setJSON(body); err != nil {
+		return Channel{}, err
+	}
+	return c.callChannel(ctx, r)
+}
+
 // CloseChannel closes a channel and returns what was settled, what was not, and the refund. It may be
 // repeated. It returns ErrNotFound, or ErrGone if the channel has expired.
 func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {

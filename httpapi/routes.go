@@ -57,6 +57,9 @@ func routes(s *Server) []router.Route[operation] {
 		add("PUT", "/v1/local/faults", public(), s.putFaults)
 		add("DELETE", "/v1/local/faults", public(), s.deleteFaults)
 	}
+	if s.faucet {
+		add("POST", "/v1/local/faucet", public(), s.openFaucet)
+	}
 	unprefixed("GET", "/livez", operation{rule: public(), handle: s.livez, probe: true})
 	unprefixed("GET", "/readyz", operation{rule: public(), handle: s.readyz, probe: true})
 	unprefixed("GET", "/openapi.yaml", operation{rule: public(), handle: s.getOpenAPI})

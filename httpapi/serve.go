@@ -50,6 +50,7 @@ func New(c Config) (*Server, error) {
 		if s.limiter == nil {
 			s.limiter = access.NewLimiter(access.LimiterOptions{})
 		}
+		s.faucet = c.Faucet
 		var err error
 		if s.faults, err = newFaults(c.FaultSeed, c.Faults); err != nil {
 			return nil, err

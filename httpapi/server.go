@@ -54,6 +54,9 @@ type Config struct {
 	Keys  *access.Authenticator
 	Local Local // used only if Keys is nil
 
+	// Faucet is set if a local instance opens channels for everyone, with money that is worth nothing.
+	Faucet bool
+
 	// Faults are rules that make requests to a local instance fail, and FaultSeed is that of their
 	// random choices. Each rule must be valid by CheckFault.
 	Faults    []string
@@ -104,8 +107,9 @@ type Server struct {
 	olderNodes         func() bool
 	keys               *access.Authenticator // nil: local instance
 	faults             *faults.Set           // nil if hosted
-	console            *console.Console      // nil: there is none
-	basePath           string                // "" or "/NAME"
+	faucet             bool
+	console            *console.Console // nil: there is none
+	basePath           string           // "" or "/NAME"
 
 	router         *router.Router[operation]
 	origins        originPolicy

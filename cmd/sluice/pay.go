@@ -14,9 +14,10 @@ type payCommand struct {
 	paymentCommand
 	payerFlags
 
-	Chunksets  int64 `env:"-" default:"100" help:"How many chunksets the session must have left. Nothing is bought if it has them."`
-	NewChannel bool  `env:"-" help:"Close the channel of the state file, if it is open, and pay over another."`
-	WriteOff   bool  `env:"-" help:"Give up a purchase that the server was paid for and did not deliver, so that others can be made, and print what is lost."`
+	Chunksets  int64  `env:"-" default:"100" help:"How many chunksets the session must have left. Nothing is bought if it has them."`
+	Faucet     uint64 `env:"-" placeholder:"AMOUNT" help:"Get this amount from the faucet of a local instance before: it opens the channel, or adds to its deposit. What was done is printed step by step."`
+	NewChannel bool   `env:"-" help:"Close the channel of the state file, if it is open, and pay over another."`
+	WriteOff   bool   `env:"-" help:"Give up a purchase that the server was paid for and did not deliver, so that others can be made, and print what is lost."`
 }
 
 // Help describes the command and returns examples.
@@ -26,7 +27,7 @@ channel, signs a micropayment and sends it. It prints the id of the session, and
 stderr. If it is interrupted, or an answer is lost, the next call goes on, and nothing is paid twice.
 The terms of payment of the server are kept in the state file, and no others are paid.
 
-` + examples("sluice pay --max-price 1 --max-spend 1000", "sluice pay --chunksets 500 --max-price 1 --max-spend 1000 --json",
+` + examples("sluice pay --max-price 1 --max-spend 1000", "sluice pay --faucet 1000 --max-price 1 --max-spend 1000", "sluice pay --chunksets 500 --max-price 1 --max-spend 1000 --json",
 		"sluice pay --max-price 1 --max-spend 9 --channel PN2GSKYIOXGVHYTJIRCOBD7OL5")
 }
 
@@ -70,6 +71,11 @@ func (c *payCommand) Run(ctx context.Context, console *console) error {
 			return err
 		}
 	}
+	if c.Faucet > 0 {
+		if p, file, err = c.fund(ctx, console, of, p); err != nil {
+			return err
+		}
+	}
 	s, err := p.Ensure(ctx, c.Chunksets)
 	switch {
 	case errors.Is(err, client.ErrGone):
@@ -87,7 +93,53 @@ func (c *payCommand) Run(ctx context.Context, console *console) error {
 		session := printedSession{s.ID, s.UserIdentity, s.ChunksetsLeft, s.ChunksetsTotal, s.Created, s.Expires}
 		return terminal.WriteJSON(console.out, printedPayment{session, st.ChannelID, st.PaymentChannelID, st.Spent, file})
 	}
+	if c.Faucet > 0 {
+		if err := c.explain(console, of, st, s); err != nil {
+			return err
+		}
+	}
 	return errors.Join(c.print(console, s),
 		c.remark(console, fmt.Sprintf("channel %s, %d of at most %d units spent", terminal.Text(st.ChannelID), st.Spent, c.MaxSpend)),
 		c.remark(console, "state in "+terminal.Name(file)))
+}
+
+// fund gets the amount of --faucet, and returns a payer that uses the channel which has it.
+func (c *payCommand) fund(ctx context.Context, console *console, of *client.Client, p *client.Payer) (*client.Payer, string, error) {
+	st, err := p.Status(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	number := st.PaymentChannelID
+	if st.ChannelID == "" {
+		number = 0 // one of a request whose outcome is not known
+	}
+	ch, err := of.Faucet(ctx, st.Account, c.Faucet, number)
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return nil, "", fmt.Errorf("the server has no faucet: only a local instance with --reads paid and without --chain-url has one: %w", err)
+	case errors.Is(err, client.ErrGone):
+		return nil, "", fmt.Errorf("%w; sluice pay --new-channel opens another", err)
+	case err != nil:
+		return nil, "", err
+	}
+	if st.ChannelID == "" {
+		c.Channel = ch.ID
+	}
+	if err := errors.Join(c.remark(console, "1. Account "+st.Account+" pays."),
+		c.remark(console, fmt.Sprintf("2. The faucet has put %s into the channel %s, whose deposit is now %s.",
+			counted(c.Faucet, "unit"), terminal.Text(ch.ID), counted(ch.Deposit, "unit")))); err != nil {
+		return nil, "", err
+	}
+	return c.payer(ctx, of, 1)
+}
+
+// explain says what the payer has done after fund, and how to use it.
+func (c *payCommand) explain(console *console, of *client.Client, st client.PayerStatus, s client.Session) error {
+	step := "3. The session had enough chunksets, so nothing was signed."
+	if st.Added > 0 {
+		step = fmt.Sprintf("3. The account has signed a micropayment of %s in all, %s more than before.", counted(st.Signed, "unit"), counted(st.Added, "unit"))
+	}
+	return errors.Join(c.remark(console, step),
+		c.remark(console, fmt.Sprintf("4. The server has sold the session below. To read a blob with it:\n   curl -H 'Session-Id: %s' %s/v1/blobs/ACCOUNT/NAME",
+			terminal.Text(s.ID), terminal.Text(of.URL()))))
 }

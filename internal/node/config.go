@@ -84,6 +84,11 @@ type Config struct {
 	AddressLimits            metastore.Limits
 }
 
+// faucet reports whether the node opens channels for everyone: payments are required, and worth nothing.
+func (c *Config) faucet() bool {
+	return c.Profile == Local && c.Reads == httpapi.ReadsPaid && len(c.ChainURLs) == 0
+}
+
 // minGrace is the minimum of GarbageGrace with several nodes. A download is cut
 // after GarbageGrace minus one minute, so it leaves usual downloads enough time.
 const minGrace = 10 * time.Minute

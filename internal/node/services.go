@@ -183,6 +183,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Metrics:            n.metrics,
 		Tracer:             n.tracer,
 		Local:              httpapi.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
+		Faucet:             c.faucet(),
 		Faults:             c.Faults,
 		FaultSeed:          c.FaultSeed,
 		Ready:              n.ready,

@@ -1,0 +1,50 @@
+package paychan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/metastore"
+)
+
+// maxFunded is the number of channels of a sender that Fund looks at.
+const maxFunded = 1_000
+
+// Fund adds an amount to the deposit of an open channel of a sender, whose address is canonical, or opens one with
+// the amount as its deposit, and reports whether it opened one. The channel is the one with this PaymentChannelID
+// or, if it is 0, the first from 1 that is open or was never opened. Fund returns an error of Deposit if the
+// channel with a PaymentChannelID is not open. It is for instances whose money is worth nothing.
+func (s *Service) Fund(ctx context.Context, sender string, amount, paymentChannelID int64) (c metastore.Channel, opened bool, err error) {
+	if paymentChannelID != 0 {
+		return s.fund(ctx, sender, amount, paymentChannelID)
+	}
+	for number := int64(1); number <= maxFunded; number++ {
+		c, opened, err = s.fund(ctx, sender, amount, number)
+		if !taken(err) {
+			return c, opened, err
+		}
+	}
+	return metastore.Channel{}, false, fmt.Errorf("the channels 1 to %d of the sender are closed: %w", maxFunded, err)
+}
+
+// taken reports whether err means that another channel can be used: this one is closed, has expired, or may be
+// that of another sender.
+func taken(err error) bool {
+	return errors.Is(err, metastore.ErrChannelClosed) || errors.Is(err, metastore.ErrChannelExpired) || errors.Is(err, metastore.ErrExists)
+}
+
+// fund is Fund of one channel. It returns metastore.ErrExists if a channel with this number is not bound to the
+// sender.
+func (s *Service) fund(ctx context.Context, sender string, amount, number int64) (c metastore.Channel, opened bool, err error) {
+	c, err = s.Open(ctx, OpenOptions{Sender: sender, Deposit: &amount, PaymentChannelID: &number}, nil)
+	if !errors.Is(err, metastore.ErrExists) {
+		return c, err == nil, err
+	}
+	c, found := s.meta.FindChannel(ctx, sender, s.opt.Receiver, s.opt.Asset, number)
+	if found != nil || c.Sender != sender {
+		return metastore.Channel{}, false, errors.Join(err, found)
+	}
+	c, err = s.Deposit(ctx, c.ID, amount, nil)
+	return c, false, err
+}

@@ -1,0 +1,70 @@
+package paychan_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+)
+
+// TestFund checks which channel gets an amount: the first of the sender from 1 that is open or was never
+// opened, or the one that is named.
+func TestFund(t *testing.T) {
+	s := newShop(t)
+	alice, bob := newPayer(t, 1).address(), newPayer(t, 2).address()
+	fund := func(sender string, amount, number, wantNumber, wantDeposit int64, wantOpened bool) metastore.Channel {
+		t.Helper()
+		c, opened, err := s.Fund(t.Context(), sender, amount, number)
+		if err != nil || opened != wantOpened || c.PaymentChannelID != wantNumber || c.Deposit != wantDeposit || c.Sender != sender {
+			t.Errorf("Fund returns %+v, opened %t, %v; want channel %d with %d units, opened %t", c, opened, err, wantNumber, wantDeposit, wantOpened)
+		}
+		return c
+	}
+	first := fund(alice, 10, 0, 1, 10, true)
+	fund(alice, 5, 0, 1, 15, false)
+	fund(bob, 7, 0, 1, 7, true)
+	fund(alice, 3, 9, 9, 3, true)
+	fund(alice, 4, 9, 9, 7, false)
+	if _, err := s.Close(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	fund(alice, 20, 0, 2, 20, true)
+	if _, _, err := s.Fund(t.Context(), alice, 1, 1); !errors.Is(err, metastore.ErrChannelClosed) {
+		t.Errorf("a closed channel that is named: %v", err)
+	}
+	s.open("", 3) // of the first payer that uses it
+	s.clock.Advance(s.TTL() + time.Second)
+	fund(alice, 6, 0, 4, 6, true) // 1 is closed, 2 has expired, 3 is not of the sender
+	if _, _, err := s.Fund(t.Context(), alice, 1, 3); !errors.Is(err, metastore.ErrExists) {
+		t.Errorf("a channel without a sender: %v", err)
+	}
+	if _, _, err := s.Fund(t.Context(), alice, 1<<62, 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Fund(t.Context(), alice, 1<<62, 4); !errors.Is(err, metastore.ErrAmountOverflow) {
+		t.Errorf("more than a deposit can be: %v", err)
+	}
+}
+
+// TestConcurrentFunds checks that concurrent calls open one channel, and that each amount is added once.
+func TestConcurrentFunds(t *testing.T) {
+	s := newShop(t)
+	alice := newPayer(t, 1).address()
+	var work sync.WaitGroup
+	for range 8 {
+		work.Go(func() {
+			for range 5 {
+				if _, _, err := s.Fund(t.Context(), alice, 1, 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	c, opened, err := s.Fund(t.Context(), alice, 1, 0)
+	if err != nil || opened || c.PaymentChannelID != 1 || c.Deposit != 41 {
+		t.Errorf("%+v, opened %t, %v", c, opened, err)
+	}
+}
