@@ -77,7 +77,7 @@ func registerReadiness(set *metrics.Set, n *Node) {
 	for _, name := range conditionNames {
 		names = append(names, string(name))
 	}
-	metrics.Sample(set, func(ctx context.Context) ([]storage.ConditionName, error) { return n.unmetConditions(ctx) },
+	metrics.Sample(set, n.unmetConditions,
 		metrics.GaugeOf("sluice_ready", "1 if the node can serve requests, as /readyz; otherwise 0.",
 			func(unmet []storage.ConditionName) float64 { return number(len(unmet) == 0) }),
 		metrics.GaugesOf("sluice_not_ready", "1 for each reason why the node is not ready; the other reasons are 0.", "reason", names,
