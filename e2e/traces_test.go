@@ -210,3 +210,18 @@ func TestCollectorThatHangs(t *testing.T) {
 	}
 	s.logged(`msg="traces are lost"`, `msg="drained: all requests have completed"`)
 }
+
+// TestServerTimingHasEachPart checks that a local instance measures both of its stores.
+func TestServerTimingHasEachPart(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	r := s.must(204, "PUT", blobTarget("0x1", "name"), content(1, 100_000))
+	timing := r.header.Get("Server-Timing")
+	if timing == "" || strings.Contains(timing, "dur=0.000") {
+		t.Errorf("Server-Timing is %q", timing)
+	}
+	r = s.must(200, "GET", blobTarget("0x1", "name"), nil)
+	if timing = r.header.Get("Server-Timing"); timing == "" || strings.Contains(timing, "store;dur=0.000") {
+		t.Errorf("Server-Timing is %q", timing)
+	}
+}

@@ -66,6 +66,7 @@ func (p localOrigins) admit(x *exchange) error {
 	foreign := len(origins) > 1 || len(origins) == 1 && !p.allowsOrigin(origins[0])
 	if len(origins) == 1 && !foreign {
 		x.insert("Access-Control-Allow-Origin", origins[0])
+		x.insert("Timing-Allow-Origin", origins[0])
 		x.insertFixed("Access-Control-Expose-Headers", exposedHeaders)
 	}
 	switch {

@@ -14,12 +14,14 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/bytestore"
 	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
+	"sluice/metastore"
 )
 
 // exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
@@ -38,6 +40,7 @@ type exchange struct {
 	price   func() int64     // of a chunkset
 	local   bool             // the instance is local: every caller may do everything
 
+	timer     bytestore.Timer // context of the request, if the instance is local
 	requestID string
 	pattern   string // of the route; "" if it is unknown
 	began     time.Time
@@ -118,12 +121,26 @@ func (x *exchange) start() {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
+	if x.local {
+		x.insertTiming()
+	}
 	if x.inserts {
 		x.inserts = false
 		x.out.InsertFields(x.inserted.text)
 	}
 	x.out.WriteHeader(x.status)
 }
+
+// insertTiming adds Server-Timing, which shows a developer where the time of a response is spent.
+func (x *exchange) insertTiming() {
+	var memory [80]byte
+	value := timings{metastore.Waited(&x.timer, metastore.Patience), x.timer.Spent(), time.Since(x.began)}.appendTo(memory[:0])
+	if !x.inserts || !x.inserted.insert(headerTiming, string(value)) {
+		x.setHeader(headerTiming, string(value))
+	}
+}
+
+const headerTiming = "Server-Timing"
 
 // Write writes bytes of the body.
 func (x *exchange) Write(p []byte) (int, error) {

@@ -113,6 +113,6 @@ var (
 	corsResponseHeaders = strings.Join([]string{
 		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
 		wire.HeaderChunksetsRequired, "Content-Disposition", "Content-Length", "Content-Range", "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
-		wire.HeaderReprDigest, "Retry-After", "WWW-Authenticate", wire.HeaderRequestID,
+		wire.HeaderReprDigest, "Retry-After", "Server-Timing", "WWW-Authenticate", wire.HeaderRequestID,
 	}, ", ")
 )

@@ -178,6 +178,10 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		ctx, span = s.tracer.Request(ctx, r.Header)
 		x.span = &span
 	}
+	if x.local {
+		x.timer.Context = ctx
+		ctx = &x.timer
+	}
 	x.r = r.WithContext(ctx)
 	x.r.Body = x.body
 	return x

@@ -45,6 +45,21 @@ func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	return p
 }
 
+// Waited returns for how long calls under a context of WithPatience(ctx, d) have waited or run.
+func Waited(ctx context.Context, d time.Duration) time.Duration {
+	p, ok := ctx.Value(patienceKey{}).(*patience)
+	if !ok {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waited := d - p.mu.left
+	if p.mu.waiting > 0 {
+		waited += time.Since(p.mu.began)
+	}
+	return waited
+}
+
 // Awaited is a call that may wait; see Await.
 type Awaited struct {
 	// Until is the time until which the call may wait.

@@ -32,6 +32,18 @@ func TestPatience(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		last()
 		left(-time.Second)()
+		if got := metastore.Waited(ctx, 10*time.Second); got != 11*time.Second {
+			t.Errorf("the calls have waited for %v, want 11 s", got)
+		}
+		running := metastore.Await(ctx, time.Hour)
+		time.Sleep(time.Second)
+		if got := metastore.Waited(ctx, 10*time.Second); got != 12*time.Second {
+			t.Errorf("with one that runs, the calls have waited for %v, want 12 s", got)
+		}
+		running.End()
+		if got := metastore.Waited(t.Context(), 10*time.Second); got != 0 {
+			t.Errorf("calls without patience have waited for %v", got)
+		}
 		if call := metastore.Await(t.Context(), time.Hour); time.Until(call.Until) != time.Hour {
 			t.Errorf("a context without patience waits until %v", call.Until)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/bytestore"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
 	"sluice/internal/lease"
@@ -75,6 +76,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	}
 	if n.stores, err = storage.Open(ctx, c.Location, c.Storage); err != nil {
 		return nil, err
+	}
+	if c.Profile == Local {
+		n.stores.Bytes = bytestore.Timed(n.stores.Bytes) // for Server-Timing
 	}
 	if err := n.openTraces(ctx); err != nil {
 		return nil, errors.Join(err, n.stores.Close())
@@ -194,11 +198,11 @@ func (n *Node) drain(server *drainingServer, signals <-chan os.Signal) error {
 // runBackground does the background work until ctx ends.
 func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	report := func(what string, err error) { n.log.Error("background task failed", "task", what, "error", err) }
+	lines := newTaskLines(n.log)
+	defer lines.flush()
 	ended := func(run task.Run) {
 		n.tasks.add(run)
-		if run.Err != nil {
-			report(string(run.Task), run.Err)
-		}
+		lines.add(run)
 	}
 	leaderWork := func(ctx context.Context) {
 		n.leading.Store(true)

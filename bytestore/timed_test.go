@@ -1,0 +1,90 @@
+package bytestore_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+)
+
+// slowStore takes a second for each call, and caches.
+type slowStore struct {
+	bytestore.Store
+	opened      io.ReadCloser
+	invalidated bytestore.Key
+}
+
+func (s *slowStore) Put(ctx context.Context, key bytestore.Key, src io.Reader, size int64) error {
+	time.Sleep(time.Second)
+	return s.Store.Put(ctx, key, src, size)
+}
+
+func (s *slowStore) Open(ctx context.Context, key bytestore.Key, off, n int64) (r io.ReadCloser, err error) {
+	time.Sleep(time.Second)
+	s.opened, err = s.Store.Open(ctx, key, off, n)
+	return s.opened, err
+}
+
+func (s *slowStore) Delete(ctx context.Context, keys ...bytestore.Key) error {
+	time.Sleep(time.Second)
+	return s.Store.Delete(ctx, keys...)
+}
+
+func (s *slowStore) Invalidate(key bytestore.Key) { s.invalidated = key }
+
+// slowSource takes an hour for each read.
+type slowSource struct{ io.Reader }
+
+func (s slowSource) Read(p []byte) (int, error) {
+	time.Sleep(time.Hour)
+	return s.Reader.Read(p)
+}
+
+// TestTimed checks which time is counted: not that of the source of a Put.
+func TestTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowStore{Store: memory.New()}
+		store := bytestore.Timed(slow)
+		timer := &bytestore.Timer{Context: t.Context()}
+		key := bytestore.NewKey(time.Now())
+		for i, call := range []func(ctx context.Context) error{
+			func(ctx context.Context) error {
+				return store.Put(ctx, key, slowSource{iotest.OneByteReader(strings.NewReader("abc"))}, 3)
+			},
+			func(ctx context.Context) error {
+				r, err := store.Open(ctx, key, 0, 3)
+				if err != nil {
+					return err
+				}
+				if r != slow.opened {
+					t.Error("the reader is another one: it could not be sent without a copy")
+				}
+				return r.Close()
+			},
+			func(ctx context.Context) error { return store.Delete(ctx, key) },
+		} {
+			ctx, cancel := context.WithCancel(timer)
+			if err := call(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			if got, want := timer.Spent(), time.Duration(i+1)*time.Second; got != want {
+				t.Errorf("after %d calls %v, want %v", i+1, got, want)
+			}
+		}
+		if err := store.Delete(t.Context(), key); err != nil || timer.Spent() != 3*time.Second {
+			t.Errorf("a call under another context: %v, %v", timer.Spent(), err)
+		}
+		store.(bytestore.Invalidator).Invalidate(key)
+		if slow.invalidated != key {
+			t.Error("Invalidate is not passed on")
+		}
+		bytestore.Timed(memory.New()).(bytestore.Invalidator).Invalidate(key)
+	})
+}
