@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sluice/internal/testenv"
+)
+
+// TestDocuments runs every snippet of the documents for newcomers against the built binary, as a reader would,
+// in the order of the document. A fenced block is, by the words after its fence:
+//
+//   - sh: commands for a shell in the folder of the reader;
+//   - sh setup: the same, in the folder of the repository;
+//   - sh server: the command that runs the server until the next such block;
+//   - go, js and html: a file, which its first line names in a comment. An HTML file is opened in a browser;
+//   - text: what the block before prints, or what the page shows.
+func TestDocuments(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	testenv.Require(t, testenv.Chromium)
+	for _, name := range []string{"README.md", "docs/quickstart.md", "docs/payments.md"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root, err := testenv.Root()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newReader(t, root)
+			blocks := blocksOf(t, filepath.Join(root, name))
+			for _, b := range blocks {
+				r.follow(b)
+			}
+			if len(blocks) < 2 {
+				t.Errorf("the document has %d snippets", len(blocks))
+			}
+		})
+	}
+}
+
+// block is a fenced block of a document.
+type block struct {
+	kind string // the words after the fence
+	text string
+}
+
+var fencedBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+
+func blocksOf(t *testing.T, file string) (blocks []block) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range fencedBlock.FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, block{found[1], found[2]})
+	}
+	return blocks
+}
+
+// reader follows a document.
+type reader struct {
+	t       *testing.T
+	root    string // folder of the repository
+	dir     string // folder of the reader
+	environ []string
+	server  *server // nil: none runs
+	shown   string  // by the last block
+}
+
+func newReader(t *testing.T, root string) *reader {
+	t.Helper()
+	r := &reader{t: t, root: root, dir: t.TempDir()}
+	bin := filepath.Join(r.dir, "bin")
+	modules, err := testenv.ClientDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules = filepath.Join(modules, "node_modules")
+	scope := filepath.Join(r.dir, "node_modules", "@shelby-protocol")
+	goMod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	goSum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Programs of the reader can import the packages of the repository.
+	module := strings.Replace(string(goMod), "module sluice\n", "module reader\n", 1) + "\nrequire sluice v0.0.0\nreplace sluice => " + root + "\n"
+	err = errors.Join(
+		os.MkdirAll(bin, 0o700), os.MkdirAll(scope, 0o700),
+		os.Symlink(sluice, filepath.Join(bin, "sluice")),
+		os.Symlink(filepath.Join(modules, "sdk-0.1.0"), filepath.Join(scope, "sdk")),
+		os.Symlink(filepath.Join(modules, "@aptos-labs"), filepath.Join(r.dir, "node_modules", "@aptos-labs")),
+		os.WriteFile(filepath.Join(r.dir, "go.mod"), []byte(module), 0o600),
+		os.WriteFile(filepath.Join(r.dir, "go.sum"), goSum, 0o600),
+		os.WriteFile(filepath.Join(r.dir, "README.md"), readme, 0o600),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.environ = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"GOBIN="+bin, "XDG_CONFIG_HOME="+filepath.Join(r.dir, "config"), "XDG_CACHE_HOME="+filepath.Join(r.dir, "cache"))
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"} {
+		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.environ = append(r.environ, name+"="+strings.TrimSpace(string(value)))
+	}
+	return r
+}
+
+// follow does what the document says.
+func (r *reader) follow(b block) {
+	r.t.Helper()
+	text := b.text
+	if r.server != nil {
+		text = strings.ReplaceAll(text, "localhost:9090", r.server.host)
+	}
+	switch b.kind {
+	case "sh setup":
+		r.run(r.root, text)
+	case "sh server":
+		r.serve(text)
+	case "sh":
+		r.run(r.dir, text)
+	case "go", "js":
+		r.write(text, regexp.MustCompile(`^// (\S+?\.(?:go|mjs))\b`))
+	case "html":
+		r.open(r.write(text, regexp.MustCompile(`^<!-- (\S+\.html) -->`)))
+	case "text":
+		if r.shown != text {
+			r.t.Errorf("shown is %q, and the document has %q", r.shown, text)
+		}
+	default:
+		r.t.Fatalf("a block %q is neither run nor compared:\n%s", b.kind, text)
+	}
+}
+
+// run runs commands in a folder.
+func (r *reader) run(dir, commands string) {
+	r.t.Helper()
+	shell := exec.CommandContext(r.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
+	shell.Dir, shell.Env = dir, r.environ
+	var stderr strings.Builder
+	shell.Stderr = &stderr
+	out, err := shell.Output()
+	if err != nil {
+		r.t.Fatalf("%v\n%s\n%s%s", err, commands, out, stderr.String())
+	}
+	r.shown = string(out)
+}
+
+// serve starts a server on a free port, in place of the one that runs.
+func (r *reader) serve(command string) {
+	r.t.Helper()
+	if r.server != nil {
+		r.server.stop()
+	}
+	line := strings.Fields(strings.Replace(strings.TrimSpace(command), "go run ./cmd/sluice", "sluice", 1))
+	if len(line) < 2 || line[0] != "sluice" || line[1] != "serve" {
+		r.t.Fatalf("%q does not run a server", command)
+	}
+	s := &server{t: r.t}
+	s.run(slices.Concat([]string{"env", "SLUICE_ADDR=localhost:0", sluice}, line[1:]))
+	r.server = s
+	r.environ = append(r.environ, "SLUICE_URL="+s.url)
+	r.t.Cleanup(func() {
+		if s.running() {
+			s.stop()
+		}
+	})
+}
+
+// write writes a file, whose name the pattern finds, and returns the name.
+func (r *reader) write(text string, pattern *regexp.Regexp) string {
+	r.t.Helper()
+	found := pattern.FindStringSubmatch(text)
+	if found == nil {
+		r.t.Fatalf("the first line does not name a file:\n%s", text)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, found[1]), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return found[1]
+}
+
+// open opens a file of the folder of the reader in a browser, and waits until the page shows something.
+func (r *reader) open(file string) {
+	r.t.Helper()
+	files := httptest.NewServer(http.FileServer(http.Dir(r.dir)))
+	r.t.Cleanup(files.Close)
+	browser := openBrowser(r.t, strings.Replace(files.URL, "127.0.0.1", "localhost", 1)+"/"+file)
+	const shown = `new Promise(resolve => { const look = () => document.body?.innerText ? resolve(document.body.innerText) : requestAnimationFrame(look); look() })`
+	text, err := chromedp.Run(browser, chromedp.Evaluate[string](shown, chromedp.EvalAwaitPromise))
+	if err != nil {
+		r.t.Fatalf("%v\n%s", err, tail(r.server.log.String()))
+	}
+	r.shown = text + "\n"
+}
