@@ -141,10 +141,13 @@ func TestFirstScreen(t *testing.T) {
 	t.Parallel()
 	dir := makeTree(t, map[string]string{"0x1/a": "text"})
 	shown := onTerminal(t, fmt.Sprintf("stty cols 80; timeout --signal TERM 2 %s serve --ephemeral --seed %s --addr localhost:0 || test $? = 124", sluice, dir), "")
-	for _, want := range []string{"Service  http://localhost:", "Data     in memory and /", "Seed     1 blob (4 B) of 1 account", "sluice ls 0x1/ --url http://localhost:", "Ctrl-C stops the server."} {
+	for _, want := range []string{"Service  http://localhost:", "Console  http://localhost:", "Data     in memory and /", "Seed     1 blob (4 B) of 1 account", "sluice ls 0x1/ --url http://localhost:", "Ctrl-C stops the server."} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the first screen lacks %q:\n%s", want, shown)
 		}
+	}
+	if strings.Contains(shown, "msg=serving") {
+		t.Errorf("the settings come before the first screen:\n%s", shown)
 	}
 	for line := range strings.Lines(shown) {
 		if len(strings.TrimSpace(line)) > 80 && !strings.HasPrefix(line, "time=") {

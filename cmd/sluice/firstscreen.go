@@ -14,7 +14,7 @@ import (
 // firstScreen is what serve prints on a terminal: where the service and its data are, and what to try.
 type firstScreen struct {
 	version, url, data string
-	ephemeral          bool
+	console, ephemeral bool
 	seed               string // folder; "": none
 	seeded             node.Seeded
 }
@@ -25,6 +25,9 @@ func (s firstScreen) print(out io.Writer) error {
 	line("sluice %s, a local instance", s.version)
 	line("")
 	line("  Service  %s", s.url)
+	if s.console {
+		line("  Console  %s/console/", s.url)
+	}
 	line("  Data     %s", s.where())
 	if s.seed != "" {
 		line("  Seed     %s", s.seedResult())

@@ -60,7 +60,11 @@ func (c *serveCommand) Run(console *console) (err error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	log.Info("serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.settings(console))...))
+	level := slog.LevelInfo
+	if c.greets(console, config) && isTerminal(console.err) {
+		level = slog.LevelDebug // the first screen must not follow a page of settings
+	}
+	log.Log(context.Background(), level, "serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.settings(console))...))
 	if err := c.printStart(console, n, config); err != nil {
 		log.Warn("cannot print the address of the service", "error", err)
 	}
@@ -79,14 +83,19 @@ func createFolders(log *slog.Logger) (*ephemeral.Folders, error) {
 	return folders, nil
 }
 
+// greets reports whether the first screen is printed.
+func (c *serveCommand) greets(console *console, config node.Config) bool {
+	return config.Profile == node.Local && isTerminal(console.out)
+}
+
 // printStart prints one line, for programs, or the first screen on a terminal.
 func (c *serveCommand) printStart(console *console, n *node.Node, config node.Config) error {
-	if config.Profile == node.Local && isTerminal(console.out) {
+	if c.greets(console, config) {
 		data := config.Location.Data
 		if c.Ephemeral {
 			data = filepath.Dir(data) // all of which is removed
 		}
-		first := firstScreen{version: version(), url: n.URL(), data: data, ephemeral: c.Ephemeral, seed: c.Seed, seeded: n.Seeded()}
+		first := firstScreen{version: version(), url: n.URL(), data: data, console: config.Console, ephemeral: c.Ephemeral, seed: c.Seed, seeded: n.Seeded()}
 		return first.print(console.out)
 	}
 	_, err := fmt.Fprintf(console.out, "sluice %s listening on %s (data in %s)\n", version(), n.URL(), config.Location.Data)
