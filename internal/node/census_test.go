@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,15 +20,19 @@ import (
 // among the metrics, and none after another node has become the leader.
 func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		takes, failure, calls := time.Second, error(nil), 0
+		var fails atomic.Bool
+		var calls atomic.Int64
 		c := &census{count: func(context.Context) (metastore.Census, error) {
-			calls++
-			time.Sleep(takes)
+			n := calls.Add(1)
+			time.Sleep(time.Second)
+			if fails.Load() {
+				return metastore.Census{}, errors.New("the database is unavailable")
+			}
 			return metastore.Census{
-				Sessions: metastore.SessionCensus{Active: int64(calls), Exhausted: 2, Expired: 3},
+				Sessions: metastore.SessionCensus{Active: n, Exhausted: 2, Expired: 3},
 				Channels: metastore.ChannelCensus{Open: 4, Closed: 5, Expired: 6, Deposited: 70, Accepted: 60, Credit: 5, Settled: 50},
 				Inline:   metastore.ExtentCensus{Extents: 1, Bytes: 10}, Objects: metastore.ExtentCensus{Extents: 2, Bytes: 20}, Uploads: 8,
-			}, failure
+			}, nil
 		}}
 		set := metrics.NewSet()
 		registerCensus(set, c)
@@ -54,13 +59,13 @@ func TestCensus(t *testing.T) {
 			`sluice_channels{state="open"} 4`, `sluice_channels{state="closed"} 5`, `sluice_channels{state="expired"} 6`,
 			`sluice_channel_units{amount="deposited"} 70`, `sluice_channel_units{amount="accepted"} 60`, `sluice_channel_units{amount="settled"} 50`,
 			`sluice_channel_units{amount="credit"} 5`, `sluice_extents{kind="inline"} 1`, `sluice_extent_bytes{kind="object"} 20`, "sluice_uploads_open 8")
-		failure = errors.New("the database is unavailable")
+		fails.Store(true)
 		time.Sleep(2 * time.Minute)
 		contains("after a failure", true, `sluice_sessions{state="active"} 1`)
-		failure = nil
+		fails.Store(false)
 		time.Sleep(time.Hour)
-		if calls < 30 || calls > 40 {
-			t.Errorf("%d censuses of a second in an hour, want one in about 100 s", calls)
+		if n := calls.Load(); n < 30 || n > 40 {
+			t.Errorf("%d censuses of a second in an hour, want one in about 100 s", n)
 		}
 		stop()
 		<-done
