@@ -37,7 +37,7 @@ func TestFaucet(t *testing.T) {
 	}
 	s.must(403, "POST", "/v1/local/faucet", []byte(`{"sender": "0xa", "amount": "1"}`), "Origin", "https://evil.example")
 	for name, other := range map[string]*server{"public reads": start(t, options{}), "hosted": startHosted(t, "paid").asAdmin()} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(*testing.T) {
 			for _, method := range []string{"POST", "GET", "OPTIONS"} {
 				other.wantCode(404, "route_not_found", method, "/v1/local/faucet", []byte(`{"sender": "0xa", "amount": "1"}`))
 			}

@@ -264,6 +264,29 @@ func TestFaultsOfPaidReads(t *testing.T) {
 	}
 }
 
+// TestFaultsOverHTTP2 checks that a response that is lost or cut ends its stream with an error, and no other.
+func TestFaultsOverHTTP2(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{certs: newCertificates(t), dirty: true})
+	content := bytes.Repeat([]byte("x"), 200_000)
+	s.must(204, "PUT", "/v1/blobs/0x1/a", content)
+	for _, fault := range []string{"drop-reply", "cut 0", "cut 100000"} {
+		r, err := s.try("GET", "/v1/blobs/0x1/a", nil, faultHeader, fault)
+		if err == nil || len(r.body) >= len(content) {
+			t.Errorf("%s: %d bytes, %v", fault, len(r.body), err)
+		}
+		if r := s.must(200, "GET", "/v1/blobs/0x1/a", nil); r.proto != "HTTP/2.0" || !bytes.Equal(r.body, content) {
+			t.Errorf("after %s: %s, %d bytes", fault, r.proto, len(r.body))
+		}
+	}
+	if _, err := s.try("PUT", "/v1/blobs/0x1/dropped", []byte("new"), faultHeader, "drop-reply"); err == nil {
+		t.Error("a response was sent")
+	}
+	if r := s.must(200, "GET", "/v1/blobs/0x1/dropped", nil); string(r.body) != "new" {
+		t.Errorf("stored is %q", r.body)
+	}
+}
+
 // TestGoClientSurvivesFaults transfers a file by the Go client while each fault that a retry helps against
 // happens to its requests, and checks the content.
 func TestGoClientSurvivesFaults(t *testing.T) {

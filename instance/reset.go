@@ -18,7 +18,7 @@ var ErrHosted = errors.New("it has API keys or has run with --profile hosted, so
 //
 // It returns ErrHosted, storage.ErrNoInstance, or datadir.ErrInUse if a process uses the folder.
 func Reset(ctx context.Context, data string, confirm func() error) error {
-	return storage.Reset(ctx, data, func(meta metastore.Store) error {
+	return storage.Reset(data, func(meta metastore.Store) error {
 		_, err := meta.Property(ctx, storage.HostedProperty)
 		if err == nil {
 			return ErrHosted

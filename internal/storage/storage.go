@@ -176,7 +176,7 @@ var ErrNoInstance = errors.New("there is no data in the folder")
 // permit before it deletes anything; if permit returns an error, Reset returns it. The instance is deleted
 // completely or not at all: an interrupted Reset is completed by the next process that opens the folder. It
 // returns datadir.ErrInUse if a process uses the folder, and ErrNoInstance.
-func Reset(ctx context.Context, path string, permit func(metastore.Store) error) (err error) {
+func Reset(path string, permit func(metastore.Store) error) (err error) {
 	if !HasInstance(path) {
 		return fmt.Errorf("%w %s", ErrNoInstance, path)
 	}
