@@ -153,6 +153,48 @@ func (s *optionalText) Scan(src any) error {
 	return nil
 }
 
+// scanInteger is scan for an integer. It does not convert it to an interface, which allocates,
+// for the most frequent destinations.
+func scanInteger(out any, v int64) error {
+	switch out := out.(type) {
+	case *integer:
+		*out = integer(v)
+	case *crc:
+		*out = crc(v)
+	case *boolean:
+		*out = v != 0
+	case *instant:
+		*out = instant(time.UnixMicro(v).UTC())
+	default:
+		return scan(out, v)
+	}
+	return nil
+}
+
+// scanBytes is scan for bytes. It does not convert them to an interface, which allocates, for
+// the most frequent destinations, and keeps a string that has them already, as the columns of
+// successive rows often do.
+func scanBytes(out any, v []byte) error {
+	switch out := out.(type) {
+	case *string:
+		if *out != string(v) {
+			*out = string(v)
+		}
+		return nil
+	case *optionalText:
+		if *out != optionalText(v) {
+			*out = optionalText(v)
+		}
+		return nil
+	case *contentID:
+		if len(v) == len(out) {
+			copy(out[:], v)
+			return nil
+		}
+	}
+	return scan(out, v)
+}
+
 // scan stores a column. A []byte of a driver is valid until the next row only, so it is
 // copied.
 func scan(out, v any) error {
@@ -162,8 +204,7 @@ func scan(out, v any) error {
 	case *string:
 		switch v := v.(type) {
 		case []byte:
-			*out = string(v)
-			return nil
+			return scanBytes(out, v)
 		case string:
 			*out = v
 			return nil

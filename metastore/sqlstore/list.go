@@ -54,7 +54,7 @@ func (c *nameCursor) list(q metastore.ListQuery) (page metastore.Page, err error
 		}
 		if group == "" {
 			if n := len(page.Blobs); n == cap(page.Blobs) { // a page is often short or full
-				page.Blobs = slices.Grow(page.Blobs, min(max(16, 3*n), q.Limit-n))
+				page.Blobs = slices.Grow(page.Blobs, min(max(16, 7*n), q.Limit-n))
 			}
 			page.Blobs = append(page.Blobs, c.blob)
 			last = c.blob.Name

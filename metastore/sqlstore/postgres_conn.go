@@ -155,11 +155,7 @@ func (r postgresRows) next(out args) (bool, error) {
 	}
 	fields := r.rows.FieldDescriptions()
 	for i, raw := range r.rows.RawValues() {
-		v, err := postgresValue(fields[i].DataTypeOID, raw)
-		if err == nil {
-			err = scan(out[i], v)
-		}
-		if err != nil {
+		if err := scanPostgres(out[i], fields[i].DataTypeOID, raw); err != nil {
 			return false, fmt.Errorf("column %d: %w", i+1, err)
 		}
 	}
@@ -175,21 +171,20 @@ func (r postgresRows) close() error {
 	return err
 }
 
-// postgresValue decodes a column, an integer of any size or bytes. pgx requests both in
-// the binary format.
-func postgresValue(oid uint32, raw []byte) (any, error) {
-	if raw == nil {
-		return nil, nil
-	}
+// scanPostgres stores a column, an integer of any size or bytes. pgx requests both in the
+// binary format.
+func scanPostgres(out any, oid uint32, raw []byte) error {
 	switch {
+	case raw == nil:
+		return scan(out, nil)
 	case oid == pgtype.ByteaOID:
-		return raw, nil
+		return scanBytes(out, raw)
 	case oid == pgtype.Int8OID && len(raw) == 8:
-		return int64(binary.BigEndian.Uint64(raw)), nil
+		return scanInteger(out, int64(binary.BigEndian.Uint64(raw)))
 	case oid == pgtype.Int4OID && len(raw) == 4:
-		return int64(int32(binary.BigEndian.Uint32(raw))), nil
+		return scanInteger(out, int64(int32(binary.BigEndian.Uint32(raw))))
 	}
-	return nil, fmt.Errorf("no value of type %d in %d bytes", oid, len(raw))
+	return fmt.Errorf("no value of type %d in %d bytes", oid, len(raw))
 }
 
 // classifyPostgres returns the class of an error code of PostgreSQL.
