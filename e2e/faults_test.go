@@ -39,7 +39,7 @@ func (s *server) setFaults(rules ...string) {
 	for _, text := range rules {
 		list = append(list, rule{text})
 	}
-	s.must(200, "PUT", "/v1/local/faults", asJSON(s.t, map[string]any{"rules": list}))
+	s.must(200, "PUT", "/v1/local/faults", asJSON(s.t, map[string]any{"faults": list}))
 }
 
 // faultCounts are the rules of a server and how often each was used.
@@ -48,7 +48,7 @@ type faultCounts struct {
 	Rules []struct {
 		Rule               string
 		Requests, Injected int
-	}
+	} `json:"faults"`
 }
 
 func (s *server) faults() (counts faultCounts) {
@@ -184,11 +184,11 @@ func TestRulesOfFaults(t *testing.T) {
 	if again := outcome(); again != first {
 		t.Errorf("with the same seed\n%s, and then\n%s", first, again)
 	}
-	s.must(200, "PUT", "/v1/local/faults", []byte(`{"seed": 8, "rules": [{"rule": "GET info 50%: status 500"}, {"rule": "first 1: status 501"}]}`))
+	s.must(200, "PUT", "/v1/local/faults", []byte(`{"seed": 8, "faults": [{"rule": "GET info 50%: status 500"}, {"rule": "first 1: status 501"}]}`))
 	if other := outcome(); other == first {
 		t.Error("another seed changes nothing")
 	}
-	for _, body := range []string{`{}`, `{"rules": [{}]}`, `{"rules": [{"rule": "explode"}]}`, `{"rules": [], "seed": -1}`, `{"rules": ` + strings.Repeat(" ", 2) + `[` + strings.Repeat(`{"rule": "drop-reply"},`, 100) + `{"rule": "drop-reply"}]}`} {
+	for _, body := range []string{`{}`, `{"faults": [{}]}`, `{"faults": [{"rule": "explode"}]}`, `{"faults": [], "seed": -1}`, `{"faults": ` + strings.Repeat(" ", 2) + `[` + strings.Repeat(`{"rule": "drop-reply"},`, 100) + `{"rule": "drop-reply"}]}`} {
 		if r := s.do("PUT", "/v1/local/faults", []byte(body)); r.status != 400 {
 			t.Errorf("%.60s: %v", body, r)
 		}
@@ -213,7 +213,7 @@ func TestRulesOfFaults(t *testing.T) {
 			t.Errorf("%s: a preflight allows %q", target, r.header.Get("Access-Control-Allow-Headers"))
 		}
 	}
-	s.must(403, "PUT", "/v1/local/faults", []byte(`{"rules": []}`), "Origin", "https://evil.example")
+	s.must(403, "PUT", "/v1/local/faults", []byte(`{"faults": []}`), "Origin", "https://evil.example")
 }
 
 // TestHostedServicesHaveNoFaults checks that a hosted service ignores the header, and has no rules.
@@ -224,7 +224,7 @@ func TestHostedServicesHaveNoFaults(t *testing.T) {
 		s.must(200, "GET", "/v1/info", nil, faultHeader, rule)
 	}
 	for _, method := range []string{"GET", "PUT", "DELETE", "OPTIONS"} {
-		s.wantCode(404, "route_not_found", method, "/v1/local/faults", []byte(`{"rules": []}`))
+		s.wantCode(404, "route_not_found", method, "/v1/local/faults", []byte(`{"faults": []}`))
 	}
 	preflight := []string{"Origin", "https://app.example", "Access-Control-Request-Method", "PUT"}
 	if r := s.must(204, "OPTIONS", "/v1/blobs/0x1/a", nil, preflight...); strings.Contains(r.header.Get("Access-Control-Allow-Headers"), faultHeader) {

@@ -112,17 +112,17 @@ func (s *Server) getFaults(x *exchange) error { return writeJSON(x, http.StatusO
 // putFaults replaces all rules.
 func (s *Server) putFaults(x *exchange) error {
 	var in struct {
-		Seed  *uint32          `json:"seed"`
-		Rules []wire.FaultRule `json:"rules"`
+		Seed   *uint32          `json:"seed"`
+		Faults []wire.FaultRule `json:"faults"`
 	}
 	if _, err := readJSON(x.r, &in); err != nil {
 		return err
 	}
-	if in.Rules == nil {
-		return missingMember("rules")
+	if in.Faults == nil {
+		return missingMember("faults")
 	}
 	var texts []string
-	for _, one := range in.Rules {
+	for _, one := range in.Faults {
 		texts = append(texts, one.Rule)
 	}
 	rules, err := parseFaults(texts)
@@ -146,9 +146,9 @@ func (s *Server) deleteFaults(x *exchange) error {
 
 func (s *Server) faultsJSON() wire.Faults {
 	seed, counts := s.faults.List()
-	out := wire.Faults{Seed: seed, Rules: []wire.FaultRule{}}
+	out := wire.Faults{Seed: seed, Faults: []wire.FaultRule{}}
 	for _, c := range counts {
-		out.Rules = append(out.Rules, wire.FaultRule{Rule: c.Rule.String(), Requests: c.Requests, Injected: c.Injected})
+		out.Faults = append(out.Faults, wire.FaultRule{Rule: c.Rule.String(), Requests: c.Requests, Injected: c.Injected})
 	}
 	return out
 }

@@ -21,7 +21,7 @@ func TestDelayedRequestsEndWithTheDrain(t *testing.T) {
 		res, body := s.do(t, "PUT", "/v1/blobs/0x1/a", "content")
 		answered <- answer{res, body}
 	}()
-	for s.faultsJSON().Rules[0].Injected == 0 {
+	for s.faultsJSON().Faults[0].Injected == 0 {
 		select {
 		case a := <-answered:
 			t.Fatalf("the request was not delayed: %d %s", a.res.StatusCode, a.body)

@@ -267,8 +267,8 @@ type Limits struct {
 
 // Faults are the faults of a local instance.
 type Faults struct {
-	Seed  uint32      `json:"seed"`
-	Rules []FaultRule `json:"rules"`
+	Seed   uint32      `json:"seed"`
+	Faults []FaultRule `json:"faults"`
 }
 
 // FaultRule is a rule of faults, such as "PUT part 2%: drop-reply". docs/protocol.md describes the form.
