@@ -19,6 +19,11 @@ type engine interface {
 	// row then wait for each other instead of conflicting.
 	writeLocked(ctx context.Context, fn func(*tx) error) error
 
+	// startLocked starts writeLocked and does not wait for it. done is called once with its result, or
+	// with the value with which fn panicked and an error; it must not block. until is the time until
+	// when the caller waits. With an error fn and done are not called.
+	startLocked(until time.Time, fn func(*tx) error, done func(panicked any, err error)) error
+
 	// read runs fn, which makes one query. It may run fn several times.
 	read(ctx context.Context, fn func(*tx) error) error
 

@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
+
+	"sluice/metastore"
 )
 
 // childEnv names the job that a re-executed test binary runs instead of the tests.
@@ -95,6 +98,18 @@ func (e hookedEngine) write(ctx context.Context, fn func(*tx) error) error {
 
 func (e hookedEngine) writeLocked(ctx context.Context, fn func(*tx) error) error {
 	return hooked(e.onWriteLocked, e.engine.writeLocked)(ctx, fn)
+}
+
+func (e hookedEngine) startLocked(until time.Time, fn func(*tx) error, done func(any, error)) error {
+	if e.onWriteLocked == nil {
+		return e.engine.startLocked(until, fn, done)
+	}
+	go func() {
+		done(recovered(func() error {
+			return e.writeLocked(metastore.WithPatience(context.Background(), time.Until(until)), fn)
+		}))
+	}()
+	return nil
 }
 
 func (e hookedEngine) read(ctx context.Context, fn func(*tx) error) error {

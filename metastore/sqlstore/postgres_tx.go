@@ -32,6 +32,26 @@ func (p *postgresEngine) writeLocked(ctx context.Context, fn func(*tx) error) er
 	return p.transact(ctx, beginLocked, fn)
 }
 
+// startLocked implements engine.
+func (p *postgresEngine) startLocked(until time.Time, fn func(*tx) error, done func(any, error)) error {
+	go func() {
+		done(recovered(func() error {
+			return p.writeLocked(metastore.WithPatience(context.Background(), time.Until(until)), fn)
+		}))
+	}()
+	return nil
+}
+
+// recovered calls fn. If it panics, recovered returns the value and an error.
+func recovered(fn func() error) (panicked any, err error) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			err = errors.New("sqlstore: panic in a transaction")
+		}
+	}()
+	return nil, fn()
+}
+
 // transact runs fn in a write transaction and retries it after a conflict or a lost
 // connection.
 //

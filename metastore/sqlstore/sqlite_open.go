@@ -142,6 +142,12 @@ func (e *sqliteEngine) writeLocked(ctx context.Context, fn func(*tx) error) erro
 	return e.writer.write(ctx, fn)
 }
 
+// startLocked implements engine. It does not need until: callers do not wait for each other longer than
+// for the queue.
+func (e *sqliteEngine) startLocked(_ time.Time, fn func(*tx) error, done func(any, error)) error {
+	return e.writer.start(fn, done)
+}
+
 func (e *sqliteEngine) read(ctx context.Context, fn func(*tx) error) error {
 	return e.readers.read(ctx, fn)
 }

@@ -52,7 +52,8 @@ type call struct {
 	state    atomic.Int32
 	err      error
 	panicked any
-	done     chan struct{}
+	done     chan struct{}    // closed at the end; nil: end is called
+	end      func(any, error) // with panicked and err
 }
 
 // The states of a call. A waiting call is either started by the writer or abandoned by its
@@ -100,6 +101,12 @@ func (w *writer) write(ctx context.Context, fn func(*tx) error) error {
 		panic(c.panicked)
 	}
 	return c.err
+}
+
+// start runs fn in a batch, and then calls done with the value of its panic and its error. It returns an
+// error if it does neither.
+func (w *writer) start(fn func(*tx) error, done func(panicked any, err error)) error {
+	return w.enqueue(&call{fn: fn, end: done})
 }
 
 func (w *writer) enqueue(c *call) error {
@@ -202,6 +209,10 @@ func (w *writer) refuse(err error) {
 
 func (c *call) finish(err error) {
 	c.err = err
+	if c.done == nil {
+		c.end(c.panicked, err)
+		return
+	}
 	close(c.done)
 }
 
@@ -292,19 +303,13 @@ func (w *writer) runAlone(c *call) error {
 // transaction.
 func (w *writer) apply(c *call) (undo bool, err error) {
 	t := &tx{conn: w.conn}
-	c.panicked = nil
-	defer func() {
-		// The panic is repeated in the goroutine of the caller.
-		if p := recover(); p != nil {
-			c.panicked, err, undo = p, errors.New("sqlstore: panic in a transaction"), true
-		}
-	}()
-	err = c.fn(t)
+	// A panic is repeated in the goroutine of the caller.
+	c.panicked, err = recovered(func() error { return c.fn(t) })
 	w.touched = append(w.touched, t.touched...)
 	if t.failed != nil {
 		w.health.observe(w.conn.classify(t.failed), t.failed)
 	}
-	return t.failed != nil || (err != nil && t.changed), err
+	return c.panicked != nil || t.failed != nil || (err != nil && t.changed), err
 }
 
 func (w *writer) beginTx() error {

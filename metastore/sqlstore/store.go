@@ -44,7 +44,7 @@ func newStore(eng engine, opt Options) *Store {
 	if opt.Now != nil {
 		s.clock = injectedClock(opt.Now)
 	}
-	s.uses = newUseBatcher(s.writeLocked, s.Now)
+	s.uses = newUseBatcher(s.startLocked, s.Now)
 	return s
 }
 
@@ -78,6 +78,11 @@ func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 // same upload, session, channel or name.
 func (s *Store) writeLocked(ctx context.Context, fn func(*tx) error) error {
 	return s.eng.writeLocked(ctx, s.withTime(fn))
+}
+
+// startLocked is writeLocked that does not wait; see engine.
+func (s *Store) startLocked(until time.Time, fn func(*tx) error, done func(panicked any, err error)) error {
+	return s.eng.startLocked(until, s.withTime(fn), done)
 }
 
 func (s *Store) read(ctx context.Context, fn func(*tx) error) error {

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"sync"
 	"time"
 
@@ -15,9 +14,9 @@ import (
 // last until the patience of the first of its callers ends. Each session has at most one transaction at
 // a time, so that transactions of one store do not wait for the lock of the row.
 type useBatcher struct {
-	writeLocked func(context.Context, func(*tx) error) error // of the store
-	now         func() time.Time                             // of the store
-	name        [8]byte                                      // random name of the store
+	startLocked func(time.Time, func(*tx) error, func(any, error)) error // of the store
+	now         func() time.Time                                         // of the store
+	name        [8]byte                                                  // random name of the store
 
 	timer  sharedTimer // of the callers
 	doubts chargesInDoubt
@@ -29,8 +28,8 @@ type useBatcher struct {
 	}
 }
 
-func newUseBatcher(writeLocked func(context.Context, func(*tx) error) error, now func() time.Time) *useBatcher {
-	u := &useBatcher{writeLocked: writeLocked, now: now}
+func newUseBatcher(startLocked func(time.Time, func(*tx) error, func(any, error)) error, now func() time.Time) *useBatcher {
+	u := &useBatcher{startLocked: startLocked, now: now}
 	rand.Read(u.name[:])
 	return u
 }
@@ -54,8 +53,13 @@ func (u *useBatcher) use(ctx context.Context, id string, n int64, charge string)
 	}
 	wait := metastore.Await(ctx, metastore.Patience)
 	defer wait.End()
+	if !time.Now().Before(wait.Until) {
+		return metastore.Session{}, errQueued
+	}
 	one := &use{n: n, charge: charge, until: wait.Until, done: make(chan struct{})}
-	u.enqueue(id, one)
+	if first := u.enqueue(id, one); first {
+		u.begin(id)
+	}
 	if err := u.timer.wait(ctx, one.done, wait.Until); err != nil {
 		if u.withdraw(id, one) {
 			return metastore.Session{}, err
@@ -68,7 +72,9 @@ func (u *useBatcher) use(ctx context.Context, id string, n int64, charge string)
 	return one.session, one.err
 }
 
-func (u *useBatcher) enqueue(id string, one *use) {
+// enqueue adds a waiting use. It reports whether the session has no running transaction, which the
+// caller must then begin.
+func (u *useBatcher) enqueue(id string, one *use) (first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.mu.waiting == nil {
@@ -76,9 +82,7 @@ func (u *useBatcher) enqueue(id string, one *use) {
 	}
 	list, running := u.mu.waiting[id]
 	u.mu.waiting[id] = append(list, one)
-	if !running {
-		go u.run(id)
-	}
+	return !running
 }
 
 // withdraw removes a waiting use. It returns false if its transaction has begun.
@@ -125,56 +129,71 @@ func (u *useBatcher) takeWaiting(id string, until time.Time) []*use {
 	return taken
 }
 
-// run runs transactions of a session while uses of it arrive.
-func (u *useBatcher) run(id string) {
+// begin begins the next transaction of a session, which has waiting uses.
+func (u *useBatcher) begin(id string) {
 	for {
-		u.transact(id)
-		u.mu.Lock()
-		if len(u.mu.waiting[id]) == 0 {
-			delete(u.mu.waiting, id)
-			u.mu.Unlock()
+		t := &useTransaction{u: u, id: id, until: u.earliest(id)}
+		// Callers watch their own contexts; the transaction only has their deadline.
+		err := u.startLocked(t.until, t.run, t.end)
+		if err == nil {
 			return
 		}
-		u.mu.Unlock()
+		t.finish(nil, err)
+		if !u.waits(id) {
+			return
+		}
 	}
 }
 
-// transact runs the uses that are waiting when its transaction begins and returns their results once
-// it is durable.
-func (u *useBatcher) transact(id string) {
-	var members []*use
-	until := u.earliest(id)
-	panicked, err := u.write(until, func(t *tx) error {
-		if members == nil { // otherwise this is a retry
-			members = u.takeWaiting(id, until)
-		}
-		return u.deductAll(t, id, members)
-	})
+// waits reports whether uses of a session wait. Otherwise the session has no running transaction from
+// now on.
+func (u *useBatcher) waits(id string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.mu.waiting[id]) > 0 {
+		return true
+	}
+	delete(u.mu.waiting, id)
+	return false
+}
+
+// useTransaction is the transaction of the uses of a session that are waiting when it runs.
+type useTransaction struct {
+	u       *useBatcher
+	id      string
+	until   time.Time // until when its callers wait
+	members []*use    // nil: it has not run yet
+}
+
+func (t *useTransaction) run(tx *tx) error {
+	if t.members == nil { // otherwise this is a retry
+		t.members = t.u.takeWaiting(t.id, t.until)
+	}
+	return t.u.deductAll(tx, t.id, t.members)
+}
+
+// end begins the next transaction, if uses wait for it, after it has returned the results of this one.
+func (t *useTransaction) end(panicked any, err error) {
+	t.finish(panicked, err)
+	if t.u.waits(t.id) {
+		t.u.begin(t.id)
+	}
+}
+
+// finish returns the results of the uses, which are durable if err is nil.
+func (t *useTransaction) finish(panicked any, err error) {
 	if inDoubt(err) {
-		u.pin(id, members)
+		t.u.pin(t.id, t.members)
 	}
-	if err != nil && members == nil {
-		members = u.takeWaiting(id, until)
+	if err != nil && t.members == nil {
+		t.members = t.u.takeWaiting(t.id, t.until)
 	}
-	for _, m := range members {
+	for _, m := range t.members {
 		if err != nil {
 			m.session, m.err, m.panicked = metastore.Session{}, err, panicked
 		}
 		close(m.done)
 	}
-}
-
-// write runs a transaction and returns the value of its panic, which is repeated in the
-// goroutines of the callers.
-func (u *useBatcher) write(until time.Time, fn func(*tx) error) (panicked any, err error) {
-	defer func() {
-		if panicked = recover(); panicked != nil {
-			err = errors.New("sqlstore: panic in a use of a session")
-		}
-	}()
-	// Callers watch their own contexts; the transaction only has their deadline.
-	ctx := metastore.WithPatience(context.Background(), time.Until(until))
-	return nil, u.writeLocked(ctx, fn)
 }
 
 // deductAll performs the uses in the order of their arrival, each completely or not at all,
