@@ -115,5 +115,15 @@ func (t *tx) recordUse(id string, n int64) error {
 	return t.change(`UPDATE sessions SET remaining = remaining - $2, used = used + $2 WHERE id = $1`, []byte(id), n)
 }
 
+// takeFromSession uses n chunksets of a session, and returns the session after that. It returns false,
+// and does nothing, unless there is such a session that has not ended and has n chunksets left.
+func (t *tx) takeFromSession(id string, n int64) (s metastore.Session, found bool, err error) {
+	found, err = t.row(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
+		WHERE id = $1 AND remaining >= $2 AND expires > $3 RETURNING `+sessionColumns,
+		args{[]byte(id), n, micros(t.now)}, sessionFields(&s)...)
+	t.changed = t.changed || found
+	return s, found, err
+}
+
 // errNotUsed is the error of a return of chunksets that were never used.
 var errNotUsed = errors.New("sqlstore: more would be returned than was used")

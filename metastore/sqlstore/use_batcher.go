@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"crypto/rand"
+	"math"
 	"sync"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 )
 
 // useBatcher combines the uses of each session: those that arrive while a transaction of
-// the session waits or runs share the next one, which has two statements. A transaction may
-// last until the patience of the first of its callers ends. Each session has at most one transaction at
+// the session waits or runs share the next one, which has one statement, or more if it has charges or
+// not all of its uses are possible. A transaction may last until the patience of the first of its
+// callers ends. Each session has at most one transaction at
 // a time, so that transactions of one store do not wait for the lock of the row.
 type useBatcher struct {
 	startLocked func(time.Time, func(*tx) error, func(any, error)) error // of the store
@@ -202,6 +204,9 @@ func (u *useBatcher) deductAll(t *tx, id string, members []*use) error {
 	if len(members) == 0 {
 		return nil
 	}
+	if done, err := deductTogether(t, id, members); done || err != nil {
+		return err
+	}
 	session, charges, err := t.chargedSession(id)
 	if err != nil {
 		return err
@@ -226,6 +231,29 @@ func (u *useBatcher) deductAll(t *tx, id string, members []*use) error {
 	default:
 		return t.recordCharge(id, before-session.Left, append(u.doubts.retained(id, charges, u.name, t.now), charged...))
 	}
+}
+
+// deductTogether performs the uses by one statement. It reports false, and does nothing, if the session
+// has not enough left for all of them, or has ended, or if one of them is a charge.
+func deductTogether(t *tx, id string, members []*use) (done bool, err error) {
+	var sum int64
+	for _, m := range members {
+		if m.charge != "" || m.n > math.MaxInt64-sum {
+			return false, nil
+		}
+		sum += m.n
+	}
+	session, found, err := t.takeFromSession(id, sum)
+	if err != nil || !found {
+		return false, err
+	}
+	session.Left += sum
+	session.Used -= sum
+	for _, m := range members {
+		m.err = deduct(&session, m.n)
+		m.session = session
+	}
+	return true, nil
 }
 
 // pin records the charges of uses whose outcome is unknown.
