@@ -43,11 +43,11 @@ func TestAllocationsOfRequests(t *testing.T) {
 		status                        int
 		most                          float64
 	}{
-		{"GET", "GET", path, "", "", 200, 19},
-		{"HEAD", "HEAD", path, "", "", 200, 14},
-		{"304", "GET", path, tag, "", 304, 16},
+		{"GET", "GET", path, "", "", 200, 17},
+		{"HEAD", "HEAD", path, "", "", 200, 12},
+		{"304", "GET", path, tag, "", 304, 14},
 		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 160},
-		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 67},
+		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 66},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(context.Background(), one.method, one.path, nil)

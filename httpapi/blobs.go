@@ -183,7 +183,7 @@ func (s *Server) getBlob(x *exchange) error {
 		err = x.out.Send() // while what is lost can be returned
 	}
 	if err != nil {
-		bill.Return(sentRanges(served, x.out))
+		bill.Return(sentRanges(served, &x.out))
 	}
 	return err
 }

@@ -30,8 +30,8 @@ import (
 type exchange struct {
 	r      *http.Request // its Body is body
 	params router.Params // of the route
-	body   *transfer.Reader
-	out    *transfer.Writer
+	body   transfer.Reader
+	out    transfer.Writer
 	conn   *connlimit.Conn // nil: it is not limited
 
 	log     *requestLog
@@ -155,7 +155,7 @@ func (x *exchange) ReadFrom(src io.Reader) (int64, error) {
 }
 
 // Unwrap returns the underlying writer for http.ResponseController.
-func (x *exchange) Unwrap() http.ResponseWriter { return x.out }
+func (x *exchange) Unwrap() http.ResponseWriter { return &x.out }
 
 // limit applies the limits of the caller to both bodies.
 func (x *exchange) limit(a *access.Allowance) {

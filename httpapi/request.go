@@ -108,7 +108,7 @@ func discardBody(x *exchange) error {
 	if x.r.Method == http.MethodPut || x.r.Method == http.MethodPost || x.body.Ended() {
 		return nil
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(x.body, maxJSONBody+1))
+	n, err := io.Copy(io.Discard, io.LimitReader(&x.body, maxJSONBody+1))
 	if err == nil && n > maxJSONBody {
 		err = tooLarge()
 	}

@@ -161,8 +161,6 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	}
 	x := &exchange{
 		conn:      conn,
-		out:       transfer.NewWriter(w, options),
-		body:      transfer.NewReader(w, r.Body, options),
 		log:       &s.log,
 		metrics:   s.metrics,
 		price:     s.price,
@@ -170,6 +168,8 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
 		began:     time.Now(),
 	}
+	x.out.Init(w, options)
+	x.body.Init(w, r.Body, options)
 	x.inserts = x.out.CanInsert()
 	// A copy, because the server itself reads the rest of the original body after the response.
 	ctx := metastore.WithPatience(r.Context(), metastore.Patience)
@@ -183,7 +183,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		ctx = &x.timer
 	}
 	x.r = r.WithContext(ctx)
-	x.r.Body = x.body
+	x.r.Body = &x.body
 	return x
 }
 

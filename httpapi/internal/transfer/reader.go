@@ -59,13 +59,19 @@ type Reader struct {
 // The caller must call Done or Close when it does not need the body anymore, before it writes an
 // error response.
 func NewReader(w http.ResponseWriter, body io.ReadCloser, options Options) *Reader {
-	r := &Reader{body: body, control: *http.NewResponseController(w), options: options, left: options.Rate.Window}
+	created := &Reader{}
+	created.Init(w, body, options)
+	return created
+}
+
+// Init makes r, a zero Reader, one of the body.
+func (r *Reader) Init(w http.ResponseWriter, body io.ReadCloser, options Options) {
+	r.body, r.control, r.options, r.left = body, *http.NewResponseController(w), options, options.Rate.Window
 	if body == http.NoBody {
 		// The server already watches the connection by reading from it, and takes a deadline that
 		// passes for the end of the client.
 		r.err, r.empty = io.EOF, true
 	}
-	return r
 }
 
 // Limit applies the limits of a caller to the rest of the body.

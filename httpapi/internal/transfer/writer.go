@@ -50,11 +50,17 @@ const unknownLength = -1
 
 // NewWriter returns a Writer to w. The caller must call Done when it has written the response.
 func NewWriter(w http.ResponseWriter, options Options) *Writer {
-	created := &Writer{ResponseWriter: w, control: *http.NewResponseController(w), options: options, length: unknownLength}
-	if options.Conn != nil {
-		created.before = options.Conn.Sent()
-	}
+	created := &Writer{}
+	created.Init(w, options)
 	return created
+}
+
+// Init makes w, a zero Writer, one to the response.
+func (w *Writer) Init(response http.ResponseWriter, options Options) {
+	w.ResponseWriter, w.control, w.options, w.length = response, *http.NewResponseController(response), options, unknownLength
+	if options.Conn != nil {
+		w.before = options.Conn.Sent()
+	}
 }
 
 // Limit applies the limits of a caller to the rest of the response.
