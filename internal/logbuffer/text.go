@@ -3,6 +3,7 @@ package logbuffer
 import (
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -39,14 +40,27 @@ func appendNumber(b []byte, v slog.Value) []byte {
 	return strconv.AppendFloat(b, v.Float64(), 'f', -1, 64)
 }
 
+// second is a second as it is written, which many lines share.
+type second struct {
+	unix int64
+	zone *time.Location
+	date string // with the time of day
+	ends string // the offset of the zone
+}
+
+var lastSecond atomic.Pointer[second]
+
 // appendMillis appends a time in RFC 3339 with milliseconds.
 func appendMillis(b []byte, t time.Time) []byte {
-	// The format with nanoseconds is the fastest one, and omits zeros at its end. With a tenth of a
-	// millisecond it has four digits, of which the last one is removed.
-	const length = len("2006-01-02T15:04:05.000")
-	begin := len(b)
-	b = t.Truncate(time.Millisecond).Add(time.Millisecond/10).AppendFormat(b, time.RFC3339Nano)
-	return append(b[:begin+length], b[begin+length+1:]...)
+	s := lastSecond.Load()
+	if s == nil || s.unix != t.Unix() || s.zone != t.Location() {
+		s = &second{t.Unix(), t.Location(), t.Format("2006-01-02T15:04:05"), t.Format("Z07:00")}
+		lastSecond.Store(s)
+	}
+	millis := t.Nanosecond() / int(time.Millisecond)
+	b = append(b, s.date...)
+	b = append(b, '.', byte('0'+millis/100), byte('0'+millis/10%10), byte('0'+millis%10))
+	return append(b, s.ends...)
 }
 
 // appendQuotable appends s, in quotes if slog.TextHandler writes it in quotes.
@@ -58,12 +72,24 @@ func appendQuotable(b []byte, s string) []byte {
 }
 
 func mustQuote(s string) bool {
-	for _, r := range s {
-		switch {
-		case r == '\x7f': // slog.TextHandler does not consider it
-		case r <= ' ', r == '"', r == '=', r == utf8.RuneError, unicode.IsSpace(r), !unicode.IsPrint(r):
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= utf8.RuneSelf:
+			return mustQuoteRunes(s[i:])
+		case c <= ' ', c == '"', c == '=': // slog.TextHandler does not consider DEL
 			return true
 		}
 	}
 	return s == ""
+}
+
+func mustQuoteRunes(s string) bool {
+	for _, r := range s {
+		switch {
+		case r == '\x7f':
+		case r <= ' ', r == '"', r == '=', r == utf8.RuneError, unicode.IsSpace(r), !unicode.IsPrint(r):
+			return true
+		}
+	}
+	return false
 }
