@@ -25,14 +25,15 @@ func TestLoggedRequests(t *testing.T) {
 		LogNone:   "",
 	} {
 		s := newService(t, func(c *Config, _ *Server) { c.LoggedRequests = which })
-		s.do(t, "GET", "/v1/info", "")
-		s.do(t, "GET", "/v1/blobs/0x1/none", "")
-		s.do(t, "POST", "/v1/sessions", "{}")
-		s.do(t, "GET", "/livez", "")
-		s.do(t, "GET", "/readyz", "")
-		s.do(t, "OPTIONS", "/v1/info", "")
+		for _, one := range [][3]string{
+			{"GET", "/v1/info"}, {"GET", "/v1/blobs/0x1/none"}, {"POST", "/v1/sessions", "{}"},
+			{"GET", "/livez"}, {"GET", "/readyz"}, {"OPTIONS", "/v1/info"},
+		} {
+			s.do(t, one[0], one[1], one[2])
+			s.logged() // so that the lines have the order of the requests
+		}
 		var got []string
-		for line := range strings.Lines(s.log.String()) {
+		for line := range strings.Lines(s.logged()) {
 			fields := strings.Fields(line)
 			status := strings.TrimPrefix(fields[6], "status=")
 			got = append(got, strings.Split(fields[5], "/")[2]+"="+status)
@@ -48,7 +49,9 @@ func TestRequestLineHasUnits(t *testing.T) {
 	out := &lockedBuffer{}
 	s := newService(t, func(c *Config, _ *Server) { c.RequestLog = slog.New(slog.NewJSONHandler(out, nil)) })
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 1234))
+	s.logged()
 	s.do(t, "GET", "/v1/blobs/0x1/n", "", "Range", "bytes=0-99")
+	s.logged()
 	var lines []map[string]any
 	for line := range strings.Lines(out.String()) {
 		var one map[string]any
@@ -93,7 +96,7 @@ func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "late")
 	wantProblem(t, res, body, http.StatusServiceUnavailable, "draining")
 	s.do(t, "GET", "/readyz", "")
-	log := s.log.String()
+	log := s.logged()
 	if strings.Contains(log, "level=ERROR") || strings.Contains(log, "readyz") || strings.Count(log, errDraining.Error()) != 2 || strings.Count(log, "\n") != 2 {
 		t.Errorf("want two lines that name the shutdown, and no error:\n%s", log)
 	}
