@@ -22,6 +22,7 @@ import (
 func memoryGroup() *group {
 	return &group{name: "memory", title: "Memory", prepare: prepareMemory, notes: []string{
 		"Resident memory of a server that was started for each round: its peak with 64 concurrent uploads of 64 MiB, and what 8,000 connections add that have sent one GET of 4 KiB and wait.",
+		"[Decision 26](decisions/0026-net-http.md) says what the memory of a connection is.",
 	}}
 }
 

@@ -30,6 +30,7 @@ func smallGroup() *group {
 	return &group{name: "small", title: "Small requests", prepare: prepareSmall, notes: []string{
 		"The bare handler is an http.Server of Go that sends the status, header fields and body of sluice's response from memory. Each of the 100,000 blobs was read once before, and sluice has a --blob-cache that holds them; with the default size most of these reads need a query.",
 		"`use` takes a chunkset off a session, durably. Redis decrements a counter, which is synced to its append-only file; its own generator sends the load.",
+		"[Decision 26](decisions/0026-net-http.md) says where the rest of the time of a request is spent, by profiles.",
 	}}
 }
 
