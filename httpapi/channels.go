@@ -201,7 +201,7 @@ func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sess
 		Expires:          c.Expires,
 		Sessions:         sessions,
 	}
-	if !c.Closed.IsZero() {
+	if !c.Closed.IsZero() && c.Ledger.IsZero() {
 		out.Refund = decimal(c.Deposit - c.Accepted)
 	}
 	return writeJSON(x, status, out)

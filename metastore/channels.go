@@ -239,7 +239,8 @@ type Channels interface {
 	// no such channel.
 	RecordReading(ctx context.Context, id string, r Reading) (Channel, error)
 
-	// CloseChannel closes an open or expired channel and returns it. Repeated, it returns
+	// CloseChannel closes an open or expired channel and returns it. A pending settlement that would
+	// be due later is due now. Repeated, it returns
 	// the channel in its present state. It returns ErrNotFound if there is no such channel.
 	CloseChannel(ctx context.Context, id string) (Channel, error)
 

@@ -55,6 +55,7 @@ const (
 	ReasonChain         Reason = "wrong_chain"          // policy
 	ReasonAsset         Reason = "wrong_asset"          // policy
 	ReasonExpired       Reason = "expired"              // policy
+	ReasonGas           Reason = "gas"                  // policy: it costs the receiver too much, or pays too little for the chain
 
 	ReasonSigner      Reason = "wrong_signer"              // signer: the keys have another address
 	ReasonUnsupported Reason = "unsupported_authenticator" // signer: a scheme or key that cannot be verified here

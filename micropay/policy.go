@@ -1,6 +1,9 @@
 package micropay
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // Policy is what a receiver accepts.
 type Policy struct {
@@ -8,6 +11,12 @@ type Policy struct {
 	Asset         Address
 	ModuleAddress Address
 	ChainID       uint8
+
+	// MaxFee is the greatest fee, in the chain's smallest coin, that a micropayment may make the
+	// receiver pay: its maximum gas times its gas price. 0: any.
+	MaxFee uint64
+	// MinGasPrice is the least gas price at which the chain executes a transaction.
+	MinGasPrice uint64
 }
 
 // Receive makes all checks of a micropayment that need no knowledge of its channel: it parses the
@@ -43,6 +52,16 @@ func (m *Micropayment) Check(p Policy, now time.Time) error {
 		return refuse(ClassPolicy, ReasonAsset, "the asset is %v, not %v", m.Asset, p.Asset)
 	case now.Unix() < 0 || uint64(now.Unix()) >= m.Expiration:
 		return refuse(ClassPolicy, ReasonExpired, "it expired at %d", m.Expiration)
+	case m.GasPrice < p.MinGasPrice:
+		return refuse(ClassPolicy, ReasonGas, "its gas price is %d, and the chain requires %d", m.GasPrice, p.MinGasPrice)
+	case p.MaxFee > 0 && feeAbove(m.MaxGas, m.GasPrice, p.MaxFee):
+		return refuse(ClassPolicy, ReasonGas, "its maximum gas of %d at a price of %d costs more than %d", m.MaxGas, m.GasPrice, p.MaxFee)
 	}
 	return nil
+}
+
+// feeAbove reports whether gas times price is above limit. The product may have 128 bits.
+func feeAbove(gas, price, limit uint64) bool {
+	high, low := bits.Mul64(gas, price)
+	return high > 0 || low > limit
 }

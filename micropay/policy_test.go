@@ -28,6 +28,10 @@ func TestCheck(t *testing.T) {
 		{"module", func(p *Policy) { p.ModuleAddress[0]++ }, vectorTime, ReasonModuleAddress},
 		{"chain", func(p *Policy) { p.ChainID++ }, vectorTime, ReasonChain},
 		{"asset", func(p *Policy) { p.Asset[5]++ }, vectorTime, ReasonAsset},
+		{"the fee is at the limit", func(p *Policy) { p.MaxFee = m.MaxGas * m.GasPrice }, vectorTime, ""},
+		{"the fee is above the limit", func(p *Policy) { p.MaxFee = m.MaxGas*m.GasPrice - 1 }, vectorTime, ReasonGas},
+		{"the gas price is the least", func(p *Policy) { p.MinGasPrice = m.GasPrice }, vectorTime, ""},
+		{"the gas price is too low", func(p *Policy) { p.MinGasPrice = m.GasPrice + 1 }, vectorTime, ReasonGas},
 	} {
 		p := policy
 		test.change(&p)
@@ -141,6 +145,27 @@ func TestAddress(t *testing.T) {
 	for _, text := range []string{"", "0x", "10", "zz", "0xg", "0X1", "0x1 ", "+1", "0x0x1", full[5:], "0" + full, "0x0" + full} {
 		if a, err := ParseAddress(text); !errors.Is(err, ErrAddress) {
 			t.Errorf("%q: %v, %v", text, a, err)
+		}
+	}
+}
+
+// TestFeesDoNotOverflow checks that no product of gas and price looks small.
+func TestFeesDoNotOverflow(t *testing.T) {
+	for _, test := range []struct {
+		gas, price, limit uint64
+		above             bool
+	}{
+		{1 << 32, 1 << 32, math.MaxUint64, true},
+		{1 << 32, 1<<32 + 1, 1 << 32, true},
+		{math.MaxUint64, math.MaxUint64, math.MaxUint64, true},
+		{math.MaxUint64, 1, math.MaxUint64, false},
+		{math.MaxUint64, 0, 1, false},
+		{3, 5, 15, false},
+		{3, 5, 14, true},
+	} {
+		m := &Micropayment{Payment: Payment{MaxGas: test.gas, GasPrice: test.price, Expiration: 2}}
+		if err := m.Check(Policy{MaxFee: test.limit}, time.Unix(1, 0)); (reason(err) == ReasonGas) != test.above {
+			t.Errorf("%+v: %v", test, err)
 		}
 	}
 }

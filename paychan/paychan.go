@@ -40,12 +40,6 @@ import (
 // ErrExpiryPast means that the expiry of a new channel is in the past.
 var ErrExpiryPast = errors.New("the expiry lies in the past")
 
-// Depositor verifies a deposit on a chain: it returns nil if the payer has deposited amount units
-// for this channel in addition to its present Deposit, which is 0 for a channel that is about to
-// be opened. An error refuses the request. It must have no side effects, because a repeated
-// request calls it again.
-type Depositor func(ctx context.Context, c metastore.Channel, amount int64) error
-
 // Options are the settings of a Service. Addresses are accepted in any spelling.
 type Options struct {
 	// TTL is the time from a channel's opening to its expiry, unless the payer requests
@@ -67,8 +61,8 @@ type Options struct {
 	// Deposit is the deposit of a channel, in units of the asset, unless the payer requests
 	// another one.
 	Deposit int64
-	// Deposited verifies deposits. nil: every deposit is accepted.
-	Deposited Depositor
+	// Chain is set if payments are collected on a chain.
+	Chain *ChainOptions
 	// UnsettledLimit is the greatest amount that is accepted over a channel and not collected
 	// yet, in units of the asset, at least 1.
 	UnsettledLimit int64
@@ -107,6 +101,9 @@ type Service struct {
 	policy micropay.Policy
 	kick   chan struct{}
 
+	readings    *readings     // nil without a chain
+	minGasPrice atomic.Uint64 // the least gas price that the chain executes
+
 	unsettled atomic.Pointer[metastore.Unsettled] // result of the last review
 	counts    struct{ opened, purchases, reads, settled atomic.Int64 }
 }
@@ -114,16 +111,22 @@ type Service struct {
 // Stats are the counters of a Service since it was created. A call that is repeated with the same
 // Idempotency counts again.
 type Stats struct {
-	Opened    int64 // channels
-	Purchases int64 // of chunksets for sessions
-	Reads     int64 // that were paid for directly
-	Settled   int64 // settlements that Run collected
+	Opened      int64 // channels
+	Purchases   int64 // of chunksets for sessions
+	Reads       int64 // that were paid for directly
+	Settled     int64 // settlements that Run collected
+	ReadsFailed int64 // readings of channels from the chain that failed
 }
 
 // Stats returns the counters.
 func (s *Service) Stats() Stats {
+	var failed int64
+	if s.readings != nil {
+		failed = s.readings.failed.Load()
+	}
 	return Stats{
-		Opened: s.counts.opened.Load(), Purchases: s.counts.purchases.Load(),
+		ReadsFailed: failed,
+		Opened:      s.counts.opened.Load(), Purchases: s.counts.purchases.Load(),
 		Reads: s.counts.reads.Load(), Settled: s.counts.settled.Load(),
 	}
 }
@@ -133,9 +136,6 @@ func (s *Service) Stats() Stats {
 func New(meta Store, opt Options) (*Service, error) {
 	if opt.TTL == 0 {
 		opt.TTL = DefaultTTL
-	}
-	if opt.Deposited == nil {
-		opt.Deposited = func(context.Context, metastore.Channel, int64) error { return nil }
 	}
 	if opt.Space == nil {
 		opt.Space = func(int64) error { return nil }
@@ -148,6 +148,13 @@ func New(meta Store, opt Options) (*Service, error) {
 	}
 	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1)}
 	s.unsettled.Store(&metastore.Unsettled{})
+	if opt.Chain != nil {
+		if opt.Chain.SettleAt < 1 {
+			return nil, fmt.Errorf("the amount to settle at must be at least 1, not %d", opt.Chain.SettleAt)
+		}
+		s.readings = newReadings(*opt.Chain, meta)
+		s.policy.MaxFee = opt.Chain.MaxFee
+	}
 	for _, a := range []struct {
 		what string
 		text *string
@@ -175,6 +182,10 @@ func (s *Service) Payee() (receiver, asset, module string) {
 // TTL returns the time from a channel's opening to its expiry by default.
 func (s *Service) TTL() time.Duration { return s.opt.TTL }
 
+// SetMinGasPrice sets the least gas price at which the chain executes a transaction. Micropayments with a
+// lower one are refused.
+func (s *Service) SetMinGasPrice(price uint64) { s.minGasPrice.Store(price) }
+
 // Price returns the price of a chunkset, in units of the asset.
 func (s *Service) Price() int64 { return s.opt.Price }
 
@@ -189,8 +200,9 @@ type OpenOptions struct {
 }
 
 // Open opens a channel and returns it, or, if idem was recorded before, the channel as it was
-// first returned. idem may be nil. It returns ErrExpiryPast, metastore.ErrExists or
-// metastore.ErrIdempotencyReuse. With metastore.ErrUnknownOutcome, and without an idem, it also
+// first returned. idem may be nil. With a chain, the channel must exist there: Sender and
+// PaymentChannelID are required, and Deposit and Expires are read. It returns ErrExpiryPast,
+// ErrChainTerms, ErrNotOnChain, ErrChain, metastore.ErrExists or metastore.ErrIdempotencyReuse. With metastore.ErrUnknownOutcome, and without an idem, it also
 // returns a Channel of which only ID is set: the id of the channel if it was, or will be, opened.
 func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
 	now := s.meta.Now()
@@ -216,15 +228,18 @@ func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idemp
 	if c.Expires.IsZero() {
 		c.Expires = now.Add(s.opt.TTL)
 	}
+	if s.readings != nil {
+		if o.Sender == "" || o.PaymentChannelID == nil || o.Deposit != nil || !o.Expires.IsZero() {
+			return metastore.Channel{}, ErrChainTerms
+		}
+		if err := s.readings.describe(ctx, &c); err != nil {
+			return metastore.Channel{}, err
+		}
+	}
 	if !c.Expires.After(now) {
 		return metastore.Channel{}, ErrExpiryPast
 	}
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Channel{}, err
-	}
-	asked := c
-	asked.Deposit = 0
-	if err := s.opt.Deposited(ctx, asked, c.Deposit); err != nil {
 		return metastore.Channel{}, err
 	}
 	opened, err := s.meta.OpenChannel(ctx, c, idem)
@@ -261,19 +276,15 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session,
 	return s.meta.ChannelSessions(ctx, id, maxSessions)
 }
 
-// Deposit adds to the deposit of an open channel, after Options.Deposited has verified it, and
-// returns the channel, or, if idem was recorded before, the channel as it was first returned. idem
+// Deposit adds to the deposit of an open channel and returns the channel, or, if idem was recorded before, the channel as it was first returned. idem
 // may be nil. It returns metastore.ErrNotFound, metastore.ErrChannelClosed,
-// metastore.ErrChannelExpired, metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse.
+// metastore.ErrChannelExpired, metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse, and
+// with a chain always ErrDepositOnChain.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+	if s.readings != nil {
+		return metastore.Channel{}, ErrDepositOnChain
+	}
 	if err := s.opt.Space(0); err != nil {
-		return metastore.Channel{}, err
-	}
-	c, err := s.meta.Channel(ctx, id)
-	if err != nil {
-		return metastore.Channel{}, err
-	}
-	if err := s.opt.Deposited(ctx, c, amount); err != nil {
 		return metastore.Channel{}, err
 	}
 	return s.meta.AddDeposit(ctx, id, amount, idem)

@@ -234,41 +234,6 @@ func TestDeposit(t *testing.T) {
 	}
 }
 
-// If there is a chain, the deposit is checked on it first.
-func TestDepositsAreCheckedOnTheChain(t *testing.T) {
-	ctx := t.Context()
-	refuse := errors.New("the chain knows of no such deposit")
-	type asked struct{ has, more int64 }
-	var all []asked
-	s := newShop(t, func(o *paychan.Options) {
-		o.Deposited = func(_ context.Context, c metastore.Channel, amount int64) error {
-			all = append(all, asked{c.Deposit, amount})
-			if c.Deposit+amount > 100 {
-				return refuse
-			}
-			return nil
-		}
-	})
-	few, many := int64(60), int64(101)
-	if _, err := s.Open(ctx, paychan.OpenOptions{Deposit: &many}, nil); !errors.Is(err, refuse) {
-		t.Errorf("open with too much: %v", err)
-	}
-	c, err := s.Open(ctx, paychan.OpenOptions{Deposit: &few}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.unchanged(c.ID, refuse, func() error {
-		_, err := s.Deposit(ctx, c.ID, 41, nil)
-		return err
-	})
-	if got, err := s.Deposit(ctx, c.ID, 40, nil); err != nil || got.Deposit != 100 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if want := []asked{{0, 101}, {0, 60}, {60, 41}, {60, 40}}; !reflect.DeepEqual(all, want) {
-		t.Errorf("checked %v, want %v", all, want)
-	}
-}
-
 func TestCloseReportsWhatIsLeft(t *testing.T) {
 	ctx := t.Context()
 	s := newShop(t)

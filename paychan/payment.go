@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"sluice/metastore"
 	"sluice/micropay"
@@ -15,14 +16,16 @@ import (
 // and expiry. It returns a *micropay.Error, or metastore.ErrAmountOverflow if a number in it is
 // above 2^63-1.
 func (s *Service) Verify(encoded string) (metastore.Payment, error) {
-	m, err := micropay.Receive(encoded, s.policy, s.meta.Now())
+	policy := s.policy
+	policy.MinGasPrice = s.minGasPrice.Load()
+	m, err := micropay.Receive(encoded, policy, s.meta.Now())
 	if err != nil {
 		return metastore.Payment{}, err
 	}
 	if max(m.Amount, m.PaymentChannelID, m.Sequence) > math.MaxInt64 {
 		return metastore.Payment{}, fmt.Errorf("a number in the micropayment: %w", metastore.ErrAmountOverflow)
 	}
-	return metastore.Payment{
+	p := metastore.Payment{
 		Sender:           m.Sender.String(),
 		Receiver:         m.Receiver.String(),
 		Asset:            m.Asset.String(),
@@ -32,7 +35,40 @@ func (s *Service) Verify(encoded string) (metastore.Payment, error) {
 		Proof:            m.Bytes(),
 		Expires:          m.Expires(),
 		UnsettledLimit:   s.opt.UnsettledLimit,
-	}, nil
+	}
+	if s.readings != nil {
+		p.SettleAt = s.opt.Chain.SettleAt
+	}
+	return p, nil
+}
+
+// everRead is the age of a reading that may be any, but must exist.
+const everRead = 100 * 365 * 24 * time.Hour
+
+// sell calls accept, which accepts p and sells for it. With a chain, the channel is read before that if it was not read
+// recently, or after a refusal for what a deposit may have changed. If it cannot be read, it sells by the last
+// reading: what can be lost is bounded by the unsettled limit.
+func (s *Service) sell(ctx context.Context, p metastore.Payment, accept func(metastore.Payment) error) error {
+	if s.readings == nil {
+		return accept(p)
+	}
+	p.MaxAge = s.opt.Chain.Refresh
+	err := accept(p)
+	outdated := errors.Is(err, metastore.ErrOutdated)
+	if !outdated && !errors.Is(err, metastore.ErrChannelStopped) && !exceedsDeposit(err, p) {
+		return err
+	}
+	if failed := s.readings.refresh(ctx, p); failed != nil && !outdated {
+		return err
+	}
+	p.MaxAge = everRead
+	return accept(p)
+}
+
+// exceedsDeposit reports whether a payment was refused because its amount is above the deposit.
+func exceedsDeposit(err error, p metastore.Payment) bool {
+	funds, ok := errors.AsType[*metastore.InsufficientFundsError](err)
+	return ok && funds.Required == p.Amount && funds.Available < p.Amount
 }
 
 // Live returns nil if there is an open channel for a payment, otherwise metastore.ErrNoChannel,
@@ -74,7 +110,12 @@ func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *metastore.Idempot
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Session{}, err
 	}
-	bought, err := s.meta.Buy(ctx, p, idem)
+	var bought metastore.Session
+	err := s.sell(ctx, b.Payment, func(payment metastore.Payment) (err error) {
+		p.Payment = payment
+		bought, err = s.meta.Buy(ctx, p, idem)
+		return err
+	})
 	if err == nil {
 		s.counts.purchases.Add(1)
 		s.wake()
@@ -93,7 +134,11 @@ func (s *Service) PayRead(ctx context.Context, p metastore.Payment, count int64,
 	if err := s.opt.Space(0); err != nil {
 		return metastore.Channel{}, err
 	}
-	c, err := s.meta.PayRead(ctx, metastore.ReadPurchase{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
+	var c metastore.Channel
+	err := s.sell(ctx, p, func(p metastore.Payment) (err error) {
+		c, err = s.meta.PayRead(ctx, metastore.ReadPurchase{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
+		return err
+	})
 	if err == nil {
 		s.counts.reads.Add(1)
 		s.wake()

@@ -78,6 +78,7 @@ const (
 	CodeChannelClosed         Code = "channel_closed"
 	CodeChannelExpired        Code = "channel_expired"
 	CodeChannelStopped        Code = "channel_stopped"
+	CodeDepositOnChain        Code = "deposit_on_chain"
 	CodeLengthRequired        Code = "length_required"
 	CodePreconditionFailed    Code = "precondition_failed"
 	CodeTooLarge              Code = "too_large"

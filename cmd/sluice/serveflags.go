@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/collect"
 	"sluice/httpapi"
 	"sluice/internal/contexts"
 	"sluice/internal/logbuffer"
@@ -77,6 +78,11 @@ type paymentFlags struct {
 	ChainURL           []string      `name:"chain-url" placeholder:"URL" help:"Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Default: none; payments are recorded in the embedded ledger and not collected."`
 	ChainAPIKeyFile    string        `name:"chain-api-key-file" type:"path" placeholder:"FILE" help:"File with the API key that the fullnodes require."`
 	ReceiverKeyFile    string        `type:"path" placeholder:"FILE" help:"File with the private key of the receiver, which signs what is collected. Required with --chain-url."`
+	SettleAt           int64         `placeholder:"N" help:"Unsettled amount of a channel at which it is collected on the chain, in units of the asset. Default: half of --unsettled-limit. A micropayment is collected after half of its life at the latest."`
+	SettleParallel     int           `default:"${settle_parallel}" help:"Maximum number of submissions to the chain that are sent concurrently, and of other calls of it."`
+	MaxSettleGas       uint64        `default:"${max_settle_gas}" help:"Highest fee of a micropayment to accept, its maximum gas times its gas price, in the smallest coin of the chain: the receiver pays it."`
+	ChannelRefresh     time.Duration `default:"30s" help:"Age at which a channel is read from the chain again before it sells."`
+	ResumeSettling     bool          `help:"Resume settling on the chain, which halts if what the chain shows after a collection is not what was expected."`
 }
 
 type storageFlags struct {
@@ -129,6 +135,8 @@ func flagDefaults() map[string]string {
 		"chain_id":        strconv.Itoa(paychan.DefaultChainID),
 		"price":           strconv.Itoa(paychan.DefaultPrice),
 		"unsettled_limit": strconv.Itoa(paychan.DefaultUnsettledLimit),
+		"settle_parallel": strconv.Itoa(collect.DefaultParallel),
+		"max_settle_gas":  strconv.Itoa(collect.DefaultMaxFee),
 		"session_ttl":     hours(session.DefaultTTL),
 		"channel_ttl":     hours(paychan.DefaultTTL),
 		"purge_every":     blob.DefaultPurgeEvery.String(),
@@ -236,6 +244,11 @@ func (c *serveFlags) nodeConfig() node.Config {
 		ChainURLs:          c.ChainURL,
 		ChainAPIKeyFile:    c.ChainAPIKeyFile,
 		ReceiverKeyFile:    c.ReceiverKeyFile,
+		SettleAt:           c.SettleAt,
+		SettleParallel:     c.SettleParallel,
+		MaxSettleGas:       c.MaxSettleGas,
+		ChannelRefresh:     c.ChannelRefresh,
+		ResumeSettling:     c.ResumeSettling,
 
 		Location:        storage.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes},
 		Storage:         storage.Options{Cache: c.Cache, CacheSize: int64(c.CacheSize), StagingSize: int64(c.StagingSize), BlobCache: int64(c.BlobCache)},

@@ -66,7 +66,7 @@ var (
 )
 
 // layout lists the top-level folders: a path that begins with one of them is a path of this project.
-var layout = []string{"chain", "cmd", "client", "console", "checksum", "wire", "micropay", "httpapi", "metering", "blob", "session", "paychan",
+var layout = []string{"chain", "collect", "cmd", "client", "console", "checksum", "wire", "micropay", "httpapi", "metering", "blob", "session", "paychan",
 	"access", "instance", "metastore", "bytestore", "internal", "deploy", "e2e", "docs", ".ci"}
 
 // TestDocumentsNameExistingPaths checks that every path of the project that a document quotes or links

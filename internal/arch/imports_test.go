@@ -112,9 +112,9 @@ var (
 func mayImport(dir string) (allowed []string, ok bool) {
 	switch {
 	case within(dir, "cmd"):
-		return slices.Concat([]string{"client", "httpapi", "metering", "internal"}, generators, composition, services, contracts, pure), true
+		return slices.Concat([]string{"client", "collect", "httpapi", "metering", "internal"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"chain", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "collect", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return append([]string{"internal", "internal/storage", "blob"}, contracts...), true
 	case within(dir, "internal/storage"):
@@ -144,6 +144,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "client"):
 		// Not internal: the package can be moved into a module of its own.
 		return pure, true
+	case within(dir, "collect"):
+		return []string{"chain", "internal/task", "metastore", "micropay"}, true
 	case within(dir, "chain"):
 		return []string{"micropay"}, true
 	case within(dir, pure...):

@@ -12,6 +12,7 @@ import (
 	"sluice/chain"
 	"sluice/internal/secretfile"
 	"sluice/micropay"
+	"sluice/paychan"
 )
 
 const (
@@ -19,6 +20,13 @@ const (
 	chainStartTimeout = 5 * time.Second
 	// chainRetry is the interval at which fullnodes that did not answer at the start are asked again.
 	chainRetry = 30 * time.Second
+	// chainTimeout bounds a request to a fullnode, and chainRounds how often a call asks all of them.
+	chainTimeout = 5 * time.Second
+	chainRounds  = 2
+	// gasInterval is the interval at which the gas price of the chain is read.
+	gasInterval = 30 * time.Second
+	// collectionGas is about the gas of a collection, in gas units: what a transfer of an asset takes.
+	collectionGas = 1000
 )
 
 // receiverAccount is the account that is paid, and what is needed to collect its payments.
@@ -44,6 +52,7 @@ func (c *Config) openReceiver() (*receiverAccount, error) {
 		return nil, err
 	}
 	r := &receiverAccount{signer: signer}
+	opt.Timeout, opt.Rounds = chainTimeout, chainRounds
 	if r.chain, err = chain.New(opt); err != nil {
 		return nil, err
 	}
@@ -175,4 +184,33 @@ func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) e
 	}
 	r.silent = silent
 	return errors.Join(wrong...)
+}
+
+// watchGas reads the least gas price of the chain until ctx ends, so that micropayments with a lower one are
+// refused. It warns once if a chunkset is priced below the gas of a collection.
+func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, chunksetPrice int64, log *slog.Logger) {
+	tick := time.NewTicker(gasInterval)
+	defer tick.Stop()
+	warned := false
+	for {
+		price, err := r.chain.GasPrice(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			log.Warn("the gas price of the chain cannot be read", "error", err)
+		default:
+			channels.SetMinGasPrice(price)
+			if fee := price * collectionGas; !warned && uint64(chunksetPrice) < fee {
+				warned = true
+				log.Warn("a chunkset costs less than the gas of a collection, unless a unit of the asset is worth more than the chain's smallest coin",
+					"chunkset_price", chunksetPrice, "gas_of_a_collection", fee)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

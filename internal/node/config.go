@@ -57,9 +57,14 @@ type Config struct {
 	SessionTTL         time.Duration
 	ChannelTTL         time.Duration
 	UnsettledLimit     int64
-	ChainURLs          []string          // fullnodes, in the order in which they are asked; none for the embedded ledger
-	ChainAPIKeyFile    string            // "" for none
-	ReceiverKeyFile    string            // required with ChainURLs
+	ChainURLs          []string // fullnodes, in the order in which they are asked; none for the embedded ledger
+	ChainAPIKeyFile    string   // "" for none
+	ReceiverKeyFile    string   // required with ChainURLs
+	SettleAt           int64    // 0 for half of UnsettledLimit
+	SettleParallel     int
+	MaxSettleGas       uint64 // in the chain's smallest coin
+	ChannelRefresh     time.Duration
+	ResumeSettling     bool
 	chainTransport     http.RoundTripper // nil, or the transport of tests
 
 	Location        storage.Location
@@ -262,6 +267,18 @@ func (c *Config) validateChain() error {
 		if err := chain.CheckURL(url); err != nil {
 			errs = append(errs, fmt.Errorf("--chain-url: URL %d of %d: %w", i+1, len(c.ChainURLs), err))
 		}
+	}
+	if c.SettleAt < 0 || c.SettleAt > c.UnsettledLimit {
+		errs = append(errs, fmt.Errorf("--settle-at %d: must be from 1 to --unsettled-limit, %d", c.SettleAt, c.UnsettledLimit))
+	}
+	if c.SettleParallel < 1 {
+		errs = append(errs, fmt.Errorf("--settle-parallel %d: must be at least 1", c.SettleParallel))
+	}
+	if c.MaxSettleGas < 1 {
+		errs = append(errs, errors.New("--max-settle-gas 0: must be at least 1"))
+	}
+	if c.ChannelRefresh <= 0 {
+		errs = append(errs, fmt.Errorf("--channel-refresh %s: must be positive", c.ChannelRefresh))
 	}
 	if c.ReceiverKeyFile == "" {
 		errs = append(errs, errors.New("--chain-url: requires --receiver-key-file, the key of the account that is paid"))

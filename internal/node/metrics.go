@@ -10,6 +10,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/collect"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
 	"sluice/internal/metrics"
@@ -39,6 +40,7 @@ func (n *Node) registerMetrics() {
 	registerCensus(set, n.census)
 	registerSessions(set, n.sessions)
 	registerChannels(set, n.channels)
+	registerCollector(set, n.channels, n.collector)
 	registerReturns(set, n.returns)
 	n.stores.RegisterMetrics(set)
 	if n.cert != nil {
@@ -61,6 +63,7 @@ func DescribeMetrics() []metrics.Metric {
 	registerCensus(set, nil)
 	registerSessions(set, nil)
 	registerChannels(set, nil)
+	registerCollector(set, nil, nil)
 	registerReturns(set, nil)
 	storage.DescribeMetrics(set)
 	registerCertificate(set, nil)
@@ -261,7 +264,6 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 		}
 		return channels.Stats().Reads
 	})
-	set.Counter("sluice_settlements_total", "Settlements that were collected.", func() int64 { return channels.Stats().Settled })
 	for _, kind := range []struct {
 		name, help string
 		of         func(metastore.Unsettled) metastore.UnsettledSum
@@ -275,6 +277,22 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 		set.Gauge("sluice_settlements_"+kind.name+"_units", "Accepted and unsettled amount of these channels, in units of the asset.",
 			func() float64 { return float64(kind.of(channels.Unsettled()).Amount) })
 	}
+}
+
+// registerCollector registers the metrics of collections. collector is nil without a chain.
+func registerCollector(set *metrics.Set, channels *paychan.Service, collector *collect.Collector) {
+	stats := func() collect.Stats {
+		if collector == nil {
+			return collect.Stats{}
+		}
+		return collector.Stats()
+	}
+	set.Counter("sluice_settlements_total", "Settlements that were collected.", func() int64 { return channels.Stats().Settled + stats().Collected })
+	set.Counters("sluice_submissions_total", "Submissions to the chain that this node has ended, and that a fullnode refused to take.", "outcome", []string{"collected", "failed", "expired", "refused"}, func(outcome string) int64 {
+		s := stats()
+		return map[string]int64{"collected": s.Collected, "failed": s.Failed, "expired": s.Expired, "refused": s.Refused}[outcome]
+	})
+	set.Counter("sluice_channel_readings_failed_total", "Readings of channels from the chain that failed.", func() int64 { return channels.Stats().ReadsFailed })
 }
 
 func registerReturns(set *metrics.Set, returns *metering.Returns) {

@@ -16,6 +16,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/collect"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
 	"sluice/internal/lease"
@@ -40,7 +41,8 @@ type Node struct {
 	blobs       *blob.Service
 	sessions    *session.Service
 	channels    *paychan.Service
-	receiver    *receiverAccount // nil without a chain
+	receiver    *receiverAccount   // nil without a chain
+	collector   *collect.Collector // nil without a chain
 	returns     *metering.Returns
 	keys        *access.Authenticator // nil for a local instance
 	api         *httpapi.Server
@@ -209,7 +211,11 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		defer n.leading.Store(false)
 		var tasks sync.WaitGroup
 		tasks.Go(func() { n.blobs.Run(ctx, ended) })
-		tasks.Go(func() { n.channels.Run(ctx, nil, ended) })
+		if n.collector != nil {
+			tasks.Go(func() { n.collector.Run(ctx, ended) })
+		} else {
+			tasks.Go(func() { n.channels.Run(ctx, nil, ended) })
+		}
 		tasks.Go(func() { n.channels.Review(ctx, ended) })
 		tasks.Go(func() { n.census.run(ctx, ended) })
 		tasks.Wait()
@@ -233,6 +239,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	}
 	if n.receiver != nil {
 		tasks.Go(func() { n.receiver.watch(ctx, n.log) })
+		tasks.Go(func() { n.receiver.watchGas(ctx, n.channels, n.config.ChunksetPrice, n.log) })
 	}
 	if n.cert != nil {
 		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
+	"sluice/collect"
 	"sluice/console"
 	"sluice/httpapi"
 	"sluice/internal/datadir"
@@ -33,6 +35,11 @@ func (n *Node) openServices(ctx context.Context) error {
 	var err error
 	if n.channels, err = n.newChannels(ctx); err != nil {
 		return err
+	}
+	if n.receiver != nil {
+		if err := n.openCollector(ctx); err != nil {
+			return err
+		}
 	}
 	if c.Location.Shared() {
 		n.members = newMembership(n.stores.Meta, c.settings(n.channels), n.log)
@@ -70,6 +77,25 @@ func recordHosted(ctx context.Context, properties metastore.Properties) error {
 	return err
 }
 
+// openCollector opens the collector of payments. It resumes settling if that was requested, and otherwise logs
+// if it has halted.
+func (n *Node) openCollector(ctx context.Context) error {
+	n.collector = collect.New(n.stores.Meta, collect.Options{Chain: n.receiver.chain, Receiver: n.receiver.signer, Parallel: n.config.SettleParallel})
+	halt, err := n.stores.Meta.Halted(ctx)
+	if err != nil || halt == "" {
+		return err
+	}
+	if !n.config.ResumeSettling {
+		n.log.Error("settling has halted: nothing is sold or collected on the chain until a node starts with --resume-settling", "reason", halt)
+		return nil
+	}
+	n.log.Warn("settling resumes", "halted_because", halt)
+	if err := n.stores.Meta.Resume(ctx); !errors.Is(err, metastore.ErrNotFound) { // not found: another node resumed it
+		return err
+	}
+	return nil
+}
+
 func (n *Node) newBlobs() *blob.Service {
 	opt := n.stores.BlobOptions()
 	opt.GarbageGrace, opt.VerifyTTL, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.VerifyTTL, n.config.AllowLargeSweep
@@ -88,7 +114,17 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	var onChain *paychan.ChainOptions
+	if n.receiver != nil {
+		onChain = &paychan.ChainOptions{
+			Read:     collect.Reader{Chain: n.receiver.chain, Receiver: n.receiver.signer.Address()}.Read,
+			Refresh:  c.ChannelRefresh,
+			SettleAt: cmp.Or(c.SettleAt, max(1, c.UnsettledLimit/2)),
+			MaxFee:   c.MaxSettleGas,
+		}
+	}
 	return paychan.New(n.stores.Meta, paychan.Options{
+		Chain:          onChain,
 		TTL:            c.ChannelTTL,
 		Space:          n.stores.Space,
 		SessionTTL:     c.SessionTTL,

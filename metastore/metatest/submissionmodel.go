@@ -136,7 +136,7 @@ func agreeErr(what string, got, want any, err, wantErr error) error {
 		return agree(what, got, want, err, nil)
 	}
 	if !errors.Is(err, wantErr) {
-		return fmt.Errorf("%s: got error %v, want %w", what, err, wantErr)
+		return fmt.Errorf("%s: got error %w, want %w", what, err, wantErr)
 	}
 	return nil
 }

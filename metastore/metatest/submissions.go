@@ -109,6 +109,10 @@ func submissionDue(p *probe) {
 	first = p.sends(a, 3, 30, 900, time.Hour)
 	p.due(0, second, first)
 	p.due(-2 * time.Hour)
+	later := p.sends(p.onChain("closed", 100), 1, 1, 900, 2*time.Hour)
+	_, err := p.store.CloseChannel(p.ctx, "closed")
+	p.ok(err, "close")
+	p.due(0, second, first, later)
 	p.audited()
 }
 

@@ -181,7 +181,10 @@ func (s *Store) CloseChannel(ctx context.Context, id string) (metastore.Channel,
 			return c, err
 		}
 		c.Closed = t.now
-		_, err = t.exec(`UPDATE channels SET closed = $2 WHERE id = $1`, []byte(id), micros(c.Closed))
+		if _, err := t.exec(`UPDATE channels SET closed = $2 WHERE id = $1`, []byte(id), micros(c.Closed)); err != nil {
+			return c, err
+		}
+		_, err = t.exec(`UPDATE settlements SET due = $2 WHERE channel = $1 AND due > $2`, []byte(id), micros(t.now))
 		return c, err
 	})
 }

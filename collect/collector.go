@@ -1,0 +1,160 @@
+// Package collect collects accepted micropayments on the chain.
+//
+// A Collector runs on the node that leads. It submits settlements when they are due, so that gas is spent once for
+// many payments, and follows each submission to its outcome. What it does is durable in the store before it is done
+// on the chain, so that a crash or another leader continues where it stopped: nothing is collected twice, because
+// a transaction has one hash and a channel one submission in flight, and nothing is forgotten, because amounts are
+// cumulative.
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/chain"
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+const (
+	// DefaultParallel is the number of submissions that are sent concurrently by default.
+	DefaultParallel = 256
+	// DefaultMaxFee is the greatest fee that a micropayment may make the receiver pay by default, in the
+	// chain's smallest coin: 10^8 of them are a coin.
+	DefaultMaxFee = 100_000_000
+
+	firstPause   = time.Second // before a transaction is looked up, then twice that, and so on
+	longestPause = 5 * time.Second
+	callTimeout  = 20 * time.Second // for a call of the chain
+	maxReported  = 10               // failures that are reported individually
+)
+
+// Store holds channels and their submissions.
+type Store interface {
+	metastore.Channels
+	metastore.Submissions
+	metastore.Clock
+}
+
+// Options are the settings of a Collector. Chain and Receiver are required.
+type Options struct {
+	Chain    *chain.Client
+	Receiver *micropay.Signer
+	// Parallel is the maximum number of submissions that are sent concurrently, and of other calls of the
+	// chain. 0: DefaultParallel.
+	Parallel int
+}
+
+// Stats are the counters of a Collector since it was created.
+type Stats struct {
+	Collected, Failed, Expired int64 // submissions that ended
+	Refused                    int64 // submissions that a fullnode did not take
+}
+
+// Collector collects micropayments.
+type Collector struct {
+	store   Store
+	opt     Options
+	reader  Reader
+	submits chan struct{} // slots of submissions
+	lookups chan struct{} // slots of other calls
+
+	ahead        atomic.Int64 // nanoseconds by which the ledger is ahead of the clock of the store
+	lookInFlight atomic.Bool  // the submissions in flight are to be looked at
+	counts       struct{ collected, failed, expired, refused atomic.Int64 }
+
+	mu struct {
+		sync.Mutex
+		busy   map[string]bool // channels whose submission is being begun or followed
+		failed []error
+	}
+}
+
+// ErrHalted means that a collection contradicted the rules of the contract. Nothing is collected or sold until an
+// operator has resumed it.
+var ErrHalted = errors.New("settling has halted")
+
+// New returns a Collector over a store.
+func New(store Store, opt Options) *Collector {
+	if opt.Parallel == 0 {
+		opt.Parallel = DefaultParallel
+	}
+	c := &Collector{
+		store: store, opt: opt, reader: Reader{Chain: opt.Chain, Receiver: opt.Receiver.Address()},
+		submits: make(chan struct{}, opt.Parallel), lookups: make(chan struct{}, opt.Parallel),
+	}
+	c.mu.busy = map[string]bool{}
+	return c
+}
+
+// Stats returns the counters.
+func (c *Collector) Stats() Stats {
+	return Stats{
+		Collected: c.counts.collected.Load(), Failed: c.counts.failed.Load(),
+		Expired: c.counts.expired.Load(), Refused: c.counts.refused.Load(),
+	}
+}
+
+// observe notes by how much the ledger is ahead of the clock of the store.
+func (c *Collector) observe(ledger time.Time) {
+	c.ahead.Store(int64(max(0, ledger.Sub(c.store.Now()))))
+}
+
+// ledgerTime returns the time of the ledger, as far as it is known to be ahead of the clock.
+func (c *Collector) ledgerTime() time.Time { return c.store.Now().Add(time.Duration(c.ahead.Load())) }
+
+// count counts the outcome of a submission, and reports a bad one.
+func (c *Collector) count(o metastore.Outcome) {
+	switch o.State {
+	case metastore.Collected:
+		c.counts.collected.Add(1)
+	case metastore.Failed:
+		c.counts.failed.Add(1)
+		c.fail(errors.New(o.Status))
+	case metastore.Expired:
+		c.counts.expired.Add(1)
+		c.fail(errExpired)
+	}
+}
+
+var errExpired = errors.New("a submitted payment has expired; the next one over its channel includes its amount")
+
+// The statuses with which fullnodes refuse a transaction because of the account that pays its gas, from
+// the error codes of the virtual machine.
+const noGas = 5 // INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE
+
+// report reports a failure of a step of a submission. The step is made again.
+func (c *Collector) report(s metastore.Submission, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	if refusal, ok := errors.AsType[*chain.Error](err); ok {
+		c.counts.refused.Add(1)
+		if refusal.VMCode == noGas {
+			err = fmt.Errorf("the account of the receiver, %v, cannot pay the gas: send coins to it: %w", c.opt.Receiver.Address(), err)
+		}
+	}
+	c.fail(fmt.Errorf("collecting payment %d of channel %.6s: %w", s.Sequence, s.Channel, err))
+}
+
+func (c *Collector) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.failed = append(c.mu.failed, err)
+}
+
+// failures returns the failures since its last call, joined: the first ones, and the number of the others.
+func (c *Collector) failures() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failed := c.mu.failed
+	c.mu.failed = nil
+	if n := len(failed) - maxReported; n > 0 {
+		failed = append(failed[:maxReported:maxReported], fmt.Errorf("and %d failures more", n))
+	}
+	return errors.Join(failed...)
+}

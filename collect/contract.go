@@ -1,0 +1,86 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"sluice/chain"
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+// The public client does not state the rules of the contract. What is assumed of them is stated by the
+// functions below, one for each rule, and compared with the chain after every collection (see contradiction).
+
+// deposited returns what was ever deposited into a channel: withdrawals reduce its balance.
+func deposited(c chain.Channel) uint64 {
+	if c.Withdrawn > math.MaxUint64-c.Balance {
+		return math.MaxUint64
+	}
+	return c.Balance + c.Withdrawn
+}
+
+// withdrawnAfter returns what is withdrawn after a micropayment was collected: its amount is cumulative.
+func withdrawnAfter(amount int64) int64 { return amount }
+
+// nextAfter returns the least sequence number that the contract accepts after a micropayment was collected.
+func nextAfter(sequence int64) int64 { return sequence + 1 }
+
+// contradiction returns how the channel after a collection differs from what the rules say, or "". before is
+// what was known of it. A deposit that was made meanwhile is no contradiction, unless it is as large as what was
+// withdrawn, as if the withdrawal had not reduced the balance.
+func contradiction(s metastore.Submission, before metastore.Channel, after metastore.Reading) string {
+	withdrawn := withdrawnAfter(s.Amount)
+	grown := after.Deposit - before.Deposit
+	switch {
+	case after.Gone:
+		return "the channel does not exist"
+	case after.Withdrawn != withdrawn:
+		return fmt.Sprintf("%d units are withdrawn, not %d", after.Withdrawn, withdrawn)
+	case after.NextSequence != nextAfter(s.Sequence):
+		return fmt.Sprintf("the next sequence number is %d, not %d", after.NextSequence, nextAfter(s.Sequence))
+	case before.Ledger.IsZero(): // it was never read before
+		return ""
+	case grown < 0:
+		return fmt.Sprintf("%d units were deposited, not %d", after.Deposit, before.Deposit)
+	case grown > 0 && grown == withdrawn-before.Withdrawn:
+		return fmt.Sprintf("the withdrawal of %d units has not reduced the balance", grown)
+	}
+	return ""
+}
+
+// Reader reads channels from the chain.
+type Reader struct {
+	Chain    *chain.Client
+	Receiver micropay.Address
+}
+
+// Read returns the channel with this number, between the sender and the receiver. The addresses must be valid. It
+// returns the errors of chain.Client.Channels.
+func (r Reader) Read(ctx context.Context, sender, asset string, paymentChannelID int64) (metastore.Reading, error) {
+	from, err := micropay.ParseAddress(sender)
+	if err != nil {
+		return metastore.Reading{}, err
+	}
+	of, err := micropay.ParseAddress(asset)
+	if err != nil {
+		return metastore.Reading{}, err
+	}
+	all, err := r.Chain.Channels(ctx, from, r.Receiver)
+	if err != nil {
+		return metastore.Reading{}, err
+	}
+	for _, c := range all.List {
+		if c.PaymentChannelID == uint64(paymentChannelID) && c.Asset == of {
+			return metastore.Reading{
+				Deposit: amount(deposited(c)), Withdrawn: amount(c.Withdrawn), NextSequence: amount(c.NextSequence),
+				Expires: c.Expires, Ledger: all.Ledger,
+			}, nil
+		}
+	}
+	return metastore.Reading{Gone: true, Ledger: all.Ledger}, nil
+}
+
+// amount returns n, at most 2^63-1.
+func amount(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

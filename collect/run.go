@@ -1,0 +1,157 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"sluice/internal/task"
+	"sluice/metastore"
+)
+
+const (
+	passInterval = time.Second      // between looks for settlements that are due
+	lookInterval = 30 * time.Second // between looks at the submissions in flight, and at the clock of the chain
+	page         = 200              // rows that are read together
+)
+
+// Run collects what is due until ctx ends, and returns when every call has. Each second it calls report with what was
+// collected since the last call, and all failures, joined. It must not run twice concurrently.
+func (c *Collector) Run(ctx context.Context, report task.Report) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { c.reportUntil(ctx, report) })
+	c.lookInFlight.Store(true)
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for {
+		if err := c.pass(ctx, &work); err != nil && ctx.Err() == nil {
+			c.fail(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			c.lookInFlight.Store(true)
+		case <-time.After(passInterval):
+		}
+	}
+}
+
+func (c *Collector) reportUntil(ctx context.Context, report task.Report) {
+	tick := time.NewTicker(passInterval)
+	defer tick.Stop()
+	began, before := time.Now(), c.counts.collected.Load()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		collected := c.counts.collected.Load()
+		report(task.Run{Task: task.Settle, Began: began, Count: collected - before, Err: c.failures()})
+		began, before = time.Now(), collected
+	}
+}
+
+// pass follows the submissions in flight, if they are to be looked at, and begins those that are due.
+func (c *Collector) pass(ctx context.Context, work *sync.WaitGroup) error {
+	if c.lookInFlight.CompareAndSwap(true, false) {
+		if err := c.resume(ctx, work); err != nil {
+			c.lookInFlight.Store(true)
+			return fmt.Errorf("looking at what is in flight: %w", err)
+		}
+		work.Go(func() { c.observeLedger(ctx) })
+	}
+	halt, err := c.store.Halted(ctx)
+	if err != nil {
+		return err
+	}
+	if halt != "" {
+		return fmt.Errorf("%w: %s", ErrHalted, halt)
+	}
+	return c.beginDue(ctx, work)
+}
+
+// resume follows the submissions in flight that are not followed yet.
+func (c *Collector) resume(ctx context.Context, work *sync.WaitGroup) error {
+	for after := ""; ; {
+		list, err := c.store.SubmissionsInFlight(ctx, after, page)
+		if err != nil {
+			return err
+		}
+		for _, s := range list {
+			if c.begin(s.Channel) {
+				work.Go(func() {
+					defer c.finish(s.Channel)
+					c.follow(ctx, s, 0)
+				})
+			}
+			after = s.Channel
+		}
+		if len(list) < page {
+			return nil
+		}
+	}
+}
+
+// beginDue begins the submissions that are due. It waits for slots, but not for submissions.
+func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
+	for after := (metastore.Settlement{}); ; {
+		list, err := c.store.DueSettlements(ctx, c.advanceOfDue(), after, page)
+		if err != nil {
+			return err
+		}
+		for _, s := range list {
+			after = s
+			if !c.begin(s.Channel) {
+				continue
+			}
+			release, err := take(ctx, c.submits)
+			if err != nil {
+				c.finish(s.Channel)
+				return err
+			}
+			work.Go(func() {
+				defer c.finish(s.Channel)
+				c.collect(ctx, s, release)
+			})
+		}
+		if len(list) < page {
+			return nil
+		}
+	}
+}
+
+func (c *Collector) observeLedger(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	l, err := c.opt.Chain.Ledger(ctx)
+	if err == nil {
+		c.observe(l.Time)
+	} else if ctx.Err() == nil {
+		c.fail(err)
+	}
+}
+
+// advanceOfDue returns by how much settlements are due earlier because the clock is late: what the clock took for half of
+// the life of a micropayment ends later than its half, by half of the difference.
+func (c *Collector) advanceOfDue() time.Duration { return time.Duration(c.ahead.Load()) / 2 }
+
+// begin marks a channel as busy. It reports false if it is busy already.
+func (c *Collector) begin(channel string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.busy[channel] {
+		return false
+	}
+	c.mu.busy[channel] = true
+	return true
+}
+
+func (c *Collector) finish(channel string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.busy, channel)
+}

@@ -1,0 +1,233 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"sluice/chain"
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+// The life of a submission. A settlement that is due becomes a submission in flight, durably, before anything is
+// sent. Then its transaction is submitted, and looked up by its hash until its outcome is known:
+//
+//	executed with success      collected
+//	executed without success   failed
+//	unknown, and the ledger of the same fullnode is past its expiration
+//	                           expired: it was not executed, and never will be
+//	unknown                    it is submitted again: the same bytes, so nothing is collected twice
+//	pending                    it is looked up again
+//
+// The channel is read from the same ledger or a later one before an outcome is recorded. Every step may be repeated,
+// by this node or the next leader.
+
+// step is what to do next with a submission.
+type step int
+
+const (
+	stepWait step = iota
+	stepSubmit
+	stepEnd
+)
+
+// next returns the step after a fullnode was asked for the transaction.
+func next(s metastore.Submission, t chain.Transaction) step {
+	switch {
+	case t.State == chain.StateExecuted:
+		return stepEnd
+	case t.State == chain.StatePending:
+		return stepWait
+	case t.Ledger.After(s.Expires):
+		return stepEnd
+	default:
+		return stepSubmit
+	}
+}
+
+// outcome returns the outcome of a transaction after which next is stepEnd. before is what was known of the channel,
+// and after what the chain shows of it.
+func outcome(s metastore.Submission, t chain.Transaction, before metastore.Channel, after metastore.Reading) metastore.Outcome {
+	o := metastore.Outcome{Reading: after}
+	switch {
+	case t.State == chain.StateExecuted && t.Success, t.State == chain.StateUnknown && alreadyCollected(s, after):
+		o.State = metastore.Collected
+		if what := contradiction(s, before, after); what != "" {
+			o.Halt = fmt.Sprintf("after the collection of %d units at sequence number %d (transaction 0x%x), %s", s.Amount, s.Sequence, s.Hash, what)
+		}
+	case t.State == chain.StateExecuted:
+		o.State, o.Status = metastore.Failed, "the chain refused to collect a payment: "+t.VMStatus
+	default:
+		o.State = metastore.Expired
+	}
+	return o
+}
+
+// alreadyCollected reports whether the channel shows that an unknown transaction was executed: fullnodes forget old ones.
+func alreadyCollected(s metastore.Submission, after metastore.Reading) bool {
+	return !after.Gone && after.Withdrawn == withdrawnAfter(s.Amount) && after.NextSequence == nextAfter(s.Sequence)
+}
+
+// complete signs a settlement as its receiver.
+func (c *Collector) complete(s metastore.Settlement) (metastore.Submission, error) {
+	m, err := micropay.Parse(s.Proof)
+	if err != nil {
+		return metastore.Submission{}, err
+	}
+	t, err := m.Collect(c.opt.Receiver)
+	if err != nil {
+		return metastore.Submission{}, err
+	}
+	return metastore.Submission{Channel: s.Channel, Sequence: s.Sequence, Amount: s.Amount, Expires: s.Expires, Hash: t.Hash, Body: t.Body}, nil
+}
+
+// collect submits a settlement and follows the submission to its outcome, unless a newer payment has replaced it.
+func (c *Collector) collect(ctx context.Context, due metastore.Settlement, release func()) {
+	s, err := c.complete(due)
+	if err == nil {
+		err = c.store.BeginSubmission(ctx, s)
+	}
+	if err != nil {
+		release()
+		c.beginFailed(due, err)
+		return
+	}
+	if !s.Expires.Before(c.ledgerTime()) {
+		c.report(s, c.submit(ctx, s))
+	}
+	release()
+	c.follow(ctx, s, firstPause)
+}
+
+// beginFailed reports why a submission was not begun. If that is not known, the next look at the submissions in flight
+// finds out.
+func (c *Collector) beginFailed(due metastore.Settlement, err error) {
+	switch {
+	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, metastore.ErrExists): // another one was faster
+	case errors.Is(err, metastore.ErrUnknownOutcome):
+		c.lookInFlight.Store(true)
+		fallthrough
+	default:
+		c.fail(fmt.Errorf("beginning to collect payment %d of channel %.6s: %w", due.Sequence, due.Channel, err))
+	}
+}
+
+// follow looks a submission up until its outcome is recorded or ctx ends.
+func (c *Collector) follow(ctx context.Context, s metastore.Submission, pause time.Duration) {
+	for wait(ctx, pause) {
+		ended, err := c.advance(ctx, s)
+		c.report(s, err)
+		if ended {
+			return
+		}
+		pause = min(max(firstPause, 2*pause), longestPause)
+	}
+}
+
+// advance makes the next step of a submission, and reports whether its outcome is recorded.
+func (c *Collector) advance(ctx context.Context, s metastore.Submission) (ended bool, err error) {
+	t, err := c.lookUp(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	switch next(s, t) {
+	case stepSubmit:
+		release, err := take(ctx, c.submits)
+		if err != nil {
+			return false, err
+		}
+		defer release()
+		return false, c.submit(ctx, s)
+	case stepEnd:
+		return c.end(ctx, s, t)
+	default:
+		return false, nil
+	}
+}
+
+// end records the outcome of a submission.
+func (c *Collector) end(ctx context.Context, s metastore.Submission, t chain.Transaction) (ended bool, err error) {
+	before, err := c.store.Channel(ctx, s.Channel)
+	if err != nil {
+		return false, err
+	}
+	after, err := c.read(ctx, before)
+	if err != nil {
+		return false, fmt.Errorf("reading the channel: %w", err)
+	}
+	if after.Ledger.Before(t.Ledger) {
+		return false, fmt.Errorf("reading the channel: %w", errBehind)
+	}
+	o := outcome(s, t, before, after)
+	if err := c.store.EndSubmission(ctx, s.Channel, s.Sequence, o); err != nil {
+		if errors.Is(err, metastore.ErrNotFound) { // another leader has ended it, and begun a newer one
+			return true, nil
+		}
+		return false, err
+	}
+	c.count(o)
+	return true, nil
+}
+
+// errBehind means that a fullnode has not executed what another has.
+var errBehind = errors.New("the fullnode is behind the one that knew the outcome")
+
+// The calls of the chain. Each is bounded, and has one of a limited number of slots: submissions have others than the
+// rest, so that neither keeps the other from the chain. The caller of submit holds its slot.
+
+func (c *Collector) submit(ctx context.Context, s metastore.Submission) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.opt.Chain.Submit(ctx, &micropay.Collection{Body: s.Body, Hash: s.Hash})
+}
+
+func (c *Collector) lookUp(ctx context.Context, s metastore.Submission) (chain.Transaction, error) {
+	release, err := take(ctx, c.lookups)
+	if err != nil {
+		return chain.Transaction{}, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	t, err := c.opt.Chain.Transaction(ctx, s.Hash)
+	if err == nil {
+		c.observe(t.Ledger)
+	}
+	return t, err
+}
+
+func (c *Collector) read(ctx context.Context, of metastore.Channel) (metastore.Reading, error) {
+	release, err := take(ctx, c.lookups)
+	if err != nil {
+		return metastore.Reading{}, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.reader.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
+}
+
+// take waits for a slot and returns the function that releases it, or the error of ctx.
+func take(ctx context.Context, slots chan struct{}) (release func(), err error) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// wait reports whether it waited for about a pause, and false if ctx ended before.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause - rand.N(pause/4+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,203 @@
+package paychan_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/metastore"
+	"sluice/micropay"
+	"sluice/paychan"
+)
+
+// chainView is what a fullnode shows of the one channel.
+type chainView struct {
+	reading metastore.Reading
+	fails   error
+	hangs   bool
+	reads   atomic.Int64
+}
+
+func (v *chainView) read(ctx context.Context, _, _ string, number int64) (metastore.Reading, error) {
+	v.reads.Add(1)
+	if v.hangs {
+		<-ctx.Done()
+		return metastore.Reading{}, ctx.Err()
+	}
+	r := v.reading
+	r.Gone = r.Gone || number != 1
+	r.Ledger = time.Now()
+	return r, v.fails
+}
+
+// onChain runs a test in a bubble with a shop whose channel 1 is on the chain, with a deposit of 100.
+func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p payer)) {
+	path := filepath.Join(t.TempDir(), "meta.db")
+	synctest.Test(t, func(t *testing.T) {
+		v := &chainView{reading: metastore.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)}}
+		opt := options()
+		opt.Chain = &paychan.ChainOptions{Read: v.read, Refresh: 30 * time.Second, SettleAt: 50, MaxFee: 1 << 40}
+		s := &shop{t: t, path: path, opt: opt, now: time.Now}
+		s.start()
+		defer s.stop()
+		test(t, s, v, newPayer(t, 1))
+		s.audit()
+	})
+}
+
+func (s *shop) openOnChain(p payer) metastore.Channel {
+	s.t.Helper()
+	number := int64(1)
+	c, err := s.Open(s.t.Context(), paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number}, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// TestChannelsOfTheChainAreNamed checks how channels are opened, and that deposits are made on the chain.
+func TestChannelsOfTheChainAreNamed(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
+		number, other, deposit := int64(1), int64(2), int64(5)
+		for what, test := range map[string]struct {
+			open paychan.OpenOptions
+			want error
+		}{
+			"without a sender":             {paychan.OpenOptions{PaymentChannelID: &number}, paychan.ErrChainTerms},
+			"without a number":             {paychan.OpenOptions{Sender: p.address()}, paychan.ErrChainTerms},
+			"with a deposit":               {paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number, Deposit: &deposit}, paychan.ErrChainTerms},
+			"with an expiry":               {paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number, Expires: time.Now().Add(time.Hour)}, paychan.ErrChainTerms},
+			"one that is not on the chain": {paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &other}, paychan.ErrNotOnChain},
+		} {
+			if _, err := s.Open(t.Context(), test.open, nil); !errors.Is(err, test.want) {
+				t.Errorf("%s: %v, want %v", what, err, test.want)
+			}
+		}
+		v.fails = errors.New("no fullnode answers")
+		if _, err := s.Open(t.Context(), paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number}, nil); !errors.Is(err, paychan.ErrChain) {
+			t.Errorf("without the chain: %v", err)
+		}
+		v.fails, v.reading.Withdrawn, v.reading.NextSequence = nil, 40, 5
+		c := s.openOnChain(p)
+		if c.Deposit != 100 || c.Accepted != 40 || c.Settled != 40 || c.NextSequence != 5 || !c.Expires.Equal(v.reading.Expires) {
+			t.Errorf("%+v", c)
+		}
+		if _, err := s.Deposit(t.Context(), c.ID, 5, nil); !errors.Is(err, paychan.ErrDepositOnChain) {
+			t.Errorf("deposit: %v", err)
+		}
+	})
+}
+
+// TestChannelsAreReadAgain checks when a channel is read again, and that payments wait for one reading.
+func TestChannelsAreReadAgain(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
+		s.openOnChain(p)
+		sequence, amount := uint64(0), uint64(0)
+		pay := func(n uint64) error {
+			_, err := s.PayRead(t.Context(), s.paid(p, 1, sequence+1, amount+n), 1, "")
+			if err == nil {
+				sequence, amount = sequence+1, amount+n
+			}
+			return err
+		}
+		reads := func(want int64, what string) {
+			t.Helper()
+			if got := v.reads.Swap(0); got != want {
+				t.Errorf("%s: %d readings, want %d", what, got, want)
+			}
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		reads(1, "open")
+		must(pay(3))
+		time.Sleep(30 * time.Second)
+		must(pay(3))
+		reads(0, "a reading that is recent")
+		time.Sleep(time.Second)
+		must(pay(3))
+		reads(1, "a reading that is old")
+		if err := pay(200); !errors.Is(err, metastore.ErrInsufficientFunds) {
+			t.Errorf("above the deposit: %v", err)
+		}
+		reads(0, "above the deposit, immediately after a reading")
+		time.Sleep(3 * time.Second)
+		v.reading.Deposit = 1000
+		must(pay(200))
+		reads(1, "above the deposit, after a deposit")
+		time.Sleep(31 * time.Second)
+		v.reading.Deposit = 999
+		if err := pay(3); !errors.Is(err, metastore.ErrChannelStopped) {
+			t.Errorf("a channel that has shrunk: %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		v.reading.Deposit = 2000
+		v.reads.Store(0)
+		must(pay(3))
+		reads(1, "a channel that has stopped, after a deposit")
+
+		time.Sleep(31 * time.Second)
+		v.reading.Gone = true
+		if err := pay(3); !errors.Is(err, metastore.ErrChannelStopped) {
+			t.Errorf("a channel that is gone: %v", err)
+		}
+	})
+}
+
+// TestSalesGoOnWithoutTheChain checks that payments are accepted by the last reading while the chain hangs, and
+// that not each of them waits for it.
+func TestSalesGoOnWithoutTheChain(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
+		s.openOnChain(p)
+		time.Sleep(time.Minute)
+		v.hangs = true
+		v.reads.Store(0)
+		began := time.Now()
+		for i := range uint64(20) {
+			if _, err := s.PayRead(t.Context(), s.paid(p, 1, i+1, 3*(i+1)), 1, ""); err != nil {
+				t.Fatal(err)
+			}
+			if i == 5 {
+				time.Sleep(10 * time.Second) // the reading has failed
+			}
+		}
+		if waited := time.Since(began) - 10*time.Second; waited > 3*time.Second || v.reads.Load() != 1 {
+			t.Errorf("20 payments took %s, with %d readings", waited, v.reads.Load())
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestGasIsCheckedBeforeAcceptance checks that a micropayment that costs too much gas, or pays too little for it, is
+// refused.
+func TestGasIsCheckedBeforeAcceptance(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, _ *chainView, p payer) {
+		refused := func(gas, price uint64) bool {
+			t.Helper()
+			m := promise(time.Now(), 1, 1, 3)
+			m.MaxGas, m.GasPrice = gas, price
+			_, err := s.Verify(p.sign(t, m))
+			bad, ok := errors.AsType[*micropay.Error](err)
+			if err != nil && (!ok || bad.Reason != micropay.ReasonGas) {
+				t.Fatal(err)
+			}
+			return err != nil
+		}
+		s.SetMinGasPrice(100)
+		for _, test := range []struct {
+			gas, price uint64
+			refused    bool
+		}{{1 << 30, 1 << 10, false}, {1 << 30, 1<<10 + 1, true}, {1 << 63, 100, true}, {1 << 33, 1 << 33, true}, {1000, 100, false}, {1000, 99, true}} {
+			if refused(test.gas, test.price) != test.refused {
+				t.Errorf("%+v", test)
+			}
+		}
+	})
+}
