@@ -159,6 +159,7 @@ var accessTable = map[string]row{
 	"POST /v1/sessions/micropaymentchannels/{channelId}/close":   {scoped(access.ScopeChannels), onChannel("POST", "/close", "", 200)},
 
 	"GET /v1/accounts":                         {scoped(access.ScopeAdmin), static("GET", "/v1/accounts", "", 200)},
+	"GET /v1/figures":                          {scoped(access.ScopeAdmin), static("GET", "/v1/figures", "", 200)},
 	"GET /v1/blobs/{account}":                  {reading(need{scope: access.ScopeRead}), static("GET", "/v1/blobs/"+ours, "", 200)},
 	"GET /v1/blobs/{account}/{blobName...}":    {reading(need{}), onBlob("GET", 200)},
 	"PUT /v1/blobs/{account}/{blobName...}":    {scoped(access.ScopeWrite), onBlob("PUT", 204)},

@@ -183,6 +183,13 @@ func (s *Server) channelSessions(ctx context.Context, id string) ([]wire.Channel
 
 // writeChannel sends the state of a channel, without its sessions if they are nil.
 func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sessions []wire.ChannelSession) error {
+	out := s.channelJSON(c)
+	out.Sessions = sessions
+	return writeJSON(x, status, out)
+}
+
+// channelJSON returns the state of a channel, without its sessions.
+func (s *Server) channelJSON(c metastore.Channel) wire.Channel {
 	out := wire.Channel{
 		ChannelID:        c.ID,
 		PaymentChannelID: decimal(c.PaymentChannelID),
@@ -199,10 +206,9 @@ func (s *Server) writeChannel(x *exchange, status int, c metastore.Channel, sess
 		Stopped:          c.Stopped,
 		Created:          c.Created,
 		Expires:          c.Expires,
-		Sessions:         sessions,
 	}
 	if !c.Closed.IsZero() && c.Ledger.IsZero() {
 		out.Refund = decimal(c.Deposit - c.Accepted)
 	}
-	return writeJSON(x, status, out)
+	return out
 }

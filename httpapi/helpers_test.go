@@ -109,14 +109,15 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	var background sync.WaitGroup
 	background.Go(func() { returns.Run(giving) })
 	c := Config{
-		Version:  "test",
-		Blobs:    blob.New(meta, files, blob.Options{VerifyTTL: time.Minute, ExtentSize: 4 << 20}),
-		Sessions: sessions,
-		Channels: channels,
-		Returns:  returns,
-		Reads:    ReadsPublic,
-		Ready:    func(context.Context) error { return nil },
-		Log:      log,
+		Version:    "test",
+		Blobs:      blob.New(meta, files, blob.Options{VerifyTTL: time.Minute, ExtentSize: 4 << 20}),
+		Sessions:   sessions,
+		Channels:   channels,
+		Returns:    returns,
+		Inspection: meta,
+		Reads:      ReadsPublic,
+		Ready:      func(context.Context) error { return nil },
+		Log:        log,
 	}
 	if keys != nil {
 		c.Keys = keys(meta)

@@ -101,6 +101,9 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		"UploadStatus": wire.UploadStatus{}, "UploadPage": wire.UploadPage{}, "Session": wire.Session{}, "Channel": wire.Channel{},
 		"ChannelSession": wire.ChannelSession{}, "Info": wire.Info{}, "Rates": wire.Rates{}, "Payment": wire.Payment{},
 		"Limits": wire.Limits{}, "Problem": wire.Problem{}, "Faults": wire.Faults{}, "FaultRule": wire.FaultRule{},
+		"SessionPage": wire.SessionPage{}, "ChannelPage": wire.ChannelPage{}, "Ledger": wire.Ledger{}, "Sale": wire.Sale{}, "Settlement": wire.Settlement{},
+		"Figures": wire.Figures{}, "StorageFigures": wire.StorageFigures{}, "GarbageFigures": wire.GarbageFigures{}, "SessionFigures": wire.SessionFigures{},
+		"ChannelFigures": wire.ChannelFigures{}, "Interval": wire.Interval{},
 		"BeginUpload": wire.BeginUpload{}, "CompleteUpload": wire.CompleteUpload{}, "CreateSession": wire.CreateSession{},
 	} {
 		schema := schemas[name]

@@ -52,10 +52,14 @@ func routes(s *Server) []router.Route[operation] {
 	add("POST", "/v1/multipart-uploads/{uploadId}/complete", upload, s.completeUpload)
 
 	add("GET", "/v1/info", public(), s.getInfo)
-	if s.keys == nil {
+	add("GET", "/v1/figures", requireKey(access.ScopeAdmin, everyAccount), s.getFigures)
+	if s.keys == nil { // ids are capabilities, so no other service lists them
 		add("GET", "/v1/local/faults", public(), s.getFaults)
 		add("PUT", "/v1/local/faults", public(), s.putFaults)
 		add("DELETE", "/v1/local/faults", public(), s.deleteFaults)
+		add("GET", "/v1/local/sessions", public(), s.listSessions)
+		add("GET", "/v1/local/channels", public(), s.listChannels)
+		add("GET", "/v1/local/channels/{channelId}/ledger", public(), s.getLedger)
 	}
 	if s.faucet {
 		add("POST", "/v1/local/faucet", public(), s.openFaucet)

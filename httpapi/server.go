@@ -19,6 +19,7 @@ import (
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
+	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
@@ -62,6 +63,8 @@ type Config struct {
 	Faults    []string
 	FaultSeed uint32
 
+	Inspection Inspection // for /v1/figures and /v1/local/
+
 	Console *console.Console // served at /console/; nil: there is none
 
 	Limiter        *access.Limiter // of keys and addresses; nil: no limits, allowed only if Keys is nil
@@ -69,6 +72,12 @@ type Config struct {
 	MaxRequests    int64           // maximum number of concurrent requests; 0: DefaultMaxRequests
 	Metrics        *metrics.Set    // with which those of requests are registered; nil: none
 	Tracer         *tracing.Tracer // nil: no traces
+}
+
+// Inspection reads what the operator of a service sees.
+type Inspection interface {
+	metastore.Inspection
+	metastore.Accounts
 }
 
 // Reads says who may read blobs.
@@ -123,6 +132,9 @@ type Server struct {
 	metrics        *metrics.Requests
 	tracer         *tracing.Tracer // nil: no traces
 	readiness      *readiness
+	inspection     Inspection
+	history        *metrics.History
+	figures        figures
 
 	info    wire.Info // without limits
 	openAPI []byte    // with the URL of this instance; shared by all responses

@@ -192,6 +192,7 @@ type Store interface {
 	Maintenance
 	Properties
 	Leases
+	Inspection
 	Nodes
 	Clock
 }

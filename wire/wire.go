@@ -203,6 +203,94 @@ type ChannelSession struct {
 	Expires       time.Time `json:"expires"`
 }
 
+// SessionPage is a page of the list of sessions of a local instance.
+type SessionPage struct {
+	Sessions []Session `json:"sessions"`
+	Next     string    `json:"next,omitempty"`
+}
+
+// ChannelPage is a page of the list of channels of a local instance.
+type ChannelPage struct {
+	Channels []Channel `json:"channels"` // without their sessions
+	Next     string    `json:"next,omitempty"`
+}
+
+// Ledger is what is recorded about the money of a channel, with a page of its sales.
+type Ledger struct {
+	Channel      Channel      `json:"channel"`      // without its sessions
+	FoldedAmount string       `json:"foldedAmount"` // the sum of the sales that are not retained
+	Sales        []Sale       `json:"sales"`        // the newest first
+	Settlements  []Settlement `json:"settlements"`
+	Next         string       `json:"next,omitempty"`
+}
+
+// Sale is a purchase over a channel, or a return to its credit.
+type Sale struct {
+	SequenceNumber string    `json:"sequenceNumber,omitempty"` // of the payment; empty: a return
+	SessionID      string    `json:"sessionId,omitempty"`      // empty: chunksets were read directly, or returned
+	Chunksets      int64     `json:"chunksets"`                // negative: returned
+	Price          string    `json:"price"`                    // of a chunkset
+	Time           time.Time `json:"time"`
+}
+
+// Settlement is a payment that was collected, or waits to be.
+type Settlement struct {
+	State          string    `json:"state"` // "pending" or "settled"
+	SequenceNumber string    `json:"sequenceNumber"`
+	Amount         string    `json:"amount"` // cumulative
+	Time           time.Time `json:"time"`   // when it was collected, or by when it must be
+}
+
+// Figures are numbers about a service. They contain no ids.
+type Figures struct {
+	Time     time.Time      `json:"time"`
+	Storage  StorageFigures `json:"storage"`
+	Garbage  GarbageFigures `json:"garbage"`
+	Sessions SessionFigures `json:"sessions"`
+	Channels ChannelFigures `json:"channels"`
+	History  []Interval     `json:"history"` // of the node that responds: the last hour, the oldest first
+}
+
+// StorageFigures are the number of blobs, and their bytes.
+type StorageFigures struct {
+	Blobs int64 `json:"blobs"`
+	Bytes int64 `json:"bytes"`
+}
+
+// GarbageFigures are the deleted contents whose bytes are due to be freed and are not freed yet.
+type GarbageFigures struct {
+	Contents      int64 `json:"contents"` // 100,000 stands for that many or more
+	Bytes         int64 `json:"bytes"`    // of up to 100,000 objects of these, oldest first
+	OldestSeconds int64 `json:"oldestSeconds"`
+}
+
+// SessionFigures are the numbers of retained sessions.
+type SessionFigures struct {
+	Live    int64 `json:"live"`
+	Expired int64 `json:"expired"`
+}
+
+// ChannelFigures are the numbers of channels.
+type ChannelFigures struct {
+	Open    int64 `json:"open"`
+	Closed  int64 `json:"closed"`
+	Expired int64 `json:"expired"`
+}
+
+// Interval is what a node did in a few seconds. A quantile is omitted if there were no requests.
+type Interval struct {
+	Time         time.Time `json:"time"` // its end
+	Seconds      float64   `json:"seconds"`
+	Requests     int64     `json:"requests"`     // that ended, without health checks and those of the console
+	ClientErrors int64     `json:"clientErrors"` // of these, with a status of 4xx
+	ServerErrors int64     `json:"serverErrors"` // of these, with a status of 5xx
+	BytesIn      int64     `json:"bytesIn"`
+	BytesOut     int64     `json:"bytesOut"`
+	P50Seconds   float64   `json:"p50Seconds,omitzero"`
+	P90Seconds   float64   `json:"p90Seconds,omitzero"`
+	P99Seconds   float64   `json:"p99Seconds,omitzero"`
+}
+
 // Info describes a service.
 type Info struct {
 	Version      string  `json:"version"`

@@ -227,6 +227,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		tasks.Go(func() { leaderWork(ctx) })
 	}
 	tasks.Go(func() { n.returns.Run(ctx) })
+	tasks.Go(func() { n.api.Record(ctx) })
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}

@@ -212,6 +212,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		OlderNodes:         n.members.olderNodes,
 		Payment:            n.payment(),
 		Keys:               n.keys,
+		Inspection:         n.stores.Meta,
 		Console:            page,
 		Limiter:            n.limiter,
 		TrustedProxies:     proxies,

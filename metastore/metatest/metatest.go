@@ -16,7 +16,7 @@ func Checks() []Check {
 	for _, group := range [][]Check{
 		blobChecks(), openBlobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
 		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), submissionChecks(), chargeChecks(),
-		keyChecks(), usageChecks(), usageRaceChecks(), accountChecks(), garbageChecks(), purgeChecks(), censusChecks(), foldChecks(), propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
+		keyChecks(), usageChecks(), usageRaceChecks(), accountChecks(), inspectionChecks(), garbageChecks(), purgeChecks(), censusChecks(), foldChecks(), propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
 	} {
 		all = append(all, group...)
 	}

@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/internal/metrics"
+	"sluice/wire"
+)
+
+// figuresAge is how long figures are used again, because counting costs more the more there is.
+const figuresAge = 5 * time.Second
+
+// Record records the history of requests until ctx ends.
+func (s *Server) Record(ctx context.Context) { s.history.Record(ctx) }
+
+// figures are the last figures that were counted.
+type figures struct {
+	mu    sync.Mutex // held while they are counted
+	taken time.Time
+	last  wire.Figures // without the history
+}
+
+// getFigures sends numbers about the service. They contain no ids.
+func (s *Server) getFigures(x *exchange) error {
+	counted, err := s.countFigures(x.r.Context())
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	counted.Time = now.UTC()
+	for _, i := range s.history.Intervals(now) {
+		counted.History = append(counted.History, intervalJSON(i))
+	}
+	return writeJSON(x, http.StatusOK, counted)
+}
+
+func (s *Server) countFigures(ctx context.Context) (wire.Figures, error) {
+	s.figures.mu.Lock()
+	defer s.figures.mu.Unlock()
+	if !s.figures.taken.IsZero() && time.Since(s.figures.taken) < figuresAge {
+		return s.figures.last, nil
+	}
+	var f wire.Figures
+	counts, err := s.inspection.Counts(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.Sessions = wire.SessionFigures{Live: counts.LiveSessions, Expired: counts.ExpiredSessions}
+	f.Channels = wire.ChannelFigures{Open: counts.OpenChannels, Closed: counts.ClosedChannels, Expired: counts.ExpiredChannels}
+	backlog, err := s.blobs.GarbageBacklog(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.Garbage = wire.GarbageFigures{Contents: int64(backlog.Contents), Bytes: backlog.Bytes, OldestSeconds: int64(backlog.Oldest / time.Second)}
+	if f.Storage.Blobs, f.Storage.Bytes, err = s.inspection.TotalStored(ctx); err != nil {
+		return f, err
+	}
+	s.figures.last, s.figures.taken = f, time.Now()
+	return f, nil
+}
+
+func intervalJSON(i metrics.Interval) wire.Interval {
+	return wire.Interval{
+		Time: i.End.UTC(), Seconds: i.Took.Seconds(),
+		Requests: i.Requests, ClientErrors: i.ClientErrors, ServerErrors: i.ServerErrors,
+		BytesIn: i.BytesIn, BytesOut: i.BytesOut,
+		P50Seconds: i.P50.Seconds(), P90Seconds: i.P90.Seconds(), P99Seconds: i.P99.Seconds(),
+	}
+}
+
+// observes reports whether the requests of a route only observe the service, so that the history does
+// not have them.
+func observes(route string) bool {
+	return strings.HasPrefix(route, "/console") || strings.HasPrefix(route, "/v1/local/") ||
+		route == "/v1/figures" || route == "/livez" || route == "/readyz"
+}

@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/access"
+	"sluice/metastore"
+	"sluice/wire"
+)
+
+// decode sends a GET and decodes the response.
+func decode[T any](t *testing.T, s *service, target string, h ...string) (out T) {
+	t.Helper()
+	res, body := s.do(t, "GET", target, "", h...)
+	if err := json.Unmarshal([]byte(body), &out); res.StatusCode != http.StatusOK || err != nil {
+		t.Fatalf("GET %s: %d %s, %v", target, res.StatusCode, body, err)
+	}
+	return out
+}
+
+// addMoney stores two sessions and two channels, over one of which a session was bought and
+// chunksets were read.
+func addMoney(t *testing.T, meta metastore.Store) {
+	t.Helper()
+	var errs []error
+	for i, id := range []string{"first", "second"} {
+		_, err := meta.CreateSession(t.Context(), metastore.Session{ID: id, Total: 10, Left: 10, Expires: time.Now().Add(time.Duration(i+1) * time.Hour)}, nil)
+		errs = append(errs, err)
+		_, err = meta.OpenChannel(t.Context(), metastore.Channel{ID: "channel" + id, PaymentChannelID: int64(i), Sender: "0xa", Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour)}, nil)
+		errs = append(errs, err)
+	}
+	pay := metastore.Payment{Sender: "0xa", Receiver: "0x1", Asset: "0x2", PaymentChannelID: 0, Sequence: 1, Amount: 9, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 100}
+	_, err := meta.Buy(t.Context(), metastore.Purchase{Payment: pay, Price: 3, Session: metastore.Session{ID: "bought", Expires: time.Now().Add(3 * time.Hour)}}, nil)
+	errs = append(errs, err, meta.PayOut(t.Context(), []metastore.Settlement{{Channel: "channelfirst", Sequence: 1, Amount: 9, Proof: pay.Proof, Expires: pay.Expires}}))
+	pay.Sequence, pay.Amount = 2, 12
+	_, err = meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 3, Count: 1})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLocalLists checks the pages of the lists of a local instance, and the ledger of a channel.
+func TestLocalLists(t *testing.T) {
+	s := newService(t, nil)
+	addMoney(t, s.meta)
+	var sessions, channels []string
+	for after := ""; ; {
+		page := decode[wire.SessionPage](t, s, "/v1/local/sessions?limit=1&after="+after)
+		for _, one := range page.Sessions {
+			sessions = append(sessions, one.SessionID)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	for after := ""; ; {
+		page := decode[wire.ChannelPage](t, s, "/v1/local/channels?limit=1&after="+after)
+		for _, one := range page.Channels {
+			channels = append(channels, one.ChannelID+" "+one.Accepted+" "+one.State)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if want := []string{"bought", "second", "first"}; !slices.Equal(sessions, want) {
+		t.Errorf("sessions %v, want %v", sessions, want)
+	}
+	if want := []string{"channelfirst 12 open", "channelsecond 0 open"}; !slices.Equal(channels, want) {
+		t.Errorf("channels %v, want %v", channels, want)
+	}
+
+	ledger := decode[wire.Ledger](t, s, "/v1/local/channels/channelfirst/ledger?limit=1")
+	if len(ledger.Sales) != 1 || ledger.Sales[0].SequenceNumber != "2" || ledger.Sales[0].Chunksets != 1 || ledger.Next == "" || ledger.Channel.Credit != "0" {
+		t.Errorf("the first page of the ledger is %+v", ledger)
+	}
+	var states []string
+	for _, one := range ledger.Settlements {
+		states = append(states, fmt.Sprint(one.State, " ", one.SequenceNumber, " ", one.Amount))
+	}
+	if want := []string{"pending 2 12", "settled 1 9"}; !slices.Equal(states, want) {
+		t.Errorf("settlements %v, want %v", states, want)
+	}
+	rest := decode[wire.Ledger](t, s, "/v1/local/channels/channelfirst/ledger?after="+ledger.Next)
+	if len(rest.Sales) != 1 || rest.Sales[0].SessionID != "bought" || rest.Sales[0].Price != "3" || rest.Next != "" {
+		t.Errorf("the second page of the ledger is %+v", rest)
+	}
+	res, body := s.do(t, "GET", "/v1/local/channels/none/ledger", "")
+	wantProblem(t, res, body, http.StatusNotFound, wire.CodeChannelNotFound)
+	res, body = s.do(t, "GET", "/v1/local/sessions?after=none", "")
+	wantProblem(t, res, body, http.StatusNotFound, wire.CodeSessionNotFound)
+	res, body = s.do(t, "GET", "/v1/local/sessions?limit=0", "")
+	wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadParameter)
+
+	figures := decode[wire.Figures](t, s, "/v1/figures")
+	if figures.Sessions != (wire.SessionFigures{Live: 3}) || figures.Channels != (wire.ChannelFigures{Open: 2}) {
+		t.Errorf("figures %+v", figures)
+	}
+}
+
+// TestHostedListsNoIDs checks that a hosted service has figures for administrators, and no lists of
+// ids for anybody.
+func TestHostedListsNoIDs(t *testing.T) {
+	h := newHosted(t, ReadsPublic, access.ScopeAdmin)
+	addMoney(t, h.meta)
+	if res, body := h.do(t, "PUT", "/v1/blobs/0x1/a", "12345", h.right.headers...); res.StatusCode != http.StatusNoContent {
+		t.Fatalf("%d %s", res.StatusCode, body)
+	}
+	figures := decode[wire.Figures](t, h.service, "/v1/figures", h.right.headers...)
+	if figures.Storage != (wire.StorageFigures{Blobs: 1, Bytes: 5}) || figures.Sessions.Live != 3 || figures.Garbage.Contents != 0 {
+		t.Errorf("figures %+v", figures)
+	}
+	res, body := h.do(t, "GET", "/v1/figures", "", h.small.headers...)
+	wantProblem(t, res, body, http.StatusForbidden, wire.CodeScopeMissing)
+	res, body = h.do(t, "GET", "/v1/figures", "")
+	wantProblem(t, res, body, http.StatusUnauthorized, wire.CodeCredentialRequired)
+	for _, list := range []string{"sessions", "channels", "channels/channelfirst/ledger"} {
+		res, body := h.do(t, "GET", "/v1/local/"+list, "", h.right.headers...)
+		wantProblem(t, res, body, http.StatusNotFound, wire.CodeRouteNotFound)
+	}
+}

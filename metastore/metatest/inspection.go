@@ -1,0 +1,189 @@
+package metatest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/metastore"
+)
+
+func inspectionChecks() []Check {
+	return []Check{
+		check("inspection/sessions", inspectSessions),
+		check("inspection/channels", inspectChannels),
+		check("inspection/ledger", inspectLedger),
+		check("inspection/counts", inspectCounts),
+	}
+}
+
+// listedSessions returns the ids of all sessions, read in pages of limit.
+func (p *probe) listedSessions(limit int) []string {
+	var ids []string
+	for after := ""; ; {
+		page, err := p.store.ListSessions(p.ctx, after, limit)
+		p.ok(err, "list sessions after %q", after)
+		p.must(len(page) <= limit, "%d sessions in a page of %d", len(page), limit)
+		for _, s := range page {
+			stored, err := p.store.Session(p.ctx, s.ID)
+			p.ok(err, "session %s", s.ID)
+			p.equal(s, stored, "listed session")
+			ids = append(ids, s.ID)
+		}
+		if len(page) < limit {
+			return ids
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+func inspectSessions(p *probe) {
+	list := func(want ...string) {
+		for _, limit := range []int{1, 2, 100} {
+			p.equal(p.listedSessions(limit), want, "sessions by %d", limit)
+		}
+	}
+	list()
+	for i, hours := range []int{2, 1, 3, 2} {
+		_, err := p.store.CreateSession(p.ctx, metastore.Session{
+			ID: fmt.Sprintf("s%d", i), UserIdentity: "user", Total: 9, Left: 9, Expires: p.clock.Now().Add(time.Duration(hours) * time.Hour),
+		}, nil)
+		p.ok(err, "create session")
+	}
+	list("s2", "s3", "s0", "s1")
+	_, err := p.store.UseSession(p.ctx, "s3", 4, nil)
+	p.ok(err, "use")
+	p.clock.Advance(90 * time.Minute)
+	p.reopen()
+	list("s2", "s3", "s0", "s1") // s1 has expired and is retained
+	p.clock.Advance(metastore.SessionRetention)
+	list("s2", "s3", "s0")
+	for _, unknown := range []string{"s1", "s9"} {
+		_, err = p.store.ListSessions(p.ctx, unknown, 10)
+		p.is(err, metastore.ErrNotFound, "sessions after %s", unknown)
+	}
+}
+
+func inspectChannels(p *probe) {
+	var want []metastore.Channel
+	for _, id := range []string{"b", "a", "c"} {
+		p.channel(id, "sender"+id, 100)
+	}
+	_, err := p.store.CloseChannel(p.ctx, "c")
+	p.ok(err, "close")
+	p.reads(p.getChannel("a"), 1, 10, 2, 3)
+	for _, id := range []string{"a", "b", "c"} {
+		want = append(want, p.getChannel(id))
+	}
+	for _, limit := range []int{1, 2, 3, 100} {
+		var got []metastore.Channel
+		for after := ""; ; {
+			page, err := p.store.ListChannels(p.ctx, after, limit)
+			p.ok(err, "list channels")
+			p.must(len(page) <= limit, "%d channels in a page of %d", len(page), limit)
+			got = append(got, page...)
+			if len(page) < limit {
+				break
+			}
+			after = page[len(page)-1].ID
+		}
+		p.equal(got, want, "channels by %d", limit)
+	}
+}
+
+// sales returns all sales of a channel, read in pages of limit.
+func (p *probe) sales(channel string, limit int) []metastore.Sale {
+	var all []metastore.Sale
+	for before := ""; ; {
+		page, err := p.store.Sales(p.ctx, channel, before, limit)
+		p.ok(err, "sales before %q", before)
+		p.must(len(page) <= limit, "%d sales in a page of %d", len(page), limit)
+		all = append(all, page...)
+		if len(page) < limit {
+			return all
+		}
+		before = page[len(page)-1].ID
+	}
+}
+
+func inspectLedger(p *probe) {
+	c := p.lasting("channel")
+	p.reads(p.lasting("other"), 1, 50, 1, 50)
+	ledger := func() metastore.Ledger {
+		l, err := p.store.Ledger(p.ctx, c.ID)
+		p.ok(err, "ledger")
+		p.equal(l.Channel, p.getChannel(c.ID), "channel of the ledger")
+		return l
+	}
+	empty := ledger()
+	p.must(empty.Pending == nil && empty.Paid == nil && empty.Folded == 0, "the ledger of a new channel is %+v", empty)
+	p.equal(len(p.sales(c.ID, 10)), 0, "sales of a new channel")
+
+	start := p.clock.Now()
+	p.buys(c, 1, 10, 5, "session")
+	p.clock.Advance(time.Second)
+	p.reads(c, 2, 16, 3, 2)
+	p.clock.Advance(time.Second)
+	_, err := p.store.ReturnCredit(p.ctx, c.ID, 1, 3, "request")
+	p.ok(err, "return")
+	want := []metastore.Sale{
+		{Count: -1, Price: 3, Time: start.Add(2 * time.Second)},
+		{Payment: true, Sequence: 2, Count: 2, Price: 3, Time: start.Add(time.Second)},
+		{Payment: true, Sequence: 1, Session: "session", Count: 2, Price: 5, Time: start},
+	}
+	for _, limit := range []int{1, 2, 3, 100} {
+		got := p.sales(c.ID, limit)
+		p.must(slices.IsSortedFunc(got, func(a, b metastore.Sale) int { return strings.Compare(b.ID, a.ID) }), "sales out of order: %+v", got)
+		for i := range got {
+			got[i].ID = ""
+		}
+		p.equal(got, want, "sales by %d", limit)
+	}
+	pending := ledger().Pending
+	p.must(pending != nil && pending.Sequence == 2 && pending.Amount == 16, "the pending settlement is %+v", pending)
+
+	p.clock.Advance(time.Second)
+	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{*pending}), "pay out")
+	p.reopen()
+	l := ledger()
+	p.must(l.Pending == nil, "a collected settlement is pending: %+v", l.Pending)
+	p.must(l.Paid != nil && l.Paid.Sequence == 2 && l.Paid.Amount == 16, "the payout is %+v", l.Paid)
+	p.equal(l.PaidAt, start.Add(3*time.Second), "time of the payout")
+
+	p.clock.Advance(metastore.SaleRetention + time.Second)
+	_, err = p.store.Purge(p.ctx, 1000)
+	p.ok(err, "purge")
+	var retained int64
+	for _, s := range p.sales(c.ID, 100) {
+		retained += s.Count * s.Price
+	}
+	p.equal(ledger().Folded+retained, int64(13), "sum of all sales")
+
+	_, err = p.store.Ledger(p.ctx, "unknown")
+	p.is(err, metastore.ErrNotFound, "ledger of an unknown channel")
+	_, err = p.store.Sales(p.ctx, c.ID, "no id", 1)
+	p.is(err, metastore.ErrNotFound, "sales before a malformed id")
+}
+
+func inspectCounts(p *probe) {
+	counts := func(want metastore.Counts, when string) {
+		got, err := p.store.Counts(p.ctx)
+		p.ok(err, "counts")
+		p.equal(got, want, "counts %s", when)
+	}
+	counts(metastore.Counts{}, "of an empty store")
+	p.session("a", 1)
+	p.session("b", 1)
+	_, err := p.store.OpenChannel(p.ctx, metastore.Channel{ID: "open", Sender: "x", Receiver: "receiver", Asset: "asset", Expires: p.clock.Now().Add(24 * time.Hour)}, nil)
+	p.ok(err, "open")
+	p.channel("closed", "y", 1)
+	_, err = p.store.CloseChannel(p.ctx, "closed")
+	p.ok(err, "close")
+	counts(metastore.Counts{LiveSessions: 2, OpenChannels: 1, ClosedChannels: 1}, "at first")
+	p.clock.Advance(24 * time.Hour)
+	p.session("c", 1)
+	counts(metastore.Counts{LiveSessions: 1, ExpiredSessions: 2, ClosedChannels: 1, ExpiredChannels: 1}, "after the expiry")
+	p.clock.Advance(metastore.SessionRetention)
+	counts(metastore.Counts{ExpiredSessions: 1, ClosedChannels: 1, ExpiredChannels: 1}, "after the retention")
+}

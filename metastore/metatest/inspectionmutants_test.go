@@ -1,0 +1,65 @@
+package metatest_test
+
+import (
+	"context"
+	"testing"
+
+	"sluice/metastore"
+	"sluice/metastore/metatest"
+)
+
+func TestBrokenInspectionsAreCaught(t *testing.T) {
+	catch(t, []mutant{
+		{"repeats the session after which a page begins", func(h metatest.Handle, _ string) metatest.Handle { return repeatsSession{h} }, []string{"inspection/sessions"}},
+		{"lists the channels of other pages", func(h metatest.Handle, _ string) metatest.Handle { return listsAllChannels{h} }, []string{"inspection/channels"}},
+		{"shows the oldest sales first", func(h metatest.Handle, _ string) metatest.Handle { return salesInReverse{h} }, []string{"inspection/ledger"}},
+		{"shows a collected payment as pending", func(h metatest.Handle, _ string) metatest.Handle { return pendingForever{h} }, []string{"inspection/ledger"}},
+		{"counts closed channels as open", func(h metatest.Handle, _ string) metatest.Handle { return countsClosed{h} }, []string{"inspection/counts"}},
+	})
+}
+
+type repeatsSession struct{ metatest.Handle }
+
+func (s repeatsSession) ListSessions(ctx context.Context, after string, limit int) ([]metastore.Session, error) {
+	list, err := s.Handle.ListSessions(ctx, after, limit)
+	if after != "" && err == nil {
+		repeated, rerr := s.Session(ctx, after)
+		return append([]metastore.Session{repeated}, list...)[:min(limit, len(list)+1)], rerr
+	}
+	return list, err
+}
+
+type listsAllChannels struct{ metatest.Handle }
+
+func (s listsAllChannels) ListChannels(ctx context.Context, after string, _ int) ([]metastore.Channel, error) {
+	return s.Handle.ListChannels(ctx, after, 1000)
+}
+
+type salesInReverse struct{ metatest.Handle }
+
+func (s salesInReverse) Sales(ctx context.Context, channel, before string, limit int) ([]metastore.Sale, error) {
+	list, err := s.Handle.Sales(ctx, channel, before, limit)
+	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
+		list[i], list[j] = list[j], list[i]
+	}
+	return list, err
+}
+
+type pendingForever struct{ metatest.Handle }
+
+func (s pendingForever) Ledger(ctx context.Context, channel string) (metastore.Ledger, error) {
+	l, err := s.Handle.Ledger(ctx, channel)
+	if l.Pending == nil {
+		l.Pending = l.Paid
+	}
+	return l, err
+}
+
+type countsClosed struct{ metatest.Handle }
+
+func (s countsClosed) Counts(ctx context.Context) (metastore.Counts, error) {
+	c, err := s.Handle.Counts(ctx)
+	c.OpenChannels += c.ClosedChannels
+	c.ClosedChannels = 0
+	return c, err
+}

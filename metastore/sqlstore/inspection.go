@@ -1,0 +1,114 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+
+	"sluice/metastore"
+)
+
+// ListSessions implements metastore.Inspection.
+func (s *Store) ListSessions(ctx context.Context, after string, limit int) ([]metastore.Session, error) {
+	return resultOf(ctx, s.snapshot, func(t *tx) ([]metastore.Session, error) {
+		// Before the first session: none expires later.
+		expires, id := int64(math.MaxInt64), []byte{}
+		if after != "" {
+			last, err := t.session(after)
+			if err != nil {
+				return nil, err
+			}
+			expires, id = last.Expires.UnixMicro(), []byte(after)
+		}
+		var one metastore.Session
+		return collect(t, `SELECT `+sessionColumns+` FROM sessions
+			WHERE expires > $1 AND (expires, id) < ($2, $3) ORDER BY expires DESC, id DESC LIMIT ($4 + 0)`,
+			args{t.now.Add(-metastore.SessionRetention).UnixMicro(), expires, id, int64(limit)}, sessionFields(&one), &one)
+	})
+}
+
+// ListChannels implements metastore.Inspection.
+func (s *Store) ListChannels(ctx context.Context, after string, limit int) ([]metastore.Channel, error) {
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Channel, error) {
+		var one metastore.Channel
+		return collect(t, `SELECT `+channelColumns+` FROM channels WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
+			args{[]byte(after), int64(limit)}, channelFields(&one), &one)
+	})
+}
+
+// Ledger implements metastore.Inspection.
+func (s *Store) Ledger(ctx context.Context, channel string) (metastore.Ledger, error) {
+	return resultOf(ctx, s.snapshot, func(t *tx) (metastore.Ledger, error) {
+		var l metastore.Ledger
+		id := args{[]byte(channel)}
+		found, err := t.row(`SELECT `+channelColumns+`, folded FROM channels WHERE id = $1`, id,
+			append(channelFields(&l.Channel), (*integer)(&l.Folded))...)
+		if err == nil && !found {
+			err = fmt.Errorf("channel: %w", metastore.ErrNotFound)
+		}
+		if err != nil {
+			return l, err
+		}
+		pending := metastore.Settlement{Channel: channel}
+		found, err = t.row(`SELECT sequence, amount, proof, expires FROM settlements WHERE channel = $1`, id,
+			(*integer)(&pending.Sequence), (*integer)(&pending.Amount), &pending.Proof, (*instant)(&pending.Expires))
+		if err != nil {
+			return l, err
+		}
+		if found {
+			l.Pending = &pending
+		}
+		paid := metastore.Settlement{Channel: channel}
+		found, err = t.row(`SELECT sequence, amount, at FROM ledger WHERE channel = $1 ORDER BY sequence DESC LIMIT 1`, id,
+			(*integer)(&paid.Sequence), (*integer)(&paid.Amount), (*instant)(&l.PaidAt))
+		if found {
+			l.Paid = &paid
+		}
+		return l, err
+	})
+}
+
+// Sales implements metastore.Inspection. The id of a sale is that of its row, in hexadecimal.
+func (s *Store) Sales(ctx context.Context, channel, before string, limit int) ([]metastore.Sale, error) {
+	last, err := hex.DecodeString(before)
+	if err != nil {
+		return nil, fmt.Errorf("sale %q: %w", before, metastore.ErrNotFound)
+	}
+	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Sale, error) {
+		var list []metastore.Sale
+		var id []byte
+		var paid integer
+		var one metastore.Sale
+		err := t.each(`SELECT id, CASE WHEN sequence IS NULL THEN 0 ELSE 1 END, COALESCE(sequence, 0), session, count, price, at FROM sales
+			WHERE channel = $1 AND (id < $2 OR $3 = 0) ORDER BY id DESC LIMIT ($4 + 0)`,
+			args{[]byte(channel), last, int64(len(last)), int64(limit)},
+			args{&id, &paid, (*integer)(&one.Sequence), (*optionalText)(&one.Session), (*integer)(&one.Count), (*integer)(&one.Price), (*instant)(&one.Time)},
+			func() error {
+				one.ID, one.Payment = hex.EncodeToString(id), paid != 0
+				list = append(list, one)
+				return nil
+			})
+		return list, err
+	})
+}
+
+// Counts implements metastore.Inspection.
+func (s *Store) Counts(ctx context.Context) (metastore.Counts, error) {
+	return resultOf(ctx, s.snapshot, func(t *tx) (metastore.Counts, error) {
+		var c metastore.Counts
+		now := t.now.UnixMicro()
+		_, err := t.row(`SELECT COALESCE(SUM(CASE WHEN expires > $1 THEN 1 ELSE 0 END), 0), COUNT(*)
+			FROM sessions WHERE expires > $2`, args{now, t.now.Add(-metastore.SessionRetention).UnixMicro()},
+			(*integer)(&c.LiveSessions), (*integer)(&c.ExpiredSessions))
+		if err != nil {
+			return c, err
+		}
+		c.ExpiredSessions -= c.LiveSessions
+		_, err = t.row(`SELECT COALESCE(SUM(CASE WHEN closed IS NOT NULL THEN 1 ELSE 0 END), 0),
+				COALESCE(SUM(CASE WHEN closed IS NULL AND expires > $1 THEN 1 ELSE 0 END), 0), COUNT(*) FROM channels`,
+			args{now}, (*integer)(&c.ClosedChannels), (*integer)(&c.OpenChannels), (*integer)(&c.ExpiredChannels))
+		c.ExpiredChannels -= c.ClosedChannels + c.OpenChannels
+		return c, err
+	})
+}
