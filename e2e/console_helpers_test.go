@@ -28,6 +28,7 @@ type consolePage struct {
 // that nothing handles.
 const recordProblems = `
 window.__problems = [];
+addEventListener("beforeunload", (e) => e.stopImmediatePropagation()); // no dialog may stop the test from leaving
 addEventListener("securitypolicyviolation", (e) => __problems.push("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber));
 addEventListener("error", (e) => e.message && __problems.push("error: " + e.message + " " + e.filename + ":" + e.lineno));
 addEventListener("unhandledrejection", (e) => __problems.push("rejection: " + (e.reason?.stack ?? e.reason)));

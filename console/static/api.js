@@ -19,6 +19,7 @@ export class APIError extends Error {
     this.code = problem.code ?? "";
     this.requestId = problem.requestId ?? "";
     this.retryAfter = problem.retryAfter ?? 0; // in seconds; 0: not stated
+    this.attempt = 1; // how often the request was sent
   }
 }
 

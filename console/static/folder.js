@@ -6,6 +6,7 @@ import { bytes, compareNames, count, time, visible, visibleText } from "./text.j
 import { showError } from "./notice.js";
 import { go, link, show } from "./router.js";
 import { deleteBlob } from "./delete.js";
+import { choosers } from "./uploads.js";
 import * as api from "./api.js";
 
 /**
@@ -18,7 +19,8 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   document.title = `${visibleText(prefix || account)} · sluice`;
   const total = h("p", { class: "sub", role: "status" });
   const filter = h("input", { type: "search", placeholder: "Names that begin with…", "aria-label": "Show names that begin with", autocomplete: "off", spellcheck: "false" });
-  main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), total)), h("div", { class: "filter" }, icon("search"), filter));
+  const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
+  main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix), total), extra), h("div", { class: "filter" }, icon("search"), filter));
   const place = h("div", { class: "place" });
   main.append(place);
 
@@ -51,7 +53,7 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   await list();
 }
 
-const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "No name of this account begins with this path."));
+const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to store them."));
 
 /** Returns a function that returns the entries of the next page, or null. */
 function pages(account, prefix, signal) {

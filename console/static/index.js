@@ -5,15 +5,18 @@ import { beforeView, link, route, start } from "./router.js";
 import { accountsView } from "./accounts.js";
 import { folderView } from "./folder.js";
 import { blobView } from "./blob.js";
+import { openUploadsView } from "./openuploads.js";
+import { acceptDrops, offerInterrupted } from "./uploads.js";
 import { enterKey, keyButton } from "./key.js";
 import * as api from "./api.js";
 
 route("", accountsView);
 route("blobs", folderView);
 route("blob", blobView);
+route("uploads", openUploadsView);
 
 const sections = [["", "Blobs"]];
-const sectionOf = { blobs: "", blob: "" };
+const sectionOf = { blobs: "", blob: "", uploads: "" };
 
 beforeView((first) => {
   const current = sectionOf[first] ?? first;
@@ -35,6 +38,8 @@ function switchTheme() {
 
 const tools = document.getElementById("tools");
 tools.append(button("theme", "Switch between light and dark", switchTheme, { iconOnly: true }));
+acceptDrops();
+void offerInterrupted();
 void start();
 api.info().then((service) => {
   if (service.profile !== "hosted") return;

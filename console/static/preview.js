@@ -1,5 +1,5 @@
-// Previews. A blob is untrusted: images, audio and video are shown by their elements, and everything
-// else, HTML and SVG too, is shown as text. Nothing of a blob ever runs.
+// Previews. A blob is untrusted: images, audio and video are shown by their elements, PDF is drawn by
+// a library, and everything else, HTML and SVG too, is shown as text. Nothing of a blob ever runs.
 
 import { button, fill, h } from "./dom.js";
 import { bytes, visibleText } from "./text.js";
@@ -20,10 +20,11 @@ const textNames = /\.(txt|md|json|ya?ml|toml|csv|tsv|log|xml|html?|css|[cm]?[jt]
 /**
  * Returns the kind of preview of a blob.
  * @param {{name: string, contentType: string}} blob
- * @returns {"image"|"audio"|"video"|"json"|"text"|"none"}
+ * @returns {"image"|"audio"|"video"|"pdf"|"json"|"text"|"none"}
  */
 export function kindOf(blob) {
   const type = blob.contentType.split(";")[0].trim().toLowerCase();
+  if (type === "application/pdf") return "pdf";
   if (type === "application/json" || type.endsWith("+json")) return "json";
   if (textual.test(type)) return "text";
   if (type.startsWith("image/")) return "image";
@@ -54,6 +55,11 @@ export async function preview(stage, blob, signal) {
   const direct = blob.reads === "public";
   if (!direct && blob.size > mostFetched) {
     return fill(stage, h("p", { class: "empty" }, `It is larger than ${bytes(mostFetched)}, so it can be downloaded, but not shown.`));
+  }
+  if (kind === "pdf") {
+    fill(stage, h("p", { class: "empty" }, "Loading…"));
+    const { showPDF } = await import("./pdf.js");
+    return signal.aborted ? undefined : showPDF(stage, blob, readHeaders(), signal);
   }
   const source = direct ? blob.url : await fetched(blob, signal);
   const label = visibleText(blob.name);

@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// drop drops files or folders on the page.
+func (p *consolePage) drop(files ...string) {
+	p.t.Helper()
+	data := &input.DragData{Items: []*input.DragDataItem{}, Files: files, DragOperationsMask: 1}
+	for _, step := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
+		if _, err := chromedp.Call(p.ctx, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: 300, Y: 300, Data: data}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// throttle limits what the page sends, in bytes per second; -1 is without a limit.
+func (p *consolePage) throttle(rate float64) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+		MatchedNetworkConditions: []*network.Conditions{{DownloadThroughput: -1, UploadThroughput: rate}},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// file writes a file of this size and returns its path.
+func file(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestConsoleUploadsByDrop drops a file and a folder, with an expiry, and checks that a blob that
+// exists is only replaced when the user says so.
+func TestConsoleUploadsByDrop(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/blobs/0x1/in%2F")
+	p.untilText("main", "Nothing is stored here")
+	single := file(t, "hello.txt", []byte("hello"))
+	folder := filepath.Dir(file(t, "tree/a.json", []byte(`{"a":1}`)))
+	for _, name := range []string{"deep/b.txt", "deep/empty.txt"} {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.TrimSuffix(filepath.Base(name), ".txt")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.drop(single, folder)
+	p.untilText("dialog", "Store 4 files")
+	evaluate[bool](p, `(() => { const e = document.getElementById("expiry"); e.value = "86400"; e.dispatchEvent(new Event("change")); return true; })()`)
+	p.press("Store")
+	p.until(`document.querySelectorAll("#tray li[data-state=done]").length === 4`)
+	for name, want := range map[string][2]string{
+		"hello.txt": {"hello", "text/plain"}, "tree/a.json": {`{"a":1}`, "application/json"},
+		"tree/deep/b.txt": {"b", "text/plain"}, "tree/deep/empty.txt": {"empty", "text/plain"},
+	} {
+		got := s.must(200, "GET", "/v1/blobs/0x1/in/"+name, nil)
+		if string(got.body) != want[0] || got.header.Get("Content-Type") != want[1] || got.header.Get("Blob-Expires") == "" || got.header.Get("Repr-Digest") == "" {
+			t.Errorf("%s: %q with %v", name, got.body, got.header)
+		}
+	}
+	p.untilText("[role=grid]", "hello.txt") // the list shows them
+	p.untilText("[role=grid]", "tree/")
+
+	s.must(204, "PUT", "/v1/blobs/0x1/in/hello.txt", []byte("of another"))
+	p.drop(single)
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+	p.untilText("#tray li[data-state=failed]", "precondition_failed")
+	if got := s.must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.body) != "of another" {
+		t.Errorf("the blob became %q", got.body)
+	}
+	p.press("Replace it")
+	p.until(`!document.querySelector("#tray li[data-state=failed]") && document.querySelectorAll("#tray li[data-state=done]").length === 5`)
+	if got := s.must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.body) != "hello" {
+		t.Errorf("the blob is %q", got.body)
+	}
+}
+
+// TestConsoleResumesUploads pauses an upload in parts, reloads the page in the middle of it, and
+// continues it with the same file. No part that the server acknowledged is sent again.
+func TestConsoleResumesUploads(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/blobs/0x1/")
+	data := make([]byte, 44<<20+5)
+	for i := range data {
+		data[i] = byte(i * 31 >> 8)
+	}
+	big := file(t, "big.bin", data)
+	p.untilText("main", "Nothing is stored here")
+	p.throttle(12 << 20)
+	p.drop(big)
+	p.untilText("dialog", "Store 1 file (44.0 MiB)?")
+	p.press("Store")
+	acknowledged := func() int {
+		return strings.Count(s.log.String(), `route=/v1/multipart-uploads/{uploadId}/parts/{partIdx} status=200`)
+	}
+	s.await("no part was acknowledged", func() bool { return acknowledged() > 0 })
+	p.untilText("#tray", "/s")
+	p.press("Pause big.bin")
+	p.until(`document.querySelector("#tray li[data-state=paused]")`)
+	p.throttle(-1)
+	p.press("Resume big.bin")
+	p.throttle(6 << 20)
+	p.until(`document.querySelector("#tray li[data-state=sending]")`)
+	before := acknowledged()
+	if before == 6 {
+		t.Fatal("the upload was over before the page was reloaded")
+	}
+	p.open("#/uploads/0x1")
+	p.throttle(-1)
+	p.untilText("[role=grid]", "big.bin")
+	p.untilText("#tray", "interrupted")
+	p.press("Continue big.bin")
+	p.until(`document.getElementById("resume-file")`)
+	p.do(chromedp.SetUploadFiles(chromedp.CSS("#resume-file"), []string{big}))
+	p.until(`document.querySelector("#tray li[data-state=done]")`)
+	if got := s.must(200, "GET", "/v1/blobs/0x1/big.bin", nil); !bytes.Equal(got.body, data) {
+		t.Errorf("%d other bytes were stored", len(got.body))
+	}
+	if n := acknowledged(); n != 6 {
+		t.Errorf("%d parts were acknowledged, want each of 6 once", n)
+	}
+	if left := evaluate[int](p, `import("./"+document.querySelector("link[rel=stylesheet]").getAttribute("href").replace("style.css","journal.js")).then(async (j) => (await j.entries(new URL("../", document.baseURI).href)).length)`); left != 0 {
+		t.Errorf("%d uploads are remembered", left)
+	}
+}
+
+// TestConsoleCancelsUploads cancels an upload and checks that the server keeps nothing of it.
+func TestConsoleCancelsUploads(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/blobs/0x1/")
+	p.untilText("main", "Nothing is stored here")
+	p.throttle(4 << 20)
+	p.drop(file(t, "big.bin", make([]byte, 30<<20)))
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+	s.await("the upload did not begin", func() bool { return len(s.openUploads("0x1")) == 1 })
+	p.press("Cancel big.bin")
+	s.await("the upload did not end", func() bool { return len(s.openUploads("0x1")) == 0 })
+	p.until(`document.getElementById("tray").hidden`)
+	s.must(http.StatusNotFound, "GET", "/v1/blobs/0x1/big.bin", nil)
+}
+
+// TestConsoleAbortsOpenUploads lists the open uploads of an account and aborts one.
+func TestConsoleAbortsOpenUploads(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	for i := range 3 {
+		s.begin("0x1", fmt.Sprintf("upload %d", i), 1<<20)
+	}
+	p := openConsole(t, s, "#/uploads/0x1")
+	p.untilText(".sub", "3 open")
+	p.press("Abort upload 1")
+	p.untilText("dialog", "Abort this upload?")
+	p.press("Abort upload")
+	p.untilText(".sub", "2 open")
+	if left := s.openUploads("0x1"); len(left) != 2 {
+		t.Errorf("the open uploads are %v", left)
+	}
+}
