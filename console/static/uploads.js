@@ -222,7 +222,7 @@ export async function resume(entry) {
  */
 async function byHandle(handle) {
   try {
-    if (handle && (await handle.requestPermission({ mode: "read" })) === "granted") return await handle.getFile();
+    if (handle && navigator.userActivation?.isActive && (await handle.requestPermission({ mode: "read" })) === "granted") return await handle.getFile();
   } catch {
     // The user can choose the file.
   }
