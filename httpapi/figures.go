@@ -4,25 +4,14 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"sluice/internal/metrics"
 	"sluice/wire"
 )
 
-// figuresAge is how long figures are used again, because counting costs more the more there is.
-const figuresAge = 5 * time.Second
-
 // Record records the history of requests until ctx ends.
 func (s *Server) Record(ctx context.Context) { s.history.Record(ctx) }
-
-// figures are the last figures that were counted.
-type figures struct {
-	mu    sync.Mutex // held while they are counted
-	taken time.Time
-	last  wire.Figures // without the history
-}
 
 // getFigures sends numbers about the service. They contain no ids.
 func (s *Server) getFigures(x *exchange) error {
