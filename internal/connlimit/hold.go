@@ -124,5 +124,5 @@ func (conn *joined) writeBoth(a, b []byte) (int64, error) {
 		n, err := conn.timed.Write(append(a, b...))
 		return int64(n), err
 	}
-	return conn.timed.writeBuffers(net.Buffers{a, b})
+	return conn.writeBuffers(net.Buffers{a, b})
 }
