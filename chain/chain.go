@@ -9,7 +9,8 @@
 //	GET  {node}/transactions/by_hash/{hash}
 //	POST {node}/view                         the channels between two accounts
 //
-// Each call asks the nodes in order until one of them answers it. A node fails if it cannot be reached, is
+// Each call asks the nodes in order, those that failed in the last seconds after the others, until one of
+// them answers it. A node fails if it cannot be reached, is
 // slow, states that it is overloaded (429, 5xx), belongs to another chain, or sends what is not an answer of the
 // API. After all nodes have failed, the call pauses (exponential backoff with full jitter, or the Retry-After of
 // the nodes, whichever is longer) and asks them again.
@@ -22,6 +23,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sluice/micropay"
@@ -57,13 +59,15 @@ type Options struct {
 
 // Client asks the fullnodes of a chain. It may be used concurrently.
 type Client struct {
-	nodes   []string
-	chainID uint8
-	module  micropay.Address
-	apiKey  string
-	timeout time.Duration
-	rounds  int
-	http    *http.Client
+	nodes []string
+	// failedAt are the Unix times in nanoseconds at which each node failed last, or 0.
+	failedAt []atomic.Int64
+	chainID  uint8
+	module   micropay.Address
+	apiKey   string
+	timeout  time.Duration
+	rounds   int
+	http     *http.Client
 }
 
 // ErrOptions is returned by New for options that cannot be used. It is wrapped.
@@ -98,6 +102,7 @@ func New(opt Options) (*Client, error) {
 		}
 		c.nodes = append(c.nodes, node)
 	}
+	c.failedAt = make([]atomic.Int64, len(c.nodes))
 	return c, nil
 }
 

@@ -410,3 +410,45 @@ func FuzzAnswers(f *testing.F) {
 		}
 	})
 }
+
+// hanging is a transport on which one host hangs and the others answer.
+type hanging struct{ asked *atomic.Int64 }
+
+func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == "hangs.example" {
+		h.asked.Add(1)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	w := httptest.NewRecorder()
+	setHeaders(w.Header())
+	_, _ = io.WriteString(w, `{"chain_id":4,"ledger_version":"1","ledger_timestamp":"1"}`)
+	return w.Result(), nil
+}
+
+// TestHangingNodeDelaysFewCalls checks that a node that hangs is asked after the others for some time.
+func TestHangingNodeDelaysFewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		c := newClient(t, Options{Nodes: []string{"https://hangs.example", "https://answers.example"}, Transport: hanging{&asked}, Timeout: 5 * time.Second})
+		call := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if _, err := c.Ledger(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != want {
+				t.Errorf("a call took %s, want %s", took, want)
+			}
+		}
+		call(5 * time.Second)
+		for range 100 {
+			call(0)
+		}
+		time.Sleep(failurePause)
+		call(5 * time.Second)
+		if n := asked.Load(); n != 2 {
+			t.Errorf("the node that hangs was asked %d times, want 2", n)
+		}
+	})
+}

@@ -28,6 +28,8 @@ const (
 	// ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A node may ask for up to longestPause.
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second
+	// failurePause is how long a node that has failed is asked after the others.
+	failurePause = 10 * time.Second
 )
 
 // request is a request to any of the nodes.
@@ -50,12 +52,13 @@ func (c *Client) call(ctx context.Context, r request, decode func(*answer) error
 	for round := 0; ; round++ {
 		pause := rand.N(min(longestPause, firstPause<<round)) + 1
 		var failures []error
-		for i, node := range c.nodes {
-			err := c.ask(ctx, node, r, decode)
+		for _, i := range c.order(time.Now()) {
+			err := c.ask(ctx, c.nodes[i], r, decode)
 			failed, ok := errors.AsType[*nodeError](err)
 			if !ok {
 				return err
 			}
+			c.failedAt[i].Store(time.Now().UnixNano())
 			if ctx.Err() != nil {
 				return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 			}
@@ -66,6 +69,20 @@ func (c *Client) call(ctx context.Context, r request, decode func(*answer) error
 			return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(failures...))
 		}
 	}
+}
+
+// order returns the indices of the nodes in the order in which to ask them: first those that have not failed
+// recently, so that a node that hangs delays few calls.
+func (c *Client) order(now time.Time) []int {
+	order := make([]int, 0, len(c.nodes))
+	for _, recently := range []bool{false, true} {
+		for i := range c.nodes {
+			if at := c.failedAt[i].Load(); (at != 0 && now.UnixNano()-at < int64(failurePause)) == recently {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
 }
 
 // waits reports whether it waited for a pause. It returns false at once if ctx ends before.
