@@ -18,7 +18,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var flags, variables []string
+	flags, variables := []string{}, slices.Clone(clientVariables)
 	for _, command := range parser.kong.Model.Leaves(false) {
 		for _, flag := range command.Flags {
 			flags = append(flags, "--"+flag.Name)

@@ -34,9 +34,9 @@ type serveFlags struct {
 	drainFlags   `embed:"" group:"Shutdown:"`
 	faultFlags   `embed:"" group:"Faults of a local instance:"`
 
-	MaxRequests              int        `group:"Limits:" default:"4096" help:"Maximum number of concurrent requests of all callers."`
+	MaxRequests              int        `group:"Limits:" default:"4096" help:"Maximum number of concurrent requests of all callers. Those without a key get at most three quarters."`
 	MaxConnections           int        `group:"Limits:" placeholder:"N" help:"Maximum number of connections. Default: what the limit of open files allows, at most ${max_connections}."`
-	MaxConnectionsPerAddress count      `group:"Limits:" placeholder:"N" help:"Maximum number of connections of one address, except trusted proxies, or unlimited. Default: unlimited; a quarter of all if hosted."`
+	MaxConnectionsPerAddress count      `group:"Limits:" placeholder:"N" help:"Maximum number of connections of one address (IPv6: of one /64), except trusted proxies, or unlimited. Default: unlimited; a quarter of all if hosted."`
 	Key                      limitFlags `group:"Limits:" embed:"" prefix:"key-" set:"whose=the keys of a group"`
 	Address                  limitFlags `group:"Limits:" embed:"" prefix:"address-" set:"whose=callers without a key that share an address"`
 }
@@ -44,7 +44,7 @@ type serveFlags struct {
 type logFlags struct {
 	LogFormat   logbuffer.Format       `default:"text" enum:"text,json" help:"Format of the log: text (key=value) or json (an object a line)."`
 	LogLevel    slog.Level             `default:"info" placeholder:"LEVEL" help:"Lowest level to log: debug (includes health checks and preflight requests), info, warn or error. Default: info."`
-	LogRequests httpapi.LoggedRequests `default:"all" enum:"all,errors,none" help:"Requests to log: all, errors (with a status from 400 on, or a response that was cut) or none."`
+	LogRequests httpapi.LoggedRequests `default:"all" enum:"all,errors,none" help:"Requests to log: all, errors (with a status from 400 on, or a response that was cut) or none, not even those with 500."`
 }
 
 type networkFlags struct {
@@ -75,9 +75,9 @@ type paymentFlags struct {
 	SessionTTL         time.Duration `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`
 	ChannelTTL         time.Duration `name:"channel-ttl" default:"${channel_ttl}" help:"Lifetime of a channel, unless the request chooses another."`
 	UnsettledLimit     int64         `default:"${unsettled_limit}" help:"Maximum amount that a channel may have accepted and not settled, in units of the asset."`
-	ChainURL           []string      `name:"chain-url" placeholder:"URL" help:"Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Default: none; payments are recorded in the embedded ledger and not collected."`
-	ChainAPIKeyFile    string        `name:"chain-api-key-file" type:"path" placeholder:"FILE" help:"File with the API key that the fullnodes require."`
-	ReceiverKeyFile    string        `type:"path" placeholder:"FILE" help:"File with the private key of the receiver, which signs what is collected. Required with --chain-url."`
+	ChainURL           []string      `name:"chain-url" placeholder:"URL" help:"Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Plain http is accepted for loopback addresses only. Default: none; payments are recorded in the embedded ledger and not collected."`
+	ChainAPIKeyFile    string        `name:"chain-api-key-file" type:"path" placeholder:"FILE" help:"File with the API key that the fullnodes require, which only its owner may access."`
+	ReceiverKeyFile    string        `type:"path" placeholder:"FILE" help:"File with the private key of the receiver, which signs what is collected: 64 hexadecimal digits after ed25519-priv-0x or secp256k1-priv-0x. Only its owner may access it (mode 0600 or 0400). Required with --chain-url."`
 	SettleAt           int64         `placeholder:"N" help:"Unsettled amount of a channel at which it is collected on the chain, in units of the asset. Default: half of --unsettled-limit. A micropayment is collected after half of its life at the latest."`
 	SettleParallel     int           `default:"${settle_parallel}" help:"Maximum number of submissions to the chain that are sent concurrently, and of other calls of it."`
 	MaxSettleGas       uint64        `default:"${max_settle_gas}" help:"Highest fee of a micropayment to accept, its maximum gas times its gas price, in the smallest coin of the chain: the receiver pays it."`
@@ -91,9 +91,9 @@ type storageFlags struct {
 	Bytes           string         `placeholder:"DSN" help:"Object store for the bytes, such as s3://BUCKET/PREFIX?endpoint=https://HOST. Default: files in the data folder."`
 	Cache           string         `placeholder:"DIR" help:"Folder in which to cache bytes from an object store. Default: no cache."`
 	CacheSize       size           `default:"10GiB" help:"Maximum size of the cache."`
-	StagingSize     size           `default:"1GiB" help:"Maximum size of the request bodies being sent to an object store, which are staged in memory and in the data folder."`
-	BlobCache       size           `default:"64MiB" help:"Maximum size of the cache of small blobs that are read often, in memory. It is not used with PostgreSQL."`
-	VerifyTTL       time.Duration  `name:"verify-ttl" default:"10m" help:"How long a block is served after its checksum was verified before it is verified again; 0 to verify each read."`
+	StagingSize     size           `default:"1GiB" help:"Maximum size of the request bodies being sent to an object store, which are staged in memory (up to 64 MiB) and in the data folder; at least 32MiB."`
+	BlobCache       size           `default:"64MiB" help:"Maximum size of the cache, in memory, of blobs up to 16 KiB that are read often, and of the rows of larger ones. It is not used with PostgreSQL."`
+	VerifyTTL       time.Duration  `name:"verify-ttl" default:"10m" help:"How long a block is served after its checksum was verified before it is verified again; 0 to verify each read. Fractions of a second are ignored."`
 	GarbageGrace    *time.Duration `placeholder:"DURATION" help:"How long to keep the bytes of deleted blobs; unless it is 0, a download is cut after this time minus one minute. Default: 0s; 24h with PostgreSQL."`
 	PurgeEvery      time.Duration  `default:"${purge_every}" help:"Interval at which expired blobs, idle uploads and other records whose time is over are removed."`
 	SweepEvery      time.Duration  `default:"${sweep_every}" help:"Interval at which all objects are listed, and those that nothing refers to are removed. The first time is at most 5 minutes after the start."`
@@ -104,12 +104,12 @@ type storageFlags struct {
 
 // metaFlags say where the metadata is.
 type metaFlags struct {
-	Data string `default:"${data}" help:"Data folder, for everything that is not stored elsewhere. serve and key create create it."`
+	Data string `default:"${data}" help:"Data folder, for everything that is not stored elsewhere. serve and key create create it, with mode 0700. A folder with other files is refused."`
 	Meta string `placeholder:"DSN" help:"PostgreSQL database for the metadata, such as postgres://HOST/NAME. Default: a SQLite database in the data folder."`
 }
 
 type drainFlags struct {
-	DrainWait     *time.Duration `placeholder:"DURATION" help:"How long to keep serving after SIGTERM while /readyz reports 503. Default: 0s; 5s if hosted."`
+	DrainWait     *time.Duration `placeholder:"DURATION" help:"How long to keep serving after SIGTERM while /readyz reports 503, so that load balancers can notice. Default: 0s; 5s if hosted."`
 	DrainDeadline time.Duration  `default:"30s" help:"How long running requests may take to complete after that."`
 }
 

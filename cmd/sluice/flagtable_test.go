@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestFlagTableIsCurrent compares docs/flags.md with the flags, and checks that it has each setting.
+func TestFlagTableIsCurrent(t *testing.T) {
+	want := must(t, "help", "--flags").stdout
+	got, err := os.ReadFile("../../docs/flags.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("docs/flags.md is not current: renew it with go run ./cmd/sluice help --flags >docs/flags.md")
+	}
+	p, err := newParser(newCommands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, flag := range settingsOf(p.kong.Model) {
+		if name == "help" || flag.Hidden {
+			continue
+		}
+		if cells := "| `" + strings.Join(flag.Tag.Envs, ", ") + "` | `" + name + "` |"; strings.Count(want, cells) != 1 {
+			t.Errorf("the table has %d rows with %s", strings.Count(want, cells), cells)
+		}
+	}
+	for _, row := range []string{
+		"| `--log-format text\\|json` | `SLUICE_LOG_FORMAT` | `log-format` | `text` |",
+		"| `--[no-]console` | `SLUICE_CONSOLE` | `console` | on if local, off if hosted |",
+		"| `--session-ttl DURATION` | `SLUICE_SESSION_TTL` | `session-ttl` | `720h` | Lifetime of a session. | both |",
+		"| `--key-requests-per-second N` | `SLUICE_KEY_REQUESTS_PER_SECOND` | `key-requests-per-second` | `1000` | Maximum requests per second for the keys of a group, or unlimited. | hosted |",
+		"| `--address-requests-per-second N` | `SLUICE_ADDRESS_REQUESTS_PER_SECOND` | `address-requests-per-second` | `unlimited`; `100` if hosted |",
+		"| `--seed DIR` | `SLUICE_SEED` | `seed` | none | Store the files of a folder at the start: DIR/ACCOUNT/NAME becomes the blob NAME of ACCOUNT. Blobs that exist are kept. | local |",
+	} {
+		if !strings.Contains(want, row) {
+			t.Errorf("the table lacks %s", row)
+		}
+	}
+}
+
+// TestFlagsOfOneProfileAreRefusedByTheOther checks the last column of the table.
+func TestFlagsOfOneProfileAreRefusedByTheOther(t *testing.T) {
+	p, err := newParser(newCommands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string][]string{
+		"allowed-hosts": {"a.example"}, "cors-origins": {"https://a.example"}, "public-cache-control": {"max-age=60", "--reads", "public"}, "seed": {"x"},
+		"fault": {"GET blob: status 503"},
+	}
+	for _, flag := range serveFlagsOf(p.kong.Model) {
+		_, profile := withoutProfile(flag, flag.Help)
+		args := []string{"--" + flag.Name}
+		switch {
+		case profile == "both", flag.Name == "fault-seed": // without --fault it has no effect
+			continue
+		case values[flag.Name] != nil:
+			args = append(args, values[flag.Name]...)
+		case !flag.IsBool():
+			args = append(args, "7")
+		}
+		if profile == "local" {
+			args = append(append([]string{}, inProduction...), args...)
+		}
+		if _, err := parse(t, args...); err == nil || !strings.Contains(err.Error(), "--"+strings.SplitN(flag.Name, "-", 2)[0]) {
+			t.Errorf("%q is for the %s profile, and accepted: %v", args, profile, err)
+		}
+	}
+}
