@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,7 +13,7 @@ import (
 )
 
 // TestContainerImageIsReachable starts the binary with the environment and the command of the
-// container image. A published port leads to an address of the container that is not loopback.
+// container image, and runs its health check. A published port leads to an address of the container that is not loopback.
 // 127.0.0.2 stands for it here: a server that listens on 127.0.0.1 and ::1 alone does not respond
 // there.
 func TestContainerImageIsReachable(t *testing.T) {
@@ -48,7 +49,11 @@ func TestContainerImageIsReachable(t *testing.T) {
 	}
 	s := &server{t: t, data: data}
 	s.run(append([]string{sluice}, args...))
-	defer s.stop()
+	defer func() {
+		if s.running() {
+			s.stop()
+		}
+	}()
 	_, port, err = net.SplitHostPort(s.host)
 	if err != nil {
 		t.Fatal(err)
@@ -59,5 +64,31 @@ func TestContainerImageIsReachable(t *testing.T) {
 	}
 	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("/readyz responds with %s, %v", response.Status, err)
+	}
+
+	// The health check of the image, at the port of this test.
+	check := regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD (\[.+\])$`).FindStringSubmatch(string(text))
+	if check == nil {
+		t.Fatal("the image has no health check")
+	}
+	if err := json.Unmarshal([]byte(check[1]), &args); err != nil || args[0] != "/sluice" {
+		t.Fatal(args, err)
+	}
+	address, err = url.JoinPath(strings.Replace(os.Getenv("SLUICE_URL"), ":9090", ":"+port, 1))
+	if err != nil || !strings.HasPrefix(address, "http://127.0.0.1:"+port) {
+		t.Fatalf("the health check asks %q, %v", address, err)
+	}
+	t.Setenv("SLUICE_URL", address)
+	if r := sluiceRuns(t, args[1:]...); r.code != 0 {
+		t.Errorf("the health check of a healthy service: %+v", r)
+	}
+	s.stop()
+	if r := sluiceRuns(t, args[1:]...); r.code != 1 {
+		t.Errorf("the health check of a service that has stopped: %+v", r)
+	}
+	for _, line := range []string{"USER 65532:65532\n", "VOLUME /data\n", "STOPSIGNAL SIGTERM\n"} {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("the image lacks %q", line)
+		}
 	}
 }
