@@ -48,13 +48,23 @@ func TestChainSecretsStayIn(t *testing.T) {
 	}
 
 	c.Fail(fullnode.Fault{On: fullnode.Ledger, Times: 1, Answer: fullnode.WrongStatus, Status: http.StatusUnauthorized})
-	s := start(t, c.with("--admin-addr", "127.0.0.1:0", "--log-level", "debug"))
+	s := start(t, c.with(slices.Concat(settleNow, []string{"--admin-addr", "127.0.0.1:0", "--log-level", "debug"})...))
 	w.ask(s, "", "GET", "/v1/info", "")
+	paid, refused := c.open(s, s.payer(1), 7, 1000), c.open(s, s.payer(2), 8, 1000)
 	for _, fault := range []fullnode.Fault{
 		{Answer: fullnode.Garbage}, {Answer: fullnode.WrongStatus, Status: http.StatusUnauthorized}, {Answer: fullnode.Cut},
 	} {
 		fault.Times = 1
 		c.Fail(fault)
+	}
+	paid.buy(10)
+	paid.settled()
+	c.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: "Move abort"})
+	refused.buy(10)
+	s.eventually("the channel does not stop", func() bool { return refused.state().State == "stopped" })
+	for _, one := range []*channel{paid, refused} {
+		w.ask(s, "", "GET", channels+"/"+one.id, "")
+		w.ask(s, "", "POST", "/v1/sessions", string(purchaseBody(t, one.next(1), "")))
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs?debug=1"} {
 		r, err := s.adminGet(path)
@@ -64,6 +74,8 @@ func TestChainSecretsStayIn(t *testing.T) {
 		w.seen = append(w.seen, sighting{where: path, text: fmt.Sprintf("%q\n%s", r.header, r.body)})
 	}
 	s.stop()
+	audit := sluiceRuns(t, "audit", "--data", s.data)
+	w.seen = append(w.seen, sighting{where: "audit", text: audit.stdout + audit.stderr})
 	for _, operation := range []fullnode.Operation{fullnode.Ledger, fullnode.Gas, fullnode.View, fullnode.Submit, fullnode.Lookup} {
 		for _, r := range c.Requests(operation) {
 			if r.Authorization != "Bearer "+c.apiKey {

@@ -84,6 +84,7 @@ func (p *payer) sign(t testing.TB, channel, sequence, amount uint64, change ...f
 	t.Helper()
 	payment := p.terms
 	payment.PaymentChannelID, payment.Sequence, payment.Amount = channel, sequence, amount
+	payment.Nonce = channel<<20 + sequence + 1 // the chain executes each nonce of a sender once
 	payment.Expiration = uint64(time.Now().Add(time.Minute).Unix())
 	for _, f := range change {
 		f(&payment)

@@ -1,0 +1,301 @@
+package collect
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/chain"
+	"sluice/internal/fullnode"
+	"sluice/metastore"
+)
+
+// patience limits every wait. It is far above any expected duration.
+const patience = time.Minute
+
+// onFullnode is a market whose chain is a fullnode that verifies transactions with the chain's own package. The ledger
+// follows the machine's clock.
+type onFullnode struct {
+	*market
+	*fullnode.Node
+}
+
+func newOnFullnode(t *testing.T) *onFullnode {
+	t.Helper()
+	n := fullnode.Start(t, fullnode.Options{})
+	m := &onFullnode{newMarket(t, chain.Options{Nodes: []string{n.URL()}, Timeout: 5 * time.Second}), n}
+	t.Cleanup(m.close)
+	return m
+}
+
+// fund opens a channel on the chain and in the store.
+func (m *onFullnode) fund(number, deposit uint64) *channel {
+	m.t.Helper()
+	c := m.open(number, deposit)
+	m.Open(fullnode.Channel{
+		Sender: c.payer.Address().String(), Receiver: m.receiver.Address().String(), Asset: asset, ID: number,
+		Deposit: deposit, Created: fullnode.Time{Time: m.now()}, Expires: fullnode.Time{Time: m.now().Add(24 * time.Hour)},
+	})
+	return c
+}
+
+// await waits until a condition holds.
+func (m *market) await(what string, holds func() bool) {
+	m.t.Helper()
+	tick, end := time.NewTicker(20*time.Millisecond), time.After(patience)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			m.t.Fatalf("after %v it is not so that %s; reports: %v", patience, what, m.errors())
+		}
+	}
+}
+
+// settled waits until a channel has settled all that was accepted.
+func (c *channel) settled() {
+	c.t.Helper()
+	c.await("everything accepted is settled", func() bool {
+		state := c.state()
+		return state.Settled == int64(c.amount) && state.Submitted == 0
+	})
+}
+
+// paid fails the test unless the chain has paid exactly these amounts over a channel, one in each transaction.
+func (m *onFullnode) paid(number uint64, want ...uint64) {
+	m.t.Helper()
+	var got []uint64
+	for _, e := range m.Executed() {
+		if e.Channel == number {
+			got = append(got, e.Paid)
+		}
+	}
+	if !slices.Equal(got, want) {
+		m.t.Errorf("the chain has paid %v over channel %d, want %v", got, number, want)
+	}
+}
+
+// TestFullnodeThatFails pays over several channels at the same time while the fullnode fails in all ways. Each
+// payment is collected once.
+func TestFullnodeThatFails(t *testing.T) {
+	t.Parallel()
+	m := newOnFullnode(t)
+	for _, on := range []fullnode.Operation{fullnode.Submit, fullnode.Lookup, fullnode.View} {
+		for _, f := range []fullnode.Fault{
+			{Effect: fullnode.Skip, Answer: fullnode.Cut}, {Answer: fullnode.Cut}, {Answer: fullnode.Garbage},
+			{Effect: fullnode.Skip, Answer: fullnode.WrongStatus, Status: 429, RetryAfter: 1}, {Answer: fullnode.WrongStatus, Status: 503},
+			{Delay: 300 * time.Millisecond},
+		} {
+			f.On, f.Times = on, 1
+			m.Fail(f)
+		}
+	}
+	m.Fail(fullnode.Fault{On: fullnode.Submit, Times: 2, Effect: fullnode.Drop})
+	var channels []*channel
+	for i := range uint64(8) {
+		c := m.fund(i+1, 1000)
+		c.payNow(10 + i)
+		channels = append(channels, c)
+	}
+	stop := m.run()
+	for _, c := range channels {
+		c.settled()
+	}
+	stop()
+	for i, c := range channels {
+		m.paid(c.number, 10+uint64(i))
+	}
+	m.audit()
+}
+
+// TestFullnodeOfStoppedCollectors ends a collector at each step of a submission. Another one continues from what is
+// durable.
+func TestFullnodeOfStoppedCollectors(t *testing.T) {
+	t.Parallel()
+	m := newOnFullnode(t)
+	c := m.fund(1, 1000)
+	var paid []uint64
+	for _, step := range []struct {
+		name  string
+		fault fullnode.Fault
+	}{
+		{"before the submission arrives", fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Hang}},
+		{"before its response", fullnode.Fault{On: fullnode.Submit, Answer: fullnode.Hang}},
+		{"before its outcome is known", fullnode.Fault{On: fullnode.Lookup, Answer: fullnode.Hang}},
+		{"before the channel is read", fullnode.Fault{On: fullnode.View, Answer: fullnode.Hang}},
+	} {
+		before := len(m.Requests(step.fault.On))
+		m.Fail(step.fault)
+		amount := uint64(10 + len(paid))
+		c.payNow(amount)
+		stop := m.run()
+		m.AwaitRequests(step.fault.On, before+1)
+		c.payNow(100) // waits for the submission in flight
+		stop()
+		m.Heal()
+		stop = m.run()
+		c.settled()
+		stop()
+		paid = append(paid, amount, 100)
+		if m.paid(c.number, paid...); t.Failed() {
+			t.Fatalf("after the end %s: %v", step.name, m.errors())
+		}
+	}
+	m.audit()
+}
+
+// TestFullnodeOfTwoCollectors runs two collectors, as when a leader does not know yet that another has taken over.
+func TestFullnodeOfTwoCollectors(t *testing.T) {
+	t.Parallel()
+	m := newOnFullnode(t)
+	m.Fail(fullnode.Fault{On: fullnode.Any, Delay: 50 * time.Millisecond})
+	var channels []*channel
+	for i := range uint64(8) {
+		channels = append(channels, m.fund(i+1, 1000))
+	}
+	defer m.run()()
+	defer m.run()()
+	for range 2 {
+		for _, c := range channels {
+			c.payNow(5)
+		}
+		for _, c := range channels {
+			c.settled()
+		}
+	}
+	for _, c := range channels {
+		m.paid(c.number, 5, 5)
+	}
+	m.audit()
+}
+
+// TestFullnodeOfAnExpiredPayment lets a submission expire. That is recorded when the ledger is past its expiry, and the
+// next payment includes its amount. The ledger is ahead of the clock of the store.
+func TestFullnodeOfAnExpiredPayment(t *testing.T) {
+	t.Parallel()
+	m := newOnFullnode(t)
+	c := m.fund(1, 1000)
+	defer m.run()()
+	m.Hold()
+	c.payNow(10)
+	m.AwaitRequests(fullnode.Lookup, 1)
+	if s, err := m.store.Submission(t.Context(), c.id); err != nil || s.State != metastore.InFlight {
+		t.Errorf("%+v, %v", s, err)
+	}
+	m.Advance(2 * time.Minute)
+	m.Execute()
+	c.await("the submission has expired", func() bool {
+		s, err := m.store.Submission(t.Context(), c.id)
+		return err == nil && s.State == metastore.Expired
+	})
+	if state := c.state(); state.Settled != 0 || state.Stopped != "" {
+		t.Errorf("%+v", state)
+	}
+	c.pay(5, 4*time.Minute-90*time.Second, 1) // lives for half a minute by the ledger
+	c.settled()
+	m.paid(c.number, 15)
+	m.audit()
+}
+
+// TestFullnodeThatExecutesWithFailure executes a collection with failure, and one over a channel that has too little.
+func TestFullnodeThatExecutesWithFailure(t *testing.T) {
+	t.Parallel()
+	m := newOnFullnode(t)
+	const reason = "Move abort in 0x1::fungible_asset: EFROZEN"
+	m.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: reason})
+	aborted, empty, other := m.fund(1, 1000), m.open(2, 1000), m.fund(3, 1000)
+	defer m.run()()
+	aborted.payNow(10)
+	aborted.await("the channel has stopped", func() bool { return strings.Contains(aborted.state().Stopped, reason) })
+	empty.payNow(10)
+	empty.await("the channel has stopped", func() bool { return strings.Contains(empty.state().Stopped, "ECHANNEL_NOT_FOUND") })
+	other.payNow(10)
+	other.settled()
+	failed, err := m.store.FailedSubmissions(t.Context(), 10)
+	if err != nil || len(failed) != 2 || !strings.Contains(failed[0].Status, reason) {
+		t.Errorf("failed submissions: %+v, %v", failed, err)
+	}
+	if err := aborted.accept(aborted.sign(1, time.Minute), 1, 1); err == nil {
+		t.Error("a stopped channel accepts a payment")
+	}
+	m.paid(1, 0)
+	m.paid(3, 10)
+	m.audit()
+}
+
+// TestFullnodeOfAnEmptyAccount lets the receiver run out of gas. The channel stays open, and collecting
+// continues when there is gas.
+func TestFullnodeOfAnEmptyAccount(t *testing.T) {
+	t.Parallel()
+	m := newOnFullnode(t)
+	m.SetGas(m.receiver.Address().String(), 1)
+	c := m.fund(1, 1000)
+	defer m.run()()
+	c.payNow(10)
+	m.AwaitRequests(fullnode.Submit, 2)
+	c.await("the missing gas is reported", func() bool {
+		return slices.ContainsFunc(m.errors(), func(err error) bool { return strings.Contains(err.Error(), "gas") })
+	})
+	if state := c.state(); state.Stopped != "" || state.Submitted != 10 {
+		t.Errorf("%+v", state)
+	}
+	m.SetGas(m.receiver.Address().String(), 1_000_000_000)
+	c.settled()
+	m.paid(c.number, 10)
+}
+
+// TestFullnodeWithOtherRules collects on chains whose contract has another rule. After the first collection that shows
+// it, nothing is sold or submitted over any channel.
+func TestFullnodeWithOtherRules(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		rule    fullnode.Rule
+		collect int // that succeed before the rule is visible
+	}{
+		"amounts are not cumulative":      {fullnode.Rule{SingleAmounts: true}, 1},
+		"the balance stays after the end": {fullnode.Rule{BalanceStays: true}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newOnFullnode(t)
+			m.SetRule(test.rule)
+			c, other := m.fund(1, 1000), m.fund(2, 1000)
+			defer m.run()()
+			for range test.collect {
+				c.payNow(10)
+				c.settled()
+			}
+			c.payNow(10)
+			m.await("settling has halted", func() bool {
+				reason, err := m.store.Halted(t.Context())
+				return err == nil && reason != ""
+			})
+			if err := other.accept(other.sign(1, time.Minute), 1, 1); err == nil {
+				t.Error("another channel accepts a payment")
+			}
+			submitted := len(m.Requests(fullnode.Submit))
+			m.await("the halt is reported", func() bool {
+				return slices.ContainsFunc(m.errors(), func(err error) bool { return strings.Contains(err.Error(), "halted") })
+			})
+			if got := len(m.Requests(fullnode.Submit)); got != submitted {
+				t.Errorf("%d submissions after the halt", got-submitted)
+			}
+		})
+	}
+}
+
+// TestFullnodeAheadOfTheClock pays with micropayments that are due at half of their life on a ledger that is ahead of the
+// clock of the store by half a minute: they are collected before they expire there.
+func TestFullnodeAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	m := newOnFullnode(t)
+	c := m.fund(1, 1000)
+	m.Advance(30 * time.Second)
+	defer m.run()()
+	m.AwaitRequests(fullnode.Ledger, 1)
+	c.pay(10, 34*time.Second, 1000) // due after 17 s by the clock, after 2 s by the ledger
+	c.settled()
+	m.paid(c.number, 10)
+}

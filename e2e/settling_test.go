@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/fullnode"
+	"sluice/micropay"
+)
+
+// settleNow makes every accepted payment due at once.
+var settleNow = []string{"--settle-at", "1", "--unsettled-limit", "1000"}
+
+// fund puts a channel on the chain.
+func (c *testChain) fund(p *payer, number, deposit uint64) fullnode.Channel {
+	now := time.Now()
+	channel := fullnode.Channel{
+		Sender: p.signer.Address().String(), Receiver: p.terms.Receiver.String(), Asset: p.terms.Asset.String(), ID: number,
+		Deposit: deposit, Created: fullnode.Time{Time: now}, Expires: fullnode.Time{Time: now.Add(24 * time.Hour)},
+	}
+	c.Open(channel)
+	return channel
+}
+
+// open puts a channel on the chain and opens it at the server.
+func (c *testChain) open(s *server, p *payer, number, deposit uint64) *channel {
+	s.t.Helper()
+	c.fund(p, number, deposit)
+	return s.opened(p, s.must(201, "POST", channels, asJSON(s.t, map[string]any{
+		"userIdentity": p.signer.Address().String(), "paymentChannelId": strconv.FormatUint(number, 10),
+	})))
+}
+
+// onChain returns the channel as it is on the chain.
+func (c *testChain) onChain(t testing.TB, number uint64) fullnode.Channel {
+	t.Helper()
+	for _, channel := range c.Channels() {
+		if channel.ID == number {
+			return channel
+		}
+	}
+	t.Fatalf("channel %d is not on the chain", number)
+	return fullnode.Channel{}
+}
+
+// collected fails the test unless the chain has paid exactly these amounts over the channel, one in each transaction,
+// and executed no other one.
+func (c *testChain) collected(t testing.TB, number uint64, paid ...uint64) {
+	t.Helper()
+	var got []uint64
+	for _, e := range c.Executed() {
+		if e.Channel == number {
+			got = append(got, e.Paid)
+		}
+	}
+	if !slices.Equal(got, paid) {
+		t.Errorf("the chain has paid %v over channel %d, want %v", got, number, paid)
+	}
+}
+
+// TestSettlingSurvivesKills kills the server at each step between the acceptance of a payment and the record of its
+// collection. After a restart each payment is collected once.
+func TestSettlingSurvivesKills(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	s := start(t, chain.with(settleNow...))
+	c := chain.open(s, s.payer(1), 7, 1000)
+	s.options.dirty = true
+	var paid []uint64
+	for _, step := range []struct {
+		name  string
+		fault fullnode.Fault
+	}{
+		{"before the submission arrives", fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Hang}},
+		{"before the response to it", fullnode.Fault{On: fullnode.Submit, Answer: fullnode.Hang}},
+		{"before its outcome is known", fullnode.Fault{On: fullnode.Lookup, Answer: fullnode.Hang}},
+		{"before the channel is read", fullnode.Fault{On: fullnode.View, Answer: fullnode.Hang}},
+		{"while a dropped one is awaited", fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Drop}},
+	} {
+		reached := step.fault.On
+		before := len(chain.Requests(reached))
+		amount := uint64(10 + len(paid))
+		chain.Fail(step.fault)
+		c.buy(amount)
+		chain.AwaitRequests(reached, before+1)
+		s.kill()
+		chain.Heal()
+		s.restart()
+		c.settled()
+		paid = append(paid, amount)
+		chain.collected(t, c.number, paid...)
+		if t.Failed() {
+			t.Fatalf("after a kill %s", step.name)
+		}
+	}
+	if on := chain.onChain(t, c.number); on.Withdrawn != c.amount {
+		t.Errorf("the chain has paid %d of %d", on.Withdrawn, c.amount)
+	}
+}
+
+// TestSettlingIsTakenOver kills the node that settles while the outcome of a submission is not known. Another one
+// learns it, and collects what was accepted later.
+func TestSettlingIsTakenOver(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	nodes := newCluster(t, options{dirty: true, flags: chain.with(settleNow...).flags})
+	nodes.start(1) // the only node, so it becomes the leader
+	leader := nodes.nodes[0]
+	lost := chain.open(leader, leader.payer(1), 7, 1000)
+	unsent := chain.open(leader, leader.payer(2), 8, 1000)
+	nodes.start(1)
+	views := nodes.views(t)
+
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Answer: fullnode.Hang})
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Hang})
+	for i, c := range []*channel{lost, unsent} {
+		c.s = views[1]
+		c.buy(10)
+		chain.AwaitRequests(fullnode.Submit, i+1)
+	}
+	leader.kill()
+	chain.Heal()
+	for _, c := range []*channel{lost, unsent} {
+		c.buy(5) // replaces what is pending, but not what is in flight
+		c.settled()
+	}
+	for _, c := range []*channel{lost, unsent} {
+		if on := chain.onChain(t, c.number); on.Withdrawn != 15 {
+			t.Errorf("channel %d: the chain has paid %d, want 15", c.number, on.Withdrawn)
+		}
+	}
+	for _, e := range chain.Executed() {
+		if !e.Success {
+			t.Errorf("the chain has executed %+v", e)
+		}
+	}
+}
+
+// TestSettlingOutlastsFaults pays over several channels while the fullnode fails in each way. Each payment is
+// collected once.
+func TestSettlingOutlastsFaults(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	s := start(t, chain.with(settleNow...))
+	var open []*channel
+	for i := range byte(4) {
+		open = append(open, chain.open(s, s.payer(i+1), uint64(i)+7, 1000))
+	}
+	for _, fault := range []fullnode.Fault{
+		{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Cut},
+		{On: fullnode.Submit, Answer: fullnode.Cut},
+		{On: fullnode.Submit, Answer: fullnode.Garbage},
+		{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.WrongStatus, Status: 429, RetryAfter: 1},
+		{On: fullnode.Submit, Effect: fullnode.Drop},
+		{On: fullnode.Lookup, Answer: fullnode.Cut},
+		{On: fullnode.Lookup, Answer: fullnode.WrongStatus, Status: 503},
+		{On: fullnode.View, Answer: fullnode.Garbage},
+	} {
+		fault.Times = 1
+		chain.Fail(fault)
+	}
+	for _, c := range open {
+		c.buy(10)
+	}
+	for _, c := range open {
+		c.settled()
+		chain.collected(t, c.number, 10)
+	}
+}
+
+// TestExpiredSettlementIsCovered lets a submission expire, which is recorded only when the ledger is past its
+// expiry. The next payment includes its amount.
+func TestExpiredSettlementIsCovered(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	s := start(t, chain.with(settleNow...))
+	c := chain.open(s, s.payer(1), 7, 1000)
+	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(3 * time.Second).Unix()) }
+
+	chain.Hold()
+	asSession(t, s.must(201, "POST", "/v1/sessions", purchaseBody(t, c.next(10, brief), "")))
+	chain.AwaitRequests(fullnode.Submit, 1)
+	chain.Advance(10 * time.Second)
+	chain.Execute()
+	lookups := len(chain.Requests(fullnode.Lookup))
+	chain.AwaitRequests(fullnode.Lookup, lookups+1)
+	if state := c.state(); state.Settled != "0" || state.Unsettled != "10" || state.State != "open" {
+		t.Errorf("the channel is %+v", state)
+	}
+	c.buy(5)
+	c.settled()
+	chain.collected(t, c.number, 15)
+}
+
+// TestAbortStopsTheChannel executes a collection with failure. The channel sells nothing until it has a new deposit.
+func TestAbortStopsTheChannel(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	s := start(t, chain.with(append(settleNow, "--channel-refresh", "1s")...))
+	c := chain.open(s, s.payer(1), 7, 1000)
+	other := chain.open(s, s.payer(2), 8, 1000)
+	const reason = "Move abort in 0x1::fungible_asset: EFROZEN"
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: reason})
+	c.buy(10)
+	s.eventually("the channel does not stop", func() bool { return c.state().State == "stopped" })
+	r := s.do("POST", "/v1/sessions", purchaseBody(t, c.next(1), ""))
+	if r.status/100 != 4 || !strings.Contains(string(r.body), "EFROZEN") {
+		t.Errorf("a payment over the channel: %v", r)
+	}
+	if r := sluiceRuns(t, "audit", "--data", s.data); !strings.Contains(r.stdout, reason) {
+		t.Errorf("audit: %s%s", r.stdout, r.stderr)
+	}
+	other.buy(10)
+	other.settled()
+
+	on := chain.onChain(t, c.number)
+	on.Deposit += 500
+	chain.Open(on)
+	s.eventually("the channel does not sell again", func() bool {
+		return s.do("POST", "/v1/sessions", purchaseBody(t, c.next(1), "")).status == 201
+	})
+	c.settled()
+	if on := chain.onChain(t, c.number); on.Withdrawn != c.amount {
+		t.Errorf("the chain has paid %d of %d", on.Withdrawn, c.amount)
+	}
+}
