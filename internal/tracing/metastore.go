@@ -332,6 +332,13 @@ func (m metaStore) Resume(ctx context.Context) (err error) {
 	return m.Store.Resume(ctx)
 }
 
+// TotalStored implements metastore.Store.
+func (m metaStore) TotalStored(ctx context.Context) (blobs, bytes int64, err error) {
+	ctx, span := m.begin(ctx, "metastore.TotalStored")
+	defer span.end(&err)
+	return m.Store.TotalStored(ctx)
+}
+
 // CreateKey implements metastore.Store.
 func (m metaStore) CreateKey(ctx context.Context, k metastore.Key) (_ metastore.Key, err error) {
 	ctx, span := m.begin(ctx, "metastore.CreateKey")
