@@ -74,6 +74,7 @@ func (s *Service) freeGarbage(ctx context.Context) (contents int64, err error) {
 func (s *Service) freeAll(ctx context.Context) error {
 	var failed failures
 	pace := s.newPacer()
+	pace.urgent = true
 	for more := true; more; {
 		var err error
 		if more, err = s.freeDue(ctx, pace, &failed); err != nil {

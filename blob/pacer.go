@@ -9,15 +9,17 @@ import (
 )
 
 // While requests are in progress, a background task pauses after each step for pauseFactor times as
-// long as the step took, but at most maxPause, so that it always makes progress.
+// long as the step took, and so has at most a quarter of the time. The pause is limited, so that the
+// task always makes progress.
 const (
-	pauseFactor = 3
-	maxPause    = 10 * time.Millisecond
+	pauseFactor    = 3
+	maxPause       = 250 * time.Millisecond
+	maxUrgentPause = 10 * time.Millisecond
 )
 
 // The first steps of a task have one part in smallSteps of the greatest size, so that requests wait
-// only briefly for them. After each stepsPerLevel steps, the size doubles and the pauses halve, so
-// that what requests leave behind is removed as fast as it arises.
+// only briefly for them. After each stepsPerLevel steps the size doubles, and the pauses of an urgent
+// task halve, so that what requests leave behind is removed as fast as it arises.
 const (
 	smallSteps    = 8
 	stepsPerLevel = 32
@@ -27,7 +29,7 @@ const (
 // by one goroutine.
 type pacer struct {
 	busy   func() bool // reports whether requests are in progress that the task must let pass
-	steady bool        // the sizes and the pauses do not change, however long the task takes
+	urgent bool        // requests produce what the task removes
 	steps  int         // that have ended
 	began  time.Time   // of the step; zero before the first one
 }
@@ -47,22 +49,28 @@ func (p *pacer) next(ctx context.Context, most int) (size int, err error) {
 	}
 	if !p.began.IsZero() {
 		p.steps++
-		err = pause(ctx, min(pauseFactor*time.Since(p.began), maxPause)>>p.level())
+		err = wait(ctx, p.pause())
 	}
 	p.began = time.Now()
 	return min(most, max(1, most/smallSteps)<<p.level()), err
 }
 
+// pause returns how long to pause after the step.
+func (p *pacer) pause() time.Duration {
+	d := pauseFactor * time.Since(p.began)
+	if p.urgent {
+		return min(d, maxUrgentPause) >> p.level()
+	}
+	return min(d, maxPause)
+}
+
 // level is the number of times that steps have doubled.
 func (p *pacer) level() int {
-	if p.steady {
-		return 0
-	}
 	return min(p.steps/stepsPerLevel, 30)
 }
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
+// wait waits for d, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -15,7 +15,7 @@ func TestPauses(t *testing.T) {
 	const most = 800
 	for name, c := range map[string]struct {
 		busy   bool
-		steady bool
+		urgent bool
 		space  error
 		steps  int // that have ended before
 		worked time.Duration
@@ -24,19 +24,20 @@ func TestPauses(t *testing.T) {
 	}{
 		"no requests":          {worked: time.Millisecond, size: most},
 		"a short step":         {busy: true, worked: time.Millisecond, size: 100, pause: 3 * time.Millisecond},
-		"a long step":          {busy: true, worked: time.Second, size: 100, pause: 10 * time.Millisecond},
+		"a long step":          {busy: true, worked: time.Second, size: 100, pause: 250 * time.Millisecond},
+		"a long urgent step":   {busy: true, urgent: true, worked: time.Second, size: 100, pause: 10 * time.Millisecond},
 		"the disk is full":     {busy: true, worked: time.Second, space: bytestore.ErrNoSpace, size: most},
-		"space is not known":   {busy: true, worked: time.Second, space: errors.New("statfs"), size: 100, pause: 10 * time.Millisecond},
-		"the last short steps": {busy: true, worked: time.Second, steps: 30, size: 100, pause: 10 * time.Millisecond},
-		"larger steps":         {busy: true, worked: time.Second, steps: 31, size: 200, pause: 5 * time.Millisecond},
-		"the largest steps":    {busy: true, worked: time.Second, steps: 95, size: most, pause: 1250 * time.Microsecond},
-		"a task without end":   {busy: true, worked: time.Second, steps: 1e6, size: most},
-		"a sweep without end":  {busy: true, steady: true, worked: time.Second, steps: 1e6, size: 100, pause: 10 * time.Millisecond},
+		"space is not known":   {busy: true, worked: time.Second, space: errors.New("statfs"), size: 100, pause: 250 * time.Millisecond},
+		"the last short steps": {busy: true, urgent: true, worked: time.Second, steps: 30, size: 100, pause: 10 * time.Millisecond},
+		"larger steps":         {busy: true, urgent: true, worked: time.Second, steps: 31, size: 200, pause: 5 * time.Millisecond},
+		"the largest steps":    {busy: true, urgent: true, worked: time.Second, steps: 95, size: most, pause: 1250 * time.Microsecond},
+		"a task without end":   {busy: true, urgent: true, worked: time.Second, steps: 1e6, size: most},
+		"a purge without end":  {busy: true, worked: time.Second, steps: 1e6, size: most, pause: 250 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := New(nil, nil, Options{Busy: func() bool { return c.busy }, Space: func(int64) error { return c.space }})
 			p := s.newPacer()
-			p.steady = c.steady
+			p.urgent = c.urgent
 			begin := time.Now()
 			if _, err := p.next(t.Context(), most); err != nil || time.Since(begin) != 0 {
 				t.Errorf("%s: the first step waited for %s, %v", name, time.Since(begin), err)

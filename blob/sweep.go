@@ -38,7 +38,6 @@ type Sweep struct {
 func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	var found Sweep
 	pace := s.newPacer()
-	pace.steady = true // no request waits for a sweep
 	err := s.eachOrphan(ctx, pace, &found.Listed, func(keys []bytestore.Key) error {
 		found.Orphans += len(keys)
 		return nil
