@@ -30,8 +30,13 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"media-src 'self' blob:; connect-src 'self'; font-src 'self'; worker-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pages maps the path of each page to its template.
-var pages = map[string]string{"": "index.html"}
+// pages maps the path of each page to its source.
+var pages = map[string]pageSource{
+	"":    {"index.html", "index.js"},
+	"api": {"api.html", "reference.js"},
+}
+
+type pageSource struct{ template, script string }
 
 // types maps the extensions of the files to their content types.
 var types = map[string]string{
@@ -82,11 +87,11 @@ func New() (*Console, error) {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	c.version = "assets-" + hex.EncodeToString(all.Sum(nil)[:8])
-	for at, name := range pages {
-		if c.pages[at], err = c.page(name); err != nil {
-			return nil, fmt.Errorf("console: %s: %w", name, err)
+	for at, source := range pages {
+		if c.pages[at], err = c.page(source); err != nil {
+			return nil, fmt.Errorf("console: %s: %w", source.template, err)
 		}
-		delete(c.assets, name)
+		delete(c.assets, source.template)
 	}
 	return c, nil
 }
@@ -111,22 +116,21 @@ func zip(content []byte) []byte {
 
 // page returns a page with the paths of its assets. The page names all modules that its script
 // imports, so that the browser fetches them together.
-func (c *Console) page(name string) (*file, error) {
-	page, err := template.New(name).Parse(string(c.assets[name].content))
+func (c *Console) page(source pageSource) (*file, error) {
+	page, err := template.New(source.template).Parse(string(c.assets[source.template].content))
 	if err != nil {
 		return nil, err
 	}
-	script := strings.TrimSuffix(name, ".html") + ".js"
 	var out bytes.Buffer
 	err = page.Execute(&out, struct {
 		Assets  string
 		Script  string
 		Modules []string
-	}{c.version, script, c.modules(script)})
+	}{c.version, source.script, c.modules(source.script)})
 	if err != nil {
 		return nil, err
 	}
-	return newFile(name, out.Bytes())
+	return newFile(source.template, out.Bytes())
 }
 
 // imported matches an import of a module that is loaded with the importing one.

@@ -3,9 +3,13 @@ package console
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -139,5 +143,39 @@ func TestBudget(t *testing.T) {
 	t.Logf("the page needs %d bytes, compressed", total)
 	if total > 150<<10 {
 		t.Errorf("the page needs %d bytes, compressed", total)
+	}
+}
+
+// TestVendoredFiles checks that the libraries are those that vendor.sh fetches from npm.
+func TestVendoredFiles(t *testing.T) {
+	listed, err := os.ReadFile("vendor.sha256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]string{}
+	for line := range strings.Lines(string(listed)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ./")
+		sums[name] = sum
+	}
+	found, licences := 0, 0
+	err = fs.WalkDir(static, "static/vendor", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := static.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		found++
+		if strings.HasSuffix(name, "/LICENSE.txt") {
+			licences++
+		}
+		if sum := sha256.Sum256(content); sums[strings.TrimPrefix(name, "static/vendor/")] != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s is not the file of npm", name)
+		}
+		return nil
+	})
+	if err != nil || found != len(sums) || licences < 3 {
+		t.Errorf("%d files of %d, %d licences, error %v", found, len(sums), licences, err)
 	}
 }

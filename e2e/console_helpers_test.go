@@ -181,6 +181,7 @@ func (p *consolePage) screenshots(name string) {
 			if err := os.WriteFile(file, picture, 0o600); err != nil {
 				p.t.Fatal(err)
 			}
+			p.accessible(name, width, theme)
 			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
 				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
 			}
@@ -197,5 +198,25 @@ func (p *consolePage) theme(theme string) {
 	}})
 	if err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// accessible checks a view with axe-core, which knows the rules of WCAG.
+func (p *consolePage) accessible(name string, width int64, theme string) {
+	p.t.Helper()
+	if !evaluate[bool](p, "'axe' in window") {
+		dir, err := testenv.ClientDir()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		script, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		evaluate[bool](p, string(script)+"; true")
+	}
+	found := evaluate[[]string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`)
+	for _, violation := range found {
+		p.t.Errorf("%s at %d in %s: %s", name, width, theme, violation)
 	}
 }

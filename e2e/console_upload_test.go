@@ -134,6 +134,8 @@ func TestConsoleResumesUploads(t *testing.T) {
 	p.throttle(-1)
 	p.untilText("[role=grid]", "big.bin")
 	p.untilText("#tray", "interrupted")
+	// Nobody is there to allow the page to open the file again, or to choose it: the test sets it.
+	evaluate[bool](p, `(FileSystemHandle.prototype.requestPermission = async () => "denied", HTMLInputElement.prototype.click = () => {}, true)`)
 	p.press("Continue big.bin")
 	p.until(`document.getElementById("resume-file")`)
 	p.do(chromedp.SetUploadFiles(chromedp.CSS("#resume-file"), []string{big}))

@@ -96,7 +96,9 @@ export class Upload extends EventTarget {
       await sendBody("PUT", url, this.file, extra, (n) => this.progress(0, n), signal);
     } catch (error) {
       // The response to an earlier attempt may have been lost: then the blob is this one.
-      if (error.code !== "precondition_failed" || error.attempt === 1) throw error;
+      if (error.code !== "precondition_failed") throw error;
+      error.message = "A blob of this name exists already.";
+      if (error.attempt === 1) throw error;
       const stored = await api.send(url, { method: "HEAD", headers: api.readHeaders(), signal });
       if (!extra["Content-Digest"] || stored.headers.get("Repr-Digest") !== extra["Content-Digest"]) throw error;
     }

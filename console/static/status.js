@@ -1,0 +1,87 @@
+// The view of what the service does: storage, garbage, requests of the last hour, and limits.
+
+import { fill, h } from "./dom.js";
+import { bytes, count, duration } from "./text.js";
+import { errorBox, showError } from "./notice.js";
+import { show } from "./router.js";
+import { every } from "./live.js";
+import { serviceOf } from "./sessions.js";
+import * as api from "./api.js";
+
+/** @type {import("./router.js").View} */
+export async function statusView(main, _parts, signal) {
+  document.title = "Status · sluice";
+  const service = await serviceOf(main, signal);
+  if (!service) return;
+  const tiles = h("div", { class: "tiles" });
+  const charts = h("section", { class: "charts", "aria-label": "The last hour" });
+  const place = h("div", { class: "stack" }, tiles, charts);
+  main.append(h("div", { class: "head" }, h("div", null, h("h1", null, "Status"), h("p", { class: "sub" }, `${service.profile === "local" ? "Local instance" : "Hosted network"}, version ${service.version}, reads are ${service.reads}`))), place);
+  const faults = h("div", null);
+  main.append(h("div", { class: "stack" }, faults, limits(service)));
+  if (service.profile === "local") void showFaults(faults, signal);
+  let drawn;
+  await every(5000, signal, async () => {
+    let figures;
+    try {
+      figures = await api.json("v1/figures", {}, { signal });
+    } catch (error) {
+      if (signal.aborted) return;
+      fill(tiles, error.status === 401 || error.status === 403
+        ? h("p", { class: "empty" }, "A key with the scope admin for all accounts sees the figures of the network.")
+        : errorBox(error, show));
+      return;
+    }
+    fill(tiles, tilesOf(figures));
+    try {
+      drawn ??= (await import("./charts.js")).draw(charts, signal);
+      drawn(figures.history);
+    } catch (error) {
+      showError(charts, error, signal);
+    }
+  });
+}
+
+function tilesOf(f) {
+  const last = f.history.slice(-6), sum = (of) => last.reduce((total, i) => total + of(i), 0);
+  const seconds = Math.max(1, sum((i) => i.seconds));
+  const tiles = [
+    ["Stored", bytes(f.storage.bytes), `${count(f.storage.blobs)} ${f.storage.blobs === 1 ? "blob" : "blobs"}`],
+    ["Garbage waiting", bytes(f.garbage.bytes), f.garbage.contents ? `${count(f.garbage.contents)} deleted, the oldest due for ${duration(f.garbage.oldestSeconds)}` : "nothing is due"],
+    ["Requests", `${(sum((i) => i.requests) / seconds).toFixed(1)}/s`, "in the last minute"],
+    ["Errors", count(sum((i) => i.clientErrors + i.serverErrors)), `${count(sum((i) => i.serverErrors))} of them of the server`],
+    ["Sessions", count(f.sessions.live), `${count(f.sessions.expired)} expired`],
+    ["Channels", count(f.channels.open), `${count(f.channels.closed)} closed, ${count(f.channels.expired)} expired`],
+  ];
+  return tiles.map(([title, value, note]) => h("div", { class: "tile" }, h("span", { class: "tile-title" }, title), h("span", { class: "tile-value" }, value), h("span", { class: "tile-note" }, note)));
+}
+
+const titles = {
+  requestsPerSecond: "Requests per second", bytesInPerSecond: "Bytes in per second", bytesOutPerSecond: "Bytes out per second", concurrentRequests: "Requests at the same time",
+  storedBytes: "Stored bytes", storedObjects: "Stored objects", openUploads: "Open uploads", channels: "Channels",
+};
+const words = (name) => titles[name] ?? name.replace(/([A-Z])/g, " $1").replace(/^./, (c) => c.toUpperCase()).replaceAll(/ [A-Z](?=[a-z])/g, (c) => c.toLowerCase());
+const isBytes = /bytes|size|body/i;
+
+function limits(service) {
+  const value = (name, n) => (/Seconds$/.test(name) && !/PerSecond/.test(name) ? duration(n) : isBytes.test(name) ? bytes(n) : count(n));
+  const list = (entries) => h("dl", { class: "pairs" }, entries.map(([name, n]) => h("div", null, h("dt", null, words(name.replace(/Seconds$/, ""))), h("dd", null, value(name, n)))));
+  const rates = (of) => (Object.keys(of).length === 0 ? h("p", { class: "note" }, "None.") : list(Object.entries(of)));
+  return h("section", { class: "card", "aria-labelledby": "limits" }, h("h2", { id: "limits" }, "Limits in force"),
+    list(Object.entries(service.limits)),
+    h("h3", null, "Of a caller with a key"), rates(service.rates.key), h("h3", null, "Of an address without a key"), rates(service.rates.address));
+}
+
+/** Shows the faults that are provoked, where the service can. */
+async function showFaults(place, signal) {
+  let found;
+  try {
+    found = await api.json("v1/local/faults", {}, { signal });
+  } catch {
+    return; // this service has none
+  }
+  if (found.rules.length === 0 || signal.aborted) return;
+  fill(place, h("section", { class: "card warn", "aria-labelledby": "faults" }, h("h2", { id: "faults" }, "Faults on demand"),
+    h("p", null, "Responses are altered on purpose until the server is started again:"),
+    h("ul", null, found.rules.map((r) => h("li", null, h("code", null, r.rule), ` ${count(r.injected)} of ${count(r.requests)} requests`)))));
+}

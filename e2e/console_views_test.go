@@ -1,0 +1,266 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// pdfOf returns a PDF of two pages with a text each.
+func pdfOf(first, second string) []byte {
+	var out bytes.Buffer
+	var offsets []int
+	object := func(text string) {
+		offsets = append(offsets, out.Len())
+		fmt.Fprintf(&out, "%d 0 obj\n%s\nendobj\n", len(offsets), text)
+	}
+	stream := func(text string) string {
+		content := fmt.Sprintf("BT /F1 24 Tf 72 700 Td (%s) Tj ET", text)
+		return fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", len(content), content)
+	}
+	out.WriteString("%PDF-1.4\n")
+	object("<< /Type /Catalog /Pages 2 0 R >>")
+	object("<< /Type /Pages /Kids [3 0 R 4 0 R] /Count 2 >>")
+	page := "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 7 0 R >> >> /Contents %d 0 R >>"
+	object(fmt.Sprintf(page, 5))
+	object(fmt.Sprintf(page, 6))
+	object(stream(first))
+	object(stream(second))
+	object("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+	start := out.Len()
+	fmt.Fprintf(&out, "xref\n0 %d\n0000000000 65535 f \n", len(offsets)+1)
+	for _, at := range offsets {
+		fmt.Fprintf(&out, "%010d 00000 n \n", at)
+	}
+	fmt.Fprintf(&out, "trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", len(offsets)+1, start)
+	return out.Bytes()
+}
+
+// pngOf returns a picture of this size.
+func pngOf(t *testing.T, width, height int) string {
+	t.Helper()
+	picture := image.NewGray(image.Rect(0, 0, width, height))
+	for i := range picture.Pix {
+		picture.Pix[i] = byte(i * 5)
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, picture); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// waves returns a picture that is worth looking at.
+func waves(t testing.TB) string {
+	t.Helper()
+	const width, height = 900, 560
+	picture := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			line := math.Sin(float64(x)/60+float64(y)/35) * 18
+			depth := (float64(y) + line) / height
+			picture.Set(x, y, color.RGBA{uint8(20 + 60*(1-depth)), uint8(90 + 110*(1-depth)), uint8(110 + 90*(1-depth)), 255})
+		}
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, picture); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// wavOf returns a second of silence.
+func wavOf() string {
+	const rate = 8000
+	head := "RIFF\x64\x1f\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x40\x1f\x00\x00"
+	return head + strings.Repeat("\x80", rate)
+}
+
+// TestConsolePreviews checks the previews of all kinds. Nothing of a blob may run.
+func TestConsolePreviews(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	evil := `<script>parent.__problems?.push("run")</script><img src=x onerror="__problems.push('run')">`
+	s.store("0x1", "page.html", "text/html", evil)
+	s.store("0x1", "picture.svg", "image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg"><script>__problems.push("run")</script></svg>`)
+	s.store("0x1", "broken.json", "application/json", `{"a":`)
+	s.store("0x1", "long.txt", "text/plain", strings.Repeat("é", 200_000))
+	s.store("0x1", "picture.png", "image/png", pngOf(t, 60, 40))
+	s.store("0x1", "broken.png", "image/png", "no picture")
+	s.store("0x1", "silence.wav", "audio/wav", wavOf())
+	s.store("0x1", "two.pdf", "application/pdf", string(pdfOf("Hello first page", "Good bye")))
+	s.store("0x1", "broken.pdf", "application/pdf", "no document")
+	s.store("0x1", "data.bin", "application/octet-stream", "plain enough")
+	s.store("0x1", "empty.txt", "text/plain", "")
+	p := openConsole(t, s, "")
+	at := func(name string) { p.t.Helper(); p.open("#/blob/0x1/" + name) }
+	at("page.html")
+	p.untilText(".stage", evil)
+	at("picture.svg")
+	p.untilText(".stage", "<script>")
+	at("broken.json")
+	p.untilText(".stage", `{"a":`)
+	at("long.txt")
+	p.untilText(".stage", "The first 256 KiB of 391 KiB.")
+	at("picture.png")
+	p.until(`document.querySelector(".stage img")?.naturalWidth === 60`)
+	at("broken.png")
+	p.untilText(".stage", "The browser cannot show this image.")
+	at("silence.wav")
+	p.until(`document.querySelector(".stage audio")?.duration === 1`)
+	at("two.pdf")
+	p.until(`document.querySelector(".stage canvas")?.dataset.drawn === "1"`)
+	p.untilText(".stage", "Page 1 of 2")
+	if got := evaluate[string](p, `document.querySelector(".stage .sr").textContent`); !strings.Contains(got, "Hello first page") {
+		t.Errorf("the text of the page is %q", got)
+	}
+	if dark := evaluate[int](p, `(() => { const c = document.querySelector(".stage canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.reduce((n, v, i) => n + (i % 4 === 0 && v < 128), 0); })()`); dark < 100 {
+		t.Errorf("%d pixels of the page are dark", dark)
+	}
+	p.press("Next page")
+	p.until(`document.querySelector(".stage canvas").dataset.drawn === "2"`)
+	at("broken.pdf")
+	p.untilText(".stage", "The document cannot be shown")
+	at("data.bin")
+	p.press("Show as text")
+	p.untilText(".stage", "plain enough")
+	at("empty.txt")
+	p.untilText(".stage", "The blob is empty.")
+}
+
+// TestConsoleCopiesLinks checks the link and the curl line of a blob whose name a shell would
+// interpret.
+func TestConsoleCopiesLinks(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	s.must(204, "PUT", "/v1/blobs/0x1/"+escape("it's $HOME & more.txt"), []byte("x"), "Content-Type", "text/plain")
+	p := openConsole(t, s, "#/blob/0x1/"+escapeAll("it's $HOME & more.txt"))
+	evaluate[bool](p, `(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.__copied = text; } } }), true)`)
+	p.press("Copy link")
+	p.until("window.__copied")
+	link := evaluate[string](p, "window.__copied")
+	got, err := client.Get(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := got.Body.Close(); err != nil || got.StatusCode != http.StatusOK {
+		t.Errorf("the link %s responds %d, %v", link, got.StatusCode, err)
+	}
+	p.press("Copy curl")
+	p.until("window.__copied.startsWith('curl')")
+	if want := `curl -o 'it'\''s $HOME & more.txt' '`; !strings.HasPrefix(evaluate[string](p, "window.__copied"), want) {
+		t.Errorf("the curl line is %s, want it to begin with %s", evaluate[string](p, "window.__copied"), want)
+	}
+}
+
+// TestConsoleShowsMoney checks that sessions, channels and a ledger show what happens while they are
+// open.
+func TestConsoleShowsMoney(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/sessions")
+	p.untilText("main", "There is no session yet")
+	r := s.must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"ana\u202e"}`))
+	id := evaluate[string](p, "JSON.parse("+string(asJSON(t, string(r.body)))+").sessionId")
+	p.untilText("main", id)
+	p.untilText("main", "anaU+202E")
+	p.untilText("main", "1,000 of 1,000")
+	s.must(200, "POST", "/v1/sessions/"+id+"/use", nil)
+	p.untilText("main", "999 of 1,000")
+
+	payer := s.payer(1)
+	c := s.open(payer, 1000)
+	p.open("#/channels")
+	p.untilText("main", "1 open of 1")
+	p.untilText("main", "1,000")
+	p.open("#/channels/" + c.id)
+	p.untilText("main", "Nothing was sold over this channel.")
+	s.must(201, "POST", "/v1/sessions", asJSON(t, map[string]string{"micropaymentUpdate": c.next(25)}))
+	p.untilText("#main table", "25")
+	p.untilText(".tiles", "25")
+	p.open("#/channels/none")
+	p.untilText("[role=alert]", "channel_not_found")
+}
+
+// TestConsoleShowsStatus checks the figures, the charts and the limits.
+func TestConsoleShowsStatus(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	s.store("0x1", "a.bin", "application/octet-stream", strings.Repeat("x", 3<<10))
+	p := openConsole(t, s, "#/status")
+	p.untilText(".tiles", "3.0 KiB")
+	p.untilText(".tiles", "1 blob")
+	p.until(`document.querySelectorAll(".chart canvas").length === 4`)
+	p.untilText("main", "Limits in force")
+	p.untilText("main", "5.0 TiB")
+	s.must(404, "GET", "/v1/blobs/0x1/absent", nil)
+	p.until(`[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Errors\n1\n"))`)
+}
+
+// TestConsoleReference checks that the page describes every operation and schema of the document.
+func TestConsoleReference(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0", flags: []string{"--base-path", "/sluice"}})
+	p := openConsole(t, s, "api")
+	p.untilText("main", "Create or replace a blob")
+	document := string(s.must(200, "GET", "/openapi.yaml", nil).body)
+	if want, got := strings.Count(document, "operationId: "), evaluate[int](p, `document.querySelectorAll(".operation .method").length`); got != want {
+		t.Errorf("%d operations are described, want %d", got, want)
+	}
+	if broken := evaluate[[]string](p, `[...document.querySelectorAll("main a[href^='#']")].map((a) => a.getAttribute("href")).filter((to) => !document.getElementById(to.slice(1)))`); len(broken) > 0 {
+		t.Errorf("links lead nowhere: %v", broken)
+	}
+	if undefined := evaluate[bool](p, `/undefined|\[object/.test(document.querySelector("main").innerText)`); undefined {
+		t.Error("the page shows undefined values")
+	}
+}
+
+// TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that only
+// the key may read, and checks that a reload forgets the key.
+func TestConsoleHosted(t *testing.T) {
+	t.Parallel()
+	s := startHosted(t, "key", "--console")
+	key := s.newKey("--scopes", "read,write", "--accounts", "0x1")
+	s.as(key).store("0x1", "private.png", "image/png", pngOf(t, 50, 30))
+	s.as(key).store("0x1", "private.txt", "text/plain", "secret text")
+	p := openConsole(t, s, "#/blob/0x1/private.txt")
+	p.untilText("dialog", "API key")
+	p.untilText("main", "A key is required to read this blob.")
+	enter := func(key string) {
+		p.t.Helper()
+		p.until(`document.querySelector("dialog input")`)
+		evaluate[bool](p, fmt.Sprintf(`(document.querySelector("dialog input").value = %s, true)`, asJSON(t, key)))
+		p.press("Use key")
+	}
+	enter(key)
+	p.untilText(".stage", "secret text")
+	evaluate[bool](p, `(location.hash = "#/blob/0x1/private.png", true)`)
+	p.until(`document.querySelector(".stage img")?.naturalWidth === 50`)
+	evaluate[bool](p, `(location.hash = "#/", true)`)
+	p.untilText("main", "The key may not list accounts")
+	evaluate[bool](p, `(location.hash = "#/status", true)`)
+	p.untilText("main", "A key with the scope admin for all accounts")
+	evaluate[bool](p, `(location.hash = "#/sessions", true)`)
+	p.untilText("main", "Session id")
+	evaluate[bool](p, `(document.getElementById("lookup").value = "AAAAAAAAAAAAAAAAAAAAAAAAAA", true)`)
+	p.press("Show")
+	p.untilText("[role=alert]", "session_not_found")
+	stored := evaluate[string](p, `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href])`)
+	if strings.Contains(stored, key) {
+		t.Errorf("the key is stored: %s", stored)
+	}
+	p.open("#/blob/0x1/private.txt")
+	p.untilText("dialog", "API key")
+	p.untilText("main", "A key is required to read this blob.")
+
+	admin := s.newKey("--scopes", "admin", "--all-accounts")
+	enter(admin)
+	evaluate[bool](p, `(location.hash = "#/status", true)`)
+	p.untilText(".tiles", "2 blobs")
+}
