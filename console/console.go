@@ -76,7 +76,7 @@ func New() (*Console, error) {
 			return err
 		}
 		name = strings.TrimPrefix(name, "static/")
-		fmt.Fprintf(all, "%s %d\n", name, len(content))
+		all.Write(fmt.Appendf(nil, "%s %d\n", name, len(content)))
 		all.Write(content)
 		if c.assets[name], err = newFile(name, content); err != nil {
 			return err
