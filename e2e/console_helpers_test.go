@@ -24,10 +24,21 @@ type consolePage struct {
 	ctx context.Context
 }
 
-// recordProblems is run before the scripts of a page: it records what the policy blocked, and errors
-// that nothing handles.
+// recordProblems is run before the scripts of a page: it records what the policy blocked, errors that
+// nothing handles, and parts that are sent again although the page had their response.
 const recordProblems = `
 window.__problems = [];
+const { open, send } = XMLHttpRequest.prototype;
+XMLHttpRequest.prototype.open = function (method, url) {
+  this.__url = url;
+  return open.apply(this, arguments);
+};
+XMLHttpRequest.prototype.send = function () {
+  const acknowledged = () => JSON.parse(localStorage.getItem("test-acknowledged") ?? "[]");
+  if (this.__url.includes("/parts/") && acknowledged().includes(this.__url)) __problems.push("an acknowledged part was sent again: " + this.__url);
+  this.addEventListener("load", () => this.status === 200 && localStorage.setItem("test-acknowledged", JSON.stringify([...acknowledged(), this.__url])));
+  return send.apply(this, arguments);
+};
 addEventListener("beforeunload", (e) => e.stopImmediatePropagation()); // no dialog may stop the test from leaving
 addEventListener("securitypolicyviolation", (e) => __problems.push("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber));
 addEventListener("error", (e) => e.message && __problems.push("error: " + e.message + " " + e.filename + ":" + e.lineno));

@@ -201,6 +201,10 @@ func TestConsoleShowsStatus(t *testing.T) {
 	p.untilText("main", "5.0 TiB")
 	s.must(404, "GET", "/v1/blobs/0x1/absent", nil)
 	p.until(`[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Errors\n1\n"))`)
+
+	s.must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 2%: drop-reply"}]}`))
+	p.open("#/status")
+	p.untilText(".warn", "PUT part 2%: drop-reply")
 }
 
 // TestConsoleReference checks that the page describes every operation and schema of the document.

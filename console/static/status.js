@@ -80,8 +80,8 @@ async function showFaults(place, signal) {
   } catch {
     return; // this service has none
   }
-  if (found.rules.length === 0 || signal.aborted) return;
+  if (found.faults.length === 0 || signal.aborted) return;
   fill(place, h("section", { class: "card warn", "aria-labelledby": "faults" }, h("h2", { id: "faults" }, "Faults on demand"),
     h("p", null, "Responses are altered on purpose until the server is started again:"),
-    h("ul", null, found.rules.map((r) => h("li", null, h("code", null, r.rule), ` ${count(r.injected)} of ${count(r.requests)} requests`)))));
+    h("ul", null, found.faults.map((r) => h("li", null, h("code", null, r.rule), ` ${count(r.injected)} of ${count(r.requests)} requests`)))));
 }

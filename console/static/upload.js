@@ -50,6 +50,8 @@ export class Upload extends EventTarget {
     /** @type {Map<number, number>} bytes of the parts that are being sent */
     this.flying = new Map();
     this.control = new AbortController();
+    /** @type {Promise<unknown>|undefined} */
+    this.beginning = undefined; // set while, and after, the server is asked to begin an upload in parts
   }
 
   get sent() {
@@ -108,7 +110,9 @@ export class Upload extends EventTarget {
 
   async sendParts() {
     const signal = this.control.signal;
-    const present = this.uploadId ? await this.present(signal) : await this.begin(signal);
+    // A begin is never aborted, so that an upload which the server has begun is always known here.
+    const present = this.uploadId ? await this.present(signal) : await (this.beginning = this.begin());
+    signal.throwIfAborted();
     if (present === "committed") return this.forgotten();
     const missing = [];
     this.acknowledged = 0;
@@ -148,11 +152,11 @@ export class Upload extends EventTarget {
   }
 
   /** @returns {Promise<Map<number, number>>} */
-  async begin(signal) {
+  async begin() {
     const begun = await api.post("v1/multipart-uploads", {
       rawAccount: this.account, rawBlobName: this.name, rawPartSize: this.partSize,
       contentType: this.file.type || undefined, expires: this.options.expires, ifNoneMatch: this.options.replace ? undefined : "*",
-    }, { signal });
+    });
     this.uploadId = begun.uploadId;
     await remember({
       uploadId: this.uploadId, base: api.base.href, account: this.account, name: this.name,
@@ -193,6 +197,11 @@ export class Upload extends EventTarget {
   async cancel() {
     this.become("cancelled");
     this.control.abort(new Error("cancelled"));
+    try {
+      await this.beginning;
+    } catch {
+      return; // nothing was begun
+    }
     if (!this.uploadId) return;
     try {
       await api.send(api.urlOf(`v1/multipart-uploads/${this.uploadId}`), { method: "DELETE" });

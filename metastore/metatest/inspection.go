@@ -29,6 +29,7 @@ func (p *probe) listedSessions(limit int) []string {
 			stored, err := p.store.Session(p.ctx, s.ID)
 			p.ok(err, "session %s", s.ID)
 			p.equal(s, stored, "listed session")
+			p.must(!slices.Contains(ids, s.ID), "session %s is listed twice", s.ID)
 			ids = append(ids, s.ID)
 		}
 		if len(page) < limit {
@@ -82,6 +83,7 @@ func inspectChannels(p *probe) {
 			page, err := p.store.ListChannels(p.ctx, after, limit)
 			p.ok(err, "list channels")
 			p.must(len(page) <= limit, "%d channels in a page of %d", len(page), limit)
+			p.must(len(page) == 0 || page[0].ID > after, "a channel up to %s is listed after it", after)
 			got = append(got, page...)
 			if len(page) < limit {
 				break
@@ -99,6 +101,7 @@ func (p *probe) sales(channel string, limit int) []metastore.Sale {
 		page, err := p.store.Sales(p.ctx, channel, before, limit)
 		p.ok(err, "sales before %q", before)
 		p.must(len(page) <= limit, "%d sales in a page of %d", len(page), limit)
+		p.must(len(all)+len(page) <= 100, "more sales than were made")
 		all = append(all, page...)
 		if len(page) < limit {
 			return all
