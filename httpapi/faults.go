@@ -28,7 +28,8 @@ var faultOperations = map[string]string{
 	"/v1/multipart-uploads/{uploadId}":                      faults.Upload,
 	"/v1/multipart-uploads/{uploadId}/parts/{partIdx}":      faults.Part,
 	"/v1/multipart-uploads/{uploadId}/complete":             faults.Complete,
-	"/v1/info": faults.Info,
+	"/v1/info":    faults.Info,
+	"/v1/figures": faults.Info,
 }
 
 // CheckFault returns an error if rule is not a valid element of Config.Faults.

@@ -61,12 +61,12 @@ const (
 	Blob     = "blob"     // one blob
 	Channel  = "channel"  // channels, and one channel
 	Complete = "complete" // completing an upload
-	Info     = "info"
-	List     = "list"    // the list of blobs
-	Part     = "part"    // one part of an upload
-	Session  = "session" // sessions, and one session
-	Upload   = "upload"  // uploads, and one upload
-	Use      = "use"     // using a session
+	Info     = "info"     // what the service is, and its figures
+	List     = "list"     // the list of blobs
+	Part     = "part"     // one part of an upload
+	Session  = "session"  // sessions, and one session
+	Upload   = "upload"   // uploads, and one upload
+	Use      = "use"      // using a session
 )
 
 var (
