@@ -22,6 +22,8 @@ func TestTaskLines(t *testing.T) {
 		l := newTaskLines(slog.New(slog.NewTextHandler(&out, nil)))
 		check := func(want ...string) {
 			t.Helper()
+			l.mu.Lock() // timers write under it
+			defer l.mu.Unlock()
 			got := strings.Split(strings.TrimSuffix(regexp.MustCompile(`time=\S+ level=`).ReplaceAllString(out.String(), ""), "\n"), "\n")
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Errorf("the log is %q, want %q", got, want)
