@@ -21,7 +21,7 @@ vendor() {
   mv "static/vendor/$package/LICENSE" "static/vendor/$package/LICENSE.txt"
 }
 
-vendor uplot 1.6.32 dist/uPlot.esm.js dist/uPlot.min.css LICENSE
+vendor uplot 1.6.32 dist/uPlot.iife.min.js dist/uPlot.min.css LICENSE
 vendor pdfjs-dist 5.6.205 build/pdf.min.mjs build/pdf.worker.min.mjs LICENSE
 vendor js-yaml 5.5.0 dist/browser/js-yaml.esm.min.mjs LICENSE
 

@@ -1,8 +1,14 @@
 // Charts of the last hour. The library and this module are loaded with the first chart.
 
-import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { fill, h } from "./dom.js";
 import { bytes, latency } from "./text.js";
+
+// The minified build of uPlot is no module: it defines window.uPlot.
+await new Promise((resolve, reject) => {
+  const src = new URL("./vendor/uplot/uPlot.iife.min.js", import.meta.url).href;
+  document.head.append(h("script", { src, onload: resolve, onerror: () => reject(new Error("The charts could not be loaded.")) }));
+});
+const uPlot = window.uPlot;
 
 const charts = [
   { title: "Requests a second", unit: (v) => v.toFixed(1), series: [["Requests", "--accent", (i) => i.requests / i.seconds]] },
