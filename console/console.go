@@ -30,13 +30,19 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"media-src 'self' blob:; connect-src 'self'; font-src 'self'; worker-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pages maps the path of each page to its source.
+// pages maps the path of each page to what differs in it.
 var pages = map[string]pageSource{
-	"":    {"index.html", "index.js"},
-	"api": {"api.html", "reference.js"},
+	"":    {"sluice console", "index.js"},
+	"api": {"API · sluice", "reference.js"},
 }
 
-type pageSource struct{ template, script string }
+type pageSource struct{ title, script string }
+
+// pageTemplate is the static file from which all pages are made.
+const pageTemplate = "page.html"
+
+// themes that a user can choose. Without a choice, a page has the theme of the system.
+var themes = []string{"", "light", "dark"}
 
 // types maps the extensions of the files to their content types.
 var types = map[string]string{
@@ -50,7 +56,7 @@ var types = map[string]string{
 
 // Console serves the files of the console. It is immutable and safe for concurrent use.
 type Console struct {
-	pages   map[string]*file
+	pages   map[string]map[string]*file // by path and theme
 	assets  map[string]*file
 	version string // first segment of the path of an asset; it changes with any file
 }
@@ -65,7 +71,7 @@ type file struct {
 
 // New reads the embedded files.
 func New() (*Console, error) {
-	c := &Console{pages: map[string]*file{}, assets: map[string]*file{}}
+	c := &Console{pages: map[string]map[string]*file{}, assets: map[string]*file{}}
 	all := sha256.New()
 	err := fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -87,11 +93,18 @@ func New() (*Console, error) {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	c.version = "assets-" + hex.EncodeToString(all.Sum(nil)[:8])
+	page, err := template.New(pageTemplate).Parse(string(c.assets[pageTemplate].content))
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	delete(c.assets, pageTemplate)
 	for at, source := range pages {
-		if c.pages[at], err = c.page(source); err != nil {
-			return nil, fmt.Errorf("console: %s: %w", source.template, err)
+		c.pages[at] = map[string]*file{}
+		for _, theme := range themes {
+			if c.pages[at][theme], err = c.page(page, source, theme); err != nil {
+				return nil, fmt.Errorf("console: %w", err)
+			}
 		}
-		delete(c.assets, source.template)
 	}
 	return c, nil
 }
@@ -116,21 +129,16 @@ func zip(content []byte) []byte {
 
 // page returns a page with the paths of its assets. The page names all modules that its script
 // imports, so that the browser fetches them together.
-func (c *Console) page(source pageSource) (*file, error) {
-	page, err := template.New(source.template).Parse(string(c.assets[source.template].content))
-	if err != nil {
-		return nil, err
-	}
+func (c *Console) page(page *template.Template, source pageSource, theme string) (*file, error) {
 	var out bytes.Buffer
-	err = page.Execute(&out, struct {
-		Assets  string
-		Script  string
-		Modules []string
-	}{c.version, source.script, c.modules(source.script)})
+	err := page.Execute(&out, struct {
+		Title, Theme, Assets, Script string
+		Modules                      []string
+	}{source.title, theme, c.version, source.script, c.modules(source.script)})
 	if err != nil {
 		return nil, err
 	}
-	return newFile(source.template, out.Bytes())
+	return newFile(pageTemplate, out.Bytes())
 }
 
 // imported matches an import of a module that is loaded with the importing one.
@@ -159,11 +167,12 @@ func (c *Console) modules(first string) []string {
 //
 // The path of an asset changes with the version of the console, so browsers keep it; a page is
 // validated each time. The path of another version has the assets of this one, for browsers that
-// reach several nodes while these are replaced.
+// reach several nodes while these are replaced. A page has the theme of the cookie sluice-theme, so
+// that its first paint waits for no script.
 func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
-	found, cache := c.pages[name], "no-cache"
+	found, cache, vary := c.pages[name][chosenTheme(r)], "no-cache", "Accept-Encoding, Cookie"
 	if version, asset, ok := strings.Cut(name, "/"); ok && strings.HasPrefix(version, "assets-") {
-		found = c.assets[asset]
+		found, vary = c.assets[asset], "Accept-Encoding"
 		if version == c.version {
 			cache = "public, max-age=31536000, immutable"
 		}
@@ -175,7 +184,7 @@ func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) boo
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", cache)
-	h.Add("Vary", "Accept-Encoding")
+	h.Add("Vary", vary)
 	content, etag := found.content, `"`+found.etag+`"`
 	if acceptsGzip(r) {
 		content, etag = found.zipped(), `"`+found.etag+`-gzip"`
@@ -194,6 +203,14 @@ func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) boo
 		_, _ = w.Write(content) // an error means that the client is gone
 	}
 	return true
+}
+
+// chosenTheme returns the theme that the user chose in the console, or "".
+func chosenTheme(r *http.Request) string {
+	if cookie, err := r.Cookie("sluice-theme"); err == nil && slices.Contains(themes, cookie.Value) {
+		return cookie.Value
+	}
+	return ""
 }
 
 // acceptsGzip reports whether the client accepts gzip. A weight of zero refuses it.

@@ -113,13 +113,34 @@ func TestConditionalRequest(t *testing.T) {
 	}
 }
 
+// TestPageHasTheChosenTheme checks that the theme is in the page itself, and that a cache knows which
+// pages differ by it. A theme that does not exist is not copied into the page.
+func TestPageHasTheChosenTheme(t *testing.T) {
+	c := newConsole(t)
+	for cookie, want := range map[string]string{
+		"":                                 `<html lang="en">`,
+		"sluice-theme=dark":                `<html lang="en" data-theme="dark">`,
+		"other=1; sluice-theme=light":      `<html lang="en" data-theme="light">`,
+		`sluice-theme="><script>`:          `<html lang="en">`,
+		"sluice-theme=dark2; sluice-key=x": `<html lang="en">`,
+	} {
+		page := get(t, c, "GET", "", "Cookie", cookie)
+		if got := string(body(t, page)); !strings.Contains(got, want) {
+			t.Errorf("with the cookie %q, the page lacks %s", cookie, want)
+		}
+		if got := page.Header.Get("Vary"); got != "Accept-Encoding, Cookie" {
+			t.Errorf("Vary is %q", got)
+		}
+	}
+}
+
 // TestAssetsOfAnotherVersion checks that a page of another node finds assets, which are not cached.
 func TestAssetsOfAnotherVersion(t *testing.T) {
 	c := newConsole(t)
 	if got := get(t, c, "GET", "assets-0000000000000000/style.css").Header.Get("Cache-Control"); got != "no-cache" {
 		t.Errorf("Cache-Control %q", got)
 	}
-	for _, name := range []string{"style.css", "assets-0000000000000000/index.html", "assets-0000000000000000/", "../console.go", "static/index.html", "x"} {
+	for _, name := range []string{"style.css", "assets-0000000000000000/page.html", "assets-0000000000000000/", "../console.go", "static/page.html", "page.html", "x"} {
 		w := httptest.NewRecorder()
 		if c.Serve(w, httptest.NewRequest("GET", "/", nil), name) || len(w.Header()) > 0 {
 			t.Errorf("%q exists", name)
@@ -131,9 +152,10 @@ func TestAssetsOfAnotherVersion(t *testing.T) {
 // PDF and the description of the interface, which are loaded when they are used.
 func TestBudget(t *testing.T) {
 	c := newConsole(t)
-	total := len(c.pages[""].zipped())
+	page := c.pages[""][""]
+	total := len(page.zipped())
 	counted := map[string]bool{}
-	for _, match := range reference.FindAllSubmatch(c.pages[""].content, -1) {
+	for _, match := range reference.FindAllSubmatch(page.content, -1) {
 		_, asset, _ := strings.Cut(string(match[1]), "/")
 		if !counted[asset] { // the first module is named twice
 			total += len(c.assets[asset].zipped())

@@ -1,6 +1,6 @@
 // The start of the console.
 
-import { navigation, themeButton } from "./shell.js";
+import { navigation, startShell } from "./shell.js";
 import { beforeView, route, start } from "./router.js";
 import { accountsView } from "./accounts.js";
 import { folderView } from "./folder.js";
@@ -22,14 +22,9 @@ route("channels", channelsView);
 route("status", statusView);
 
 const sectionOf = { blobs: "", blob: "", uploads: "" };
-beforeView((first) => navigation(sectionOf[first] ?? first));
+beforeView((first) => navigation(`./#/${sectionOf[first] ?? first}`));
 
-document.getElementById("skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the fragment is the view
-  document.getElementById("main").focus();
-});
-
-themeButton();
+startShell();
 acceptDrops();
 void offerInterrupted();
 void start();

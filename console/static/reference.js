@@ -2,10 +2,10 @@
 
 import { load } from "./vendor/js-yaml/js-yaml.esm.min.mjs";
 import { fill, h } from "./dom.js";
-import { navigation, themeButton } from "./shell.js";
+import { navigation, startShell } from "./shell.js";
 
 navigation("api");
-themeButton();
+startShell();
 const main = document.getElementById("main");
 
 try {
