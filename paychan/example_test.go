@@ -74,7 +74,7 @@ func Example() {
 	_, err = service.Buy(ctx, paychan.BuyOptions{Payment: payment}, nil)
 	fmt.Println("paid twice:", errors.Is(err, metastore.ErrStalePayment))
 
-	if err := service.Settle(ctx, nil); err != nil {
+	if err := service.Settle(ctx); err != nil {
 		log.Fatal(err)
 	}
 	if channel, err = service.Get(ctx, channel.ID); err != nil {

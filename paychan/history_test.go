@@ -371,7 +371,7 @@ func (h *history) advance(t *rapid.T) {
 
 // settle collects everything due into the embedded ledger.
 func (h *history) settle(t *rapid.T) {
-	if err := h.Settle(t.Context(), h.meta.Collect); err != nil {
+	if err := h.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range h.model.channels {

@@ -15,8 +15,8 @@
 //     serves unpaid.
 //  4. The same transaction makes it the pending settlement of the channel. It replaces an older
 //     one, because its amount includes the older amount.
-//  5. Service.Run collects pending settlements before they expire: with a Settler on a chain, or
-//     without one in the embedded ledger. Then the amount is settled. A settlement that expires
+//  5. Service.Run pays pending settlements out into the embedded ledger or, with a chain, package
+//     collect collects them there. Then the amount is settled. A settlement that expires
 //     uncollected is reported; the next micropayment over the channel includes its amount.
 //
 // If a sale is made but nothing could be served for it, Service.Return or Service.ReturnRead adds
@@ -114,7 +114,7 @@ type Stats struct {
 	Opened      int64 // channels
 	Purchases   int64 // of chunksets for sessions
 	Reads       int64 // that were paid for directly
-	Settled     int64 // settlements that Run collected
+	Settled     int64 // settlements that were paid out into the embedded ledger
 	ReadsFailed int64 // readings of channels from the chain that failed
 }
 

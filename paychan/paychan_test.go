@@ -240,7 +240,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 	payer := newPayer(t, 1)
 	c := s.open(payer.address(), 1)
 	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
-	if err := s.Settle(ctx, s.meta.Collect); err != nil {
+	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
 	s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 17)})
@@ -257,7 +257,7 @@ func TestCloseReportsWhatIsLeft(t *testing.T) {
 		t.Errorf("an unknown channel: %v", err)
 	}
 	// Accepted amounts are still collected.
-	if err := s.Settle(ctx, s.meta.Collect); err != nil {
+	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.channel(c.ID); got.Settled != 17 {

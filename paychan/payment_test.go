@@ -313,7 +313,7 @@ func TestUnsettledLimit(t *testing.T) {
 	for _, spend := range s.spend() {
 		s.unchanged(c.ID, metastore.ErrUnsettledLimit, func() error { return spend(next) })
 	}
-	if err := s.Settle(t.Context(), s.meta.Collect); err != nil {
+	if err := s.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.buy(paychan.BuyOptions{Payment: next})
@@ -506,7 +506,7 @@ func TestStats(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := s.Settle(t.Context(), nil); err != nil {
+	if err := s.Settle(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got, want := s.Stats(), (paychan.Stats{Opened: 1, Purchases: 1, Reads: 1, Settled: 1}); got != want {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,130 +17,129 @@ import (
 	"sluice/paychan"
 )
 
-// collector is the chain: it pays each payment of a channel once, and fails as configured.
-type collector struct {
-	now   func() time.Time
-	takes time.Duration // duration of a call
-	mu    struct {
+// ledger is a store whose ledger fails as configured.
+type ledger struct {
+	paychan.Store
+	mu struct {
 		sync.Mutex
-		busy    map[string]bool              // by channel
-		refuse  int                          // number of calls that fail before they collect
-		lose    int                          // number of calls that fail after they have collected
-		calls   []metastore.Settlement       // in order
-		at      []time.Time                  // of the calls
-		paid    map[string]map[int64][]int64 // amounts by channel and sequence, each as often as it was new
-		overlap bool                         // two calls for a channel were concurrent
-		most    int                          // concurrent calls
-		late    bool                         // a payment arrived after it had expired
+		fail  func(ctx context.Context, list []metastore.Settlement) error // before it pays out; nil: never
+		lose  int                                                          // number of calls whose result is lost
+		calls [][]metastore.Settlement
+		at    []time.Time
 	}
 }
 
-var errChain = errors.New("the chain does not respond")
+var errLedger = errors.New("the ledger refuses")
 
-func (c *collector) collect(ctx context.Context, s metastore.Settlement) error {
-	c.begin(s)
-	defer c.end(s)
-	select {
-	case <-time.After(c.takes):
-	case <-ctx.Done():
-		return ctx.Err()
+func (l *ledger) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	l.mu.Lock()
+	l.mu.calls, l.mu.at = append(l.mu.calls, list), append(l.mu.at, l.Now())
+	fail := l.mu.fail
+	lost := fail == nil && l.mu.lose > 0
+	if lost {
+		l.mu.lose--
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.refuse > 0 {
-		c.mu.refuse--
-		return errChain
+	l.mu.Unlock()
+	if fail != nil {
+		if err := fail(ctx, list); err != nil {
+			return err
+		}
 	}
-	if c.mu.paid[s.Channel] == nil {
-		c.mu.paid[s.Channel] = map[int64][]int64{}
+	err := l.Store.PayOut(ctx, list)
+	if err == nil && lost {
+		err = metastore.ErrUnknownOutcome
 	}
-	if c.mu.paid[s.Channel][s.Sequence] == nil {
-		c.mu.paid[s.Channel][s.Sequence] = []int64{s.Amount}
-	}
-	if c.mu.lose > 0 {
-		c.mu.lose--
-		return errChain
-	}
-	return nil
+	return err
 }
 
-func (c *collector) begin(s metastore.Settlement) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.overlap = c.mu.overlap || c.mu.busy[s.Channel]
-	c.mu.late = c.mu.late || !c.now().Before(s.Expires)
-	c.mu.busy[s.Channel] = true
-	c.mu.most = max(c.mu.most, len(c.mu.busy))
-	c.mu.calls = append(c.mu.calls, s)
-	c.mu.at = append(c.mu.at, c.now())
+// fails sets what fails from now on.
+func (l *ledger) fails(fail func(ctx context.Context, list []metastore.Settlement) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.fail = fail
 }
 
-func (c *collector) end(s metastore.Settlement) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.mu.busy, s.Channel)
+func refuseAll(context.Context, []metastore.Settlement) error { return errLedger }
+
+func hang(ctx context.Context, _ []metastore.Settlement) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
-func (c *collector) calls() []metastore.Settlement {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mu.calls
+func (l *ledger) called() (calls [][]metastore.Settlement, at []time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.mu.calls), slices.Clone(l.mu.at)
+}
+
+// withLedger replaces the store of a shop's Service by a ledger.
+func (s *shop) withLedger() *ledger {
+	s.t.Helper()
+	l := &ledger{Store: s.meta}
+	var err error
+	if s.Service, err = paychan.New(l, s.opt); err != nil {
+		s.t.Fatal(err)
+	}
+	return l
 }
 
 // settling is a shop in a bubble in which Run is running.
 type settling struct {
 	*shop
-	chain   *collector
+	ledger  *ledger
 	payer   payer
 	channel metastore.Channel // number 1, of the payer
 
-	// Of the runs; read after synctest.Wait.
-	mu        sync.Mutex // of reports and collected
+	mu        sync.Mutex
 	reports   []error
 	collected int64
 }
 
 // settleIn runs a test in a bubble. Run returns before the test does.
-func settleIn(t *testing.T, settler func(*settling) paychan.Settler, test func(*testing.T, *settling)) {
+func settleIn(t *testing.T, test func(*testing.T, *settling)) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
 		s := &settling{shop: &shop{t: t, path: path, opt: options(), now: time.Now}, payer: newPayer(t, 1)}
-		s.chain = &collector{now: time.Now, takes: time.Second}
-		s.chain.mu.paid = map[string]map[int64][]int64{}
-		s.chain.mu.busy = map[string]bool{}
 		s.start()
 		defer s.stop()
+		s.ledger = s.withLedger()
 		s.channel = s.open(s.payer.address(), 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			report := func(run task.Run) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				if run.Task != task.Settle && run.Task != task.ReviewSettlements {
-					t.Errorf("a report of %q", run.Task)
-				}
-				if run.Task == task.Settle {
-					s.collected += run.Count
-				}
-				if run.Err != nil {
-					s.reports = append(s.reports, run.Err)
-				}
-			}
-			var tasks sync.WaitGroup
-			tasks.Go(func() { s.Run(ctx, settler(s), report) })
-			tasks.Go(func() { s.Review(ctx, report) })
-			tasks.Wait()
-		}()
+		var tasks sync.WaitGroup
+		tasks.Go(func() { s.Run(ctx, s.report) })
+		tasks.Go(func() { s.Review(ctx, s.report) })
 		test(t, s)
 		s.audit()
 		cancel()
-		<-ended
+		tasks.Wait()
 	})
 }
 
-func byChain(s *settling) paychan.Settler { return s.chain.collect }
+func (s *settling) report(run task.Run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if run.Task != task.Settle && run.Task != task.ReviewSettlements {
+		s.t.Errorf("a report of %q", run.Task)
+	}
+	if run.Task == task.Settle {
+		s.collected += run.Count
+	}
+	if run.Err != nil {
+		s.reports = append(s.reports, run.Err)
+	}
+}
+
+// reported returns the reports so far that are err.
+func (s *settling) reported(err error) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.reports {
+		if errors.Is(one, err) {
+			n++
+		}
+	}
+	return n
+}
 
 // wait lets Run work for a duration.
 func (s *settling) wait(d time.Duration) {
@@ -156,163 +155,110 @@ func (s *settling) settled(want int64) {
 }
 
 func TestRunCollectsWhatIsAccepted(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
+	settleIn(t, func(t *testing.T, s *settling) {
 		s.wait(10 * time.Second)
-		if calls := s.chain.calls(); len(calls) > 0 {
-			t.Fatalf("nothing was accepted, and settled was %+v", calls)
+		if calls, _ := s.ledger.called(); len(calls) > 0 {
+			t.Fatalf("nothing was accepted, and paid out was %+v", calls)
 		}
-		p := s.paid(s.payer, 1, 4, 10)
-		s.buy(paychan.BuyOptions{Payment: p})
-		s.wait(1500 * time.Millisecond) // half a second more than the chain takes
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 4, 10)})
+		synctest.Wait() // without waiting for the next second
 		s.settled(10)
-		want := []metastore.Settlement{{Channel: s.channel.ID, Sequence: 4, Amount: 10, Proof: p.Proof, Expires: p.Expires}}
-		if calls := s.chain.calls(); !reflect.DeepEqual(calls, want) {
-			t.Errorf("%+v, want %+v", calls, want)
-		}
 		if pending := s.pending(); len(pending) > 0 {
 			t.Errorf("still pending: %+v", pending)
 		}
 		if _, err := s.PayRead(t.Context(), s.paid(s.payer, 1, 5, 13), 1, ""); err != nil {
 			t.Fatal(err)
 		}
-		if synctest.Wait(); len(s.chain.calls()) != 2 {
-			t.Error("a payment for a read is not settled immediately")
-		}
-		s.wait(1500 * time.Millisecond)
+		synctest.Wait()
 		s.settled(13)
 		s.wait(time.Hour)
-		if calls := s.chain.calls(); len(calls) != 2 || len(s.reports) > 0 || s.collected != 2 {
+		if calls, _ := s.ledger.called(); len(calls) != 2 || len(s.reports) > 0 || s.collected != 2 {
 			t.Errorf("%d calls, %d collected and reports %v, want 2, 2 and none", len(calls), s.collected, s.reports)
 		}
 	})
 }
 
+// TestRunRetries checks that a failed settlement is tried again after a second, also if payments over
+// other channels are accepted before.
 func TestRunRetries(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		s.chain.mu.refuse, s.chain.takes = 3, 500*time.Millisecond
+	settleIn(t, func(t *testing.T, s *settling) {
+		s.ledger.fails(refuseAll)
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
-		s.wait(20 * time.Second)
-		s.settled(10)
-		if calls := s.chain.calls(); len(calls) != 4 || s.chain.mu.late {
-			t.Errorf("%d calls (one of them late: %t), want 4", len(calls), s.chain.mu.late)
-		}
-		for i, at := range s.chain.mu.at[1:] {
-			if pause := at.Sub(s.chain.mu.at[i]) - s.chain.takes; pause < time.Second {
-				t.Errorf("call %d is made %s after the previous failure", i+1, pause)
-			}
-		}
-		if len(s.reports) != 3 {
-			t.Errorf("%d reports, want 3", len(s.reports))
-		}
-		for _, err := range s.reports {
-			if !errors.Is(err, errChain) {
-				t.Errorf("report %v", err)
-			}
-		}
-	})
-}
-
-func TestRunRepeatsAfterALostResponse(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		s.chain.mu.lose = 2
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 7, 10)})
-		s.wait(20 * time.Second)
-		s.settled(10)
-		calls := s.chain.calls()
-		if len(calls) != 3 || !reflect.DeepEqual(calls[0], calls[1]) || !reflect.DeepEqual(calls[1], calls[2]) {
-			t.Errorf("%+v, want the same three times", calls)
-		}
-		if want := map[string]map[int64][]int64{s.channel.ID: {7: {10}}}; !reflect.DeepEqual(s.chain.mu.paid, want) {
-			t.Errorf("paid %v, want %v", s.chain.mu.paid, want)
-		}
-	})
-}
-
-func TestRunCollectsTheNewest(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		s.chain.mu.refuse = 1
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
-		s.wait(500 * time.Millisecond) // the first call is in progress, and will fail
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
-		s.wait(20 * time.Second)
-		s.settled(20)
-		if want := map[string]map[int64][]int64{s.channel.ID: {2: {20}}}; !reflect.DeepEqual(s.chain.mu.paid, want) {
-			t.Errorf("paid %v, want %v", s.chain.mu.paid, want)
-		}
-		// A payment that is collected while a newer one is accepted counts.
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 30)})
-		s.wait(500 * time.Millisecond)
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 4, 40)})
-		s.wait(750 * time.Millisecond)
-		s.settled(30)
-		s.wait(20 * time.Second)
-		s.settled(40)
-		at := s.chain.mu.at
-		if pause := at[len(at)-1].Sub(at[len(at)-2]); pause != s.chain.takes {
-			t.Errorf("the newer one was not collected until %s after the call for the other", pause-s.chain.takes)
-		}
-	})
-}
-
-// TestRunSettlesChannelsConcurrently checks that the channels of a payer are settled concurrently,
-// and that none has two concurrent calls.
-func TestRunSettlesChannelsConcurrently(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		const channels = 40
-		for i := range uint64(channels) {
+		for i := range 3 {
+			s.wait(500 * time.Millisecond)
 			s.open(s.payer.address(), int64(10+i))
-			s.accept(10+i, 1, 3)
+			s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, uint64(10+i), 1, 3)})
+			s.wait(500 * time.Millisecond)
 		}
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 3)})
-		s.wait(500 * time.Millisecond)
-		for i := range uint64(channels) { // while the first calls are in progress
-			s.accept(10+i, 2, 6)
+		s.settled(0)
+		tries := map[time.Time]bool{}
+		_, at := s.ledger.called()
+		for _, at := range at {
+			tries[at] = true
 		}
-		s.wait(20 * time.Second)
-		if s.chain.mu.overlap || s.chain.mu.most < channels/2 {
-			t.Errorf("concurrent calls for a channel: %t; at most %d concurrent channels", s.chain.mu.overlap, s.chain.mu.most)
+		if len(tries) != 4 || s.reported(errLedger) != 3 {
+			t.Errorf("tried at %v, with %d reports, want each second", at, s.reported(errLedger))
 		}
+		s.ledger.fails(nil)
+		s.wait(2 * time.Second)
+		s.settled(10)
 		if pending := s.pending(); len(pending) > 0 {
 			t.Errorf("still pending: %+v", pending)
 		}
 	})
 }
 
-// accept has the payer pay for a read in the store, not with Service, which would wake Run.
-func (s *settling) accept(number, sequence, amount uint64) {
-	s.t.Helper()
-	_, err := s.meta.PayRead(s.t.Context(), metastore.ReadPurchase{Payment: s.paid(s.payer, number, sequence, amount), Price: 3, Count: 1})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+// TestRunAfterALostResult checks that a payment whose result was lost is paid out once.
+func TestRunAfterALostResult(t *testing.T) {
+	settleIn(t, func(t *testing.T, s *settling) {
+		s.ledger.mu.lose = 1
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 7, 10)})
+		s.wait(20 * time.Second)
+		s.settled(10)
+		if calls, _ := s.ledger.called(); len(calls) != 1 || s.reported(metastore.ErrUnknownOutcome) != 1 {
+			t.Errorf("%d calls and the reports %v, want one each", len(calls), s.reports)
+		}
+		s.ledger.fails(func(context.Context, []metastore.Settlement) error { return metastore.ErrUnknownOutcome }) // and not paid out
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 8, 20)})
+		s.wait(5 * time.Second)
+		s.settled(10)
+		s.ledger.fails(nil)
+		s.wait(2 * time.Second)
+		s.settled(20)
+	})
 }
 
-// TestRunContinuesPastHangingCalls checks that calls that hang until their timeout do not prevent
-// the collection of other payers' payments.
-func TestRunContinuesPastHangingCalls(t *testing.T) {
-	hung := map[string]bool{}
-	hangs := func(s *settling) paychan.Settler {
-		return func(ctx context.Context, p metastore.Settlement) error {
-			if hung[p.Channel] {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return s.chain.collect(ctx, p)
+func TestRunCollectsTheNewest(t *testing.T) {
+	settleIn(t, func(t *testing.T, s *settling) {
+		s.ledger.fails(refuseAll)
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
+		s.wait(500 * time.Millisecond)
+		s.ledger.fails(nil)
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
+		s.wait(20 * time.Second)
+		s.settled(20)
+		if calls, _ := s.ledger.called(); len(calls) != 2 || calls[1][0].Sequence != 2 {
+			t.Errorf("%+v, want one call for each payment", calls)
 		}
-	}
-	settleIn(t, hangs, func(t *testing.T, s *settling) {
-		for i := range uint64(20) {
-			hung[s.open(s.payer.address(), int64(10+i)).ID] = true
-			s.accept(10+i, 1, 3)
+	})
+}
+
+// TestRunContinuesAfterAHangingCall checks that a call of the store that hangs ends, and does not
+// prevent later ones.
+func TestRunContinuesAfterAHangingCall(t *testing.T) {
+	settleIn(t, func(t *testing.T, s *settling) {
+		s.ledger.fails(hang)
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
+		synctest.Wait()
+		s.ledger.fails(nil)
+		s.open(s.payer.address(), 2)
+		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 2, 1, 10)})
+		s.wait(15 * time.Second)
+		s.settled(10)
+		if pending := s.pending(); len(pending) > 0 {
+			t.Errorf("still pending: %+v", pending)
 		}
-		s.wait(5 * time.Second)
-		for i := range int64(3) {
-			s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, uint64(i+1), uint64(10*(i+1)))})
-			s.wait(1500 * time.Millisecond)
-			s.settled(10 * (i + 1))
-		}
-		s.wait(10 * time.Second)
-		if len(s.reports) == 0 || !errors.Is(s.reports[0], context.DeadlineExceeded) {
+		if s.reported(context.DeadlineExceeded) != 1 {
 			t.Errorf("reports: %v", s.reports)
 		}
 	})
@@ -321,21 +267,15 @@ func TestRunContinuesPastHangingCalls(t *testing.T) {
 // TestRunReportsExpiredPayments checks that amounts that expired uncollected are reported, until a
 // later payment collects them.
 func TestRunReportsExpiredPayments(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		s.chain.mu.refuse = 1_000
+	settleIn(t, func(t *testing.T, s *settling) {
+		s.ledger.fails(refuseAll)
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(5 * time.Minute)
 		if got := s.Unsettled().Expired; got != (metastore.UnsettledSum{Channels: 1, Amount: 10}) {
 			t.Errorf("%+v, want 1 channel with 10 units", got)
 		}
-		told := 0
-		for _, err := range s.reports {
-			if errors.Is(err, paychan.ErrUncollected) {
-				told++
-			}
-		}
-		if told != 1 {
-			t.Errorf("reported %d times, want once", told)
+		if got := s.reported(paychan.ErrUncollected); got != 1 {
+			t.Errorf("reported %d times, want once", got)
 		}
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 25)})
 		s.wait(5 * time.Minute)
@@ -343,9 +283,10 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		if all := errors.Join(s.reports...); !strings.Contains(all.Error(), growth) {
 			t.Errorf("%q is not reported", growth)
 		}
-		s.chain.mu.refuse = 0
+		s.ledger.fails(nil)
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 35)})
 		s.wait(2 * time.Minute)
+		s.settled(35) // amounts are cumulative, so nothing is lost
 		if got := s.Unsettled().Expired; got != (metastore.UnsettledSum{}) {
 			t.Errorf("%+v, want none", got)
 		}
@@ -353,23 +294,14 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 }
 
 func TestRunAbandonsExpiredPayments(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		s.chain.mu.refuse = 1_000
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
+	settleIn(t, func(t *testing.T, s *settling) {
+		s.ledger.fails(refuseAll)
+		p := s.paid(s.payer, 1, 1, 10)
+		s.buy(paychan.BuyOptions{Payment: p})
 		s.wait(10 * time.Minute)
-		calls, reports := len(s.chain.calls()), 0
-		for _, err := range s.reports {
-			if errors.Is(err, errChain) {
-				reports++
-			}
-		}
-		if calls < 10 || calls > 60 || s.chain.mu.late || reports != calls {
-			t.Errorf("%d calls (one of them late: %t) and %d reports in a minute", calls, s.chain.mu.late, reports)
-		}
-		for i := 1; i < calls; i++ {
-			if pause := s.chain.mu.at[i].Sub(s.chain.mu.at[i-1]); pause < time.Second {
-				t.Errorf("tried again after %v", pause)
-			}
+		calls, at := s.ledger.called()
+		if n := len(calls); n < 10 || n > 61 || s.reported(errLedger) != n || !at[n-1].Before(p.Expires) {
+			t.Errorf("%d calls, the last at %s, and %d reports of a payment that expires at %s", n, at[n-1], s.reported(errLedger), p.Expires)
 		}
 		closed, err := s.Close(t.Context(), s.channel.ID)
 		if err != nil || closed.Accepted != 10 || closed.Settled != 0 {
@@ -378,206 +310,77 @@ func TestRunAbandonsExpiredPayments(t *testing.T) {
 	})
 }
 
-// TestRunSettlesNothingExpired checks that a slow chain gets only payments that have not expired
-// when they are sent.
-func TestRunSettlesNothingExpired(t *testing.T) {
-	settleIn(t, byChain, func(t *testing.T, s *settling) {
-		s.chain.takes = 9 * time.Second
-		const channels = 600 // more than the time suffices for
-		for number := range uint64(channels) {
-			s.open(s.payer.address(), int64(10+number))
-			s.accept(10+number, 1, 3)
+// accept has the payer pay for reads over n channels, and returns their ids.
+func (s *shop) accept(p payer, n int) (ids []string) {
+	s.t.Helper()
+	for i := range n {
+		ids = append(ids, s.open(p.address(), int64(i)).ID)
+		if _, err := s.PayRead(s.t.Context(), s.paid(p, uint64(i), 1, 3), 1, ""); err != nil {
+			s.t.Fatal(err)
 		}
-		s.wait(5 * time.Minute)
-		if calls := len(s.chain.calls()); calls < 64 || calls >= channels || s.chain.mu.late {
-			t.Errorf("%d calls (one of them late: %t), want fewer than %d", calls, s.chain.mu.late, channels)
-		}
-	})
+	}
+	return ids
 }
 
-func TestRunAfterExpiryCollectsTheNextPayment(t *testing.T) {
-	settleIn(t, byChain, func(_ *testing.T, s *settling) {
-		s.chain.mu.refuse = 1_000
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
-		s.wait(2 * time.Minute)
-		s.chain.mu.refuse = 0
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 20)})
-		s.wait(20 * time.Second)
-		s.settled(20) // amounts are cumulative, so nothing is lost
-	})
-}
-
-// TestSettleContinuesPastFailures checks that failures do not prevent the collection of later
-// payments, however many fail.
-func TestSettleContinuesPastFailures(t *testing.T) {
-	s := newShop(t)
-	payer := newPayer(t, 1)
-	good := map[string]bool{}
-	for i := range 205 {
-		number := uint64(1 + i)
-		c := s.open(payer.address(), int64(number))
-		m := promise(s.clock.Now(), number, 1, 3)
-		m.Expiration += uint64(i)
-		p, err := s.Verify(payer.sign(t, m))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.PayRead(t.Context(), p, 1, ""); err != nil {
-			t.Fatal(err)
-		}
-		good[c.ID] = i == 50 || i >= 201
-	}
-	var mu sync.Mutex
-	asked := map[string]int{}
-	err := s.Settle(t.Context(), func(ctx context.Context, p metastore.Settlement) error {
-		mu.Lock()
-		asked[p.Channel]++
-		mu.Unlock()
-		if !good[p.Channel] {
-			return errChain
-		}
-		return s.meta.Collect(ctx, p)
-	})
-	if !errors.Is(err, errChain) {
-		t.Errorf("error %v, want %v", err, errChain)
-	}
-	for id, ok := range good {
-		if got := s.channel(id).Settled == 3; got != ok {
-			t.Errorf("channel %.6s is settled: %t, want %t", id, got, ok)
-		}
-		if asked[id] != 1 {
-			t.Errorf("channel %.6s was tried %d times, want 1", id, asked[id])
-		}
-		if t.Failed() {
-			break
-		}
-	}
-	s.audit()
-}
-
-func TestSettleCollectsMoreThanABatch(t *testing.T) {
-	s := newShop(t)
-	payer := newPayer(t, 1)
-	for i := range 205 {
-		s.open(payer.address(), int64(i))
-		if _, err := s.PayRead(t.Context(), s.paid(payer, uint64(i), 1, 3), 1, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Settle(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if pending := s.pending(); len(pending) > 0 {
-		t.Errorf("%d are still pending", len(pending))
-	}
-	s.audit()
-}
-
-// refusingLedger refuses to pay out for one channel.
-type refusingLedger struct {
-	paychan.Store
-	channel string
-}
-
-func (l refusingLedger) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	for _, one := range list {
-		if one.Channel == l.channel {
-			return errChain
-		}
-	}
-	return l.Store.PayOut(ctx, list)
-}
-
-// TestLedgerContinuesAfterARefusal checks that one payment that the ledger refuses does not prevent
-// the others of its batch from being paid out.
+// TestLedgerContinuesAfterARefusal checks that payments that the ledger refuses do not prevent the
+// others from being paid out, in their batch and after it, and are tried once more each.
 func TestLedgerContinuesAfterARefusal(t *testing.T) {
 	s := newShop(t)
-	payer := newPayer(t, 1)
-	var ids []string
-	for i := range 30 {
-		ids = append(ids, s.open(payer.address(), int64(i)).ID)
-		if _, err := s.PayRead(t.Context(), s.paid(payer, uint64(i), 1, 3), 1, ""); err != nil {
-			t.Fatal(err)
+	ids := s.accept(newPayer(t, 1), 205)
+	l, pending := s.withLedger(), s.pending()
+	bad := map[string]bool{pending[7].Channel: true, pending[201].Channel: true} // in the first and in the second batch
+	l.fails(func(_ context.Context, list []metastore.Settlement) error {
+		if slices.ContainsFunc(list, func(p metastore.Settlement) bool { return bad[p.Channel] }) {
+			return errLedger
+		}
+		return nil
+	})
+	if err := s.Settle(t.Context()); !errors.Is(err, errLedger) || strings.Count(err.Error(), errLedger.Error()) != 2 {
+		t.Errorf("error %v, want %v twice", err, errLedger)
+	}
+	for _, id := range ids {
+		if settled := s.channel(id).Settled == 3; settled == bad[id] {
+			t.Errorf("channel %.6s is settled: %t", id, settled)
 		}
 	}
-	service, err := paychan.New(refusingLedger{s.meta, ids[7]}, s.opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := service.Settle(t.Context(), nil); !errors.Is(err, errChain) {
-		t.Errorf("error %v, want %v", err, errChain)
-	}
-	for i, id := range ids {
-		if settled := s.channel(id).Settled == 3; settled != (i != 7) {
-			t.Errorf("channel %d is settled: %t", i, settled)
-		}
+	if calls, _ := l.called(); len(calls) != 1+200+1+5 {
+		t.Errorf("%d calls", len(calls))
 	}
 	s.audit()
-}
-
-// countingLedger counts the calls of PayOut, and fails them if it has an error.
-type countingLedger struct {
-	paychan.Store
-	err   error
-	calls int
-}
-
-func (l *countingLedger) PayOut(ctx context.Context, list []metastore.Settlement) error {
-	l.calls++
-	if l.err != nil {
-		return l.err
-	}
-	return l.Store.PayOut(ctx, list)
 }
 
 // TestLedgerBatches checks that a batch is one transaction, and that its settlements are tried
 // separately only after a refusal, so that an outage does not multiply the number of calls.
 func TestLedgerBatches(t *testing.T) {
-	for err, want := range map[error]int{nil: 1, metastore.ErrUnavailable: 1, metastore.ErrUnknownOutcome: 1, errChain: 4} {
+	for _, test := range []struct {
+		errs []error // of the calls; then nil
+		want int
+	}{
+		{nil, 1},
+		{[]error{metastore.ErrUnavailable}, 1},
+		{[]error{metastore.ErrUnknownOutcome}, 1},
+		{[]error{context.DeadlineExceeded}, 1},
+		{[]error{errLedger, errLedger, errLedger, errLedger}, 4},
+		{[]error{errLedger, metastore.ErrUnavailable}, 2},
+	} {
 		s := newShop(t)
-		payer := newPayer(t, 1)
-		for i := range 3 {
-			s.open(payer.address(), int64(i))
-			if _, err := s.PayRead(t.Context(), s.paid(payer, uint64(i), 1, 3), 1, ""); err != nil {
-				t.Fatal(err)
+		s.accept(newPayer(t, 1), 3)
+		l, n := s.withLedger(), 0
+		l.fails(func(context.Context, []metastore.Settlement) error {
+			if n++; n > len(test.errs) {
+				return nil
 			}
+			return test.errs[n-1]
+		})
+		err := s.Settle(t.Context())
+		last := error(nil)
+		if len(test.errs) > 0 {
+			last = test.errs[len(test.errs)-1]
 		}
-		ledger := &countingLedger{Store: s.meta, err: err}
-		service, newErr := paychan.New(ledger, s.opt)
-		if newErr != nil {
-			t.Fatal(newErr)
-		}
-		if got := service.Settle(t.Context(), nil); !errors.Is(got, err) || ledger.calls != want {
-			t.Errorf("after %v: %d calls and error %v, want %d calls", err, ledger.calls, got, want)
+		if calls, _ := l.called(); !errors.Is(err, last) || len(calls) != test.want {
+			t.Errorf("after %v: %d calls and error %v, want %d calls", test.errs, len(calls), err, test.want)
 		}
 	}
-}
-
-// TestLedgerAcceptsARepetition checks that the embedded ledger satisfies the contract of Settler,
-// also if its caller forgets a result.
-func TestLedgerAcceptsARepetition(t *testing.T) {
-	forgetful := func(s *settling) paychan.Settler {
-		forgets := 2
-		return func(ctx context.Context, p metastore.Settlement) error {
-			err := s.meta.Collect(ctx, p)
-			if err == nil && forgets > 0 {
-				forgets--
-				err = fmt.Errorf("settled, but: %w", errChain)
-			}
-			return err
-		}
-	}
-	settleIn(t, forgetful, func(t *testing.T, s *settling) {
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
-		s.wait(10 * time.Second)
-		s.settled(10)
-		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 2, 16)})
-		s.wait(10 * time.Second)
-		s.settled(16)
-		if len(s.reports) != 2 {
-			t.Errorf("%d reports, want 2", len(s.reports))
-		}
-	})
 }
 
 // TestRunEndsWithItsContext checks that Run returns also in the middle of a settlement, which does
@@ -588,26 +391,25 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		s := &shop{t: t, path: path, opt: options(), now: time.Now}
 		s.start()
 		defer s.stop()
-		payer := newPayer(t, 1)
+		l, payer := s.withLedger(), newPayer(t, 1)
 		c := s.open(payer.address(), 1)
 		s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 10)})
-		run := func(settle paychan.Settler, d time.Duration) {
-			ctx, cancel := context.WithTimeout(t.Context(), d)
+		run := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			s.Run(ctx, settle, func(run task.Run) {
+			s.Run(ctx, func(run task.Run) {
 				if run.Err != nil {
 					t.Errorf("report %v", run.Err)
 				}
 			})
 		}
-		run(func(ctx context.Context, _ metastore.Settlement) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}, 5*time.Second)
+		l.fails(hang)
+		run()
 		if got := s.channel(c.ID); got.Settled != 0 {
 			t.Errorf("%d is settled", got.Settled)
 		}
-		run(nil, 5*time.Second)
+		l.fails(nil)
+		run()
 		if got := s.channel(c.ID); got.Settled != 10 {
 			t.Errorf("%d is settled, want 10", got.Settled)
 		}
@@ -619,13 +421,10 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func TestFailuresAreCounted(t *testing.T) {
 	for n, want := range map[int]string{10: "", 12: "and 2 failures more"} {
 		s := newShop(t)
-		for i := range n {
-			payer := newPayer(t, byte(i+1))
-			s.open(payer.address(), 1)
-			s.buy(paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 3)})
-		}
-		err := s.Settle(t.Context(), func(context.Context, metastore.Settlement) error { return errChain })
-		if err == nil || strings.Count(err.Error(), errChain.Error()) != 10 {
+		s.accept(newPayer(t, 1), n)
+		s.withLedger().fails(refuseAll)
+		err := s.Settle(t.Context())
+		if err == nil || strings.Count(err.Error(), errLedger.Error()) != 10 {
 			t.Fatalf("of %d failures: %v", n, err)
 		}
 		if _, more, _ := strings.Cut(err.Error(), "and "); (want == "") != (more == "") || !strings.Contains(err.Error(), want) {
@@ -634,11 +433,11 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
-// forgetfulStore fails to list pending settlements.
-type forgetfulStore struct{ paychan.Store }
+// unlistedStore fails to list pending settlements.
+type unlistedStore struct{ paychan.Store }
 
-func (forgetfulStore) Settlements(context.Context, metastore.Settlement, int) ([]metastore.Settlement, error) {
-	return nil, errChain
+func (unlistedStore) Settlements(context.Context, metastore.Settlement, int) ([]metastore.Settlement, error) {
+	return nil, fmt.Errorf("listing: %w", errLedger)
 }
 
 // TestRunReportsThatItCannotList checks that an error of the store in listing pending settlements
@@ -649,30 +448,20 @@ func TestRunReportsThatItCannotList(t *testing.T) {
 		s := &shop{t: t, path: path, opt: options(), now: time.Now}
 		s.start()
 		defer s.stop()
-		service, err := paychan.New(forgetfulStore{s.meta}, s.opt)
+		service, err := paychan.New(unlistedStore{s.meta}, s.opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		reported := make(chan error, 100)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			service.Run(ctx, func(context.Context, metastore.Settlement) error { return nil }, func(run task.Run) {
-				if run.Err != nil {
-					reported <- run.Err
-				}
-			})
-		}()
-		select {
-		case err := <-reported:
-			if !errors.Is(err, errChain) {
-				t.Errorf("reported: %v, want %v", err, errChain)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		reports := 0
+		service.Run(ctx, func(run task.Run) {
+			if reports++; !errors.Is(run.Err, errLedger) {
+				t.Errorf("reported: %v, want %v", run.Err, errLedger)
 			}
-		case <-time.After(30 * time.Second):
-			t.Error("nothing is reported")
+		})
+		if reports < 9 {
+			t.Errorf("%d reports in ten seconds", reports)
 		}
-		cancel()
-		<-ended
 	})
 }

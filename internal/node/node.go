@@ -214,7 +214,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		if n.collector != nil {
 			tasks.Go(func() { n.collector.Run(ctx, ended) })
 		} else {
-			tasks.Go(func() { n.channels.Run(ctx, nil, ended) })
+			tasks.Go(func() { n.channels.Run(ctx, ended) })
 		}
 		tasks.Go(func() { n.channels.Review(ctx, ended) })
 		tasks.Go(func() { n.census.run(ctx, ended) })
