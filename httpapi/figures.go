@@ -34,12 +34,12 @@ func (s *Server) countFigures(ctx context.Context) (wire.Figures, error) {
 		return s.figures.last, nil
 	}
 	var f wire.Figures
-	counts, err := s.inspection.Counts(ctx)
+	census, err := s.census(ctx)
 	if err != nil {
 		return f, err
 	}
-	f.Sessions = wire.SessionFigures{Live: counts.LiveSessions, Expired: counts.ExpiredSessions}
-	f.Channels = wire.ChannelFigures{Open: counts.OpenChannels, Closed: counts.ClosedChannels, Expired: counts.ExpiredChannels}
+	f.Sessions = wire.SessionFigures{Live: census.Sessions.Active + census.Sessions.Exhausted, Expired: census.Sessions.Expired}
+	f.Channels = wire.ChannelFigures{Open: census.Channels.Open, Closed: census.Channels.Closed, Expired: census.Channels.Expired}
 	backlog, err := s.blobs.GarbageBacklog(ctx)
 	if err != nil {
 		return f, err

@@ -115,6 +115,7 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 		Channels:   channels,
 		Returns:    returns,
 		Inspection: meta,
+		Census:     meta.Census,
 		Reads:      ReadsPublic,
 		Ready:      func(context.Context) error { return nil },
 		Log:        log,

@@ -42,7 +42,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.log = requestLog{cmp.Or(c.RequestLog, c.Log), c.LoggedRequests, s.cut.Ended}
 	s.readiness.stopped = s.draining.Load
-	s.inspection, s.history = c.Inspection, metrics.NewHistory(s.metrics, observes)
+	s.inspection, s.census, s.history = c.Inspection, c.Census, metrics.NewHistory(s.metrics, observes)
 	if s.olderNodes == nil {
 		s.olderNodes = func() bool { return false }
 	}

@@ -64,6 +64,8 @@ type Config struct {
 	FaultSeed uint32
 
 	Inspection Inspection // for /v1/figures and /v1/local/
+	// Census returns what is stored, counted lately enough for /v1/figures.
+	Census func(context.Context) (metastore.Census, error)
 
 	Console *console.Console // served at /console/; nil: there is none
 
@@ -133,6 +135,7 @@ type Server struct {
 	tracer         *tracing.Tracer // nil: no traces
 	readiness      *readiness
 	inspection     Inspection
+	census         func(context.Context) (metastore.Census, error)
 	history        *metrics.History
 	figures        figures
 

@@ -5,15 +5,6 @@ import (
 	"time"
 )
 
-// Counts are the numbers of sessions and channels, by their state.
-type Counts struct {
-	LiveSessions    int64 // that have not expired
-	ExpiredSessions int64 // that are still retained
-	OpenChannels    int64
-	ClosedChannels  int64
-	ExpiredChannels int64
-}
-
 // Sale is an entry of the ledger of a channel: a purchase, or a return to its credit.
 type Sale struct {
 	ID       string // in the order in which sales were made
@@ -54,7 +45,4 @@ type Inspection interface {
 	// newest first; an empty before is the start. Its cost grows with the number of retained
 	// sales of the channel.
 	Sales(ctx context.Context, channel, before string, limit int) ([]Sale, error)
-
-	// Counts returns the numbers of sessions and channels. Its cost grows with them.
-	Counts(ctx context.Context) (Counts, error)
 }

@@ -10,38 +10,44 @@ import (
 )
 
 const (
-	// censusEvery is the least time between two censuses.
+	// censusEvery is the least time between two censuses in the background.
 	censusEvery = time.Minute
-	// censusShare is the part of the time that censuses may take: one in this number.
+	// censusShare is the part of the time that they may take: one in this number.
 	censusShare = 100
+	// censusDemand is the same for censuses that an operator waits for.
+	censusDemand = 10
 )
 
-// census counts what is stored, on the leader, in the background: the counts cost too much for a
-// collection of metrics.
+// census counts what is stored, which costs more the more there is: on the leader in the background,
+// for the metrics, and on each node on demand.
 type census struct {
-	count func(context.Context) (metastore.Census, error)
-	last  atomic.Pointer[counted] // nil: none was made, or another node leads
+	count   func(context.Context) (metastore.Census, error)
+	slot    chan struct{} // of capacity 1; full while a census runs
+	last    atomic.Pointer[counted]
+	leading atomic.Bool // whether run runs, so that this node has the metrics
 }
 
 // counted is the result of a census.
 type counted struct {
 	metastore.Census
-	at time.Time // when it ended
+	at   time.Time // when it ended
+	took time.Duration
+}
+
+func newCensus(count func(context.Context) (metastore.Census, error)) *census {
+	return &census{count: count, slot: make(chan struct{}, 1)}
 }
 
 // run counts at intervals until ctx ends, and reports each run. It takes at most a hundredth of the
 // time.
 func (c *census) run(ctx context.Context, report task.Report) {
-	defer c.last.Store(nil)
+	c.leading.Store(true)
+	defer c.leading.Store(false)
 	for {
 		began := time.Now()
 		task.Do(task.Census, report, func() (int64, error) {
-			result, err := c.count(ctx)
-			if err != nil {
-				return 0, err
-			}
-			c.last.Store(&counted{result, time.Now()})
-			return result.Inline.Extents + result.Objects.Extents, nil
+			result, err := c.newer(ctx, began)
+			return result.Inline.Extents + result.Objects.Extents, err
 		}, func(error) bool { return ctx.Err() != nil })
 		select {
 		case <-ctx.Done():
@@ -49,4 +55,42 @@ func (c *census) run(ctx context.Context, report task.Report) {
 		case <-time.After(max(censusEvery, censusShare*time.Since(began))):
 		}
 	}
+}
+
+// recent returns what is stored. The result is at most ten times as old as the census took; if the last
+// one is older, it counts again.
+func (c *census) recent(ctx context.Context) (metastore.Census, error) {
+	var since time.Time
+	if last := c.last.Load(); last != nil {
+		since = time.Now().Add(-censusDemand * last.took)
+	}
+	return c.newer(ctx, since)
+}
+
+// newer returns the result of a census that ended after since. One census runs at a time.
+func (c *census) newer(ctx context.Context, since time.Time) (metastore.Census, error) {
+	select {
+	case c.slot <- struct{}{}:
+		defer func() { <-c.slot }()
+	case <-ctx.Done():
+		return metastore.Census{}, context.Cause(ctx)
+	}
+	if last := c.last.Load(); last != nil && last.at.After(since) {
+		return last.Census, nil
+	}
+	began := time.Now()
+	result, err := c.count(ctx)
+	if err != nil {
+		return metastore.Census{}, err
+	}
+	c.last.Store(&counted{result, time.Now(), time.Since(began)})
+	return result, nil
+}
+
+// metrics returns the last census for the metrics, or nil if this node does not lead or has made none.
+func (c *census) metrics() *counted {
+	if !c.leading.Load() {
+		return nil
+	}
+	return c.last.Load()
 }

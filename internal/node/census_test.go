@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,7 @@ func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails atomic.Bool
 		var calls atomic.Int64
-		c := &census{count: func(context.Context) (metastore.Census, error) {
+		c := newCensus(func(context.Context) (metastore.Census, error) {
 			n := calls.Add(1)
 			time.Sleep(time.Second)
 			if fails.Load() {
@@ -33,7 +34,7 @@ func TestCensus(t *testing.T) {
 				Channels: metastore.ChannelCensus{Open: 4, Closed: 5, Expired: 6, Deposited: 70, Accepted: 60, Credit: 5, Settled: 50},
 				Inline:   metastore.ExtentCensus{Extents: 1, Bytes: 10}, Objects: metastore.ExtentCensus{Extents: 2, Bytes: 20}, Uploads: 8,
 			}, nil
-		}}
+		})
 		set := metrics.NewSet()
 		registerCensus(set, c)
 		contains := func(what string, want bool, lines ...string) {
@@ -72,6 +73,51 @@ func TestCensus(t *testing.T) {
 		contains("on a node that does not lead", false, "sluice_uploads_open 8")
 		if runs[0].Err != nil || runs[0].Count != 3 || runs[1].Err == nil {
 			t.Errorf("the first runs are %+v", runs[:2])
+		}
+	})
+}
+
+// TestCensusOnDemand checks that concurrent callers share a census, that censuses on demand take at most
+// a tenth of the time, and that neither a failure nor a caller that has gone is in the way of the next.
+func TestCensusOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails error
+		var calls int64
+		c := newCensus(func(ctx context.Context) (metastore.Census, error) {
+			calls++
+			select {
+			case <-ctx.Done():
+				return metastore.Census{}, ctx.Err()
+			case <-time.After(time.Second):
+				return metastore.Census{Uploads: calls}, fails
+			}
+		})
+		gone, leave := context.WithTimeout(t.Context(), time.Second/2)
+		defer leave()
+		if _, err := c.recent(gone); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that has gone gets %v", err)
+		}
+		fails = errors.New("the database is unavailable")
+		if _, err := c.recent(t.Context()); !errors.Is(err, fails) {
+			t.Errorf("a failed census returns %v", err)
+		}
+		fails, calls = nil, 0
+		recent := func(want int64) {
+			if got, err := c.recent(t.Context()); err != nil || got.Uploads != want {
+				t.Errorf("census %d, %v; want %d", got.Uploads, err, want)
+			}
+		}
+		var callers sync.WaitGroup
+		for range 10 {
+			callers.Go(func() { recent(1) })
+		}
+		callers.Wait()
+		time.Sleep(9 * time.Second)
+		recent(1)
+		time.Sleep(time.Second)
+		recent(2)
+		if c.metrics() != nil {
+			t.Error("a node that does not lead has the metrics of a census")
 		}
 	})
 }

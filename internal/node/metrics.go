@@ -205,7 +205,7 @@ func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 func registerCensus(set *metrics.Set, c *census) {
 	gauge := func(name, help string, of func(*counted) float64) {
 		set.Gauge(name, help+leaderOnly, func() float64 {
-			if last := c.last.Load(); last != nil {
+			if last := c.metrics(); last != nil {
 				return of(last)
 			}
 			return math.NaN()
@@ -213,7 +213,7 @@ func registerCensus(set *metrics.Set, c *census) {
 	}
 	gauges := func(name, help, label string, of map[string]func(*counted) float64) {
 		set.Gauges(name, help+leaderOnly, label, slices.Sorted(maps.Keys(of)), func(value string) float64 {
-			if last := c.last.Load(); last != nil {
+			if last := c.metrics(); last != nil {
 				return of[value](last)
 			}
 			return math.NaN()

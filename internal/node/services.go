@@ -25,7 +25,7 @@ import (
 func (n *Node) openServices(ctx context.Context) error {
 	c := &n.config
 	n.blobs = n.newBlobs()
-	n.census = &census{count: n.stores.Meta.Census}
+	n.census = newCensus(n.stores.Meta.Census)
 	if c.Profile == Hosted {
 		if err := recordHosted(ctx, n.stores.Meta); err != nil {
 			return err
@@ -213,6 +213,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Payment:            n.payment(),
 		Keys:               n.keys,
 		Inspection:         n.stores.Meta,
+		Census:             n.census.recent,
 		Console:            page,
 		Limiter:            n.limiter,
 		TrustedProxies:     proxies,

@@ -14,7 +14,6 @@ func inspectionChecks() []Check {
 		check("inspection/sessions", inspectSessions),
 		check("inspection/channels", inspectChannels),
 		check("inspection/ledger", inspectLedger),
-		check("inspection/counts", inspectCounts),
 	}
 }
 
@@ -167,26 +166,4 @@ func inspectLedger(p *probe) {
 	p.is(err, metastore.ErrNotFound, "ledger of an unknown channel")
 	_, err = p.store.Sales(p.ctx, c.ID, "no id", 1)
 	p.is(err, metastore.ErrNotFound, "sales before a malformed id")
-}
-
-func inspectCounts(p *probe) {
-	counts := func(want metastore.Counts, when string) {
-		got, err := p.store.Counts(p.ctx)
-		p.ok(err, "counts")
-		p.equal(got, want, "counts %s", when)
-	}
-	counts(metastore.Counts{}, "of an empty store")
-	p.session("a", 1)
-	p.session("b", 1)
-	_, err := p.store.OpenChannel(p.ctx, metastore.Channel{ID: "open", Sender: "x", Receiver: "receiver", Asset: "asset", Expires: p.clock.Now().Add(24 * time.Hour)}, nil)
-	p.ok(err, "open")
-	p.channel("closed", "y", 1)
-	_, err = p.store.CloseChannel(p.ctx, "closed")
-	p.ok(err, "close")
-	counts(metastore.Counts{LiveSessions: 2, OpenChannels: 1, ClosedChannels: 1}, "at first")
-	p.clock.Advance(24 * time.Hour)
-	p.session("c", 1)
-	counts(metastore.Counts{LiveSessions: 1, ExpiredSessions: 2, ClosedChannels: 1, ExpiredChannels: 1}, "after the expiry")
-	p.clock.Advance(metastore.SessionRetention)
-	counts(metastore.Counts{ExpiredSessions: 1, ClosedChannels: 1, ExpiredChannels: 1}, "after the retention")
 }

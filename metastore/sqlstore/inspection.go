@@ -92,23 +92,3 @@ func (s *Store) Sales(ctx context.Context, channel, before string, limit int) ([
 		return list, err
 	})
 }
-
-// Counts implements metastore.Inspection.
-func (s *Store) Counts(ctx context.Context) (metastore.Counts, error) {
-	return resultOf(ctx, s.snapshot, func(t *tx) (metastore.Counts, error) {
-		var c metastore.Counts
-		now := t.now.UnixMicro()
-		_, err := t.row(`SELECT COALESCE(SUM(CASE WHEN expires > $1 THEN 1 ELSE 0 END), 0), COUNT(*)
-			FROM sessions WHERE expires > $2`, args{now, t.now.Add(-metastore.SessionRetention).UnixMicro()},
-			(*integer)(&c.LiveSessions), (*integer)(&c.ExpiredSessions))
-		if err != nil {
-			return c, err
-		}
-		c.ExpiredSessions -= c.LiveSessions
-		_, err = t.row(`SELECT COALESCE(SUM(CASE WHEN closed IS NOT NULL THEN 1 ELSE 0 END), 0),
-				COALESCE(SUM(CASE WHEN closed IS NULL AND expires > $1 THEN 1 ELSE 0 END), 0), COUNT(*) FROM channels`,
-			args{now}, (*integer)(&c.ClosedChannels), (*integer)(&c.OpenChannels), (*integer)(&c.ExpiredChannels))
-		c.ExpiredChannels -= c.ClosedChannels + c.OpenChannels
-		return c, err
-	})
-}
