@@ -143,6 +143,9 @@ func (c *postgresConn) classify(err error) errorClass {
 	return classOther
 }
 
+// embedded implements runner.
+func (c *postgresConn) embedded() bool { return false }
+
 // postgresRows is the open result of a query.
 type postgresRows struct {
 	rows  pgx.Rows

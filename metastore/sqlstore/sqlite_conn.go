@@ -129,6 +129,9 @@ func (c *sqliteConn) lock(string, []string) error { return nil }
 
 func (c *sqliteConn) classify(err error) errorClass { return c.classifier(err) }
 
+// embedded implements runner.
+func (c *sqliteConn) embedded() bool { return true }
+
 // next implements cursor.
 func (r *sqliteRows) next(out args) (bool, error) {
 	for len(r.conn.out) < len(out) {

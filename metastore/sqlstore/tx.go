@@ -28,6 +28,8 @@ type runner interface {
 	// are no concurrent writers.
 	lock(kind string, name []string) error
 	classify(err error) errorClass
+	// embedded reports whether the engine runs in this process, so that a statement costs no round trip.
+	embedded() bool
 }
 
 // cursor is the open result of a query.
