@@ -10,11 +10,14 @@ await new Promise((resolve, reject) => {
 });
 const uPlot = window.uPlot;
 
+/** Steps of an axis of bytes. Those of the library are decimal, and would be labelled 97.7 KiB. */
+const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
+
 const charts = [
-  { title: "Requests a second", unit: (v) => v.toFixed(1), series: [["Requests", "--accent", (i) => i.requests / i.seconds]] },
-  { title: "Errors a second", unit: (v) => v.toFixed(2), series: [["Of clients", "--chart-2", (i) => i.clientErrors / i.seconds], ["Of the server", "--danger", (i) => i.serverErrors / i.seconds]] },
-  { title: "Bytes a second", unit: (v) => bytes(Math.round(v)), series: [["In", "--accent", (i) => i.bytesIn / i.seconds], ["Out", "--chart-2", (i) => i.bytesOut / i.seconds]] },
-  { title: "Latency", unit: latency, series: [["Half", "--accent", (i) => i.p50Seconds ?? null], ["90 %", "--chart-2", (i) => i.p90Seconds ?? null], ["99 %", "--danger", (i) => i.p99Seconds ?? null]] },
+  { title: "Requests per second", unit: (v) => v.toFixed(1), series: [["Requests", "--accent", (i) => i.requests / i.seconds]] },
+  { title: "Errors per second", unit: (v) => v.toFixed(2), series: [["Client errors", "--chart-2", (i) => i.clientErrors / i.seconds], ["Server errors", "--danger", (i) => i.serverErrors / i.seconds]] },
+  { title: "Bytes per second", unit: (v) => bytes(Math.round(v)), steps: binarySteps, series: [["In", "--accent", (i) => i.bytesIn / i.seconds], ["Out", "--chart-2", (i) => i.bytesOut / i.seconds]] },
+  { title: "Latency", unit: latency, series: [["p50", "--accent", (i) => i.p50Seconds ?? null], ["p90", "--chart-2", (i) => i.p90Seconds ?? null], ["p99", "--danger", (i) => i.p99Seconds ?? null]] },
 ];
 
 /**
@@ -83,7 +86,7 @@ function plotOf(chart, element) {
   return new uPlot({
     ...sizeOf(element), legend: { show: false }, cursor: { show: false }, padding: [8, 24, 0, 0],
     scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
-    axes: [{ ...axis, space: 70, size: 28, values: (_u, values) => values.map((v) => clock.format(v * 1000)) }, { ...axis, size: 74, values: (_u, values) => values.map((v) => (v === 0 ? "0" : chart.unit(v))) }],
+    axes: [{ ...axis, space: 70, size: 28, values: (_u, values) => values.map((v) => clock.format(v * 1000)) }, { ...axis, size: 74, incrs: chart.steps, values: (_u, values) => values.map((v) => (v === 0 ? "0" : chart.unit(v))) }],
     series: [{}, ...chart.series.map(([label, name]) => ({ label, stroke: colour(name, element), width: 1.6, points: { show: false }, spanGaps: false }))],
   }, [[], ...chart.series.map(() => [])], element);
 }

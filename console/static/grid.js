@@ -36,13 +36,14 @@ export class Grid {
     /** @type {Map<number, HTMLElement>} */
     this.rows = new Map();
     this.space = h("div", { class: "grid-space", role: "presentation" });
-    this.body = h("div", { class: "grid-body", role: "rowgroup", onscroll: () => this.render(), onkeydown: (event) => this.key(event) }, this.space);
-    const head = h("div", { role: "row", class: "grid-row grid-head", "aria-rowindex": "1" },
-      options.columns.map((c) => h("div", { role: "columnheader", class: c.class }, c.title)));
-    this.element = h("div", { class: "grid", role: "grid", "aria-label": options.label, "aria-colcount": options.columns.length },
-      h("div", { role: "rowgroup" }, head), this.body);
+    this.head = h("div", { role: "rowgroup", class: "grid-head" }, h("div", { role: "row", class: "grid-row", "aria-rowindex": "1" },
+      options.columns.map((c) => h("div", { role: "columnheader", class: c.class }, c.title))));
+    // The head scrolls with the rows, but stays at the top: so a scrollbar makes both narrower.
+    this.element = h("div", {
+      class: "grid", role: "grid", "aria-label": options.label, "aria-colcount": options.columns.length, onscroll: () => this.render(),
+    }, this.head, h("div", { class: "grid-body", role: "rowgroup", onkeydown: (event) => this.key(event) }, this.space));
     this.resized = new ResizeObserver(() => this.render());
-    this.resized.observe(this.body);
+    this.resized.observe(this.element);
   }
 
   /** Begins to load. The grid must be in the document. */
@@ -75,6 +76,11 @@ export class Grid {
     this.render();
   }
 
+  /** Returns the height in which rows can be seen. */
+  get height() {
+    return this.element.clientHeight - this.head.offsetHeight;
+  }
+
   render() {
     const total = this.items.length;
     this.options.counted?.(total, this.complete);
@@ -85,8 +91,8 @@ export class Grid {
     }
     this.element.setAttribute("aria-rowcount", String(this.complete ? total + 1 : -1));
     this.space.style.height = `${total * this.rowHeight}px`;
-    const first = Math.max(0, Math.floor(this.body.scrollTop / this.rowHeight) - margin);
-    const last = Math.min(total, Math.ceil((this.body.scrollTop + this.body.clientHeight) / this.rowHeight) + margin);
+    const first = Math.max(0, Math.floor(this.element.scrollTop / this.rowHeight) - margin);
+    const last = Math.min(total, Math.ceil((this.element.scrollTop + this.height) / this.rowHeight) + margin);
     for (const [index, row] of this.rows) {
       // The row with the focus stays, so that scrolling does not lose the focus.
       if ((index >= first && index < last) || index === this.active) continue;
@@ -123,8 +129,8 @@ export class Grid {
     this.active = index;
     if (before) before.tabIndex = -1;
     const top = index * this.rowHeight, bottom = top + this.rowHeight;
-    if (focus && top < this.body.scrollTop) this.body.scrollTop = top;
-    if (focus && bottom > this.body.scrollTop + this.body.clientHeight) this.body.scrollTop = bottom - this.body.clientHeight;
+    if (focus && top < this.element.scrollTop) this.element.scrollTop = top;
+    if (focus && bottom > this.element.scrollTop + this.height) this.element.scrollTop = bottom - this.height;
     if (focus) this.render();
     const row = this.row(index);
     row.tabIndex = 0;
@@ -133,7 +139,7 @@ export class Grid {
 
   key(event) {
     if (event.target.closest("a, button") || this.items.length === 0) return;
-    const page = Math.max(1, Math.floor(this.body.clientHeight / this.rowHeight) - 1);
+    const page = Math.max(1, Math.floor(this.height / this.rowHeight) - 1);
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     const item = this.items[this.active];
     if (event.key in moves) this.activate(Math.min(this.items.length - 1, Math.max(0, this.active + moves[event.key])), true);

@@ -18,7 +18,7 @@ export async function openUploadsView(main, [account = ""], signal) {
   let after = "", ended = false;
   const grid = new Grid({
     label: "Open uploads",
-    columns: [{ title: "Name", class: "wide" }, { title: "Received", class: "number" }, { title: "Begun", class: "date" }, { title: "Aborted", class: "date" }, { title: h("span", { class: "sr" }, "Abort"), class: "act" }],
+    columns: [{ title: "Name", class: "wide" }, { title: "Received", class: "number" }, { title: "Begun", class: "date" }, { title: "Expires", class: "date" }, { title: h("span", { class: "sr" }, "Abort"), class: "act" }],
     cells: (u) => [visible(u.name), bytes(u.bytes), time(u.created), u.expires ? time(u.expires) : "",
       button("trash", `Abort ${visibleText(u.name)}`, () => void abort(u), { iconOnly: true, class: "danger" })],
     open: (u) => void details(u),

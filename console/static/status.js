@@ -49,7 +49,7 @@ function tilesOf(f) {
     ["Stored", bytes(f.storage.bytes), `${count(f.storage.blobs)} ${f.storage.blobs === 1 ? "blob" : "blobs"}`],
     ["Garbage waiting", bytes(f.garbage.bytes), f.garbage.contents ? `${count(f.garbage.contents)} deleted, the oldest due for ${duration(f.garbage.oldestSeconds)}` : "nothing is due"],
     ["Requests", `${(sum((i) => i.requests) / seconds).toFixed(1)}/s`, "in the last minute"],
-    ["Errors", count(sum((i) => i.clientErrors + i.serverErrors)), `${count(sum((i) => i.serverErrors))} of them of the server`],
+    ["Errors", count(sum((i) => i.clientErrors + i.serverErrors)), `${count(sum((i) => i.serverErrors))} by the server`],
     ["Sessions", count(f.sessions.live), `${count(f.sessions.expired)} expired`],
     ["Channels", count(f.channels.open), `${count(f.channels.closed)} closed, ${count(f.channels.expired)} expired`],
   ];
@@ -57,15 +57,18 @@ function tilesOf(f) {
 }
 
 const titles = {
-  requestsPerSecond: "Requests per second", bytesInPerSecond: "Bytes in per second", bytesOutPerSecond: "Bytes out per second", concurrentRequests: "Requests at the same time",
-  storedBytes: "Stored bytes", storedObjects: "Stored objects", openUploads: "Open uploads", channels: "Channels",
+  maxJsonBody: "Max JSON body", maxMetadataBytes: "Max metadata", maxHeaderBytes: "Max headers", uploadIdleSeconds: "Idle time of an upload",
+  putSeconds: "Time for a PUT", minBytesPerSecond: "Min bytes per second", sessionTtlSeconds: "Lifetime of a session", channelTtlSeconds: "Lifetime of a channel",
+  sessionChunksets: "Chunksets of a session", expiredGoneSeconds: "410 after expiry for",
+  requestsPerSecond: "Requests per second", bytesInPerSecond: "Bytes in per second", bytesOutPerSecond: "Bytes out per second", concurrentRequests: "Concurrent requests",
 };
-const words = (name) => titles[name] ?? name.replace(/([A-Z])/g, " $1").replace(/^./, (c) => c.toUpperCase()).replaceAll(/ [A-Z](?=[a-z])/g, (c) => c.toLowerCase());
+/** Returns the title of a limit. A limit that has none here is shown by the words of its name. */
+const titleOf = (name) => titles[name] ?? name.replace(/Seconds$/, "").replace(/([A-Z])/g, (c) => " " + c.toLowerCase()).replace(/^./, (c) => c.toUpperCase());
 const isBytes = /bytes|size|body/i;
 
 function limits(service) {
-  const value = (name, n) => (/Seconds$/.test(name) && !/PerSecond/.test(name) ? duration(n) : isBytes.test(name) ? bytes(n) : count(n));
-  const list = (entries) => h("dl", { class: "pairs" }, entries.map(([name, n]) => h("div", null, h("dt", null, words(name.replace(/Seconds$/, ""))), h("dd", null, value(name, n)))));
+  const value = (name, n) => (/Seconds$/.test(name) && !/PerSecond/.test(name) ? duration(n) : isBytes.test(name) && name !== "maxPageSize" ? bytes(n) : count(n));
+  const list = (entries) => h("dl", { class: "pairs" }, entries.map(([name, n]) => h("div", null, h("dt", null, titleOf(name)), h("dd", null, value(name, n)))));
   const rates = (of) => (Object.keys(of).length === 0 ? h("p", { class: "note" }, "None.") : list(Object.entries(of)));
   return h("section", { class: "card", "aria-labelledby": "limits" }, h("h2", { id: "limits" }, "Limits in force"),
     list(Object.entries(service.limits)),

@@ -86,10 +86,12 @@ export function bytes(n) {
 export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 172800) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  if (s < 3600) return twoUnits(Math.floor(s / 60), "min", s % 60, "s");
+  if (s < 172800) return twoUnits(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
   return `${count(Math.floor(s / 86400))} days`;
 }
+
+const twoUnits = (large, largeUnit, small, smallUnit) => `${large} ${largeUnit}${small ? ` ${small} ${smallUnit}` : ""}`;
 
 /**
  * Returns a duration for a latency.
@@ -97,8 +99,8 @@ export function duration(seconds) {
  */
 export function latency(seconds) {
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${(seconds * 1000).toPrecision(3)} ms`;
-  return `${seconds.toPrecision(3)} s`;
+  if (seconds < 1) return `${Number((seconds * 1000).toPrecision(3))} ms`;
+  return `${Number(seconds.toPrecision(3))} s`;
 }
 
 const times = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
