@@ -28,6 +28,7 @@ type consolePage struct {
 // nothing handles, and parts that are sent again although the page had their response.
 const recordProblems = `
 window.__problems = [];
+window.__sending = window.__mostSending = 0;
 const { open, send } = XMLHttpRequest.prototype;
 XMLHttpRequest.prototype.open = function (method, url) {
   this.__url = url;
@@ -36,6 +37,8 @@ XMLHttpRequest.prototype.open = function (method, url) {
 XMLHttpRequest.prototype.send = function () {
   const acknowledged = () => JSON.parse(localStorage.getItem("test-acknowledged") ?? "[]");
   if (this.__url.includes("/parts/") && acknowledged().includes(this.__url)) __problems.push("an acknowledged part was sent again: " + this.__url);
+  __mostSending = Math.max(__mostSending, ++__sending);
+  this.addEventListener("loadend", () => __sending--);
   this.addEventListener("load", () => this.status === 200 && localStorage.setItem("test-acknowledged", JSON.stringify([...acknowledged(), this.__url])));
   return send.apply(this, arguments);
 };
@@ -163,6 +166,14 @@ func (p *consolePage) tabTo(text string) {
 	p.t.Fatalf("the tabulator never reached %q; the focus is on %q", text, p.focused())
 }
 
+// enterKey answers the dialog that asks for a key.
+func (p *consolePage) enterKey(key string) {
+	p.t.Helper()
+	p.until(`document.querySelector("dialog input")`)
+	evaluate[bool](p, fmt.Sprintf(`(document.querySelector("dialog input").value = %s, true)`, asJSON(p.t, key)))
+	p.press("Use key")
+}
+
 // store stores a blob with a content type.
 func (s *server) store(account, name, contentType, content string, more ...string) {
 	s.t.Helper()
@@ -176,13 +187,16 @@ var themes = []string{"light", "dark"}
 var widths = []int64{390, 820, 1440}
 
 // screenshots saves a picture of the view at each width in each theme, in the folder that
-// go test -artifacts keeps.
-func (p *consolePage) screenshots(name string) {
+// go test -artifacts keeps. The picture begins at the element, if one is named.
+func (p *consolePage) screenshots(name string, at ...string) {
 	p.t.Helper()
 	for _, theme := range themes {
 		p.theme(theme)
 		for _, width := range widths {
 			p.do(chromedp.EmulateViewport(width, 900))
+			for _, selector := range at {
+				evaluate[bool](p, fmt.Sprintf("(document.querySelector(%s).scrollIntoView(), true)", asJSON(p.t, selector)))
+			}
 			evaluate[bool](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))")
 			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 			if err != nil {

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // drop drops files or folders on the page.
@@ -120,6 +123,9 @@ func TestConsoleResumesUploads(t *testing.T) {
 	}
 	s.await("no part was acknowledged", func() bool { return acknowledged() > 0 })
 	p.untilText("#tray", "/s")
+	if n := evaluate[int](p, "__mostSending"); n < 2 {
+		t.Errorf("at most %d parts were sent at the same time", n)
+	}
 	p.press("Pause big.bin")
 	p.until(`document.querySelector("#tray li[data-state=paused]")`)
 	p.throttle(1 << 20)
@@ -165,6 +171,44 @@ func TestConsoleCancelsUploads(t *testing.T) {
 	s.await("the upload did not end", func() bool { return len(s.openUploads("0x1")) == 0 })
 	p.until(`document.getElementById("tray").hidden`)
 	s.must(http.StatusNotFound, "GET", "/v1/blobs/0x1/big.bin", nil)
+}
+
+// TestConsoleUploadsByKeyboard chooses a file, stores it, and removes its line from the tray, by the
+// keyboard alone.
+func TestConsoleUploadsByKeyboard(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/blobs/0x1/")
+	p.untilText("main", "Nothing is stored here")
+	if _, err := chromedp.Call(p.ctx, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := p.bounded()
+	defer cancel()
+	opened := chromedp.Events(ctx, page.FileChooserOpened)
+	p.tabTo("button Store files")
+	p.keys(kb.Enter)
+	for chooser, err := range opened {
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = chromedp.Call(p.ctx, dom.SetFileInputFiles, dom.SetFileInputFilesParams{
+			Files: []string{file(t, "typed.txt", []byte("by the keyboard"))}, BackendNodeID: chooser.BackendNodeID,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	p.untilText("dialog", "Store 1 file")
+	p.tabTo("button Store")
+	p.keys(kb.Enter)
+	p.untilText("#tray li[data-state=done]", "typed.txt")
+	p.untilText("[role=grid]", "typed.txt")
+	s.must(200, "GET", "/v1/blobs/0x1/typed.txt", nil)
+	p.tabTo("button Remove the uploads that have ended")
+	p.keys(kb.Enter)
+	p.until(`document.getElementById("tray").hidden`)
 }
 
 // TestConsoleAbortsOpenUploads lists the open uploads of an account and aborts one.

@@ -6,7 +6,9 @@ import { copy, showError, toast } from "./notice.js";
 import { go, show } from "./router.js";
 import { crumbs } from "./folder.js";
 import { deleteBlob } from "./delete.js";
-import { download, preview } from "./preview.js";
+import { download } from "./download.js";
+import { preview } from "./preview.js";
+import { payWith } from "./paysession.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
@@ -25,7 +27,7 @@ export async function blobView(main, [account = "", name = ""], signal) {
   try {
     [response, service] = await Promise.all([api.send(url, { method: "HEAD", headers: api.readHeaders(), signal }), api.info()]);
   } catch (error) {
-    showError(body, headError(error), signal, show);
+    failed(body, headError(error), signal);
     return;
   }
   if (signal.aborted) return;
@@ -42,13 +44,19 @@ export async function blobView(main, [account = "", name = ""], signal) {
   try {
     await preview(stage, blob, signal);
   } catch (error) {
-    showError(stage, error, signal, show);
+    failed(stage, error, signal);
   }
+}
+
+/** Shows an error and, where a read must be paid for, a form for the session that pays. */
+function failed(place, error, signal) {
+  showError(place, error, signal, show);
+  if (error.status === 402 && !signal.aborted) place.append(payWith(show));
 }
 
 /** A response to HEAD has no body, so its error has no sentence. */
 function headError(error) {
-  const sentences = { 404: "There is no blob of this name.", 410: "The blob has expired.", 401: "A key is required to read this blob.", 403: "The key may not read this blob." };
+  const sentences = { 404: "There is no blob of this name.", 410: "The blob has expired.", 401: "A key is required to read this blob.", 402: "Reading this blob must be paid for.", 403: "The key may not read this blob." };
   if (error instanceof api.APIError && sentences[error.status]) error.message = sentences[error.status];
   return error;
 }

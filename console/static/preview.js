@@ -3,7 +3,7 @@
 
 import { button, fill, h } from "./dom.js";
 import { bytes, visibleText } from "./text.js";
-import { APIError, readHeaders, send } from "./api.js";
+import { readHeaders, send } from "./api.js";
 
 /** Greatest blob that is fetched into memory, because an element cannot send a key. */
 export const mostFetched = 64 << 20;
@@ -90,39 +90,4 @@ async function previewText(stage, blob, kind, signal) {
   }
   fill(stage, h("pre", { class: "text", tabindex: "0", "aria-label": `Text of ${visibleText(blob.name)}` }, text),
     !whole && h("p", { class: "note" }, `The first ${bytes(mostText)} of ${bytes(blob.size)}.`));
-}
-
-/**
- * Saves a blob. Where an element cannot fetch it and it is too large for memory, it is streamed to a
- * file that the user chooses, if the browser can do that.
- * @param {Shown} blob
- */
-export async function download(blob) {
-  const name = blob.name.slice(blob.name.lastIndexOf("/") + 1);
-  if (blob.reads === "public") return save(blob.url, name);
-  if (blob.size <= mostFetched) {
-    const response = await send(blob.url, { headers: readHeaders() });
-    const address = URL.createObjectURL(await response.blob());
-    save(address, name);
-    setTimeout(() => URL.revokeObjectURL(address), 60_000);
-    return;
-  }
-  if (!("showSaveFilePicker" in window)) {
-    throw new APIError({ status: 0, detail: `This browser cannot save more than ${bytes(mostFetched)} with a key. Use the curl line.` });
-  }
-  let file;
-  try {
-    file = await window.showSaveFilePicker({ suggestedName: name });
-  } catch {
-    return; // the user chose no file
-  }
-  const response = await send(blob.url, { headers: readHeaders() });
-  await response.body.pipeTo(await file.createWritable());
-}
-
-function save(address, name) {
-  const a = h("a", { href: address, download: name });
-  document.body.append(a);
-  a.click();
-  a.remove();
 }

@@ -4,6 +4,7 @@ import { button, fill, h } from "./dom.js";
 import { count, time, visible } from "./text.js";
 import { copy, errorBox, showError } from "./notice.js";
 import { every } from "./live.js";
+import { payWith } from "./paysession.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
@@ -66,19 +67,6 @@ const card = (s) => h("div", { class: "card" }, h("h2", null, "Session"), h("dl"
   ["Chunksets left", left(s)], ["Used", count(s.chunksetsTotal - s.chunksetsLeft)], ["Who", s.userIdentity ? visible(s.userIdentity) : "—"],
   ["Created", time(s.created)], ["Expires", time(s.expires)],
 ].map(([title, value]) => h("div", null, h("dt", null, title), h("dd", null, value)))));
-
-/** The session that pays for what the console reads, in memory only. */
-function payWith() {
-  const field = h("input", { id: "pay", autocomplete: "off", spellcheck: "false", class: "long" });
-  const said = h("span", { role: "status" });
-  return h("form", {
-    class: "card inline ask", onsubmit: (event) => {
-      event.preventDefault();
-      api.setSession(field.value.trim());
-      said.textContent = field.value.trim() ? "Previews and downloads use this session." : "No session is used.";
-    },
-  }, h("label", { for: "pay" }, "Session that pays for previews"), field, h("button", { class: "button", type: "submit" }, "Use"), said);
-}
 
 /**
  * Returns a form that shows the state of an id that the user types. The id is not kept.

@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// padded returns the video of testdata with a hole before its index, so that a player must seek over
+// the hole to play it at all.
+func padded(t testing.TB, hole int) string {
+	t.Helper()
+	t.Helper()
+	video, err := os.ReadFile("testdata/waves.mp4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := bytes.Index(video, []byte("moov")) - 4 // the length precedes the type of a box
+	if index < 0 || index < bytes.Index(video, []byte("mdat")) {
+		t.Fatal("the index of the video is not at its end")
+	}
+	free := make([]byte, hole)
+	binary.BigEndian.PutUint32(free, uint32(hole))
+	copy(free[4:], "free")
+	return string(video[:index]) + string(free) + string(video[index:])
+}
+
+var servedRange = regexp.MustCompile(`method=GET route=/v1/blobs/\{account\}/\{blobName\.\.\.\} status=206 .*?bytes_out=(\d+)`)
+
+// TestConsolePlaysVideo checks that a public video is played from the address of the blob, and that
+// seeking requests ranges: a hole of 32 MiB in the file is not fetched.
+func TestConsolePlaysVideo(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	video := padded(t, 32<<20)
+	s.store("0x1", "waves.mp4", "video/mp4", video)
+	p := openConsole(t, s, "#/blob/0x1/waves.mp4")
+	p.until(`document.querySelector(".stage video")?.readyState >= 1`)
+	if got := evaluate[string](p, `document.querySelector(".stage video").currentSrc`); got != s.url+"/v1/blobs/0x1/waves.mp4" {
+		t.Errorf("the video is fetched from %s", got)
+	}
+	for _, at := range []string{"3.5", "0.5"} {
+		evaluate[bool](p, fmt.Sprintf(`new Promise((done) => {
+			const video = document.querySelector(".stage video");
+			video.addEventListener("seeked", () => done(true), { once: true });
+			video.currentTime = %s;
+		})`, at))
+		if got := evaluate[string](p, `(({ currentTime, duration, videoWidth, videoHeight }) => [currentTime, duration, videoWidth, videoHeight].join(" "))(document.querySelector(".stage video"))`); got != at+" 4 640 360" {
+			t.Errorf("after seeking, time, duration, width and height are %s", got)
+		}
+	}
+	p.open("") // ends the requests of the player, so that they are logged
+	s.await("the server logged fewer than two ranges", func() bool { return len(servedRange.FindAllString(s.log.String(), -1)) >= 2 })
+	sent := 0
+	for _, match := range servedRange.FindAllStringSubmatch(s.log.String(), -1) {
+		n, err := strconv.Atoi(match[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent += n
+	}
+	if sent > len(video)/2 {
+		t.Errorf("the player fetched %d bytes of a video of %d", sent, len(video))
+	}
+}
+
+// TestConsolePaysForPreviews checks that a paid read shows its price in words and a field for a
+// session, whose chunksets then pay for previews and downloads.
+func TestConsolePaysForPreviews(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0", flags: []string{"--reads", "paid"}})
+	s.store("0x1", "paid.txt", "text/plain", "worth it")
+	s.store("0x1", "paid.png", "image/png", pngOf(t, 70, 50))
+	var session struct{ SessionID string }
+	s.must(201, "POST", "/v1/sessions", asJSON(t, map[string]string{"micropaymentUpdate": s.open(s.payer(1), 1000).next(25)})).decode(t, &session)
+	left := func() int64 { return s.sessionState(session.SessionID).ChunksetsLeft }
+	before := left()
+
+	p := openConsole(t, s, "#/blob/0x1/paid.txt")
+	p.untilText("[role=alert]", "402")
+	pay := func() {
+		p.t.Helper()
+		p.until(`document.getElementById("pay")`)
+		evaluate[bool](p, fmt.Sprintf(`(document.getElementById("pay").value = %q, true)`, session.SessionID))
+		p.press("Use")
+	}
+	pay()
+	p.untilText(".stage", "worth it")
+	if got := left(); got != before-1 {
+		t.Errorf("%d chunksets are left of %d after a preview", got, before)
+	}
+	evaluate[bool](p, `(location.hash = "#/blob/0x1/paid.png", true)`)
+	p.until(`document.querySelector(".stage img")?.naturalWidth === 70`)
+	p.press("Download")
+	s.await("the download was not paid", func() bool { return left() == before-3 })
+
+	// A reload forgets the session.
+	p.open("#/sessions")
+	pay()
+	p.untilText("[role=status]", "chunksets left")
+	p.untilText("form.card", "Previews and downloads use this session.")
+	evaluate[bool](p, `(location.hash = "#/blob/0x1/paid.txt", true)`)
+	p.untilText(".stage", "worth it")
+	if stored := evaluate[string](p, `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href])`); strings.Contains(stored, session.SessionID) {
+		t.Errorf("the session is stored: %s", stored)
+	}
+}
+
+// TestConsoleSavesLargeKeyedBlobs checks that a blob which only a key may read, and which is too large
+// for memory, is not shown but streamed to the file that the user chooses.
+func TestConsoleSavesLargeKeyedBlobs(t *testing.T) {
+	t.Parallel()
+	s := startHosted(t, "key", "--console")
+	key := s.newKey("--scopes", "read,write", "--accounts", "0x1")
+	content := strings.Repeat("0123456789abcde\n", (64<<20)/16+1)
+	s.as(key).store("0x1", "large.png", "image/png", content)
+	p := openConsole(t, s, "#/blob/0x1/large.png")
+	p.enterKey(key)
+	p.untilText(".stage", "It is larger than 64.0 MiB, so it can be downloaded, but not shown.")
+	// There is nobody to answer the dialog. The file is one of the browser.
+	evaluate[bool](p, `(window.showSaveFilePicker = async (options) => {
+		window.__suggested = options.suggestedName;
+		return (await navigator.storage.getDirectory()).getFileHandle("saved", { create: true });
+	}, true)`)
+	p.press("Download")
+	p.untilText("#toasts", "large.png was saved")
+	sum := sha256.Sum256([]byte(content))
+	if got := evaluate[string](p, `navigator.storage.getDirectory().then((d) => d.getFileHandle("saved")).then((h) => h.getFile()).then((f) => f.arrayBuffer())
+		.then((b) => crypto.subtle.digest("SHA-256", b)).then((d) => btoa(String.fromCharCode(...new Uint8Array(d))))`); got != base64.StdEncoding.EncodeToString(sum[:]) {
+		t.Errorf("the saved file has the SHA-256 %s", got)
+	}
+	if got := evaluate[string](p, "window.__suggested"); got != "large.png" {
+		t.Errorf("the dialog suggests %q", got)
+	}
+}
