@@ -19,6 +19,7 @@ func TestConsoleScreens(t *testing.T) {
 		{"folder", "#/blobs/0x1/photos%2F", "[role=grid]", "harbour"},
 		{"text", "#/blob/0x1/docs%2Freadme.md", ".stage", "sluice"},
 		{"image", "#/blob/0x1/photos%2Fwaves.png", ".properties", "image/png"},
+		{"video", "#/blob/0x1/photos%2Fwaves.mp4", ".properties", "video/mp4"},
 		{"pdf", "#/blob/0x1/docs%2Fguide.pdf", ".stage", "Page 1 of 2"},
 		{"missing", "#/blob/0x1/absent", "main", "There is no blob"},
 		{"openuploads", "#/uploads/0x1", "[role=grid]", "film.mp4"},
@@ -33,11 +34,20 @@ func TestConsoleScreens(t *testing.T) {
 		if view.name == "image" {
 			p.until(`document.querySelector(".stage img")?.complete`)
 		}
+		if view.name == "video" {
+			p.until(`document.querySelector(".stage video")?.readyState >= 2`)
+		}
 		if view.name == "pdf" {
 			p.until(`document.querySelector(".stage canvas").dataset.drawn`)
 		}
 		p.screenshots(view.name)
 	}
+	evaluate[bool](p, `(document.querySelector("#getBlob .try details").open = true, true)`)
+	p.screenshots("operation", "#getBlob")
+	p.screenshots("tryit", "#getBlob .try")
+	p.open("#/status")
+	p.until(`document.getElementById("limits")`)
+	p.screenshots("limits", "#limits")
 	p.open("#/blob/0x1/docs%2Freadme.md")
 	p.press("Delete")
 	p.untilText("dialog", "Delete this blob?")
@@ -64,6 +74,7 @@ func (s *server) fillForScreens() string {
 	s.store("0x1", "docs/guide.pdf", "application/pdf", string(pdfOf("A guide to sluice", "The end")))
 	s.store("0x1", "photos/2026/summer/boat.txt", "text/plain", "boat")
 	s.store("0x1", "photos/waves.png", "image/png", waves(s.t))
+	s.store("0x1", "photos/waves.mp4", "video/mp4", padded(s.t, 8))
 	for _, name := range []string{"harbour at dawn.txt", "harbour at dusk, long exposure, third attempt with the new lens.txt", "lighthouse.txt", "quay.txt", "right\u202eto left.txt"} {
 		s.must(204, "PUT", "/v1/blobs/0x1/photos/"+escape(name), []byte(name), "Content-Type", "text/plain")
 	}

@@ -3,6 +3,7 @@
 import { load } from "./vendor/js-yaml/js-yaml.esm.min.mjs";
 import { fill, h } from "./dom.js";
 import { navigation, startShell } from "./shell.js";
+import { tryIt } from "./tryit.js";
 
 navigation("api");
 startShell();
@@ -55,8 +56,10 @@ function show(doc) {
 
   const described = (value, schema) => h("span", null, value ?? resolve(schema)?.description ?? "", limitsOf(schema) && h("span", { class: "facts" }, ` ${limitsOf(schema)}`));
 
+  const parametersOf = (o) => [...o.shared, ...(o.parameters ?? [])].map(resolve);
+
   function parameters(o) {
-    const all = [...o.shared, ...(o.parameters ?? [])].map(resolve);
+    const all = parametersOf(o);
     if (all.length === 0) return null;
     return [h("h4", null, "Parameters"), table(`Parameters of ${o.operationId}`, ["Name", "In", "Type", "Description"], all.map((p) => [
       h("span", null, h("code", null, p.name), p.required ? h("span", { class: "facts" }, " required") : null), p.in, typeOf(p.schema), described(p.description, p.schema)]))];
@@ -82,13 +85,18 @@ function show(doc) {
     }))];
   }
 
+  function runnable(o) {
+    const [contentType, content] = Object.entries(resolve(o.requestBody)?.content ?? {})[0] ?? [];
+    return tryIt({ method: o.method.toUpperCase(), path: o.path, parameters: parametersOf(o), keyed: o.security?.length > 0, contentType, example: exampleOf(content) });
+  }
+
   const operation = (o) => h("article", { class: "card operation", id: o.operationId, "aria-labelledby": `${o.operationId}-title` },
     h("h3", { id: `${o.operationId}-title` }, o.summary),
     h("p", { class: "request" }, h("span", { class: `method ${o.method}` }, o.method.toUpperCase()), h("code", null, o.path)),
     text(o.description), o.security?.length > 0 && h("p", { class: "facts" }, "A hosted network requires a key."),
     parameters(o),
     o.requestBody && [h("h4", null, "Request body"), text(resolve(o.requestBody).description), bodyOf(resolve(o.requestBody).content, o.operationId)],
-    responses(o));
+    responses(o), runnable(o));
 
   function membersOf(schema) {
     const known = resolve(schema);
