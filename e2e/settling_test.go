@@ -206,8 +206,8 @@ func TestAbortStopsTheChannel(t *testing.T) {
 	chain.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Fail, VMStatus: reason})
 	c.buy(10)
 	s.eventually("the channel does not stop", func() bool { return c.state().State == "stopped" })
-	r := s.do("POST", "/v1/sessions", purchaseBody(t, c.next(1), ""))
-	if r.status/100 != 4 || !strings.Contains(string(r.body), "EFROZEN") {
+	r := s.wantCode(402, "channel_stopped", "POST", "/v1/sessions", purchaseBody(t, c.next(1), ""))
+	if !strings.Contains(string(r.body), "EFROZEN") {
 		t.Errorf("a payment over the channel: %v", r)
 	}
 	if r := sluiceRuns(t, "audit", "--data", s.data); !strings.Contains(r.stdout, reason) {
