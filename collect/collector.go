@@ -65,6 +65,7 @@ type Collector struct {
 
 	ahead        atomic.Int64 // nanoseconds by which the ledger is ahead of the clock of the store
 	lookInFlight atomic.Bool  // the submissions in flight are to be looked at
+	halted       atomic.Bool  // settling had halted at the last look, by a Run that has not ended
 	counts       struct{ collected, failed, expired, refused atomic.Int64 }
 
 	mu struct {
@@ -98,6 +99,9 @@ func (c *Collector) Stats() Stats {
 		Expired: c.counts.expired.Load(), Refused: c.counts.refused.Load(),
 	}
 }
+
+// Halted reports whether Run runs, and settling has halted.
+func (c *Collector) Halted() bool { return c.halted.Load() }
 
 // observe notes by how much the ledger is ahead of the clock of the store.
 func (c *Collector) observe(ledger time.Time) {

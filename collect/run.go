@@ -21,6 +21,7 @@ const (
 func (c *Collector) Run(ctx context.Context, report task.Report) {
 	var work sync.WaitGroup
 	defer work.Wait()
+	defer c.halted.Store(false)
 	work.Go(func() { c.reportUntil(ctx, report) })
 	c.lookInFlight.Store(true)
 	look := time.NewTicker(lookInterval)
@@ -68,7 +69,7 @@ func (c *Collector) pass(ctx context.Context, work *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	if halt != "" {
+	if c.halted.Store(halt != ""); halt != "" {
 		return fmt.Errorf("%w: %s", ErrHalted, halt)
 	}
 	return c.beginDue(ctx, work)

@@ -104,7 +104,7 @@ type Service struct {
 	readings    *readings     // nil without a chain
 	minGasPrice atomic.Uint64 // the least gas price that the chain executes
 
-	unsettled atomic.Pointer[metastore.Unsettled] // result of the last review
+	unsettled atomic.Pointer[metastore.Unsettled] // result of the last review; nil unless Review runs
 	counts    struct{ opened, purchases, reads, settled atomic.Int64 }
 }
 
@@ -147,7 +147,6 @@ func New(meta Store, opt Options) (*Service, error) {
 		return nil, fmt.Errorf("the session TTL (%s) and the unsettled limit (%d) must be positive", opt.SessionTTL, opt.UnsettledLimit)
 	}
 	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1)}
-	s.unsettled.Store(&metastore.Unsettled{})
 	if opt.Chain != nil {
 		if opt.Chain.SettleAt < 1 {
 			return nil, fmt.Errorf("the amount to settle at must be at least 1, not %d", opt.Chain.SettleAt)

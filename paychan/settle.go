@@ -22,8 +22,14 @@ const (
 // over such a channel includes their amount.
 var ErrUncollected = errors.New("accepted payments have expired uncollected")
 
-// Unsettled returns what was accepted and not settled when Review last looked.
-func (s *Service) Unsettled() metastore.Unsettled { return *s.unsettled.Load() }
+// Unsettled returns what was accepted and not settled when Review last looked, and false unless Review
+// is running and has looked.
+func (s *Service) Unsettled() (metastore.Unsettled, bool) {
+	if last := s.unsettled.Load(); last != nil {
+		return *last, true
+	}
+	return metastore.Unsettled{}, false
+}
 
 // Run pays accepted payments out into the embedded ledger, soon after they are accepted, until ctx
 // ends. After a failure it tries again a second later, until the payment expires. Each second it
@@ -55,18 +61,19 @@ func (s *Service) Run(ctx context.Context, report task.Report) {
 	}
 }
 
-// Review looks each minute, until ctx ends, for what is accepted and not settled. It reports
+// Review looks now and each minute, until ctx ends, for what is accepted and not settled. It reports
 // ErrUncollected when more payments have expired uncollected.
 func (s *Service) Review(ctx context.Context, report task.Report) {
+	defer s.unsettled.Store(nil)
 	tick := time.NewTicker(settleReview)
 	defer tick.Stop()
 	interrupted := func(error) bool { return ctx.Err() != nil }
 	for {
+		task.Do(task.ReviewSettlements, report, func() (int64, error) { return s.review(ctx) }, interrupted)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			task.Do(task.ReviewSettlements, report, func() (int64, error) { return s.review(ctx) }, interrupted)
 		}
 	}
 }
@@ -78,7 +85,8 @@ func (s *Service) review(ctx context.Context) (channels int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	before := s.unsettled.Swap(&now)
+	before, _ := s.Unsettled()
+	s.unsettled.Store(&now)
 	if grown := now.Expired.Amount - before.Expired.Amount; grown > 0 {
 		return now.Expired.Channels, fmt.Errorf("%w: %d units over %d channels, %d more than before", ErrUncollected, now.Expired.Amount, now.Expired.Channels, grown)
 	}

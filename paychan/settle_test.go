@@ -112,6 +112,9 @@ func settleIn(t *testing.T, test func(*testing.T, *settling)) {
 		s.audit()
 		cancel()
 		tasks.Wait()
+		if got, ok := s.Unsettled(); ok {
+			t.Errorf("after the last review: %+v", got)
+		}
 	})
 }
 
@@ -271,7 +274,7 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		s.ledger.fails(refuseAll)
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 1, 10)})
 		s.wait(5 * time.Minute)
-		if got := s.Unsettled().Expired; got != (metastore.UnsettledSum{Channels: 1, Amount: 10}) {
+		if got, _ := s.Unsettled(); got.Expired != (metastore.UnsettledSum{Channels: 1, Amount: 10}) {
 			t.Errorf("%+v, want 1 channel with 10 units", got)
 		}
 		if got := s.reported(paychan.ErrUncollected); got != 1 {
@@ -287,8 +290,8 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 		s.buy(paychan.BuyOptions{Payment: s.paid(s.payer, 1, 3, 35)})
 		s.wait(2 * time.Minute)
 		s.settled(35) // amounts are cumulative, so nothing is lost
-		if got := s.Unsettled().Expired; got != (metastore.UnsettledSum{}) {
-			t.Errorf("%+v, want none", got)
+		if got, ok := s.Unsettled(); !ok || got.Expired != (metastore.UnsettledSum{}) {
+			t.Errorf("%+v, %t, want none", got, ok)
 		}
 	})
 }

@@ -31,10 +31,11 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 	faults, err := stores.Meta.Audit(ctx)
 	unsettled, err2 := stores.Meta.Unsettled(ctx)
 	failed, err3 := stores.Meta.FailedSubmissions(ctx, metastore.MaxFindings)
-	if err := errors.Join(err, err2, err3, stores.Close()); err != nil {
+	halt, err4 := stores.Meta.Halted(ctx)
+	if err := errors.Join(err, err2, err3, err4, stores.Close()); err != nil {
 		return err
 	}
-	if err := printLosses(console.out, unsettled, failed); err != nil {
+	if err := printUncollected(console.out, halt, unsettled, failed); err != nil {
 		return err
 	}
 	for _, fault := range faults {
@@ -48,8 +49,14 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 	return printLine(console.out, "The ledgers and the counts of accounts are consistent.")
 }
 
-// printLosses prints which payments are not collected, which is a loss but not an inconsistency.
-func printLosses(out io.Writer, u metastore.Unsettled, failed []metastore.Submission) error {
+// printUncollected prints why settling has halted, and which payments are not collected. That may be a loss, but
+// is no inconsistency.
+func printUncollected(out io.Writer, halt string, u metastore.Unsettled, failed []metastore.Submission) error {
+	if halt != "" {
+		if err := printLine(out, "Settling has halted, and nothing is sold until a node starts with --resume-settling: "+halt); err != nil {
+			return err
+		}
+	}
 	if u.Expired.Channels > 0 {
 		if err := printLine(out, fmt.Sprintf("Expired before they were collected: payments over %d channels, %d units in all.", u.Expired.Channels, u.Expired.Amount)); err != nil {
 			return err

@@ -57,6 +57,46 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// TestAuditPrintsWhatIsNotCollected audits an instance whose chain has refused a payment and contradicted the contract.
+func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := opened(t, data)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, o := range []metastore.Outcome{
+		{State: metastore.Failed, Status: "Move abort: EFROZEN"},
+		{State: metastore.Collected, Halt: "5 units are withdrawn, not 4"},
+	} {
+		id := []string{"refused", "contradicted"}[i]
+		_, err := s.Meta.OpenChannel(t.Context(), metastore.Channel{ID: id, Sender: id, Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}, nil)
+		must(err)
+		pay := metastore.Payment{Sender: id, Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: time.Now().Add(time.Hour), UnsettledLimit: 9}
+		_, err = s.Meta.PayRead(t.Context(), metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		must(err)
+		must(s.Meta.BeginSubmission(t.Context(), metastore.Submission{Channel: id, Sequence: 1, Amount: 5, Hash: [32]byte{0xab}, Body: []byte("b"), Expires: pay.Expires}))
+		o.Reading = metastore.Reading{Deposit: 9, Withdrawn: 5, NextSequence: 2, Expires: time.Now().Add(time.Hour), Ledger: time.Now()}
+		must(s.Meta.EndSubmission(t.Context(), id, 1, o))
+	}
+	r := sluice("audit", "--data", data)
+	for _, want := range []string{
+		"Settling has halted, and nothing is sold until a node starts with --resume-settling: 5 units are withdrawn, not 4\n",
+		"The chain refused payment 1 of channel refuse, 5 units in all: Move abort: EFROZEN (transaction 0xab0000",
+		"The ledgers and the counts of accounts are consistent.\n",
+	} {
+		if r.code != 0 || !strings.Contains(r.stdout, want) {
+			t.Errorf("audit: %+v, want %q", r, want)
+		}
+	}
+	must(s.Meta.Resume(t.Context()))
+	if r := sluice("audit", "--data", data); strings.Contains(r.stdout, "halted") {
+		t.Errorf("after the halt: %+v", r)
+	}
+}
+
 // change runs a statement on the database of a data folder.
 func change(t *testing.T, data, statement string) {
 	t.Helper()

@@ -272,10 +272,18 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 		{"expired", "with a payment that expired before it was collected", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Expired }},
 		{"failed", "with a payment that the chain refused to collect", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Failed }},
 	} {
-		set.Gauge("sluice_settlements_"+kind.name, "Channels "+kind.help+", on the node that settles.",
-			func() float64 { return float64(kind.of(channels.Unsettled()).Channels) })
-		set.Gauge("sluice_settlements_"+kind.name+"_units", "Accepted and unsettled amount of these channels, in units of the asset.",
-			func() float64 { return float64(kind.of(channels.Unsettled()).Amount) })
+		reviewed := func(of func(metastore.UnsettledSum) int64) func() float64 {
+			return func() float64 {
+				if u, ok := channels.Unsettled(); ok {
+					return float64(of(kind.of(u)))
+				}
+				return math.NaN()
+			}
+		}
+		set.Gauge("sluice_settlements_"+kind.name, "Channels "+kind.help+"."+leaderOnly,
+			reviewed(func(s metastore.UnsettledSum) int64 { return s.Channels }))
+		set.Gauge("sluice_settlements_"+kind.name+"_units", "Accepted and unsettled amount of these channels, in units of the asset."+leaderOnly,
+			reviewed(func(s metastore.UnsettledSum) int64 { return s.Amount }))
 	}
 }
 
@@ -292,6 +300,8 @@ func registerCollector(set *metrics.Set, channels *paychan.Service, collector *c
 		s := stats()
 		return map[string]int64{"collected": s.Collected, "failed": s.Failed, "expired": s.Expired, "refused": s.Refused}[outcome]
 	})
+	set.Gauge("sluice_settling_halted", "1 on the node that settles while nothing is sold or collected, because the chain contradicted the rules of the contract; otherwise 0.",
+		func() float64 { return number(collector != nil && collector.Halted()) })
 	set.Counter("sluice_channel_readings_failed_total", "Readings of channels from the chain that failed.", func() int64 { return channels.Stats().ReadsFailed })
 }
 
