@@ -89,7 +89,7 @@ func registerReadiness(set *metrics.Set, n *Node) {
 			}),
 	)
 	set.Gauge("sluice_leader", "1 on the node that has the lease of the background work; otherwise 0.",
-		func() float64 { return number(n.leading.Load()) })
+		func() float64 { return number(n.tasks.leading()) })
 	set.Gauge("sluice_clock_offset_seconds", "By how much the wall clock of this machine is ahead of the clock of the database.",
 		func() float64 { return time.Since(n.stores.Meta.Now()).Seconds() })
 	set.Gauge("sluice_deletions_paused", "1 while nothing is deleted because of its age, because a clock was set or is not known; otherwise 0.",
@@ -123,6 +123,15 @@ func registerTasks(set *metrics.Set, tasks *taskLog) {
 		func(name string) int64 { return tasks.of(name).failures })
 	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment, extents that were counted.", "task", names,
 		func(name string) int64 { return tasks.of(name).handled })
+	set.Gauges("sluice_task_interval_seconds", "Time between two runs, as set by --purge-every and --sweep-every.", "task", timed,
+		func(name string) float64 { return tasks.every[task.Name(name)].Seconds() })
+	set.Gauges("sluice_task_overdue_seconds", "For how long a success of a task has been due, by its interval. Absent on nodes that do not lead.", "task", periodic,
+		func(name string) float64 {
+			if overdue, leads := tasks.overdue(name, time.Now()); leads {
+				return overdue.Seconds()
+			}
+			return math.NaN()
+		})
 	last := func(name, help string, of func(taskHistory) float64) {
 		set.Gauges(name, help+" Absent before the first run on this node.", "task", names, func(name string) float64 {
 			h := tasks.of(name)

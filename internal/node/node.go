@@ -51,7 +51,6 @@ type Node struct {
 	members     *membership // nil if no other node can run
 	tasks       *taskLog
 	census      *census
-	leading     atomic.Bool                             // this node does the background work of the leader
 	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
 	seeded      Seeded
 
@@ -64,7 +63,7 @@ type Node struct {
 // line for each request, and log all others. When Open returns, clients can connect,
 // and the caller must call Run, which serves them.
 func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, err error) {
-	n := &Node{config: c, log: log, requestLog: requests, metrics: metrics.NewSet(), tasks: newTaskLog()}
+	n := &Node{config: c, log: log, requestLog: requests, metrics: metrics.NewSet(), tasks: newTaskLog(c.intervals())}
 	if c.TLSCert != "" {
 		if n.cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
 			return nil, err
@@ -207,8 +206,8 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		lines.add(run)
 	}
 	leaderWork := func(ctx context.Context) {
-		n.leading.Store(true)
-		defer n.leading.Store(false)
+		n.tasks.lead(time.Now())
+		defer n.tasks.lead(time.Time{})
 		var tasks sync.WaitGroup
 		tasks.Go(func() { n.blobs.Run(ctx, ended) })
 		if n.collector != nil {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -9,8 +10,11 @@ import (
 
 // taskLog holds what the runs of each task were. Its methods may be called concurrently.
 type taskLog struct {
+	every map[task.Name]time.Duration // intervals of the tasks that have one
+
 	mu    sync.Mutex
 	tasks map[task.Name]*taskHistory
+	leads time.Time // since when this node does the work of the leader; zero: it does not
 }
 
 // taskHistory are the runs of a task on this node. It is zero before the first run.
@@ -21,12 +25,50 @@ type taskHistory struct {
 	succeeded      time.Time // end of the last run without an error; zero: none
 }
 
-func newTaskLog() *taskLog {
-	l := &taskLog{tasks: map[task.Name]*taskHistory{}}
+// The tasks that run at intervals while this node leads: those whose interval is set by a flag, and
+// with them those that run at least every minute.
+var (
+	timed    = []string{string(task.Purge), string(task.RestoreReserve), string(task.Sweep)}
+	periodic = append(slices.Clone(timed), string(task.Settle), string(task.ReviewSettlements))
+)
+
+// intervals returns the intervals of the timed tasks.
+func (c *Config) intervals() map[task.Name]time.Duration {
+	return map[task.Name]time.Duration{task.Purge: c.PurgeEvery, task.RestoreReserve: c.PurgeEvery, task.Sweep: c.SweepEvery}
+}
+
+func newTaskLog(every map[task.Name]time.Duration) *taskLog {
+	l := &taskLog{every: every, tasks: map[task.Name]*taskHistory{}}
 	for _, name := range task.Names {
 		l.tasks[name] = &taskHistory{}
 	}
 	return l
+}
+
+// lead records that this node does the work of the leader from now on, or no longer if now is zero.
+func (l *taskLog) lead(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leads = now
+}
+
+// leading reports whether this node does the work of the leader.
+func (l *taskLog) leading() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.leads.IsZero()
+}
+
+// overdue returns the time since the last success of a periodic task on the leader, or since it leads,
+// minus the interval of the task. It reports false if this node does not lead.
+func (l *taskLog) overdue(name string, now time.Time) (_ time.Duration, leads bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := l.leads
+	if last := l.tasks[task.Name(name)].succeeded; last.After(since) {
+		since = last
+	}
+	return max(0, now.Sub(since)-l.every[task.Name(name)]), !l.leads.IsZero()
 }
 
 // add adds a run.

@@ -15,7 +15,7 @@ import (
 // TestMetricsOfTasks checks the metrics of a task that succeeded and then failed, and of one that
 // never ran.
 func TestMetricsOfTasks(t *testing.T) {
-	tasks := newTaskLog()
+	tasks := newTaskLog(nil)
 	began := time.Unix(1_000, 0)
 	tasks.add(task.Run{Task: task.Purge, Began: began, Took: 2 * time.Second, Count: 5})
 	tasks.add(task.Run{Task: task.Purge, Began: began.Add(time.Minute), Took: time.Second, Count: 3, Err: errors.New("the database is unavailable")})
@@ -36,4 +36,41 @@ func TestMetricsOfTasks(t *testing.T) {
 	if strings.Contains(w.Body.String(), `last_run_timestamp_seconds{task="sweep"}`) {
 		t.Error("a task that never ran has a last run")
 	}
+}
+
+// TestOverdueTasks checks for how long tasks are overdue: by their interval, since the last success on
+// this node or since it leads, and only while it leads.
+func TestOverdueTasks(t *testing.T) {
+	config := Config{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}
+	tasks := newTaskLog(config.intervals())
+	start := time.Unix(1_000_000, 0)
+	overdue := func(name task.Name, after, want time.Duration) {
+		t.Helper()
+		if got, leads := tasks.overdue(string(name), start.Add(after)); !leads || got != want {
+			t.Errorf("after %s %s is overdue for %s, %t; want %s", after, name, got, leads, want)
+		}
+	}
+	ended := func(name task.Name, after time.Duration, err error) {
+		tasks.add(task.Run{Task: name, Began: start.Add(after - time.Second), Took: time.Second, Err: err})
+	}
+	if _, leads := tasks.overdue(string(task.Purge), start); leads {
+		t.Error("a task is overdue on a node that does not lead")
+	}
+	tasks.lead(start)
+	overdue(task.Purge, 59*time.Minute, 0)
+	overdue(task.Purge, 90*time.Minute, 30*time.Minute) // it never ran
+	overdue(task.Sweep, 90*time.Minute, 0)
+	overdue(task.Settle, 90*time.Minute, 90*time.Minute)
+	ended(task.Purge, 2*time.Hour, errors.New("the database is unavailable"))
+	overdue(task.Purge, 2*time.Hour, time.Hour)
+	ended(task.Purge, 3*time.Hour, nil)
+	overdue(task.Purge, 4*time.Hour, 0)
+	overdue(task.Purge, 5*time.Hour, time.Hour)
+	tasks.lead(time.Time{})
+	if _, leads := tasks.overdue(string(task.Purge), start.Add(6*time.Hour)); leads || tasks.leading() {
+		t.Error("a task is overdue on a node that leads no longer")
+	}
+	tasks.lead(start.Add(100 * time.Hour)) // another node has purged meanwhile
+	overdue(task.Purge, 101*time.Hour, 0)
+	overdue(task.Purge, 102*time.Hour, time.Hour)
 }
