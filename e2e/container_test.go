@@ -86,7 +86,7 @@ func TestContainerImageIsReachable(t *testing.T) {
 	if r := sluiceRuns(t, args[1:]...); r.code != 1 {
 		t.Errorf("the health check of a service that has stopped: %+v", r)
 	}
-	for _, line := range []string{"USER 65532:65532\n", "VOLUME /data\n", "STOPSIGNAL SIGTERM\n"} {
+	for _, line := range []string{"RUN mkdir -p /out/root && mkdir -m 0700 /out/root/data\n", "COPY --from=build --chown=65532:65532 /out/root /\n", "USER 65532:65532\n", "VOLUME /data\n", "STOPSIGNAL SIGTERM\n"} {
 		if !strings.Contains(string(text), line) {
 			t.Errorf("the image lacks %q", line)
 		}

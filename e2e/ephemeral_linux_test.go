@@ -150,8 +150,8 @@ func TestFirstScreen(t *testing.T) {
 			t.Errorf("the first screen lacks %q:\n%s", want, shown)
 		}
 	}
-	if strings.Contains(shown, "msg=serving") {
-		t.Errorf("the settings come before the first screen:\n%s", shown)
+	if before, _, _ := strings.Cut(shown, "Service  "); strings.Contains(before, "time=") {
+		t.Errorf("the log comes before the first screen:\n%s", shown)
 	}
 	for line := range strings.Lines(shown) {
 		if len(strings.TrimSpace(line)) > 80 && !strings.Contains(line, "time=") {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os/signal"
 	"slices"
 	"syscall"
 
 	"sluice/client"
 	"sluice/internal/contexts"
+	"sluice/internal/logbuffer"
 	"sluice/internal/terminal"
 	"sluice/metastore"
 )
@@ -74,11 +76,28 @@ func anyOf(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// fail prints an error as one line, which cannot control the terminal, and returns code.
-func fail(stderr io.Writer, err error, code int) int {
-	line := terminal.Text(lineOf(err))
-	_, _ = fmt.Fprintf(stderr, "sluice: %s\n", line) // an error has nowhere to go
+// messages prints lines that are not of the log, to stderr. An error of stderr has nowhere to go.
+type messages struct {
+	stderr io.Writer
+	format logbuffer.Format // JSON: lines are like those of the log
+}
+
+// warn prints a warning.
+func (m messages) warn(text string) { m.print(slog.LevelWarn, "warning: ", text) }
+
+// fail prints an error as one line, and returns code.
+func (m messages) fail(err error, code int) int {
+	m.print(slog.LevelError, "", lineOf(err))
 	return code
+}
+
+func (m messages) print(level slog.Level, prefix, text string) {
+	if m.format == logbuffer.JSON {
+		log, _ := logbuffer.New(m.stderr).Loggers(m.format, nil)
+		log.Log(context.Background(), level, text)
+		return
+	}
+	_, _ = fmt.Fprintf(m.stderr, "sluice: %s%s\n", prefix, terminal.Text(text)) // which cannot control the terminal
 }
 
 // interruption is the context of a command, which SIGINT and SIGTERM cancel. It takes no notice of

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,8 +51,53 @@ func TestExitCodesAreDocumented(t *testing.T) {
 // TestErrorsCannotControlTheTerminal checks that an error is one line of characters that are shown.
 func TestErrorsCannotControlTheTerminal(t *testing.T) {
 	var out strings.Builder
-	if code := fail(&out, errors.New("no such blob: \x1b[2J\nsecond\r"), exitNotFound); code != exitNotFound || out.String() != `sluice: no such blob: \x1b[2J; second\r`+"\n" {
+	if code := (messages{stderr: &out}).fail(errors.New("no such blob: \x1b[2J\nsecond\r"), exitNotFound); code != exitNotFound || out.String() != `sluice: no such blob: \x1b[2J; second\r`+"\n" {
 		t.Errorf("%d, %q", code, out.String())
+	}
+}
+
+// TestFailedStartsAreLogged checks that what serve prints when it does not start has the format of the
+// log, and that what other commands print has not.
+func TestFailedStartsAreLogged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args string
+		code int
+		json bool
+	}{
+		{"serve --addr localhost:0 --log-format json --data " + file, exitFailed, true},
+		{"serve --log-format json --purge-every 0s", exitUsage, true},
+		{"serve --log-format=json --no-such-flag", exitUsage, false}, // the flags are not known
+		{"serve --addr localhost:0 --data " + file, exitFailed, false},
+		{"ls --no-such-flag", exitUsage, false},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Setenv("SLUICE_NO_SUCH_SETTING", "1") // a warning
+			var out, stderr strings.Builder
+			if code := run(strings.Fields(test.args), &out, &stderr); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			var levels []string
+			for line := range strings.Lines(stderr.String()) {
+				if !test.json {
+					if !strings.HasPrefix(line, "sluice: ") {
+						t.Errorf("the line %q", line)
+					}
+					continue
+				}
+				var record struct{ Time, Level, Msg string }
+				if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" || record.Msg == "" {
+					t.Errorf("the line %q: %v", line, err)
+				}
+				levels = append(levels, record.Level)
+			}
+			if test.json && !slices.Equal(levels, []string{"WARN", "ERROR"}) {
+				t.Errorf("lines of the levels %q:\n%s", levels, stderr.String())
+			}
+		})
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"sluice/internal/terminal"
 )
 
 func main() {
@@ -69,29 +67,32 @@ func newCommands() *commands {
 // The Run method of a command may have a *console and a context.Context as parameters. The context is
 // cancelled by Ctrl-C and SIGTERM.
 func run(args []string, stdout, stderr io.Writer) int {
-	exit, interrupted := -1, interruption{}
-	p, err := newParser(newCommands(),
+	exit, interrupted, all, lines := -1, interruption{}, newCommands(), messages{stderr: stderr}
+	p, err := newParser(all,
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindToProvider(interrupted.context),
 	)
 	if err != nil {
-		return fail(stderr, err, exitFailed)
+		return lines.fail(err, exitFailed)
 	}
 	command, err := p.parse(args)
 	if exit >= 0 { // --help or --version was printed
 		return exit
 	}
+	if command != nil && command.Selected() != nil && command.Selected().Name == "serve" {
+		lines.format = all.Serve.LogFormat
+	}
 	for _, warning := range unknownVariables(p.kong.Model, environment()) {
-		_, _ = fmt.Fprintf(stderr, "sluice: warning: %s\n", terminal.Text(warning)) // an error has nowhere to go
+		lines.warn(warning)
 	}
 	if err != nil {
-		return fail(stderr, err, exitUsage)
+		return lines.fail(err, exitUsage)
 	}
 	another := func(options ...kong.Option) (*parser, error) { return newParser(newCommands(), options...) }
 	console := &console{newParser: another, in: os.Stdin, out: stdout, err: stderr, parser: p, parsed: command}
 	if err := interrupted.explain(command.Run(console)); err != nil {
-		return fail(stderr, err, exitCode(err))
+		return lines.fail(err, exitCode(err))
 	}
 	return exitOK
 }

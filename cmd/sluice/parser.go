@@ -1,13 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"sluice/internal/units"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/internal/units"
 )
 
 // parser parses the command line, the environment and the configuration file.
@@ -27,13 +29,17 @@ func newParser(commands any, options ...kong.Option) (*parser, error) {
 	return p, nil
 }
 
-// parse parses a command line. Its errors say what is wrong, where and what to do.
+// parse parses a command line. Its errors say what is wrong, where and what to do; with an error the
+// result is what could be parsed, or nil.
 func (p *parser) parse(args []string) (*kong.Context, error) {
 	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, args))
-	if err != nil {
-		return nil, usageError(err, &p.read)
+	if err == nil {
+		return command, nil
 	}
-	return command, nil
+	if wrong := (*kong.ParseError)(nil); errors.As(err, &wrong) {
+		command = wrong.Context
+	}
+	return command, usageError(err, &p.read)
 }
 
 // parserOptions configures how the command line and the environment are read.

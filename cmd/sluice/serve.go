@@ -62,7 +62,11 @@ func (c *serveCommand) Run(console *console) (err error) {
 	defer signal.Stop(signals)
 	level := slog.LevelInfo
 	if c.greets(console, config) && isTerminal(console.err) {
-		level = slog.LevelDebug // the first screen must not follow a page of settings
+		level = slog.LevelDebug // the first screen has the essentials, and must not follow a page of settings
+	}
+	if c.Seed != "" {
+		seeded := n.Seeded()
+		log.Log(context.Background(), level, "seeded", "blobs", seeded.Blobs, "bytes", seeded.Bytes, "accounts", seeded.Accounts, "kept", seeded.Kept, "skipped", len(seeded.Skipped))
 	}
 	log.Log(context.Background(), level, "serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.settings(console))...))
 	if err := c.printStart(console, n, config); err != nil {

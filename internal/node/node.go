@@ -111,7 +111,7 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	return n, nil
 }
 
-// seedFrom stores the files of Config.Seed, and logs what was stored and each file that was skipped.
+// seedFrom stores the files of Config.Seed, and logs each file that was skipped.
 func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
 	if n.seeded, err = seed(ctx, n.blobs, dir); err != nil {
 		return fmt.Errorf("--seed %s: %w", dir, err)
@@ -119,8 +119,6 @@ func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
 	for _, one := range n.seeded.Skipped {
 		n.log.Warn("a file of the seed was skipped", "file", one.Name, "reason", one.Reason)
 	}
-	n.log.Info("seeded", slog.Int("blobs", n.seeded.Blobs), slog.Int64("bytes", n.seeded.Bytes),
-		slog.Int("accounts", n.seeded.Accounts), slog.Int("kept", n.seeded.Kept), slog.Int("skipped", len(n.seeded.Skipped)))
 	return nil
 }
 
