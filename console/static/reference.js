@@ -45,10 +45,15 @@ function show(doc) {
     return schema.format ? `${type}, ${schema.format}` : type;
   }
 
+  const characters = (n) => (n === 1 ? "1 character" : `${n} characters`);
+  const limits = {
+    minimum: (n) => `at least ${n}`, maximum: (n) => `at most ${n}`, minLength: (n) => `at least ${characters(n)}`, maxLength: (n) => `at most ${characters(n)}`,
+    pattern: (p) => `matches ${p}`, default: (value) => `default ${value}`,
+  };
+
   function limitsOf(schema) {
     const known = resolve(schema) ?? {};
-    return [["minimum", "at least"], ["maximum", "at most"], ["minLength", "at least characters:"], ["maxLength", "at most characters:"], ["pattern", "matches"], ["default", "default"]]
-      .filter(([key]) => known[key] !== undefined).map(([key, word]) => `${word} ${known[key]}`).join(", ");
+    return Object.entries(limits).filter(([key]) => known[key] !== undefined).map(([key, text]) => text(known[key])).join(", ");
   }
 
   const table = (label, titles, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
