@@ -3,7 +3,6 @@ package e2e
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/fetch"
@@ -12,27 +11,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// heldRequests are the requests of a page that wait until they are released.
-type heldRequests struct {
-	p    *consolePage
-	lock sync.Mutex
-	held []*fetch.EventRequestPaused
-}
-
-// hold makes all requests of these types wait.
-func (p *consolePage) hold(types ...network.ResourceType) *heldRequests {
+// hold makes all requests of these types wait, until release.
+func (p *consolePage) hold(types ...network.ResourceType) {
 	p.t.Helper()
-	h := &heldRequests{p: p}
-	err := chromedp.Listen(p.ctx, func(event any) {
-		if paused, ok := event.(*fetch.EventRequestPaused); ok {
-			h.lock.Lock()
-			defer h.lock.Unlock()
-			h.held = append(h.held, paused)
-		}
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	var patterns []*fetch.RequestPattern
 	for _, one := range types {
 		patterns = append(patterns, &fetch.RequestPattern{ResourceType: one})
@@ -40,29 +21,13 @@ func (p *consolePage) hold(types ...network.ResourceType) *heldRequests {
 	if _, err := chromedp.Call(p.ctx, fetch.Enable, fetch.EnableParams{Patterns: patterns}); err != nil {
 		p.t.Fatal(err)
 	}
-	return h
 }
 
-// paths returns the paths of the held requests below the folder of assets.
-func (h *heldRequests) paths() []string {
-	h.lock.Lock()
-	defer h.lock.Unlock()
-	var paths []string
-	for _, one := range h.held {
-		if _, asset, found := strings.Cut(one.Request.URL, "/assets-"); found {
-			_, asset, _ = strings.Cut(asset, "/")
-			paths = append(paths, asset)
-		}
-	}
-	slices.Sort(paths)
-	return paths
-}
-
-// release sends the held requests, and holds no more.
-func (h *heldRequests) release() {
-	h.p.t.Helper()
-	if _, err := chromedp.Call(h.p.ctx, fetch.Disable, struct{}{}); err != nil {
-		h.p.t.Fatal(err)
+// release sends the requests that wait, and holds no more.
+func (p *consolePage) release() {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, fetch.Disable, struct{}{}); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
@@ -80,12 +45,15 @@ func TestConsolePaintsBeforeScripts(t *testing.T) {
 	p.until(`document.documentElement.dataset.theme === "dark"`)
 	p.do(chromedp.Navigate("about:blank"))
 
-	held := p.hold(network.ResourceTypeScript, network.ResourceTypeImage, network.ResourceTypeFont, network.ResourceTypeFetch,
+	p.hold(network.ResourceTypeScript, network.ResourceTypeImage, network.ResourceTypeFont, network.ResourceTypeFetch,
 		network.ResourceTypeXHR, network.ResourceTypeOther)
 	if _, err := chromedp.Call(p.ctx, page.Navigate, page.NavigateParams{URL: p.address()}); err != nil {
 		t.Fatal(err)
 	}
 	p.until(firstPaint)
+	if buttons := evaluate[int](p, `document.getElementById("tools").children.length`); buttons != 0 {
+		t.Fatal("a script ran, though all were held back")
+	}
 	if sheets := evaluate[int](p, "document.styleSheets.length"); sheets != 1 {
 		t.Errorf("%d style sheets were loaded before the first paint, want 1", sheets)
 	}
@@ -96,7 +64,7 @@ func TestConsolePaintsBeforeScripts(t *testing.T) {
 		t.Errorf("the background before the scripts is %s, want that of the dark theme", got)
 	}
 	named := evaluate[[]string](p, `[...document.querySelectorAll("link[rel=modulepreload]")].map((l) => l.getAttribute("href").replace(/^assets-\w+\//, "")).sort()`)
-	held.release()
+	p.release()
 	p.untilText("main", "Nothing is stored yet")
 	loaded := evaluate[[]string](p, `performance.getEntriesByType("resource").map((r) => r.name).filter((name) => name.endsWith(".js")).map((name) => name.replace(/.*\/assets-\w+\//, "")).sort()`)
 	if !slices.Equal(loaded, named) {
