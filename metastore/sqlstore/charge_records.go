@@ -94,8 +94,8 @@ type chargesInDoubt struct {
 	since map[string]map[[16]byte]time.Time // when each charge was added, by session
 }
 
-// add adds charges of a session, and removes all charges that were added more than chargeRetention ago.
-func (d *chargesInDoubt) add(id string, charges [][16]byte, now time.Time) {
+// add adds a charge of a session, and removes all charges that were added more than chargeRetention ago.
+func (d *chargesInDoubt) add(id string, charge [16]byte, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for session, since := range d.since {
@@ -104,18 +104,13 @@ func (d *chargesInDoubt) add(id string, charges [][16]byte, now time.Time) {
 			delete(d.since, session)
 		}
 	}
-	if len(charges) == 0 {
-		return
-	}
 	if d.since == nil {
 		d.since = map[string]map[[16]byte]time.Time{}
 	}
 	if d.since[id] == nil {
 		d.since[id] = map[[16]byte]time.Time{}
 	}
-	for _, charge := range charges {
-		d.since[id][charge] = now
-	}
+	d.since[id][charge] = now
 }
 
 // remove removes a charge that is no longer in doubt.

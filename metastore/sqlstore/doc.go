@@ -10,7 +10,7 @@
 //     uploads.go, extents.go, list.go, sessions.go, charges.go, channels.go, payments.go,
 //     settlements.go, payout.go, keys.go, usage.go, accounts.go, garbage.go, leases.go,
 //     nodes.go, properties.go. Their SQL is the same for both engines. use_batcher.go combines
-//     concurrent uses of one session; below it are session_rows.go and charge_records.go.
+//     concurrent uses; below it are known_sessions.go, session_rows.go and charge_records.go.
 //     idempotency.go records the results of calls in the form of outcome.go.
 //   - Maintenance is in purge.go, fold.go, counts.go, amounts.go and audit.go, and the copy between
 //     databases in copy.go and copy_tables.go.

@@ -24,6 +24,10 @@ type engine interface {
 	// when the caller waits. With an error fn and done are not called.
 	startLocked(until time.Time, fn func(*tx) error, done func(panicked any, err error)) error
 
+	// oneWriter reports whether the write transactions run one after another, with those of other
+	// stores too.
+	oneWriter() bool
+
 	// read runs fn, which makes one query. It may run fn several times.
 	read(ctx context.Context, fn func(*tx) error) error
 

@@ -53,6 +53,8 @@ func (p *postgresEngine) isClosed() bool {
 	}
 }
 
+func (p *postgresEngine) oneWriter() bool { return false }
+
 // stopped returns nil: a connection that failed is replaced.
 func (p *postgresEngine) stopped() <-chan struct{} { return nil }
 

@@ -125,5 +125,15 @@ func (t *tx) takeFromSession(id string, n int64) (s metastore.Session, found boo
 	return s, found, err
 }
 
+// takeIfUnchanged uses n chunksets of a session of which at least n are left. It returns false, and
+// does nothing, unless the row is that of s. The other columns never change, and a row that replaces
+// another with its id has another time of creation.
+func (t *tx) takeIfUnchanged(s metastore.Session, n int64) (bool, error) {
+	changed, err := t.exec(`UPDATE sessions SET remaining = remaining - $2, used = used + $2
+		WHERE id = $1 AND remaining = $3 AND used = $4 AND total = $5 AND created = $6`,
+		[]byte(s.ID), n, s.Left, s.Used, s.Total, s.Created.UnixMicro())
+	return changed > 0, err
+}
+
 // errNotUsed is the error of a return of chunksets that were never used.
 var errNotUsed = errors.New("sqlstore: more would be returned than was used")

@@ -148,6 +148,8 @@ func (e *sqliteEngine) startLocked(_ time.Time, fn func(*tx) error, done func(an
 	return e.writer.start(fn, done)
 }
 
+func (e *sqliteEngine) oneWriter() bool { return true }
+
 func (e *sqliteEngine) read(ctx context.Context, fn func(*tx) error) error {
 	return e.readers.read(ctx, fn)
 }

@@ -49,11 +49,11 @@ func queued(w *writer, n int) {
 	}
 }
 
-// waiting waits until n uses of a session wait for their transaction.
+// waiting waits until n uses in the lane of a session wait for their transaction.
 func waiting(s *Store, id string, n int) {
 	for {
 		s.uses.mu.Lock()
-		have := len(s.uses.mu.waiting[id])
+		have := len(s.uses.mu.waiting[s.uses.lane(id)])
 		s.uses.mu.Unlock()
 		if have == n {
 			return

@@ -44,7 +44,7 @@ func newStore(eng engine, opt Options) *Store {
 	if opt.Now != nil {
 		s.clock = injectedClock(opt.Now)
 	}
-	s.uses = newUseBatcher(s.startLocked, s.Now)
+	s.uses = newUseBatcher(s.startLocked, s.Now, eng.oneWriter())
 	return s
 }
 
