@@ -125,8 +125,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{path.Dir(dir), "internal"}, true
 	case within(dir, contracts...):
 		return nil, true
-	case within(dir, "httpapi/internal/router", "internal/connlimit"):
+	case within(dir, "httpapi/internal/router"):
 		return nil, true
+	case within(dir, "internal/connlimit"):
+		return []string{"internal/tick"}, true
 	case within(dir, "httpapi/internal/headers"):
 		return []string{"blob", "wire"}, true
 	case within(dir, "httpapi/internal/faults"):
@@ -150,7 +152,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
-	case within(dir, "internal/folder", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/spelling", "internal/task", "internal/units"):
+	case within(dir, "internal/folder", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/spelling", "internal/task", "internal/tick", "internal/units"):
 		return nil, true
 	case within(dir, "internal/metrics"):
 		return []string{"internal/histogram"}, true

@@ -8,13 +8,31 @@ import (
 	"time"
 )
 
-// Read reads from the connection and notes when the client has closed its end.
+// Read reads from the connection and notes when the client has closed its end. A read of one byte may
+// begin later; see background.
 func (conn *Conn) Read(p []byte) (int, error) {
+	if len(p) == 1 {
+		if err := conn.background.await(&conn.reading); err != nil {
+			return 0, err
+		}
+	}
 	n, err := conn.timed.Read(p)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		conn.ended.Store(true)
 	}
 	return n, err
+}
+
+// SetReadDeadline sets the deadline of Read.
+func (conn *Conn) SetReadDeadline(t time.Time) error {
+	err := conn.timed.SetReadDeadline(t)
+	conn.background.deadlineSet(&conn.reading)
+	return err
+}
+
+// SetDeadline sets the deadlines of reads and writes.
+func (conn *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(conn.SetReadDeadline(t), conn.SetWriteDeadline(t))
 }
 
 // maxResets is how many more streams of a connection its client may reset while their handlers run

@@ -80,6 +80,13 @@ func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	return d.arm(arm)
 }
 
+// hasPassed reports whether the deadline is one of the past, before epoch.
+func (d *deadline) hasPassed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.want < 0
+}
+
 // arm sets the deadline of the runtime to the wanted one.
 func (d *deadline) arm(arm func(time.Time) error) error {
 	d.timer = d.want
@@ -102,11 +109,6 @@ type timed struct {
 
 func newTimed(tcp *net.TCPConn) timed {
 	return timed{tcp, deadline{want: never, timer: never}, deadline{want: never, timer: never}}
-}
-
-// SetDeadline sets both deadlines.
-func (c *timed) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline sets the deadline of Read.

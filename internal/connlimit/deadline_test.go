@@ -120,7 +120,7 @@ func TestChangesOfDeadlines(t *testing.T) {
 			set(change.before)
 			result := make(chan error)
 			go func() {
-				_, err := conn.Read(make([]byte, 1))
+				_, err := conn.Read(make([]byte, 2))
 				result <- err
 			}()
 			set(change.during)

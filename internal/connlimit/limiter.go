@@ -80,7 +80,8 @@ type Conn struct {
 	idle         *list.Element // in the list of idle connections since then; nil: not idle
 	idleInSource *list.Element // the same for the source
 
-	ended atomic.Bool // the client has closed its end, or the connection failed
+	background background
+	ended      atomic.Bool // the client has closed its end, or the connection failed
 }
 
 // Reason says why a connection is refused.

@@ -3,57 +3,36 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
+	"sluice/internal/tick"
 	"sluice/metastore"
 )
 
-// timerTick is how often a sharedTimer wakes its callers.
+// timerTick is how often the callers that wait look at the time.
 const timerTick = 100 * time.Millisecond
 
-// sharedTimer is one timer for many callers that wait until different times. It runs only
-// while there are callers. Nearly all of them get a result long before their time, and a
-// timer for each would cost more than the rest of the wait. Its zero value is ready to use.
-// Its methods may be called concurrently.
-type sharedTimer struct {
-	mu   sync.Mutex
-	next chan struct{} // closed at the next tick; nil: nothing has waited since the last one
-}
+// sharedTimer is one timer for many callers that wait until different times. Nearly all of them get a
+// result long before their time. Its methods may be called concurrently.
+type sharedTimer struct{ ticks *tick.Shared }
+
+func newSharedTimer() sharedTimer { return sharedTimer{tick.Every(timerTick)} }
 
 // wait waits for done and returns nil. It returns the error of ctx if that ends before, and
 // errQueued at until or at most one tick later.
-func (p *sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time.Time) error {
+func (p sharedTimer) wait(ctx context.Context, done <-chan struct{}, until time.Time) error {
 	for {
 		select {
 		case <-done:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-p.tick():
+		case <-p.ticks.Next():
 			if !time.Now().Before(until) {
 				return errQueued
 			}
 		}
 	}
-}
-
-// tick returns a channel that is closed at the next tick.
-func (p *sharedTimer) tick() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.next == nil {
-		p.next = make(chan struct{})
-		time.AfterFunc(timerTick, p.fire)
-	}
-	return p.next
-}
-
-func (p *sharedTimer) fire() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.next)
-	p.next = nil
 }
 
 // errQueued is the error of a call that waited too long for other calls or processes.

@@ -14,7 +14,7 @@ import (
 // TestSharedTimer: each of many callers returns at its own time, or when it gets its result.
 func TestSharedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p sharedTimer
+		p := newSharedTimer()
 		began := time.Now()
 		var all sync.WaitGroup
 		for i := range 20 {

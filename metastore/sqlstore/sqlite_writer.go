@@ -66,7 +66,7 @@ const (
 
 func newWriter(c *sqliteConn, begin string, h *health, rows *blobCache) *writer {
 	w := &writer{
-		conn: c, begin: begin, health: h, rows: rows,
+		conn: c, begin: begin, health: h, rows: rows, timer: newSharedTimer(),
 		commits: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		wake:    make(chan struct{}, 1),

@@ -38,7 +38,7 @@ type useBatcher struct {
 // newUseBatcher returns a useBatcher for an engine. oneWriter reports whether that runs one write
 // transaction at a time.
 func newUseBatcher(startLocked func(time.Time, func(*tx) error, func(any, error)) error, now func() time.Time, oneWriter bool) *useBatcher {
-	u := &useBatcher{startLocked: startLocked, now: now}
+	u := &useBatcher{startLocked: startLocked, now: now, timer: newSharedTimer()}
 	if oneWriter {
 		u.known = &knownSessions{}
 	}

@@ -1,0 +1,123 @@
+package connlimit
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestBackgroundReadIsEnded ends reads of one byte while they wait: they fail as net/http expects, have
+// read nothing, and have not changed the timer of the runtime.
+func TestBackgroundReadIsEnded(t *testing.T) {
+	conn, client := pair(t)
+	mustWrite(t, client, []byte("ab"))
+	for range 20 {
+		result := make(chan error)
+		go func() {
+			n, err := conn.Read(make([]byte, 1))
+			if n != 0 {
+				err = errors.New("it has read a byte")
+			}
+			result <- err
+		}()
+		for waits := false; !waits; runtime.Gosched() {
+			conn.background.mu.Lock()
+			waits = conn.background.waits
+			conn.background.mu.Unlock()
+		}
+		if err := conn.SetReadDeadline(passed); err != nil {
+			t.Fatal(err)
+		}
+		var timeout net.Error
+		if err := <-result; !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &timeout) || !timeout.Timeout() {
+			t.Fatalf("a read that was ended: %v", err)
+		}
+		if err := conn.SetReadDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if conn.reading.timer != never {
+		t.Error("the runtime has got a deadline")
+	}
+	var got [2]byte
+	if _, err := io.ReadFull(conn, got[:]); err != nil || string(got[:]) != "ab" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestBackgroundReadBegins checks that a read of one byte returns what arrives, and the end of the
+// connection.
+func TestBackgroundReadBegins(t *testing.T) {
+	conn, client := pair(t)
+	mustWrite(t, client, []byte("a"))
+	var got [1]byte
+	if n, err := conn.Read(got[:]); n != 1 || got[0] != 'a' || err != nil {
+		t.Errorf("%d bytes %q, %v", n, got, err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(got[:]); !errors.Is(err, io.EOF) || !conn.ended.Load() {
+		t.Errorf("after the client has closed the connection: %v", err)
+	}
+}
+
+// TestBackgroundReadsOfAServer sends several requests together to a server whose handlers return before
+// and after their background read begins, and then goes away during the last one.
+func TestBackgroundReadsOfAServer(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := New(1, testRefusal)
+	gone := make(chan struct{})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+			for range 2 {
+				<-backgroundTicks.Next()
+			}
+		case "/last":
+			<-r.Context().Done()
+			close(gone)
+		}
+		_, _ = io.WriteString(w, r.URL.Path)
+	})}
+	limiter.Attach(server)
+	served := make(chan error)
+	go func() { served <- server.Serve(limiter.Listener(inner, false)) }()
+	client, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{"/slow", "/quick", "/quick", "/slow", "/quick"}
+	for _, path := range append(paths, "/last") {
+		mustWrite(t, client.(*net.TCPConn), []byte("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+	}
+	r := bufio.NewReader(client)
+	for _, path := range paths {
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(res.Body); err != nil || string(body) != path {
+			t.Errorf("%q, %v, want %q", body, err, path)
+		}
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	<-gone
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}
