@@ -7,7 +7,7 @@
 //	GET  {node}/estimate_gas_price
 //	POST {node}/transactions                 the body of a micropay.Collection
 //	GET  {node}/transactions/by_hash/{hash}
-//	POST {node}/view                         the channels between two accounts
+//	POST {node}/view[?ledger_version={n}]    the channels between two accounts
 //
 // Each call asks the nodes in order, those that failed in the last seconds after the others, until one of
 // them answers it. A node fails if it cannot be reached, is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"sluice/micropay"
@@ -31,7 +32,17 @@ type Channels struct {
 // Channels returns the channels between a sender and a receiver, from the first node that answers. It returns
 // ErrUnavailable or an *Error.
 func (c *Client) Channels(ctx context.Context, sender, receiver micropay.Address) (Channels, error) {
-	r := request{method: http.MethodPost, path: "/view", contentType: "application/x.aptos.view_function+bcs", body: c.channelsCall(sender, receiver)}
+	return c.channels(ctx, "/view", sender, receiver)
+}
+
+// ChannelsAt is Channels at a version of the ledger: after the transaction with this version was executed, and before the
+// next one. The *Error has the status 404 if the node has not executed it yet, and 410 if the node has forgotten the version.
+func (c *Client) ChannelsAt(ctx context.Context, version uint64, sender, receiver micropay.Address) (Channels, error) {
+	return c.channels(ctx, "/view?ledger_version="+strconv.FormatUint(version, 10), sender, receiver)
+}
+
+func (c *Client) channels(ctx context.Context, path string, sender, receiver micropay.Address) (Channels, error) {
+	r := request{method: http.MethodPost, path: path, contentType: "application/x.aptos.view_function+bcs", body: c.channelsCall(sender, receiver)}
 	var channels Channels
 	err := c.call(ctx, r, func(a *answer) (err error) {
 		channels.Ledger = a.ledger

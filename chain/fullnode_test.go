@@ -70,7 +70,7 @@ func (n *onChain) expect(t *testing.T, c *Client, want Transaction) {
 	}
 }
 
-var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12}
+var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12, Version: 3}
 
 // TestCollectOnAFullnode asks a fullnode that verifies transactions with the chain's own package, before, between
 // and after the submission and the execution of one.
@@ -105,6 +105,15 @@ func TestCollectOnAFullnode(t *testing.T) {
 	after.Balance, after.Withdrawn, after.NextSequence = 5, m.Amount, m.Sequence+1
 	if got := n.channel(t, c); got != after {
 		t.Errorf("the channel is %+v, want %+v", got, after)
+	}
+	for version, want := range map[uint64][]Channel{1: nil, 2: {before}, 3: {after}} {
+		if got, err := c.ChannelsAt(t.Context(), version, m.Sender, m.Receiver); err != nil || !slices.Equal(got.List, want) {
+			t.Errorf("at version %d the channels are %+v, %v, want %+v", version, got.List, err, want)
+		}
+	}
+	refusal, ok := errors.AsType[*Error](func() error { _, err := c.ChannelsAt(t.Context(), 4, m.Sender, m.Receiver); return err }())
+	if !ok || refusal.Status != http.StatusNotFound {
+		t.Errorf("at a version of the future: %v", refusal)
 	}
 	if executed := n.Executed(); len(executed) != 1 || executed[0].Paid != m.Amount {
 		t.Errorf("executed %+v", executed)
@@ -238,7 +247,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.expect(t, c, Transaction{State: StateExecuted, VMStatus: "Move abort in 0x1::coin: 0x6", GasUsed: 12})
+		n.expect(t, c, Transaction{State: StateExecuted, VMStatus: "Move abort in 0x1::coin: 0x6", GasUsed: 12, Version: 3})
 	})
 	t.Run("too little gas", func(t *testing.T) {
 		n.reset()

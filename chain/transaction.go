@@ -51,6 +51,7 @@ type Transaction struct {
 	Success  bool
 	VMStatus string
 	GasUsed  uint64 // units of gas that the fee payer paid for
+	Version  uint64 // of the ledger, after the transaction was executed; 0: the node does not state it
 }
 
 // Transaction returns what the first node that answers knows of the transaction with this hash. It returns
@@ -67,6 +68,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 			Success  *bool  `json:"success"`
 			VMStatus string `json:"vm_status"`
 			GasUsed  number `json:"gas_used"`
+			Version  number `json:"version"`
 		}
 		err := a.decodeJSON(http.StatusOK, &body)
 		if refusal, ok := errors.AsType[*Error](err); ok && refusal.Status == http.StatusNotFound && refusal.Code == "transaction_not_found" {
@@ -84,6 +86,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 			t = Transaction{
 				State: StateExecuted, Ledger: a.ledger,
 				Success: *body.Success, VMStatus: body.VMStatus[:min(maxMessage, len(body.VMStatus))], GasUsed: uint64(body.GasUsed),
+				Version: uint64(body.Version),
 			}
 		default:
 			return a.garbage(fmt.Errorf("the type is %q", body.Type))

@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,16 +45,42 @@ type fullnode struct {
 	hang      map[uint64]bool
 	additive  bool // the contract adds amounts instead of taking them as cumulative
 	untouched bool // withdrawals do not reduce the balance
+
+	version  uint64          // of the ledger, which each execution increases by two
+	after    func(*contract) // called after each execution, for what others do on the chain
+	versions int             // status of a view at a version; 0: it is served
+	timeless bool            // views at a version show the present
+	past     int             // views that show the channel before its last change
+	behind   time.Duration   // by which the ledger of these is behind
 }
 
 type contract struct {
 	sender                   micropay.Address
 	deposit, withdrawn, next uint64
+	gone                     bool
+	states                   []state // before and after each execution
+}
+
+// state is a contract at a version.
+type state struct {
+	version uint64
+	contract
+}
+
+// at returns the contract at a version.
+func (c *contract) at(version uint64) contract {
+	for _, s := range slices.Backward(c.states) {
+		if s.version <= version {
+			return s.contract
+		}
+	}
+	return *c
 }
 
 type transaction struct {
 	success bool
 	status  string
+	version uint64
 }
 
 func (f *fullnode) now() time.Time { return time.Now().Add(f.late) }
@@ -73,13 +101,17 @@ func (f *fullnode) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	ledger := f.now()
+	if r.URL.Path == "/v1/view" && f.past > 0 {
+		ledger = ledger.Add(-f.behind)
+	}
 	status, text, err := f.answer(r, body)
 	if err != nil {
 		return nil, err
 	}
 	h := http.Header{}
 	h.Set("X-Aptos-Chain-Id", "4")
-	h.Set("X-Aptos-Ledger-Timestampusec", fmt.Sprint(f.now().UnixMicro()))
+	h.Set("X-Aptos-Ledger-Timestampusec", fmt.Sprint(ledger.UnixMicro()))
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 }
 
@@ -94,9 +126,22 @@ func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
 	case "/transactions":
 		return f.submit(body)
 	case "/view":
+		version := f.version
+		if at := r.URL.Query().Get("ledger_version"); at != "" && f.versions != 0 {
+			return f.versions, `{"message":"the version is not known","error_code":"version"}`, nil
+		} else if at != "" && !f.timeless {
+			version, _ = strconv.ParseUint(at, 10, 64)
+		} else if f.past > 0 {
+			f.past--
+			version--
+		}
 		var list []string
 		for id, c := range f.channels {
-			if !bytes.Contains(body, c.sender[:]) {
+			c := *c
+			if version != f.version {
+				c = c.at(version)
+			}
+			if c.gone || !bytes.Contains(body, c.sender[:]) {
 				continue
 			}
 			balance := c.deposit - c.withdrawn
@@ -113,7 +158,7 @@ func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
 		if t == nil {
 			return 404, `{"message":"not found","error_code":"transaction_not_found"}`, nil
 		}
-		return 200, fmt.Sprintf(`{"type":"user_transaction","hash":"%s","success":%t,"vm_status":"%s","gas_used":"7"}`, hash, t.success, t.status), nil
+		return 200, fmt.Sprintf(`{"type":"user_transaction","hash":"%s","success":%t,"vm_status":"%s","gas_used":"7","version":"%d"}`, hash, t.success, t.status, t.version), nil
 	}
 }
 
@@ -158,9 +203,16 @@ func (f *fullnode) execute(amount, id, sequence uint64) *transaction {
 	if sequence < c.next || amount <= c.withdrawn || amount > c.deposit {
 		return &transaction{status: "Move abort: insufficient"}
 	}
+	f.version += 2
+	c.states = append(c.states, state{f.version - 1, *c})
 	c.withdrawn, c.next = amount, sequence+1
-	f.executed[id]++
-	return &transaction{success: true, status: "Executed successfully"}
+	c.states = append(c.states, state{f.version, *c})
+	done := &transaction{success: true, status: "Executed successfully", version: f.version}
+	if f.executed[id]++; f.after != nil {
+		f.after(c)
+		f.version++
+	}
+	return done
 }
 
 // world is a store, a fullnode, and a payer and a receiver, in a bubble.

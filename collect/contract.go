@@ -27,10 +27,10 @@ func withdrawnAfter(amount int64) int64 { return amount }
 // nextAfter returns the least sequence number that the contract accepts after a micropayment was collected.
 func nextAfter(sequence int64) int64 { return sequence + 1 }
 
-// contradiction returns how the channel after a collection differs from what the rules say, or "". before is
-// what was known of it. A deposit that was made meanwhile is no contradiction, unless it is as large as what was
-// withdrawn, as if the withdrawal had not reduced the balance.
-func contradiction(s metastore.Submission, before metastore.Channel, after metastore.Reading) string {
+// contradiction returns how a channel after a collection differs from what the rules say, or "". before is
+// a reading before the collection; without a Ledger, there is none. A deposit that was made between the readings is no
+// contradiction, unless it is as large as what was withdrawn, as if the withdrawal had not reduced the balance.
+func contradiction(s metastore.Submission, before, after metastore.Reading) string {
 	withdrawn := withdrawnAfter(s.Amount)
 	grown := after.Deposit - before.Deposit
 	switch {
@@ -40,7 +40,7 @@ func contradiction(s metastore.Submission, before metastore.Channel, after metas
 		return fmt.Sprintf("%d units are withdrawn, not %d", after.Withdrawn, withdrawn)
 	case after.NextSequence != nextAfter(s.Sequence):
 		return fmt.Sprintf("the next sequence number is %d, not %d", after.NextSequence, nextAfter(s.Sequence))
-	case before.Ledger.IsZero(): // it was never read before
+	case before.Ledger.IsZero():
 		return ""
 	case grown < 0:
 		return fmt.Sprintf("%d units were deposited, not %d", after.Deposit, before.Deposit)
@@ -59,6 +59,17 @@ type Reader struct {
 // Read returns the channel with this number, between the sender and the receiver. The addresses must be valid. It
 // returns the errors of chain.Client.Channels.
 func (r Reader) Read(ctx context.Context, sender, asset string, paymentChannelID int64) (metastore.Reading, error) {
+	return r.read(ctx, sender, asset, paymentChannelID, r.Chain.Channels)
+}
+
+// ReadAt is Read at a version of the ledger. It returns the errors of chain.Client.ChannelsAt.
+func (r Reader) ReadAt(ctx context.Context, sender, asset string, paymentChannelID int64, version uint64) (metastore.Reading, error) {
+	return r.read(ctx, sender, asset, paymentChannelID, func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error) {
+		return r.Chain.ChannelsAt(ctx, version, sender, receiver)
+	})
+}
+
+func (r Reader) read(ctx context.Context, sender, asset string, paymentChannelID int64, channels func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error)) (metastore.Reading, error) {
 	from, err := micropay.ParseAddress(sender)
 	if err != nil {
 		return metastore.Reading{}, err
@@ -67,7 +78,7 @@ func (r Reader) Read(ctx context.Context, sender, asset string, paymentChannelID
 	if err != nil {
 		return metastore.Reading{}, err
 	}
-	all, err := r.Chain.Channels(ctx, from, r.Receiver)
+	all, err := channels(ctx, from, r.Receiver)
 	if err != nil {
 		return metastore.Reading{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"sluice/chain"
@@ -48,16 +49,12 @@ func next(s metastore.Submission, t chain.Transaction) step {
 	}
 }
 
-// outcome returns the outcome of a transaction after which next is stepEnd. before is what was known of the channel,
-// and after what the chain shows of it.
-func outcome(s metastore.Submission, t chain.Transaction, before metastore.Channel, after metastore.Reading) metastore.Outcome {
+// outcome returns the outcome of a transaction after which next is stepEnd. after is what the chain shows of the channel.
+func outcome(s metastore.Submission, t chain.Transaction, after metastore.Reading) metastore.Outcome {
 	o := metastore.Outcome{Reading: after}
 	switch {
 	case t.State == chain.StateExecuted && t.Success, t.State == chain.StateUnknown && alreadyCollected(s, after):
 		o.State = metastore.Collected
-		if what := contradiction(s, before, after); what != "" {
-			o.Halt = fmt.Sprintf("after the collection of %d units at sequence number %d (transaction 0x%x), %s", s.Amount, s.Sequence, s.Hash, what)
-		}
 	case t.State == chain.StateExecuted:
 		o.State, o.Status = metastore.Failed, "the chain refused to collect a payment: "+t.VMStatus
 	default:
@@ -158,10 +155,15 @@ func (c *Collector) end(ctx context.Context, s metastore.Submission, t chain.Tra
 	if err != nil {
 		return false, fmt.Errorf("reading the channel: %w", err)
 	}
-	if after.Ledger.Before(t.Ledger) {
+	if after.Ledger.Before(t.Ledger) || after.Ledger.Before(before.Ledger) {
 		return false, fmt.Errorf("reading the channel: %w", errBehind)
 	}
-	o := outcome(s, t, before, after)
+	o := outcome(s, t, after)
+	if o.State == metastore.Collected {
+		if o.Halt, o.Reading, err = c.check(ctx, s, t, before, after); err != nil {
+			return false, err
+		}
+	}
 	if err := c.store.EndSubmission(ctx, s.Channel, s.Sequence, o); err != nil {
 		if errors.Is(err, metastore.ErrNotFound) { // another leader has ended it, and begun a newer one
 			return true, nil
@@ -172,8 +174,53 @@ func (c *Collector) end(ctx context.Context, s metastore.Submission, t chain.Tra
 	return true, nil
 }
 
+// check returns why a collection halts settling, or "", and the reading of the channel to record: now, unless the channel
+// was ended after the collection.
+func (c *Collector) check(ctx context.Context, s metastore.Submission, t chain.Transaction, of metastore.Channel, now metastore.Reading) (halt string, _ metastore.Reading, err error) {
+	what := contradiction(s, metastore.Reading{Deposit: of.Deposit, Withdrawn: of.Withdrawn, Ledger: of.Ledger}, now)
+	if what == "" {
+		return "", now, nil
+	}
+	what, after, err := c.confirm(ctx, s, of, t.Version, what, now)
+	if err != nil {
+		return "", now, err
+	}
+	if what != "" {
+		halt = fmt.Sprintf("after the collection of %d units at sequence number %d (transaction 0x%x), %s", s.Amount, s.Sequence, s.Hash, what)
+	}
+	if now.Gone {
+		now = after
+	}
+	return halt, now, nil
+}
+
+// confirm returns how the collection itself contradicts the rules, and the channel directly after it. suspicion is how the
+// channel differs from the rules now, which may be due to others: a payer may deposit as much as is collected, or end the
+// channel, and must not be able to halt settling by that. So the channel directly before the transaction is compared
+// with the channel directly after it. If no fullnode shows that, confirm returns the suspicion, and now.
+func (c *Collector) confirm(ctx context.Context, s metastore.Submission, of metastore.Channel, version uint64, suspicion string, now metastore.Reading) (string, metastore.Reading, error) {
+	if version == 0 {
+		return suspicion, now, nil
+	}
+	before, err := c.readAt(ctx, of, version-1)
+	var after metastore.Reading
+	if err == nil {
+		after, err = c.readAt(ctx, of, version)
+	}
+	refusal, refused := errors.AsType[*chain.Error](err)
+	switch {
+	case refused && refusal.Status != http.StatusNotFound: // 404: the fullnode is behind
+		return fmt.Sprintf("%s, and what the transaction did is not known (%v)", suspicion, refusal), now, nil
+	case err != nil:
+		return "", now, fmt.Errorf("reading the channel at the transaction: %w", err)
+	case before.Gone || before.Withdrawn >= withdrawnAfter(s.Amount): // the fullnode ignores versions
+		return suspicion, now, nil
+	}
+	return contradiction(s, before, after), after, nil
+}
+
 // errBehind means that a fullnode has not executed what another has.
-var errBehind = errors.New("the fullnode is behind the one that knew the outcome")
+var errBehind = errors.New("the fullnode is behind another one that was asked before")
 
 // The calls of the chain. Each is bounded, and has one of a limited number of slots: submissions have others than the
 // rest, so that neither keeps the other from the chain. The caller of submit holds its slot.
@@ -208,6 +255,17 @@ func (c *Collector) read(ctx context.Context, of metastore.Channel) (metastore.R
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return c.reader.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
+}
+
+func (c *Collector) readAt(ctx context.Context, of metastore.Channel, version uint64) (metastore.Reading, error) {
+	release, err := take(ctx, c.lookups)
+	if err != nil {
+		return metastore.Reading{}, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return c.reader.ReadAt(ctx, of.Sender, of.Asset, of.PaymentChannelID, version)
 }
 
 // take waits for a slot and returns the function that releases it, or the error of ctx.

@@ -55,7 +55,7 @@ func TestChannelsOfTheChain(t *testing.T) {
 	s.wantCode(409, "channel_exists", "POST", channels, named)
 
 	r := s.wantCode(409, "deposit_on_chain", "POST", channels+"/"+c.id+"/deposit", asJSON(t, map[string]any{"amount": "5"}))
-	if !strings.Contains(string(r.body), "deposit into the channel on the chain") {
+	if !strings.Contains(string(r.body), "Deposit into the channel on the chain") {
 		t.Errorf("a deposit: %s", r.body)
 	}
 

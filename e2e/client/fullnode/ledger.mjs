@@ -15,15 +15,30 @@ class Abort extends Error {}
 // "falls" (with withdrawals) or "stays".
 class Contract {
   channels = new Map();
+  history = new Map(); // by key of the channel: its states, each with the version from which on it has it
 
   constructor(rule) {
     this.rule = rule;
   }
 
+  // put replaces the state of a channel, or removes it, at a version of the ledger.
+  put(channel, version, gone = false) {
+    const key = this.key(channel);
+    if (gone) this.channels.delete(key);
+    else this.channels.set(key, channel);
+    if (!this.history.has(key)) this.history.set(key, []);
+    this.history.get(key).push({ ...channel, version, gone });
+  }
+
+  // at returns the channels at a version.
+  at(version) {
+    return [...this.history.values()].map((states) => states.findLast((state) => state.version <= version)).filter((state) => state && !state.gone);
+  }
+
   key = ({ sender, receiver, asset, channel }) => [sender, receiver, asset, channel].join();
 
   // withdraw pays a micropayment and returns the units that the receiver gets. It throws an Abort.
-  withdraw(payment, now) {
+  withdraw(payment, now, version) {
     const channel = this.channels.get(this.key(payment));
     if (!channel) throw new Abort("ECHANNEL_NOT_FOUND(0x60001)");
     if (channel.expires <= now) throw new Abort("ECHANNEL_EXPIRED(0x30002)");
@@ -33,12 +48,14 @@ class Contract {
     if (due > channel.deposit - channel.withdrawn) throw new Abort("EINSUFFICIENT_BALANCE(0x30005)");
     channel.withdrawn += due;
     channel.nextSequence = payment.sequence + 1n;
+    this.put(channel, version);
     return due;
   }
 
-  // view returns the channels from a sender to a receiver, or to all receivers, as the REST API writes them.
-  view(sender, receiver) {
-    return [...this.channels.values()]
+  // view returns the channels from a sender to a receiver, or to all receivers, as the REST API writes them, at a
+  // version or, if it is undefined, now.
+  view(version, sender, receiver) {
+    return (version === undefined ? [...this.channels.values()] : this.at(version))
       .filter((channel) => channel.sender === sender && (receiver === undefined || channel.receiver === receiver))
       .map((channel) => ({
         asset_metadata: { inner: channel.asset },
@@ -76,6 +93,12 @@ export class Ledger {
   advance(micros) {
     this.offset += micros;
     this.dropExpired();
+  }
+
+  // put replaces the state of a channel, or removes it, by a transaction of somebody else.
+  put(channel, gone = false) {
+    this.version++;
+    this.contract.put(channel, this.version, gone);
   }
 
   // submit accepts a transaction, or throws a Refusal. A transaction that is pending already is accepted again.
@@ -139,7 +162,7 @@ export class Ledger {
     if (status === "" && t.maxGas < gasPerTransaction) status = "Out of gas";
     if (status === "") {
       try {
-        t.paid = this.contract.withdraw(t, this.now());
+        t.paid = this.contract.withdraw(t, this.now(), this.version + 1n);
       } catch (error) {
         if (!(error instanceof Abort)) throw error;
         status = `Move abort in ${this.module}::micropayments: ${error.message}: `;

@@ -29,7 +29,7 @@ const operations = [
   ["gas", "GET", /^\/v1\/estimate_gas_price$/, () => ({ deprioritized_gas_estimate: 100, gas_estimate: 100, prioritized_gas_estimate: 150 })],
   ["submit", "POST", /^\/v1\/transactions$/, submit],
   ["lookup", "GET", /^\/v1\/transactions\/by_hash\/(0x[0-9a-f]{64})$/, ({ found }) => ledger.lookup(found[1])],
-  ["view", "POST", /^\/v1\/view$/, view],
+  ["view", "POST", /^\/v1\/view(?:\?ledger_version=(\d+))?$/, view],
   ["account", "GET", /^\/v1\/accounts\/(0x[0-9a-f]+)$/, ({ found }) => ({ sequence_number: String(ledger.sequenceOf(found[1])), authentication_key: found[1] })],
   ["module", "GET", /^\/v1\/accounts\/(0x[0-9a-f]+)\/module\/micropayments$/, module],
 ];
@@ -55,7 +55,7 @@ function submit({ type, body, fault }) {
   return { hash: transaction.hash };
 }
 
-function view({ type, body }) {
+function view({ found, type, body }) {
   if (type !== "application/x.aptos.view_function+bcs") throw new Refusal(415, "web_framework_error", `the content type is ${type}`);
   const encoded = new Deserializer(body);
   const address = () => "0x" + Buffer.from(encoded.deserializeFixedBytes(32)).toString("hex");
@@ -66,7 +66,9 @@ function view({ type, body }) {
   if (account !== ledger.module || name !== "micropayments") throw new Refusal(404, "module_not_found", `Module not found by Address(${account}), Module name(${name})`);
   const wanted = { get_all_channels_from_sender: 1, get_all_channels_from_sender_to_receiver: 2 }[called];
   if (types !== 0 || parameters.length !== wanted || encoded.remaining() > 0) throw new Refusal(400, "invalid_input", `${called} with ${parameters.length} arguments`);
-  return [ledger.contract.view(...parameters)];
+  const version = found[1] === undefined ? undefined : BigInt(found[1]);
+  if (version > ledger.version) throw new Refusal(404, "version_not_found", `Ledger version(${version}) is in the future`);
+  return [ledger.contract.view(version, ...parameters)];
 }
 
 // module returns the ABI of the contract, which the public client reads.
@@ -170,10 +172,11 @@ const commands = {
   open({ sender, receiver, asset, ...numbers }) {
     const channel = { sender, receiver, asset };
     for (const [name, value] of Object.entries(numbers)) channel[name] = BigInt(value);
-    ledger.contract.channels.set(ledger.contract.key(channel), channel);
+    ledger.put(channel);
   },
   remove: (channel) => {
-    if (!ledger.contract.channels.delete(ledger.contract.key(channel))) throw new Error("there is no such channel");
+    if (!ledger.contract.channels.has(ledger.contract.key(channel))) throw new Error("there is no such channel");
+    ledger.put(channel, true);
   },
   channels: () => [...ledger.contract.channels.values()],
   gas: ({ address, units }) => (units === undefined ? (ledger.gas.get(address) ?? "unlimited") : void ledger.gas.set(address, BigInt(units))),

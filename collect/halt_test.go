@@ -1,0 +1,120 @@
+package collect_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+)
+
+// TestOthersCannotHaltSettling does on the chain, directly after a collection, what makes the channel differ from what the
+// rules say of the collection. Only if no fullnode shows what the collection itself did, settling halts.
+func TestOthersCannotHaltSettling(t *testing.T) {
+	topUp := func(c *contract) { c.deposit += 600 }
+	end := func(c *contract) { c.gone = true }
+	for what, test := range map[string]struct {
+		fullnode func(*fullnode)
+		halt     string // "": it does not halt
+		deposit  int64
+		stopped  string
+	}{
+		"a deposit of what was collected": {func(f *fullnode) { f.after = topUp }, "", 10_600, ""},
+		"the end of the channel":          {func(f *fullnode) { f.after = end }, "", 10_000, ""},
+		"another withdrawal": {func(f *fullnode) {
+			f.after = func(c *contract) { c.withdrawn, c.next = c.withdrawn+50, c.next+1 }
+		}, "", 10_000, "650 units were withdrawn from the channel on the chain, and 600 were accepted here"},
+		"a deposit, and a fullnode without history": {func(f *fullnode) { f.after, f.versions = topUp, http.StatusGone },
+			"the withdrawal of 600 units has not reduced the balance, and what the transaction did is not known (the fullnode refused the request: 410", 10_600, ""},
+		"a deposit, and a fullnode that ignores versions": {func(f *fullnode) { f.after, f.timeless = topUp, true },
+			"the withdrawal of 600 units has not reduced the balance", 10_600, ""},
+		"the end of the channel, and a fullnode without history": {func(f *fullnode) { f.after, f.versions = end, http.StatusGone },
+			"the channel does not exist, and what the transaction did is not known", 0, "the channel does not exist on the chain"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.open(1, 10_000)
+				test.fullnode(w.node)
+				defer w.run()()
+				w.mustPay(1, 1, 600)
+				w.wait(10 * time.Second)
+				halt, err := w.store.Halted(t.Context())
+				if err != nil || (halt != "") != (test.halt != "") || !strings.Contains(halt, test.halt) {
+					t.Errorf("halted: %q, %v, want %q", halt, err, test.halt)
+				}
+				c := w.channel(1)
+				if c.Deposit != test.deposit || c.Stopped != test.stopped || test.halt == "" && c.Settled != 600 {
+					t.Errorf("the channel is %+v", c)
+				}
+			})
+		})
+	}
+}
+
+// TestLaggingFullnodes checks that a fullnode which has not executed yet what another one has is asked again.
+func TestLaggingFullnodes(t *testing.T) {
+	const behind = "the fullnode is behind"
+	t.Run("a view before the collection", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.open(1, 10_000)
+			w.node.past, w.node.behind = 3, 500*time.Millisecond
+			defer w.run()()
+			w.mustPay(1, 1, 600)
+			w.wait(30 * time.Second)
+			w.settled(1, 600)
+			w.notHalted()
+			if !w.reported(behind) || w.node.executed[1] != 1 {
+				t.Errorf("executed %d times; reports: %v", w.node.executed[1], w.reports)
+			}
+		})
+	})
+	t.Run("a view before a deposit that was seen", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.open(1, 10_000)
+			seen := metastore.Reading{Deposit: 10_050, NextSequence: 1, Expires: time.Now().Add(time.Hour), Ledger: time.Now().Add(15 * time.Second)}
+			if _, err := w.store.RecordReading(t.Context(), "channel-00001", seen); err != nil {
+				t.Fatal(err)
+			}
+			defer w.run()()
+			w.mustPay(1, 1, 600)
+			w.wait(10 * time.Second)
+			if c := w.channel(1); c.Submitted != 600 || !w.reported(behind) {
+				t.Errorf("the outcome was recorded by an older reading: %+v; reports: %v", c, w.reports)
+			}
+			w.node.mu.Lock()
+			w.node.channels[1].deposit = 10_050
+			w.node.mu.Unlock()
+			w.wait(20 * time.Second)
+			w.settled(1, 600)
+			w.notHalted()
+		})
+	})
+	t.Run("a version that is not there yet", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.open(1, 10_000)
+			w.node.after, w.node.versions = func(c *contract) { c.deposit += 600 }, http.StatusNotFound
+			defer w.run()()
+			w.mustPay(1, 1, 600)
+			w.wait(20 * time.Second)
+			w.notHalted()
+			if c := w.channel(1); c.Submitted != 600 || !w.reported("reading the channel at the transaction") {
+				t.Errorf("%+v; reports: %v", c, w.reports)
+			}
+			w.node.mu.Lock()
+			w.node.versions = 0
+			w.node.mu.Unlock()
+			w.wait(10 * time.Second)
+			w.settled(1, 600)
+			w.notHalted()
+		})
+	})
+}
+
+func (w *world) notHalted() {
+	w.t.Helper()
+	if halt, err := w.store.Halted(w.t.Context()); halt != "" || err != nil {
+		w.t.Errorf("halted: %q", errors.Join(errors.New(halt), err))
+	}
+}
