@@ -172,7 +172,10 @@ func dashboard(t *testing.T) []panel {
 		SchemaVersion int
 		Panels        []panel
 		Templating    struct {
-			List []struct{ Name, Type string }
+			List []struct {
+				Name, Type string
+				Current    *struct{ Text, Value any }
+			}
 		}
 	}
 	if err := json.Unmarshal([]byte(deployed(t, "grafana.json")), &d); err != nil {
@@ -181,6 +184,9 @@ func dashboard(t *testing.T) []panel {
 	var variables []string
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Name)
+		if v.Current != nil && (v.Current.Text == nil || v.Current.Value == nil) {
+			t.Errorf("the variable %s has a current value without text and value", v.Name)
+		}
 	}
 	if d.UID == "" || d.Title == "" || d.SchemaVersion < 36 || !slices.Equal(variables, []string{"datasource", "job", "instance"}) {
 		t.Errorf("the dashboard %q (%q) of schema %d has the variables %v", d.Title, d.UID, d.SchemaVersion, variables)
