@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -266,6 +267,53 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	promtool(t, "check", "rules", "--lint=none", path)
+}
+
+// TestDashboardHasTheTypesOfGrafana checks the dashboard against the types that Grafana publishes: no
+// field is unknown, missing, or of another type.
+func TestDashboardHasTheTypesOfGrafana(t *testing.T) {
+	testenv.Require(t, testenv.NPM)
+	t.Parallel()
+	clientDir, err := testenv.ClientDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, modules := t.TempDir(), filepath.Join(clientDir, "node_modules")
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	// errorsOf returns what the compiler finds.
+	errorsOf := func(dashboard string) string {
+		if err := os.WriteFile(filepath.Join(dir, "grafana.json"), []byte(dashboard), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		runIn(t, dir, "node", filepath.Join(clientDir, "dashboard.mjs"), "grafana.json", "dashboard.ts")
+		compiler := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit", "--strict", "--skipLibCheck",
+			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "dashboard.ts")
+		compiler.Dir = dir
+		out, err := compiler.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	text := deployed(t, "grafana.json")
+	if found := errorsOf(text); found != "" {
+		t.Error(found)
+	}
+	changes := [][2]string{{`"gridPos"`, `"grid"`}, {`"graphMode": "none"`, `"graphMode": "no"`}, {`"placement": "bottom"`, `"placement": "below"`}, {`"drawStyle": "line"`, `"drawStyle": "lines"`}}
+	for _, change := range changes {
+		if !strings.Contains(text, change[0]) {
+			t.Errorf("the dashboard has no %s", change[0])
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	found := errorsOf(text)
+	for _, name := range []string{"'\"grid\"'", "'\"no\"'", "'\"below\"'", "'\"lines\"'"} {
+		if !strings.Contains(found, name) {
+			t.Errorf("a dashboard with %s compiles:\n%s", name, found)
+		}
+	}
 }
 
 var metricName = regexp.MustCompile(`\b(?:sluice|process|go)_\w+`)
