@@ -366,6 +366,15 @@ func (w *world) wait(d time.Duration) {
 	synctest.Wait()
 }
 
+// settlesOne checks that a payment over a new channel is settled after a time.
+func (w *world) settlesOne(after time.Duration) {
+	w.open(1, 10_000)
+	defer w.run()()
+	w.mustPay(1, 1, 600)
+	w.wait(after)
+	w.settled(1, 600)
+}
+
 // TestGasIsSpentOnceForManyPayments checks that payments are collected together at half of the life of the first, and
 // immediately when enough is unsettled.
 func TestGasIsSpentOnceForManyPayments(t *testing.T) {
@@ -394,12 +403,8 @@ func TestGasIsSpentOnceForManyPayments(t *testing.T) {
 // TestLostAnswersAreLookedUp checks that what was executed is never executed again, whatever was answered.
 func TestLostAnswersAreLookedUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.open(1, 10_000)
 		w.node.lose = 3
-		defer w.run()()
-		w.mustPay(1, 1, 600)
-		w.wait(20 * time.Second)
-		w.settled(1, 600)
+		w.settlesOne(20 * time.Second)
 		if n := w.node.executed[1]; n != 1 {
 			t.Errorf("executed %d times", n)
 		}
@@ -409,12 +414,8 @@ func TestLostAnswersAreLookedUp(t *testing.T) {
 // TestDroppedTransactionsAreSubmittedAgain checks that the same bytes are sent until the chain has them.
 func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.open(1, 10_000)
 		w.node.drop = 3
-		defer w.run()()
-		w.mustPay(1, 1, 600)
-		w.wait(30 * time.Second)
-		w.settled(1, 600)
+		w.settlesOne(30 * time.Second)
 		if len(w.node.count) != 1 {
 			t.Errorf("%d different transactions, want 1", len(w.node.count))
 		}

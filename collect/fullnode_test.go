@@ -117,21 +117,13 @@ func TestFullnodeOfStoppedCollectors(t *testing.T) {
 	m := newOnFullnode(t)
 	c := m.fund(1, 1000)
 	var paid []uint64
-	for _, step := range []struct {
-		name  string
-		fault fullnode.Fault
-	}{
-		{"before the submission arrives", fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Hang}},
-		{"before its response", fullnode.Fault{On: fullnode.Submit, Answer: fullnode.Hang}},
-		{"before its outcome is known", fullnode.Fault{On: fullnode.Lookup, Answer: fullnode.Hang}},
-		{"before the channel is read", fullnode.Fault{On: fullnode.View, Answer: fullnode.Hang}},
-	} {
-		before := len(m.Requests(step.fault.On))
-		m.Fail(step.fault)
+	for _, step := range fullnode.Interruptions {
+		before := len(m.Requests(step.Fault.On))
+		m.Fail(step.Fault)
 		amount := uint64(10 + len(paid))
 		c.payNow(amount)
 		stop := m.run()
-		m.AwaitRequests(step.fault.On, before+1)
+		m.AwaitRequests(step.Fault.On, before+1)
 		c.payNow(100) // waits for the submission in flight
 		stop()
 		m.Heal()
@@ -140,7 +132,7 @@ func TestFullnodeOfStoppedCollectors(t *testing.T) {
 		stop()
 		paid = append(paid, amount, 100)
 		if m.paid(c.number, paid...); t.Failed() {
-			t.Fatalf("after the end %s: %v", step.name, m.errors())
+			t.Fatalf("after the end %s: %v", step.Name, m.errors())
 		}
 	}
 	m.audit()

@@ -70,20 +70,11 @@ func TestSettlingSurvivesKills(t *testing.T) {
 	c := chain.open(s, s.payer(1), 7, 1000)
 	s.options.dirty = true
 	var paid []uint64
-	for _, step := range []struct {
-		name  string
-		fault fullnode.Fault
-	}{
-		{"before the submission arrives", fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.Hang}},
-		{"before the response to it", fullnode.Fault{On: fullnode.Submit, Answer: fullnode.Hang}},
-		{"before its outcome is known", fullnode.Fault{On: fullnode.Lookup, Answer: fullnode.Hang}},
-		{"before the channel is read", fullnode.Fault{On: fullnode.View, Answer: fullnode.Hang}},
-		{"while a dropped one is awaited", fullnode.Fault{On: fullnode.Submit, Times: 1, Effect: fullnode.Drop}},
-	} {
-		reached := step.fault.On
+	for _, step := range fullnode.Interruptions {
+		reached := step.Fault.On
 		before := len(chain.Requests(reached))
 		amount := uint64(10 + len(paid))
-		chain.Fail(step.fault)
+		chain.Fail(step.Fault)
 		c.buy(amount)
 		chain.AwaitRequests(reached, before+1)
 		s.kill()
@@ -93,7 +84,7 @@ func TestSettlingSurvivesKills(t *testing.T) {
 		paid = append(paid, amount)
 		chain.collected(t, c.number, paid...)
 		if t.Failed() {
-			t.Fatalf("after a kill %s", step.name)
+			t.Fatalf("after a kill %s", step.Name)
 		}
 	}
 	if on := chain.onChain(t, c.number); on.Withdrawn != c.amount {

@@ -3,15 +3,12 @@ package httpapi
 import (
 	"net/http"
 
+	"sluice/metastore"
 	"sluice/wire"
 )
 
 func (s *Server) listAccounts(x *exchange) error {
-	q, err := readQuery(x.r)
-	if err != nil {
-		return err
-	}
-	limit, err := q.limit()
+	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
@@ -20,10 +17,7 @@ func (s *Server) listAccounts(x *exchange) error {
 		return err
 	}
 	var out wire.AccountPage
-	if len(accounts) > limit {
-		accounts = accounts[:limit]
-		out.Next = accounts[limit-1].Account
-	}
+	accounts, out.Next = cutPage(accounts, limit, func(a metastore.Account) string { return a.Account })
 	for _, a := range accounts {
 		out.Accounts = append(out.Accounts, wire.Account{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes})
 	}

@@ -19,10 +19,7 @@ func (s *Server) listSessions(x *exchange) error {
 		return sessionError(err)
 	}
 	var out wire.SessionPage
-	if len(sessions) > limit {
-		sessions = sessions[:limit]
-		out.Next = sessions[limit-1].ID
-	}
+	sessions, out.Next = cutPage(sessions, limit, func(s metastore.Session) string { return s.ID })
 	for _, one := range sessions {
 		out.Sessions = append(out.Sessions, sessionJSON(one))
 	}
@@ -39,10 +36,7 @@ func (s *Server) listChannels(x *exchange) error {
 		return err
 	}
 	var out wire.ChannelPage
-	if len(channels) > limit {
-		channels = channels[:limit]
-		out.Next = channels[limit-1].ID
-	}
+	channels, out.Next = cutPage(channels, limit, func(c metastore.Channel) string { return c.ID })
 	for _, one := range channels {
 		out.Channels = append(out.Channels, s.channelJSON(one))
 	}
@@ -65,10 +59,7 @@ func (s *Server) getLedger(x *exchange) error {
 		return channelError(err)
 	}
 	out := wire.Ledger{Channel: s.channelJSON(ledger.Channel), FoldedAmount: decimal(ledger.Folded)}
-	if len(sales) > limit {
-		sales = sales[:limit]
-		out.Next = sales[limit-1].ID
-	}
+	sales, out.Next = cutPage(sales, limit, func(s metastore.Sale) string { return s.ID })
 	for _, one := range sales {
 		out.Sales = append(out.Sales, saleJSON(one))
 	}
@@ -87,14 +78,4 @@ func saleJSON(s metastore.Sale) wire.Sale {
 		out.SequenceNumber = decimal(s.Sequence)
 	}
 	return out
-}
-
-// pageOf returns the query of a list, and its limit.
-func pageOf(x *exchange) (query, int, error) {
-	q, err := readQuery(x.r)
-	if err != nil {
-		return q, 0, err
-	}
-	limit, err := q.limit()
-	return q, limit, err
 }

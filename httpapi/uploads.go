@@ -138,11 +138,7 @@ func (s *Server) abortUpload(x *exchange) error {
 }
 
 func (s *Server) getUpload(x *exchange) error {
-	q, err := readQuery(x.r)
-	if err != nil {
-		return err
-	}
-	limit, err := q.limit()
+	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
@@ -207,10 +203,7 @@ func (s *Server) listUploads(x *exchange) error {
 		return err
 	}
 	var out wire.UploadPage
-	if len(uploads) > limit {
-		uploads = uploads[:limit]
-		out.Next = uploads[limit-1].ID
-	}
+	uploads, out.Next = cutPage(uploads, limit, func(u metastore.Upload) string { return u.ID })
 	for _, u := range uploads {
 		out.Uploads = append(out.Uploads, uploadJSON(u))
 	}

@@ -4,25 +4,7 @@ import { createServer } from "node:http";
 import { once } from "node:events";
 import { Account, AccountAddress, Ed25519PrivateKey, Network, Secp256k1PrivateKey } from "@aptos-labs/ts-sdk";
 import { ShelbyMicropaymentChannelClient } from "sdk-0.1.0/node";
-
-// The ABI of the module as a full node returns it, with the one function that is called.
-const abi = (address) => ({
-  address,
-  name: "micropayments",
-  friends: [],
-  exposed_functions: [
-    {
-      name: "receiver_withdraw",
-      visibility: "public",
-      is_entry: true,
-      is_view: false,
-      generic_type_params: [],
-      params: ["&signer", "&signer", "u64", "u64", "u64", "address"],
-      return: [],
-    },
-  ],
-  structs: [],
-});
+import { abi } from "./fullnode/abi.mjs";
 
 // startNode starts the stub on a free port; close stops it.
 async function startNode() {

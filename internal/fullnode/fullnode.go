@@ -160,6 +160,19 @@ type Fault struct {
 	RetryAfter int           `json:"retryAfter"` // seconds in the Retry-After header of WrongStatus; 0: no header
 }
 
+// Interruptions are the steps of a submission at which its sender can end, each with the fault that
+// makes it wait there.
+var Interruptions = []struct {
+	Name  string
+	Fault Fault
+}{
+	{"before the submission arrives", Fault{On: Submit, Effect: Skip, Answer: Hang}},
+	{"before its response", Fault{On: Submit, Answer: Hang}},
+	{"before its outcome is known", Fault{On: Lookup, Answer: Hang}},
+	{"before the channel is read", Fault{On: View, Answer: Hang}},
+	{"while a dropped one is awaited", Fault{On: Submit, Times: 1, Effect: Drop}},
+}
+
 // Request is a request that the fullnode received.
 type Request struct {
 	Method        string `json:"method"`

@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Deserializer } from "@aptos-labs/ts-sdk";
+import { abi } from "./abi.mjs";
 import { Ledger } from "./ledger.mjs";
 import { Refusal, decode } from "./transaction.mjs";
 
@@ -71,31 +72,9 @@ function view({ found, type, body }) {
   return [ledger.contract.view(version, ...parameters)];
 }
 
-// module returns the ABI of the contract, which the public client reads.
+// module returns the module of the contract, which the public client reads.
 function module({ found }) {
-  const channels = (name, params) => ({ name, visibility: "public", is_entry: false, is_view: true, generic_type_params: [], params, return: ["vector<u8>"] });
-  return {
-    bytecode: "0x",
-    abi: {
-      address: found[1],
-      name: "micropayments",
-      friends: [],
-      structs: [],
-      exposed_functions: [
-        {
-          name: "receiver_withdraw",
-          visibility: "public",
-          is_entry: true,
-          is_view: false,
-          generic_type_params: [],
-          params: ["&signer", "&signer", "u64", "u64", "u64", "address"],
-          return: [],
-        },
-        channels("get_all_channels_from_sender", ["address"]),
-        channels("get_all_channels_from_sender_to_receiver", ["address", "address"]),
-      ],
-    },
-  };
+  return { bytecode: "0x", abi: abi(found[1]) };
 }
 
 const server = createServer(async (request, response) => {
