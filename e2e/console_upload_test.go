@@ -90,6 +90,10 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 	s.must(204, "PUT", "/v1/blobs/0x1/in/hello.txt", []byte("of another"))
 	p.drop(single)
 	p.untilText("dialog", "Store 1 file")
+	evaluate[bool](p, `(() => { const e = document.getElementById("expiry"); e.value = "at"; e.dispatchEvent(new Event("change")); return true; })()`)
+	p.press("Store")
+	p.until(`document.querySelector("dialog[open] input:invalid")`) // a time must be chosen
+	evaluate[bool](p, `(document.querySelector("dialog input:invalid").value = "2099-01-02T03:04", true)`)
 	p.press("Store")
 	p.untilText("#tray li[data-state=failed]", "precondition_failed")
 	if got := s.must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.body) != "of another" {
@@ -97,8 +101,8 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 	}
 	p.press("Replace it")
 	p.until(`!document.querySelector("#tray li[data-state=failed]") && document.querySelectorAll("#tray li[data-state=done]").length === 5`)
-	if got := s.must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.body) != "hello" {
-		t.Errorf("the blob is %q", got.body)
+	if got := s.must(200, "GET", "/v1/blobs/0x1/in/hello.txt", nil); string(got.body) != "hello" || !strings.HasPrefix(got.header.Get("Blob-Expires"), "2099-01-0") {
+		t.Errorf("the blob is %q and expires at %s", got.body, got.header.Get("Blob-Expires"))
 	}
 }
 

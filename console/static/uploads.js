@@ -37,7 +37,10 @@ export async function offer(found, to) {
   const total = found.reduce((sum, f) => sum + f.file.size, 0);
   const expiry = h("select", { id: "expiry" }, [["", "Never"], ["3600", "In 1 hour"], ["86400", "In 1 day"], ["604800", "In 7 days"], ["at", "At a time…"]].map(([value, title]) => h("option", { value }, title)));
   const at = h("input", { type: "datetime-local", "aria-label": "Time of expiry", hidden: true });
-  expiry.addEventListener("change", () => (at.hidden = expiry.value !== "at"));
+  expiry.addEventListener("change", () => {
+    at.hidden = expiry.value !== "at";
+    at.required = !at.hidden; // or a blob whose expiry was left empty would never expire
+  });
   const replace = h("input", { type: "checkbox", id: "replace" });
   const files = found.length === 1 ? "1 file" : `${found.length} files`;
   const answer = await ask(`Store ${files} (${bytes(total)})?`, [
@@ -60,7 +63,7 @@ const sameFile = (entry, file) => entry.size === file.size && entry.modified ===
 function expiresAt(choice, at) {
   if (choice === "") return undefined;
   if (choice !== "at") return new Date(Date.now() + Number(choice) * 1000).toISOString();
-  return at ? new Date(at).toISOString() : undefined;
+  return new Date(at).toISOString();
 }
 
 /** @param {Upload} upload */
