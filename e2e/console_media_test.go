@@ -84,7 +84,8 @@ func TestConsolePaysForPreviews(t *testing.T) {
 	before := left()
 
 	p := openConsole(t, s, "#/blob/0x1/paid.txt")
-	p.untilText("[role=alert]", "402")
+	p.untilText("[role=alert]", "This read must be paid for.")
+	p.screenshots("paid")
 	pay := func() {
 		p.t.Helper()
 		p.until(`document.getElementById("pay")`)

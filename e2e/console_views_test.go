@@ -236,6 +236,7 @@ func TestConsoleHosted(t *testing.T) {
 	p := openConsole(t, s, "#/blob/0x1/private.txt")
 	p.untilText("dialog", "API key")
 	p.untilText("main", "A key is required to read this blob.")
+	p.screenshots("key")
 	p.enterKey(key)
 	p.untilText(".stage", "secret text")
 	evaluate[bool](p, `(location.hash = "#/blob/0x1/private.png", true)`)
@@ -281,5 +282,6 @@ func TestConsoleHosted(t *testing.T) {
 		evaluate[bool](p, fmt.Sprintf(`(document.getElementById("lookup").value = %q, true)`, one.id))
 		p.press("Show")
 		p.untilText(".result", one.want)
+		p.screenshots("hosted-" + strings.TrimPrefix(one.view, "#/"))
 	}
 }

@@ -48,15 +48,17 @@ export async function blobView(main, [account = "", name = ""], signal) {
   }
 }
 
-/** Shows an error and, where a read must be paid for, a form for the session that pays. */
+/** Shows an error and, if the read must be paid for, a form for the session that pays. */
 function failed(place, error, signal) {
-  showError(place, error, signal, show);
-  if (error.status === 402 && !signal.aborted) place.append(payWith(show));
+  const unpaid = error.status === 402;
+  if (error.code === "payment_required") error.message = "This read must be paid for. Enter the id of a session that pays.";
+  showError(place, error, signal, unpaid ? undefined : show);
+  if (unpaid && !signal.aborted) place.append(payWith(show));
 }
 
 /** A response to HEAD has no body, so its error has no sentence. */
 function headError(error) {
-  const sentences = { 404: "There is no blob of this name.", 410: "The blob has expired.", 401: "A key is required to read this blob.", 402: "Reading this blob must be paid for.", 403: "The key may not read this blob." };
+  const sentences = { 404: "There is no blob of this name.", 410: "The blob has expired.", 401: "A key is required to read this blob.", 403: "The key may not read this blob." };
   if (error instanceof api.APIError && sentences[error.status]) error.message = sentences[error.status];
   return error;
 }

@@ -51,7 +51,7 @@ const shapes = {
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   download: "M12 4v11m-5-4 5 5 5-5M5 20h14",
   folder: "M3 6h6l2 2h10v11H3z",
-  key: "M14 10a4 4 0 1 0-3.5 4L13 16.500h2v2h2v2h3v-3.500l-6.500-6.500M8 9h.01",
+  key: "M12 15a4 4 0 1 1-8 0 4 4 0 0 1 8 0zM11 12l9-9M16 7l3 3",
   pause: "M8 5v14M16 5v14",
   play: "M7 4l13 8-13 8z",
   search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM16 16l5 5",
