@@ -80,18 +80,25 @@ func (x *extentReader) write(ctx context.Context, from, to int64) (written int64
 	}
 	defer func() { err = errors.Join(err, x.r.Close()) }()
 
-	for block := first; block <= last && err == nil; block++ {
-		start, end := block*blockSize, min((block+1)*blockSize, x.e.Size)
-		lo, hi := max(from, start), min(to, end)
+	for off := from; off < to && err == nil; off = from + written {
 		var n int64
-		if x.skip[block] {
-			n, err = x.send(hi - lo)
+		if block := off / blockSize; x.skip[block] {
+			n, err = x.send(min(x.uncheckedEnd(block)*blockSize, off+blockSize, to) - off)
 		} else {
-			n, err = x.checkAndWrite(ctx, block, end-start, lo-start, hi-start)
+			start, end := block*blockSize, min((block+1)*blockSize, x.e.Size)
+			n, err = x.checkAndWrite(ctx, block, end-start, off-start, min(to, end)-start)
 		}
 		written += n
 	}
 	return written, err
+}
+
+// uncheckedEnd returns the first block after this one that must be checked.
+func (x *extentReader) uncheckedEnd(block int64) int64 {
+	for block < maxBlocks && x.skip[block] {
+		block++
+	}
+	return block
 }
 
 // charge pays for bytes that are read and not sent.

@@ -344,7 +344,8 @@ func TestOnlyThePiecesOfARangeAreReadAgain(t *testing.T) {
 }
 
 // TestCheckedBlocksAreReadInPart checks that blocks that were checked within VerifyTTL are not read whole for a
-// range that ends within them, if they can be sent without copying, and that the range costs nothing.
+// range that ends within them, if they can be sent without copying, that the range costs nothing, and that it is
+// sent by as few calls as there are MiB.
 func TestCheckedBlocksAreReadInPart(t *testing.T) {
 	f, _ := newOnFiles(t, blob.Options{VerifyTTL: time.Minute})
 	body := randomBytes(1, 2<<20)
@@ -357,17 +358,41 @@ func TestCheckedBlocksAreReadInPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for _, r := range []blob.Range{{Off: 0, N: 1<<20 + 10}, {Off: 1<<20 - 10, N: 20}, {Off: 1<<20 + 10, N: 10}} {
+	for r, sends := range map[blob.Range]int{
+		{Off: 0, N: 1<<20 + 10}:      2,
+		{Off: 1<<20 - 10, N: 20}:     1,
+		{Off: 1<<20 + 10, N: 10}:     1,
+		{Off: 1 << 19, N: 1 << 20}:   1, // parts of two blocks
+		{Off: 10, N: 2<<20 - 20}:     2,
+		{Off: 1 << 20, N: 1<<20 - 1}: 1,
+	} {
 		reading := c.Read([]blob.Range{r}, func(_ context.Context, n int64) error {
 			t.Errorf("%v: %d bytes are read in addition", r, n)
 			return nil
 		})
-		var out bytes.Buffer
+		var out countedSends
 		if _, err := reading.WriteNext(t.Context(), &out); err != nil || !bytes.Equal(out.Bytes(), body[r.Off:r.Off+r.N]) {
 			t.Errorf("%v: %d bytes, %v", r, out.Len(), err)
 		}
+		if out.sends != sends || out.longest > 1<<20 {
+			t.Errorf("%v: sent by %d calls of up to %d bytes, want %d of up to 1 MiB", r, out.sends, out.longest, sends)
+		}
 		reading.Close()
 	}
+}
+
+// countedSends is a client that counts the calls by which files are sent to it.
+type countedSends struct {
+	bytes.Buffer
+	sends   int
+	longest int64
+}
+
+func (c *countedSends) ReadFrom(src io.Reader) (int64, error) {
+	n, err := c.Buffer.ReadFrom(src)
+	c.sends++
+	c.longest = max(c.longest, n)
+	return n, err
 }
 
 // receiver is a client to which files are sent. It receives at most the given number of bytes in
