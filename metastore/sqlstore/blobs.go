@@ -10,11 +10,10 @@ import (
 )
 
 // blobColumns are the columns of a blob, in the order of blobFields. blobColumnsAlone are the same
-// without the bytes of the metadata.
+// without the last one.
 const (
-	blobColumns      = commonColumns + `, metadata`
-	blobColumnsAlone = commonColumns + `, NULL`
-	commonColumns    = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
+	blobColumns      = blobColumnsAlone + `, metadata`
+	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
 )
 
 func blobFields(b *metastore.Blob) args {

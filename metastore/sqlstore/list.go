@@ -133,11 +133,12 @@ func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
 		c.from = q.Prefix
 	}
 	c.inHead = len(c.from) >= headLen
-	c.columns = blobColumnsAlone
-	if q.Metadata {
-		c.columns = blobColumns
-	}
+	c.columns = blobColumns
 	c.fields = append(args{nil}, blobFields(&c.blob)...)
+	if !q.Metadata {
+		c.columns = blobColumnsAlone
+		c.fields = c.fields[:len(c.fields)-1]
+	}
 	return c
 }
 
