@@ -98,12 +98,11 @@ func (c *Config) receiverSigner() (*micropay.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range signers {
-		if s.Address() == receiver {
-			return s, nil
-		}
+	signer, err := micropay.NewSignerOf(receiver, key)
+	if err != nil {
+		return nil, fmt.Errorf("--receiver %s: is not an address of the key in %s: want %s", c.Receiver, flag, either)
 	}
-	return nil, fmt.Errorf("--receiver %s: is not an address of the key in %s: want %s", c.Receiver, flag, either)
+	return signer, nil
 }
 
 func (c *Config) chainOptions() (chain.Options, error) {

@@ -253,17 +253,6 @@ func durability(t *tx) (mode string, sync int64, err error) {
 	return mode, sync, err
 }
 
-// Durability reads the settings back on which every acknowledgement rests,
-// from the writer's own connection: the journal mode ("wal") and the level of
-// syncing (2: the log is synced by each commit). It is for SQLite only.
-func (s *Store) Durability(ctx context.Context) (journalMode string, synchronous int64, err error) {
-	err = s.write(ctx, func(t *tx) (err error) {
-		journalMode, synchronous, err = durability(t)
-		return err
-	})
-	return journalMode, synchronous, err
-}
-
 // openTimeout is how long an open waits for other processes that open or migrate.
 const openTimeout = time.Minute
 

@@ -19,7 +19,12 @@ func TestDurabilitySettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mode, sync, err := s.Durability(t.Context())
+		var mode string
+		var sync int64
+		err = s.write(t.Context(), func(t *tx) (err error) {
+			mode, sync, err = durability(t)
+			return err
+		})
 		if err != nil || mode != "wal" || sync != 2 {
 			t.Errorf("journal_mode %q, synchronous %d, error %v; want wal, 2", mode, sync, err)
 		}
