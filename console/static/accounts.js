@@ -36,7 +36,7 @@ export async function accountsView(main, _parts, signal) {
     failed: (error) => !signal.aborted && grid.element.replaceWith(refusal(error)),
     empty: h("div", { class: "empty" }, h("h2", null, "Nothing is stored yet"),
       h("p", null, "Open an account, such as ", h("a", { href: link("blobs", "0x1", "") }, "0x1"), ", and drop a file there."),
-      h("pre", { tabindex: "0", role: "region", "aria-label": "Example" }, `curl -T FILE ${api.base.href}v1/blobs/0x1/hello.txt`)),
+      h("pre", null, `curl -T FILE ${api.base.href}v1/blobs/0x1/hello.txt`)),
     counted: (n, complete) => (total.textContent = n === 0 ? "" : `${count(n)}${complete ? "" : " or more"} ${n === 1 ? "account" : "accounts"}`),
   });
   main.append(grid.element);

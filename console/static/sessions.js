@@ -35,11 +35,11 @@ export async function sessionsView(main, _parts, signal) {
 }
 
 const empty = () => h("div", { class: "empty" }, h("h2", null, "There is no session yet"),
-  h("p", null, "A session is a count of chunksets that reads use up."), h("pre", { tabindex: "0", role: "region", "aria-label": "Example" }, `curl -X POST ${api.base.href}v1/sessions`));
+  h("p", null, "A session is a count of chunksets that reads use up."), h("pre", null, `curl -X POST ${api.base.href}v1/sessions`));
 
 function table(sessions) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Sessions" }, h("table", null,
-    h("thead", null, h("tr", null, ["Session", "Who", "Left", "Used", "Created", "Expires"].map((title, i) => h("th", { scope: "col", class: i === 2 || i === 3 ? "number" : null }, title)))),
+    h("thead", null, h("tr", null, ["Session", "Who", "Left", "Used", "Created", "Expires"].map((title, i) => h("th", { scope: "col", class: [null, null, "number", "number", "created", null][i] }, title)))),
     h("tbody", null, sessions.map(row))));
 }
 
@@ -48,7 +48,7 @@ const row = (s) => h("tr", { dataset: { id: s.sessionId } },
   h("td", null, h("span", { class: "id" }, h("code", null, s.sessionId), button("copy", `Copy id ${s.sessionId}`, () => void copy(s.sessionId, "Session id"), { iconOnly: true }))),
   h("td", null, s.userIdentity ? visible(s.userIdentity) : h("span", { class: "sub" }, "—")),
   h("td", { class: "number" }, left(s)), h("td", { class: "number" }, count(s.chunksetsTotal - s.chunksetsLeft)),
-  h("td", null, time(s.created)), h("td", null, time(s.expires)));
+  h("td", { class: "created" }, time(s.created)), h("td", null, time(s.expires)));
 
 const left = (s) => h("span", null, `${count(s.chunksetsLeft)} of ${count(s.chunksetsTotal)} `,
   h("meter", { min: 0, max: Math.max(1, s.chunksetsTotal), value: s.chunksetsLeft, "aria-label": "Chunksets left" }));
