@@ -47,7 +47,7 @@ func TestAllocationsOfRequests(t *testing.T) {
 		{"HEAD", "HEAD", path, "", "", 200, 12},
 		{"304", "GET", path, tag, "", 304, 14},
 		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 160},
-		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 66},
+		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 41},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(context.Background(), one.method, one.path, nil)

@@ -47,6 +47,9 @@ func readJSON(r *http.Request, into any) ([]byte, error) {
 	if r.ContentLength > maxJSONBody {
 		return nil, tooLarge()
 	}
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxJSONBody+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the body: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -167,6 +168,22 @@ func (u *useBatcher) begin(lane string) {
 	}
 }
 
+// gather waits for uses that are about to arrive, such as the next ones of callers whose uses have just
+// ended: it runs other goroutines as long as that adds uses.
+func (u *useBatcher) gather(lane string) {
+	for have, more := 0, u.count(lane); have < more && more < maxBatch; {
+		runtime.Gosched()
+		have, more = more, u.count(lane)
+	}
+}
+
+// count returns the number of uses of a lane that wait.
+func (u *useBatcher) count(lane string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.mu.waiting[lane])
+}
+
 // waits reports whether uses of a lane wait. Otherwise the lane has no running transaction from
 // now on.
 func (u *useBatcher) waits(lane string) bool {
@@ -189,6 +206,9 @@ type useTransaction struct {
 
 func (t *useTransaction) run(tx *tx) error {
 	if t.members == nil { // otherwise this is a retry
+		if t.u.known != nil { // otherwise this has locked the row
+			t.u.gather(t.lane)
+		}
 		t.members = t.u.takeWaiting(t.lane, t.until)
 		slices.SortStableFunc(t.members, func(a, b *use) int { return strings.Compare(a.id, b.id) })
 	}
