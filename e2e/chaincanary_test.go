@@ -26,8 +26,8 @@ func (w *watch) keepOf(c *testChain) {
 }
 
 // TestChainSecretsStayIn searches everything that a collecting server writes for the receiver's key and for the
-// API key of the fullnode: the log, responses, metrics, profiles, files, the requests to the fullnode, and the
-// errors of starts that fail.
+// API key of the fullnode: the log, responses, metrics, profiles, traces, files, the requests to the fullnode, and
+// the errors of starts that fail.
 func TestChainSecretsStayIn(t *testing.T) {
 	t.Parallel()
 	c := startChain(t)
@@ -48,7 +48,10 @@ func TestChainSecretsStayIn(t *testing.T) {
 	}
 
 	c.Fail(fullnode.Fault{On: fullnode.Ledger, Times: 1, Answer: fullnode.WrongStatus, Status: http.StatusUnauthorized})
-	s := start(t, c.with(slices.Concat(settleNow, []string{"--admin-addr", "127.0.0.1:0", "--log-level", "debug"})...))
+	spans := newTraceCollector(t)
+	o := c.with(slices.Concat(settleNow, []string{"--admin-addr", "127.0.0.1:0", "--log-level", "debug"})...)
+	o.wrapper = spans.environment("OTEL_BSP_MAX_QUEUE_SIZE=100000")
+	s := start(t, o)
 	w.ask(s, "", "GET", "/v1/info", "")
 	paid, refused := c.open(s, s.payer(1), 7, 1000), c.open(s, s.payer(2), 8, 1000)
 	for _, fault := range []fullnode.Fault{
@@ -74,6 +77,11 @@ func TestChainSecretsStayIn(t *testing.T) {
 		w.seen = append(w.seen, sighting{where: path, text: fmt.Sprintf("%q\n%s", r.header, r.body)})
 	}
 	s.stop()
+	spans.checkClosed(spans.spans())
+	if len(spans.spans()) == 0 {
+		t.Error("there are no traces")
+	}
+	w.seen = append(w.seen, sighting{where: "the traces", text: spans.text()})
 	audit := sluiceRuns(t, "audit", "--data", s.data)
 	w.seen = append(w.seen, sighting{where: "audit", text: audit.stdout + audit.stderr})
 	for _, operation := range []fullnode.Operation{fullnode.Ledger, fullnode.Gas, fullnode.View, fullnode.Submit, fullnode.Lookup} {

@@ -36,17 +36,20 @@ func (n *Node) openServices(ctx context.Context) error {
 	if n.channels, err = n.newChannels(ctx); err != nil {
 		return err
 	}
-	if n.receiver != nil {
-		if err := n.openCollector(ctx); err != nil {
-			return err
-		}
-	}
 	if c.Location.Shared() {
 		n.members = newMembership(n.stores.Meta, c.settings(n.channels), n.log)
 		if err := n.members.start(ctx); err != nil {
 			return err
 		}
 		n.stores.AtClose(n.members.leave)
+	}
+	if err := recordPlace(ctx, n.stores.Meta, c.place(n.channels), n.log); err != nil {
+		return err
+	}
+	if n.receiver != nil {
+		if err := n.openCollector(ctx); err != nil {
+			return err
+		}
 	}
 	if n.api, err = n.newAPI(); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"sluice/metastore"
 	"sluice/paychan"
+	"sluice/wire"
 )
 
 const (
@@ -61,11 +62,15 @@ var errSettingsDiffer = errors.New("the nodes of a service must agree on their s
 
 // compare returns errSettingsDiffer if other, the settings of a running node, differ
 // in anything but the price, and calls warn if the price differs. A flag that is in
-// one of them only is ignored: the nodes may have different versions.
+// one of them only is ignored: the nodes may have different versions. A version
+// without settlementSetting settles in the ledger.
 func (s settings) compare(other settings, warn func(flag, own, others string)) error {
 	var errs []error
 	for _, flag := range slices.Sorted(maps.Keys(s)) {
 		theirs, known := other[flag]
+		if !known && flag == settlementSetting {
+			theirs, known = wire.SettlementLedger, true
+		}
 		switch {
 		case !known || theirs == s[flag]:
 		case flag == priceFlag:

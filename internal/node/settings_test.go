@@ -12,6 +12,7 @@ import (
 	"sluice/internal/testclock"
 	"sluice/metastore/sqlstore"
 	"sluice/paychan"
+	"sluice/wire"
 )
 
 // TestSettingsOfNodes checks that a node cannot join while a node runs that differs
@@ -78,6 +79,18 @@ func TestSettingsOfNodes(t *testing.T) {
 	}
 	if err := first.start(t.Context()); err != nil {
 		t.Errorf("after the other has left: %v", err)
+	}
+}
+
+// TestOlderNodesSettleInTheLedger checks that a node with a chain does not run beside one of a version without chains, which
+// would count what is accepted as collected.
+func TestOlderNodesSettleInTheLedger(t *testing.T) {
+	older := settings{"--chain-id": "4"}
+	for own, wantErr := range map[string]bool{wire.SettlementLedger: false, wire.SettlementChain: true} {
+		err := settings{"--chain-id": "4", settlementSetting: own}.compare(older, nil)
+		if errors.Is(err, errSettingsDiffer) != wantErr {
+			t.Errorf("with the settlement %s: %v", own, err)
+		}
 	}
 }
 
