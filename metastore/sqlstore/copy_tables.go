@@ -49,8 +49,6 @@ func (tb *table) columns() []string { return append(append([]string{}, tb.key...
 // rows returns the beginning of a query for columns.
 func (tb *table) rows(columns string) string { return "SELECT " + columns + " FROM " + tb.name }
 
-func (tb *table) selectAll() string { return tb.rows(strings.Join(tb.columns(), ", ")) }
-
 // selectPage returns the query for a page of rows after a key, or for the first page. Its
 // parameters are the key and the number of rows.
 func (tb *table) selectPage(first bool) string {

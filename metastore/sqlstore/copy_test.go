@@ -197,7 +197,7 @@ func sameTables(tb testing.TB, a, b *Store) {
 		var list []string
 		err := s.snapshot(tb.Context(), func(t *tx) error {
 			r := newRow(len(table.columns()))
-			return t.each(table.selectAll(), nil, r.places(), func() error {
+			return t.each(table.rows(strings.Join(table.columns(), ", ")), nil, r.places(), func() error {
 				list = append(list, fmt.Sprintf("%#v", r.values()))
 				return nil
 			})
