@@ -8,7 +8,9 @@ import (
 
 	"sluice/chain"
 	"sluice/internal/fullnode"
+	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/metastore/sqlstore"
 )
 
 // patience limits every wait. It is far above any expected duration.
@@ -27,6 +29,26 @@ func newOnFullnode(t *testing.T) *onFullnode {
 	m := &onFullnode{newMarket(t, chain.Options{Nodes: []string{n.URL()}, Timeout: 5 * time.Second}), n}
 	t.Cleanup(m.close)
 	return m
+}
+
+// onEachEngine runs a test on SQLite and on PostgreSQL.
+func onEachEngine(t *testing.T, test func(*testing.T, *onFullnode)) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newOnFullnode(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		store, err := sqlstore.OpenPostgres(t.Context(), testenv.Postgres(t), sqlstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := fullnode.Start(t, fullnode.Options{})
+		m := &onFullnode{newMarketOver(t, store, chain.Options{Nodes: []string{n.URL()}, Timeout: 5 * time.Second}), n}
+		t.Cleanup(m.close)
+		test(t, m)
+	})
 }
 
 // fund opens a channel on the chain and in the store.
@@ -113,82 +135,82 @@ func TestFullnodeThatFails(t *testing.T) {
 // TestFullnodeOfStoppedCollectors ends a collector at each step of a submission. Another one continues from what is
 // durable.
 func TestFullnodeOfStoppedCollectors(t *testing.T) {
-	t.Parallel()
-	m := newOnFullnode(t)
-	c := m.fund(1, 1000)
-	var paid []uint64
-	for _, step := range fullnode.Interruptions {
-		before := len(m.Requests(step.Fault.On))
-		m.Fail(step.Fault)
-		amount := uint64(10 + len(paid))
-		c.payNow(amount)
-		stop := m.run()
-		m.AwaitRequests(step.Fault.On, before+1)
-		c.payNow(100) // waits for the submission in flight
-		stop()
-		m.Heal()
-		stop = m.run()
-		c.settled()
-		stop()
-		paid = append(paid, amount, 100)
-		if m.paid(c.number, paid...); t.Failed() {
-			t.Fatalf("after the end %s: %v", step.Name, m.errors())
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		c := m.fund(1, 1000)
+		var paid []uint64
+		for _, step := range fullnode.Interruptions {
+			before := len(m.Requests(step.Fault.On))
+			m.Fail(step.Fault)
+			amount := uint64(10 + len(paid))
+			c.payNow(amount)
+			stop := m.run()
+			m.AwaitRequests(step.Fault.On, before+1)
+			c.payNow(100) // waits for the submission in flight
+			stop()
+			m.Heal()
+			stop = m.run()
+			c.settled()
+			stop()
+			paid = append(paid, amount, 100)
+			if m.paid(c.number, paid...); t.Failed() {
+				t.Fatalf("after the end %s: %v", step.Name, m.errors())
+			}
 		}
-	}
-	m.audit()
+		m.audit()
+	})
 }
 
 // TestFullnodeOfTwoCollectors runs two collectors, as when a leader does not know yet that another has taken over.
 func TestFullnodeOfTwoCollectors(t *testing.T) {
-	t.Parallel()
-	m := newOnFullnode(t)
-	m.Fail(fullnode.Fault{On: fullnode.Any, Delay: 50 * time.Millisecond})
-	var channels []*channel
-	for i := range uint64(8) {
-		channels = append(channels, m.fund(i+1, 1000))
-	}
-	defer m.run()()
-	defer m.run()()
-	for range 2 {
-		for _, c := range channels {
-			c.payNow(5)
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		m.Fail(fullnode.Fault{On: fullnode.Any, Delay: 50 * time.Millisecond})
+		var channels []*channel
+		for i := range uint64(8) {
+			channels = append(channels, m.fund(i+1, 1000))
+		}
+		defer m.run()()
+		defer m.run()()
+		for range 2 {
+			for _, c := range channels {
+				c.payNow(5)
+			}
+			for _, c := range channels {
+				c.settled()
+			}
 		}
 		for _, c := range channels {
-			c.settled()
+			m.paid(c.number, 5, 5)
 		}
-	}
-	for _, c := range channels {
-		m.paid(c.number, 5, 5)
-	}
-	m.audit()
+		m.audit()
+	})
 }
 
 // TestFullnodeOfAnExpiredPayment lets a submission expire. That is recorded when the ledger is past its expiry, and the
 // next payment includes its amount. The ledger is ahead of the clock of the store.
 func TestFullnodeOfAnExpiredPayment(t *testing.T) {
-	t.Parallel()
-	m := newOnFullnode(t)
-	c := m.fund(1, 1000)
-	defer m.run()()
-	m.Hold()
-	c.payNow(10)
-	m.AwaitRequests(fullnode.Lookup, 1)
-	if s, err := m.store.Submission(t.Context(), c.id); err != nil || s.State != metastore.InFlight {
-		t.Errorf("%+v, %v", s, err)
-	}
-	m.Advance(2 * time.Minute)
-	m.Execute()
-	c.await("the submission has expired", func() bool {
-		s, err := m.store.Submission(t.Context(), c.id)
-		return err == nil && s.State == metastore.Expired
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		c := m.fund(1, 1000)
+		defer m.run()()
+		m.Hold()
+		c.payNow(10)
+		m.AwaitRequests(fullnode.Lookup, 1)
+		if s, err := m.store.Submission(t.Context(), c.id); err != nil || s.State != metastore.InFlight {
+			t.Errorf("%+v, %v", s, err)
+		}
+		m.Advance(2 * time.Minute)
+		m.Execute()
+		c.await("the submission has expired", func() bool {
+			s, err := m.store.Submission(t.Context(), c.id)
+			return err == nil && s.State == metastore.Expired
+		})
+		if state := c.state(); state.Settled != 0 || state.Stopped != "" {
+			t.Errorf("%+v", state)
+		}
+		c.pay(5, 4*time.Minute-90*time.Second, 1) // lives for half a minute by the ledger
+		c.settled()
+		m.paid(c.number, 15)
+		m.audit()
 	})
-	if state := c.state(); state.Settled != 0 || state.Stopped != "" {
-		t.Errorf("%+v", state)
-	}
-	c.pay(5, 4*time.Minute-90*time.Second, 1) // lives for half a minute by the ledger
-	c.settled()
-	m.paid(c.number, 15)
-	m.audit()
 }
 
 // TestFullnodeThatExecutesWithFailure executes a collection with failure, and one over a channel that has too little.

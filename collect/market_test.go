@@ -29,6 +29,7 @@ type market struct {
 	t        testing.TB
 	store    *sqlstore.Store
 	chain    *chain.Client
+	over     Store // of collectors that run later; nil: store
 	receiver *micropay.Signer
 	now      func() time.Time // clock of payers and the ledger
 
@@ -38,11 +39,18 @@ type market struct {
 
 func newMarket(t testing.TB, opt chain.Options) *market {
 	t.Helper()
-	m := &market{t: t, receiver: signer(t, 1<<32), now: time.Now}
-	var err error
-	if m.store, err = sqlstore.OpenSQLite(filepath.Join(folder(t), "meta.db"), sqlstore.Options{Now: time.Now}); err != nil {
+	store, err := sqlstore.OpenSQLite(filepath.Join(folder(t), "meta.db"), sqlstore.Options{Now: time.Now})
+	if err != nil {
 		t.Fatal(err)
 	}
+	return newMarketOver(t, store, opt)
+}
+
+// newMarketOver returns a market over an empty store, which its close closes.
+func newMarketOver(t testing.TB, store *sqlstore.Store, opt chain.Options) *market {
+	t.Helper()
+	m := &market{t: t, store: store, receiver: signer(t, 1<<32), now: time.Now}
+	var err error
 	opt.ChainID, opt.Module = fullnode.DefaultChainID, address(t, fullnode.DefaultModule)
 	if m.chain, err = chain.New(opt); err != nil {
 		t.Fatal(err)
@@ -175,9 +183,13 @@ func (c *channel) state() metastore.Channel {
 func (m *market) run() (stop func()) {
 	ctx, cancel := context.WithCancel(m.t.Context())
 	ended := make(chan struct{})
+	store := m.over
+	if store == nil {
+		store = m.store
+	}
 	go func() {
 		defer close(ended)
-		New(m.store, Options{Chain: m.chain, Receiver: m.receiver}).Run(ctx, func(r task.Run) {
+		New(store, Options{Chain: m.chain, Receiver: m.receiver}).Run(ctx, func(r task.Run) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if r.Err != nil {

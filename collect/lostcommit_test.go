@@ -1,0 +1,53 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"sluice/metastore"
+)
+
+// lostCommit is a store that loses the outcome of the next BeginSubmission, which has committed or not.
+type lostCommit struct {
+	Store
+	commits bool
+	lost    atomic.Bool
+}
+
+func (l *lostCommit) BeginSubmission(ctx context.Context, s metastore.Submission) error {
+	if l.lost.Swap(true) {
+		return l.Store.BeginSubmission(ctx, s)
+	}
+	if l.commits {
+		if err := l.Store.BeginSubmission(ctx, s); err != nil {
+			return err
+		}
+	}
+	return metastore.ErrUnknownOutcome
+}
+
+// TestLostCommitOfASubmission loses the outcome of the COMMIT that begins a submission. The payment is collected once,
+// whether it has committed or not.
+func TestLostCommitOfASubmission(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		for i, commits := range []bool{true, false} {
+			c := m.fund(uint64(i+1), 1000)
+			m.over = &lostCommit{Store: m.store, commits: commits}
+			stop := m.run()
+			c.payNow(10)
+			c.settled()
+			c.payNow(5)
+			c.settled()
+			stop()
+			m.paid(c.number, 10, 5)
+		}
+		unknown := func(err error) bool { return errors.Is(err, metastore.ErrUnknownOutcome) }
+		if !slices.ContainsFunc(m.errors(), unknown) {
+			t.Errorf("reports: %v", m.errors())
+		}
+		m.audit()
+	})
+}
