@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 )
 
 // sqliteConn is a connection to SQLite with its prepared statements, for one goroutine at a
@@ -13,7 +15,7 @@ import (
 // the pool of database/sql would cost a third of the time of a batch.
 type sqliteConn struct {
 	driver     driver.Conn
-	stmts      map[string]driver.Stmt
+	stmts      map[string]sqliteStatement
 	in         []driver.NamedValue // reused for the parameters of each statement
 	out        []driver.Value      // reused for each row
 	open       sqliteRows
@@ -22,7 +24,7 @@ type sqliteConn struct {
 }
 
 func newSQLiteConn(d driver.Conn, classify func(error) errorClass) *sqliteConn {
-	return &sqliteConn{driver: d, stmts: map[string]driver.Stmt{}, classifier: classify}
+	return &sqliteConn{driver: d, stmts: map[string]sqliteStatement{}, classifier: classify}
 }
 
 func (c *sqliteConn) close() error {
@@ -33,24 +35,49 @@ func (c *sqliteConn) close() error {
 	return errors.Join(append(errs, c.driver.Close())...)
 }
 
+// sqliteStatement is a prepared statement.
+type sqliteStatement struct {
+	driver.Stmt
+	params []int // for each parameter of the statement, the index of its value in the args
+}
+
 // prepared returns the prepared statement of a query. Queries are constants, so that their
 // number is small.
-func (c *sqliteConn) prepared(query string) (driver.Stmt, error) {
+func (c *sqliteConn) prepared(query string) (sqliteStatement, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
 	}
-	s, err := c.driver.Prepare(query)
+	text, params := numberless(query)
+	prepared, err := c.driver.Prepare(text)
 	if err != nil {
-		return nil, err
+		return sqliteStatement{}, err
 	}
+	s := sqliteStatement{prepared, params}
 	c.stmts[query] = s
 	return s, nil
 }
 
-func (c *sqliteConn) bind(in args) []driver.NamedValue {
+var numbered = regexp.MustCompile(`\$[0-9]+`)
+
+// numberless replaces the parameters $1, $2 and so on of a query by ?, and returns the index in the args
+// of each. The driver asks SQLite for the name of each parameter that has one, each time it is bound.
+func numberless(query string) (text string, params []int) {
+	text = numbered.ReplaceAllStringFunc(query, func(name string) string {
+		n, err := strconv.Atoi(name[1:])
+		if err != nil {
+			panic(err) // not in a constant
+		}
+		params = append(params, n-1)
+		return "?"
+	})
+	return text, params
+}
+
+// bind returns the parameters of s. The result is valid until the next call.
+func (c *sqliteConn) bind(s sqliteStatement, in args) []driver.NamedValue {
 	c.in = c.in[:0]
-	for i, v := range in {
-		c.in = append(c.in, driver.NamedValue{Ordinal: i + 1, Value: v})
+	for i, at := range s.params {
+		c.in = append(c.in, driver.NamedValue{Ordinal: i + 1, Value: in[at]})
 	}
 	return c.in
 }
@@ -61,7 +88,7 @@ func (c *sqliteConn) exec(query string, in args) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.(driver.StmtExecContext).ExecContext(context.Background(), c.bind(in))
+	r, err := s.Stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.bind(s, in))
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +140,7 @@ func (c *sqliteConn) query(query string, in args) (cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.(driver.StmtQueryContext).QueryContext(context.Background(), c.bind(in))
+	r, err := s.Stmt.(driver.StmtQueryContext).QueryContext(context.Background(), c.bind(s, in))
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeConn(t, c)
-	c.stmts["PRAGMA wal_checkpoint(PASSIVE)"] = failingStmt{err: errors.New("the disk does not respond")}
+	c.stmts["PRAGMA wal_checkpoint(PASSIVE)"] = sqliteStatement{Stmt: failingStmt{err: errors.New("the disk does not respond")}}
 	c.classifier = func(error) errorClass { return classIO }
 	h := newHealth()
 	h.markReady()
@@ -49,7 +49,7 @@ func TestFailedCheckpointStopsTheWriter(t *testing.T) {
 func TestRefusalDependsOnItsBatch(t *testing.T) {
 	s, w := openWithWriter(t, databasePath(t), Options{})
 	g := holdWriter(t, s)
-	w.conn.stmts["COMMIT"] = failingStmt{err: errors.New("the disk does not respond")}
+	w.conn.stmts["COMMIT"] = sqliteStatement{Stmt: failingStmt{err: errors.New("the disk does not respond")}}
 	changes, refused := make(chan error), make(chan error)
 	go func() { changes <- s.write(context.Background(), setFact("a")) }()
 	queued(w, 1)
