@@ -46,8 +46,8 @@ func TestAllocationsOfRequests(t *testing.T) {
 		{"GET", "GET", path, "", "", 200, 17},
 		{"HEAD", "HEAD", path, "", "", 200, 12},
 		{"304", "GET", path, tag, "", 304, 14},
-		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 160},
-		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 41},
+		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 150},
+		{"use", "POST", "/v1/sessions/" + id + "/use", "", "", 200, 35},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(context.Background(), one.method, one.path, nil)
