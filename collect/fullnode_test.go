@@ -162,7 +162,7 @@ func TestFullnodeOfStoppedCollectors(t *testing.T) {
 
 // TestFullnodeOfTwoCollectors runs two collectors, as when a leader does not know yet that another has taken over.
 func TestFullnodeOfTwoCollectors(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+	onEachEngine(t, func(_ *testing.T, m *onFullnode) {
 		m.Fail(fullnode.Fault{On: fullnode.Any, Delay: 50 * time.Millisecond})
 		var channels []*channel
 		for i := range uint64(8) {
