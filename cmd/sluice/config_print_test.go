@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,16 +70,26 @@ func TestConfigPrint(t *testing.T) {
 func TestPrintedConfigurationIsAConfiguration(t *testing.T) {
 	ownContexts(t)
 	args := []string{"--chunkset-price", "7", "--allowed-hosts", "a.example,b.example", "--receiver", "0x10", "--base-path", "/x", "--garbage-grace", "1h"}
+	onChain := append(slices.Clone(args), "--chain-url", "https://node.example/v1", "--receiver-key-file", "/key", "--settle-parallel", "9")
 	printed := must(t, append([]string{"config", "print"}, args...)...).stdout
 	for _, want := range []string{"chunkset-price: \"7\"", "# the command line\n", "allowed-hosts: [a.example, b.example]"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%s lacks %q", printed, want)
 		}
 	}
-	again := printedSettings(t, "--config", configFileOf(t, printed))
-	for name, s := range printedSettings(t, args...) {
-		if !reflect.DeepEqual(again[name].Value, s.Value) {
-			t.Errorf("%s is %v, and from the printed file %v", name, s.Value, again[name].Value)
+	for _, args := range [][]string{args, onChain} {
+		printed := must(t, append([]string{"config", "print"}, args...)...).stdout
+		again := printedSettings(t, "--config", configFileOf(t, printed))
+		for name, s := range printedSettings(t, args...) {
+			if !reflect.DeepEqual(again[name].Value, s.Value) {
+				t.Errorf("%s is %v, and from the printed file %v", name, s.Value, again[name].Value)
+			}
+		}
+	}
+	settings := printedSettings(t, onChain...)
+	for name, want := range map[string]string{"settle-at": "500000", "settle-parallel": "9", "max-settle-gas": "100000000", "channel-refresh": "30s"} {
+		if settings[name].Value != want {
+			t.Errorf("%s is %v with a chain, want %s", name, settings[name].Value, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
@@ -67,22 +68,22 @@ type callerFlags struct {
 }
 
 type paymentFlags struct {
-	Receiver           string        `placeholder:"ADDRESS" help:"Address that receives payments. Default: an address generated for this instance; required if hosted."`
-	Asset              string        `default:"${asset}" placeholder:"ADDRESS" help:"Metadata address of the asset in which to pay. Default: that of the public client."`
-	MicropaymentModule string        `default:"${module}" placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call. Default: that of the public client."`
-	ChainID            uint8         `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
-	ChunksetPrice      int64         `default:"${price}" help:"Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."`
-	SessionTTL         time.Duration `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`
-	ChannelTTL         time.Duration `name:"channel-ttl" default:"${channel_ttl}" help:"Lifetime of a channel, unless the request chooses another."`
-	UnsettledLimit     int64         `default:"${unsettled_limit}" help:"Maximum amount that a channel may have accepted and not settled, in units of the asset."`
-	ChainURL           []string      `name:"chain-url" placeholder:"URL" help:"Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Plain http is accepted for loopback addresses only. Default: none; payments are recorded in the embedded ledger and not collected."`
-	ChainAPIKeyFile    string        `name:"chain-api-key-file" type:"path" placeholder:"FILE" help:"File with the API key that the fullnodes require, which only its owner may access."`
-	ReceiverKeyFile    string        `type:"path" placeholder:"FILE" help:"File with the private key of the receiver, which signs what is collected: 64 hexadecimal digits after ed25519-priv-0x or secp256k1-priv-0x. Only its owner may access it (mode 0600 or 0400). Required with --chain-url."`
-	SettleAt           int64         `placeholder:"N" help:"Unsettled amount of a channel at which it is collected on the chain, in units of the asset. Default: half of --unsettled-limit. A micropayment is collected after half of its life at the latest."`
-	SettleParallel     int           `default:"${settle_parallel}" help:"Maximum number of submissions to the chain that are sent concurrently, and of other calls of it."`
-	MaxSettleGas       uint64        `default:"${max_settle_gas}" help:"Highest fee of a micropayment to accept, its maximum gas times its gas price, in the smallest coin of the chain: the receiver pays it."`
-	ChannelRefresh     time.Duration `default:"30s" help:"Age at which a channel is read from the chain again before it sells."`
-	ResumeSettling     bool          `help:"Resume settling on the chain, which halts if what the chain shows after a collection is not what was expected."`
+	Receiver           string         `placeholder:"ADDRESS" help:"Address that receives payments. Default: an address generated for this instance; required if hosted."`
+	Asset              string         `default:"${asset}" placeholder:"ADDRESS" help:"Metadata address of the asset in which to pay. Default: that of the public client."`
+	MicropaymentModule string         `default:"${module}" placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call. Default: that of the public client."`
+	ChainID            uint8          `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
+	ChunksetPrice      int64          `default:"${price}" help:"Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."`
+	SessionTTL         time.Duration  `name:"session-ttl" default:"${session_ttl}" help:"Lifetime of a session."`
+	ChannelTTL         time.Duration  `name:"channel-ttl" default:"${channel_ttl}" help:"Lifetime of a channel, unless the request chooses another."`
+	UnsettledLimit     int64          `default:"${unsettled_limit}" help:"Maximum amount that a channel may have accepted and not settled, in units of the asset."`
+	ChainURL           []string       `name:"chain-url" placeholder:"URL" help:"Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Plain http is accepted for loopback addresses only. Default: none; payments are recorded in the embedded ledger and not collected."`
+	ChainAPIKeyFile    string         `name:"chain-api-key-file" type:"path" placeholder:"FILE" help:"File with the API key that the fullnodes require, which only its owner may access."`
+	ReceiverKeyFile    string         `type:"path" placeholder:"FILE" help:"File with the private key of the receiver, which signs what is collected: 64 hexadecimal digits after ed25519-priv-0x or secp256k1-priv-0x. Only its owner may access it (mode 0600 or 0400). Required with --chain-url."`
+	SettleAt           *int64         `placeholder:"N" help:"Unsettled amount of a channel at which it is collected on the chain, in units of the asset. Default: half of --unsettled-limit. A micropayment is collected after half of its life at the latest."`
+	SettleParallel     *int           `placeholder:"N" help:"Maximum number of submissions to the chain that are sent concurrently, and of other calls of it. Default: ${settle_parallel}."`
+	MaxSettleGas       *uint64        `placeholder:"N" help:"Highest fee of a micropayment to accept, its maximum gas times its gas price, in the smallest coin of the chain: the receiver pays it. Default: ${max_settle_gas}."`
+	ChannelRefresh     *time.Duration `placeholder:"DURATION" help:"Age at which a channel is read from the chain again before it sells. Default: ${channel_refresh}."`
+	ResumeSettling     bool           `help:"Resume settling on the chain, which halts if what the chain shows after a collection is not what was expected."`
 }
 
 type storageFlags struct {
@@ -137,6 +138,7 @@ func flagDefaults() map[string]string {
 		"unsettled_limit": strconv.Itoa(paychan.DefaultUnsettledLimit),
 		"settle_parallel": strconv.Itoa(collect.DefaultParallel),
 		"max_settle_gas":  strconv.Itoa(collect.DefaultMaxFee),
+		"channel_refresh": defaultChannelRefresh.String(),
 		"session_ttl":     hours(session.DefaultTTL),
 		"channel_ttl":     hours(paychan.DefaultTTL),
 		"purge_every":     blob.DefaultPurgeEvery.String(),
@@ -185,6 +187,9 @@ var (
 // single node knows its readers, so it needs no grace period.
 const sharedGarbageGrace = 24 * time.Hour
 
+// defaultChannelRefresh is the default of --channel-refresh.
+const defaultChannelRefresh = 30 * time.Second
+
 // Validate reports all errors.
 func (c *serveFlags) Validate() error {
 	var err error
@@ -192,7 +197,30 @@ func (c *serveFlags) Validate() error {
 		err = errors.New("the limits --key-... require the hosted profile: a local instance has no keys to limit")
 	}
 	config := c.nodeConfig()
-	return errors.Join(err, c.validateEphemeral(), config.Validate())
+	return errors.Join(err, c.validateEphemeral(), c.validateSettling(), config.Validate())
+}
+
+// validateSettling rejects settings of collections on a chain if there is none.
+func (c *serveFlags) validateSettling() error {
+	if len(c.ChainURL) > 0 {
+		return nil
+	}
+	var errs []error
+	for _, useless := range []struct {
+		set  bool
+		flag string
+	}{
+		{c.SettleAt != nil, "--settle-at"},
+		{c.SettleParallel != nil, "--settle-parallel"},
+		{c.MaxSettleGas != nil, "--max-settle-gas"},
+		{c.ChannelRefresh != nil, "--channel-refresh"},
+		{c.ResumeSettling, "--resume-settling"},
+	} {
+		if useless.set {
+			errs = append(errs, fmt.Errorf("%s: requires --chain-url; without a chain nothing is collected", useless.flag))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // validateEphemeral rejects the settings that name where something is kept.
@@ -224,7 +252,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 		AdminAddr:          cmp.Or(c.AdminAddr, d.adminAddr),
 		TLSCert:            c.TLSCert,
 		TLSKey:             c.TLSKey,
-		Console:            d.console,
+		Console:            valueOr(c.Console, d.console),
 		BasePath:           c.BasePath,
 		ExternalURL:        c.ExternalURL,
 		TrustedProxies:     c.TrustedProxies,
@@ -244,10 +272,10 @@ func (c *serveFlags) nodeConfig() node.Config {
 		ChainURLs:          c.ChainURL,
 		ChainAPIKeyFile:    c.ChainAPIKeyFile,
 		ReceiverKeyFile:    c.ReceiverKeyFile,
-		SettleAt:           c.SettleAt,
-		SettleParallel:     c.SettleParallel,
-		MaxSettleGas:       c.MaxSettleGas,
-		ChannelRefresh:     c.ChannelRefresh,
+		SettleAt:           valueOr(c.SettleAt, max(1, c.UnsettledLimit/2)),
+		SettleParallel:     valueOr(c.SettleParallel, collect.DefaultParallel),
+		MaxSettleGas:       valueOr(c.MaxSettleGas, collect.DefaultMaxFee),
+		ChannelRefresh:     valueOr(c.ChannelRefresh, defaultChannelRefresh),
 		ResumeSettling:     c.ResumeSettling,
 
 		Location:        storage.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes},
@@ -261,7 +289,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 		Faults:    c.Fault,
 		FaultSeed: c.FaultSeed,
 
-		DrainWait:     d.drainWait,
+		DrainWait:     valueOr(c.DrainWait, d.drainWait),
 		DrainDeadline: c.DrainDeadline,
 
 		MaxRequests:              c.MaxRequests,
@@ -273,16 +301,18 @@ func (c *serveFlags) nodeConfig() node.Config {
 	if config.AdminAddr == adminOff {
 		config.AdminAddr = ""
 	}
-	if c.Console != nil {
-		config.Console = *c.Console
-	}
-	if c.DrainWait != nil {
-		config.DrainWait = *c.DrainWait
-	}
 	if c.GarbageGrace != nil {
 		config.GarbageGrace = *c.GarbageGrace
 	} else if config.Location.Shared() {
 		config.GarbageGrace = sharedGarbageGrace
 	}
 	return config
+}
+
+// valueOr returns the value of a flag, or its default if the flag is not set.
+func valueOr[T any](set *T, byDefault T) T {
+	if set == nil {
+		return byDefault
+	}
+	return *set
 }

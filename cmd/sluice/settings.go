@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,6 +105,12 @@ func (c *serveFlags) dependentDefaults() map[string]string {
 		"drain-wait":                  config.DrainWait.String(),
 		"garbage-grace":               config.GarbageGrace.String(),
 		"max-connections-per-address": count(c.MaxConnectionsPerAddress).String(),
+	}
+	if len(config.ChainURLs) > 0 { // without, they have no effect, and cannot be set
+		values["settle-at"] = strconv.FormatInt(config.SettleAt, 10)
+		values["settle-parallel"] = strconv.Itoa(config.SettleParallel)
+		values["max-settle-gas"] = strconv.FormatUint(config.MaxSettleGas, 10)
+		values["channel-refresh"] = config.ChannelRefresh.String()
 	}
 	for _, k := range metastore.LimitKinds {
 		for prefix, limits := range map[string]metastore.Limits{"key-": config.KeyLimits, "address-": config.AddressLimits} {

@@ -197,7 +197,7 @@ func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 func openLocal(t *testing.T, c Config) *Node {
 	t.Helper()
 	c.Profile, c.Addr, c.Reads, c.Asset = Local, "127.0.0.1:0", httpapi.ReadsPaid, paychan.DefaultAsset
-	c.SettleParallel, c.MaxSettleGas, c.ChannelRefresh = 4, 1_000_000, time.Minute
+	c.SettleAt, c.SettleParallel, c.MaxSettleGas, c.ChannelRefresh = 500, 4, 1_000_000, time.Minute
 	c.ChunksetPrice, c.UnsettledLimit, c.SessionTTL, c.ChannelTTL = 1, 1000, time.Hour, time.Hour
 	c.Location.Data = filepath.Join(t.TempDir(), "data")
 	c.Storage = storage.Options{CacheSize: storage.MinCacheSize, StagingSize: storage.MinStagingSize, BlobCache: 1 << 20}

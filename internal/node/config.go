@@ -60,7 +60,7 @@ type Config struct {
 	ChainURLs          []string // fullnodes, in the order in which they are asked; none for the embedded ledger
 	ChainAPIKeyFile    string   // "" for none
 	ReceiverKeyFile    string   // required with ChainURLs
-	SettleAt           int64    // 0 for half of UnsettledLimit
+	SettleAt           int64    // from 1 to UnsettledLimit; like the next three, required with ChainURLs
 	SettleParallel     int
 	MaxSettleGas       uint64 // in the chain's smallest coin
 	ChannelRefresh     time.Duration
@@ -268,7 +268,7 @@ func (c *Config) validateChain() error {
 			errs = append(errs, fmt.Errorf("--chain-url: URL %d of %d: %w", i+1, len(c.ChainURLs), err))
 		}
 	}
-	if c.SettleAt < 0 || c.SettleAt > c.UnsettledLimit {
+	if c.SettleAt < 1 || c.SettleAt > max(1, c.UnsettledLimit) {
 		errs = append(errs, fmt.Errorf("--settle-at %d: must be from 1 to --unsettled-limit, %d", c.SettleAt, c.UnsettledLimit))
 	}
 	if c.SettleParallel < 1 {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -122,7 +121,7 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 		onChain = &paychan.ChainOptions{
 			Read:     collect.Reader{Chain: n.receiver.chain, Receiver: n.receiver.signer.Address()}.Read,
 			Refresh:  c.ChannelRefresh,
-			SettleAt: cmp.Or(c.SettleAt, max(1, c.UnsettledLimit/2)),
+			SettleAt: c.SettleAt,
 			MaxFee:   c.MaxSettleGas,
 		}
 	}
