@@ -147,6 +147,10 @@ type Unsettled struct {
 	Waiting UnsettledSum // it is pending or in flight
 	Expired UnsettledSum // it expired before it was collected
 	Failed  UnsettledSum // the chain refused to collect it
+
+	// Overdue is how long the payment that has waited longest for the chain has waited: since it was due if it is
+	// pending, also if it has expired, and since its submission began if it is in flight. It is 0 if none waits.
+	Overdue time.Duration
 }
 
 // Channels stores the payment channels, which are retained forever. Their sales are not: Purge

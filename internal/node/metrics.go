@@ -294,6 +294,13 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 		set.Gauge("sluice_settlements_"+kind.name+"_units", "Accepted and unsettled amount of these channels, in units of the asset."+leaderOnly,
 			reviewed(func(s metastore.UnsettledSum) int64 { return s.Amount }))
 	}
+	set.Gauge("sluice_settlements_overdue_seconds", "Time for which the payment that has waited longest for the chain has been due, or in flight; 0 if none is, and without a chain."+leaderOnly,
+		func() float64 {
+			if u, ok := channels.Unsettled(); ok {
+				return u.Overdue.Seconds()
+			}
+			return math.NaN()
+		})
 }
 
 // registerCollector registers the metrics of collections. collector is nil without a chain.

@@ -25,6 +25,8 @@ func TestBrokenSubmissionsAreCaught(t *testing.T) {
 		{"believes an older ledger", func(h metatest.Handle, _ string) metatest.Handle { return believesAll{h} }, []string{"channels/readings", "model/submissions"}},
 		{"forgets what was withdrawn", func(h metatest.Handle, _ string) metatest.Handle { return forgetsWithdrawn{h} }, []string{"channels/on-chain", "model/submissions"}},
 		{"counts nothing as failed", func(h metatest.Handle, _ string) metatest.Handle { return nothingFailed{h} }, []string{"submissions/unsettled"}},
+		{"reports nothing as overdue", func(h metatest.Handle, _ string) metatest.Handle { return nothingOverdue{h} }, []string{"submissions/overdue"}},
+		{"reports as overdue what is not due", func(h metatest.Handle, _ string) metatest.Handle { return allOverdue{h} }, []string{"submissions/overdue"}},
 	})
 }
 
@@ -158,5 +160,23 @@ type nothingFailed struct{ metatest.Handle }
 func (s nothingFailed) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
 	u, err := s.Handle.Unsettled(ctx)
 	u.Failed = metastore.UnsettledSum{}
+	return u, err
+}
+
+type nothingOverdue struct{ metatest.Handle }
+
+func (s nothingOverdue) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+	u, err := s.Handle.Unsettled(ctx)
+	u.Overdue = 0
+	return u, err
+}
+
+type allOverdue struct{ metatest.Handle }
+
+func (s allOverdue) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+	u, err := s.Handle.Unsettled(ctx)
+	if u.Waiting.Channels > 0 {
+		u.Overdue = max(u.Overdue, time.Second)
+	}
 	return u, err
 }

@@ -16,6 +16,7 @@ func submissionChecks() []Check {
 		check("submissions/many", submissionMany),
 		check("submissions/halt", submissionHalt),
 		check("submissions/unsettled", submissionUnsettled),
+		check("submissions/overdue", submissionOverdue),
 		check("channels/on-chain", channelOnChain),
 		check("channels/readings", channelReadings),
 	}
@@ -296,6 +297,7 @@ func submissionUnsettled(p *probe) {
 	want := func(waiting, expired, failed metastore.UnsettledSum) {
 		u, err := p.store.Unsettled(p.ctx)
 		p.ok(err, "unsettled")
+		u.Overdue = 0 // see submissionOverdue
 		p.equal(u, metastore.Unsettled{Waiting: waiting, Expired: expired, Failed: failed}, "what is not settled")
 	}
 	none, sum := metastore.UnsettledSum{}, func(channels, amount int64) metastore.UnsettledSum {
@@ -317,6 +319,40 @@ func submissionUnsettled(p *probe) {
 	want(sum(1, 31), none, sum(1, 25))
 	p.ok(p.store.EndSubmission(p.ctx, "c", 2, metastore.Outcome{State: metastore.Expired}), "end")
 	want(none, sum(1, 31), sum(1, 25))
+	p.audited()
+}
+
+func submissionOverdue(p *probe) {
+	want := func(overdue time.Duration, what string) {
+		u, err := p.store.Unsettled(p.ctx)
+		p.ok(err, "unsettled")
+		p.equal(u.Overdue, overdue, "how long a payment is overdue when %s", what)
+	}
+	want(0, "nothing waits")
+	ledger := p.channel("ledger", "s", 100)
+	p.reads(ledger, 1, 1, 1, 1)
+	a, b := p.onChain("a", 1000), p.onChain("b", 1000)
+	p.sends(a, 1, 10, 900, 2*time.Hour)
+	p.clock.Advance(time.Hour)
+	want(0, "the payment is due now")
+	p.clock.Advance(time.Minute)
+	want(time.Minute, "the payment is due")
+	first := p.sends(a, 2, 20, 900, 2*time.Hour)
+	second := p.sends(b, 1, 10, 1, time.Minute)
+	want(time.Minute, "a newer payment does not postpone it")
+	sub := p.begins(first)
+	want(0, "the submission has begun")
+	p.clock.Advance(2 * time.Minute)
+	want(2*time.Minute, "one is in flight, and another has expired")
+	p.reopen()
+	p.ok(p.store.EndSubmission(p.ctx, "a", 2, p.collected(sub)), "end")
+	want(2*time.Minute, "a pending payment has expired")
+	p.begins(second)
+	want(0, "the submission of the expired payment has begun")
+	p.clock.Advance(time.Minute)
+	want(time.Minute, "the expired payment is in flight")
+	p.ok(p.store.EndSubmission(p.ctx, "b", 1, metastore.Outcome{State: metastore.Expired}), "end")
+	want(0, "nothing waits any more")
 	p.audited()
 }
 

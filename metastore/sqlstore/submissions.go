@@ -262,6 +262,10 @@ func (t *tx) recordReading(c metastore.Channel, r metastore.Reading) (metastore.
 func (s *Store) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
 	var u metastore.Unsettled
 	err := s.read(ctx, func(t *tx) error {
+		var err error
+		if u.Overdue, err = t.overdue(); err != nil {
+			return err
+		}
 		var channels, amount, kind int64
 		sums := []*metastore.UnsettledSum{&u.Expired, &u.Failed, &u.Waiting}
 		return t.each(`SELECT k.kind, COUNT(*), CAST(SUM(c.accepted - c.settled) AS BIGINT) FROM (
@@ -276,4 +280,17 @@ func (s *Store) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
 			})
 	})
 	return u, err
+}
+
+// overdue returns metastore.Unsettled.Overdue.
+func (t *tx) overdue() (time.Duration, error) {
+	var since time.Time
+	_, err := t.row(`SELECT MIN(w.since) FROM (
+			SELECT MIN(due) AS since FROM settlements WHERE due IS NOT NULL
+			UNION ALL SELECT MIN(begun) FROM submissions WHERE state <> 1 AND state = 0
+		) w`, nil, (*instant)(&since))
+	if err != nil || since.IsZero() {
+		return 0, err
+	}
+	return max(0, t.now.Sub(since)), nil
 }
