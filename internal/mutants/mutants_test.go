@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,4 +124,50 @@ func rootOf(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return root
+}
+
+// TestDocumentCountsFaults checks that the table in docs/reliability.md has the groups of faults.txt, with the
+// number of faults that must be detected and of those with a reason.
+func TestDocumentCountsFaults(t *testing.T) {
+	root := rootOf(t)
+	list, err := os.ReadFile(filepath.Join(root, "internal", "mutants", "faults.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ = bytes.Cut(list, []byte("\n\n")) // what precedes is about the file
+	var want strings.Builder
+	row := func(group string, faults []fault) {
+		reasons := 0
+		for _, f := range faults {
+			if f.survives != "" {
+				reasons++
+			}
+		}
+		fmt.Fprintf(&want, "| %s | %d | %d |\n", group, len(faults)-reasons, reasons)
+	}
+	want.WriteString("| Faults of | must be detected | with a reason |\n|---|---|---|\n")
+	var all []fault
+	// A group begins with a comment and an empty line.
+	for section := range strings.SplitSeq("\n\n"+string(list), "\n\n// ") {
+		title, text, _ := strings.Cut(section, ".\n\n")
+		faults, err := parseFaults(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(faults) > 0 {
+			row(title, faults)
+			all = append(all, faults...)
+		}
+	}
+	row("all", all)
+	if !strings.Contains(string(document), "\n\n"+want.String()+"\n") {
+		t.Errorf("docs/reliability.md lacks the table of faults.txt:\n%s", want.String())
+	}
+	if faults, err := readFaults(root); err != nil || len(faults) != len(all) {
+		t.Errorf("%d faults are in groups, and %d in the file, %v", len(all), len(faults), err)
+	}
 }
