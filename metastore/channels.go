@@ -155,8 +155,8 @@ type Unsettled struct {
 
 // Channels stores the payment channels, which are retained forever. Their sales are not: Purge
 // adds sales older than SaleRetention that were not made to a session to a sum of their
-// channel, and sales to a session when the session is removed. Of the payouts that PayOut and
-// Collect record, the last one of each channel is retained.
+// channel, and sales to a session when the session is removed. Of the payouts that PayOut
+// records, the last one of each channel is retained.
 //
 // Buy and PayRead accept a payment in the transaction that sells. The checks are, in this
 // order:
@@ -253,20 +253,13 @@ type Channels interface {
 	// fields are used. The zero Settlement stands for the start.
 	Settlements(ctx context.Context, after Settlement, limit int) ([]Settlement, error)
 
-	// Settle records that the channel's payment of this sequence and cumulative amount was
-	// collected: Settled becomes at least amount, and a pending settlement up to that
-	// sequence is removed. Repeated, it has no effect. It returns ErrNotFound if there is no
-	// such channel, or another error if amount is above Accepted.
-	Settle(ctx context.Context, channel string, sequence, amount int64) error
-
-	// Collect pays a settlement out into the embedded ledger of an instance without a chain:
-	// it records the payout once for each channel and sequence. Settlements may be passed in
-	// any order.
-	Collect(ctx context.Context, s Settlement) error
-
-	// PayOut is Collect and Settle for all settlements of the list in one transaction. Each
-	// must be of another channel. Repeated, it has no effect. Like Settle it returns an error
-	// if an amount was not accepted, and then has no effect on any channel.
+	// PayOut pays the settlements of the list out into the embedded ledger of an instance
+	// without a chain, in one transaction. Each must be of another channel, which may be closed
+	// or have expired. A payout is recorded once for each channel and sequence, Settled becomes
+	// at least the amount, and a pending settlement up to the sequence is removed. Settlements
+	// of a channel may be paid out in any order. Repeated, it has no effect. It returns
+	// ErrNotFound if there is no such channel, or another error if an amount was not accepted,
+	// and then has no effect on any channel.
 	PayOut(ctx context.Context, list []Settlement) error
 
 	// Unsettled returns what is accepted and not settled.

@@ -381,11 +381,11 @@ func (h *history) settle(t *rapid.T) {
 	}
 }
 
-// settleLate reports a settlement at any later time, possibly again.
+// settleLate pays a settlement out at any later time, possibly again.
 func (h *history) settleLate(t *rapid.T) {
 	c := h.anyChannel(t, func(c *modelChannel) bool { return len(c.accepted) > 0 })
 	s := c.accepted[rapid.IntRange(0, len(c.accepted)-1).Draw(t, "payment")]
-	if err := errors.Join(h.meta.Collect(t.Context(), s), h.meta.Settle(t.Context(), s.Channel, s.Sequence, s.Amount)); err != nil {
+	if err := h.meta.PayOut(t.Context(), []metastore.Settlement{s}); err != nil {
 		t.Fatal(err)
 	}
 	c.settled(s)

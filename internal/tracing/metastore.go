@@ -241,20 +241,6 @@ func (m metaStore) Settlements(ctx context.Context, after metastore.Settlement, 
 	return m.Store.Settlements(ctx, after, limit)
 }
 
-// Settle implements metastore.Store.
-func (m metaStore) Settle(ctx context.Context, channel string, sequence, amount int64) (err error) {
-	ctx, span := m.begin(ctx, "metastore.Settle")
-	defer span.end(&err)
-	return m.Store.Settle(ctx, channel, sequence, amount)
-}
-
-// Collect implements metastore.Store.
-func (m metaStore) Collect(ctx context.Context, s metastore.Settlement) (err error) {
-	ctx, span := m.begin(ctx, "metastore.Collect")
-	defer span.end(&err)
-	return m.Store.Collect(ctx, s)
-}
-
 // PayOut implements metastore.Store.
 func (m metaStore) PayOut(ctx context.Context, list []metastore.Settlement) (err error) {
 	ctx, span := m.begin(ctx, "metastore.PayOut")

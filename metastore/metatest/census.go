@@ -72,7 +72,7 @@ func censusStates(p *probe) {
 func censusAmounts(p *probe) {
 	c := p.channel("one", "s", 100)
 	p.buys(c, 1, 35, 10, "session") // 3 chunksets, and 5 of credit
-	p.ok(p.store.Settle(p.ctx, c.ID, 1, 35), "settle")
+	p.ok(p.paysOut(c.ID, 1, 35), "pay out")
 	p.reads(c, 2, 50, 10, 2) // of 20 that can be spent
 	want := metastore.ChannelCensus{Open: 1, Deposited: 100, Accepted: 50, Settled: 35}
 	amounts := func(after string) {

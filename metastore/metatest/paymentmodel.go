@@ -410,7 +410,7 @@ func (b *bank) close() error {
 	return agree("close", got, c, err, wantErr)
 }
 
-// settle collects one of the accepted payments, the newest or not.
+// settle pays out one of the accepted payments, the newest or not.
 func (b *bank) settle() error {
 	id := pick(b, "channel", b.channels)
 	list := b.settleable[id]
@@ -424,10 +424,7 @@ func (b *bank) settle() error {
 	if b.pending[id].Sequence <= s.Sequence {
 		delete(b.pending, id)
 	}
-	if err := b.store.Collect(b.p.ctx, s); err != nil {
-		return err
-	}
-	return b.store.Settle(b.p.ctx, id, s.Sequence, s.Amount)
+	return b.store.PayOut(b.p.ctx, []metastore.Settlement{s})
 }
 
 // verify compares everything with the model, and audits the store.

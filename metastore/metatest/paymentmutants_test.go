@@ -27,9 +27,18 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{"returns a read twice", func(h metatest.Handle, path string) metatest.Handle { return returnsReadTwice{h, path} }, []string{"payments/return-read"}},
 		{"pays out half of a list", func(h metatest.Handle, _ string) metatest.Handle { return paysOutHalf{h} }, []string{"settlements/pay-out", "settlements/racing-pay-outs"}},
 		{"pays out what it can", func(h metatest.Handle, _ string) metatest.Handle { return paysOutEach{h} }, []string{"settlements/pay-out"}},
-		{"pays out and forgets the newer", func(h metatest.Handle, path string) metatest.Handle { return forgetsNewer{h, path} }, []string{"settlements/pay-out"}},
+		{"pays out and forgets the newer", func(h metatest.Handle, path string) metatest.Handle { return forgetsNewer{h, path} }, []string{"settlements/pay-out", "settlements/pay-out-one"}},
+		{"lowers what is settled", func(h metatest.Handle, path string) metatest.Handle { return lowersSettled{h, path} }, []string{"settlements/pay-out-one", "settlements/any-order"}},
+		{"forgets a payout", func(h metatest.Handle, path string) metatest.Handle {
+			return changesLedger{h, path, `DELETE FROM ledger`}
+		}, []string{"settlements/any-order"}},
+		{"records a payout again", func(h metatest.Handle, path string) metatest.Handle {
+			return changesLedger{h, path, `UPDATE ledger SET at = at + 1`}
+		}, []string{"settlements/any-order"}},
+		{"pays out over any channel", func(h metatest.Handle, _ string) metatest.Handle { return paysOutAny{h} }, []string{"settlements/pay-out-one", "settlements/pay-out"}},
+		{"pays out over open channels", func(h metatest.Handle, _ string) metatest.Handle { return paysOutOpen{h} }, []string{"settlements/pay-out-one"}},
 		{"reports nothing as uncollected", func(h metatest.Handle, _ string) metatest.Handle { return allCollected{h} }, []string{"settlements/uncollected"}},
-		{"finds nothing in an audit", func(h metatest.Handle, _ string) metatest.Handle { return blind{h} }, []string{"audit/payout"}},
+		{"finds nothing in an audit", func(h metatest.Handle, _ string) metatest.Handle { return blind{h} }, []string{"audit/withdrawn"}},
 	})
 }
 
@@ -269,6 +278,60 @@ func (s forgetsNewer) PayOut(ctx context.Context, list []metastore.Settlement) e
 		err = errors.Join(err, query(ctx, s.path, `DELETE FROM settlements WHERE channel = $1`, []byte(one.Channel)))
 	}
 	return err
+}
+
+// lowersSettled replaces the settled amount by the one of a late payout.
+type lowersSettled struct {
+	metatest.Handle
+	path string
+}
+
+func (s lowersSettled) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	if err := s.Handle.PayOut(ctx, list); err != nil {
+		return err
+	}
+	for _, one := range list {
+		if err := query(ctx, s.path, `UPDATE channels SET settled = $1 WHERE id = $2`, one.Amount, []byte(one.Channel)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changesLedger runs a statement after each payout.
+type changesLedger struct {
+	metatest.Handle
+	path, statement string
+}
+
+func (s changesLedger) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	return errors.Join(s.Handle.PayOut(ctx, list), query(ctx, s.path, s.statement))
+}
+
+// paysOutAny ignores settlements of unknown channels.
+type paysOutAny struct{ metatest.Handle }
+
+func (s paysOutAny) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	if err := s.Handle.PayOut(ctx, list); !errors.Is(err, metastore.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// paysOutOpen pays nothing out over closed channels.
+type paysOutOpen struct{ metatest.Handle }
+
+func (s paysOutOpen) PayOut(ctx context.Context, list []metastore.Settlement) error {
+	for _, one := range list {
+		c, err := s.Channel(ctx, one.Channel)
+		if err != nil {
+			return err
+		}
+		if !c.Closed.IsZero() {
+			return metastore.ErrChannelClosed
+		}
+	}
+	return s.Handle.PayOut(ctx, list)
 }
 
 type allCollected struct{ metatest.Handle }

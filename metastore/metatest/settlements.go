@@ -12,19 +12,24 @@ import (
 func settlementChecks() []Check {
 	return []Check{
 		check("settlements/list", settlementList),
-		check("settlements/settle", settlementSettle),
+		check("settlements/pay-out-one", settlementPayOutOne),
 		check("settlements/racing", settlementRacing),
-		check("settlements/collect", settlementCollect),
+		check("settlements/any-order", settlementAnyOrder),
 		check("settlements/pay-out", settlementPayOut),
 		check("settlements/racing-pay-outs", racingPayOuts),
 		check("settlements/uncollected", settlementUncollected),
-		check("audit/payout", auditPayout),
+		check("audit/withdrawn", auditWithdrawn),
 	}
 }
 
 // settlement returns the pending settlement after a payment of probe.pay.
 func settlement(pay metastore.Payment, channel string) metastore.Settlement {
 	return metastore.Settlement{Channel: channel, Sequence: pay.Sequence, Amount: pay.Amount, Proof: pay.Proof, Expires: pay.Expires}
+}
+
+// paysOut pays out one settlement.
+func (p *probe) paysOut(channel string, sequence, amount int64) error {
+	return p.store.PayOut(p.ctx, []metastore.Settlement{{Channel: channel, Sequence: sequence, Amount: amount}})
 }
 
 func settlementList(p *probe) {
@@ -74,10 +79,10 @@ func settlementList(p *probe) {
 	p.audited()
 }
 
-func settlementSettle(p *probe) {
+// settlementPayOutOne pays out payments of one channel, older and newer ones, in all of its states.
+func settlementPayOutOne(p *probe) {
 	c := p.channel("channel", "s", 100)
-	p.ok(p.store.Settle(p.ctx, "channel", 0, 0), "settle of zero")
-	p.refused("channel", errAny, "settle before anything was accepted", func() error { return p.store.Settle(p.ctx, "channel", 1, 1) })
+	p.refused("channel", errAny, "pay out before anything was accepted", func() error { return p.paysOut("channel", 1, 1) })
 	for i, amount := range []int64{10, 20, 30} {
 		p.reads(c, int64(i+1), amount, 1, 1)
 	}
@@ -89,29 +94,29 @@ func settlementSettle(p *probe) {
 		p.audited()
 	}
 	state(0, pending)
-	p.ok(p.store.Settle(p.ctx, "channel", 2, 20), "settle an older one")
+	p.ok(p.paysOut("channel", 2, 20), "pay out an older one")
 	state(20, pending)
-	p.ok(p.store.Settle(p.ctx, "channel", 1, 10), "settle a still older one")
+	p.ok(p.paysOut("channel", 1, 10), "pay out a still older one")
 	state(20, pending)
-	p.refused("channel", errAny, "settle more than was accepted", func() error { return p.store.Settle(p.ctx, "channel", 4, 31) })
+	p.refused("channel", errAny, "pay out more than was accepted", func() error { return p.paysOut("channel", 4, 31) })
 	for range 3 {
-		p.ok(p.store.Settle(p.ctx, "channel", 3, 30), "settle")
+		p.ok(p.paysOut("channel", 3, 30), "pay out")
 		state(30)
 		p.reopen()
 	}
 	p.reads(c, 4, 40, 1, 1)
 	pending = settlement(p.pay(c, 4, 40), "channel")
-	p.ok(p.store.Settle(p.ctx, "channel", 3, 30), "settle the older one again")
+	p.ok(p.paysOut("channel", 3, 30), "pay out the older one again")
 	state(30, pending)
-	p.is(p.store.Settle(p.ctx, "channe", 1, 1), metastore.ErrNotFound, "settle of an unknown channel")
+	p.is(p.paysOut("channe", 1, 1), metastore.ErrNotFound, "pay out over an unknown channel")
 	_, err := p.store.CloseChannel(p.ctx, "channel")
 	p.ok(err, "close")
 	p.clock.Advance(channelLife)
-	p.ok(p.store.Settle(p.ctx, "channel", 4, 40), "settle of a closed channel, late")
+	p.ok(p.paysOut("channel", 4, 40), "pay out over a closed channel, late")
 	state(40)
 }
 
-// settlementRacing settles while payments are accepted: no payment may be lost.
+// settlementRacing pays out while payments are accepted: no payment may be lost.
 func settlementRacing(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	c := p.channel("channel", "s", 1000)
@@ -127,7 +132,7 @@ func settlementRacing(p *probe) {
 			list, err := handles[1].Settlements(p.ctx, metastore.Settlement{}, 10)
 			for _, s := range list {
 				if err == nil {
-					err = handles[i%2].Settle(p.ctx, s.Channel, s.Sequence, s.Amount)
+					err = handles[i%2].PayOut(p.ctx, []metastore.Settlement{s})
 				}
 			}
 			if err != nil {
@@ -137,7 +142,7 @@ func settlementRacing(p *probe) {
 		return nil
 	})
 	for _, err := range errs {
-		p.ok(err, "concurrent payments and settlements")
+		p.ok(err, "concurrent payments and payouts")
 	}
 	got := p.books("channel")
 	if got.channel.Settled < 10*n {
@@ -148,7 +153,9 @@ func settlementRacing(p *probe) {
 	p.audited()
 }
 
-func settlementCollect(p *probe) {
+// settlementAnyOrder pays out the payments of a channel in any order, repeatedly and concurrently:
+// the newest one is the last payout, and is recorded once.
+func settlementAnyOrder(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	c := p.channel("channel", "s", 100)
 	var all []metastore.Settlement
@@ -156,16 +163,32 @@ func settlementCollect(p *probe) {
 		p.reads(c, i+1, 10*(i+1), 1, 1)
 		all = append(all, settlement(p.pay(c, i+1, 10*(i+1)), "channel"))
 	}
-	for _, i := range []int{2, 0, 2, 3, 0} { // in any order, any number of times
-		p.ok(p.store.Collect(p.ctx, all[i]), "collect")
+	paid := func(newest metastore.Settlement) time.Time {
+		l, err := p.store.Ledger(p.ctx, "channel")
+		p.ok(err, "ledger")
+		p.must(l.Paid != nil && l.Paid.Sequence == newest.Sequence && l.Paid.Amount == newest.Amount,
+			"the last payout is %+v, want %d at sequence %d", l.Paid, newest.Amount, newest.Sequence)
+		p.must(l.Channel.Settled == newest.Amount, "%d is settled, want %d", l.Channel.Settled, newest.Amount)
+		p.must((l.Pending == nil) == (newest.Sequence == 4), "pending is %+v", l.Pending)
 		p.audited()
+		return l.PaidAt
 	}
-	for _, err := range race(8, func(i int) error { return handles[i%2].Collect(p.ctx, all[1]) }) {
-		p.ok(err, "concurrent collects")
+	newest := all[0]
+	for _, i := range []int{0, 2, 0, 2, 1} {
+		p.ok(p.store.PayOut(p.ctx, all[i:i+1]), "pay out")
+		newest = all[max(i, int(newest.Sequence)-1)]
+		paid(newest)
 	}
-	p.must(p.getChannel("channel").Settled == 0, "collecting settled the channel")
+	for _, err := range race(8, func(i int) error { return handles[i%2].PayOut(p.ctx, all[i/2:i/2+1]) }) {
+		p.ok(err, "concurrent payouts")
+	}
+	at := paid(all[3])
+	p.clock.Advance(time.Second)
 	p.reopen()
-	p.audited()
+	for _, i := range []int{1, 3} {
+		p.ok(p.store.PayOut(p.ctx, all[i:i+1]), "pay out again")
+		p.equal(paid(all[3]), at, "time of the last payout")
+	}
 }
 
 // settlementPayOut pays out many settlements in one call, all of them or none.
@@ -271,22 +294,24 @@ func settlementUncollected(p *probe) {
 	want(1, 7)
 }
 
-// auditPayout pays out what was never accepted. The audit must find it, and must not reveal a whole
-// id.
-func auditPayout(p *probe) {
-	const id = "unguessable-channel"
-	c := p.channel(id, "s", 100)
-	p.reads(c, 5, 50, 1, 1)
-	p.audited()
-	for i, s := range []metastore.Settlement{
-		{Channel: id, Sequence: 6, Amount: 51},
-		{Channel: "unguessable-other", Sequence: 1, Amount: 1},
-		{Channel: id, Sequence: 4, Amount: 60},
-	} {
-		p.ok(p.store.Collect(p.ctx, s), "collect")
+// auditWithdrawn records readings by which less was withdrawn than is settled. The audit must find
+// them, and must not reveal a whole id.
+func auditWithdrawn(p *probe) {
+	for i, id := range []string{"unguessable-a", "unguessable-b"} {
+		c := p.onChain(id, 100)
+		s := p.begins(p.sends(c, 1, 50, 1, time.Minute))
+		p.ok(p.store.EndSubmission(p.ctx, id, 1, p.collected(s)), "end")
+		if i == 0 {
+			p.audited()
+		}
+		p.clock.Advance(time.Second)
+		r := p.reading(p.getChannel(id))
+		r.Withdrawn = 49
+		_, err := p.store.RecordReading(p.ctx, id, r)
+		p.ok(err, "record")
 		found, err := p.store.Audit(p.ctx)
 		p.ok(err, "audit")
-		p.must(len(found) > i, "after %d wrong payouts the audit found: %q", i+1, found)
+		p.must(len(found) > i, "after %d such readings the audit found: %q", i+1, found)
 		for _, sentence := range found {
 			p.must(strings.Contains(sentence, "unguessable"[:6]) && !strings.Contains(sentence, "unguessable"[:7]),
 				"the audit says: %s", sentence)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
 
@@ -15,12 +16,19 @@ const (
 	auditedSession = "unguessable-session"
 )
 
-// openAudited opens a store with a channel that sold to a session and to a read, had a return
-// and was partly settled, and a granted session.
+// openAudited opens a store with the rows of fillAudited.
 func openAudited(t *testing.T) *Store {
 	t.Helper()
-	ctx := t.Context()
 	s := openAt(t, databasePath(t), Options{})
+	fillAudited(t, s)
+	return s
+}
+
+// fillAudited stores a channel that sold to a session and to a read, had a return and was partly
+// settled, and a granted session.
+func fillAudited(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
 	expires := time.Now().Add(time.Hour)
 	if _, err := s.OpenChannel(ctx, metastore.Channel{ID: auditedChannel, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: expires}, nil); err != nil {
 		t.Fatal(err)
@@ -47,13 +55,9 @@ func openAudited(t *testing.T) *Store {
 	if _, err := s.CreateSession(ctx, metastore.Session{ID: "unguessable-granted", Total: 5, Left: 5, Expires: expires}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Collect(ctx, metastore.Settlement{Channel: auditedChannel, Sequence: 1, Amount: 50}); err != nil {
+	if err := s.PayOut(ctx, []metastore.Settlement{{Channel: auditedChannel, Sequence: 1, Amount: 50}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Settle(ctx, auditedChannel, 1, 50); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // TestAuditFindsDamage damages the tables in one way at a time and repairs them.
@@ -113,6 +117,51 @@ func TestAuditFindsDamage(t *testing.T) {
 	}
 	if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("after all damage was undone the audit found %q, %v", found, err)
+	}
+}
+
+// TestAuditFindsWrongPayouts records payouts of what was never accepted, on both engines.
+func TestAuditFindsWrongPayouts(t *testing.T) {
+	undo := errors.New("undo")
+	open := map[string]func(t *testing.T) *Store{
+		"SQLite": func(t *testing.T) *Store { return openAt(t, databasePath(t), Options{}) },
+		"PostgreSQL": func(t *testing.T) *Store {
+			s, _ := openNode(t, testenv.Postgres(t))
+			return s
+		},
+	}
+	for engine, open := range open {
+		t.Run(engine, func(t *testing.T) {
+			s := open(t)
+			fillAudited(t, s)
+			for name, c := range map[string]struct {
+				payout metastore.Settlement
+				says   string
+			}{
+				"of a later payment":      {metastore.Settlement{Channel: auditedChannel, Sequence: 3, Amount: 61}, "but 60 was accepted at 2"},
+				"of more than was sold":   {metastore.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 61}, "but 60 was accepted at 2"},
+				"after a larger one":      {metastore.Settlement{Channel: auditedChannel, Sequence: 2, Amount: 49}, "after 50"},
+				"over an unknown channel": {metastore.Settlement{Channel: "unguessable-other", Sequence: 1, Amount: 1}, "a payout belongs to channel"},
+			} {
+				var found []string
+				err := s.write(t.Context(), func(t *tx) (err error) {
+					if _, err = t.exec(`INSERT INTO ledger (channel, sequence, amount, at) VALUES ($1, $2, $3, $4)`,
+						[]byte(c.payout.Channel), c.payout.Sequence, c.payout.Amount, micros(t.now)); err == nil {
+						found, err = t.audit(1)
+					}
+					return errors.Join(err, undo)
+				})
+				if err == nil || err.Error() != undo.Error() {
+					t.Fatal(err)
+				}
+				if all := strings.Join(found, "\n"); !strings.Contains(all, c.says) || strings.Contains(all, "unguess") {
+					t.Errorf("after a payout %s the audit found %q, want %q, and no whole id", name, found, c.says)
+				}
+			}
+			if found, err := s.Audit(t.Context()); err != nil || len(found) > 0 {
+				t.Errorf("after all payouts were undone the audit found %q, %v", found, err)
+			}
+		})
 	}
 }
 

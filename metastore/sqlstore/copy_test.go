@@ -159,7 +159,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.note(f.Buy(f.ctx, metastore.Purchase{Payment: pay(1, 10), Price: 3, Session: metastore.Session{ID: "bought", Expires: time.Now().Add(time.Hour)}}, nil))
 	settlements, err := f.Settlements(f.ctx, metastore.Settlement{}, 1)
 	f.note(nil, err)
-	f.note(nil, f.Collect(f.ctx, settlements[0]))
+	f.note(nil, f.PayOut(f.ctx, settlements))
 	submitted := pay(1, 10)
 	submitted.Sender, submitted.PaymentChannelID, submitted.SettleAt = "chain", 2, 1
 	f.note(f.OpenChannel(f.ctx, metastore.Channel{ID: "submitted", PaymentChannelID: 2, Sender: "chain", Receiver: "r", Asset: "a", Deposit: 100, Expires: time.Now().Add(time.Hour), Ledger: time.Now(), NextSequence: 1}, nil))

@@ -104,7 +104,9 @@ func outcomeCalls() []struct {
 			return s.Buy(ctx, metastore.Purchase{Payment: pay(2, 200), Price: 7, Refill: true, Session: metastore.Session{ID: "bought"}}, idem)
 		}},
 		{name: "add-deposit",
-			before: func(ctx context.Context, s *Store) error { return s.Settle(ctx, "channel", 2, 200) },
+			before: func(ctx context.Context, s *Store) error {
+				return s.PayOut(ctx, []metastore.Settlement{{Channel: "channel", Sequence: 2, Amount: 200}})
+			},
 			call: func(ctx context.Context, s *Store, idem *metastore.Idempotency) (any, error) {
 				return s.AddDeposit(ctx, "channel", 5, idem)
 			}},

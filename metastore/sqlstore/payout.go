@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,16 @@ import (
 
 // payOutRows is the maximum number of settlements in a statement.
 const payOutRows = 100
+
+// errNotAccepted is the error of paying out a payment that was never accepted.
+var errNotAccepted = errors.New("sqlstore: the channel accepted no such payment")
+
+// accepted reports whether a channel can have accepted a payment: its sequence and amount
+// increase together.
+func accepted(c metastore.Channel, sequence, amount int64) bool {
+	order := cmp.Compare(amount, c.Accepted)
+	return order <= 0 && order == cmp.Compare(sequence, c.Sequence)
+}
 
 // PayOut implements metastore.Channels.
 func (s *Store) PayOut(ctx context.Context, list []metastore.Settlement) error {

@@ -152,7 +152,7 @@ func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 		_, err = s.Buy(ctx, buy, &metastore.Idempotency{Scope: "buy", Key: name})
 	default:
 		if _, err = s.PayRead(ctx, metastore.ReadPurchase{Payment: pay, Price: crashPrice, Count: 3}); err == nil {
-			err = s.Settle(ctx, c.ID, pay.Sequence, pay.Amount)
+			err = s.PayOut(ctx, []metastore.Settlement{{Channel: c.ID, Sequence: pay.Sequence, Amount: pay.Amount}})
 		}
 	}
 	return pay.Amount, err
