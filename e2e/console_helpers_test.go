@@ -210,6 +210,9 @@ func (p *consolePage) screenshots(name string, at ...string) {
 			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
 				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
 			}
+			if hidden := evaluate[int](p, `[...document.querySelectorAll("td.number")].filter((cell) => cell.getBoundingClientRect().right > innerWidth).length`); hidden > 0 {
+				p.t.Errorf("%d counts of %s are not visible at %d without scrolling sideways", hidden, name, width)
+			}
 		}
 	}
 	p.do(chromedp.EmulateViewport(1280, 900))

@@ -1,6 +1,6 @@
 // The views of channels, and of the ledger of one.
 
-import { button, fill, h } from "./dom.js";
+import { button, cell, fill, h } from "./dom.js";
 import { count, time, visible } from "./text.js";
 import { copy, errorBox, showError } from "./notice.js";
 import { link } from "./router.js";
@@ -39,14 +39,14 @@ const empty = () => h("div", { class: "empty" }, h("h2", null, "There is no chan
 
 function table(channels) {
   const titles = ["Channel", "Sender", "State", "Deposit", "Accepted", "Settled", "Expires"];
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Channels" }, h("table", null,
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Channels" }, h("table", { class: "stacked" },
     h("thead", null, h("tr", null, titles.map((title, i) => h("th", { scope: "col", class: i > 2 && i < 6 ? "number" : null }, title)))),
     h("tbody", null, channels.map((c) => h("tr", { dataset: { id: c.channelId } },
-      h("td", null, h("span", { class: "id" }, h("a", { href: link("channels", c.channelId) }, h("code", null, c.channelId)))),
-      h("td", null, party(c.sender)), ...changing(c).map(([value, name]) => h("td", { class: name }, value)), h("td", null, time(c.expires)))))));
+      cell("Channel", h("span", { class: "id" }, h("a", { href: link("channels", c.channelId) }, h("code", null, c.channelId))), "whole"),
+      cell("Sender", party(c.sender), "double"), ...changing(c).map(([title, value, name]) => cell(title, value, name)), cell("Expires", time(c.expires), "whole"))))));
 }
 
-const changing = (c) => [[badge(c.state), null], [count(c.deposit), "number"], [count(c.accepted), "number"], [count(c.settled), "number"]];
+const changing = (c) => [["State", badge(c.state), null], ["Deposit", count(c.deposit), "number"], ["Accepted", count(c.accepted), "number"], ["Settled", count(c.settled), "number"]];
 
 const badge = (state) => h("span", { class: `badge ${state}` }, state);
 
@@ -55,7 +55,7 @@ const party = (address) => (address ? h("code", { title: address }, address.leng
 function update(place, channels) {
   for (const c of channels) {
     const cells = place.querySelector(`[data-id="${CSS.escape(c.channelId)}"]`)?.children;
-    if (cells) changing(c).forEach(([value], i) => fill(cells[2 + i], value));
+    if (cells) changing(c).forEach(([, value], i) => fill(cells[2 + i], value));
   }
 }
 
@@ -91,7 +91,7 @@ async function ledgerView(main, id, signal) {
     h("li", null, h("a", { href: link("channels") }, "Channels")), h("li", null, h("h1", null, "Ledger")))), h("p", { class: "sub id" }, h("code", null, id), button("copy", "Copy id", () => void copy(id, "Channel id"), { iconOnly: true })))), state);
   const none = h("p", { class: "empty" }, "Nothing was sold over this channel.");
   const list = h("section", { class: "card", "aria-labelledby": "sales" }, h("h2", { id: "sales" }, "Sales"), none,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of sales" }, h("table", null, h("thead", null, h("tr", null,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of sales" }, h("table", { class: "stacked" }, h("thead", null, h("tr", null,
       ["Time", "Payment", "For", "Chunksets", "Price", "Amount"].map((title, i) => h("th", { scope: "col", class: i > 2 ? "number" : null }, title)))), sales)), more);
   main.append(list);
   await every(2000, signal, async () => {
@@ -122,6 +122,6 @@ async function ledgerView(main, id, signal) {
   });
 }
 
-const saleRow = (s) => h("tr", null, h("td", null, time(s.time)), h("td", null, s.sequenceNumber ?? "return"),
-  h("td", null, s.sessionId ? h("code", null, s.sessionId) : s.chunksets < 0 ? "returned to the credit" : "a read"),
-  h("td", { class: "number" }, count(s.chunksets)), h("td", { class: "number" }, count(s.price)), h("td", { class: "number" }, count(BigInt(s.chunksets) * BigInt(s.price))));
+const saleRow = (s) => h("tr", null, cell("Time", time(s.time), "double"), cell("Payment", s.sequenceNumber ?? "return"),
+  cell("For", s.sessionId ? h("code", null, s.sessionId) : s.chunksets < 0 ? "returned to the credit" : "a read", "whole"),
+  cell("Chunksets", count(s.chunksets), "number"), cell("Price", count(s.price), "number"), cell("Amount", count(BigInt(s.chunksets) * BigInt(s.price)), "number"));

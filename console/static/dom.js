@@ -91,3 +91,11 @@ export function button(shape, label, onclick, options = {}) {
   return h("button", { type: "button", class: classes, title, "aria-label": title, onclick },
     shape && icon(shape), options.iconOnly ? null : label);
 }
+
+/**
+ * Returns a cell of a table of the class "stacked", which on a narrow screen shows its title.
+ * @param {string} title
+ * @param {string | number | Node} value
+ * @param {string | null} name of its class
+ */
+export const cell = (title, value, name = null) => h("td", { dataset: { title }, class: name }, value);

@@ -1,6 +1,6 @@
 // The view of sessions. A local instance lists them; a hosted one shows the one whose id is typed.
 
-import { button, fill, h } from "./dom.js";
+import { button, cell, fill, h } from "./dom.js";
 import { count, time, visible } from "./text.js";
 import { copy, errorBox, showError } from "./notice.js";
 import { every } from "./live.js";
@@ -38,17 +38,17 @@ const empty = () => h("div", { class: "empty" }, h("h2", null, "There is no sess
   h("p", null, "A session is a count of chunksets that reads use up."), h("pre", null, `curl -X POST ${api.base.href}v1/sessions`));
 
 function table(sessions) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Sessions" }, h("table", null,
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Sessions" }, h("table", { class: "stacked" },
     h("thead", null, h("tr", null, ["Session", "Who", "Left", "Used", "Created", "Expires"].map((title, i) => h("th", { scope: "col", class: [null, null, "number", "number", "created", null][i] }, title)))),
     h("tbody", null, sessions.map(row))));
 }
 
 /** @param {api.Session} s */
 const row = (s) => h("tr", { dataset: { id: s.sessionId } },
-  h("td", null, h("span", { class: "id" }, h("code", null, s.sessionId), button("copy", `Copy id ${s.sessionId}`, () => void copy(s.sessionId, "Session id"), { iconOnly: true }))),
-  h("td", null, s.userIdentity ? visible(s.userIdentity) : h("span", { class: "sub" }, "—")),
-  h("td", { class: "number" }, left(s)), h("td", { class: "number" }, count(s.chunksetsTotal - s.chunksetsLeft)),
-  h("td", { class: "created" }, time(s.created)), h("td", null, time(s.expires)));
+  cell("Session", h("span", { class: "id" }, h("code", null, s.sessionId), button("copy", `Copy id ${s.sessionId}`, () => void copy(s.sessionId, "Session id"), { iconOnly: true })), "whole"),
+  cell("Who", s.userIdentity ? visible(s.userIdentity) : h("span", { class: "sub" }, "—")),
+  cell("Left", left(s), "number"), cell("Used", count(s.chunksetsTotal - s.chunksetsLeft), "number"),
+  cell("Created", time(s.created), "created"), cell("Expires", time(s.expires), "whole"));
 
 const left = (s) => h("span", null, `${count(s.chunksetsLeft)} of ${count(s.chunksetsTotal)} `,
   h("meter", { min: 0, max: Math.max(1, s.chunksetsTotal), value: s.chunksetsLeft, "aria-label": "Chunksets left" }));
