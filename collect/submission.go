@@ -231,41 +231,43 @@ func (c *Collector) submit(ctx context.Context, s metastore.Submission) error {
 	return c.opt.Chain.Submit(ctx, &micropay.Collection{Body: s.Body, Hash: s.Hash})
 }
 
-func (c *Collector) lookUp(ctx context.Context, s metastore.Submission) (chain.Transaction, error) {
-	release, err := take(ctx, c.lookups)
-	if err != nil {
-		return chain.Transaction{}, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	t, err := c.opt.Chain.Transaction(ctx, s.Hash)
+func (c *Collector) lookUp(ctx context.Context, s metastore.Submission) (t chain.Transaction, err error) {
+	err = c.ask(ctx, func(ctx context.Context) error {
+		t, err = c.opt.Chain.Transaction(ctx, s.Hash)
+		return err
+	})
 	if err == nil {
 		c.observe(t.Ledger)
 	}
 	return t, err
 }
 
-func (c *Collector) read(ctx context.Context, of metastore.Channel) (metastore.Reading, error) {
-	release, err := take(ctx, c.lookups)
-	if err != nil {
-		return metastore.Reading{}, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return c.reader.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
+func (c *Collector) read(ctx context.Context, of metastore.Channel) (r metastore.Reading, err error) {
+	err = c.ask(ctx, func(ctx context.Context) error {
+		r, err = c.reader.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
+		return err
+	})
+	return r, err
 }
 
-func (c *Collector) readAt(ctx context.Context, of metastore.Channel, version uint64) (metastore.Reading, error) {
+func (c *Collector) readAt(ctx context.Context, of metastore.Channel, version uint64) (r metastore.Reading, err error) {
+	err = c.ask(ctx, func(ctx context.Context) error {
+		r, err = c.reader.ReadAt(ctx, of.Sender, of.Asset, of.PaymentChannelID, version)
+		return err
+	})
+	return r, err
+}
+
+// ask makes a call that is not a submission, when it has a slot.
+func (c *Collector) ask(ctx context.Context, call func(context.Context) error) error {
 	release, err := take(ctx, c.lookups)
 	if err != nil {
-		return metastore.Reading{}, err
+		return err
 	}
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return c.reader.ReadAt(ctx, of.Sender, of.Asset, of.PaymentChannelID, version)
+	return call(ctx)
 }
 
 // take waits for a slot and returns the function that releases it, or the error of ctx.
