@@ -36,11 +36,22 @@ func TestOnlyRequireSkipsTests(t *testing.T) {
 			if !ok {
 				continue
 			}
-			receiver, ok := method.X.(*ast.Ident)
-			if !ok || !slices.Contains([]string{"t", "tb", "b", "f"}, receiver.Name) || !slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, method.Sel.Name) {
+			if !slices.Contains([]string{"t", "tb", "b", "f"}, lastName(method.X)) || !slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, method.Sel.Name) {
 				continue
 			}
 			t.Errorf("%s: call testenv.Require instead of %s", files.Position(call.Pos()), method.Sel.Name)
 		}
+	}
+}
+
+// lastName returns the name of a variable, or of the field that a selector names.
+func lastName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	default:
+		return ""
 	}
 }
