@@ -103,7 +103,8 @@ func (f *Folders) add(parent string) (string, error) {
 func (f *Folders) Remove() error {
 	var errs []error
 	for _, l := range f.locked {
-		errs = append(errs, l.remove())
+		_, err := l.remove()
+		errs = append(errs, err)
 	}
 	f.locked = nil
 	return errors.Join(errs...)
@@ -133,26 +134,40 @@ func sweep(parent string) (removed []string, err error) {
 			errs = append(errs, err)
 			continue
 		}
-		l := locked{path, lock}
-		if err := l.remove(); err != nil {
-			errs = append(errs, err)
-			continue
+		gone, err := locked{path, lock}.remove()
+		if gone {
+			removed = append(removed, path)
 		}
-		removed = append(removed, path)
+		errs = append(errs, err)
 	}
 	return removed, errors.Join(errs...)
 }
 
-// remove removes the folder. The lock is removed last, so that what is left after an interruption is
-// removed by the next sweep, and is held until then, except on Windows, where a file that is open cannot
-// be removed.
-func (l locked) remove() error {
-	err := os.RemoveAll(filepath.Join(l.path, content))
+// remove removes the folder and reports whether it is gone. It is not if another process locked it again
+// once the lock was removed: then it is that one's to use or to remove. The lock is removed last, so that
+// what is left after an interruption is removed by the next sweep, and is held until then, except on
+// Windows, where a file that is open cannot be removed.
+func (l locked) remove() (gone bool, err error) {
+	if err := os.RemoveAll(filepath.Join(l.path, content)); err != nil {
+		return false, errors.Join(err, l.lock.Close())
+	}
 	if runtime.GOOS == "windows" {
-		return errors.Join(err, l.lock.Close(), os.RemoveAll(l.path))
+		err = l.lock.Close()
+	} else {
+		defer func() { err = errors.Join(err, l.lock.Close()) }()
 	}
-	if err == nil {
-		err = os.RemoveAll(l.path)
+	if err != nil {
+		return false, err
 	}
-	return errors.Join(err, l.lock.Close())
+	err = os.Remove(filepath.Join(l.path, lockFile))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.Remove(l.path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist): // it is not empty: locked again
+		return false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	}
+	return err == nil, err
 }

@@ -116,7 +116,7 @@ func TestConcurrentCreates(t *testing.T) {
 	var work sync.WaitGroup
 	for range 8 {
 		work.Go(func() {
-			for range 20 {
+			for range 100 {
 				f, _, err := create([]string{temporary}, true)
 				if err != nil {
 					t.Error(err)
