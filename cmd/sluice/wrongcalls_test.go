@@ -144,8 +144,8 @@ var wrongCalls = []wrongCall{
 	{line: "health", variables: variables{"SLUICE_URL": "http://h", "SLUICE_CONTEXT": "prod"}, want: `SLUICE_URL and SLUICE_CONTEXT both name a server: unset one of them, or use --url or --context`},
 	{line: "info --key-file $FILE", file: " ", want: `--key-file: the file $FILE has no API key`},
 	{line: "account show $FILE", file: "canary", code: exitFailed, want: `the file $FILE: want an Ed25519 private key: 64 hexadecimal digits, with or without ed25519-priv-0x before them`},
-	{line: "account show /nonexistent/key", code: exitNotFound, want: `there is no account in /nonexistent/key: sluice account new makes one: file does not exist`},
-	{line: "account new $FILE", code: exitFailed, want: `the file $FILE exists, and may hold the only copy of a key: name another file, or move it away: file already exists`},
+	{line: "account show /nonexistent/key", code: exitNotFound, want: `cannot read the account in /nonexistent/key: file does not exist: sluice account new makes one`},
+	{line: "account new $FILE", code: exitFailed, want: `cannot write the key to $FILE: file already exists and may hold the only copy of a key: name another file, or move it away`},
 	{line: "completion tcsh", want: `there is no command "completion tcsh": sluice help completion lists the commands`},
 
 	// Contexts.
@@ -211,7 +211,7 @@ var wrongCalls = []wrongCall{
 	{line: "cat team/a --session ID --max-chunksets 0", want: `--max-chunksets 0: must be at least 1`},
 	{line: "sync :team b --pay --max-price 1 --max-spend 9 --purchase 0", want: `--purchase 0: must be at least 1`},
 	{line: "sync . :team --pay --max-price 1 --max-spend 9", want: `the source is local: --pay and the other flags for paid reads have no meaning`},
-	{line: "cat team/a --pay --max-price 1 --max-spend 9 --account-file /nonexistent/key", code: exitNotFound, want: `there is no account in /nonexistent/key: sluice account new makes one: file does not exist`},
+	{line: "cat team/a --pay --max-price 1 --max-spend 9 --account-file /nonexistent/key", code: exitNotFound, want: `cannot read the account in /nonexistent/key: file does not exist: sluice account new makes one`},
 	{line: "ls", want: `ls requires the argument PREFIX: sluice help ls shows the usage`},
 	{line: "cat team/", want: `team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg`},
 	{line: "stat", want: `stat requires the argument BLOB: sluice help stat shows the usage`},

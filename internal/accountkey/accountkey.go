@@ -76,7 +76,7 @@ func (k Key) PublicKey() string { return "0x" + hex.EncodeToString([]byte(k.priv
 func (k Key) Create(name string) error {
 	err := secretfile.Create(name, []byte(k.text()+"\n"))
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("the file %s exists, and may hold the only copy of a key: name another file, or move it away: %w", name, fs.ErrExist)
+		return fmt.Errorf("cannot write the key to %s: %w and may hold the only copy of a key: name another file, or move it away", name, fs.ErrExist)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the key: %w", err)
@@ -89,7 +89,7 @@ func (k Key) Create(name string) error {
 func Read(name string) (Key, error) {
 	text, err := secretfile.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Key{}, fmt.Errorf("there is no account in %s: sluice account new makes one: %w", name, fs.ErrNotExist)
+		return Key{}, fmt.Errorf("cannot read the account in %s: %w: sluice account new makes one", name, fs.ErrNotExist)
 	}
 	if err != nil {
 		return Key{}, fmt.Errorf("cannot read the account: %w", err)
