@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // chunksetSize is the unit in which reads are paid.
@@ -34,7 +33,7 @@ func TestChargeOfReads(t *testing.T) {
 	target := blobTarget("0x1", "five")
 	etag := s.must(204, "PUT", target, data).header.Get("ETag")
 	s.must(204, "PUT", blobTarget("0x1", "empty"), nil)
-	s.must(204, "PUT", blobTarget("0x1", "gone"), []byte("x"), "Blob-Expires", time.Now().Add(500*time.Millisecond).Format(time.RFC3339Nano))
+	s.putBrief(blobTarget("0x1", "gone"))
 	s.must(204, "PUT", blobTarget("0x1", "exact"), data[:chunksetSize])
 	c := s.open(s.payer(1), 1_000_000)
 	id := c.buy(1000 * price).SessionID

@@ -220,9 +220,13 @@ func (s *server) refusedByOthers(name string, spend func(string) response) {
 	closed := s.open(s.payer(1), 1000)
 	s.must(200, "POST", channels+"/"+closed.id+"/close", nil)
 	checkProblem(t, spend(closed.next(50)), gone, "channel_closed")
-	soon := time.Now().Add(300 * time.Millisecond)
-	body := asJSON(t, map[string]any{"userIdentity": closed.payer.signer.Address().String(), "expires": soon.Format(time.RFC3339Nano), "deposit": "1000"})
-	brief := s.opened(closed.payer, s.must(201, "POST", channels, body))
+	var opened response
+	longEnough(t, 300*time.Millisecond, func(life time.Duration) bool {
+		soon := time.Now().Add(life).Format(time.RFC3339Nano)
+		opened = s.do("POST", channels, asJSON(t, map[string]any{"userIdentity": closed.payer.signer.Address().String(), "expires": soon, "deposit": "1000"}))
+		return opened.status == 201
+	})
+	brief := s.opened(closed.payer, opened)
 	s.eventually("the channel does not expire", func() bool { return brief.state().State == "expired" })
 	checkProblem(t, spend(brief.next(50)), gone, "channel_expired")
 	checkProblem(t, s.do("POST", channels+"/"+brief.id+"/deposit", []byte(`{"amount":"1"}`)), 410, "channel_expired")

@@ -169,12 +169,13 @@ func TestExpiredSettlementIsCovered(t *testing.T) {
 	chain := startChain(t)
 	s := start(t, chain.with(settleNow...))
 	c := chain.open(s, s.payer(1), 7, 1000)
-	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(3 * time.Second).Unix()) }
+	// Both this payment and the next one, which is valid for a minute, are far from their expiry when they are made.
+	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(20 * time.Second).Unix()) }
 
 	chain.Hold()
 	asSession(t, s.must(201, "POST", "/v1/sessions", purchaseBody(t, c.next(10, brief), "")))
 	chain.AwaitRequests(fullnode.Submit, 1)
-	chain.Advance(10 * time.Second)
+	chain.Advance(25 * time.Second)
 	chain.Execute()
 	lookups := len(chain.Requests(fullnode.Lookup))
 	chain.AwaitRequests(fullnode.Lookup, lookups+1)
