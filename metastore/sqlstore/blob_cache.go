@@ -70,7 +70,7 @@ func newBlobCache(size int64) *blobCache {
 			}
 		},
 		Weigher: func(k blobKey, r *blobRow) uint32 {
-			size := rowOverhead + 2*(len(k.account)+len(r.blob.Name))
+			size := rowOverhead + 2*(len(k.account)+len(r.blob.Name)) + len(r.blob.Metadata) + len(r.blob.ContentType) + len(r.blob.Owner)
 			for i := range r.first {
 				size += len(r.first[i].Body) + 4*len(r.first[i].Blocks)
 			}

@@ -133,6 +133,27 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
+// TestCacheCountsMetadata checks that what the writers of blobs state about them counts towards the size of the
+// cache.
+func TestCacheCountsMetadata(t *testing.T) {
+	const size = 256 << 10
+	s := openForTest(t, Options{BlobCache: size})
+	metadata := strings.Repeat("m", 3<<10)
+	for i := range 300 {
+		name := fmt.Sprint(i)
+		if _, err := s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.Now()), Metadata: metadata}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.OpenBlob(t.Context(), "a", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.rows.rows.CleanUp()
+	if rows := s.rows.rows.EstimatedSize(); rows == 0 || rows*len(metadata) > size {
+		t.Errorf("a cache of %d bytes has %d rows, each with %d bytes of metadata", size, rows, len(metadata))
+	}
+}
+
 // TestUnknownOutcomeEmptiesCache checks that after a COMMIT with an unknown outcome nothing is
 // served from the cache.
 func TestUnknownOutcomeEmptiesCache(t *testing.T) {
