@@ -129,6 +129,32 @@ func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	s.must(204, "DELETE", blobTarget("0x1", "blob"), nil)
 }
 
+// TestStartOnFullDiskWithObjectStore checks that a server whose bytes are in an object store, the space of which
+// says nothing about the disk of the database, starts on a disk that has too little space for the reserve for
+// deletes, and that deletes work.
+func TestStartOnFullDiskWithObjectStore(t *testing.T) {
+	t.Parallel()
+	objects := testenv.S3(t, testenv.S3Options{})
+	s := start(t, options{
+		data:    tmpfs(t, "64m"),
+		wrapper: []string{"env", "AWS_ACCESS_KEY_ID=" + testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.S3SecretKey},
+		flags:   []string{"--bytes", fmt.Sprintf("s3://%s?endpoint=http://%s&path-style=on", objects.Bucket, objects.Addr)},
+	})
+	s.must(204, "PUT", blobTarget("0x1", "blob"), content(1, 1000))
+	s.stop()
+	if err := os.Remove(filepath.Join(s.data, "ballast")); err != nil { // as a delete on a full disk
+		t.Fatal(err)
+	}
+	disk := filepath.Dir(s.data)
+	fillDisk(t, disk)
+	if err := os.Truncate(filepath.Join(disk, "filler"), 56<<20); err != nil { // the rest suffices for the log
+		t.Fatal(err)
+	}
+	s.restart()
+	s.must(200, "GET", blobTarget("0x1", "blob"), nil)
+	s.must(204, "DELETE", blobTarget("0x1", "blob"), nil)
+}
+
 // fillDisk writes a file until the disk is full.
 func fillDisk(t *testing.T, dir string) {
 	t.Helper()

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+
+	"sluice/internal/vfs"
 )
 
 // ballastSize is enough for the log of the database to grow by some thousand
@@ -35,26 +37,35 @@ func (b *Ballast) Drop() bool {
 	return os.Remove(b.name) == nil
 }
 
-// Restore creates the file if it does not exist, unless the disk has less than
-// twice its size to spare.
+// Restore creates the file if it does not exist or was not completed, unless the disk has less
+// than twice its size to spare, or turns out to be full.
 func (b *Ballast) Restore() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, err := os.Stat(b.name); !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(b.name)
+	if err == nil && info.Size() == ballastSize || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if b.space(2*ballastSize) != nil {
 		return nil // later
 	}
-	if err := fill(b.name, ballastSize); err != nil {
-		return errors.Join(fmt.Errorf("cannot reserve space for deletes: %w", err), os.Remove(b.name))
+	err = fill(b.name, ballastSize)
+	if err == nil {
+		return nil
 	}
-	return nil
+	removeErr := os.Remove(b.name)
+	if errors.Is(removeErr, fs.ErrNotExist) {
+		removeErr = nil
+	}
+	if vfs.IsFull(err) { // by a quota, or since space was called
+		return removeErr
+	}
+	return errors.Join(fmt.Errorf("cannot reserve space for deletes: %w", err), removeErr)
 }
 
 // fill writes a file of zeros; a sparse file would reserve no space.
 func fill(name string, size int) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -117,6 +117,15 @@ func TestBallast(t *testing.T) {
 	if !b.Drop() || b.Drop() {
 		t.Error("the ballast was not dropped exactly once")
 	}
+	if err := os.WriteFile(d.Path(ballastFile), make([]byte, 100), 0o600); err != nil { // as a process that was killed leaves it
+		t.Fatal(err)
+	}
+	if err := b.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(d.Path(ballastFile)); err != nil || info.Size() != ballastSize || !b.Drop() {
+		t.Errorf("the ballast is %v, %v; it was begun before", info, err)
+	}
 	noSpace = bytestore.ErrNoSpace
 	if err := b.Restore(); err != nil || b.Drop() {
 		t.Errorf("without space Restore returns %v, or has created the ballast", err)

@@ -103,7 +103,11 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		}
 	}
 	if !l.Shared() && opt.Database == "" {
-		s.ballast = dir.Ballast(s.Space)
+		space := s.Space
+		if l.Remote() {
+			space = s.spare
+		}
+		s.ballast = dir.Ballast(space)
 	}
 	// The folder is locked, and commands that open a database beside its server change no blobs.
 	options := sqlstore.Options{BlobCache: opt.BlobCache}
@@ -264,6 +268,15 @@ func requireParts(l Location) error {
 		parts = append(parts, datadir.Bytes)
 	}
 	return datadir.Require(l.Data, parts...)
+}
+
+// spare returns bytestore.ErrNoSpace unless the disk with the data folder has n bytes above its reserve.
+func (s *Stores) spare(n int64) error {
+	now, reserve, err := s.Disk()
+	if err == nil && now.Free-reserve < n {
+		err = bytestore.ErrNoSpace
+	}
+	return err
 }
 
 func (s *Stores) openDir(path string) (*datadir.Dir, error) {

@@ -1,0 +1,42 @@
+package datadir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// TestBallastOnAFullDisk checks that a disk, or a quota, which is fuller than it seems is no error of Restore: the
+// start of a server must not depend on it.
+func TestBallastOnAFullDisk(t *testing.T) {
+	testenv.Require(t, testenv.RootMount)
+	disk := t.TempDir()
+	if err := testenv.MountTmpfs(disk, "4m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := testenv.Unmount(disk); err != nil {
+			t.Error(err)
+		}
+	})
+	d, err := Open(filepath.Join(disk, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b := d.Ballast(func(int64) error { return nil })
+	if err := b.Restore(); err != nil {
+		t.Errorf("Restore returns %v", err)
+	}
+	if _, err := os.Stat(d.Path(ballastFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a part of the ballast uses up the disk: %v", err)
+	}
+}
