@@ -24,8 +24,9 @@ func deposited(c chain.Channel) uint64 {
 // withdrawnAfter returns what is withdrawn after a micropayment was collected: its amount is cumulative.
 func withdrawnAfter(amount int64) int64 { return amount }
 
-// nextAfter returns the least sequence number that the contract accepts after a micropayment was collected.
-func nextAfter(sequence int64) int64 { return sequence + 1 }
+// nextAfter returns the least sequence number that the contract accepts after a micropayment was collected, as a Reader
+// returns it.
+func nextAfter(sequence int64) int64 { return amount(uint64(sequence) + 1) }
 
 // contradiction returns how a channel after a collection differs from what the rules say, or "". before is
 // a reading before the collection; without a Ledger, there is none. A deposit that was made between the readings is no

@@ -2,6 +2,7 @@ package collect_test
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -51,6 +52,19 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGreatestSequenceDoesNotHaltSettling pays with the greatest sequence number that is accepted, after which the contract
+// expects one that is not.
+func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		w.open(1, 10_000)
+		defer w.run()()
+		w.mustPay(1, math.MaxInt64, 600)
+		w.wait(10 * time.Second)
+		w.settled(1, 600)
+		w.notHalted()
+	})
 }
 
 // TestLaggingFullnodes checks that a fullnode which has not executed yet what another one has is asked again.
