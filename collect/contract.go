@@ -51,6 +51,12 @@ func contradiction(s metastore.Submission, before, after metastore.Reading) stri
 	return ""
 }
 
+// conclusive reports whether contradiction sees all that a collection did: before is from before it, and nothing was
+// deposited since.
+func conclusive(s metastore.Submission, before, after metastore.Reading) bool {
+	return before.Withdrawn < withdrawnAfter(s.Amount) && before.Deposit == after.Deposit
+}
+
 // Reader reads channels from the chain.
 type Reader struct {
 	Chain    *chain.Client

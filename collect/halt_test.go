@@ -23,7 +23,10 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 		stopped  string
 	}{
 		"a deposit of what was collected": {func(f *fullnode) { f.after = topUp }, "", 10_600, ""},
-		"the end of the channel":          {func(f *fullnode) { f.after = end }, "", 10_000, ""},
+		"a deposit of another amount, and a fullnode without history": {func(f *fullnode) {
+			f.after, f.versions = func(c *contract) { c.deposit += 50 }, http.StatusGone
+		}, "", 10_050, ""},
+		"the end of the channel": {func(f *fullnode) { f.after = end }, "", 0, "the channel does not exist on the chain"},
 		"another withdrawal": {func(f *fullnode) {
 			f.after = func(c *contract) { c.withdrawn, c.next = c.withdrawn+50, c.next+1 }
 		}, "", 10_000, "650 units were withdrawn from the channel on the chain, and 600 were accepted here"},
@@ -48,6 +51,37 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 				c := w.channel(1)
 				if c.Deposit != test.deposit || c.Stopped != test.stopped || test.halt == "" && c.Settled != 600 {
 					t.Errorf("the channel is %+v", c)
+				}
+			})
+		})
+	}
+}
+
+// TestOthersCannotHideOtherRules lets a contract not reduce balances, and makes the difference between the recorded reading and
+// the channel after the collection another one than that of the rule.
+func TestOthersCannotHideOtherRules(t *testing.T) {
+	for what, hide := range map[string]func(*world, *contract){
+		"a deposit of another amount": func(_ *world, c *contract) { c.deposit += 50 },
+		"a reading after the collection": func(w *world, c *contract) {
+			after := metastore.Reading{
+				Deposit: int64(c.deposit + c.withdrawn), Withdrawn: int64(c.withdrawn), NextSequence: int64(c.next),
+				Expires: time.Now().Add(time.Hour), Ledger: time.Now(),
+			}
+			if _, err := w.store.RecordReading(w.t.Context(), "channel-00001", after); err != nil {
+				w.t.Error(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.open(1, 10_000)
+				w.node.untouched = true
+				w.node.after = func(c *contract) { hide(w, c) }
+				defer w.run()()
+				w.mustPay(1, 1, 600)
+				w.wait(10 * time.Second)
+				if halt, err := w.store.Halted(t.Context()); err != nil || !strings.Contains(halt, "has not reduced the balance") {
+					t.Errorf("halted: %q, %v", halt, err)
 				}
 			})
 		})

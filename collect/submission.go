@@ -174,11 +174,12 @@ func (c *Collector) end(ctx context.Context, s metastore.Submission, t chain.Tra
 	return true, nil
 }
 
-// check returns why a collection halts settling, or "", and the reading of the channel to record: now, unless the channel
-// was ended after the collection.
+// check returns why a collection halts settling, or "", and the reading of the channel to record: now, with what was
+// withdrawn if the channel was ended after the collection.
 func (c *Collector) check(ctx context.Context, s metastore.Submission, t chain.Transaction, of metastore.Channel, now metastore.Reading) (halt string, _ metastore.Reading, err error) {
-	what := contradiction(s, metastore.Reading{Deposit: of.Deposit, Withdrawn: of.Withdrawn, Ledger: of.Ledger}, now)
-	if what == "" {
+	before := metastore.Reading{Deposit: of.Deposit, Withdrawn: of.Withdrawn, Ledger: of.Ledger}
+	what := contradiction(s, before, now)
+	if what == "" && conclusive(s, before, now) {
 		return "", now, nil
 	}
 	what, after, err := c.confirm(ctx, s, of, t.Version, what, now)
@@ -189,14 +190,14 @@ func (c *Collector) check(ctx context.Context, s metastore.Submission, t chain.T
 		halt = fmt.Sprintf("after the collection of %d units at sequence number %d (transaction 0x%x), %s", s.Amount, s.Sequence, s.Hash, what)
 	}
 	if now.Gone {
-		now = after
+		now.Withdrawn = after.Withdrawn
 	}
 	return halt, now, nil
 }
 
 // confirm returns how the collection itself contradicts the rules, and the channel directly after it. suspicion is how the
-// channel differs from the rules now, which may be due to others: a payer may deposit as much as is collected, or end the
-// channel, and must not be able to halt settling by that. So the channel directly before the transaction is compared
+// channel differs from the rules now, or "". That may be due to others: a payer may deposit as much as is collected, or end
+// the channel, and must not be able to halt settling by that. So the channel directly before the transaction is compared
 // with the channel directly after it. If no fullnode shows that, confirm returns the suspicion, and now.
 func (c *Collector) confirm(ctx context.Context, s metastore.Submission, of metastore.Channel, version uint64, suspicion string, now metastore.Reading) (string, metastore.Reading, error) {
 	if version == 0 {
@@ -208,8 +209,11 @@ func (c *Collector) confirm(ctx context.Context, s metastore.Submission, of meta
 		after, err = c.readAt(ctx, of, version)
 	}
 	refusal, refused := errors.AsType[*chain.Error](err)
+	behind := refused && refusal.Status == http.StatusNotFound
 	switch {
-	case refused && refusal.Status != http.StatusNotFound: // 404: the fullnode is behind
+	case err != nil && !behind && suspicion == "":
+		return "", now, nil
+	case refused && !behind:
 		return fmt.Sprintf("%s, and what the transaction did is not known (%v)", suspicion, refusal), now, nil
 	case err != nil:
 		return "", now, fmt.Errorf("reading the channel at the transaction: %w", err)

@@ -53,9 +53,9 @@ type Channel struct {
 
 // Reading is a channel as a fullnode shows it.
 type Reading struct {
-	Gone         bool // there is no such channel; then only Ledger has a meaning
+	Gone         bool // there is no such channel; then only Ledger has a meaning, and Withdrawn if it is not 0
 	Deposit      int64
-	Withdrawn    int64
+	Withdrawn    int64 // by the receiver, ever
 	NextSequence int64
 	Expires      time.Time
 	Ledger       time.Time // the time of the ledger of the fullnode

@@ -170,6 +170,7 @@ func (w *collecting) end(c *collectedChannel) error {
 	switch o.State {
 	case metastore.Collected:
 		o.Reading.Withdrawn, o.Reading.NextSequence = max(c.last.Amount, c.Withdrawn), max(c.last.Sequence+1, c.NextSequence)
+		o.Reading.Gone = w.number("gone", 0, 9) == 0
 	case metastore.Failed:
 		o.Status = "abort"
 	}
@@ -208,7 +209,9 @@ func (w *collecting) apply(c *collectedChannel, r metastore.Reading) {
 	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted:
 		c.Stopped = ""
 	}
-	if !r.Gone {
+	if r.Gone {
+		c.Withdrawn = max(c.Withdrawn, r.Withdrawn)
+	} else {
 		c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, r.Expires
 	}
 	c.Ledger, c.Read = r.Ledger, w.now()

@@ -24,6 +24,7 @@ func TestBrokenSubmissionsAreCaught(t *testing.T) {
 		{"forgets the halt", func(h metatest.Handle, _ string) metatest.Handle { return neverHalts{h} }, []string{"submissions/halt"}},
 		{"believes an older ledger", func(h metatest.Handle, _ string) metatest.Handle { return believesAll{h} }, []string{"channels/readings", "model/submissions"}},
 		{"forgets what was withdrawn", func(h metatest.Handle, _ string) metatest.Handle { return forgetsWithdrawn{h} }, []string{"channels/on-chain", "model/submissions"}},
+		{"forgets what was withdrawn before the end", func(h metatest.Handle, _ string) metatest.Handle { return forgetsEnded{h} }, []string{"submissions/gone", "model/submissions"}},
 		{"counts nothing as failed", func(h metatest.Handle, _ string) metatest.Handle { return nothingFailed{h} }, []string{"submissions/unsettled"}},
 		{"reports nothing as overdue", func(h metatest.Handle, _ string) metatest.Handle { return nothingOverdue{h} }, []string{"submissions/overdue"}},
 		{"reports as overdue what is not due", func(h metatest.Handle, _ string) metatest.Handle { return allOverdue{h} }, []string{"submissions/overdue"}},
@@ -161,6 +162,15 @@ func (s nothingFailed) Unsettled(ctx context.Context) (metastore.Unsettled, erro
 	u, err := s.Handle.Unsettled(ctx)
 	u.Failed = metastore.UnsettledSum{}
 	return u, err
+}
+
+type forgetsEnded struct{ metatest.Handle }
+
+func (s forgetsEnded) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+	if o.Reading.Gone {
+		o.Reading.Withdrawn = 0
+	}
+	return s.Handle.EndSubmission(ctx, channel, sequence, o)
 }
 
 type nothingOverdue struct{ metatest.Handle }

@@ -12,6 +12,7 @@ func submissionChecks() []Check {
 		check("submissions/settle-at", submissionSettleAt),
 		check("submissions/outcomes", submissionOutcomes),
 		check("submissions/newer", submissionNewer),
+		check("submissions/gone", submissionGone),
 		check("submissions/racing", submissionRacing),
 		check("submissions/many", submissionMany),
 		check("submissions/halt", submissionHalt),
@@ -223,6 +224,16 @@ func submissionNewer(p *probe) {
 	p.audited() // what has expired is still known
 	p.due(time.Hour)
 	p.begins(p.sends(c, 4, 31, 1, time.Minute))
+	p.audited()
+}
+
+// submissionGone collects over a channel that was ended on the chain before the collection was seen.
+func submissionGone(p *probe) {
+	p.begins(p.sends(p.onChain("c", 100), 1, 10, 1, time.Minute))
+	gone := metastore.Reading{Gone: true, Withdrawn: 10, Ledger: p.clock.Now()}
+	p.ok(p.store.EndSubmission(p.ctx, "c", 1, metastore.Outcome{State: metastore.Collected, Reading: gone}), "end")
+	got := p.getChannel("c")
+	p.must(got.Settled == 10 && got.Withdrawn == 10 && got.Deposit == 0 && got.Stopped != "", "collected, and gone: %+v", got)
 	p.audited()
 }
 

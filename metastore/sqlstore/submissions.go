@@ -247,7 +247,9 @@ func (t *tx) recordReading(c metastore.Channel, r metastore.Reading) (metastore.
 	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted:
 		c.Stopped = ""
 	}
-	if !r.Gone {
+	if r.Gone {
+		c.Withdrawn = max(c.Withdrawn, r.Withdrawn)
+	} else {
 		c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, truncate(r.Expires)
 	}
 	c.Ledger, c.Read = r.Ledger, t.now
