@@ -28,8 +28,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			s := start(t, options{dirty: true})
-			s.options.addr = s.host // also of the next one
+			s := start(t, options{addr: testenv.ReserveAddress(t), dirty: true})
 			var network *faultyNetwork
 			p := newCountingProxyOn(t, s, func(l net.Listener) net.Listener {
 				network = newFaultyNetwork(l, seed)

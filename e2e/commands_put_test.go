@@ -238,8 +238,7 @@ func TestOutageSaysHowToGoOn(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
 	const part, parts = 256 << 10, 20
-	s := start(t, options{dirty: true})
-	s.options.addr = s.host // also of the next one
+	s := start(t, options{addr: testenv.ReserveAddress(t), dirty: true})
 	p := newCountingProxy(t, s)
 	dir := makeTree(t, map[string]string{"big": string(content(3, part*parts-5))})
 	line := []string{"put", filepath.Join(dir, "big"), "team/big", "--part-size", "256KiB", "--url", p.url}

@@ -29,6 +29,7 @@ import (
 
 	"sluice/checksum"
 	goclient "sluice/client"
+	"sluice/internal/testenv"
 )
 
 // clientTransfer is a transfer by the Go client in a process of its own, which can be killed. The process is
@@ -467,7 +468,7 @@ func TestGoClientCutNetwork(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(proxies, "sluice", "127.0.0.1:0", s.host)
+	proxy := toxiproxy.NewProxy(proxies, "sluice", testenv.ReserveAddress(t), s.host)
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,9 @@ func (c *cluster) start(count int) {
 	var starts sync.WaitGroup
 	for i := range started {
 		starts.Go(func() {
-			started[i] = start(c.t, c.options)
-			started[i].options.addr = started[i].host
+			o := c.options
+			o.addr = testenv.ReserveAddress(c.t)
+			started[i] = start(c.t, o)
 		})
 	}
 	starts.Wait()

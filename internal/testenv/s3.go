@@ -55,13 +55,9 @@ func S3(t testing.TB, opt S3Options) *S3Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &S3Server{Bucket: "sluice-test", t: t, program: program, dir: t.TempDir(), opt: opt}
+	s := &S3Server{Addr: ReserveAddress(t), Bucket: "sluice-test", t: t, program: program, dir: t.TempDir(), opt: opt}
 	// versitygw stores a bucket as a folder. With a single account it checks no owner.
 	if err := os.Mkdir(filepath.Join(s.dir, s.Bucket), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	s.Addr, err = freeAddr()
-	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
@@ -71,15 +67,6 @@ func S3(t testing.TB, opt S3Options) *S3Server {
 
 // Folder returns the folder in which the server stores the objects of the bucket under their keys.
 func (s *S3Server) Folder() string { return filepath.Join(s.dir, s.Bucket) }
-
-// freeAddr returns a loopback address with a port that was free when it was chosen.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
 
 // startTimeout limits the wait for a server to listen.
 const startTimeout = 30 * time.Second
