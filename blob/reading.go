@@ -97,22 +97,17 @@ func writeBytes(w io.Writer, b []byte) (int64, error) {
 // extentPage is the greatest number of extents that a read looks up at a time.
 const extentPage = 64
 
-// extents returns extents, the first of which has byte off: enough for the bytes [off, end) unless
-// they are shorter than a block or there are more than extentPage.
-func (c *Content) extents(ctx context.Context, off, end int64) ([]metastore.Extent, error) {
-	if len(c.first) > 0 && off < c.first[0].Size {
-		return c.first, nil
-	}
-	return c.s.meta.Extents(ctx, c.Content, c.position(off), int(min(extentPage, 2+(end-off)/blockSize)))
-}
-
 // write writes the bytes [off, end) of the content from the store.
 func (r *Reading) write(ctx context.Context, w io.Writer, off, end int64) (written int64, err error) {
 	c := r.c
+	page := min(extentPage, 2+(end-off)/blockSize) // enough, unless there are more or they are shorter than a block
 	for off < end {
-		extents, err := c.extents(ctx, off, end)
-		if err != nil {
-			return written, err
+		extents := c.first
+		if len(extents) == 0 || off >= extents[0].Size {
+			if extents, err = c.s.meta.Extents(ctx, c.Content, c.position(off), int(page)); err != nil {
+				return written, err
+			}
+			page = extentPage
 		}
 		if len(extents) == 0 {
 			return written, fmt.Errorf("%w: content %s has no extent at byte %d", ErrCorrupt, c.Content, off)

@@ -464,6 +464,58 @@ func (m *shiftedExtents) OpenBlob(ctx context.Context, account, name string) (me
 	return b, extents, err
 }
 
+// extentLookups counts lookups of extents, and how many they may return.
+type extentLookups struct {
+	metastore.Store
+	calls, extents int
+}
+
+func (m *extentLookups) Extents(ctx context.Context, id metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
+	m.calls++
+	m.extents += limit
+	return m.Store.Extents(ctx, id, from, limit)
+}
+
+// TestLookupsOfARead checks that a read of a few large extents looks up no more than those, and that a read of many
+// tiny ones looks up many at a time.
+func TestLookupsOfARead(t *testing.T) {
+	f := newFixture(t, blob.Options{ExtentSize: 1 << 20})
+	large := randomBytes(1, 10<<20)
+	f.put(t, "large", large)
+	const parts = 600
+	id := f.begin(t, "tiny", 1).ID
+	for i := range parts {
+		f.part(t, id, i, []byte{byte(i)})
+	}
+	if _, err := f.Complete(t.Context(), id, blob.Totals{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name           string
+		off, n         int64
+		calls, extents int // at most
+	}{
+		{"large", 5<<20 - 100, 200, 1, 2},
+		{"large", 1 << 20, 1 << 20, 1, 3},
+		{"tiny", 0, parts, parts/64 + 2, parts + 2*64},
+	} {
+		lookups := &extentLookups{Store: f.meta}
+		c, err := blob.New(lookups, f.bytes, blob.Options{}).Open(t.Context(), "a", tc.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := c.WriteRange(t.Context(), io.Discard, tc.off, tc.n)
+		c.Close()
+		if n != tc.n || err != nil {
+			t.Fatalf("%s: %d bytes, %v", tc.name, n, err)
+		}
+		if lookups.calls > tc.calls || lookups.extents > tc.extents {
+			t.Errorf("%d bytes of %s: %d lookups of up to %d extents, want at most %d of %d",
+				tc.n, tc.name, lookups.calls, lookups.extents, tc.calls, tc.extents)
+		}
+	}
+}
+
 // TestGapInAContentIsReported checks that a read fails with ErrCorrupt if the extent that contains
 // its first byte is missing: the extent found ends just before that byte or begins after it.
 func TestGapInAContentIsReported(t *testing.T) {
