@@ -11,13 +11,15 @@ import (
 // adminLine matches the log line that contains the admin address.
 var adminLine = regexp.MustCompile(`"serving metrics and profiles"(?: url=|,"url":")([^\s"]+)`)
 
-// admin returns the admin address of the server.
+// admin returns the admin address of the server. The log is another pipe than the one with the line that the server is
+// ready, and may be read later.
 func (s *server) admin() string {
 	s.t.Helper()
-	found := adminLine.FindStringSubmatch(s.log.String())
-	if found == nil {
-		s.t.Fatalf("the log does not contain the admin address:\n%s", s.log)
-	}
+	var found []string
+	s.eventually("the log does not contain the admin address", func() bool {
+		found = adminLine.FindStringSubmatch(s.log.String())
+		return found != nil
+	})
 	return found[1]
 }
 

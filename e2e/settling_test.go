@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -218,4 +219,34 @@ func TestAbortStopsTheChannel(t *testing.T) {
 	if on := chain.onChain(t, c.number); on.Withdrawn != c.amount {
 		t.Errorf("the chain has paid %d of %d", on.Withdrawn, c.amount)
 	}
+}
+
+// TestPaymentThatWaitsForTheChainIsOverdue reads from the metrics for how long a payment waits for a fullnode that takes no
+// submission, and that none waits after it has taken it. The figures are those of the start of the node, which counts them
+// each minute after that.
+func TestPaymentThatWaitsForTheChainIsOverdue(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	s := start(t, chain.with(append(settleNow, "--admin-addr", "127.0.0.1:0")...))
+	overdue := func(want string) {
+		t.Helper()
+		line := regexp.MustCompile(`(?m)^sluice_settlements_overdue_seconds (` + want + `)$`)
+		s.eventually("sluice_settlements_overdue_seconds is not "+want, func() bool { return line.MatchString(s.metricsOf()) })
+	}
+	overdue("0")
+	c := chain.open(s, s.payer(1), 7, 1000)
+	chain.Fail(fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.WrongStatus, Status: 503})
+	c.buy(10)
+	chain.AwaitRequests(fullnode.Submit, 1)
+	s.stop()
+	s.restart()
+	overdue(`.*[1-9].*`)
+	if metrics := s.metricsOf(); !strings.Contains(metrics, "\nsluice_settlements_waiting 1\n") || !strings.Contains(metrics, "\nsluice_settlements_waiting_units 10\n") {
+		t.Errorf("what waits is not in the metrics:\n%s", metrics)
+	}
+	chain.Heal()
+	c.settled()
+	s.stop()
+	s.restart()
+	overdue("0")
 }
