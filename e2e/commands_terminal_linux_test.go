@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -9,11 +11,18 @@ import (
 	"testing"
 )
 
-// onTerminal runs a shell command on a terminal, by script(1) of the essential Debian package bsdutils, with
-// this text as what is typed. It returns what was shown.
+// terminalCommand returns a shell command on a terminal, by script(1) of the essential Debian package bsdutils. The
+// shell is not that of the user, and has no locale to warn of.
+func terminalCommand(ctx context.Context, command string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "script", "-qec", command, "/dev/null")
+	c.Env = append(os.Environ(), "SHELL=/bin/sh", "LC_ALL=C.UTF-8")
+	return c
+}
+
+// onTerminal runs a shell command on a terminal with this text as what is typed, and returns what was shown.
 func onTerminal(t testing.TB, command, typed string) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), "script", "-qec", command, "/dev/null")
+	c := terminalCommand(t.Context(), command)
 	c.Stdin = strings.NewReader(typed)
 	out, err := c.CombinedOutput()
 	if err != nil {

@@ -42,11 +42,7 @@ func TestCopiedDataFolder(t *testing.T) {
 	duplicate := start(t, o)
 	duplicate.must(204, "DELETE", blobTarget("0x1", "kept"), nil)
 	duplicate.eventually("the copy is ready", func() bool { return duplicate.do("GET", "/readyz", nil).status == 503 })
-	for _, want := range []string{"deletions have stopped", "another database with the same instance id", "delete the objects sluice-epoch-*"} {
-		if !strings.Contains(duplicate.log.String(), want) {
-			t.Errorf("the log of the copy does not contain %q:\n%s", want, duplicate.log)
-		}
-	}
+	duplicate.logged("deletions have stopped", "another database with the same instance id", "delete the objects sluice-epoch-*")
 	original.must(200, "GET", "/readyz", nil)
 	if r := original.must(200, "GET", blobTarget("0x1", "kept"), nil); digest(r.body) != digest(data) {
 		t.Errorf("the original returns %d other bytes for a blob that the copy deleted", len(r.body))

@@ -43,9 +43,7 @@ func TestHaltedSettlingIsResumed(t *testing.T) {
 	s.restart()
 	halted("1")
 	refused()
-	if !strings.Contains(s.log.String(), "until a node starts with --resume-settling") {
-		t.Errorf("the log does not say how to resume:\n%s", s.log)
-	}
+	s.logged("until a node starts with --resume-settling")
 
 	s.stop()
 	s.options.flags = append(s.options.flags, "--resume-settling")

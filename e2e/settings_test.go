@@ -24,9 +24,7 @@ func TestNodesWithDifferentSettings(t *testing.T) {
 	o := c.options
 	o.flags = append(slices.Clone(o.flags), "--chunkset-price", "7")
 	second := start(t, o)
-	if !strings.Contains(second.log.String(), "another node has another price") || !strings.Contains(second.log.String(), "here=7 there=1") {
-		t.Errorf("a node with another price logs %s", second.log)
-	}
+	second.logged("another node has another price", "here=7 there=1")
 	second.stop()
 	c.nodes[0].stop()
 	o.flags = append(c.places(c.database), "--garbage-grace", "30m")

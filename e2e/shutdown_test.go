@@ -116,13 +116,11 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// logged fails the test unless the log has each of the texts.
+// logged waits until the log has each of the texts. What a running process has just written may still be in a pipe.
 func (s *server) logged(texts ...string) {
 	s.t.Helper()
 	for _, text := range texts {
-		if log := s.log.String(); !strings.Contains(log, text) {
-			s.t.Errorf("the log lacks %q:\n%s", text, tail(log))
-		}
+		s.await(fmt.Sprintf("the log lacks %q", text), func() bool { return strings.Contains(s.log.String(), text) })
 	}
 }
 
