@@ -255,6 +255,33 @@ func TestPayersShareAStateFile(t *testing.T) {
 	checkAccounts(t, c, newPayer(t, c, dir), 10+bought, 10+bought)
 }
 
+// TestPayerOfAnotherInstance pays an instance, and then another one at the same URL, which has another
+// receiver. Nothing is paid, and the error says what differs and which file is that of the former one.
+func TestPayerOfAnotherInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		pass := func(*http.Request) fault { return pass }
+		former, _ := newService(t, serviceOptions{}, pass)
+		if _, err := newPayer(t, former, dir).Ensure(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		present, _ := newService(t, serviceOptions{receiver: "0xd"}, pass)
+		p := newPayer(t, present, dir)
+		before := status(t, p)
+		_, err := p.Ensure(t.Context(), 100)
+		if !errors.Is(err, client.ErrTermsChanged) {
+			t.Fatalf("error %v, want ErrTermsChanged", err)
+		}
+		want := fmt.Sprintf("the receiver is 0xd, and was 0xa; if another instance is at %s now, it requires another state file than %s", present.URL(), dir)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q, want %q", err, want)
+		}
+		if after := status(t, p); after.Signed != before.Signed {
+			t.Errorf("signed %d, and %d before", after.Signed, before.Signed)
+		}
+	})
+}
+
 // TestPayerBudget checks the limits of a payer. What is refused is not signed.
 func TestPayerBudget(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -25,7 +25,11 @@ func (p *Payer) price(ctx context.Context, s *payerState) (uint64, error) {
 		s.Terms = &offered
 	}
 	if *s.Terms != offered {
-		return 0, fmt.Errorf("client: %w: they are %+v, and were %+v", ErrTermsChanged, offered, *s.Terms)
+		err := fmt.Errorf("client: %w: %s", ErrTermsChanged, offered.changes(*s.Terms))
+		if p.o.Terms == nil {
+			err = fmt.Errorf("%w; if another instance is at %s now, it requires another state file than %s", err, p.c.URL(), p.file.path)
+		}
+		return 0, err
 	}
 	price, err := strconv.ParseUint(info.Payment.ChunksetPrice, 10, 63)
 	if err != nil || price == 0 {

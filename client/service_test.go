@@ -36,6 +36,8 @@ type service struct {
 type serviceOptions struct {
 	reads httpapi.Reads // "": paid
 	price int64         // 0: 1
+
+	receiver string // "": 0xa
 }
 
 // openService opens a service. The caller must close it.
@@ -56,7 +58,7 @@ func openService(o serviceOptions) (*service, error) {
 	}
 	sessions := session.New(meta, so)
 	channels, err := paychan.New(meta, paychan.Options{
-		Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 4, Price: cmp.Or(o.price, 1), Deposit: 1_000_000,
+		Receiver: cmp.Or(o.receiver, "0xa"), Asset: "0xb", Module: "0xc", ChainID: 4, Price: cmp.Or(o.price, 1), Deposit: 1_000_000,
 		SessionTTL: time.Hour, UnsettledLimit: 1_000_000,
 	})
 	if err != nil {
@@ -68,7 +70,7 @@ func openService(o serviceOptions) (*service, error) {
 	}
 	handler, err := httpapi.New(httpapi.Config{
 		Payment: wire.Payment{
-			Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 4,
+			Receiver: cmp.Or(o.receiver, "0xa"), Asset: "0xb", Module: "0xc", ChainID: 4,
 			ChunksetPrice: strconv.FormatInt(cmp.Or(o.price, 1), 10), UnsettledLimit: "1000000",
 		},
 		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads, Log: log,

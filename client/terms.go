@@ -1,6 +1,12 @@
 package client
 
-import "sluice/micropay"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"sluice/micropay"
+)
 
 // Terms are the terms of payment of a service.
 type Terms struct {
@@ -20,4 +26,20 @@ func (t Terms) canonical() (Terms, error) {
 		*a = address.String()
 	}
 	return t, nil
+}
+
+// changes describes in what the terms differ from others, which were pinned.
+func (t Terms) changes(pinned Terms) string {
+	var texts []string
+	for _, member := range []struct{ name, is, was string }{
+		{"receiver", t.Receiver, pinned.Receiver},
+		{"asset", t.Asset, pinned.Asset},
+		{"module", t.Module, pinned.Module},
+		{"chain", strconv.Itoa(int(t.ChainID)), strconv.Itoa(int(pinned.ChainID))},
+	} {
+		if member.is != member.was {
+			texts = append(texts, fmt.Sprintf("the %s is %s, and was %s", member.name, member.is, member.was))
+		}
+	}
+	return strings.Join(texts, "; ")
 }
