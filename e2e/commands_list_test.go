@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -104,7 +105,7 @@ func TestDeletingCommands(t *testing.T) {
 		{args: "rm team/a", stderr: "deleted team/a\n", left: "b dir/c dir/d dirt"},
 		{args: "rm team/a", code: 3, stderr: "sluice: team/a: the blob does not exist\n", left: "b dir/c dir/d dirt"},
 		{args: "rm -q team/a team/b", code: 5, stderr: "failed: team/a: the blob does not exist\nsluice: 1 of 2 were not done; the first error is: team/a: the blob does not exist\n", left: "dir/c dir/d dirt"},
-		{args: "rm team/dir/", code: 2, stderr: "sluice: team/dir/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg\n", left: "dir/c dir/d dirt"},
+		{args: "rm team/dir/", code: 2, stderr: "sluice: team/dir/ is not a blob: use -r to delete all blobs below it\n", left: "dir/c dir/d dirt"},
 		{args: "rm -r team/dir", code: 2, stderr: "sluice: standard input is not a terminal to confirm on: use --yes to delete without a question; nothing was deleted\n", left: "dir/c dir/d dirt"},
 		{args: "rm -r -y team/none", code: 3, stderr: "sluice: there are no blobs below team/none/; nothing was deleted\n", left: "dir/c dir/d dirt"},
 		{args: "rm -r --yes -q team/dir", left: "dirt"},
@@ -122,5 +123,53 @@ func TestDeletingCommands(t *testing.T) {
 	}
 	if r := s.sluice("upload", "ls", "team"); r.code != 0 || r.stdout != "" {
 		t.Errorf("%+v, want no upload", r)
+	}
+}
+
+// TestRemoveWithAKeyForWrites deletes blobs with keys of different scopes. One that only permits writes cannot
+// look for a blob before.
+func TestRemoveWithAKeyForWrites(t *testing.T) {
+	t.Parallel()
+	s := startHosted(t, "key")
+	writer, reader := s.newKey("--scopes", "write", "--accounts", "team"), s.newKey("--scopes", "read", "--accounts", "team")
+	s.as(writer).must(204, "PUT", "/v1/blobs/team/a", []byte("x"))
+	for _, test := range []struct {
+		key    string
+		code   int
+		stderr string // a part
+	}{
+		{"", 4, "(401 credential_required, "},
+		{reader, 4, `team/a: delete a blob: The key lacks the scope: this needs "write" (403 scope_missing, `},
+		{writer, 0, "deleted team/a\n"},
+		{reader, 3, "sluice: team/a: the blob does not exist\n"},
+	} {
+		var key []string
+		if test.key != "" {
+			key = []string{"--key-file", filepath.Join(makeTree(t, map[string]string{"key": test.key}), "key")}
+		}
+		if r := s.sluice(append([]string{"rm", "team/a"}, key...)...); r.code != test.code || !strings.Contains(r.stderr, test.stderr) {
+			t.Errorf("with the key %.12q: %+v, want exit code %d and %q", test.key, r, test.code, test.stderr)
+		}
+	}
+	s.as(reader).must(404, "GET", "/v1/blobs/team/a", nil)
+}
+
+// TestCommandsWithoutAServerOrAKey checks that commands say where a server and a key come from if there is none.
+func TestCommandsWithoutAServerOrAKey(t *testing.T) {
+	t.Parallel()
+	s := startHosted(t, "key")
+	const key = "; the key is that of --key-file, of the context, of SLUICE_KEY or of SLUICE_KEY_FILE\n"
+	const server = ": connection refused; sluice serve starts a server, and --url or --context names another\n"
+	lines := []string{"ls team", "cat team/a", "stat team/a", "rm team/a", "upload ls team", "channel open"}
+	for _, line := range lines {
+		if r := s.sluice(strings.Fields(line)...); r.code != 4 || !strings.HasSuffix(r.stderr, key) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%s without a key: %+v, want %q", line, r, key)
+		}
+	}
+	s.stop()
+	for _, line := range append(lines, "info", "health", "session show a") {
+		if r := s.sluice(strings.Fields(line)...); r.code != 1 || !strings.HasSuffix(r.stderr, server) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%s without a server: %+v, want %q", line, r, server)
+		}
 	}
 }

@@ -1,6 +1,16 @@
 package main
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"sluice/client"
+)
 
 // describedError is an error with another text.
 type describedError struct {
@@ -24,4 +34,20 @@ func lineOf(err error) string {
 		lines = append(lines, strings.TrimPrefix(line, "client: "))
 	}
 	return strings.Join(lines, "; ")
+}
+
+// advise returns the error of a command, with what to do if it uses a server and there was none, or no
+// valid key.
+func advise(command *kong.Node, err error) error {
+	if !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "url" }) {
+		return err
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w; sluice serve starts a server, and --url or --context names another", err)
+	case errors.Is(err, client.ErrUnauthorized):
+		return fmt.Errorf("%w; the key is that of --key-file, of the context, of SLUICE_KEY or of SLUICE_KEY_FILE", err)
+	default:
+		return err
+	}
 }

@@ -92,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	another := func(options ...kong.Option) (*parser, error) { return newParser(newCommands(), options...) }
 	console := &console{newParser: another, in: os.Stdin, out: stdout, err: stderr, parser: p, parsed: command}
 	if err := interrupted.explain(command.Run(console)); err != nil {
-		return lines.fail(err, exitCode(err))
+		return lines.fail(advise(command.Selected(), err), exitCode(err))
 	}
 	return exitOK
 }

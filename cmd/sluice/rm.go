@@ -32,9 +32,9 @@ func (rmCommand) Help() string {
 
 // Run deletes the blobs.
 func (c *rmCommand) Run(ctx context.Context, console *console) error {
-	if !c.Recursive {
-		if err := allBlobs(c.Blobs); err != nil {
-			return err
+	for _, of := range c.Blobs {
+		if of.Folder() && !c.Recursive {
+			return usagef("%s is not a blob: use -r to delete all blobs below it", terminal.Name(of.String()))
 		}
 	}
 	on, err := c.client("")
@@ -83,11 +83,12 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 // partlyDeleted says what an interrupted deletion has left behind.
 const partlyDeleted = "some may be deleted"
 
-// deletion returns the job that deletes a blob. If it must exist, it is an error if there is none.
+// deletion returns the job that deletes a blob. If it must exist, it is an error if there is none, unless
+// the key only permits writes: then the job cannot look for it.
 func deletion(on *client.Client, of operand.Remote, mustExist bool) job {
 	return job{source: of.String(), verb: verbDelete, ifInterrupted: partlyDeleted, run: func(ctx context.Context, _ *terminal.Transfer) (done, error) {
 		if mustExist {
-			if _, err := head(ctx, on, of); err != nil {
+			if _, err := head(ctx, on, of); err != nil && !anyOf(err, client.ErrForbidden, client.ErrUnauthorized) {
 				return done{}, err
 			}
 		}
