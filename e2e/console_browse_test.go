@@ -76,6 +76,29 @@ func TestConsoleDeletesWhatItShows(t *testing.T) {
 	s.must(200, "GET", "/v1/blobs/0x1/a.txt", nil)
 }
 
+// TestConsoleRefusesUnreachableNames checks that a name whose address browsers change is neither
+// deleted nor stored as that of another blob, even if both have the same content.
+func TestConsoleRefusesUnreachableNames(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	s.store("0x1", "y.txt", "text/plain", "same")
+	s.store("0x1", "x/../y.txt", "text/plain", "same")
+	p := openConsole(t, s, "#/blobs/0x1/x%2F..%2F")
+	p.untilText("[role=grid]", "y.txt")
+	p.tabTo("row y.txt")
+	p.keys(kb.Delete)
+	p.untilText("dialog", "Delete this blob?")
+	p.press("Delete")
+	p.untilText("dialog", "Browsers change the address of a name")
+	p.press("Close")
+	s.must(200, "GET", "/v1/blobs/0x1/y.txt", nil)
+	p.drop(file(t, "a.txt", []byte("a")))
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+	p.untilText("#tray li[data-state=failed]", "Browsers change the address of a name")
+	s.must(404, "GET", "/v1/blobs/0x1/a.txt", nil)
+}
+
 // TestConsoleShowsNamesSafely checks that names are text, in which everything can be seen, and that
 // every name can be opened.
 func TestConsoleShowsNamesSafely(t *testing.T) {

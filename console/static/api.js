@@ -78,12 +78,16 @@ export function urlOf(path, query = {}) {
 }
 
 /**
- * Returns the URL of a blob. Browsers resolve the segments "." and "..", so a name that has one
- * cannot be read by a browser.
+ * Returns the URL of a blob. Browsers resolve the segments "." and "..", so a request for a name that
+ * has one would be for another blob.
  * @param {string} account
  * @param {string} name
+ * @throws {APIError} if the name is unreachable
  */
-export const blobURL = (account, name) => urlOf(`v1/blobs/${encodeURIComponent(account)}/${escapeName(name)}`);
+export function blobURL(account, name) {
+  if (unreachable(name)) throw new APIError({ status: 0, detail: "Browsers change the address of a name with a segment “.” or “..”, so only another client can store or delete this blob." });
+  return urlOf(`v1/blobs/${encodeURIComponent(account)}/${escapeName(name)}`);
+}
 
 /** @param {string} name */
 export const escapeName = (name) => name.split("/").map(encodeURIComponent).join("/");
