@@ -2,7 +2,7 @@
 // a library, and everything else, HTML and SVG too, is shown as text. Nothing of a blob ever runs.
 
 import { button, fill, h } from "./dom.js";
-import { bytes, visibleText } from "./text.js";
+import { bytes, indented, visibleText } from "./text.js";
 import { readHeaders, send } from "./api.js";
 
 /** Greatest blob that is fetched into memory, because an element cannot send a key. */
@@ -80,14 +80,7 @@ async function previewText(stage, blob, kind, signal) {
   const response = await send(blob.url, { headers: readHeaders({ Range: `bytes=0-${mostText - 1}` }), signal });
   const data = await response.arrayBuffer();
   const whole = data.byteLength === blob.size;
-  let text = new TextDecoder().decode(data, { stream: !whole });
-  if (kind === "json" && whole) {
-    try {
-      text = JSON.stringify(JSON.parse(text), null, 2);
-    } catch {
-      // It is shown as it is.
-    }
-  }
-  fill(stage, h("pre", { class: "text", tabindex: "0", "aria-label": `Text of ${visibleText(blob.name)}` }, text),
+  const text = new TextDecoder().decode(data, { stream: !whole });
+  fill(stage, h("pre", { class: "text", tabindex: "0", "aria-label": `Text of ${visibleText(blob.name)}` }, kind === "json" && whole ? indented(text) : text),
     !whole && h("p", { class: "note" }, `The first ${bytes(mostText)} of ${bytes(blob.size)}.`));
 }

@@ -114,6 +114,33 @@ export function time(iso) {
   return h("time", { datetime: iso, title: iso }, Number.isNaN(date.getTime()) ? iso : times.format(date));
 }
 
+/** Deepest indentation, in levels: a text of brackets only must not become a huge one. */
+const deepest = 40;
+
+/**
+ * Returns a JSON text with a line for each member, or the text itself if it is not JSON. Only spaces
+ * change: parsing would round large numbers and lose members of the same name.
+ * @param {string} text
+ */
+export function indented(text) {
+  try {
+    JSON.parse(text);
+  } catch {
+    return text;
+  }
+  let depth = 0;
+  const line = () => "\n" + "  ".repeat(Math.min(depth, deepest));
+  return text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|[{[]\s*[\]}]|[{}[\],:]|\s+/g, (token) => {
+    if (token.startsWith('"')) return token;
+    if (/^\s/.test(token)) return "";
+    if (token.length > 1) return token[0] + token.at(-1); // empty
+    if (token === ":") return ": ";
+    if (token === ",") return token + line();
+    depth += "{[".includes(token) ? 1 : -1;
+    return "{[".includes(token) ? token + line() : line() + token;
+  });
+}
+
 /**
  * Quotes a text for a POSIX shell.
  * @param {string} text

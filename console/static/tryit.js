@@ -1,7 +1,7 @@
 // What the API page can do with an operation: copy a curl line and, if it only reads, send it.
 
 import { button, fill, h } from "./dom.js";
-import { shellQuote } from "./text.js";
+import { indented, shellQuote } from "./text.js";
 import { copy, toast } from "./notice.js";
 import * as api from "./api.js";
 
@@ -90,12 +90,4 @@ async function textOf(response) {
   }
   await reader.cancel();
   return `${text.slice(0, mostShown)}…`;
-}
-
-function indented(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text; // it is shown as it is
-  }
 }
