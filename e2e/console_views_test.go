@@ -129,8 +129,9 @@ func TestConsolePreviews(t *testing.T) {
 	if dark := evaluate[int](p, `(() => { const c = document.querySelector(".stage canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.reduce((n, v, i) => n + (i % 4 === 0 && v < 128), 0); })()`); dark < 100 {
 		t.Errorf("%d pixels of the page are dark", dark)
 	}
-	p.press("Next page")
+	evaluate[bool](p, `(() => { const next = [...document.querySelectorAll(".pages button")].at(-1); next.click(); next.click(); next.click(); return true; })()`)
 	p.until(`document.querySelector(".stage canvas").dataset.drawn === "2"`)
+	p.untilText(".stage", "Page 2 of 2")
 	at("broken.pdf")
 	p.untilText(".stage", "The document cannot be shown")
 	at("data.bin")
@@ -194,6 +195,30 @@ func TestConsoleShowsMoney(t *testing.T) {
 	p.untilText("[role=alert]", "channel_not_found")
 }
 
+// TestConsoleWaitsForSlowResponses checks that a list that is kept up to date is not requested again
+// while a response is still awaited.
+func TestConsoleWaitsForSlowResponses(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "")
+	evaluate[bool](p, `(() => {
+		window.__requests = 0;
+		const { fetch, setTimeout } = window;
+		window.fetch = (...args) => (args[0].includes("v1/local/sessions") && ++__requests > 1 ? new Promise(() => {}) : fetch(...args));
+		window.setTimeout = (f, ms) => (ms === 2000 ? (window.__tick = f) : setTimeout(f, ms));
+		window.setInterval = (f) => (window.__tick = f);
+		location.hash = "#/sessions";
+		return true;
+	})()`)
+	p.untilText("main", "There is no session yet")
+	p.until("window.__tick")
+	evaluate[bool](p, "(__tick(), true)")
+	p.until("__requests === 2")
+	if n := evaluate[int](p, "(__tick(), new Promise((r) => requestAnimationFrame(() => r(__requests))))"); n != 2 {
+		t.Errorf("%d requests were sent, though the second has no response", n)
+	}
+}
+
 // TestConsoleShowsStatus checks the figures, the charts and the limits.
 func TestConsoleShowsStatus(t *testing.T) {
 	t.Parallel()
@@ -243,6 +268,8 @@ func TestConsoleHosted(t *testing.T) {
 	p.untilText("dialog", "API key")
 	p.untilText("main", "A key is required to read this blob.")
 	p.screenshots("key")
+	p.enterKey("schlüssel")
+	p.until(`document.querySelector("dialog[open] input:invalid")`) // no header can have it
 	p.enterKey(key)
 	p.untilText(".stage", "secret text")
 	evaluate[bool](p, `(location.hash = "#/blob/0x1/private.png", true)`)

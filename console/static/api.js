@@ -23,6 +23,9 @@ export class APIError extends Error {
   }
 }
 
+/** Attributes of a field whose value is sent in a header: requests with other characters would fail. */
+export const token = { pattern: "\\s*[!-~]*\\s*", title: "Characters of ASCII without spaces" };
+
 let key = "";
 let session = "";
 const keyListeners = new Set();

@@ -7,7 +7,7 @@ import * as api from "./api.js";
 
 /** Asks for a key, and shows the view again with it. */
 export async function enterKey() {
-  const field = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "key", autocomplete: "off", spellcheck: "false" }));
+  const field = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "key", ...api.token, autocomplete: "off", spellcheck: "false" }));
   const choices = [{ label: "Cancel", value: "" }, { label: "Use key", value: "use", class: "primary" }];
   if (api.hasKey()) choices.splice(1, 0, { label: "Forget key", value: "forget" });
   const answer = await ask("API key", [

@@ -9,9 +9,8 @@
  */
 export async function every(milliseconds, signal, work) {
   await work();
-  const timer = setInterval(() => {
-    if (!document.hidden) void work();
-  }, milliseconds);
-  if (signal.aborted) clearInterval(timer);
-  signal.addEventListener("abort", () => clearInterval(timer));
+  while (!signal.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, milliseconds));
+    if (!signal.aborted && !document.hidden) await work();
+  }
 }

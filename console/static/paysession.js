@@ -8,7 +8,7 @@ import * as api from "./api.js";
  * @param {() => void} [used] called when one was entered
  */
 export function payWith(used = () => {}) {
-  const field = /** @type {HTMLInputElement} */ (h("input", { id: "pay", autocomplete: "off", spellcheck: "false", class: "long" }));
+  const field = /** @type {HTMLInputElement} */ (h("input", { id: "pay", ...api.token, autocomplete: "off", spellcheck: "false", class: "long" }));
   const said = h("span", { role: "status" });
   return h("form", {
     class: "card inline ask", onsubmit: (event) => {

@@ -2,6 +2,7 @@
 
 import { button, fill, h } from "./dom.js";
 import { visibleText } from "./text.js";
+import { showError } from "./notice.js";
 import { APIError } from "./api.js";
 
 const library = new URL("./vendor/pdfjs-dist/", import.meta.url);
@@ -31,8 +32,10 @@ export async function showPDF(stage, blob, httpHeaders, signal) {
   const position = h("span", { role: "status" });
   let number = 1, drawing = null;
   const draw = async () => {
+    const shown = number;
+    const page = await pages.getPage(shown);
+    if (shown !== number) return; // another page was chosen meanwhile
     drawing?.cancel();
-    const page = await pages.getPage(number);
     const width = Math.max(240, Math.min(stage.clientWidth, 900));
     const ratio = devicePixelRatio || 1;
     const viewport = page.getViewport({ scale: (width / page.getViewport({ scale: 1 }).width) * ratio });
@@ -51,12 +54,13 @@ export async function showPDF(stage, blob, httpHeaders, signal) {
       return;
     }
     const content = await page.getTextContent();
+    if (shown !== number) return;
     text.textContent = content.items.map((item) => item.str).join(" ");
-    canvas.dataset.drawn = String(number);
+    canvas.dataset.drawn = String(shown);
   };
   const turn = (by) => {
-    number += by;
-    void draw();
+    number = Math.min(pages.numPages, Math.max(1, number + by));
+    draw().catch((error) => showError(stage, error, signal));
   };
   const previous = button(null, "Previous page", () => turn(-1)), next = button(null, "Next page", () => turn(1));
   fill(stage, h("div", { class: "pages" }, previous, position, next), h("div", { class: "paper" }, canvas), text);
