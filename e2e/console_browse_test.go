@@ -99,6 +99,66 @@ func TestConsoleRefusesUnreachableNames(t *testing.T) {
 	s.must(404, "GET", "/v1/blobs/0x1/a.txt", nil)
 }
 
+// TestConsoleKeepsThePlaceInLists checks that a list which changes keeps its filter, its position and
+// the focus, and that a late response to an earlier filter changes nothing.
+func TestConsoleKeepsThePlaceInLists(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	for i := range 60 {
+		s.store("0x1", fmt.Sprintf("name-%02d", i), "text/plain", "")
+	}
+	p := openConsole(t, s, "#/blobs/0x1/")
+	p.untilText(".sub", "60 entries")
+	p.tabTo("row name-00")
+	p.keys(kb.PageDown, kb.PageDown, kb.PageDown)
+	before := evaluate[int](p, `parseInt(document.activeElement.getAttribute("aria-rowindex")) - 2`)
+	p.keys(kb.Delete)
+	p.untilText("dialog", fmt.Sprintf("name-%02d", before))
+	p.press("Delete")
+	p.untilText(".sub", "59 entries")
+	if got, want := p.focused(), fmt.Sprintf("row name-%02d", before+1); !strings.HasPrefix(got, want) {
+		t.Errorf("after the deletion the focus is on %q, want %q", got, want)
+	}
+	if top := evaluate[int](p, `document.querySelector("[role=grid]").scrollTop`); top == 0 {
+		t.Error("after the deletion the list is at its start")
+	}
+
+	evaluate[bool](p, `(() => {
+		const { fetch } = window;
+		window.fetch = async (...args) => {
+			const response = await fetch(...args);
+			if (!args[0].includes("prefix=name-0&")) return response;
+			const body = await response.json();
+			return { ok: true, json: () => new Promise((resolve) => (window.__respond = () => resolve(body))) };
+		};
+		window.__type = (text) => {
+			const field = document.querySelector("input[type=search]");
+			field.focus();
+			field.value = text;
+			field.dispatchEvent(new Event("input"));
+		};
+		__type("name-0");
+		return true;
+	})()`)
+	p.until("window.__respond")
+	evaluate[bool](p, `(__type("name-00"), true)`)
+	p.untilText(".sub", "1 entry")
+	if got := evaluate[string](p, `(__respond(), new Promise((r) => requestAnimationFrame(() => r(document.querySelector(".sub").innerText))))`); got != "1 entry" {
+		t.Errorf("after the late response the list has %q, want 1 entry", got)
+	}
+
+	p.drop(file(t, "name-00-new", []byte("new")))
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+	p.untilText(".sub", "2 entries")
+	if got := evaluate[string](p, `document.querySelector("input[type=search]").value`); got != "name-00" {
+		t.Errorf("after an upload the filter is %q", got)
+	}
+	if got := p.focused(); got != "input Show names that begin with" {
+		t.Errorf("after an upload the focus is on %q", got)
+	}
+}
+
 // TestConsoleShowsNamesSafely checks that names are text, in which everything can be seen, and that
 // every name can be opened.
 func TestConsoleShowsNamesSafely(t *testing.T) {

@@ -4,9 +4,9 @@ import { button, fill, h, icon } from "./dom.js";
 import { Grid } from "./grid.js";
 import { bytes, compareNames, count, time, visible, visibleText } from "./text.js";
 import { showError } from "./notice.js";
-import { go, link, show } from "./router.js";
+import { go, link } from "./router.js";
 import { deleteBlob } from "./delete.js";
-import { choosers } from "./uploads.js";
+import { choosers, storedEvent } from "./uploads.js";
 import * as api from "./api.js";
 
 /**
@@ -29,20 +29,33 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
   const list = async () => {
     grid?.stop();
     const typed = filter.value;
-    const next = pages(account, prefix + typed, signal);
     grid = new Grid({
       label: `Names in ${visibleText(prefix || account)}`,
       columns: [{ title: "Name", class: "wide" }, { title: "Size", class: "number" }, { title: "Type", class: "type" }, { title: "Changed", class: "date" }],
       cells: (item) => cells(account, prefix, item),
       open: (item) => (item.kind === "folder" ? go("blobs", account, item.name) : go("blob", account, item.name)),
-      remove: async (item) => item.kind === "blob" && (await deleteBlob(account, item)) && list(),
-      more: next,
-      failed: (error) => showError(place, error, signal, show),
+      remove: async (item) => item.kind === "blob" && (await deleteBlob(account, item)) && refresh(),
+      more: pages(account, prefix + typed, signal),
+      key: (item) => `${item.kind} ${item.name}`,
+      failed: (error) => showError(place, error, signal, list),
       empty: typed ? h("p", { class: "empty" }, "No name begins with this.") : nothing(),
       counted: (n, complete) => (total.textContent = n === 0 ? "" : `${count(n)}${complete ? "" : " or more"} ${n === 1 ? "entry" : "entries"}`),
     });
     fill(place, grid.element);
     await grid.start();
+  };
+  /** Lists again what the grid shows, without a change of the filter, the position or the focus. */
+  const refresh = async () => {
+    const shown = grid;
+    if (!shown.element.isConnected || shown.items.length === 0) return list();
+    const more = pages(account, prefix + filter.value, signal), items = [];
+    try {
+      for (let page = await more(); page; page = items.length < shown.items.length ? await more() : null) items.push(...page);
+    } catch (error) {
+      if (!shown.stopped) showError(place, error, signal, list);
+      return;
+    }
+    shown.replace(items, more);
   };
   let timer = 0;
   filter.addEventListener("input", () => {
@@ -50,6 +63,7 @@ export async function folderView(main, [account = "", prefix = ""], signal) {
     timer = setTimeout(() => void list(), 150);
   });
   signal.addEventListener("abort", () => grid?.stop());
+  addEventListener(storedEvent, () => void refresh(), { signal });
   await list();
 }
 

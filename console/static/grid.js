@@ -17,6 +17,7 @@ const most = 400_000;
  * @property {(item: T) => void} open
  * @property {(item: T) => void} [remove] by the key Delete
  * @property {() => Promise<T[]|null>} more returns the next items, or null if there are none
+ * @property {(item: T) => string} [key] differs between items; replace needs it
  * @property {(error: unknown) => void} failed
  * @property {Node} empty shown if there are no items
  * @property {(shown: number, complete: boolean) => void} [counted]
@@ -31,6 +32,7 @@ export class Grid {
     this.items = [];
     this.complete = false;
     this.loading = false;
+    this.stopped = false;
     this.active = 0;
     this.rowHeight = 44;
     /** @type {Map<number, HTMLElement>} */
@@ -52,21 +54,46 @@ export class Grid {
     return this.load();
   }
 
-  /** Releases what the grid observes. */
+  /** Releases what the grid observes. What is still being loaded is ignored. */
   stop() {
-    this.complete = true;
+    this.stopped = true;
     this.resized.disconnect();
   }
 
+  /**
+   * Replaces the items, unless the grid was stopped. The position stays, and the focus stays on its item,
+   * or is on the next one if that is gone.
+   * @param {T[]} items
+   * @param {() => Promise<T[]|null>} more returns the items after these
+   */
+  replace(items, more) {
+    if (this.stopped) return;
+    const { key } = this.options, active = this.items[this.active], focused = this.space.contains(document.activeElement);
+    const index = active ? items.findIndex((item) => key(item) === key(active)) : -1;
+    this.options.more = more;
+    this.items = items;
+    this.complete = false;
+    this.active = Math.max(0, index >= 0 ? index : Math.min(this.active, items.length - 1));
+    this.rows.clear();
+    this.space.replaceChildren();
+    this.render();
+    if (focused && items.length > 0) this.activate(this.active, true);
+  }
+
   async load() {
-    if (this.loading || this.complete) return;
+    if (this.loading || this.complete || this.stopped || this.items.length >= most) return;
     this.loading = true;
     this.element.setAttribute("aria-busy", "true");
+    const { more } = this.options;
     try {
-      const items = await this.options.more();
-      if (items) this.items.push(...items);
-      this.complete ||= items === null || this.items.length >= most;
+      const items = await more();
+      if (this.stopped) return;
+      if (more === this.options.more) { // else the items have been replaced
+        if (items) this.items.push(...items);
+        this.complete = items === null;
+      }
     } catch (error) {
+      if (this.stopped) return;
       this.complete = true;
       this.options.failed(error);
     } finally {

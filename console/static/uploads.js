@@ -4,7 +4,7 @@ import { button, fill, h, icon } from "./dom.js";
 import { bytes, duration, time, visible, visibleText } from "./text.js";
 import { ask, errorBox, toast } from "./notice.js";
 import { chosen, dropped } from "./files.js";
-import { parts, show } from "./router.js";
+import { parts } from "./router.js";
 import { Upload } from "./upload.js";
 import { entries, forget } from "./journal.js";
 import * as api from "./api.js";
@@ -100,16 +100,19 @@ function next() {
   }
 }
 
-let reload = 0;
+/** The event of the window after blobs were stored where the folder that is shown has them. */
+export const storedEvent = "sluice-stored";
+let announcement = 0;
 
-/** Shows the new blob in the list, soon: many may end together. */
 function stored(upload) {
   const to = target();
-  if (to?.account !== upload.account || !upload.name.startsWith(to.prefix)) return;
-  clearTimeout(reload);
-  reload = setTimeout(() => {
-    if (!document.querySelector("dialog[open]") && target()) void show();
-  }, 300);
+  if (to?.account === upload.account && upload.name.startsWith(to.prefix)) announce();
+}
+
+/** Sends the event soon: many uploads may end together. A dialog returns the focus to a row, which must not go meanwhile. */
+function announce() {
+  clearTimeout(announcement);
+  announcement = setTimeout(() => (document.querySelector("dialog[open]") ? announce() : dispatchEvent(new Event(storedEvent))), 300);
 }
 
 const tray = document.getElementById("tray");
