@@ -160,6 +160,109 @@ func TestConsoleResumesUploads(t *testing.T) {
 	}
 }
 
+// TestConsoleReplacesLargeBlobs stores a file in parts under a name that is taken, and replaces the
+// blob when the user says so. The parts are not sent again.
+func TestConsoleReplacesLargeBlobs(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	s.store("0x1", "big.bin", "text/plain", "other")
+	p := openConsole(t, s, "#/blobs/0x1/")
+	p.untilText("[role=grid]", "big.bin")
+	data := bytes.Repeat([]byte("large"), 2<<20)
+	p.drop(file(t, "big.bin", data))
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+	p.untilText("#tray li[data-state=failed]", "A blob of this name exists already.")
+	if got := s.must(200, "GET", "/v1/blobs/0x1/big.bin", nil); string(got.body) != "other" {
+		t.Errorf("the blob became %d bytes", len(got.body))
+	}
+	p.press("Replace it")
+	p.until(`document.querySelector("#tray li[data-state=done]")`)
+	if got := s.must(200, "GET", "/v1/blobs/0x1/big.bin", nil); !bytes.Equal(got.body, data) {
+		t.Errorf("the blob has %d bytes, want those of the file", len(got.body))
+	}
+}
+
+// TestConsoleInterruptedUploads checks that an upload which was interrupted is continued only with its
+// own expiry, stays in the tray until it ends, and is begun again if the server has aborted it.
+func TestConsoleInterruptedUploads(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/blobs/0x1/")
+	data := bytes.Repeat([]byte("large"), 2<<20)
+	big := file(t, "big.bin", data)
+	drop := func(expiry string) {
+		t.Helper()
+		p.drop(big)
+		p.untilText("dialog", "Store 1 file")
+		evaluate[bool](p, fmt.Sprintf(`(document.getElementById("expiry").value = %q, document.getElementById("replace").checked = true)`, expiry))
+		p.press("Store")
+	}
+	s.must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 100%: status 403"}]}`))
+	drop("")
+	p.until(`document.querySelector("#tray li[data-state=failed]")`)
+	s.must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[]}`))
+	p.open("#/blobs/0x1/")
+	p.untilText("#tray", "interrupted")
+
+	drop("86400")
+	p.until(`document.querySelector("#tray li[data-state=done]")`)
+	if got := s.must(200, "GET", "/v1/blobs/0x1/big.bin", nil); got.header.Get("Blob-Expires") == "" {
+		t.Fatal("the blob never expires")
+	}
+	p.press("Remove the uploads that have ended")
+	p.untilText("#tray", "interrupted")
+
+	s.must(204, "DELETE", "/v1/multipart-uploads/"+s.openUploads("0x1")[0], nil)
+	drop("")
+	p.untilText("#tray li[data-state=failed]", "The upload was aborted.")
+	if n := evaluate[int](p, `document.querySelectorAll("#tray li").length`); n != 1 {
+		t.Errorf("the tray has %d uploads, want the one that was continued", n)
+	}
+	p.press("Try big.bin again")
+	p.until(`document.querySelector("#tray li[data-state=done]")`)
+	if got := s.must(200, "GET", "/v1/blobs/0x1/big.bin", nil); !bytes.Equal(got.body, data) || got.header.Get("Blob-Expires") != "" {
+		t.Errorf("the blob has %d bytes and expires at %q", len(got.body), got.header.Get("Blob-Expires"))
+	}
+}
+
+// TestConsoleBeginsUploadsOnce pauses and resumes an upload while the server begins it, and then one
+// whose cancellation fails.
+func TestConsoleBeginsUploadsOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/blobs/0x1/")
+	evaluate[bool](p, `(() => {
+		window.__begun = [];
+		const { fetch } = window;
+		window.fetch = (...args) => (args[1]?.method === "POST" && args[0].endsWith("v1/multipart-uploads")
+			? new Promise((resolve) => __begun.push(() => resolve(fetch(...args)))) : fetch(...args));
+		return true;
+	})()`)
+	p.drop(file(t, "big.bin", make([]byte, 9<<20)))
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+	p.until("__begun.length === 1")
+	p.press("Pause big.bin")
+	p.press("Resume big.bin")
+	p.until(`document.querySelector("#tray li[data-state=sending]")`)
+	evaluate[bool](p, "(__begun.forEach((begin) => begin()), true)")
+	p.until(`document.querySelector("#tray li[data-state=done]")`)
+	if left := s.openUploads("0x1"); len(left) != 0 {
+		t.Errorf("the upload was begun twice: %v is open", left)
+	}
+
+	s.must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part 100%: status 403"},{"rule":"DELETE upload 100%: status 403"}]}`))
+	p.drop(file(t, "kept.bin", make([]byte, 9<<20)))
+	p.untilText("dialog", "Store 1 file")
+	p.press("Store")
+	p.until("__begun.length === 2")
+	evaluate[bool](p, "(__begun[1](), true)")
+	p.until(`document.querySelector("#tray li[data-state=failed]")`)
+	p.press("Cancel kept.bin")
+	p.untilText("#toasts", "kept.bin was not cancelled.")
+}
+
 // TestConsoleCancelsUploads cancels an upload and checks that the server keeps nothing of it.
 func TestConsoleCancelsUploads(t *testing.T) {
 	t.Parallel()

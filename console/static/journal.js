@@ -11,6 +11,8 @@
  * @property {number} modified when the file was changed last, in milliseconds
  * @property {number} partSize
  * @property {FileSystemFileHandle} [handle]
+ * @property {string} [expires]
+ * @property {boolean} [replace]
  */
 
 /** @type {Promise<IDBDatabase>|undefined} */

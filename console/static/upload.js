@@ -25,6 +25,8 @@ export function partSizeOf(size) {
   return Math.ceil(wanted / (1 << 20)) * (1 << 20);
 }
 
+const existsAlready = "A blob of this name exists already.";
+
 export class Upload extends EventTarget {
   /**
    * @param {File} file
@@ -51,7 +53,7 @@ export class Upload extends EventTarget {
     this.flying = new Map();
     this.control = new AbortController();
     /** @type {Promise<unknown>|undefined} */
-    this.beginning = undefined; // set while, and after, the server is asked to begin an upload in parts
+    this.beginning = undefined; // set while the server is asked to begin an upload in parts
   }
 
   get sent() {
@@ -99,7 +101,7 @@ export class Upload extends EventTarget {
     } catch (error) {
       // The response to an earlier attempt may have been lost: then the blob is this one.
       if (error.code !== "precondition_failed") throw error;
-      error.message = "A blob of this name exists already.";
+      error.message = existsAlready;
       if (error.attempt === 1) throw error;
       const stored = await api.send(url, { method: "HEAD", headers: api.readHeaders(), signal });
       if (!extra["Content-Digest"] || stored.headers.get("Repr-Digest") !== extra["Content-Digest"]) throw error;
@@ -110,8 +112,9 @@ export class Upload extends EventTarget {
 
   async sendParts() {
     const signal = this.control.signal;
-    // A begin is never aborted, so that an upload which the server has begun is always known here.
-    const present = this.uploadId ? await this.present(signal) : await (this.beginning = this.begin());
+    // A begin is never aborted, so that an upload which the server has begun is always known here. An
+    // upload that is resumed meanwhile waits for it, too.
+    const present = this.uploadId ? await this.present(signal) : await (this.beginning ??= this.begin().finally(() => (this.beginning = undefined)));
     signal.throwIfAborted();
     if (present === "committed") return this.forgotten();
     const missing = [];
@@ -134,8 +137,18 @@ export class Upload extends EventTarget {
     await Promise.allSettled(workers);
     if (failure.signal.aborted) throw failure.signal.reason;
     this.become("completing");
-    await api.post(`v1/multipart-uploads/${this.uploadId}/complete`, { totalBytes: this.file.size }, { signal });
+    await this.complete(signal);
     await this.forgotten();
+  }
+
+  async complete(signal) {
+    const headers = api.headers(this.options.replace ? {} : { "If-None-Match": "*" });
+    try {
+      await api.post(`v1/multipart-uploads/${this.uploadId}/complete`, { totalBytes: this.file.size }, { headers, signal });
+    } catch (error) {
+      if (error.code === "precondition_failed") error.message = existsAlready;
+      throw error;
+    }
   }
 
   part(index) {
@@ -155,12 +168,12 @@ export class Upload extends EventTarget {
   async begin() {
     const begun = await api.post("v1/multipart-uploads", {
       rawAccount: this.account, rawBlobName: this.name, rawPartSize: this.partSize,
-      contentType: this.file.type || undefined, expires: this.options.expires, ifNoneMatch: this.options.replace ? undefined : "*",
+      contentType: this.file.type || undefined, expires: this.options.expires,
     });
     this.uploadId = begun.uploadId;
     await remember({
       uploadId: this.uploadId, base: api.base.href, account: this.account, name: this.name,
-      size: this.file.size, modified: this.file.lastModified, partSize: this.partSize, handle: this.handle,
+      size: this.file.size, modified: this.file.lastModified, partSize: this.partSize, handle: this.handle, ...this.options,
     });
     return new Map();
   }
@@ -172,12 +185,26 @@ export class Upload extends EventTarget {
   async present(signal) {
     const sizes = new Map();
     for (let after; ;) {
-      const status = await api.json(`v1/multipart-uploads/${this.uploadId}`, { after }, { signal });
+      const status = await this.status(after, signal);
       if (status.state === "committed") return "committed";
-      if (status.state === "aborted") throw new api.APIError({ status: 410, code: "upload_aborted", detail: "The upload was aborted. Send the file again." });
+      if (status.state === "aborted") {
+        await forget(this.uploadId);
+        this.uploadId = ""; // the next run begins another
+        throw new api.APIError({ status: 410, code: "upload_aborted", detail: "The upload was aborted. Send the file again." });
+      }
       for (const part of status.parts) sizes.set(part.index, part.size);
       if (status.next === undefined) return sizes;
       after = status.next;
+    }
+  }
+
+  /** Returns the state of the upload, which is aborted, too, if the server does not know it any more. */
+  async status(after, signal) {
+    try {
+      return await api.json(`v1/multipart-uploads/${this.uploadId}`, { after }, { signal });
+    } catch (error) {
+      if (error.code === "upload_not_found") return { state: "aborted" };
+      throw error;
     }
   }
 
@@ -205,9 +232,10 @@ export class Upload extends EventTarget {
     if (!this.uploadId) return;
     try {
       await api.send(api.urlOf(`v1/multipart-uploads/${this.uploadId}`), { method: "DELETE" });
-      await forget(this.uploadId);
     } catch (error) {
-      this.become("failed", error);
+      if (error.status !== 404) this.become("failed", error);
+      if (error.status !== 404 && error.status !== 409) return; // it is still open, and can be continued
     }
+    await forget(this.uploadId);
   }
 }

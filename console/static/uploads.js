@@ -49,12 +49,13 @@ export async function offer(found, to) {
     h("label", { class: "check" }, replace, " Replace blobs that have the same name"),
   ], [{ label: "Cancel", value: "" }, { label: "Store", value: "store", class: "primary" }]);
   if (answer !== "store") return;
-  const options = { expires: expiresAt(expiry.value, at.value), replace: replace.checked };
+  const expires = expiresAt(expiry.value, at.value);
   const interrupted = await entries(api.base.href);
   for (const { file, path, handle } of found) {
     const name = to.prefix + path;
-    const before = interrupted.find((e) => e.account === to.account && e.name === name && sameFile(e, file) && !uploads.some((u) => u.uploadId === e.uploadId));
-    add(new Upload(file, to.account, name, options, before ? { ...before, handle } : { handle }));
+    // The expiry of an upload is that with which it was begun.
+    const before = interrupted.find((e) => e.account === to.account && e.name === name && e.expires === expires && sameFile(e, file) && !inTray(e.uploadId));
+    add(new Upload(file, to.account, name, { expires, replace: replace.checked }, { ...before, handle }));
   }
 }
 
@@ -68,6 +69,7 @@ function expiresAt(choice, at) {
 
 /** @param {Upload} upload */
 function add(upload) {
+  if (upload.uploadId) list.querySelector(`[data-upload-id="${CSS.escape(upload.uploadId)}"]`)?.remove(); // it is no longer interrupted
   uploads.push(upload);
   upload.addEventListener("change", () => changed(upload));
   upload.addEventListener("progress", () => paint(upload));
@@ -77,6 +79,7 @@ function add(upload) {
 }
 
 function changed(upload) {
+  if (upload.state === "failed" && !rows.has(upload)) toast(`${visibleText(upload.name)} was not cancelled. ${upload.error.message}`);
   if (upload.state === "cancelled") {
     rows.get(upload).remove();
     rows.delete(upload);
@@ -131,7 +134,7 @@ tray.append(h("div", { class: "tray-head" }, title, clear), list);
 function header() {
   const busy = uploads.filter((u) => live.includes(u.state)).length;
   title.textContent = busy > 0 ? `Storing ${busy === 1 ? "1 file" : `${busy} files`}` : "Uploads";
-  tray.hidden = uploads.length === 0;
+  tray.hidden = list.children.length === 0;
   document.body.classList.toggle("with-tray", !tray.hidden);
   clear.hidden = !uploads.some((u) => u.state === "done" || u.state === "failed");
 }
@@ -219,7 +222,7 @@ export async function resume(entry) {
     toast("This is not the file that was being stored: its size or its time differs.");
     return;
   }
-  add(new Upload(file, entry.account, entry.name, {}, entry));
+  add(new Upload(file, entry.account, entry.name, { expires: entry.expires, replace: entry.replace }, entry));
 }
 
 /**
@@ -288,24 +291,14 @@ export function acceptDrops() {
 export async function offerInterrupted() {
   const found = (await entries(api.base.href)).filter((e) => !inTray(e.uploadId));
   for (const entry of found) interruptedRow(entry);
-  if (found.length > 0) {
-    tray.hidden = false;
-    document.body.classList.add("with-tray");
-  }
+  header();
 }
 
 function interruptedRow(entry) {
   const label = visibleText(entry.name);
-  const remove = () => {
-    item.remove();
-    tray.hidden = list.children.length === 0;
-  };
-  const item = h("li", { dataset: { name: entry.name, state: "interrupted" } }, h("div", { class: "upload-name" }, visible(entry.name)),
+  const item = h("li", { dataset: { name: entry.name, uploadId: entry.uploadId, state: "interrupted" } }, h("div", { class: "upload-name" }, visible(entry.name)),
     h("div", { class: "upload-actions" },
-      button("play", `Continue ${label}`, async () => {
-        await resume(entry);
-        if (inTray(entry.uploadId)) remove();
-      }, { iconOnly: true }),
+      button("play", `Continue ${label}`, () => void resume(entry), { iconOnly: true }),
       button("close", `Abort ${label}`, async () => {
         try {
           await api.send(api.urlOf(`v1/multipart-uploads/${entry.uploadId}`), { method: "DELETE" });
@@ -316,7 +309,8 @@ function interruptedRow(entry) {
           }
         }
         await forget(entry.uploadId);
-        remove();
+        item.remove();
+        header();
       }, { iconOnly: true })),
     h("p", { class: "facts" }, `${bytes(entry.size)} · interrupted${entry.handle ? "" : ": choose the file again to continue"}`));
   list.append(item);
