@@ -92,8 +92,8 @@ type Payment struct {
 
 	// SettleAt is the accepted amount that is neither settled nor submitted at which the pending
 	// settlement is due. If it is 0, the settlement is never due, because there is no chain.
-	// Otherwise it is due after half of the time until Expires at the latest, and never later than
-	// the settlement that it replaces.
+	// Otherwise it is due after half of the time until Expires, or until the channel expires if that
+	// is earlier, at the latest, and never later than the settlement that it replaces.
 	SettleAt int64
 
 	// MaxAge is how long ago the channel was read from the chain at most. 0: no limit.

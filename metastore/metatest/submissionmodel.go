@@ -117,7 +117,7 @@ func (w *collecting) pay(c *collectedChannel) error {
 	got, err := w.store.PayRead(w.p.ctx, metastore.ReadPurchase{Payment: p, Price: 1, Count: p.Amount - c.Accepted})
 	if wantErr == nil {
 		c.Accepted, c.Sequence, c.Proof = p.Amount, p.Sequence, p.Proof
-		due := w.now().Add(p.Expires.Sub(w.now()) / 2)
+		due := w.now().Add(min(p.Expires.Sub(w.now()), c.Expires.Sub(w.now())) / 2)
 		if c.Accepted-max(c.Settled, c.Submitted) >= p.SettleAt {
 			due = w.now()
 		}

@@ -115,6 +115,9 @@ func submissionDue(p *probe) {
 	_, err := p.store.CloseChannel(p.ctx, "closed")
 	p.ok(err, "close")
 	p.due(0, second, first, later)
+	last := p.sends(p.onChain("expires first", 100), 1, 1, 900, 3*channelLife)
+	p.due(channelLife/2-time.Microsecond, second, first, later)
+	p.due(channelLife/2, second, first, later, last)
 	p.audited()
 }
 

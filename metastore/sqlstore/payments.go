@@ -150,6 +150,8 @@ func due(c metastore.Channel, p metastore.Payment, now time.Time) time.Time {
 		return time.Time{}
 	case c.Accepted-max(c.Settled, c.Submitted) >= p.SettleAt:
 		return now
+	case c.Expires.Before(p.Expires):
+		return now.Add(c.Expires.Sub(now) / 2)
 	default:
 		return now.Add(p.Expires.Sub(now) / 2)
 	}
