@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"sluice/blob"
 	"sluice/bytestore"
@@ -82,7 +85,7 @@ func (s *Stores) require(name ConditionName, check func() error) {
 }
 
 // Open opens the stores of an instance for a node, creates those that do not exist,
-// and locks the data folder.
+// and locks the data folder. It waits up to two seconds for a command that uses the folder.
 func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	s := &Stores{}
 	defer func() {
@@ -90,7 +93,11 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	dir, err := s.openDir(l.Data)
+	var dir *datadir.Dir
+	err = retry(ctx, func() (err error) {
+		dir, err = s.openDir(l.Data)
+		return err
+	}, datadir.ErrInUse) // perhaps by a command that ends soon, such as sluice key
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +147,8 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 // OpenMeta opens the metadata alone, which is possible while nodes run on it. Then
 // the schema must be that of this version, otherwise OpenMeta returns
 // metastore.ErrOlder: a schema must not change under a running node. If there is no
-// metadata, OpenMeta creates it if create is set, and returns an error otherwise.
+// metadata, OpenMeta creates it if create is set, and returns an error otherwise. It waits up to
+// two seconds for the first start of a node to create or migrate it.
 func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err error) {
 	s := &Stores{}
 	defer func() {
@@ -162,12 +170,38 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	if !errors.Is(err, datadir.ErrInUse) {
 		return s, err
 	}
-	sql, err := sqlstore.OpenSQLite(filepath.Join(l.Data, datadir.Database), sqlstore.Options{Existing: true})
+	var sql *sqlstore.Store
+	err = retry(ctx, func() (err error) {
+		sql, err = sqlstore.OpenSQLite(filepath.Join(l.Data, datadir.Database), sqlstore.Options{Existing: true})
+		return err
+	}, fs.ErrNotExist, metastore.ErrOlder) // perhaps for as long as the server starts
 	if err != nil {
 		return nil, fmt.Errorf("opening the metadata in %s while a server runs there: %w", l.Data, err)
 	}
 	s.use(sql)
 	return s, nil
+}
+
+// Another process that uses the same folder is waited for: retryEvery is the pause between attempts.
+const (
+	retryTime  = 2 * time.Second
+	retryEvery = 50 * time.Millisecond
+)
+
+// retry calls fn until it returns none of the errors that may pass, for retryTime at most.
+func retry(ctx context.Context, fn func() error, passing ...error) error {
+	for end := time.Now().Add(retryTime); ; {
+		err := fn()
+		passes := slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
+		if !passes || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryEvery):
+		}
+	}
 }
 
 // HostedProperty is the property of an instance that a hosted node has used.
