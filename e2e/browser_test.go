@@ -121,7 +121,7 @@ func startBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOptio
 		t.Fatal(err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, // its folder is removed after its processes have ended
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true))
 	options = append(options, more...)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -132,7 +132,12 @@ func startBrowser(t *testing.T, page string, more ...chromedp.ExecAllocatorOptio
 			t.Errorf("browser: %v", err)
 		}
 	})
-	if err := chromedp.Do(browser, chromedp.Navigate(page)); err != nil {
+	if err := chromedp.Do(browser); err != nil { // starts it, and would end it with the context
+		t.Fatal(err)
+	}
+	bounded, expire := context.WithTimeout(browser, patience)
+	defer expire()
+	if err := chromedp.Do(bounded, chromedp.Navigate(page)); err != nil {
 		t.Fatal(err)
 	}
 	return browser
