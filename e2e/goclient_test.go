@@ -167,11 +167,12 @@ type countingProxy struct {
 	url string
 
 	mu        sync.Mutex
-	active    int            // requests in progress
-	idle      *sync.Cond     // broadcasts that there are none
-	parts     map[string]int // how often a part was acknowledged, by path
-	ranges    map[string]int // how often a range was sent as a whole
-	delivered map[string]int // how often a successful response was sent to its end, by method and path
+	active    int             // requests in progress
+	idle      *sync.Cond      // broadcasts that there are none
+	uploads   map[string]bool // of which a part has arrived, by path
+	parts     map[string]int  // how often a part was acknowledged, by path
+	ranges    map[string]int  // how often a range was sent as a whole
+	delivered map[string]int  // how often a successful response was sent to its end, by method and path
 	received  int
 	limit     int           // 0: none
 	reached   chan struct{} // closed after limit responses; then further requests wait for proceed
@@ -191,7 +192,7 @@ func newCountingProxyOn(t testing.TB, s *server, network func(net.Listener) net.
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &countingProxy{parts: map[string]int{}, ranges: map[string]int{}, delivered: map[string]int{}}
+	p := &countingProxy{uploads: map[string]bool{}, parts: map[string]int{}, ranges: map[string]int{}, delivered: map[string]int{}}
 	p.idle = sync.NewCond(&p.mu)
 	reverse := &httputil.ReverseProxy{
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -204,6 +205,9 @@ func newCountingProxyOn(t testing.TB, s *server, network func(net.Listener) net.
 		p.mu.Lock()
 		p.active++
 		defer p.end()
+		if upload, _, part := strings.Cut(r.URL.Path, "/parts/"); part {
+			p.uploads[upload] = true
+		}
 		proceed := p.proceed
 		if p.limit == 0 || p.received < p.limit {
 			proceed = nil
