@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"sluice/internal/vfs"
 )
@@ -61,7 +62,7 @@ func hasSpace(dir string) bool {
 }
 
 // create creates a folder in the first of parents and, if inMemory is set, one in the second, which is in
-// memory. Earlier processes may have used all of them.
+// memory, unless this user may not write there. Earlier processes may have used all of them.
 func create(parents []string, inMemory bool) (f *Folders, removed []string, err error) {
 	for _, parent := range parents {
 		swept, err := sweep(parent)
@@ -73,6 +74,9 @@ func create(parents []string, inMemory bool) (f *Folders, removed []string, err 
 	f = &Folders{}
 	if f.Data, err = f.add(parents[0]); err == nil && inMemory && len(parents) > 1 {
 		f.Database, err = f.add(parents[1])
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			err = nil
+		}
 	}
 	if err != nil {
 		return nil, removed, errors.Join(fmt.Errorf("cannot create a temporary data folder: %w", err), f.Remove())
@@ -111,10 +115,10 @@ func (f *Folders) Remove() error {
 }
 
 // sweep removes the folders in parent that are not in use, and returns their names. It does not touch what
-// others own, or could have put there.
+// others own, or could have put there, and finds nothing in a parent that this user may not list.
 func sweep(parent string) (removed []string, err error) {
 	entries, err := os.ReadDir(parent)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil, nil
 	}
 	if err != nil {
