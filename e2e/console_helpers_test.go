@@ -210,8 +210,11 @@ func (p *consolePage) screenshots(name string, at ...string) {
 			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
 				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
 			}
-			if hidden := evaluate[int](p, `[...document.querySelectorAll("td.number")].filter((cell) => cell.getBoundingClientRect().right > innerWidth).length`); hidden > 0 {
-				p.t.Errorf("%d counts of %s are not visible at %d without scrolling sideways", hidden, name, width)
+			if hidden := evaluate[int](p, `[...document.querySelectorAll("td.number, .stacked td")].filter((cell) => cell.getBoundingClientRect().right > innerWidth).length`); hidden > 0 {
+				p.t.Errorf("%d cells of %s are not visible at %d without scrolling sideways", hidden, name, width)
+			}
+			if beyond := evaluate[int](p, `[...document.querySelectorAll(".grid")].filter((grid) => grid.clientHeight < 300 && grid.scrollHeight > grid.clientHeight).length`); beyond > 0 {
+				p.t.Errorf("a short list of %s has a scrollbar at %d", name, width)
 			}
 		}
 	}

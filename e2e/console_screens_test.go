@@ -82,6 +82,7 @@ func (s *server) fillForScreens() string {
 	s.store("team-archive", "b", "text/plain", "b")
 	s.parts(s.begin("0x1", "film.mp4", 1<<20), make([]byte, 3<<20), 1<<20)
 	s.must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"ana"}`))
+	s.must(201, "POST", "/v1/sessions", []byte(`{"userIdentity":"MHWWSP33XIFFFQ4OAHVYUOP6WP"}`)) // as of sluice pay
 	c := s.open(s.payer(1), 100_000)
 	for i := range 3 {
 		s.must(201, "POST", "/v1/sessions", asJSON(s.t, map[string]string{"micropaymentUpdate": c.next(uint64(40 * (i + 1))), "userIdentity": fmt.Sprintf("reader %d", i+1)}))
