@@ -182,18 +182,18 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	return s, nil
 }
 
-// Another process that uses the same folder is waited for: retryEvery is the pause between attempts.
+// Another process that uses the same folder is waited for: that many times, with a pause between attempts.
 const (
-	retryTime  = 2 * time.Second
+	retries    = 40
 	retryEvery = 50 * time.Millisecond
 )
 
-// retry calls fn until it returns none of the errors that may pass, for retryTime at most.
+// retry calls fn until it returns none of the errors that may pass, for about two seconds at most.
 func retry(ctx context.Context, fn func() error, passing ...error) error {
-	for end := time.Now().Add(retryTime); ; {
+	for attempt := 0; ; attempt++ {
 		err := fn()
 		passes := slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
-		if !passes || time.Now().After(end) {
+		if !passes || attempt == retries {
 			return err
 		}
 		select {

@@ -206,7 +206,7 @@ type useTransaction struct {
 
 func (t *useTransaction) run(tx *tx) error {
 	if t.members == nil { // otherwise this is a retry
-		if t.u.known != nil { // otherwise this has locked the row
+		if t.u.known != nil { // otherwise uses have arrived during the round trip that began this
 			t.u.gather(t.lane)
 		}
 		t.members = t.u.takeWaiting(t.lane, t.until)
