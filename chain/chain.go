@@ -9,11 +9,12 @@
 //	GET  {node}/transactions/by_hash/{hash}
 //	POST {node}/view[?ledger_version={n}]    the channels between two accounts
 //
-// Each call asks the nodes in order, those that failed in the last seconds after the others, until one of
-// them answers it. A node fails if it cannot be reached, is
-// slow, states that it is overloaded (429, 5xx), belongs to another chain, or sends what is not an answer of the
-// API. After all nodes have failed, the call pauses (exponential backoff with full jitter, or the Retry-After of
-// the nodes, whichever is longer) and asks them again.
+// Each call asks the nodes in order, those that failed in the last seconds after the others, until one of them
+// answers it. A node fails if it cannot be reached, is slow, states that it is overloaded (429, 5xx) or that
+// the client has no access (401, 403), belongs to another chain, or sends what is not an answer of the API. The
+// answer of a node whose ledger is far behind the clock counts, but the others are asked before it then, unless
+// they have failed. After all nodes have failed, the call pauses (exponential backoff with full jitter, or the
+// Retry-After of the nodes, whichever is longer) and asks them again.
 package chain
 
 import (
@@ -60,8 +61,10 @@ type Options struct {
 // Client asks the fullnodes of a chain. It may be used concurrently.
 type Client struct {
 	nodes []string
-	// failedAt are the Unix times in nanoseconds at which each node failed last, or 0.
+	// failedAt and behindAt are the Unix times in nanoseconds at which each node failed last, or was found to be
+	// behind, or 0.
 	failedAt []atomic.Int64
+	behindAt []atomic.Int64
 	chainID  uint8
 	module   micropay.Address
 	apiKey   string
@@ -102,7 +105,7 @@ func New(opt Options) (*Client, error) {
 		}
 		c.nodes = append(c.nodes, node)
 	}
-	c.failedAt = make([]atomic.Int64, len(c.nodes))
+	c.failedAt, c.behindAt = make([]atomic.Int64, len(c.nodes)), make([]atomic.Int64, len(c.nodes))
 	return c, nil
 }
 

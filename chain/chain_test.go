@@ -230,6 +230,7 @@ func TestFailingNodes(t *testing.T) {
 		"proxy":               answers(502, "<html>"),
 		"not the API":         answers(404, "<html>"),
 		"missing key":         answers(401, `{"error":"unauthorized"}`),
+		"no access":           answers(403, `{"message":"the quota is used up","error_code":"web_framework_error"}`),
 		"garbage":             answers(200, `{"type":`),
 		"another type":        answers(200, `[]`),
 		"another transaction": answers(200, `{"type":"pending_transaction","hash":"0x00"}`),
@@ -273,6 +274,22 @@ func TestFailingNodes(t *testing.T) {
 	}
 	if elsewhere.Load() > 0 {
 		t.Error("a redirect was followed")
+	}
+}
+
+// TestViewWithoutLedgerTime asks a node whose proxy removes the headers, and then one that answers.
+func TestViewWithoutLedgerTime(t *testing.T) {
+	without := node(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Del(headerLedgerTime)
+		answers(200, `[[]]`)(w, r)
+	})
+	got, err := newClient(t, Options{Nodes: []string{without, node(t, answers(200, `[[]]`))}}).Channels(t.Context(), micropay.Address{1}, micropay.Address{2})
+	if err != nil || !got.Ledger.Equal(ledgerTime) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = newClient(t, Options{Nodes: []string{without}, Rounds: 1}).Channels(t.Context(), micropay.Address{1}, micropay.Address{2})
+	if !errors.Is(err, ErrUnavailable) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -411,7 +428,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// hanging is a transport on which one host hangs and the others answer.
+// hanging is a transport on which one host hangs, and the others answer and are behind, as if the clock were ahead.
 type hanging struct{ asked *atomic.Int64 }
 
 func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -422,6 +439,7 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w := httptest.NewRecorder()
 	setHeaders(w.Header())
+	w.Header().Set(headerLedgerTime, "1")
 	_, _ = io.WriteString(w, `{"chain_id":4,"ledger_version":"1","ledger_timestamp":"1"}`)
 	return w.Result(), nil
 }
@@ -450,5 +468,41 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 		if n := asked.Load(); n != 2 {
 			t.Errorf("the node that hangs was asked %d times, want 2", n)
 		}
+	})
+}
+
+// TestNodeThatIsBehindIsAskedLast checks that the answer of a node whose ledger stands still counts, and that the node is
+// asked after the others for some time.
+func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stood, behind := time.Now(), 0
+		c := newClient(t, Options{Nodes: []string{"https://behind.example", "https://other.example"}, Transport: transport(func(r *http.Request) (*http.Response, error) {
+			ledger := time.Now()
+			if r.URL.Host == "behind.example" {
+				ledger = stood
+				behind++
+			}
+			answer := response(200, "", `[[]]`)
+			answer.Header.Set(headerLedgerTime, strconv.FormatInt(ledger.UnixMicro(), 10))
+			return answer, nil
+		})})
+		asks := func(want int) {
+			t.Helper()
+			for range 100 {
+				if _, err := c.Channels(t.Context(), micropay.Address{1}, micropay.Address{2}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if behind != want {
+				t.Errorf("%s after the ledger stood still its node has been asked %d times, want %d", time.Since(stood), behind, want)
+			}
+		}
+		asks(100)
+		time.Sleep(maxLag)
+		asks(200)
+		time.Sleep(time.Microsecond)
+		asks(201)
+		time.Sleep(failurePause)
+		asks(202)
 	})
 }

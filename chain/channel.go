@@ -45,6 +45,9 @@ func (c *Client) channels(ctx context.Context, path string, sender, receiver mic
 	r := request{method: http.MethodPost, path: path, contentType: "application/x.aptos.view_function+bcs", body: c.channelsCall(sender, receiver)}
 	var channels Channels
 	err := c.call(ctx, r, func(a *answer) (err error) {
+		if a.ledger.IsZero() {
+			return a.garbage(errNoLedgerTime)
+		}
 		channels.Ledger = a.ledger
 		channels.List, err = decodeChannels(a)
 		return err

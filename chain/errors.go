@@ -23,6 +23,9 @@ type Error struct {
 	Message string // sentence of the node, at most 300 bytes
 }
 
+// errNoLedgerTime is why an answer that a time must be known of is not one of the API.
+var errNoLedgerTime = errors.New("the time of the ledger is missing")
+
 // maxMessage is the maximum length in bytes of Error.Message.
 const maxMessage = 300
 

@@ -10,7 +10,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +32,9 @@ const (
 	longestPause = 30 * time.Second
 	// failurePause is how long a node that has failed is asked after the others.
 	failurePause = 10 * time.Second
+	// maxLag is by how much the ledger of a node may be behind the clock. A node that is further behind knows the
+	// past only, unless the clock is wrong, and is asked after the others for failurePause.
+	maxLag = 30 * time.Second
 )
 
 // request is a request to any of the nodes.
@@ -53,7 +58,7 @@ func (c *Client) call(ctx context.Context, r request, decode func(*answer) error
 		pause := rand.N(min(longestPause, firstPause<<round)) + 1
 		var failures []error
 		for _, i := range c.order(time.Now()) {
-			err := c.ask(ctx, c.nodes[i], r, decode)
+			err := c.ask(ctx, i, r, decode)
 			failed, ok := errors.AsType[*nodeError](err)
 			if !ok {
 				return err
@@ -71,18 +76,22 @@ func (c *Client) call(ctx context.Context, r request, decode func(*answer) error
 	}
 }
 
-// order returns the indices of the nodes in the order in which to ask them: first those that have not failed
-// recently, so that a node that hangs delays few calls.
+// order returns the indices of the nodes in the order in which to ask them: those that have failed recently last, so
+// that a node that hangs delays few calls, and before them those that were behind recently.
 func (c *Client) order(now time.Time) []int {
-	order := make([]int, 0, len(c.nodes))
-	for _, recently := range []bool{false, true} {
-		for i := range c.nodes {
-			if at := c.failedAt[i].Load(); (at != 0 && now.UnixNano()-at < int64(failurePause)) == recently {
-				order = append(order, i)
-			}
+	recently := func(at *atomic.Int64) bool { t := at.Load(); return t != 0 && now.UnixNano()-t < int64(failurePause) }
+	var good, behind, failed []int
+	for i := range c.nodes {
+		switch {
+		case recently(&c.failedAt[i]):
+			failed = append(failed, i)
+		case recently(&c.behindAt[i]):
+			behind = append(behind, i)
+		default:
+			good = append(good, i)
 		}
 	}
-	return order
+	return slices.Concat(good, behind, failed)
 }
 
 // waits reports whether it waited for a pause. It returns false at once if ctx ends before.
@@ -100,11 +109,11 @@ func waits(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// ask sends a request to one node and returns the error of decode, or a *nodeError.
-func (c *Client) ask(ctx context.Context, node string, r request, decode func(*answer) error) error {
+// ask sends a request to the node with an index and returns the error of decode, or a *nodeError.
+func (c *Client) ask(ctx context.Context, i int, r request, decode func(*answer) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.method, node+r.path, bytes.NewReader(r.body))
+	req, err := http.NewRequestWithContext(ctx, r.method, c.nodes[i]+r.path, bytes.NewReader(r.body))
 	if err != nil {
 		return fmt.Errorf("chain: %w", withoutURL(err))
 	}
@@ -125,6 +134,9 @@ func (c *Client) ask(ctx context.Context, node string, r request, decode func(*a
 	if err != nil {
 		return &nodeError{err: err, retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
+	if now := time.Now(); !a.ledger.IsZero() && now.Sub(a.ledger) > maxLag {
+		c.behindAt[i].Store(now.UnixNano())
+	}
 	return decode(a)
 }
 
@@ -142,7 +154,7 @@ func (c *Client) read(resp *http.Response) (*answer, error) {
 		return nil, fmt.Errorf("%w: its id is %q, not %d", ErrWrongChain, id, c.chainID)
 	}
 	switch kind := resp.StatusCode / 100; {
-	case kind == 2 || kind == 4 && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusRequestTimeout:
+	case kind == 2 || kind == 4 && !nodeStatus(resp.StatusCode):
 	case kind == 3:
 		return nil, fmt.Errorf("status %d: redirects are not followed", resp.StatusCode)
 	default:
@@ -160,6 +172,17 @@ func (c *Client) read(resp *http.Response) (*answer, error) {
 		a.ledger = time.UnixMicro(micros).UTC()
 	}
 	return a, nil
+}
+
+// nodeStatus reports whether a status of 4xx is about the node, or about the client's access to it, and not about the
+// request.
+func nodeStatus(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	default:
+		return false
+	}
 }
 
 // retryAfter returns the delay of a Retry-After header in seconds or as a date (RFC 9110, section

@@ -60,7 +60,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 	var t Transaction
 	err := c.call(ctx, request{method: http.MethodGet, path: "/transactions/by_hash/" + hash.String()}, func(a *answer) error {
 		if a.ledger.IsZero() {
-			return a.garbage(errors.New("the time of the ledger is missing"))
+			return a.garbage(errNoLedgerTime)
 		}
 		var body struct {
 			Type     string `json:"type"`

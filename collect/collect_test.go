@@ -48,6 +48,7 @@ type fullnode struct {
 
 	version  uint64          // of the ledger, which each execution increases by two
 	after    func(*contract) // called after each execution, for what others do on the chain
+	stands   time.Time       // the ledger of https://stands.example; it executes nothing
 	versions int             // status of a view at a version; 0: it is served
 	timeless bool            // views at a version show the present
 	past     int             // views that show the channel before its last change
@@ -101,6 +102,9 @@ func (f *fullnode) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if r.URL.Host == "stands.example" {
+		return f.standsStill(r, body)
+	}
 	ledger := f.now()
 	if r.URL.Path == "/v1/view" && f.past > 0 {
 		ledger = ledger.Add(-f.behind)
@@ -109,10 +113,35 @@ func (f *fullnode) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	return response(r, ledger, status, text), nil
+}
+
+// standsStill answers for a fullnode whose ledger has stood still: it accepts what it never executes.
+func (f *fullnode) standsStill(r *http.Request, body []byte) (*http.Response, error) {
+	switch r.URL.Path {
+	case "/v1/transactions":
+		return response(r, f.stands, 202, fmt.Sprintf(`{"hash":"%s"}`, hashOf(body))), nil
+	case "/v1/view":
+		return response(r, f.stands, 200, "[[]]"), nil
+	case "/v1/":
+		return response(r, f.stands, 200, fmt.Sprintf(`{"chain_id":4,"ledger_version":"1","ledger_timestamp":"%d"}`, f.stands.UnixMicro())), nil
+	default:
+		return response(r, f.stands, 404, `{"message":"not found","error_code":"transaction_not_found"}`), nil
+	}
+}
+
+func response(r *http.Request, ledger time.Time, status int, text string) *http.Response {
 	h := http.Header{}
 	h.Set("X-Aptos-Chain-Id", "4")
 	h.Set("X-Aptos-Ledger-Timestampusec", fmt.Sprint(ledger.UnixMicro()))
-	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(text)), Request: r}
+}
+
+// hashOf returns the hash of a transaction.
+func hashOf(body []byte) string {
+	prefix := sha3.Sum256([]byte("APTOS::Transaction"))
+	sum := sha3.Sum256(append(append(prefix[:], 0), body...))
+	return "0x" + hex.EncodeToString(sum[:])
 }
 
 func number(body []byte, at int) uint64 { return binary.LittleEndian.Uint64(body[at:]) }
@@ -163,9 +192,7 @@ func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
 }
 
 func (f *fullnode) submit(body []byte) (int, string, error) {
-	prefix := sha3.Sum256([]byte("APTOS::Transaction"))
-	sum := sha3.Sum256(append(append(prefix[:], 0), body...))
-	hash := "0x" + hex.EncodeToString(sum[:])
+	hash := hashOf(body)
 	f.count[hash]++
 	accepted := fmt.Sprintf(`{"hash":"%s"}`, hash)
 	refused := func(code int, what string) (int, string, error) {
@@ -267,7 +294,11 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 }
 
 func (w *world) collector() *collect.Collector {
-	client, err := chain.New(chain.Options{Nodes: []string{"https://node.example/v1"}, ChainID: 4, Transport: w.node, Timeout: 5 * time.Second, Rounds: 2})
+	nodes := []string{"https://node.example/v1"}
+	if !w.node.stands.IsZero() {
+		nodes = slices.Insert(nodes, 0, "https://stands.example/v1")
+	}
+	client, err := chain.New(chain.Options{Nodes: nodes, ChainID: 4, Transport: w.node, Timeout: 5 * time.Second, Rounds: 2})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -500,6 +531,15 @@ func mustClient(t *testing.T, node *fullnode) *chain.Client {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestFullnodeThatStandsStill checks that payments are collected in time if the ledger of the first fullnode does not advance,
+// although it answers.
+func TestFullnodeThatStandsStill(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		w.node.stands = time.Now().Add(-time.Hour)
+		w.settlesOne(20 * time.Second)
+	})
 }
 
 // TestHangingChannelDelaysNoOther checks that a call that hangs delays no other channel.
