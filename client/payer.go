@@ -295,8 +295,8 @@ func sessionEnded(err error) bool {
 	return reported && (e.Code == wire.CodeSessionExpired || e.Code == wire.CodeSessionNotFound)
 }
 
-// Deposit adds to the deposit of the channel of the payer. key identifies the request, as
-// DepositOptions describes; "": the client makes one for this call.
+// Deposit adds amount to the deposit of the channel of the payer, as Client.Deposit does. It returns
+// ErrNotFound if the payer has no channel yet.
 func (p *Payer) Deposit(ctx context.Context, amount uint64, o DepositOptions) (Channel, error) {
 	var ch Channel
 	err := p.locked(ctx, func(s *payerState) error {

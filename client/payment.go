@@ -27,7 +27,7 @@ type Payment struct {
 
 	// MaxChunksets limits what all reads together are charged. A request that would exceed it is not
 	// sent, or is refused by the service: the error is ErrPaymentRequired. 0 means that only the budget
-	// of the payer limits them. Head returns how many chunksets a blob has.
+	// of the payer limits them. A blob has Size / wire.ChunksetSize chunksets, rounded up.
 	MaxChunksets int64
 
 	mu       sync.Mutex
