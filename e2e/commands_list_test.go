@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -170,6 +173,66 @@ func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 	for _, line := range append(lines, "info", "health", "session show a") {
 		if r := s.sluice(strings.Fields(line)...); r.code != 1 || !strings.HasSuffix(r.stderr, server) || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%s without a server: %+v, want %q", line, r, server)
+		}
+	}
+}
+
+// TestDeletesInProgressWhenAnotherIsRefused deletes a blob that the key does not permit to delete, while the
+// deletes of others are in progress: they must end and be reported.
+func TestDeletesInProgressWhenAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	var inProgress sync.WaitGroup
+	inProgress.Add(3)
+	refused := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodDelete:
+		case r.URL.Path == "/v1/blobs/other/x":
+			inProgress.Wait()
+			w.WriteHeader(http.StatusForbidden)
+			close(refused)
+		default:
+			inProgress.Done()
+			<-refused
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	defer server.Close()
+	r := sluiceRuns(t, "rm", "other/x", "team/a", "team/b", "team/c", "--url", server.URL)
+	if r.code != 5 || strings.Count(r.stderr, "deleted team/") != 3 || !strings.Contains(r.stderr, "3 deleted, 1 failed\nsluice: 1 of 4 were not done; the first error is: other/x: ") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestOutcomesThatAreUnknown loses every response to a write. Commands must not say that nothing was done, nor
+// that some were not done.
+func TestOutcomesThatAreUnknown(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--fault", "DELETE blob: drop-reply", "--fault", "PUT blob: drop-reply"}})
+	dir := makeTree(t, map[string]string{"a": "x", "b": "y"})
+	below := "team/" + filepath.Base(dir) + "/"
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+		left string // blobs
+	}{
+		{[]string{"put", "-r", dir, dir + "/none", "team/"}, 1, "it is unknown what was done: ", "a b"},
+		{[]string{"sync", dir, ":" + below}, 5, "1 of 3 were not done, or it is unknown whether they were; the first error is: ", "a b c"},
+		{[]string{"rm", below + "a", below + "b"}, 1, "it is unknown what was done: ", "c"},
+	} {
+		if r := s.sluice(test.args...); r.code != test.code || !strings.Contains(r.stderr, "\nsluice: "+test.want) {
+			t.Errorf("%q: %+v, want exit code %d and %q", test.args, r, test.code, test.want)
+		}
+		var left []string
+		for _, name := range s.names("team") {
+			left = append(left, path.Base(name))
+		}
+		if got := strings.Join(left, " "); got != test.left {
+			t.Errorf("after %q: %s, want %s", test.args, got, test.left)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "c"), []byte("z"), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

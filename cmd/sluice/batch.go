@@ -75,6 +75,7 @@ type batch struct {
 	errs                               []error // of jobs and of output; the first ones
 	interrupted                        bool
 	partial                            bool // reports whether a transfer failed after it had transferred bytes
+	unknown                            bool // reports whether it is unknown what a job that failed has done
 	ifInterrupted                      string
 }
 
@@ -98,8 +99,8 @@ const resumable = "what was transferred of large files is kept; run the same com
 // a large file concurrently.
 const concurrentJobs = 4
 
-// run runs the jobs. A job that fails does not end the others, unless its error would be that of
-// every other.
+// run runs the jobs. A job that fails does not end the others: if its error would be that of every other,
+// no further one begins. Those in progress end by themselves, so that their outcome is known.
 func (b *batch) run(ctx context.Context, jobs []job) {
 	if len(jobs) == 0 {
 		return
@@ -116,8 +117,6 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 	if copies > 0 {
 		b.progress.Expect(copies, total)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	more, stop := context.WithCancel(ctx) // ends when no other job must begin
 	defer stop()
 	next := make(chan job)
@@ -128,11 +127,8 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 				if more.Err() != nil {
 					continue
 				}
-				switch err := b.runOne(ctx, j); {
-				case unpaid(err):
+				if err := b.runOne(ctx, j); unpaid(err) || concernsAll(err) {
 					stop()
-				case concernsAll(err):
-					cancel()
 				}
 			}
 		})
@@ -153,7 +149,7 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 func (b *batch) runOne(ctx context.Context, j job) error {
 	d, err := b.transfer(ctx, j)
 	switch {
-	case err != nil && ctx.Err() != nil: // ended by a signal, or by the failure of another
+	case err != nil && ctx.Err() != nil: // ended by a signal
 		b.mu.Lock()
 		b.interrupted = true
 		b.mu.Unlock()
@@ -235,6 +231,7 @@ func (b *batch) fail(j job, err error) {
 	}
 	b.mu.Lock()
 	b.failed++
+	b.unknown = b.unknown || errors.Is(err, client.ErrOutcomeUnknown)
 	if len(b.errs) == 0 {
 		b.errs = append(b.errs, err)
 	}
@@ -305,8 +302,12 @@ func (b *batch) finish(ctx context.Context) error {
 		return errors.New("interrupted: " + b.ifInterrupted)
 	case first != nil && b.jobs <= 1:
 		return first
+	case first != nil && succeeded == 0 && b.unknown:
+		return exitWith(exitFailed, fmt.Errorf("it is unknown what was done: %w", first))
 	case first != nil && succeeded == 0:
 		return fmt.Errorf("nothing was done: %w", first)
+	case notDone > 0 && b.unknown:
+		return exitWith(exitPartly, fmt.Errorf("%d of %d were not done, or it is unknown whether they were; the first error is: %w", notDone, b.jobs, first))
 	case notDone > 0:
 		return exitWith(exitPartly, fmt.Errorf("%d of %d were not done; the first error is: %w", notDone, b.jobs, first))
 	case first != nil: // of output
