@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"sluice/internal/storage"
+	"sluice/internal/terminal"
 	"sluice/metastore"
 )
 
@@ -63,7 +64,7 @@ func printUncollected(out io.Writer, halt string, u metastore.Unsettled, failed 
 		}
 	}
 	for _, s := range failed {
-		if err := printLine(out, fmt.Sprintf("The chain refused payment %d of channel %.6s, %d units in all: %s (transaction 0x%x)", s.Sequence, s.Channel, s.Amount, s.Status, s.Hash)); err != nil {
+		if err := printLine(out, fmt.Sprintf("The chain refused payment %d of channel %.6s, %d units in all: %s (transaction 0x%x)", s.Sequence, s.Channel, s.Amount, terminal.Text(s.Status), s.Hash)); err != nil {
 			return err
 		}
 	}

@@ -68,7 +68,7 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 		}
 	}
 	for i, o := range []metastore.Outcome{
-		{State: metastore.Failed, Status: "Move abort: EFROZEN"},
+		{State: metastore.Failed, Status: "Move abort: EFROZEN\n\x1b[2J"},
 		{State: metastore.Collected, Halt: "5 units are withdrawn, not 4"},
 	} {
 		id := []string{"refused", "contradicted"}[i]
@@ -84,7 +84,7 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 	r := sluice("audit", "--data", data)
 	for _, want := range []string{
 		"Settling has halted, and nothing is sold until a node starts with --resume-settling: 5 units are withdrawn, not 4\n",
-		"The chain refused payment 1 of channel refuse, 5 units in all: Move abort: EFROZEN (transaction 0xab0000",
+		"The chain refused payment 1 of channel refuse, 5 units in all: Move abort: EFROZEN\\n\\x1b[2J (transaction 0xab0000",
 		"The ledgers and the counts of accounts are consistent.\n",
 	} {
 		if r.code != 0 || !strings.Contains(r.stdout, want) {
