@@ -57,7 +57,10 @@ func TestCompletionScripts(t *testing.T) {
 			if err := os.WriteFile(script, []byte(must(t, "completion", shell).stdout), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil || len(out) > 0 {
+			environment := append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8") // bash warns of a locale that is not installed
+			check := exec.Command(shell, "-n", script)
+			check.Env = environment
+			if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 				t.Fatalf("%s -n: %v\n%s", shell, err, out)
 			}
 			run := map[string][]string{
@@ -66,7 +69,7 @@ func TestCompletionScripts(t *testing.T) {
 				"fish": {"--no-config", "-c", `source $argv[1]; set PATH ` + dir + ` $PATH; complete -C 'sluice key sh'`, script},
 			}[shell]
 			command := exec.Command(shell, run...)
-			command.Env = append(os.Environ(), "HOME="+t.TempDir())
+			command.Env = environment
 			out, err := command.CombinedOutput()
 			if err != nil || strings.TrimSpace(string(out)) != "show" {
 				t.Errorf("%s completes %q, %v, want show", shell, out, err)
