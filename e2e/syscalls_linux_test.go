@@ -235,15 +235,17 @@ func TestSystemCallsOfRequests(t *testing.T) {
 	target := blobTarget("0x1", "small")
 	s.must(204, "PUT", target, body)
 	tag := s.must(200, "GET", target, nil).header.Get("ETag")
+	put := 0
 	requests := []struct {
 		name string
 		send func()
-		most requestCalls // of the median request; how many reads there are depends on how the request arrives
+		most requestCalls // of the request at the lower quartile; how many reads there are depends on how the request arrives
 	}{
 		{"GET", func() { s.must(200, "GET", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2}},
 		{"HEAD", func() { s.must(200, "HEAD", target, nil) }, requestCalls{toSocket: 1, fromSocket: 2}},
 		{"304", func() { s.must(304, "GET", target, nil, "If-None-Match", tag) }, requestCalls{toSocket: 1, fromSocket: 2}},
-		{"PUT", func() { s.must(204, "PUT", target, body) }, requestCalls{toSocket: 1, fromSocket: 3, toFiles: 26, syncs: 1}},
+		// Each stores another blob: a blob that is replaced is freed in the background, at any time.
+		{"PUT", func() { put++; s.must(204, "PUT", blobTarget("0x1", fmt.Sprint("small ", put)), body) }, requestCalls{toSocket: 1, fromSocket: 3, toFiles: 24, syncs: 1}},
 		{"use", func() { s.must(200, "POST", "/v1/sessions/"+id+"/use", nil) }, requestCalls{toSocket: 1, fromSocket: 2, toFiles: 10, syncs: 1}},
 	}
 	for _, one := range requests {
@@ -275,7 +277,7 @@ func TestSystemCallsOfRequests(t *testing.T) {
 		t.Fatalf("found %d markers in the trace, want %d", markers, len(requests)+1)
 	}
 	for i, one := range requests {
-		n, most := medianOf(counts[i]), one.most
+		n, most := quartileOf(counts[i]), one.most
 		t.Logf("%s: %+v", one.name, n)
 		if len(counts[i]) != each || n.toSocket == 0 || n.fromSocket == 0 {
 			t.Errorf("%s: %d requests of %d, each with %+v: the test does not recognize them", one.name, len(counts[i]), each, n)
@@ -286,9 +288,9 @@ func TestSystemCallsOfRequests(t *testing.T) {
 	}
 }
 
-// medianOf returns the median of each number, which the calls of background tasks do not change.
-func medianOf(counts []requestCalls) requestCalls {
-	median := func(number func(requestCalls) int) int {
+// quartileOf returns the lower quartile of each number: on a busy machine, background tasks have calls in most requests.
+func quartileOf(counts []requestCalls) requestCalls {
+	quartile := func(number func(requestCalls) int) int {
 		var all []int
 		for _, n := range counts {
 			all = append(all, number(n))
@@ -297,14 +299,14 @@ func medianOf(counts []requestCalls) requestCalls {
 		if len(all) == 0 {
 			return 0
 		}
-		return all[len(all)/2]
+		return all[len(all)/4]
 	}
 	return requestCalls{
-		toSocket:   median(func(n requestCalls) int { return n.toSocket }),
-		fromSocket: median(func(n requestCalls) int { return n.fromSocket }),
-		toLog:      median(func(n requestCalls) int { return n.toLog }),
-		toFiles:    median(func(n requestCalls) int { return n.toFiles }),
-		syncs:      median(func(n requestCalls) int { return n.syncs }),
+		toSocket:   quartile(func(n requestCalls) int { return n.toSocket }),
+		fromSocket: quartile(func(n requestCalls) int { return n.fromSocket }),
+		toLog:      quartile(func(n requestCalls) int { return n.toLog }),
+		toFiles:    quartile(func(n requestCalls) int { return n.toFiles }),
+		syncs:      quartile(func(n requestCalls) int { return n.syncs }),
 	}
 }
 
