@@ -54,12 +54,28 @@ func openConsole(t *testing.T, s *server, view string) *consolePage {
 	t.Helper()
 	testenv.Require(t, testenv.Chromium)
 	p := &consolePage{t: t, s: s, ctx: startBrowser(t, "about:blank")}
-	if _, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: recordProblems}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.checkProblems)
-	p.open(view)
+	p.begin(view)
 	return p
+}
+
+// newTab opens a view of the console in another tab of the same browser.
+func (p *consolePage) newTab(view string) *consolePage {
+	p.t.Helper()
+	ctx, stop := chromedp.NewContext(p.ctx)
+	p.t.Cleanup(stop)
+	tab := &consolePage{t: p.t, s: p.s, ctx: ctx}
+	tab.begin(view)
+	return tab
+}
+
+// begin loads the first view of a page that records its problems.
+func (p *consolePage) begin(view string) {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: recordProblems}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(p.checkProblems)
+	p.open(view)
 }
 
 // address returns the address of the console.

@@ -335,3 +335,53 @@ func TestConsoleAbortsOpenUploads(t *testing.T) {
 		t.Errorf("the open uploads are %v", left)
 	}
 }
+
+// TestConsoleUploadsInTwoTabs opens the console in a second tab while the first one stores a file: the
+// second one neither offers to continue that upload nor to abort it, begins another upload of the same
+// file, and offers what the first one left when that is closed.
+func TestConsoleUploadsInTwoTabs(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	first := openConsole(t, s, "#/blobs/0x1/")
+	first.untilText("main", "Nothing is stored here")
+	big := file(t, "big.bin", make([]byte, 30<<20))
+	store := func(p *consolePage) {
+		t.Helper()
+		p.throttle(64 << 10) // no part arrives before the test has ended
+		p.drop(big)
+		p.untilText("dialog", "Store 1 file")
+		p.press("Store")
+		p.until(`document.querySelector("#tray li[data-state=sending]")`)
+	}
+	store(first)
+	s.await("the upload did not begin", func() bool { return len(s.openUploads("0x1")) == 1 })
+	running := s.openUploads("0x1")[0]
+
+	second := first.newTab("#/blobs/0x1/")
+	await(t, "the second tab does not wait for the first one", func() bool {
+		return evaluate[bool](second, `navigator.locks.query().then((locks) => locks.held.length === 1 && locks.pending.length === 1)`)
+	})
+	if !evaluate[bool](second, `document.getElementById("tray").hidden`) {
+		t.Errorf("the second tab shows %q", second.text("#tray"))
+	}
+	store(second)
+	s.await("no other upload was begun", func() bool { return len(s.openUploads("0x1")) == 2 })
+	second.press("Cancel big.bin")
+	s.await("the upload did not end", func() bool { return len(s.openUploads("0x1")) == 1 })
+
+	first.do(chromedp.Navigate("about:blank"))
+	second.untilText("#tray", "interrupted")
+	second.press("Abort big.bin")
+	second.untilText("dialog", "Abort this upload?")
+	second.press("Cancel")
+	second.until(`!document.querySelector("dialog")`)
+	if left := s.openUploads("0x1"); len(left) != 1 || left[0] != running {
+		t.Fatalf("the open uploads are %v, want %s", left, running)
+	}
+	second.press("Abort big.bin")
+	second.press("Abort upload")
+	second.until(`document.getElementById("tray").hidden`)
+	if left := s.openUploads("0x1"); len(left) != 0 {
+		t.Errorf("the open uploads are %v", left)
+	}
+}

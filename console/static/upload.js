@@ -3,6 +3,7 @@
 // it acknowledged is never sent twice.
 
 import { digestOf, sendBody } from "./sending.js";
+import { claim, release } from "./claims.js";
 import { forget, remember } from "./journal.js";
 import * as api from "./api.js";
 
@@ -112,11 +113,12 @@ export class Upload extends EventTarget {
 
   async sendParts() {
     const signal = this.control.signal;
+    if (this.uploadId && !(await claim(this.uploadId))) throw new api.APIError({ status: 0, detail: "Another tab continues this upload." });
     // A begin is never aborted, so that an upload which the server has begun is always known here. An
     // upload that is resumed meanwhile waits for it, too.
     const present = this.uploadId ? await this.present(signal) : await (this.beginning ??= this.begin().finally(() => (this.beginning = undefined)));
     signal.throwIfAborted();
-    if (present === "committed") return this.forgotten();
+    if (present === "committed") return this.completed();
     const missing = [];
     this.acknowledged = 0;
     for (let index = 0; index * this.partSize < this.file.size; index++) {
@@ -138,7 +140,7 @@ export class Upload extends EventTarget {
     if (failure.signal.aborted) throw failure.signal.reason;
     this.become("completing");
     await this.complete(signal);
-    await this.forgotten();
+    await this.completed();
   }
 
   async complete(signal) {
@@ -170,6 +172,7 @@ export class Upload extends EventTarget {
       rawAccount: this.account, rawBlobName: this.name, rawPartSize: this.partSize,
       contentType: this.file.type || undefined, expires: this.options.expires,
     });
+    await claim(begun.uploadId);
     this.uploadId = begun.uploadId;
     await remember({
       uploadId: this.uploadId, base: api.base.href, account: this.account, name: this.name,
@@ -188,7 +191,7 @@ export class Upload extends EventTarget {
       const status = await this.status(after, signal);
       if (status.state === "committed") return "committed";
       if (status.state === "aborted") {
-        await forget(this.uploadId);
+        await this.forgotten();
         this.uploadId = ""; // the next run begins another
         throw new api.APIError({ status: 410, code: "upload_aborted", detail: "The upload was aborted. Send the file again." });
       }
@@ -208,9 +211,14 @@ export class Upload extends EventTarget {
     }
   }
 
-  async forgotten() {
+  async completed() {
     this.acknowledged = this.file.size;
+    await this.forgotten();
+  }
+
+  async forgotten() {
     await forget(this.uploadId);
+    release(this.uploadId);
   }
 
   /** Stops sending. What was acknowledged stays on the server. */
@@ -229,13 +237,13 @@ export class Upload extends EventTarget {
     } catch {
       return; // nothing was begun
     }
-    if (!this.uploadId) return;
+    if (!this.uploadId || !(await claim(this.uploadId))) return; // nothing is open, or another tab continues it
     try {
       await api.send(api.urlOf(`v1/multipart-uploads/${this.uploadId}`), { method: "DELETE" });
     } catch (error) {
       if (error.status !== 404) this.become("failed", error);
-      if (error.status !== 404 && error.status !== 409) return; // it is still open, and can be continued
+      if (error.status !== 404 && error.status !== 409) return release(this.uploadId); // it is still open, and can be continued
     }
-    await forget(this.uploadId);
+    await this.forgotten();
   }
 }

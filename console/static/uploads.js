@@ -2,11 +2,12 @@
 
 import { button, fill, h, icon } from "./dom.js";
 import { bytes, duration, time, visible, visibleText } from "./text.js";
-import { ask, errorBox, toast } from "./notice.js";
+import { ask, confirm, errorBox, toast } from "./notice.js";
 import { chosen, dropped } from "./files.js";
 import { parts } from "./router.js";
 import { Upload } from "./upload.js";
 import { entries, forget } from "./journal.js";
+import { claim, exclusive, release, releaseAll, unclaimed } from "./claims.js";
 import * as api from "./api.js";
 
 /** Files at the same time; their parts are sent in parallel, too. */
@@ -55,7 +56,8 @@ export async function offer(found, to) {
     const name = to.prefix + path;
     // The expiry of an upload is that with which it was begun.
     const before = interrupted.find((e) => e.account === to.account && e.name === name && e.expires === expires && sameFile(e, file) && !inTray(e.uploadId));
-    add(new Upload(file, to.account, name, { expires, replace: replace.checked }, { ...before, handle }));
+    const more = before && (await claim(before.uploadId)) ? before : {}; // another tab continues its own
+    add(new Upload(file, to.account, name, { expires, replace: replace.checked }, { ...more, handle }));
   }
 }
 
@@ -126,6 +128,7 @@ const clear = button("close", "Remove the uploads that have ended", () => {
     rows.get(upload).remove();
     rows.delete(upload);
     uploads.splice(uploads.indexOf(upload), 1);
+    release(upload.uploadId);
   }
   header();
 }, { iconOnly: true });
@@ -222,6 +225,7 @@ export async function resume(entry) {
     toast("This is not the file that was being stored: its size or its time differs.");
     return;
   }
+  if (!(await claim(entry.uploadId))) return toast(elsewhere(entry));
   add(new Upload(file, entry.account, entry.name, { expires: entry.expires, replace: entry.replace }, entry));
 }
 
@@ -285,14 +289,23 @@ export function acceptDrops() {
   addEventListener("beforeunload", (event) => {
     if (uploads.some((u) => live.includes(u.state))) event.preventDefault();
   });
+  addEventListener("pagehide", releaseAll);
 }
 
-/** Says at the start that uploads can be continued. */
+/** Says at the start that uploads can be continued, and of those of other tabs when these have ended. */
 export async function offerInterrupted() {
-  const found = (await entries(api.base.href)).filter((e) => !inTray(e.uploadId));
-  for (const entry of found) interruptedRow(entry);
+  for (const { uploadId } of await entries(api.base.href)) void offerWhenUnclaimed(uploadId);
+}
+
+async function offerWhenUnclaimed(uploadId) {
+  await unclaimed(uploadId);
+  const entry = (await entries(api.base.href)).find((e) => e.uploadId === uploadId);
+  if (!entry || inTray(uploadId)) return;
+  interruptedRow(entry);
   header();
 }
+
+const elsewhere = (entry) => `Another tab continues ${visibleText(entry.name)}.`;
 
 function interruptedRow(entry) {
   const label = visibleText(entry.name);
@@ -300,18 +313,29 @@ function interruptedRow(entry) {
     h("div", { class: "upload-actions" },
       button("play", `Continue ${label}`, () => void resume(entry), { iconOnly: true }),
       button("close", `Abort ${label}`, async () => {
+        const elsewhereToo = exclusive ? "" : " It also ends if another tab continues it.";
+        if (!(await confirm("Abort this upload?", [h("p", null, h("strong", null, visible(entry.name)), `: what was received is deleted.${elsewhereToo}`)], "Abort upload"))) return;
+        if (!(await claim(entry.uploadId))) return toast(elsewhere(entry));
         try {
-          await api.send(api.urlOf(`v1/multipart-uploads/${entry.uploadId}`), { method: "DELETE" });
+          await abort(entry);
+          item.remove();
+          header();
         } catch (error) {
-          if (error.status !== 404 && error.status !== 409) {
-            toast(error.message);
-            return;
-          }
+          toast(error.message);
+        } finally {
+          release(entry.uploadId);
         }
-        await forget(entry.uploadId);
-        item.remove();
-        header();
       }, { iconOnly: true })),
     h("p", { class: "facts" }, `${bytes(entry.size)} · interrupted${entry.handle ? "" : ": choose the file again to continue"}`));
   list.append(item);
+}
+
+/** Ends an upload that is open, and forgets it. */
+async function abort(entry) {
+  try {
+    await api.send(api.urlOf(`v1/multipart-uploads/${entry.uploadId}`), { method: "DELETE" });
+  } catch (error) {
+    if (error.status !== 404 && error.status !== 409) throw error;
+  }
+  await forget(entry.uploadId);
 }
