@@ -99,6 +99,16 @@ func TestConsoleRefusesUnreachableNames(t *testing.T) {
 	s.must(404, "GET", "/v1/blobs/0x1/a.txt", nil)
 }
 
+// TestConsoleSaysWhatIsWrongWithNames opens addresses of blobs that cannot exist.
+func TestConsoleSaysWhatIsWrongWithNames(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{addr: "localhost:0"})
+	p := openConsole(t, s, "#/blob/0x1/"+strings.Repeat("a", 1025))
+	p.untilText("main", "The blob name is longer than 1024 characters.")
+	p.open("#/blob/no%20account/name")
+	p.untilText("main", "The account must be an address")
+}
+
 // TestConsoleKeepsThePlaceInLists checks that a list which changes keeps its filter, its position and
 // the focus, and that a late response to an earlier filter changes nothing.
 func TestConsoleKeepsThePlaceInLists(t *testing.T) {

@@ -27,7 +27,7 @@ export async function blobView(main, [account = "", name = ""], signal) {
   try {
     [response, service] = await Promise.all([api.send(url, { method: "HEAD", headers: api.readHeaders(), signal }), api.info()]);
   } catch (error) {
-    failed(body, headError(error), signal);
+    failed(body, await headError(error, url, signal), signal);
     return;
   }
   if (signal.aborted) return;
@@ -56,8 +56,15 @@ function failed(place, error, signal) {
   if (unpaid && !signal.aborted) place.append(payWith(show));
 }
 
-/** A response to HEAD has no body, so its error has no sentence. */
-function headError(error) {
+/**
+ * Returns an error of HEAD with a sentence: the response has no body. What is wrong with the name or
+ * the account is in the response to GET, on a condition that no blob meets, since a read may cost.
+ */
+async function headError(error, url, signal) {
+  if (error.status === 400) {
+    const refused = await api.send(url, { headers: api.readHeaders({ "If-Match": '"none"' }), signal }).catch((e) => e);
+    return refused.status === 400 ? refused : error;
+  }
   const sentences = { 404: "There is no blob of this name.", 410: "The blob has expired.", 401: "A key is required to read this blob.", 403: "The key may not read this blob." };
   if (error instanceof api.APIError && sentences[error.status]) error.message = sentences[error.status];
   return error;
