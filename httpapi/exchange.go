@@ -295,7 +295,7 @@ func (x *exchange) logRequest() {
 	}
 	attrs := append(make([]slog.Attr, 0, 12),
 		slog.String("id", x.requestID),
-		slog.String("method", x.r.Method),
+		slog.String("method", x.loggedMethod()),
 		slog.String("route", x.pattern),
 		slog.Int("status", x.status),
 		slog.Int64("bytes_in", x.body.Total()),
@@ -319,6 +319,17 @@ func (x *exchange) logRequest() {
 	record := slog.NewRecord(time.Now(), level, "request", 0)
 	record.AddAttrs(attrs...)
 	_ = x.log.Handler().Handle(context.Background(), record) // as Logger does
+}
+
+// mostMethod is how much of a method is logged, in bytes. Every registered one is shorter.
+const mostMethod = 32
+
+// loggedMethod returns the method for the log. Clients must not write long lines.
+func (x *exchange) loggedMethod() string {
+	if method := x.r.Method; len(method) > mostMethod {
+		return method[:mostMethod] + "..."
+	}
+	return x.r.Method
 }
 
 // level returns the log level of the exchange. Why a node is not ready is logged once (see

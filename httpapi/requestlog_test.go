@@ -44,6 +44,17 @@ func TestLoggedRequests(t *testing.T) {
 	}
 }
 
+// TestMethodsAreLoggedInShort checks that a client cannot write a long line with a method of its own.
+func TestMethodsAreLoggedInShort(t *testing.T) {
+	s := newService(t, nil)
+	for method, want := range map[string]string{"UPDATEREDIRECTREF": "UPDATEREDIRECTREF", strings.Repeat("M", 20_000): strings.Repeat("M", 32) + "..."} {
+		s.do(t, method, "/v1/info", "")
+		if line := s.logged(); !strings.Contains(line, " method="+want+" ") || len(line) > 1000 {
+			t.Errorf("%s is logged in %d characters: %.300s", want, len(line), line)
+		}
+	}
+}
+
 // TestRequestLineHasUnits checks the fields of a line and their values.
 func TestRequestLineHasUnits(t *testing.T) {
 	out := &lockedBuffer{}
