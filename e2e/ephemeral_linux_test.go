@@ -125,7 +125,7 @@ func TestSeededInstance(t *testing.T) {
 			t.Errorf("%s is %q of type %q, want %q", target, r.body, r.header.Get("Content-Type"), want)
 		}
 	}
-	s.logged("msg=seeded blobs=2 bytes=14 accounts=2 kept=0 skipped=2", `file="Bad Name/x" reason="the account`, "file=top reason=")
+	s.logged("msg=seeded blobs=2 bytes=14 accounts=2 kept=0 skipped=2", `file="Bad Name/x" reason="the account`, "file=top reason=", " settings.data="+s.data+" ")
 	for _, wrong := range []string{filepath.Join(dir, "none"), filepath.Join(dir, "top")} {
 		if r := sluiceRuns(t, "serve", "--ephemeral", "--addr", "127.0.0.1:0", "--seed", wrong); r.code != 1 || !strings.Contains(r.stderr, "--seed "+wrong) {
 			t.Errorf("--seed %s: %+v", wrong, r)

@@ -51,6 +51,7 @@ func (c *serveCommand) Run(console *console) (err error) {
 		}
 		defer func() { err = errors.Join(err, folders.Remove()) }()
 		config.Location.Data, config.Storage.Database = folders.Data, folders.Database
+		c.Data = folders.Data // the effective value, which is logged
 	}
 	n, err := node.Open(context.Background(), config, log, requests)
 	if err != nil {
