@@ -190,6 +190,10 @@ func scanPostgres(out any, oid uint32, raw []byte) error {
 	return fmt.Errorf("no value of type %d in %d bytes", oid, len(raw))
 }
 
+// tooManyConnections is the error code of a server that refuses a connection because it has
+// max_connections, or as many as the user or the database may have.
+const tooManyConnections = "53300"
+
 // classifyPostgres returns the class of an error code of PostgreSQL.
 func classifyPostgres(err error) errorClass {
 	var e *pgconn.PgError
@@ -206,7 +210,7 @@ func classifyPostgres(err error) errorClass {
 	case "53100": // disk full
 		return classFull
 	case "57P01", "57P02", "57P03", // the server is stopping, crashed or is starting
-		"53300", // too many connections
+		tooManyConnections,
 		"25006": // read-only transaction: the server became a standby
 		return classLost
 	}

@@ -112,7 +112,9 @@ func (p *postgresEngine) acquire(ctx context.Context, until time.Time) (*pooledC
 }
 
 // acquireFailed returns the class of the error of an acquire that ended at the given time at
-// the latest. Everything but an explicit refusal may be temporary.
+// the latest. Everything but an explicit refusal may be temporary. A server that has too many
+// connections still serves those that it has accepted. They are kept, because a connection that is
+// closed may not be accepted again.
 func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err error) (errorClass, error) {
 	var e *pgconn.PgError
 	switch {
@@ -122,6 +124,8 @@ func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err
 		return classOther, ErrClosed
 	case errors.Is(err, errUnfit):
 		return classOther, err
+	case errors.As(err, &e) && e.Code == tooManyConnections && p.connections() > 0:
+		return classBusy, err
 	case errors.As(err, &e):
 		return p.observe(classifyPostgres(err), err), err
 	case !time.Now().Before(until): // a timeout alone says nothing about the server
@@ -132,6 +136,12 @@ func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err
 	default:
 		return p.observe(classLost, err), err
 	}
+}
+
+// connections returns the number of open connections.
+func (p *postgresEngine) connections() int32 {
+	s := p.pool.Stat()
+	return s.AcquiredConns() + s.IdleConns()
 }
 
 // observe records whether the server can be reached. If it cannot, the other connections

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -194,14 +197,19 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 	})
 	s, _ := openNode(t, p.dsn)
 	short := func() context.Context { return metastore.WithPatience(t.Context(), 300*time.Millisecond) }
-	err := s.SetProperty(short(), "name", "value")
-	if !errors.Is(err, metastore.ErrUnknownOutcome) {
-		t.Errorf("a COMMIT without a response, while the server cannot be reached: %v", err)
-	}
 	// It wraps the error of pgx for a connection that was closed properly, which callers must
-	// not mistake for the end of the body of a request.
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a connection that was closed properly: %v", err)
+	// not mistake for the end of the body of a request. The patience of some calls ends during
+	// an attempt: their error is a deadline.
+	for closed := false; !closed; {
+		p.refuse.Store(false)
+		err := s.SetProperty(short(), "name", "value")
+		if !p.refuse.Load() {
+			continue // the patience ended before the COMMIT
+		}
+		if !errors.Is(err, metastore.ErrUnknownOutcome) {
+			t.Fatalf("a COMMIT without a response, while the server cannot be reached: %v", err)
+		}
+		closed = errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	if err := s.SetProperty(short(), "other", "value"); !errors.Is(err, metastore.ErrUnavailable) {
 		t.Errorf("a write without a server: %v", err)
@@ -241,5 +249,56 @@ func TestPostgresDetectsItsServer(t *testing.T) {
 	node.probe(t.Context())
 	if err := s.Err(); err != nil {
 		t.Errorf("Err is %v while the server is reachable", err)
+	}
+}
+
+// TestPostgresTooManyConnections: a store whose server refuses further connections keeps those that
+// it has, and its calls wait for them.
+func TestPostgresTooManyConnections(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	if err := errors.Join(server.StopFast(), server.Start("max_connections=10")); err != nil {
+		t.Fatal(err)
+	}
+	s, node := openNode(t, server.DSN())
+	held, err := node.acquire(t.Context(), time.Now().Add(metastore.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for { // until the server has no connection left
+		other, err := pgx.Connect(t.Context(), server.DSN())
+		if err != nil {
+			if f := classifyPostgres(err); f != classLost {
+				t.Fatalf("the refusal of a connection has the class %d: %v", f, err)
+			}
+			break
+		}
+		t.Cleanup(func() {
+			if err := other.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := s.Property(t.Context(), "name")
+		read <- err
+	}()
+	for node.conflictRetries.Load()+node.lostRetries.Load() == 0 { // until a connection was refused
+		runtime.Gosched()
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("Err is %v while the server serves a connection of the store", err)
+	}
+	kept := held.conn.PgConn().PID()
+	held.release()
+	if err := <-read; !errors.Is(err, metastore.ErrNotFound) {
+		t.Errorf("a read that waited for the only connection: %v", err)
+	}
+	if held, err = node.acquire(t.Context(), time.Now().Add(metastore.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	defer held.release()
+	if pid := held.conn.PgConn().PID(); pid != kept {
+		t.Errorf("the store closed its connection and opened another one")
 	}
 }
