@@ -227,12 +227,14 @@ func (a amount) MarshalJSONTo(e *jsontext.Encoder) error {
 }
 
 // parseTimestamp parses an RFC 3339 time and returns it in UTC, truncated to microseconds, the
-// precision with which it is stored.
+// precision with which it is stored. It refuses the zero time, which would mean that there is none,
+// and a time whose year in UTC is above 9999, which no response could contain.
 func parseTimestamp(s string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, s)
 	// Package time also accepts an hour of one digit and a decimal comma.
 	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") {
 		return time.Time{}, false
 	}
-	return t.UTC().Truncate(time.Microsecond), true
+	t = t.UTC().Truncate(time.Microsecond)
+	return t, t.After(time.Time{}) && t.Year() <= 9999
 }

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+
+	"sluice/wire"
 )
 
 // sample has a member of every type that the operations use.
@@ -166,7 +168,9 @@ func TestParseTimestamp(t *testing.T) {
 		"2030-01-02T15:04:05.123456789Z":      "2030-01-02T15:04:05.123456Z",
 		"2030-01-02T15:04:05+02:00":           "2030-01-02T13:04:05Z",
 		"2030-01-02T23:59:59.999999999-01:00": "2030-01-03T00:59:59.999999Z",
-		"0001-01-01T00:00:00Z":                "0001-01-01T00:00:00Z",
+		"0001-01-01T00:00:00.000001Z":         "0001-01-01T00:00:00.000001Z",
+		"9999-12-31T23:59:59.999999Z":         "9999-12-31T23:59:59.999999Z",
+		"9999-12-31T22:59:59-01:00":           "9999-12-31T23:59:59Z",
 	} {
 		got, ok := parseTimestamp(text)
 		if !ok || got.Format(time.RFC3339Nano) != want || got.Location() != time.UTC {
@@ -176,9 +180,29 @@ func TestParseTimestamp(t *testing.T) {
 	for _, text := range []string{
 		"", "now", "2030-01-02", "2030-01-02T15:04:05", "2030-01-02 15:04:05Z", "2030-01-02T5:04:05Z", "2030-01-02T15:04:05,5Z",
 		"2030-02-30T15:04:05Z", "2030-01-02T24:00:00Z", "2030-01-02T15:04:05+25:00", "1893596645", " 2030-01-02T15:04:05Z", "Wed, 02 Jan 2030 15:04:05 GMT",
+		"9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00.0000009Z",
 	} {
 		if got, ok := parseTimestamp(text); ok {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// TestExpiriesThatNoResponseCanContain checks that an expiry that JSON cannot represent is refused
+// before anything is stored, and so is the zero time, which is that of a blob without an expiry.
+func TestExpiriesThatNoResponseCanContain(t *testing.T) {
+	s := newService(t, nil)
+	for _, expires := range []string{"9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00Z"} {
+		res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "x", wire.HeaderBlobExpires, expires)
+		wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadHeader)
+		res, body = s.do(t, "POST", "/v1/multipart-uploads", `{"rawAccount":"0x1","rawBlobName":"n","expires":"`+expires+`"}`)
+		wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadParameter)
+		res, body = s.do(t, "POST", "/v1/sessions/micropaymentchannels", `{"expires":"`+expires+`"}`)
+		wantProblem(t, res, body, http.StatusBadRequest, wire.CodeBadParameter)
+	}
+	for _, path := range []string{"/v1/blobs/0x1", "/v1/multipart-uploads?account=0x1", "/v1/local/channels"} {
+		if res, body := s.do(t, "GET", path, ""); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d %s", path, res.StatusCode, body)
 		}
 	}
 }
