@@ -421,8 +421,8 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("status %d: %v", status, list)
 		}
 		for _, c := range list {
-			if c.Expires.Before(time.Unix(0, 0)) {
-				t.Errorf("the channel expires at %v", c.Expires)
+			if _, err := c.Expires.MarshalJSON(); err != nil || c.Expires.Before(time.Unix(0, 0)) {
+				t.Errorf("the channel expires at %v: %v", c.Expires, err)
 			}
 		}
 	})

@@ -2,7 +2,6 @@ package chain
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 )
@@ -21,5 +20,10 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// time returns the time of a number of microseconds since 1970.
-func (n number) time() time.Time { return time.UnixMicro(int64(min(n, math.MaxInt64))).UTC() }
+// lastTime is the last microsecond of the year 9999, which is the last time that RFC 3339 can represent.
+var lastTime = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
+
+// time returns the time of a number of microseconds since 1970, at most lastTime.
+func (n number) time() time.Time {
+	return time.UnixMicro(int64(min(n, number(lastTime.UnixMicro())))).UTC()
+}
