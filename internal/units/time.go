@@ -65,7 +65,7 @@ type When struct {
 func ParseWhen(text string) (When, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
-			return When{at: at}, nil
+			return instant(text, at)
 		}
 	}
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {
@@ -86,6 +86,18 @@ func ParseWhen(text string) (When, error) {
 
 // maxUnix is the last second of the year 9999, the last year of RFC 3339.
 const maxUnix = 253402300799
+
+// instant returns a time that is not the zero time, which would mean never, and whose year in UTC is
+// at most 9999.
+func instant(text string, at time.Time) (When, error) {
+	switch {
+	case at.IsZero():
+		return When{}, fmt.Errorf("%s is in the past", text)
+	case at.Unix() > maxUnix:
+		return When{}, fmt.Errorf("%s is after the year 9999 in UTC", text)
+	}
+	return When{at: at}, nil
+}
 
 // unixSeconds returns a time in Unix seconds. Small numbers are errors: a unit was forgotten.
 func unixSeconds(text string, seconds int64) (When, error) {

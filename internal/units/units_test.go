@@ -106,6 +106,7 @@ func TestParseWhen(t *testing.T) {
 		"2030-01-31T12:00:00Z":      time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC),
 		"2030-01-31T12:00:00+02:00": time.Date(2030, 1, 31, 10, 0, 0, 0, time.UTC),
 		"1893456000":                time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
+		"9999-12-31T23:59:59Z":      time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 	} {
 		when, err := units.ParseWhen(text)
 		if err != nil {
@@ -118,21 +119,24 @@ func TestParseWhen(t *testing.T) {
 	}
 	const want = `want a duration from now, such as 30d or 720h, or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z, not `
 	for text, message := range map[string]string{
-		"":                         want + `""`,
-		"tomorrow":                 want + `"tomorrow"`,
-		"7 days":                   want + `"7 days"`,
-		"in 7 years":               want + `"in 7 years"`,
-		"in -7 days":               want + `"in -7 days"`,
-		"in 1.5 days":              want + `"in 1.5 days"`,
-		"2030-02-30":               want + `"2030-02-30"`,
-		"-5":                       want + `"-5"`,
-		"in 99999999999999999 day": want + `"in 99999999999999999 day"`,
-		"7":                        "7 has no unit: want a duration, such as 7d for days, or Unix seconds",
-		"0":                        "0 has no unit: want a duration, such as 0d for days, or Unix seconds",
-		"1893456000000":            "1893456000000 is after the year 9999: want Unix seconds, not milliseconds or microseconds",
-		"-1h":                      "-1h is in the past",
-		"0d":                       "0d is in the past",
-		"in 0 days":                "in 0 days is in the past",
+		"":                          want + `""`,
+		"tomorrow":                  want + `"tomorrow"`,
+		"7 days":                    want + `"7 days"`,
+		"in 7 years":                want + `"in 7 years"`,
+		"in -7 days":                want + `"in -7 days"`,
+		"in 1.5 days":               want + `"in 1.5 days"`,
+		"2030-02-30":                want + `"2030-02-30"`,
+		"-5":                        want + `"-5"`,
+		"in 99999999999999999 day":  want + `"in 99999999999999999 day"`,
+		"7":                         "7 has no unit: want a duration, such as 7d for days, or Unix seconds",
+		"0":                         "0 has no unit: want a duration, such as 0d for days, or Unix seconds",
+		"1893456000000":             "1893456000000 is after the year 9999: want Unix seconds, not milliseconds or microseconds",
+		"-1h":                       "-1h is in the past",
+		"0d":                        "0d is in the past",
+		"in 0 days":                 "in 0 days is in the past",
+		"0001-01-01":                "0001-01-01 is in the past",
+		"0001-01-01T01:00:00+01:00": "0001-01-01T01:00:00+01:00 is in the past",
+		"9999-12-31T23:59:59-00:01": "9999-12-31T23:59:59-00:01 is after the year 9999 in UTC",
 	} {
 		if when, err := units.ParseWhen(text); err == nil || err.Error() != message {
 			t.Errorf("%q: %+v, %v, want %s", text, when, err, message)
