@@ -62,7 +62,7 @@ func TestAllocationsOfRequests(t *testing.T) {
 				r.Header.Set("Content-Length", "4096")
 			}
 			w := &discarded{header: http.Header{}}
-			got := testing.AllocsPerRun(200, func() {
+			got := leastAllocs(func() {
 				clear(w.header)
 				body.Reset([]byte(one.body))
 				s.ServeHTTP(w, r)
@@ -76,4 +76,15 @@ func TestAllocationsOfRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leastAllocs returns the average number of allocations of a call, in the one of several series with
+// the fewest: what other goroutines allocate meanwhile counts too, which is more the slower the machine
+// is.
+func leastAllocs(call func()) float64 {
+	least := testing.AllocsPerRun(20, call)
+	for range 9 {
+		least = min(least, testing.AllocsPerRun(20, call))
+	}
+	return least
 }
