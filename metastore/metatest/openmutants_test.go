@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"sluice/metastore"
 	"sluice/metastore/metatest"
@@ -15,7 +16,7 @@ func TestStoresThatOpenWrongly(t *testing.T) {
 	catch(t, []mutant{
 		{"keepsRows", func(h metatest.Handle, _ string) metatest.Handle { return &keepsRows{Handle: h} }, []string{"blobs/open", "blobs/open-races"}},
 		{"invalidatesLate", func(h metatest.Handle, _ string) metatest.Handle {
-			return &invalidatesLate{keepsRows{Handle: h}}
+			return &invalidatesLate{keepsRows: keepsRows{Handle: h}, removed: make(chan struct{})}
 		}, []string{"blobs/open-races"}},
 		{"keepsExpired", func(h metatest.Handle, _ string) metatest.Handle { return &keepsExpired{keepsRows{Handle: h}} }, []string{"blobs/open"}},
 		{"opensWithoutExtent", func(h metatest.Handle, _ string) metatest.Handle { return opensWithoutExtent{h} }, []string{"blobs/open"}},
@@ -47,17 +48,49 @@ func (s *keepsRows) OpenBlob(ctx context.Context, account, name string) (metasto
 	return b, first, err
 }
 
-// invalidatesLate removes rows after a commit. A query that began before it may insert the old row
-// afterwards.
-type invalidatesLate struct{ keepsRows }
+// invalidatesLate removes rows after a commit. A query that began before it inserts the old row afterwards.
+type invalidatesLate struct {
+	keepsRows
+
+	mu      sync.Mutex
+	removed chan struct{} // closed when the rows are removed the next time
+}
+
+func (s *invalidatesLate) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {
+	key := account + "/" + name
+	if _, ok := s.rows.Load(key); ok {
+		return s.keepsRows.OpenBlob(ctx, account, name)
+	}
+	b, first, err := s.Handle.OpenBlob(ctx, account, name)
+	if err != nil {
+		return b, first, err
+	}
+	s.mu.Lock()
+	removed := s.removed
+	s.mu.Unlock()
+	select {
+	case <-removed:
+	case <-time.After(time.Second): // there is no other commit
+	}
+	s.rows.Store(key, keptRow{b, first})
+	return b, first, nil
+}
+
+func (s *invalidatesLate) removeRows() {
+	s.rows.Clear()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.removed)
+	s.removed = make(chan struct{})
+}
 
 func (s *invalidatesLate) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
-	defer s.rows.Clear()
+	defer s.removeRows()
 	return s.Handle.CommitBlob(ctx, b, extents, precondition)
 }
 
 func (s *invalidatesLate) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
-	defer s.rows.Clear()
+	defer s.removeRows()
 	return s.Handle.DeleteBlob(ctx, account, name, precondition)
 }
 
