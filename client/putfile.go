@@ -23,7 +23,8 @@ import (
 //
 // The blob always has the bytes that the file has during the last call: all of them are read for the
 // checksum with which the upload is completed. A new upload begins if they are not those that were
-// sent, if the file has another size or modification time, or if the upload is gone.
+// sent, if the file has another size or modification time, or if the upload is gone; the one before is
+// aborted.
 //
 // PutFile returns ErrChanged if the file changes during the call, and ErrBusy if another call with the same
 // state file is in progress. If the folder cannot be written, the file is sent without a state file,
@@ -222,11 +223,16 @@ func (u *fileUpload) resume(ctx context.Context) (*upload, map[int]int64, error)
 		return nil, nil, nil
 	}
 	s, err := parseUploadState(text)
-	if err != nil || !s.resumes(u.newState("")) {
+	if err != nil || s.Service != u.c.URL() {
 		u.c.log.InfoContext(ctx, "The state file of an upload is of no use.", "error", err)
 		return nil, nil, nil
 	}
 	up := u.c.existingUpload(s.UploadID, u.name, *s.Begin.RawPartSize, u.options, u.progress)
+	if !s.resumes(u.newState("")) {
+		u.c.log.InfoContext(ctx, "An upload is begun anew, because the file or the options are others.")
+		up.abort(ctx) // its state file is replaced, so nothing knows it any more
+		return nil, nil, nil
+	}
 	state, present, err := up.state(ctx)
 	switch {
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone):
