@@ -25,16 +25,16 @@ import (
 // the ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
 // of mode 0600 in the same folder. If the blob was replaced since, the download starts again.
 //
-// It returns ErrChanged if the blob is replaced during the call, and ErrBusy if another call for the same
-// path, account and name is in progress.
+// It returns ErrInvalid if there is a folder, a device or a pipe at path, ErrChanged if the blob is replaced
+// during the call, and ErrBusy if another call for the same path, account and name is in progress.
 func (c *Client) DownloadFile(ctx context.Context, account, name, path string, o DownloadOptions) (_ Blob, err error) {
 	d, err := c.openFileDownload(account, name, path, o)
 	if err != nil {
 		return Blob{}, err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if info, err := d.root.Stat(d.base); err == nil && info.IsDir() {
-		return Blob{}, fmt.Errorf("client: download a file: %w: %s is a folder", ErrInvalid, path)
+	if err := checkTarget(o.Root, path); err != nil {
+		return Blob{}, err
 	}
 	if err := d.lock(); err != nil {
 		return Blob{}, err
@@ -61,6 +61,23 @@ func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (
 		return err
 	}
 	return d.discard()
+}
+
+// checkTarget returns an error if what is at path must not be replaced by a file: a folder, and a device or
+// a pipe, to which the caller wants to write.
+func checkTarget(root *os.Root, path string) error {
+	stat := os.Stat
+	if root != nil {
+		stat = root.Stat
+	}
+	switch info, err := stat(path); {
+	case err != nil || info.Mode().IsRegular(): // a link that leads out of root is replaced
+		return nil
+	case info.IsDir():
+		return fmt.Errorf("client: download a file: %w: %s is a folder", ErrInvalid, path)
+	default:
+		return fmt.Errorf("client: download a file: %w: %s is not a regular file", ErrInvalid, path)
+	}
 }
 
 // openFolder opens a folder, below root if there is one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -690,6 +691,48 @@ func TestDownloadFileIsAtomic(t *testing.T) {
 				t.Errorf("a folder: %v", err)
 			}
 		}
+	}
+}
+
+// TestDownloadFileKeepsWhatIsNoFile checks that a download replaces neither a device, a pipe or a socket nor
+// a link to one.
+func TestDownloadFileKeepsWhatIsNoFile(t *testing.T) {
+	t.Parallel()
+	_, c := startServer(t)
+	if _, err := c.Put(t.Context(), "team", "a", strings.NewReader("text"), client.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket, link := filepath.Join(dir, "socket"), filepath.Join(dir, "link")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if err := os.Symlink("socket", link); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	for _, name := range []string{"socket", "link"} {
+		for path, o := range map[string]client.DownloadOptions{filepath.Join(dir, name): {}, name: {Root: root}} {
+			if _, err := c.DownloadFile(t.Context(), "team", "a", path, o); !errors.Is(err, client.ErrInvalid) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	if info, err := os.Lstat(socket); err != nil || info.Mode().Type() != fs.ModeSocket {
+		t.Errorf("the socket is %v, %v", info, err)
 	}
 }
 

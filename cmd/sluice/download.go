@@ -227,6 +227,9 @@ func targetOf(target string, sources []operand.Remote, recursive bool) (dir, pat
 	info, statErr := os.Stat(target)
 	isFolder := statErr == nil && info.IsDir()
 	single := len(sources) == 1 && !recursive
+	if statErr == nil && !isFolder && !info.Mode().IsRegular() {
+		return "", "", usagef("%s is not a regular file: want a file, a folder, or - for standard output", terminal.Name(target))
+	}
 	if !isFolder && !recursive && !os.IsPathSeparator(target[len(target)-1]) {
 		if !single {
 			return "", "", usagef("%s is not a folder: want one, or a name that ends in /, for several blobs", terminal.Name(target))
