@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"sluice/micropay"
 	"sluice/wire"
@@ -46,6 +47,9 @@ type CreateSessionOptions struct {
 // is known, without a further effect. It returns ErrPaymentRequired if the micropayment is missing, is
 // refused or does not pay for a chunkset, and ErrConflict if the micropayment is stale.
 func (c *Client) CreateSession(ctx context.Context, o CreateSessionOptions) (Session, error) {
+	if !utf8.ValidString(o.UserIdentity) { // JSON would have other characters
+		return Session{}, fmt.Errorf("client: create a session: %w: the user identity is not valid UTF-8", ErrInvalid)
+	}
 	r := newRequest("create a session", http.MethodPost, "/v1/sessions", idempotent)
 	setIdempotencyKey(r, o.IdempotencyKey)
 	var body struct {

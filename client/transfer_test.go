@@ -380,6 +380,24 @@ func TestRangesAndSeeks(t *testing.T) {
 	}
 }
 
+// TestNamesInUTF8 checks that a name that is not UTF-8 is refused, whatever the request has: JSON would have
+// another name, and two of them the same one.
+func TestNamesInUTF8(t *testing.T) {
+	t.Parallel()
+	_, c := startServer(t)
+	for _, size := range []int{10, 2_500} {
+		if _, err := c.Put(t.Context(), "team", "a\xff", bytes.NewReader(make([]byte, size)), client.PutOptions{PartSize: 1000}); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if _, err := c.CreateSession(t.Context(), client.CreateSessionOptions{UserIdentity: "a\xff"}); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("user identity: %v", err)
+	}
+	for e, err := range c.List(t.Context(), "team", client.ListOptions{}) {
+		t.Errorf("%v is stored, %v", e, err)
+	}
+}
+
 // TestFailedStreamIsAborted checks that an upload that cannot be resumed leaves nothing at the server.
 func TestFailedStreamIsAborted(t *testing.T) {
 	s, c := startServer(t)

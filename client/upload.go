@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"sluice/checksum"
 	"sluice/wire"
@@ -36,6 +37,9 @@ var errStored = errors.New("the upload was completed with other bytes, or its bl
 
 // beginUpload begins an upload. If the response is lost, it begins another: the first expires.
 func (c *Client) beginUpload(ctx context.Context, account, name string, partSize int64, o *PutOptions, p *progress) (*upload, error) {
+	if !utf8.ValidString(account) || !utf8.ValidString(name) { // JSON would have other characters
+		return nil, fmt.Errorf("client: begin an upload: %w: the account or the name of the blob is not valid UTF-8", ErrInvalid)
+	}
 	r := newRequest("begin an upload", http.MethodPost, "/v1/multipart-uploads", idempotent)
 	if err := r.setJSON(o.beginJSON(account, name, partSize)); err != nil {
 		return nil, err

@@ -112,6 +112,35 @@ func TestGetKeepsWhatIsNoFile(t *testing.T) {
 	}
 }
 
+// TestNamesOfOtherBytes checks that operands that are not UTF-8 name the file or the blob that they say.
+func TestNamesOfOtherBytes(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	dir := makeTree(t, map[string]string{"a\xff": "small", "b\xff": string(content(5, 20<<20)), "b\xfe": string(content(6, 20<<20))})
+	s.must(204, "PUT", "/v1/blobs/team/a%EF%BF%BD", []byte("other")) // U+FFFD
+	source, target := filepath.Join(dir, "a\xff"), filepath.Join(dir, "c\xff")
+	if r := s.sluice("put", "-q", source, "team/b"); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := s.sluice("get", "-q", "team/b", target); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+	if got, err := os.ReadFile(target); err != nil || string(got) != "small" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if r := s.sluice("rm", "team/a\xff"); r.code == 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, args := range [][]string{{"put", source, "team/a\xff"}, {"put", "-r", dir, "team/"}} {
+		if r := s.sluice(args...); r.code == 0 || !strings.Contains(r.stderr, "not valid UTF-8") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if r := s.sluice("ls", "team/"); r.stdout != "a\uFFFD\nb\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestFolderRoundTrip stores a folder and reads it back.
 func TestFolderRoundTrip(t *testing.T) {
 	t.Parallel()

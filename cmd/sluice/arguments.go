@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,8 +16,8 @@ type sources[T any] struct{ all []T }
 // Decode implements kong.MapperValue.
 func (s *sources[T]) Decode(ctx *kong.DecodeContext) error {
 	for n := max(1, ctx.Scan.Len()-1); n > 0 && ctx.Scan.Peek().IsValue(); n-- {
-		var text string
-		if err := ctx.Scan.PopValueInto("argument", &text); err != nil {
+		text, err := popText(ctx)
+		if err != nil {
 			return err
 		}
 		var value T
@@ -31,6 +32,34 @@ func (s *sources[T]) Decode(ctx *kong.DecodeContext) error {
 		s.all = append(s.all, value)
 	}
 	return nil
+}
+
+// popText returns the next value with all its bytes. Kong replaces those that are not UTF-8, so that it would
+// name another file or blob.
+func popText(ctx *kong.DecodeContext) (text string, err error) {
+	exact, isText := ctx.Scan.Peek().Value.(string)
+	if err := ctx.Scan.PopValueInto("value", &text); err != nil || !isText {
+		return text, err
+	}
+	return exact, nil
+}
+
+// decodeString sets a string.
+func decodeString(ctx *kong.DecodeContext, target reflect.Value) error {
+	text, err := popText(ctx)
+	if err == nil {
+		target.SetString(text)
+	}
+	return err
+}
+
+// decodeText sets an operand.
+func decodeText(ctx *kong.DecodeContext, target encoding.TextUnmarshaler) error {
+	text, err := popText(ctx)
+	if err != nil {
+		return err
+	}
+	return target.UnmarshalText([]byte(text))
 }
 
 // flagsFirst returns the arguments with the flags of the command before its operands: kong ends a list of

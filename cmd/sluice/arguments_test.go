@@ -50,3 +50,29 @@ func TestFlagsFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestArgumentsKeepTheirBytes checks that arguments that are not UTF-8 name what they say, and nothing else.
+func TestArgumentsKeepTheirBytes(t *testing.T) {
+	for line, values := range map[string]func(all *commands) []string{
+		"put a\xff team/a\xff":                        func(all *commands) []string { return []string{all.Put.Sources.all[0], all.Put.Target.Name} },
+		"get team/a\xff a\xff":                        func(all *commands) []string { return []string{all.Get.Sources.all[0].Name, all.Get.Target} },
+		"cp a\xff :team/a\xff":                        func(all *commands) []string { return []string{all.Cp.Sources.all[0].Path, all.Cp.Target.Remote.Name} },
+		"sync a\xff :team/a\xff":                      func(all *commands) []string { return []string{all.Sync.Source.Path, all.Sync.Target.Remote.Name} },
+		"rm team/a\xff":                               func(all *commands) []string { return []string{all.Rm.Blobs[0].Name} },
+		"session create --user-identity a\xff --json": func(all *commands) []string { return []string{all.Session.Create.UserIdentity} },
+	} {
+		all := newCommands()
+		p, err := newParser(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.parse(strings.Fields(line)); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		for i, got := range values(all) {
+			if got != "a\xff" {
+				t.Errorf("%q: value %d is %q", line, i, got)
+			}
+		}
+	}
+}

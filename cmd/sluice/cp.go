@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/alecthomas/kong"
+
 	"sluice/client"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
@@ -16,6 +18,9 @@ func (o *localOrRemote) UnmarshalText(text []byte) (err error) {
 	o.Operand, err = operand.Parse(string(text))
 	return err
 }
+
+// Decode implements kong.MapperValue.
+func (o *localOrRemote) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, o) }
 
 // cpCommand copies between this machine and servers, and between servers.
 type cpCommand struct {

@@ -50,6 +50,7 @@ func parserOptions() []kong.Option {
 		kong.DefaultEnvars("SLUICE"),
 		kong.PostBuild(onlySettings),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
+		kong.KindMapper(reflect.String, kong.MapperFunc(decodeString)),
 		kong.Vars(flagDefaults()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
 		kong.ValueFormatter(describeFlag),

@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"sluice/client"
 	"sluice/internal/contexts"
 	"sluice/internal/operand"
@@ -19,6 +21,9 @@ func (r *remoteOperand) UnmarshalText(text []byte) (err error) {
 	r.Remote, err = operand.ParseRemote(string(text))
 	return err
 }
+
+// Decode implements kong.MapperValue.
+func (r *remoteOperand) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, r) }
 
 // usagef returns an error of the command line.
 func usagef(format string, args ...any) error {
