@@ -10,10 +10,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sluice/internal/testenv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"sluice/internal/testenv"
 )
 
 // readTree returns the digests of the files below a folder, and the targets of its symbolic links, by
@@ -83,32 +84,6 @@ func TestGetCommand(t *testing.T) {
 		if got := readTree(t, dir); r.code != test.code || r.stdout != test.stdout || !strings.HasPrefix(r.stderr, replace(test.stderr)) || test.stderr == "" && r.stderr != "" || !maps.Equal(got, tree) {
 			t.Errorf("%q: %+v with %v, want %+v", test.args, r, got, test)
 		}
-	}
-}
-
-// TestGetKeepsWhatIsNoFile checks that a pipe, as every device, is not replaced by a file.
-func TestGetKeepsWhatIsNoFile(t *testing.T) {
-	t.Parallel()
-	s := start(t, options{})
-	s.must(204, "PUT", "/v1/blobs/team/dir/a", []byte("text"))
-	dir := t.TempDir()
-	pipe := filepath.Join(dir, "a")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if r := s.sluice("get", "team/dir/a", pipe); r.code != 2 || r.stderr != "sluice: "+pipe+" is not a regular file: want a file, a folder, or - for standard output\n" {
-		t.Errorf("%+v", r)
-	}
-	for _, args := range [][]string{{"get", "team/dir/a", dir}, {"get", "-r", "team/dir", dir}, {"sync", ":team/dir/", dir}} {
-		if r := s.sluice(args...); r.code == 0 || !strings.Contains(r.stderr, "is not a regular file") {
-			t.Errorf("%q: %+v", args, r)
-		}
-	}
-	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
-		t.Errorf("the pipe is %v, %v", info, err)
-	}
-	if names := filesWith(t, dir, ""); len(names) != 1 {
-		t.Errorf("files: %q", names)
 	}
 }
 
