@@ -142,6 +142,7 @@ func TestProbesAreLoggedOnDemand(t *testing.T) {
 		c.Log = slog.New(slog.NewTextHandler(all, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	s.do(t, "GET", "/livez", "")
+	s.logged() // waits for the line
 	if !strings.Contains(all.String(), "level=DEBUG msg=request") || !strings.Contains(all.String(), "route=/livez") {
 		t.Errorf("the log:\n%s", all.String())
 	}
