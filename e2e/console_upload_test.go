@@ -21,11 +21,19 @@ import (
 func (p *consolePage) drop(files ...string) {
 	p.t.Helper()
 	data := &input.DragData{Items: []*input.DragDataItem{}, Files: files, DragOperationsMask: 1}
-	for _, step := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
-		if _, err := chromedp.Call(p.ctx, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: 300, Y: 300, Data: data}); err != nil {
-			p.t.Fatal(err)
+	const attempts = 20
+	for range attempts {
+		for _, step := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter, input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
+			if _, err := chromedp.Call(p.ctx, input.DispatchDragEvent, input.DispatchDragEventParams{Type: step, X: 300, Y: 300, Data: data}); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+		// The page shows a cover until the drop, which the browser may withhold from a page that is not ready for it.
+		if evaluate[bool](p, `document.getElementById("drop").hidden`) {
+			return
 		}
 	}
+	p.t.Fatalf("the browser has sent no drop in %d attempts", attempts)
 }
 
 // throttle limits what the page sends, in bytes per second; -1 is without a limit.
@@ -189,6 +197,7 @@ func TestConsoleInterruptedUploads(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{addr: "localhost:0"})
 	p := openConsole(t, s, "#/blobs/0x1/")
+	p.untilText("main", "Nothing is stored here")
 	data := bytes.Repeat([]byte("large"), 2<<20)
 	big := file(t, "big.bin", data)
 	drop := func(expiry string) {
@@ -239,6 +248,7 @@ func TestConsoleBeginsUploadsOnce(t *testing.T) {
 			? new Promise((resolve) => __begun.push(() => resolve(fetch(...args)))) : fetch(...args));
 		return true;
 	})()`)
+	p.untilText("main", "Nothing is stored here")
 	p.drop(file(t, "big.bin", make([]byte, 9<<20)))
 	p.untilText("dialog", "Store 1 file")
 	p.press("Store")
