@@ -1,12 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,8 +32,8 @@ type Blob struct {
 	Metadata           map[string]string // custom headers: names in lower case without "blob-meta-"; nil: none
 }
 
-// checkETag returns ErrCorrupt if the server stored other bytes than were sent.
-func checkETag(stored, sent string) error {
+// checkStored returns ErrCorrupt if the server stored other bytes than were sent.
+func checkStored(stored, sent string) error {
 	if _, _, known := checksum.ParseETag(stored); known && stored != sent {
 		return fmt.Errorf("client: %w: the server stored %s, and %s was sent", ErrCorrupt, stored, sent)
 	}
@@ -54,9 +55,11 @@ func (c *Client) head(ctx context.Context, path, name string) (Blob, error) {
 	if err != nil {
 		return Blob{}, err
 	}
-	b := parseBlob(name, resp.Header)
-	b.Size = resp.ContentLength
-	return b, resp.Body.Close()
+	b, err := parseBlob(name, resp.Header, resp.ContentLength)
+	if err != nil {
+		err = fmt.Errorf("client: head of a blob: %w", err)
+	}
+	return b, errors.Join(err, resp.Body.Close())
 }
 
 // DeleteOptions are the options of Delete.
@@ -80,11 +83,10 @@ func (c *Client) Delete(ctx context.Context, account, name string, o DeleteOptio
 	return err
 }
 
-// parseBlob returns the properties in the header of a response. Size is that of the whole blob if a
-// Content-Range has it.
-func parseBlob(name string, h http.Header) Blob {
+// parseBlob returns the properties of a blob of size bytes, which are in the header of a response.
+func parseBlob(name string, h http.Header, size int64) (Blob, error) {
 	b := Blob{
-		Name: name, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"), SHA256: parseDigest(h.Get(wire.HeaderReprDigest)),
+		Name: name, Size: size, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"),
 		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"),
 	}
 	for field, values := range h {
@@ -95,13 +97,14 @@ func parseBlob(name string, h http.Header) Blob {
 			b.Metadata[strings.ToLower(meta)] = values[0]
 		}
 	}
-	// Dates that cannot be parsed are as if the server had not reported them.
-	b.LastModified, _ = http.ParseTime(h.Get("Last-Modified"))
-	b.Expires, _ = time.Parse(time.RFC3339Nano, h.Get(wire.HeaderBlobExpires))
-	if _, size, ok := strings.Cut(h.Get("Content-Range"), "/"); ok {
-		b.Size, _ = strconv.ParseInt(size, 10, 64)
+	var errs [3]error
+	b.LastModified, errs[0] = parseTime(h, "Last-Modified", http.ParseTime)
+	b.Expires, errs[1] = parseTime(h, wire.HeaderBlobExpires, func(s string) (time.Time, error) { return time.Parse(time.RFC3339Nano, s) })
+	b.SHA256, errs[2] = parseDigest(h.Get(wire.HeaderReprDigest))
+	if err := cmp.Or(b.check(), errs[0], errs[1], errs[2]); err != nil {
+		return Blob{}, err
 	}
-	return b
+	return b, nil
 }
 
 // formatDigest returns a SHA-256 as a digest field (RFC 9530, section 3).
@@ -110,12 +113,43 @@ func formatDigest(sum [sha256.Size]byte) string {
 }
 
 // parseDigest returns the SHA-256 of a digest field, or nil if there is none.
-func parseDigest(field string) []byte {
+func parseDigest(field string) ([]byte, error) {
 	for member := range strings.SplitSeq(field, ",") {
-		value, ok := strings.CutPrefix(strings.TrimSpace(member), "sha-256=:")
-		if sum, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(value, ":")); ok && err == nil && len(sum) == sha256.Size {
-			return sum
+		value, is256 := strings.CutPrefix(strings.TrimSpace(member), "sha-256=")
+		if !is256 {
+			continue
 		}
+		begun, open := strings.CutPrefix(value, ":")
+		text, closed := strings.CutSuffix(begun, ":")
+		sum, err := base64.StdEncoding.DecodeString(text)
+		if !open || !closed || err != nil || len(sum) != sha256.Size {
+			return nil, invalid(wire.HeaderReprDigest, "has no SHA-256: %s", shown(value))
+		}
+		return sum, nil
+	}
+	return nil, nil
+}
+
+// check returns an error if b cannot be a blob of a service.
+func (b *Blob) check() error {
+	return cmp.Or(
+		checkSize("size", b.Size, maxBlobSize),
+		checkETag(b.ETag, b.Size),
+		checkLength("Content-Type", b.ContentType, wire.MaxHeaderBytes),
+		checkLength("Cache-Control", b.CacheControl, wire.MaxCacheControl),
+		checkLength("Content-Disposition", b.ContentDisposition, wire.MaxContentDisposition),
+		checkLength("Content-Language", b.ContentLanguage, wire.MaxContentLanguage),
+		checkMetadata(b.Metadata),
+	)
+}
+
+func checkMetadata(meta map[string]string) error {
+	bytes := 0
+	for name, value := range meta {
+		bytes += len(wire.HeaderBlobMeta) + len(name) + len(value)
+	}
+	if len(meta) > wire.MaxBlobMetaHeaders || bytes > wire.MaxBlobMeta {
+		return invalid("metadata", "has %d headers with %d bytes, more than %d with %d", len(meta), bytes, wire.MaxBlobMetaHeaders, wire.MaxBlobMeta)
 	}
 	return nil
 }

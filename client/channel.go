@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -137,14 +138,13 @@ func channelPath(id string) (string, error) {
 // callChannel sends a request whose response is a channel.
 func (c *Client) callChannel(ctx context.Context, r *request) (Channel, error) {
 	var sent wire.Channel
-	if _, err := c.call(ctx, r, &sent); err != nil {
-		return Channel{}, err
+	var ch Channel
+	r.check = func() (err error) {
+		ch, err = parseChannel(&sent)
+		return cmp.Or(err, checkChannel(&sent))
 	}
-	ch, err := parseChannel(&sent)
-	if err != nil {
-		return Channel{}, fmt.Errorf("client: %s: %w", r.name, err)
-	}
-	return ch, nil
+	_, err := c.call(ctx, r, &sent)
+	return ch, err
 }
 
 func parseChannel(w *wire.Channel) (Channel, error) {
@@ -172,8 +172,25 @@ func parseChannel(w *wire.Channel) (Channel, error) {
 		}
 		var err error
 		if *n.to, err = strconv.ParseUint(n.value, 10, 63); err != nil {
-			return Channel{}, fmt.Errorf("the response has an invalid %s: %q", n.member, n.value)
+			return Channel{}, invalid(n.member, "is not an amount: %s", shown(n.value))
 		}
 	}
 	return ch, nil
+}
+
+func checkChannel(c *wire.Channel) error {
+	if n := len(c.Sessions); n > wire.MaxPageSize {
+		return invalid("sessions", "has %d entries, more than %d", n, wire.MaxPageSize)
+	}
+	for i := range c.Sessions {
+		s := &c.Sessions[i]
+		if err := checkID("sessionId", s.SessionID); err != nil {
+			return err
+		}
+		if s.ChunksetsLeft < 0 {
+			return invalid("chunksetsLeft", "is %d", s.ChunksetsLeft)
+		}
+	}
+	return cmp.Or(checkID("channelId", c.ChannelID), checkWord("sender", c.Sender, maxWord), checkWord("receiver", c.Receiver, maxWord),
+		checkWord("asset", c.Asset, maxWord), checkWord("state", c.State, maxWord))
 }

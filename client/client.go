@@ -11,7 +11,9 @@
 // in GetOptions pays for reads, with a limit for each read.
 //
 // A request that failed in a way that may pass is repeated with exponential backoff, if repeating
-// it is safe. Whatever is read or written as a whole is compared with the ETag of the server, and with
+// it is safe; a redirect is not followed. What a response says is checked before it is used, and bounded,
+// so that no server makes the client panic, take much memory or send requests without end: the error is
+// ErrBadResponse. Whatever is read or written as a whole is compared with the ETag of the server, and with
 // the SHA-256 of the blob if it has one. Every error that the server reported is an *Error; errors.Is
 // classifies it, for example as ErrNotFound.
 package client
@@ -28,8 +30,9 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultMaxAttempts  = 6
-	DefaultStallTimeout = time.Minute
+	DefaultMaxAttempts   = 6
+	DefaultStallTimeout  = time.Minute
+	DefaultMaxRetryAfter = 5 * time.Minute
 )
 
 // Options configure a Client. The zero value is ready to use.
@@ -50,8 +53,18 @@ type Options struct {
 	MaxAttempts int
 
 	// StallTimeout ends an attempt in which no byte of a body was sent or received, or no response
-	// arrived, for this long. 0 means DefaultStallTimeout.
+	// arrived, for this long. 0 means DefaultStallTimeout. A response that is no content of a blob ends the
+	// attempt, too, if it takes five times as long. How slowly content arrives is limited by the context only.
 	StallTimeout time.Duration
+
+	// MaxRetryAfter is the longest time that the client waits before it repeats a request because the
+	// server demands it. If the server demands more, the request fails with its Error, of which RetryAfter
+	// says when it can be repeated. 0 means DefaultMaxRetryAfter.
+	MaxRetryAfter time.Duration
+
+	// OnWait is called before each wait that the server demands, with its length. It may be nil. Calls may
+	// be concurrent.
+	OnWait func(time.Duration)
 
 	// UserAgent precedes the name of this package in the User-Agent header.
 	UserAgent string
@@ -61,11 +74,14 @@ type Options struct {
 type Client struct {
 	base      *url.URL // without a trailing slash
 	key       string
-	http      *http.Client
+	transport http.RoundTripper
 	log       *slog.Logger
 	attempts  int
 	stall     time.Duration
 	userAgent string
+
+	maxRetryAfter time.Duration
+	onWait        func(time.Duration)
 }
 
 // New returns a client of the service at baseURL, for example "http://localhost:9090" or
@@ -83,6 +99,10 @@ func New(baseURL string, o Options) (*Client, error) {
 		attempts:  o.MaxAttempts,
 		stall:     o.StallTimeout,
 		userAgent: strings.TrimSpace(o.UserAgent + " sluice-go"),
+		transport: o.Transport,
+
+		maxRetryAfter: o.MaxRetryAfter,
+		onWait:        o.OnWait,
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -93,14 +113,11 @@ func New(baseURL string, o Options) (*Client, error) {
 	if c.stall <= 0 {
 		c.stall = DefaultStallTimeout
 	}
-	transport := o.Transport
-	if transport == nil {
-		transport = newTransport()
+	if c.maxRetryAfter <= 0 {
+		c.maxRetryAfter = DefaultMaxRetryAfter
 	}
-	c.http = &http.Client{
-		Transport: transport,
-		// The service redirects nothing. A redirect is reported, so that a key is not sent elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	if c.transport == nil {
+		c.transport = newTransport()
 	}
 	return c, nil
 }
@@ -128,6 +145,7 @@ func newTransport() *http.Transport {
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 64
 	t.DisableCompression = true // blobs are never compressed, and their length must be known
 	t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
+	t.MaxResponseHeaderBytes = maxHeaderBytes // also of all informational responses together
 	useSendFile(t)
 	return t
 }
@@ -136,4 +154,8 @@ func newTransport() *http.Transport {
 func (c *Client) URL() string { return c.base.String() }
 
 // CloseIdleConnections closes connections that are not in use.
-func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+func (c *Client) CloseIdleConnections() {
+	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}

@@ -43,7 +43,7 @@ func (o *DownloadOptions) setDefaults() error {
 		o.RangeSize = DefaultRangeSize
 	}
 	if o.Payment != nil {
-		o.RangeSize = (o.RangeSize + wire.ChunksetSize - 1) / wire.ChunksetSize * wire.ChunksetSize
+		o.RangeSize = (min(o.RangeSize, maxBlobSize) + wire.ChunksetSize - 1) / wire.ChunksetSize * wire.ChunksetSize
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency
@@ -122,7 +122,10 @@ func (d *download) begin(ctx context.Context) error {
 	}
 	r.sums = nil // the ranges are verified together
 	d.first = r
-	d.setBlob(r.blob)
+	if err := d.setBlob(r.blob); err != nil {
+		d.closeFirst()
+		return err
+	}
 	return nil
 }
 
@@ -135,10 +138,21 @@ func (d *download) closeFirst() {
 	}
 }
 
-func (d *download) setBlob(b Blob) {
+// maxRanges bounds the ranges of a download, of which each takes 17 bytes of memory: 5 TiB have as many of
+// 1 MiB.
+const maxRanges = maxBlobSize >> 20
+
+func (d *download) setBlob(b Blob) error {
+	n := (b.Size-1)/d.options.RangeSize + 1
+	if b.Size == 0 {
+		n = 0
+	}
+	if n > maxRanges {
+		return fmt.Errorf("client: download a blob: %w: %d bytes have more than %d ranges of %d; set RangeSize", ErrInvalid, b.Size, maxRanges, d.options.RangeSize)
+	}
 	d.blob = b
-	n := int((b.Size + d.options.RangeSize - 1) / d.options.RangeSize)
 	d.crcs, d.present = make([]uint64, n), make([]bool, n)
+	return nil
 }
 
 // bounds returns the offsets of a range in the blob.

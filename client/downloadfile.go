@@ -191,7 +191,9 @@ func (d *fileDownload) resume(ctx context.Context) (bool, error) {
 		return false, d.failed(err)
 	}
 	d.file, d.w, d.source.etag, d.options.RangeSize = file, file, s.ETag, s.RangeSize
-	d.setBlob(b)
+	if err := d.setBlob(b); err != nil {
+		return false, err
+	}
 	return true, d.findPresent(ctx, s.ranges)
 }
 

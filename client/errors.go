@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,8 @@ var (
 	ErrChanged = errors.New("it was changed during the transfer")
 )
 
-// Error is an error that the server reported. Its fields are those of the response.
+// Error is an error that the server reported. Its fields are those of the response. Texts that are longer
+// than those of a service are shortened.
 type Error struct {
 	Status    int       // of the response
 	Code      wire.Code // stable; "" if the response came from something else than the service
@@ -65,7 +67,9 @@ type Error struct {
 	SessionID string
 	UploadID  string
 
-	retryAfter time.Duration // 0: the response had none
+	// RetryAfter is how long the server asked to wait before the request is repeated, up to 68 years. 0: it
+	// did not. The client has not waited if it is more than Options.MaxRetryAfter.
+	RetryAfter time.Duration
 }
 
 // Error returns the sentence, the status and the id of the request.
@@ -78,6 +82,9 @@ func (e *Error) Error() string {
 	}
 	if e.Reason != "" {
 		fmt.Fprintf(&b, ", reason %s", e.Reason)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, ", to be repeated after %v", e.RetryAfter.Round(time.Second))
 	}
 	if e.RequestID != "" {
 		fmt.Fprintf(&b, ", request %s", e.RequestID)
@@ -115,42 +122,53 @@ var classes = map[int]error{
 // maxErrorBody bounds what is read of the body of an error, in bytes.
 const maxErrorBody = 64 << 10
 
-// newError returns the error of a response and closes its body.
-func newError(r *http.Response) *Error {
+// newError returns the error of a response of a host and closes its body.
+func newError(r *http.Response, host string) *Error {
 	defer func() { _ = r.Body.Close() }() // the response is an error already
 	e := &Error{
 		Status:     r.StatusCode,
-		RequestID:  r.Header.Get(wire.HeaderRequestID),
-		retryAfter: parseRetryAfter(r.Header.Get("Retry-After")),
+		RequestID:  shorten(r.Header.Get(wire.HeaderRequestID), maxID),
+		RetryAfter: parseRetryAfter(r.Header.Get("Retry-After")),
 	}
 	var p wire.Problem
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxErrorBody))
 	if err == nil && strings.HasPrefix(r.Header.Get("Content-Type"), "application/problem+json") {
-		err = json.Unmarshal(body, &p)
+		err = cmp.Or(checkJSON(body), json.Unmarshal(body, &p))
 	}
-	if err != nil || p.Code == "" { // a HEAD, a proxy, or a body that was cut
-		e.Detail = fmt.Sprintf("%s responded %s", r.Request.URL.Host, r.Status)
+	if err != nil || p.Code == "" || checkWord("code", p.Code, maxWord) != nil { // a HEAD, a proxy, or a body that was cut
+		e.Detail = fmt.Sprintf("%s responded %d %s", host, r.StatusCode, http.StatusText(r.StatusCode))
 		if location := r.Header.Get("Location"); location != "" {
-			e.Detail += fmt.Sprintf(" with a redirect to %q, which is not followed", location)
+			e.Detail += fmt.Sprintf(" with a redirect to %q, which is not followed", shorten(location, maxWord))
 		}
 		return e
 	}
-	e.Code, e.Detail, e.RequestID = wire.Code(p.Code), p.Detail, p.RequestID
+	e.Code, e.Detail, e.RequestID = wire.Code(p.Code), shorten(p.Detail, maxSentence), shorten(p.RequestID, maxID)
 	e.Retryable = p.Retryable != nil && *p.Retryable
-	e.Reason, e.Required, e.Available, e.ChunksetPrice = p.Reason, p.Required, p.Available, p.ChunksetPrice
+	e.Reason, e.Required, e.Available, e.ChunksetPrice = shorten(p.Reason, maxWord), shorten(p.Required, maxWord), shorten(p.Available, maxWord), shorten(p.ChunksetPrice, maxWord)
 	e.StoredMicropayment, _ = base64.StdEncoding.DecodeString(p.StoredMicropayment) // nil if malformed: it proves nothing
-	e.ChannelID, e.SessionID, e.UploadID = p.ChannelID, p.SessionID, p.UploadID
+	e.ChannelID, e.SessionID, e.UploadID = shorten(p.ChannelID, maxID), shorten(p.SessionID, maxID), shorten(p.UploadID, maxID)
 	return e
 }
+
+// shorten returns at most the given number of bytes of a text, and a sign that there were more.
+func shorten(s string, longest int) string {
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "..."
+}
+
+// maxRetryAfter bounds what RetryAfter says.
+const maxRetryAfter = maxRetrySeconds * time.Second
 
 // parseRetryAfter returns the delay of a Retry-After header in seconds or as a date (RFC 9110,
 // section 10.2.3), and 0 if there is none.
 func parseRetryAfter(s string) time.Duration {
-	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
+	if seconds, err := strconv.ParseUint(s, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, maxRetrySeconds)) * time.Second
 	}
 	if at, err := http.ParseTime(s); err == nil {
-		return max(0, time.Until(at))
+		return min(max(0, time.Until(at)), maxRetryAfter)
 	}
 	return 0
 }

@@ -104,18 +104,17 @@ func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	c := content{ReadCloser: resp.Body, blob: parseBlob(s.name, resp.Header)}
-	switch resp.StatusCode {
-	case http.StatusOK:
-		c.blob.Size = resp.ContentLength
-		c.end = c.blob.Size
-		if offset > 0 || c.end < 0 {
-			err = errors.New("client: get a blob: the server did not send the range that was requested")
-		}
-	case http.StatusPartialContent:
-		c.end, err = checkContentRange(resp.Header.Get("Content-Range"), offset, resp.ContentLength)
-	default:
-		err = fmt.Errorf("client: get a blob: the response has the unexpected status %s", resp.Status)
+	c := content{ReadCloser: resp.Body}
+	bodyEnd, size, err := contentBounds(resp, offset, end)
+	if err == nil {
+		c.end = bodyEnd
+		c.blob, err = parseBlob(s.name, resp.Header, size)
+	}
+	if err == nil && c.blob.ETag == "" { // later requests could not name the version
+		err = invalid("ETag", "is missing")
+	}
+	if err != nil {
+		err = fmt.Errorf("client: get a blob: %w", err)
 	}
 	if err == nil && s.etag != "" && c.blob.ETag != s.etag {
 		err = fmt.Errorf("client: get a blob: %w: its ETag was %s, and is %s", ErrChanged, s.etag, c.blob.ETag)
@@ -129,17 +128,35 @@ func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	return c, nil
 }
 
-// checkContentRange returns the end of a Content-Range (RFC 9110, section 14.4), exclusive. It returns
-// an error if the range does not begin at offset or does not have length bytes.
-func checkContentRange(field string, offset, length int64) (end int64, err error) {
-	bounds, _, _ := strings.Cut(strings.TrimPrefix(field, "bytes "), "/")
-	from, to, _ := strings.Cut(bounds, "-")
-	first, err1 := strconv.ParseInt(from, 10, 64)
-	last, err2 := strconv.ParseInt(to, 10, 64)
-	if err1 != nil || err2 != nil || first != offset || last < first || last-first+1 != length {
-		return 0, fmt.Errorf("client: get a blob: the server sent %d bytes of the range %q, from offset %d", length, field, offset)
+// contentBounds returns where in the blob the body of a response ends, and the size of the blob. The
+// response must have the bytes from offset up to end, to the end of the blob if that is before or if end
+// is negative, or else the whole blob.
+func contentBounds(resp *http.Response, offset, end int64) (bodyEnd, size int64, err error) {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if offset > 0 {
+			return 0, 0, invalid("status", "is 200, and a range from offset %d was requested", offset)
+		}
+		return resp.ContentLength, resp.ContentLength, checkSize("Content-Length", resp.ContentLength, maxBlobSize)
+	case http.StatusPartialContent:
+		field := resp.Header.Get("Content-Range")
+		from, to, size, err := parseRange(field)
+		if err != nil {
+			return 0, 0, err
+		}
+		if end < 0 {
+			end = size
+		}
+		if from != offset || to != min(end, size) {
+			return 0, 0, invalid("Content-Range", "is %s, and the range from offset %d up to %d was requested", shown(field), offset, end)
+		}
+		if to-from != resp.ContentLength {
+			return 0, 0, invalid("Content-Length", "is %d, and the Content-Range %s", resp.ContentLength, shown(field))
+		}
+		return to, size, nil
+	default:
+		return 0, 0, invalid("status", "is %d", resp.StatusCode)
 	}
-	return last + 1, nil
 }
 
 // contentSums are the checksums of a content that is read in order.
@@ -188,4 +205,24 @@ func checkSHA256(b Blob, sum []byte) error {
 		return fmt.Errorf("client: %w: the SHA-256 is %x, and that of the blob is %x", ErrCorrupt, sum, b.SHA256)
 	}
 	return nil
+}
+
+// parseRange returns the offsets in a Content-Range (RFC 9110, section 14.4), of which end is exclusive,
+// and the size of the blob.
+func parseRange(field string) (begin, end, size int64, err error) {
+	bounds, whole, _ := strings.Cut(strings.TrimPrefix(field, "bytes "), "/")
+	first, last, _ := strings.Cut(bounds, "-")
+	var errs [3]error
+	for i, n := range []struct {
+		text string
+		to   *int64
+	}{{first, &begin}, {last, &end}, {whole, &size}} {
+		var value uint64
+		value, errs[i] = strconv.ParseUint(n.text, 10, 63)
+		*n.to = int64(value)
+	}
+	if errors.Join(errs[:]...) != nil || !strings.HasPrefix(field, "bytes ") || begin > end || end >= size || size > maxBlobSize {
+		return 0, 0, 0, invalid("Content-Range", "is not a range of a blob of at most %d bytes: %s", int64(maxBlobSize), shown(field))
+	}
+	return begin, end + 1, size, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"sluice/wire"
 )
@@ -27,9 +28,11 @@ type Entry struct {
 
 // List returns the blobs of an account in byte order of their names, and the groups of names if the
 // options have a delimiter. An account without blobs has none. The sequence ends with the first
-// error. It is not a snapshot: it may or may not show what is written during the iteration.
+// error. It is not a snapshot: it may or may not show what is written during the iteration. It holds one
+// page in memory. Entries are ErrBadResponse unless they are in order and those that were requested, so
+// that each page comes closer to the end.
 func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.Seq2[Entry, error] {
-	first := func() *request {
+	first := func() (*request, func(*wire.BlobPage) error) {
 		r := newRequest("list blobs", http.MethodGet, "/v1/blobs/"+url.PathEscape(account), readOnly)
 		setNonEmpty(r.query, "prefix", o.Prefix)
 		setNonEmpty(r.query, "delimiter", o.Delimiter)
@@ -40,17 +43,20 @@ func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.S
 		if o.PageSize > 0 {
 			r.query.Set("limit", strconv.Itoa(o.PageSize))
 		}
-		return r
+		r.maxJSON = maxPageJSON
+		return r, (&listing{options: o, last: o.After}).check
 	}
 	return pages(ctx, c, first, mergePage, func(page *wire.BlobPage) string { return page.Next })
 }
 
 // pages returns the entries of all pages of a list, up to the first error. first returns the request for
-// the first page. The next page begins after what next returns, which is "" for the last one.
-func pages[Page, E any](ctx context.Context, c *Client, first func() *request, entries func(*Page) iter.Seq[E], next func(*Page) string) iter.Seq2[E, error] {
+// the first page, and what checks each page before its entries are returned. The next page begins after
+// what next returns, which is "" for the last one.
+func pages[Page, E any](ctx context.Context, c *Client, first func() (*request, func(*Page) error), entries func(*Page) iter.Seq[E], next func(*Page) string) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
-		for r := first(); ; {
+		for r, check := first(); ; {
 			page := new(Page)
+			r.check = func() error { return check(page) }
 			if _, err := c.call(ctx, r, page); err != nil {
 				yield(*new(E), err)
 				return
@@ -94,4 +100,66 @@ func setNonEmpty(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}
+}
+
+// listing checks the pages of a listing: with each page it comes closer to the end of the names.
+type listing struct {
+	options ListOptions
+	last    string // entries must be after it
+}
+
+// limit returns the number of entries that a page may have.
+func (o *ListOptions) limit() int {
+	if o.PageSize > 0 {
+		return o.PageSize
+	}
+	return wire.MaxPageSize
+}
+
+// check returns an error unless page can follow those before.
+func (l *listing) check(page *wire.BlobPage) error {
+	n := len(page.Blobs) + len(page.Prefixes)
+	if n > l.options.limit() {
+		return invalid("blobs", "has %d entries, and %d were requested", n, l.options.limit())
+	}
+	for e := range mergePage(page) {
+		if err := l.checkEntry(&e); err != nil {
+			return err
+		}
+		l.last = e.Name + e.Prefix
+	}
+	switch {
+	case page.Next == "":
+	case n == 0:
+		return invalid("next", "is %s after a page without entries", shown(page.Next))
+	case page.Next < l.last:
+		return invalid("next", "is %s, before the entry %s", shown(page.Next), shown(l.last))
+	default:
+		l.last = page.Next
+		return checkName("next", page.Next)
+	}
+	return nil
+}
+
+func (l *listing) checkEntry(e *Entry) error {
+	member, name := "name", e.Name
+	if e.Prefix != "" {
+		member, name = "prefixes", e.Prefix
+	} else if err := e.check(); err != nil {
+		return err
+	}
+	rest, matches := strings.CutPrefix(name, l.options.Prefix)
+	at := -1
+	if l.options.Delimiter != "" {
+		at = strings.Index(rest, l.options.Delimiter)
+	}
+	switch {
+	case !matches:
+		return invalid(member, "does not begin with the prefix: %s", shown(name))
+	case e.Prefix == "" && at >= 0 || e.Prefix != "" && (at < 0 || at+len(l.options.Delimiter) != len(rest)):
+		return invalid(member, "is not grouped by the delimiter: %s", shown(name))
+	case name <= l.last:
+		return invalid(member, "is %s, which is not after %s", shown(name), shown(l.last))
+	}
+	return checkName(member, name)
 }

@@ -36,7 +36,7 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 		switch {
 		case errors.Is(err, ErrOutcomeUnknown):
 			attempts++
-			if attempts >= s.c.attempts || !p.permits(need) || !waits(ctx, pauseAfter(attempts, err)) {
+			if attempts >= s.c.attempts || !p.permits(need) || !s.c.pause(ctx, attempts, err) {
 				return nil, err
 			}
 			s.c.log.WarnContext(ctx, "A paid read is sent again.", "attempt", attempts, "error", err)
@@ -125,9 +125,9 @@ func (p *Payment) send(ctx context.Context, s *source, r *request, id string, ne
 	}
 	charged := int64(0) // a read that is not paid, or not with this session, has no such header
 	if field := resp.Header.Get(wire.HeaderChunksetsCharged); field != "" {
-		if charged, err = strconv.ParseInt(field, 10, 64); err != nil || charged < 0 {
+		if charged, err = parseCount(resp.Header, wire.HeaderChunksetsCharged, reserved); err != nil {
 			p.settle(reserved, reserved, reserved)
-			return nil, errors.Join(fmt.Errorf("client: get a blob: the response has an invalid %s: %q", wire.HeaderChunksetsCharged, field), resp.Body.Close())
+			return nil, errors.Join(fmt.Errorf("client: get a blob: %w", err), resp.Body.Close())
 		}
 	}
 	p.settle(reserved, charged, 0)

@@ -21,13 +21,6 @@ const (
 	DefaultConcurrency = 4
 )
 
-// Limits of the service; see package blob.
-const (
-	maxBlobSize = 5 << 40
-	maxPartSize = 1 << 30
-	maxParts    = 100_000
-)
-
 // PutOptions are the options of a write. The zero value replaces whatever is there.
 type PutOptions struct {
 	ContentType string    // "" means application/octet-stream
@@ -229,12 +222,15 @@ func (c *Client) putWhole(ctx context.Context, account, name string, content io.
 	if err != nil {
 		return Blob{}, err
 	}
-	b := parseBlob(name, h)
+	b, err := parseBlob(name, h, size)
+	if err != nil {
+		return Blob{}, r.failed(err)
+	}
 	o.describe(&b, size)
 	if !o.SkipDigest {
 		b.SHA256 = sent.sha256[:]
 	}
-	return b, checkETag(b.ETag, checksum.ETag(size, sent.crc))
+	return b, checkStored(b.ETag, checksum.ETag(size, sent.crc))
 }
 
 // sums are the checksums of bytes that are sent.
@@ -276,7 +272,7 @@ func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string,
 			err = errors.Join(fmt.Errorf("client: %s: %w", r.name, ErrChanged), readErr)
 			break
 		}
-		if attempt == c.attempts || !waits(ctx, pauseAfter(attempt, err)) {
+		if attempt == c.attempts || !c.pause(ctx, attempt, err) {
 			err = fmt.Errorf("client: %w on the way to the server: %w", ErrCorrupt, err)
 			break
 		}

@@ -125,6 +125,10 @@ func (r *Reader) reopen() bool {
 		r.err = err
 		return false
 	}
+	if c.blob.Size != r.blob.Size {
+		r.err = errors.Join(fmt.Errorf("client: get a blob: %w", invalid("Content-Range", "is of a blob of %d bytes, which had %d", c.blob.Size, r.blob.Size)), c.Close())
+		return false
+	}
 	r.blob.ETag = c.blob.ETag // a HEAD may lack it
 	r.body, r.bodyEnd = c, min(c.end, r.end)
 	return true
@@ -137,7 +141,7 @@ func (r *Reader) lost(err error) {
 	}
 	r.failures++
 	c := r.source.c
-	if r.failures >= c.attempts || r.ctx.Err() != nil || !waits(r.ctx, pauseAfter(r.failures, err)) {
+	if r.failures >= c.attempts || r.ctx.Err() != nil || !c.pause(r.ctx, r.failures, err) {
 		r.err = fmt.Errorf("client: get a blob: the connection was lost at byte %d of %d: %w", r.offset, r.end, err)
 		return
 	}

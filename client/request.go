@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,18 @@ type request struct {
 	// receive reads the body of a response of status 2xx as part of the attempt, so that a body
 	// that was cut is a failed attempt. If it is nil, do returns the response with its body.
 	receive func(io.Reader) error
+
+	maxJSON int          // bounds the JSON of the response, in bytes; 0: maxJSON
+	check   func() error // checks the decoded JSON of the response; it may be nil
+}
+
+// failed returns an error of a response of status 2xx.
+func (r *request) failed(err error) error {
+	err = fmt.Errorf("client: %s: %w", r.name, err)
+	if r.safety != readOnly {
+		err = unknown(err)
+	}
+	return err
 }
 
 // refusedByOwnEffect reports whether err, after an attempt with an unknown outcome, may be due to
@@ -78,11 +91,15 @@ func (r *request) setJSON(v any) error {
 }
 
 // call sends r and decodes the JSON of the response into result, unless it is nil. It returns the
-// header of the response. A response that was cut is a failed attempt.
+// header of the response. A response that was cut is a failed attempt, and one that is not JSON or that
+// the request refuses is ErrBadResponse.
 func (c *Client) call(ctx context.Context, r *request, result any) (http.Header, error) {
 	var body []byte
+	most := cmp.Or(r.maxJSON, maxJSON)
 	r.receive = func(from io.Reader) (err error) {
-		body, err = io.ReadAll(io.LimitReader(from, maxResponseJSON))
+		if body, err = io.ReadAll(io.LimitReader(from, int64(most)+1)); err == nil && len(body) > most {
+			err = invalid("body", "is larger than %d bytes", most)
+		}
 		return err
 	}
 	resp, err := c.do(ctx, r)
@@ -92,19 +109,19 @@ func (c *Client) call(ctx context.Context, r *request, result any) (http.Header,
 	if result == nil {
 		return resp.Header, nil
 	}
-	if err := json.Unmarshal(body, result); err != nil {
-		err = fmt.Errorf("client: %s: the response cannot be read: %w", r.name, err)
-		if r.safety != readOnly {
-			err = unknown(err)
+	if err = checkJSON(body); err == nil {
+		if err = json.Unmarshal(body, result); err != nil {
+			err = invalid("body", "is not the JSON that was expected: %.*s", maxSentence, err.Error())
 		}
-		return nil, err
+	}
+	if err == nil && r.check != nil {
+		err = r.check()
+	}
+	if err != nil {
+		return nil, r.failed(err)
 	}
 	return resp.Header, nil
 }
-
-// maxResponseJSON bounds the JSON of a response, in bytes: a page of 1,000 of the longest names
-// with their metadata is smaller.
-const maxResponseJSON = 32 << 20
 
 // newAttempt returns the HTTP request of one attempt.
 func (c *Client) newAttempt(ctx context.Context, r *request, w *watchdog) (*http.Request, error) {
@@ -121,6 +138,7 @@ func (c *Client) newAttempt(ctx context.Context, r *request, w *watchdog) (*http
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("Accept-Encoding", "identity") // what is decompressed has no known length
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}

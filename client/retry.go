@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"sluice/wire"
@@ -38,8 +37,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 			return nil, fmt.Errorf("client: %s: a repeated request was refused, perhaps because of its own effect: %w", r.name, unknown(err))
 		}
 		inDoubt = inDoubt || mayHaveEffect(r, err)
-		pause := pauseAfter(attempt, err)
-		if ctx.Err() != nil || attempt >= c.attempts || !repeatable(r, err) || !waits(ctx, pause) {
+		if ctx.Err() != nil || attempt >= c.attempts || !repeatable(r, err) || !c.pause(ctx, attempt, err) {
 			if inDoubt && !isRefusal(err) {
 				err = unknown(err)
 			}
@@ -58,34 +56,39 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 		return nil, &localError{err}
 	}
 	w.send()
-	resp, err := c.http.Do(req)
+	// Not through an http.Client: the service redirects nothing, and a key is never sent elsewhere.
+	resp, err := c.transport.RoundTrip(req)
 	w.receive()
 	if err != nil {
-		err = w.cause(withoutURL(err))
+		err = w.cause(withoutEOF(err))
 		w.end()
 		return nil, err
 	}
 	resp.Body = &watchedBody{resp.Body, w}
-	if resp.StatusCode/100 != 2 {
-		return nil, newError(resp)
-	}
-	if r.receive == nil {
+	if resp.StatusCode/100 == 2 && r.receive == nil {
 		return resp, nil
+	}
+	w.within(bodyStalls * c.stall)
+	if resp.StatusCode/100 != 2 {
+		return nil, newError(resp, req.URL.Host)
 	}
 	err = r.receive(resp.Body)
 	_ = resp.Body.Close() // whatever is needed of it was read
+	if errors.Is(err, ErrBadResponse) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the response was cut: %w", err)
 	}
 	return resp, nil
 }
 
-// withoutURL returns the reason of an error of net/http, without the URL: it may contain an id, which
-// is a capability. It is never io.EOF, which a caller would take for the end of the content.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
-	}
+// bodyStalls bounds the time in which a body that is no content must arrive, in stall timeouts.
+const bodyStalls = 5
+
+// withoutEOF returns an error of a transport. It is never io.EOF, which a caller would take for the end of
+// the content.
+func withoutEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -94,7 +97,7 @@ func withoutURL(err error) error {
 
 // repeatable reports whether r may be sent again after err, and whether that may succeed.
 func repeatable(r *request, err error) bool {
-	if _, local := errors.AsType[*localError](err); local {
+	if _, local := errors.AsType[*localError](err); local || errors.Is(err, ErrBadResponse) {
 		return false
 	}
 	e, reported := errors.AsType[*Error](err)
@@ -149,18 +152,32 @@ func isDialError(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// pauseAfter returns how long to wait after the given attempt: at random up to a bound that
-// doubles with each attempt, and at least as long as the server demands.
-func pauseAfter(attempt int, err error) time.Duration {
+// pause waits before the request that failed with err at the given attempt is sent again. It reports whether
+// it may be: it returns false immediately if the context ends before, or if the server demands a longer
+// pause than the options permit.
+func (c *Client) pause(ctx context.Context, attempt int, err error) bool {
+	e, reported := errors.AsType[*Error](err)
+	if !reported || e.RetryAfter == 0 {
+		return waits(ctx, pauseAfter(attempt))
+	}
+	if e.RetryAfter > c.maxRetryAfter {
+		return false
+	}
+	pause := e.RetryAfter + rand.N(firstPause)
+	if deadline, ok := ctx.Deadline(); c.onWait != nil && (!ok || time.Until(deadline) >= pause) {
+		c.onWait(e.RetryAfter)
+	}
+	return waits(ctx, pause)
+}
+
+// pauseAfter returns how long to wait after the given attempt: at random up to a bound that doubles with
+// each attempt.
+func pauseAfter(attempt int) time.Duration {
 	bound := longestPause
 	if attempt < 8 { // firstPause << 7 exceeds longestPause
 		bound = min(bound, firstPause<<(attempt-1))
 	}
-	pause := rand.N(bound)
-	if e, reported := errors.AsType[*Error](err); reported && e.retryAfter > 0 {
-		pause = e.retryAfter + rand.N(firstPause)
-	}
-	return pause
+	return rand.N(bound)
 }
 
 // waits waits for d. It reports whether the request may be sent then: it returns false immediately

@@ -1,13 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -65,7 +66,13 @@ func (c *Client) CreateSession(ctx context.Context, o CreateSessionOptions) (Ses
 	if err := r.setJSON(body); err != nil {
 		return Session{}, err
 	}
+	return c.callSession(ctx, r)
+}
+
+// callSession sends a request whose response is a session.
+func (c *Client) callSession(ctx context.Context, r *request) (Session, error) {
 	var s wire.Session
+	r.check = func() error { return checkSession(&s) }
 	if _, err := c.call(ctx, r, &s); err != nil {
 		return Session{}, err
 	}
@@ -86,11 +93,7 @@ func (c *Client) Session(ctx context.Context, id string) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	var s wire.Session
-	if _, err := c.call(ctx, newRequest("get a session", http.MethodGet, path, readOnly), &s); err != nil {
-		return Session{}, err
-	}
-	return parseSession(s), nil
+	return c.callSession(ctx, newRequest("get a session", http.MethodGet, path, readOnly))
 }
 
 // UseOptions are the options of Use.
@@ -112,9 +115,9 @@ func (c *Client) Use(ctx context.Context, id string, o UseOptions) (left int64, 
 	if err != nil {
 		return 0, err
 	}
-	left, err = strconv.ParseInt(h.Get(wire.HeaderChunksetsLeft), 10, 64)
-	if err != nil || left < 0 {
-		return 0, fmt.Errorf("client: %s: the response has no valid %s", r.name, wire.HeaderChunksetsLeft)
+	left, err = parseCount(h, wire.HeaderChunksetsLeft, math.MaxInt64)
+	if err != nil {
+		return 0, r.failed(err)
 	}
 	return left, nil
 }
@@ -140,4 +143,11 @@ func parseSession(s wire.Session) Session {
 		ID: s.SessionID, UserIdentity: s.UserIdentity, ChunksetsLeft: s.ChunksetsLeft, ChunksetsTotal: s.ChunksetsTotal,
 		Created: s.Created, Expires: s.Expires,
 	}
+}
+
+func checkSession(s *wire.Session) error {
+	if s.ChunksetsLeft < 0 || s.ChunksetsLeft > s.ChunksetsTotal {
+		return invalid("chunksetsLeft", "is %d of %d", s.ChunksetsLeft, s.ChunksetsTotal)
+	}
+	return cmp.Or(checkID("sessionId", s.SessionID), checkLength("userIdentity", s.UserIdentity, maxWord))
 }

@@ -45,11 +45,9 @@ func (c *Client) beginUpload(ctx context.Context, account, name string, partSize
 		return nil, err
 	}
 	var begun wire.UploadBegun
+	r.check = func() error { return checkID("uploadId", begun.UploadID) }
 	if _, err := c.call(ctx, r, &begun); err != nil {
 		return nil, err
-	}
-	if begun.UploadID == "" {
-		return nil, errors.New("client: begin an upload: the response has no id")
 	}
 	return c.existingUpload(begun.UploadID, name, partSize, o, p), nil
 }
@@ -115,8 +113,9 @@ func (u *upload) combine(crcs []uint64, size int64) uint64 {
 func (u *upload) state(ctx context.Context) (state string, present map[int]int64, err error) {
 	r := newRequest("get an upload", http.MethodGet, u.path, readOnly)
 	present = map[int]int64{}
-	for {
+	for after := -1; ; {
 		var page wire.UploadStatus
+		r.check = func() error { return checkParts(&page, after) }
 		if _, err := u.c.call(ctx, r, &page); err != nil {
 			return "", nil, err
 		}
@@ -126,7 +125,8 @@ func (u *upload) state(ctx context.Context) (state string, present map[int]int64
 		if page.Next == nil {
 			return page.State, present, nil
 		}
-		r.query.Set("after", strconv.Itoa(*page.Next))
+		after = *page.Next
+		r.query.Set("after", strconv.Itoa(after))
 	}
 }
 
@@ -157,9 +157,12 @@ func (u *upload) complete(ctx context.Context, size int64, crc uint64) (Blob, er
 	if err != nil {
 		return Blob{}, err
 	}
-	b := parseBlob(u.name, h)
+	b, err := parseBlob(u.name, h, size)
+	if err != nil {
+		return Blob{}, r.failed(err)
+	}
 	u.options.describe(&b, size)
-	return b, checkETag(b.ETag, etag)
+	return b, checkStored(b.ETag, etag)
 }
 
 // abortTimeout limits how long a failed transfer takes to abort its upload.
@@ -177,4 +180,27 @@ func (u *upload) abort(ctx context.Context) {
 
 func tooLarge(partSize int64) error {
 	return fmt.Errorf("client: %w: the content is larger than %d bytes, or than %d parts of %d bytes; set PartSize, or Size for a stream", ErrInvalid, int64(maxBlobSize), maxParts, partSize)
+}
+
+// checkParts returns an error unless page is a page of the parts after an index.
+func checkParts(page *wire.UploadStatus, after int) error {
+	if err := checkWord("state", page.State, maxWord); err != nil {
+		return err
+	}
+	if n := len(page.Parts); n > wire.MaxPageSize {
+		return invalid("parts", "has %d entries, more than %d", n, wire.MaxPageSize)
+	}
+	for _, part := range page.Parts {
+		if part.Index <= after || part.Index >= maxParts {
+			return invalid("index", "is %d, and must be above %d and below %d", part.Index, after, maxParts)
+		}
+		if err := checkSize("size", part.Size, maxPartSize); err != nil {
+			return err
+		}
+		after = part.Index
+	}
+	if page.Next != nil && (len(page.Parts) == 0 || *page.Next != after) {
+		return invalid("next", "is %d, and not the index of the last part of the page", *page.Next)
+	}
+	return nil
 }

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"sluice/wire"
@@ -24,10 +26,11 @@ type Upload struct {
 // Uploads returns the open multipart uploads of an account, the oldest first. The sequence ends
 // with the first error.
 func (c *Client) Uploads(ctx context.Context, account string) iter.Seq2[Upload, error] {
-	first := func() *request {
+	first := func() (*request, func(*wire.UploadPage) error) {
 		r := newRequest("list uploads", http.MethodGet, "/v1/multipart-uploads", readOnly)
 		r.query.Set("account", account)
-		return r
+		r.maxJSON = maxPageJSON
+		return r, new(uploadListing).check
 	}
 	return pages(ctx, c, first, uploadsOf, func(page *wire.UploadPage) string { return page.Next })
 }
@@ -49,4 +52,35 @@ func (c *Client) AbortUpload(ctx context.Context, id string) error {
 	r := newRequest("abort an upload", http.MethodDelete, "/v1/multipart-uploads/"+url.PathEscape(id), idempotent)
 	_, err := c.call(ctx, r, nil)
 	return err
+}
+
+// uploadListing checks the pages of a list of uploads, which are in the order of their creation.
+type uploadListing struct{ last wire.Upload }
+
+func (l *uploadListing) check(page *wire.UploadPage) error {
+	if n := len(page.Uploads); n > wire.MaxPageSize {
+		return invalid("uploads", "has %d entries, more than %d", n, wire.MaxPageSize)
+	}
+	for i := range page.Uploads {
+		u := &page.Uploads[i]
+		if err := checkUpload(u); err != nil {
+			return err
+		}
+		if cmp.Or(u.Created.Compare(l.last.Created), strings.Compare(u.UploadID, l.last.UploadID)) <= 0 {
+			return invalid("uploads", "has %s, which is not after %s", shown(u.UploadID), shown(l.last.UploadID))
+		}
+		l.last = *u
+	}
+	if page.Next != "" && (len(page.Uploads) == 0 || page.Next != l.last.UploadID) {
+		return invalid("next", "is %s, and not the last upload of the page", shown(page.Next))
+	}
+	return nil
+}
+
+func checkUpload(u *wire.Upload) error {
+	return cmp.Or(
+		checkID("uploadId", u.UploadID), checkWord("account", u.Account, maxWord), checkName("name", u.Name),
+		checkWord("state", u.State, maxWord), checkSize("partSize", u.PartSize, maxPartSize), checkSize("bytes", u.Bytes, maxParts*maxPartSize),
+		checkWord("etag", u.ETag, maxETag),
+	)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // errStalled ends an attempt in which nothing moved for the stall timeout.
-var errStalled = errors.New("no byte was transferred")
+var errStalled = errors.New("the transfer stalled")
 
 // watchdog ends an attempt that stalls. It counts only the time in which the network is waited
 // for: neither the time in which the source of a body is read, nor that in which the caller does
@@ -22,14 +22,20 @@ type watchdog struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	sending bool // until the response has arrived
+	bound   *time.Timer // of a whole body; nil if there is none
+	sending bool        // until the response has arrived
+}
+
+// within ends the attempt unless it ends by itself within d.
+func (w *watchdog) within(d time.Duration) {
+	w.bound = time.AfterFunc(d, func() { w.cancel(fmt.Errorf("%w: the response was not complete after %v", errStalled, d)) })
 }
 
 // newWatchdog returns a watchdog that does not run yet. It must be ended.
 func newWatchdog(parent context.Context, timeout time.Duration) *watchdog {
 	ctx, cancel := context.WithCancelCause(parent)
 	w := &watchdog{ctx: ctx, cancel: cancel, timeout: timeout}
-	w.timer = time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%w for %v", errStalled, timeout)) })
+	w.timer = time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%w: no byte was transferred for %v", errStalled, timeout)) })
 	w.timer.Stop()
 	return w
 }
@@ -65,6 +71,9 @@ func (w *watchdog) source(waiting bool) {
 // end releases the resources of the attempt.
 func (w *watchdog) end() {
 	w.receive()
+	if w.bound != nil {
+		w.bound.Stop()
+	}
 	w.cancel(nil)
 }
 

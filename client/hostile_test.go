@@ -1,0 +1,522 @@
+package client_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/checksum"
+	"sluice/client"
+)
+
+// hostile is a server that answers each request with the next of its replies, byte for byte, and closes
+// the connection. After the last one it repeats that.
+type hostile struct {
+	replies  []string
+	drip     time.Duration // pause before each byte of the body
+	requests atomic.Int64
+	serving  sync.WaitGroup
+}
+
+// maxHostileRequests is how many requests a call may send to a server that answers nothing useful.
+const maxHostileRequests = 40
+
+// client returns a client of the server, over connections in memory. After maxHostileRequests the context
+// of the call ends.
+func (h *hostile) client(t testing.TB, cancel func(), o client.Options) *client.Client {
+	listener := newPipeListener()
+	transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 256 << 10}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			h.serve(conn, cancel)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close() // it returns nil
+		<-done
+		h.serving.Wait()
+	})
+	if o.Transport == nil {
+		o.Transport = transport
+	}
+	c, err := client.New("http://localhost:9090", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (h *hostile) serve(conn net.Conn, cancel func()) {
+	h.serving.Go(func() {
+		defer func() { _ = conn.Close() }() // the client has seen all or has gone
+		r, err := http.ReadRequest(bufio.NewReader(conn))
+		if err != nil {
+			return
+		}
+		n := h.requests.Add(1)
+		if n > maxHostileRequests {
+			cancel()
+			return
+		}
+		go func() { _, _ = io.Copy(io.Discard, r.Body) }() // ends with the connection
+		reply := h.replies[min(int(n), len(h.replies))-1]
+		head, body, _ := strings.Cut(reply, "\r\n\r\n")
+		if h.drip == 0 {
+			_, _ = io.WriteString(conn, reply) // the client need not read all
+			return
+		}
+		_, _ = io.WriteString(conn, head+"\r\n\r\n")
+		for i := range len(body) {
+			time.Sleep(h.drip) // in the time of the bubble
+			if _, err := io.WriteString(conn, body[i:i+1]); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// hostileCalls are the calls of a client that read a response, each with the time in which it must return.
+var hostileCalls = []struct {
+	name string
+	call func(ctx context.Context, t testing.TB, c *client.Client, dir string) error
+}{
+	{"head", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		_, err := c.Head(ctx, "team", "a")
+		return err
+	}},
+	{"get", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		r, err := c.Get(ctx, "team", "a", client.GetOptions{})
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, io.LimitReader(r, 1<<20))
+		return errors.Join(err, r.Close())
+	}},
+	{"download a file", func(ctx context.Context, _ testing.TB, c *client.Client, dir string) error {
+		_, err := c.DownloadFile(ctx, "team", "a", filepath.Join(dir, "a"), client.DownloadOptions{})
+		return err
+	}},
+	{"open", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		o, err := c.Open(ctx, "team", "a", client.GetOptions{})
+		if err != nil {
+			return err
+		}
+		_, err = o.ReadAt(make([]byte, 10), 5)
+		return errors.Join(err, o.Close())
+	}},
+	{"list", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		for _, err := range c.List(ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/"}) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"list uploads", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		for _, err := range c.Uploads(ctx, "team") {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"put", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		_, err := c.Put(ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{})
+		return err
+	}},
+	{"put in parts", func(ctx context.Context, _ testing.TB, c *client.Client, dir string) error {
+		path := filepath.Join(dir, "source")
+		if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+			return err
+		}
+		_, err := c.PutFile(ctx, "team", "a", path, client.PutOptions{PartSize: 2, Concurrency: 1})
+		if err == nil {
+			return nil
+		}
+		_, again := c.PutFile(ctx, "team", "a", path, client.PutOptions{PartSize: 2, Concurrency: 1}) // resumes
+		return errors.Join(err, again)
+	}},
+	{"delete", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		return c.Delete(ctx, "team", "a", client.DeleteOptions{})
+	}},
+	{"create a session", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		_, err := c.CreateSession(ctx, client.CreateSessionOptions{})
+		return err
+	}},
+	{"use", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		_, err := c.Use(ctx, "S", client.UseOptions{})
+		return err
+	}},
+	{"channel", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		_, err := c.Channel(ctx, "C")
+		return err
+	}},
+	{"info", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		_, err := c.Info(ctx)
+		return err
+	}},
+	{"pay", func(ctx context.Context, t testing.TB, c *client.Client, dir string) error {
+		p, err := c.NewPayer(ctx, payerOptions(t, dir))
+		if err != nil {
+			return err
+		}
+		_, err = p.Ensure(ctx, 1)
+		return err
+	}},
+	{"paid read", func(ctx context.Context, _ testing.TB, c *client.Client, _ string) error {
+		payment := &client.Payment{SessionID: "S", MaxChunksets: 3}
+		r, err := c.GetRange(ctx, "team", "a", 0, 5, client.GetOptions{Payment: payment})
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+			err = errors.Join(err, r.Close())
+		}
+		if n := payment.Charged(); n < 0 || n > payment.MaxChunksets {
+			err = fmt.Errorf("%d chunksets were charged", n)
+		}
+		return err
+	}},
+}
+
+// FuzzHostileServer sends arbitrary bytes as the responses to each call of the client: the call must return,
+// within a few requests and an hour, without a panic. Replies are separated by a line "----".
+func FuzzHostileServer(f *testing.F) {
+	head := "HTTP/1.1 200 OK\r\nETag: " + checksum.ETag(5, 1) + "\r\nContent-Length: "
+	page := `{"blobs":[{"name":"p/a","size":1}],"prefixes":["p/b/"],"next":"p/b/"}`
+	for _, replies := range []string{
+		"",
+		"HTTP/1.1 206 Partial Content\r\nETag: \"x\"\r\nContent-Range: bytes 0-4/9223372036854775807\r\nContent-Length: 5\r\n\r\nhello",
+		"HTTP/1.1 206 Partial Content\r\nContent-Type: multipart/byteranges; boundary=a\r\nContent-Length: 5\r\n\r\nhello",
+		head + "5\r\n\r\nhello", head + "-5\r\n\r\nhello", head + "9223372036854775807\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nContent-Length: 70\r\n\r\n" + page,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n5\r\nhello\r\n0\r\nETag: x\r\n\r\n",
+		"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2147483647\r\n\r\n", "HTTP/1.1 503 Unavailable\r\nRetry-After: 60\r\n\r\n",
+		"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://elsewhere/\r\n\r\n", "HTTP/1.1 301 Moved\r\nLocation: :%\r\n\r\n",
+		strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n", 100),
+		"HTTP/1.1 200 OK\r\n\r\n{\"uploadId\":\"U\"}\n----\nHTTP/1.1 500 x\r\n\r\n\n----\nHTTP/1.1 200 OK\r\n\r\n{\"state\":\"open\",\"parts\":[{\"index\":0,\"size\":2}],\"next\":0}",
+		"HTTP/1.1 200 OK\r\nChunksets-Left: -1\r\nChunksets-Charged: 9223372036854775807\r\n\r\n{\"payment\":{\"chunksetPrice\":\"-1\"}}",
+	} {
+		for i := range hostileCalls {
+			f.Add(uint8(i), []byte(replies))
+		}
+	}
+	f.Fuzz(func(t *testing.T, call uint8, replies []byte) {
+		if len(replies) > 1<<16 {
+			return
+		}
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			h := &hostile{replies: strings.Split(string(replies), "\n----\n")}
+			c := h.client(t, cancel, client.Options{MaxAttempts: 3})
+			call := hostileCalls[int(call)%len(hostileCalls)]
+			err := call.call(ctx, t, c, dir)
+			if ctx.Err() != nil {
+				t.Errorf("%s: not ended by itself after %d requests: %v", call.name, h.requests.Load(), err)
+			}
+			if n := len(fmt.Sprint(err)); n > 20_000 {
+				t.Errorf("%s: an error of %d bytes", call.name, n)
+			}
+		})
+	})
+}
+
+// TestBadResponses checks which member of a response is refused, that the request is not repeated, and that
+// the outcome of what may have had an effect is unknown.
+func TestBadResponses(t *testing.T) {
+	etag := checksum.ETag(5, checksum.Update(0, []byte("hello")))
+	part := func(contentRange string) map[string]string {
+		return map[string]string{"ETag": etag, "Content-Range": contentRange}
+	}
+	with := func(name, value string) map[string]string { return map[string]string{"ETag": etag, name: value} }
+	blobs := func(list string) step { return respond(200, nil, `{"blobs":[`+list+`]}`) }
+	channel := func(more string) step {
+		return respond(200, nil, `{"channelId":"C","paymentChannelId":"1","deposit":"1","accepted":"0","credit":"0","settled":"0","sequenceNumber":"0","state":"open"`+more+`}`)
+	}
+	for name, test := range map[string]struct {
+		call   string
+		steps  []step
+		member string
+	}{
+		"size of a range":             {"get range", []step{respond(206, part("bytes 0-4/9223372036854775807"), "hello")}, "Content-Range"},
+		"size above 5 TiB":            {"get range", []step{respond(206, part("bytes 0-4/5497558138881"), "hello")}, "Content-Range"},
+		"unknown size of a range":     {"get range", []step{respond(206, part("bytes 0-4/*"), "hello")}, "Content-Range"},
+		"range of several parts":      {"get range", []step{respond(206, map[string]string{"ETag": etag, "Content-Type": "multipart/byteranges; boundary=a"}, "hello")}, "Content-Range"},
+		"range that is shorter":       {"get range", []step{respond(206, part("bytes 0-3/5"), "hell")}, "Content-Range"},
+		"length of another range":     {"get range", []step{respond(206, part("bytes 0-4/5"), "hell")}, "Content-Length"},
+		"ETag of another size":        {"get range", []step{respond(206, part("bytes 0-4/6"), "hello")}, "ETag"},
+		"no ETag":                     {"get", []step{respond(200, nil, "hello")}, "ETag"},
+		"control characters in ETag":  {"get", []step{respond(200, map[string]string{"ETag": "\"\x1b[2J\""}, "hello")}, "ETag"},
+		"long ETag":                   {"get", []step{respond(200, map[string]string{"ETag": `"` + strings.Repeat("a", 300) + `"`}, "hello")}, "ETag"},
+		"unknown status":              {"get", []step{respond(203, with("a", "b"), "hello")}, "status"},
+		"no size":                     {"head", []step{withLength(-1, with("a", "b"))}, "size"},
+		"huge size":                   {"head", []step{withLength(1<<62, map[string]string{"ETag": `"a"`})}, "size"},
+		"time of modification":        {"head", []step{withLength(5, with("Last-Modified", "now"))}, "Last-Modified"},
+		"expiry":                      {"head", []step{withLength(5, with("Blob-Expires", "2030"))}, "Blob-Expires"},
+		"digest":                      {"head", []step{withLength(5, with("Repr-Digest", "sha-256=:AAAA:"))}, "Repr-Digest"},
+		"metadata":                    {"head", []step{withLength(5, with("Blob-Meta-A", strings.Repeat("a", 3000)))}, "metadata"},
+		"ETag of what was stored":     {"put", []step{respond(204, map[string]string{"ETag": "\x01"}, "")}, "ETag"},
+		"negative size in a list":     {"list", []step{blobs(`{"name":"p/a","size":-1}`)}, "size"},
+		"huge size in a list":         {"list", []step{blobs(`{"name":"p/a","size":5497558138881}`)}, "size"},
+		"name without the prefix":     {"list", []step{blobs(`{"name":"q/a"}`)}, "name"},
+		"name with an escape":         {"list", []step{blobs(`{"name":"p/\u001b[2J"}`)}, "name"},
+		"long name":                   {"list", []step{blobs(`{"name":"p/` + strings.Repeat("a", 1024) + `"}`)}, "name"},
+		"name twice":                  {"list", []step{blobs(`{"name":"p/a"},{"name":"p/a"}`)}, "name"},
+		"names in another order":      {"list", []step{blobs(`{"name":"p/b"},{"name":"p/a"}`)}, "name"},
+		"name that is not grouped":    {"list", []step{blobs(`{"name":"p/a/b"}`)}, "name"},
+		"group without the delimiter": {"list", []step{respond(200, nil, `{"prefixes":["p/a"]}`)}, "prefixes"},
+		"more entries than requested": {"list", []step{blobs(`{"name":"p/a"},{"name":"p/b"},{"name":"p/c"}`)}, "blobs"},
+		"next without entries":        {"list", []step{respond(200, nil, `{"next":"p/a"}`)}, "next"},
+		"next before the entries":     {"list", []step{respond(200, nil, `{"blobs":[{"name":"p/b"}],"next":"p/a"}`)}, "next"},
+		"next that does not advance":  {"list", []step{respond(200, nil, `{"blobs":[{"name":"p/a"}],"next":"p/a"}`), respond(200, nil, `{"blobs":[{"name":"p/a"}],"next":"p/a"}`)}, "name"},
+		"deep JSON":                   {"list", []step{respond(200, nil, `{"x":`+strings.Repeat("[", 5000))}, "body"},
+		"JSON of many values":         {"list", []step{respond(200, nil, `{"blobs":[`+strings.Repeat("{},", 100_000)+`{}]}`)}, "body"},
+		"large page":                  {"list", []step{respond(200, nil, strings.Repeat(" ", 33<<20))}, "body"},
+		"large JSON":                  {"info", []step{respond(200, nil, strings.Repeat(" ", 2<<20))}, "body"},
+		"no JSON":                     {"info", []step{respond(200, nil, "<html>")}, "body"},
+		"negative limit":              {"info", []step{respond(200, nil, `{"limits":{"maxPartSize":-1}}`)}, "maxPartSize"},
+		"negative rate":               {"info", []step{respond(200, nil, `{"rates":{"key":{"requestsPerSecond":-1}}}`)}, "requestsPerSecond"},
+		"upload twice":                {"uploads", []step{respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"A"}`), respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"A"}`)}, "uploads"},
+		"next that is no upload":      {"uploads", []step{respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"B"}`)}, "next"},
+		"id with a slash":             {"session", []step{respond(200, nil, `{"sessionId":".."}`)}, "sessionId"},
+		"negative chunksets":          {"session", []step{respond(200, nil, `{"sessionId":"S","chunksetsLeft":-1}`)}, "chunksetsLeft"},
+		"chunksets left":              {"use", []step{respond(204, map[string]string{"Chunksets-Left": "-1"}, "")}, "Chunksets-Left"},
+		"negative amount":             {"channel", []step{channel(`,"refund":"-1"`)}, "refund"},
+		"state of a channel":          {"channel", []step{channel(`,"state":"\u001b[2J"`)}, "state"},
+		"charge above the limit":      {"paid", []step{respond(200, with("Chunksets-Charged", "9223372036854775807"), "hello")}, "Chunksets-Charged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &script{t: t, steps: test.steps}
+			c, err := client.New("http://localhost:9090", client.Options{Transport: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			effect := false
+			switch ctx := t.Context(); test.call {
+			case "get", "get range", "paid":
+				end := int64(-1)
+				o := client.GetOptions{}
+				if test.call != "get" {
+					end = 5
+				}
+				if test.call == "paid" {
+					o.Payment = &client.Payment{SessionID: "S", MaxChunksets: 1}
+				}
+				_, err = c.GetRange(ctx, "team", "a", 0, end, o)
+			case "head":
+				_, err = c.Head(ctx, "team", "a")
+			case "put":
+				effect = true
+				_, err = c.Put(ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{})
+			case "list":
+				err = last(c.List(ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/", PageSize: 2}))
+			case "uploads":
+				err = last(c.Uploads(ctx, "team"))
+			case "info":
+				_, err = c.Info(ctx)
+			case "session":
+				_, err = c.Session(ctx, "S")
+			case "use":
+				effect = true
+				_, err = c.Use(ctx, "S", client.UseOptions{})
+			case "channel":
+				_, err = c.Channel(ctx, "C")
+			}
+			var e *client.ResponseError
+			if !errors.As(err, &e) || e.Member != test.member || !errors.Is(err, client.ErrBadResponse) {
+				t.Errorf("error %v, want one of %s", err, test.member)
+			}
+			if errors.Is(err, client.ErrOutcomeUnknown) != effect {
+				t.Errorf("error %v: unknown outcome, want %v", err, effect)
+			}
+			if len(s.steps) != 0 {
+				t.Errorf("%d responses were not requested", len(s.steps))
+			}
+		})
+	}
+}
+
+// last returns the error at the end of a sequence.
+func last[E any](sequence func(func(E, error) bool)) (err error) {
+	for _, e := range sequence {
+		err = e
+	}
+	return err
+}
+
+// withLength responds with a length and no body, as to a HEAD.
+func withLength(length int64, header map[string]string) step {
+	return func(r *http.Request) (*http.Response, error) {
+		resp, err := respond(200, header, "")(r)
+		resp.ContentLength = length
+		return resp, err
+	}
+}
+
+// TestHostileConnections checks responses that are refused while they arrive, and how long that takes at most.
+func TestHostileConnections(t *testing.T) {
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, err := io.CopyN(z, zeros{}, 64<<20)
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		hostile *hostile
+		want    error
+		within  time.Duration
+	}{
+		"informational responses": {&hostile{replies: []string{strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("a", 1000)+"\r\n\r\n", 1000)}}, errAny, 10 * time.Second},
+		"long header":             {&hostile{replies: []string{"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 1<<20) + "\r\n\r\n"}}, errAny, 10 * time.Second},
+		"redirect":                {&hostile{replies: []string{"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n"}}, errAny, 0},
+		"redirect to nothing":     {&hostile{replies: []string{"HTTP/1.1 301 Moved\r\nLocation: http://[\r\nContent-Length: 0\r\n\r\n"}}, errAny, 0},
+		"compressed":              {&hostile{replies: []string{"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + bomb.String()}}, client.ErrBadResponse, 0},
+		"slow JSON":               {&hostile{replies: []string{"HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 1000)}, drip: 50 * time.Second}, errAny, 3*5*time.Minute + 10*time.Second},
+		"slow error":              {&hostile{replies: []string{"HTTP/1.1 400 Bad Request\r\n\r\n" + strings.Repeat(" ", 1000)}, drip: 50 * time.Second}, client.ErrInvalid, 3*5*time.Minute + 10*time.Second},
+		"long trailer":            {&hostile{replies: []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " + strings.Repeat("a", 1<<20) + "\r\n\r\n"}}, errAny, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				h := test.hostile
+				c := h.client(t, cancel, client.Options{MaxAttempts: 3, Key: "secret"})
+				begin := time.Now()
+				_, err := c.Info(ctx)
+				if !expected(err, test.want) || ctx.Err() != nil {
+					t.Errorf("error %v", err)
+				}
+				if took := time.Since(begin); took > test.within {
+					t.Errorf("it took %v", took)
+				}
+				if n := h.requests.Load(); n > 3 {
+					t.Errorf("%d requests", n)
+				}
+			})
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestWaitsAreBounded checks that the client does not wait longer than its options permit, says before it
+// waits, and reports what the server demanded.
+func TestWaitsAreBounded(t *testing.T) {
+	for name, test := range map[string]struct {
+		field  string
+		most   time.Duration
+		waited bool
+		after  time.Duration
+	}{
+		"a minute":            {"60", 0, true, time.Minute},
+		"default":             {"300", 0, true, 5 * time.Minute},
+		"above the default":   {"301", 0, false, 301 * time.Second},
+		"a day":               {"86400", 0, false, 24 * time.Hour},
+		"68 years":            {"2147483647", 0, false, 2147483647 * time.Second},
+		"more than any year":  {"99999999999999999999", 0, false, 2147483648 * time.Second},
+		"date":                {"Fri, 31 Dec 9999 23:59:59 GMT", 0, false, 2147483648 * time.Second},
+		"option":              {"60", time.Second, false, time.Minute},
+		"option that permits": {"86400", 48 * time.Hour, true, 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limited := respond(429, map[string]string{"Retry-After": test.field}, "")
+				s := &script{t: t, steps: []step{limited}}
+				if test.waited {
+					s.steps = append(s.steps, stored)
+				}
+				var announced []time.Duration
+				c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxRetryAfter: test.most, OnWait: func(d time.Duration) { announced = append(announced, d) }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				_, err = c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})
+				if took := time.Since(begin); test.waited {
+					if err != nil || took < test.after || took > test.after+time.Second || len(announced) != 1 || announced[0] != test.after {
+						t.Errorf("%v after %v, announced %v", err, took, announced)
+					}
+					return
+				}
+				var e *client.Error
+				if !errors.As(err, &e) || e.RetryAfter != test.after || !strings.Contains(err.Error(), "to be repeated after "+test.after.String()) || time.Since(begin) != 0 || announced != nil {
+					t.Errorf("error %v after %v, announced %v", err, time.Since(begin), announced)
+				}
+			})
+		})
+	}
+}
+
+// TestMemoryOfResponses measures what the client allocates for responses that are made to take much.
+func TestMemoryOfResponses(t *testing.T) {
+	const most = 160 << 20 // bytes: a page of 32 MiB, read into a growing buffer, and as much again
+	etag := `"a"`
+	for name, test := range map[string]struct {
+		step step
+		call func(c *client.Client) error
+	}{
+		"page of empty blobs": {respond(200, nil, `{"blobs":[`+strings.Repeat("{},", 10<<20)+`{}]}`), func(c *client.Client) error {
+			return last(c.List(t.Context(), "team", client.ListOptions{}))
+		}},
+		"page of empty lists": {respond(200, nil, `{"blobs":`+strings.Repeat("[", 31<<20)), func(c *client.Client) error {
+			return last(c.List(t.Context(), "team", client.ListOptions{}))
+		}},
+		"size of a blob": {respond(206, map[string]string{"ETag": etag, "Content-Range": "bytes 0-16777215/9223372036854775807"}, strings.Repeat("a", 16<<20)), func(c *client.Client) error {
+			_, err := c.Download(t.Context(), "team", "a", discardAt{}, client.DownloadOptions{})
+			return err
+		}},
+		"size of a blob of 5 TiB": {respond(206, map[string]string{"ETag": etag, "Content-Range": "bytes 0-0/5497558138880"}, "a"), func(c *client.Client) error {
+			_, err := c.Download(t.Context(), "team", "a", discardAt{}, client.DownloadOptions{RangeSize: 1})
+			return err
+		}},
+		"body of an error": {respond(500, nil, strings.Repeat("a", 64<<20)), func(c *client.Client) error {
+			_, err := c.Info(t.Context())
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &script{t: t, steps: []step{test.step}}
+			c, err := client.New("http://localhost:9090", client.Options{Transport: s, MaxAttempts: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err = test.call(c)
+			runtime.ReadMemStats(&after)
+			if err == nil {
+				t.Error("no error")
+			}
+			if n := after.TotalAlloc - before.TotalAlloc; n > most {
+				t.Errorf("%d MiB were allocated: %.200v", n>>20, err)
+			}
+		})
+	}
+}
+
+type discardAt struct{}
+
+func (discardAt) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
