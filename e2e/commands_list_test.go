@@ -70,6 +70,8 @@ func TestNamesCannotControlTheTerminal(t *testing.T) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case r.URL.Query().Get("limit") == "1":
+			_, err = fmt.Fprintf(w, `{"prefixes":[%[1]s]}`, quoted)
 		case strings.Contains(r.URL.Path, "multipart"):
 			_, err = fmt.Fprintf(w, `{"uploads":[{"uploadId":%[1]s,"account":%[1]s,"name":%[1]s,"created":"2026-01-01T00:00:00Z","expires":"2026-01-01T00:00:00Z"}]}`, quoted)
 		case strings.HasSuffix(r.URL.Path, "/team"):
@@ -187,6 +189,7 @@ func TestDeletesInProgressWhenAnotherIsRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method != http.MethodDelete:
+			w.Header().Set("Content-Length", "1")
 		case r.URL.Path == "/v1/blobs/other/x":
 			inProgress.Wait()
 			w.WriteHeader(http.StatusForbidden)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -72,6 +74,7 @@ type batch struct {
 	deleted                            int
 	bytes                              int64
 	jobs                               int
+	listed                             bool    // reports whether jobs are run while they are listed
 	errs                               []error // of jobs and of output; the first ones
 	interrupted                        bool
 	partial                            bool // reports whether a transfer failed after it had transferred bytes
@@ -80,7 +83,9 @@ type batch struct {
 }
 
 func newBatch(console *console, output outputFlags) *batch {
-	return &batch{console: console, output: output, progress: terminal.NewProgress(console.err, output.Quiet || output.JSON)}
+	b := &batch{console: console, output: output, progress: terminal.NewProgress(console.err, output.Quiet || output.JSON)}
+	console.shows(b.progress)
+	return b
 }
 
 // writesContent says that a job writes a content to standard output. If that is the terminal, progress and
@@ -89,6 +94,7 @@ func (b *batch) writesContent() {
 	if isTerminal(b.console.out) {
 		b.progress.Close()
 		b.progress, b.silent = terminal.NewProgress(b.console.err, true), true
+		b.console.shows(b.progress)
 	}
 }
 
@@ -117,11 +123,43 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 	if copies > 0 {
 		b.progress.Expect(copies, total)
 	}
+	b.dispatch(ctx, slices.Values(jobs))
+}
+
+// runListed runs jobs as run does, while they are listed, so that few of them are in memory. An error of the
+// list counts as that of a job, after which no other begins. What was not listed is not counted.
+func (b *batch) runListed(ctx context.Context, jobs iter.Seq2[job, error]) {
+	b.mu.Lock()
+	b.listed = true
+	b.mu.Unlock()
+	b.dispatch(ctx, func(yield func(job) bool) {
+		for j, err := range jobs {
+			b.mu.Lock()
+			b.jobs++
+			if err != nil && ctx.Err() != nil {
+				b.interrupted = true
+			}
+			if err == nil {
+				b.ifInterrupted = j.ifInterrupted
+			}
+			b.mu.Unlock()
+			if err != nil && ctx.Err() == nil {
+				b.fail(job{named: true}, err)
+			}
+			if err != nil || !yield(j) {
+				return
+			}
+		}
+	})
+}
+
+// dispatch runs jobs, a few of them concurrently.
+func (b *batch) dispatch(ctx context.Context, jobs iter.Seq[job]) {
 	more, stop := context.WithCancel(ctx) // ends when no other job must begin
 	defer stop()
 	next := make(chan job)
 	var workers sync.WaitGroup
-	for range min(concurrentJobs, len(jobs)) {
+	for range concurrentJobs {
 		workers.Go(func() {
 			for j := range next {
 				if more.Err() != nil {
@@ -133,7 +171,7 @@ func (b *batch) run(ctx context.Context, jobs []job) {
 			}
 		})
 	}
-	for _, j := range jobs {
+	for j := range jobs {
 		select {
 		case next <- j:
 			continue
@@ -235,7 +273,7 @@ func (b *batch) fail(j job, err error) {
 	if len(b.errs) == 0 {
 		b.errs = append(b.errs, err)
 	}
-	several := b.jobs > 1
+	several := b.listed || b.jobs > 1
 	b.mu.Unlock()
 	if b.output.JSON {
 		b.report(printedTransfer{Status: "failed", Source: j.source, Target: j.target, Reason: text}, "")
@@ -340,6 +378,7 @@ func (b *batch) summary() string {
 // end ends a command whose preparation returned err: it ends the progress, prints a summary and what was
 // spent, and returns the error of the command.
 func (b *batch) end(ctx context.Context, err error) error {
+	b.console.shows(nil)
 	b.progress.Close()
 	if err == nil {
 		err = b.finish(ctx)

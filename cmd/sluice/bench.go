@@ -95,7 +95,7 @@ func (c *benchCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	w, err := c.workload(server)
+	w, err := c.workload(console, server)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (c *benchCommand) Run(ctx context.Context, console *console) error {
 }
 
 // workload returns the workload of the flags on a server.
-func (c *benchCommand) workload(server contexts.Server) (*load.Workload, error) {
-	to, err := newClient(server, client.Options{StallTimeout: c.Timeout})
+func (c *benchCommand) workload(console *console, server contexts.Server) (*load.Workload, error) {
+	to, err := newClient(console, server, client.Options{StallTimeout: c.Timeout})
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (catCommand) Help() string {
 
 // Run writes the blobs. It ends with the first error, so that no bytes are missing between others.
 func (c *catCommand) Run(ctx context.Context, console *console) error {
-	from, err := c.client("")
+	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}

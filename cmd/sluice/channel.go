@@ -51,7 +51,7 @@ func (c *channelOpen) Run(ctx context.Context, console *console) error {
 			return exitWith(exitUsage, fmt.Errorf("--expires: %w", err))
 		}
 	}
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (channelShow) Help() string { return examples("sluice channel show PN2GSKYI
 
 // Run prints the channel.
 func (c *channelShow) Run(ctx context.Context, console *console) error {
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *channelDeposit) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (channelClose) Help() string { return examples("sluice channel close PN2GSK
 
 // Run closes the channel.
 func (c *channelClose) Run(ctx context.Context, console *console) error {
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}

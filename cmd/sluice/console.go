@@ -1,11 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
+
+	"sluice/internal/terminal"
 )
 
 // console is what a command is given to run: its input and output, and how it was called.
@@ -17,6 +22,38 @@ type console struct {
 
 	// newParser returns another parser of the same commands.
 	newParser func(options ...kong.Option) (*parser, error)
+
+	mu       sync.Mutex
+	progress *terminal.Progress // that is shown on err; nil: none
+	waiting  time.Time          // until when a wait was announced
+}
+
+// announcedWait is the shortest wait that is announced.
+const announcedWait = 3 * time.Second
+
+// shows says that progress is shown on err, or with nil that none is shown any more.
+func (c *console) shows(progress *terminal.Progress) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.progress = progress
+}
+
+// waits says that a request will be repeated after d, because the server asked for it. Of requests that
+// wait at the same time it names the first. It may be called concurrently.
+func (c *console) waits(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until := time.Now().Add(d)
+	if d < announcedWait || until.Before(c.waiting.Add(announcedWait)) {
+		return
+	}
+	c.waiting = until
+	line := fmt.Sprintf("waiting %v because the server asked", d.Round(time.Second))
+	if c.progress != nil {
+		_ = c.progress.Print(line) // what cannot be printed there has no other place
+		return
+	}
+	_, _ = fmt.Fprintf(c.err, "sluice: %s\n", line) // likewise
 }
 
 // isTerminal reports whether an input or output is a terminal.

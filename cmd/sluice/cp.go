@@ -54,7 +54,7 @@ func (c *cpCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := clientsOf(&c.serverFlags, c.Sources.all[0].Operand, c.Target.Operand)
+	from, to, err := clientsOf(console, &c.serverFlags, c.Sources.all[0].Operand, c.Target.Operand)
 	if err != nil {
 		return err
 	}
@@ -101,14 +101,14 @@ func bothLocal(source, target operand.Operand) error {
 }
 
 // clientsOf returns clients of the servers of two operands. That of a local one is nil.
-func clientsOf(f *serverFlags, source, target operand.Operand) (from, to *client.Client, err error) {
+func clientsOf(console *console, f *serverFlags, source, target operand.Operand) (from, to *client.Client, err error) {
 	if source.Remote != nil {
-		if from, err = f.client(source.Remote.Context); err != nil {
+		if from, err = f.client(console, source.Remote.Context); err != nil {
 			return nil, nil, err
 		}
 	}
 	if target.Remote != nil {
-		if to, err = f.client(target.Remote.Context); err != nil {
+		if to, err = f.client(console, target.Remote.Context); err != nil {
 			return nil, nil, err
 		}
 	}

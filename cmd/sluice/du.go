@@ -34,7 +34,7 @@ type printedUse struct {
 
 // Run lists the blobs of each prefix, and prints their number and the sum of their sizes.
 func (c *duCommand) Run(ctx context.Context, console *console) error {
-	from, err := c.client("")
+	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}

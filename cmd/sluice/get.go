@@ -27,7 +27,7 @@ func (*getCommand) Help() string {
 
 // Run reads the blobs.
 func (c *getCommand) Run(ctx context.Context, console *console) error {
-	from, err := c.client("")
+	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}

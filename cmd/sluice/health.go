@@ -29,7 +29,7 @@ func (c *healthCommand) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	server.Key = "" // /readyz is for everybody
-	probe, err := newClient(server, client.Options{MaxAttempts: 1})
+	probe, err := newClient(console, server, client.Options{MaxAttempts: 1})
 	if err != nil {
 		return err
 	}

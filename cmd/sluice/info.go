@@ -28,7 +28,7 @@ func (c *infoCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	of, err := newClient(server, client.Options{})
+	of, err := newClient(console, server, client.Options{})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type printedPrefix struct {
 
 // Run prints the names, relative to the last slash of the prefix.
 func (c *lsCommand) Run(ctx context.Context, console *console) error {
-	from, err := c.client("")
+	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}

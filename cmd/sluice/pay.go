@@ -51,7 +51,7 @@ type printedPayment struct {
 
 // Run buys the session.
 func (c *payCommand) Run(ctx context.Context, console *console) error {
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}

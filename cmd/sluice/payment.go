@@ -17,12 +17,12 @@ type paymentCommand struct {
 }
 
 // client returns a client of the server.
-func (c *paymentCommand) client() (*client.Client, error) {
+func (c *paymentCommand) client(console *console) (*client.Client, error) {
 	server, err := c.server()
 	if err != nil {
 		return nil, err
 	}
-	return newClient(server, client.Options{})
+	return newClient(console, server, client.Options{})
 }
 
 // print prints the id alone to stdout, and the rest to stderr.

@@ -26,7 +26,7 @@ func (c *putCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	to, err := c.client("")
+	to, err := c.client(console, "")
 	if err != nil {
 		return err
 	}

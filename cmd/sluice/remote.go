@@ -31,12 +31,12 @@ func usagef(format string, args ...any) error {
 }
 
 // client returns a client of the server of an operand that names a context, or of that of the flags.
-func (f *serverFlags) client(context string) (*client.Client, error) {
+func (f *serverFlags) client(console *console, context string) (*client.Client, error) {
 	server, err := f.serverOf(context)
 	if err != nil {
 		return nil, err
 	}
-	return newClient(server, client.Options{})
+	return newClient(console, server, client.Options{})
 }
 
 // below returns the blob or prefix of a name relative to a folder.
@@ -77,9 +77,10 @@ func keptName(r operand.Remote) string {
 	return r.Account
 }
 
-// newClient returns a client of a server.
-func newClient(s contexts.Server, o client.Options) (*client.Client, error) {
-	o.Key, o.UserAgent = s.Key, "sluice/"+version()
+// newClient returns a client of a server. It says on the console when it waits because the server asks for
+// it.
+func newClient(console *console, s contexts.Server, o client.Options) (*client.Client, error) {
+	o.Key, o.UserAgent, o.OnWait = s.Key, "sluice/"+version(), console.waits
 	c, err := client.New(s.URL, o)
 	if err != nil {
 		return nil, exitWith(exitUsage, about(s.Source, err))

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
+	"time"
 
 	"sluice/client"
 	"sluice/internal/operand"
@@ -37,7 +39,7 @@ func (c *rmCommand) Run(ctx context.Context, console *console) error {
 			return usagef("%s is not a blob: use -r to delete all blobs below it", terminal.Name(of.String()))
 		}
 	}
-	on, err := c.client("")
+	on, err := c.client(console, "")
 	if err != nil {
 		return err
 	}
@@ -54,30 +56,94 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 		b.run(ctx, jobs)
 		return nil
 	}
-	var jobs []job
-	total := int64(0)
-	for _, of := range c.Blobs {
-		prefix := asFolder(of.Remote)
-		before := len(jobs)
-		for e, err := range on.List(ctx, prefix.Account, client.ListOptions{Prefix: prefix.Name}) {
-			if err != nil {
-				return blobError(prefix, err)
-			}
-			total += e.Size
-			jobs = append(jobs, deletion(on, operand.Remote{Account: prefix.Account, Name: e.Name}, false))
-		}
-		if len(jobs) == before {
-			return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s; nothing was deleted", terminal.Name(prefix.String())))
-		}
+	d := &deletions{on: on, prefixes: c.Blobs}
+	if err := d.check(ctx); err != nil {
+		return err
 	}
 	if !c.Yes {
-		question := fmt.Sprintf("Delete %d blobs (%s)?", len(jobs), units.Bytes(total))
+		if err := d.count(ctx); err != nil {
+			return err
+		}
+		question := fmt.Sprintf("Delete %d blobs (%s)?", d.blobs, units.Bytes(d.bytes))
 		if err := confirm(ctx, b.console, question); err != nil {
 			return err
 		}
 	}
-	b.run(ctx, jobs)
+	b.runListed(ctx, d.jobs(ctx))
 	return nil
+}
+
+// deletions are those of the blobs below prefixes. Of their names, a page is in memory.
+type deletions struct {
+	on       *client.Client
+	prefixes []remoteOperand
+
+	// What count has found.
+	blobs, bytes int64
+	newest       time.Time // the last modification
+}
+
+// list returns the blobs below a prefix.
+func (d *deletions) list(ctx context.Context, prefix operand.Remote, pageSize int) iter.Seq2[client.Entry, error] {
+	return d.on.List(ctx, prefix.Account, client.ListOptions{Prefix: prefix.Name, PageSize: pageSize})
+}
+
+// check returns an error if there are no blobs below one of the prefixes.
+func (d *deletions) check(ctx context.Context) error {
+	for _, of := range d.prefixes {
+		prefix, found := asFolder(of.Remote), false
+		for _, err := range d.list(ctx, prefix, 1) {
+			if err != nil {
+				return blobError(prefix, err)
+			}
+			found = true
+			break
+		}
+		if !found {
+			return exitWith(exitNotFound, fmt.Errorf("there are no blobs below %s; nothing was deleted", terminal.Name(prefix.String())))
+		}
+	}
+	return nil
+}
+
+// count counts what would be deleted.
+func (d *deletions) count(ctx context.Context) error {
+	for _, of := range d.prefixes {
+		prefix := asFolder(of.Remote)
+		for e, err := range d.list(ctx, prefix, 0) {
+			if err != nil {
+				return blobError(prefix, err)
+			}
+			d.blobs++
+			d.bytes += e.Size
+			if e.LastModified.After(d.newest) {
+				d.newest = e.LastModified
+			}
+		}
+	}
+	return nil
+}
+
+// jobs returns the jobs that delete the blobs, without those that were written after they were counted:
+// nobody has agreed to their deletion.
+func (d *deletions) jobs(ctx context.Context) iter.Seq2[job, error] {
+	return func(yield func(job, error) bool) {
+		for _, of := range d.prefixes {
+			prefix := asFolder(of.Remote)
+			for e, err := range d.list(ctx, prefix, 0) {
+				if err != nil {
+					yield(job{}, blobError(prefix, err))
+					return
+				}
+				if d.blobs > 0 && e.LastModified.After(d.newest) {
+					continue
+				}
+				if !yield(deletion(d.on, operand.Remote{Account: prefix.Account, Name: e.Name}, false), nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // partlyDeleted says what an interrupted deletion has left behind.

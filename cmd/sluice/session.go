@@ -31,7 +31,7 @@ func (sessionCreate) Help() string {
 
 // Run creates the session.
 func (c *sessionCreate) Run(ctx context.Context, console *console) error {
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (sessionUse) Help() string {
 
 // Run deducts a chunkset and prints how many are left.
 func (c *sessionUse) Run(ctx context.Context, console *console) error {
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (sessionShow) Help() string { return examples("sluice session show 2GLUCHDR
 
 // Run prints the session.
 func (c *sessionShow) Run(ctx context.Context, console *console) error {
-	of, err := c.client()
+	of, err := c.client(console)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (statCommand) Help() string {
 
 // Run prints the properties.
 func (c *statCommand) Run(ctx context.Context, console *console) error {
-	from, err := c.client("")
+	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}

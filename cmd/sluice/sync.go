@@ -51,7 +51,7 @@ func (c *syncCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := clientsOf(&c.serverFlags, source, target)
+	from, to, err := clientsOf(console, &c.serverFlags, source, target)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type printedUpload struct {
 
 // Run prints the uploads, the oldest first.
 func (c *uploadLs) Run(ctx context.Context, console *console) error {
-	from, err := c.client("")
+	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ type uploadAbort struct {
 func (uploadAbort) Help() string { return examples("sluice upload abort ID") }
 
 // Run aborts the uploads. It tries all of them.
-func (c *uploadAbort) Run(ctx context.Context, _ *console) error {
-	on, err := c.client("")
+func (c *uploadAbort) Run(ctx context.Context, console *console) error {
+	on, err := c.client(console, "")
 	if err != nil {
 		return err
 	}

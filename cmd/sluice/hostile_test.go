@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/client"
+	"sluice/internal/contexts"
+	"sluice/internal/terminal"
+	"sluice/wire"
+)
+
+// transportFunc is a server in memory.
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestWaitsAreAnnounced checks that a command says once that it waits for the server, above the progress if
+// there is any, and nothing of short waits.
+func TestWaitsAreAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, shown strings.Builder
+		c := &console{err: &out}
+		answers := []string{"2", "60", "200", ""}
+		server := transportFunc(func(r *http.Request) (*http.Response, error) {
+			answer := answers[0]
+			answers = answers[1:]
+			resp := &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: r}
+			if answer != "" {
+				resp.StatusCode = http.StatusServiceUnavailable
+				resp.Header.Set("Retry-After", answer)
+			}
+			return resp, nil
+		})
+		on, err := newClient(c, contexts.Server{URL: "http://localhost:9090"}, client.Options{Transport: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := on.Delete(t.Context(), "team", "a", client.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); got != "sluice: waiting 1m0s because the server asked\nsluice: waiting 3m20s because the server asked\n" {
+			t.Errorf("stderr %q", got)
+		}
+		time.Sleep(time.Hour)
+		c.shows(terminal.NewProgress(&shown, false))
+		c.waits(time.Minute)
+		c.waits(time.Minute) // of a parallel request
+		c.shows(nil)
+		if got := shown.String(); got != "waiting 1m0s because the server asked\n" {
+			t.Errorf("shown %q", got)
+		}
+	})
+}
+
+// listingServer has blobs with long names, in pages of 1,000, and counts what is deleted.
+type listingServer struct {
+	*httptest.Server
+	blobs   int
+	deleted atomic.Int64
+	heap    atomic.Uint64 // that was in use when the last page was requested
+}
+
+func startListing(t *testing.T, blobs int) *listingServer {
+	s := &listingServer{blobs: blobs}
+	name := func(i int) string { return fmt.Sprintf("x/%08d%s", i, strings.Repeat("n", 990)) }
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			s.deleted.Add(1)
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		first := 0
+		if after := r.URL.Query().Get("after"); after != "" {
+			_, err := fmt.Sscanf(after, "x/%08d", &first)
+			if err != nil {
+				t.Error(err)
+			}
+			first++
+		}
+		limit := 1000
+		if r.URL.Query().Get("limit") == "1" {
+			limit = 1
+		}
+		var page wire.BlobPage
+		for i := first; i < min(first+limit, s.blobs); i++ {
+			page.Blobs = append(page.Blobs, wire.Blob{Name: name(i), Size: 1, LastModified: time.Unix(int64(i), 0)})
+		}
+		if first+limit < s.blobs {
+			page.Next = name(first + limit - 1)
+		} else {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			s.heap.Store(m.HeapAlloc)
+		}
+		if err := json.NewEncoder(w).Encode(page); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestListingCommandsHoldOnePage measures the heap of commands that list many blobs.
+func TestListingCommandsHoldOnePage(t *testing.T) {
+	const most = 12 << 20 // bytes: a page with names of 1,000 bytes takes 3 MB, as JSON and decoded
+	for _, command := range []string{"rm -r --yes -q team/x", "ls -r team/x/", "du team/x/"} {
+		t.Run(command, func(t *testing.T) {
+			s := startListing(t, 15_000)
+			var before runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			var stderr bytes.Buffer
+			if code := run(append(strings.Fields(command), "--url", s.URL), io.Discard, &stderr); code != exitOK {
+				t.Fatalf("exit code %d: %s", code, stderr.String())
+			}
+			if n := int64(s.heap.Load()) - int64(before.HeapAlloc); n > most {
+				t.Errorf("%d MiB more were in use", n>>20)
+			}
+			if strings.HasPrefix(command, "rm") && s.deleted.Load() != int64(s.blobs) {
+				t.Errorf("%d blobs were deleted", s.deleted.Load())
+			}
+		})
+	}
+}
+
+// TestHostileListings checks that commands end, with few requests and a message that is safe on a terminal, when
+// a listing does not.
+func TestHostileListings(t *testing.T) {
+	for name, page := range map[string]string{
+		"the same page again": `{"blobs":[{"name":"x/a","size":1}],"next":"x/a"}`,
+		"empty pages":         `{"next":"x/a"}`,
+		"a name with escapes": `{"blobs":[{"name":"x/\u001b[2J"}]}`,
+		"many entries":        `{"blobs":[` + strings.Repeat("{},", 100_000) + `{}]}`,
+	} {
+		for _, command := range []string{"rm -r --yes -q team/x", "ls -r team/x/", "du team/x/", "get -r team/x DIR", "sync :team/x/ DIR", "sync DIR :team/x/", "cp -r :team/x/ :team/y/"} {
+			t.Run(name+"/"+command, func(t *testing.T) {
+				t.Setenv("XDG_CACHE_HOME", t.TempDir())
+				var requests atomic.Int64
+				s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					requests.Add(1)
+					if r.Method != http.MethodGet {
+						w.WriteHeader(http.StatusNoContent)
+						return
+					}
+					_, _ = io.WriteString(w, page) // the client need not read all
+				}))
+				defer s.Close()
+				var stdout, stderr bytes.Buffer
+				code := run(append(strings.Fields(strings.ReplaceAll(command, "DIR", t.TempDir())), "--url", s.URL), &stdout, &stderr)
+				if code == exitOK || !strings.Contains(stderr.String(), client.ErrBadResponse.Error()) {
+					t.Errorf("exit code %d: %s", code, stderr.String())
+				}
+				if n := requests.Load(); n > 10 {
+					t.Errorf("%d requests", n)
+				}
+				if strings.Contains(stdout.String()+stderr.String(), "\x1b") || stderr.Len() > 2000 {
+					t.Errorf("stdout %q, stderr %q", stdout.String(), stderr.String())
+				}
+			})
+		}
+	}
+}
+
+// TestRemovalSparesWhatIsNew checks that a blob that was written after the question is not deleted.
+func TestRemovalSparesWhatIsNew(t *testing.T) {
+	s := startListing(t, 5)
+	on, err := newClient(&console{err: io.Discard}, contexts.Server{URL: s.URL}, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of remoteOperand
+	if err := of.UnmarshalText([]byte("team/x")); err != nil {
+		t.Fatal(err)
+	}
+	d := &deletions{on: on, prefixes: []remoteOperand{of}}
+	if err := d.count(t.Context()); err != nil || d.blobs != 5 || d.bytes != 5 {
+		t.Fatalf("%d blobs with %d bytes, %v", d.blobs, d.bytes, err)
+	}
+	s.blobs = 7
+	n := 0
+	for _, err := range d.jobs(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 5 {
+		t.Errorf("%d would be deleted", n)
+	}
+}
