@@ -23,7 +23,9 @@ import (
 // A blob that is larger than a range can be resumed: if DownloadFile is interrupted, by an error, the
 // end of the context or of the process, a later call for the same path, account and name requests only
 // the ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
-// of mode 0600 in the same folder. If the blob was replaced since, the download starts again.
+// of mode 0600 in the same folder. If the blob was replaced since, the download starts again. The temporary
+// file has the mode 0600, too, until it is complete. In a folder to which others can write, nothing that
+// another user has made is continued, written to or followed, nor a file with several names.
 //
 // It returns ErrInvalid if there is a folder, a device or a pipe at path, ErrChanged if the blob is replaced
 // during the call, and ErrBusy if another call for the same path, account and name is in progress.
@@ -57,7 +59,10 @@ func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (
 	if !leftBehind(d.root, d.stateName) && !exists(d.root, d.part) {
 		return nil
 	}
-	if err := d.lock(); err != nil {
+	switch err := d.lock(); {
+	case errors.Is(err, errForeign): // it is left to whom it belongs
+		return nil
+	case err != nil:
 		return err
 	}
 	return d.discard()
@@ -183,8 +188,8 @@ func (d *fileDownload) resume(ctx context.Context) (bool, error) {
 	if d.options.Payment != nil && s.RangeSize%wire.ChunksetSize != 0 {
 		return false, nil // two ranges would be charged for one chunkset
 	}
-	file, err := d.root.OpenFile(d.part, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	file, err := openOwn(d.root, d.part, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign) {
 		return false, nil
 	}
 	if err != nil {
@@ -234,12 +239,12 @@ func (d *fileDownload) attempt(ctx context.Context, resumed bool) error {
 	return d.run(ctx)
 }
 
-// create creates the temporary file.
+// create creates the temporary file. Until it is complete, only this user may access it.
 func (d *fileDownload) create() error {
 	if err := removeIfExists(d.root, d.part); err != nil {
 		return err
 	}
-	file, err := d.root.OpenFile(d.part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	file, err := createOwn(d.root, d.part, os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -265,7 +270,7 @@ func (d *fileDownload) openLog() error {
 	if err := d.state.save(text); err != nil {
 		return err
 	}
-	d.log, err = d.root.OpenFile(d.state.name, os.O_WRONLY|os.O_APPEND, 0)
+	d.log, err = openOwn(d.root, d.state.name, os.O_WRONLY|os.O_APPEND)
 	d.received = d.logRange
 	return err
 }
@@ -300,8 +305,14 @@ func (d *fileDownload) finish(err error) error {
 
 // publish makes the temporary file durable, and then the file.
 func (d *fileDownload) publish() error {
-	err := d.file.Sync()
-	if err = errors.Join(err, d.closeFiles()); err != nil {
+	if !isCurrent(d.root, d.part, d.file) {
+		return fmt.Errorf("%s: %w: it was replaced by another file", d.part, ErrChanged)
+	}
+	err := share(d.root, d.file, d.part+replacementSuffix)
+	if err = errors.Join(err, d.file.Sync()); err == nil {
+		err = d.closeFiles()
+	}
+	if err != nil {
 		return err
 	}
 	if err := d.root.Rename(d.part, d.base); err != nil {

@@ -175,7 +175,7 @@ func (f *stateFile) lock(ctx context.Context) (unlock func() error, err error) {
 		return nil, ctx.Err()
 	case <-f.turn:
 	}
-	held, err := os.OpenFile(f.path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	held, err := f.openLock()
 	for pause := shortestLockPause; err == nil; pause = min(2*pause, longestLockPause) {
 		var locked bool
 		if locked, err = tryLock(held); err != nil || locked {
@@ -201,19 +201,42 @@ func (f *stateFile) lock(ctx context.Context) (unlock func() error, err error) {
 	}, nil
 }
 
+// openLock opens or creates the file of the lock.
+func (f *stateFile) openLock() (*os.File, error) {
+	root, err := os.OpenRoot(filepath.Dir(f.path))
+	if err != nil {
+		return nil, err
+	}
+	held, err := openOrCreateOwn(root, filepath.Base(f.path)+".lock", os.O_RDWR)
+	return held, errors.Join(err, root.Close())
+}
+
+// open opens the file, which must be this user's own.
+func (f *stateFile) open() (_ *os.File, err error) {
+	root, err := os.OpenRoot(filepath.Dir(f.path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	base := filepath.Base(f.path)
+	if info, err := root.Lstat(base); err == nil {
+		if err := f.checkMode(info); err != nil {
+			return nil, err
+		}
+	}
+	return openOwn(root, base, os.O_RDONLY)
+}
+
 // load returns the state, or nil if there is no file. The lock must be held.
 func (f *stateFile) load() (*payerState, error) {
-	file, err := os.Open(f.path)
+	file, err := f.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("client: the state file cannot be read: %w", err)
+		return nil, fmt.Errorf("client: the state file %s cannot be read: %w", f.path, err)
 	}
 	defer func() { _ = file.Close() }() // it is only read
-	if err := checkMode(file); err != nil {
-		return nil, err
-	}
 	text, err := io.ReadAll(io.LimitReader(file, maxStateFile+1))
 	if err == nil && len(text) > maxStateFile {
 		err = fmt.Errorf("it is larger than %d bytes", maxStateFile)
@@ -228,17 +251,10 @@ func (f *stateFile) load() (*payerState, error) {
 	return s, nil
 }
 
-// checkMode refuses a file that other users may access.
-func checkMode(file *os.File) error {
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return fmt.Errorf("client: %w", err)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("client: the state file %s is not a regular file", file.Name())
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("client: the state file %s has mode %#o: other users may access it, and it has ids that are like keys; run chmod 600 %s",
-			file.Name(), info.Mode().Perm(), file.Name())
+// checkMode refuses a file that other users may access, with the remedy.
+func (f *stateFile) checkMode(info fs.FileInfo) error {
+	if runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("it has mode %#o: other users may access it, and it has ids that are like keys; run chmod 600 %s", info.Mode().Perm(), f.path)
 	}
 	return nil
 }

@@ -82,7 +82,10 @@ func (c *Client) ForgetUpload(ctx context.Context, account, name, path string, o
 	if !leftBehind(root, base) {
 		return root.Close()
 	}
-	if u.state, err = lockTransferState(root, base); err != nil {
+	if u.state, err = lockTransferState(root, base); errors.Is(err, errForeign) {
+		return root.Close() // it is left to whom it belongs
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("client: forget an upload: %w", err), root.Close())
 	}
 	return errors.Join(u.abandon(ctx), u.closeState())

@@ -63,11 +63,11 @@ type transferState struct {
 }
 
 // lockTransferState locks the state file with this name, which need not exist. It returns ErrBusy if
-// another transfer has locked it. The lock ends with the process.
+// another transfer has locked it, and errForeign if the lock is another user's. The lock ends with the process.
 func lockTransferState(root *os.Root, name string) (*transferState, error) {
 	lockName := name + lockSuffix
 	for {
-		f, err := root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := openOrCreateOwn(root, lockName, os.O_RDWR)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func lockTransferState(root *os.Root, name string) (*transferState, error) {
 
 func isCurrent(root *os.Root, name string, f *os.File) bool {
 	held, err1 := f.Stat()
-	named, err2 := root.Stat(name)
+	named, err2 := root.Lstat(name)
 	return err1 == nil && err2 == nil && os.SameFile(held, named)
 }
 
@@ -103,10 +103,10 @@ func (s *transferState) unlock() error {
 	return errors.Join(s.root.Remove(s.name+lockSuffix), s.lock.Close())
 }
 
-// load returns the text of the state file, or nil if there is none.
+// load returns the text of the state file, or nil if there is none that this user has written.
 func (s *transferState) load() ([]byte, error) {
-	f, err := s.root.Open(s.name)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := openOwn(s.root, s.name, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign) {
 		return nil, nil
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *transferState) save(text []byte) error {
 	if err := removeIfExists(s.root, temporary); err != nil {
 		return err
 	}
-	f, err := s.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createOwn(s.root, temporary, os.O_WRONLY)
 	if err != nil {
 		return err
 	}

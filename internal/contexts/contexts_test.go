@@ -235,3 +235,23 @@ func TestConcurrentUpdates(t *testing.T) {
 		t.Errorf("%d of %d updates succeeded", succeeded, updates)
 	}
 }
+
+// TestOthersCannotChangeContexts checks that a file of contexts that another user has made is refused.
+func TestOthersCannotChangeContexts(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "contexts.yaml")
+	if err := os.WriteFile(name, []byte("contexts: {local: {url: \"http://localhost:9090\"}}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := contexts.Load(name); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() != 0 { // only root can make files of other users
+		return
+	}
+	if err := os.Chown(name, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := contexts.Load(name); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -16,12 +16,15 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Load reads a file of contexts. A file that does not exist contains none. A file that contains a key
-// must not be accessible to others.
+// Load reads a file of contexts. A file that does not exist contains none. It must be that of this user or
+// of root, as it says where keys are sent, and if it contains a key, it must not be accessible to others.
 func Load(name string) (*List, error) {
-	text, err := os.ReadFile(name)
+	text, info, err := read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &List{}, nil
+	}
+	if err == nil {
+		err = secretfile.CheckOwner(name, info)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the contexts: %w", err)
@@ -39,15 +42,26 @@ func Load(name string) (*List, error) {
 		if c.Key == "" {
 			continue
 		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the contexts: %w", err)
-		}
 		if err := secretfile.Check(name, info); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
+}
+
+// read returns the content and the properties of a file.
+func read(name string) (_ []byte, _ fs.FileInfo, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, info, err
 }
 
 // oneLine returns the message of the YAML parser, which may have several lines.

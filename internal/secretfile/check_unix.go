@@ -5,7 +5,17 @@ package secretfile
 import (
 	"fmt"
 	"io/fs"
+	"os"
+	"syscall"
 )
+
+// CheckOwner returns an error, with the remedy, if another user than this one and root owns a file.
+func CheckOwner(name string, info fs.FileInfo) error {
+	if s, known := info.Sys().(*syscall.Stat_t); known && s.Uid != 0 && int(s.Uid) != os.Geteuid() {
+		return fmt.Errorf("the file %s belongs to another user: remove it, or name another file", name)
+	}
+	return nil
+}
 
 // Check returns an error, with the remedy, if others than its owner may access a file.
 func Check(name string, info fs.FileInfo) error {
