@@ -41,10 +41,11 @@ type KeyStore interface {
 // be reached, cached keys are used for 10 s more; then Authenticate returns the errors of the
 // store. Unless Run runs, every call of Authenticate queries the store.
 type Authenticator struct {
-	store KeyStore
-	opt   AuthenticatorOptions
-	cache *otter.Cache[string, entry]
-	view  atomic.Pointer[view]
+	store    KeyStore
+	opt      AuthenticatorOptions
+	cache    *otter.Cache[string, entry]
+	view     atomic.Pointer[view]
+	rechecks lookups
 }
 
 // view is the result of the last poll. A cached key is used only in the generation in which
@@ -71,9 +72,10 @@ func NewAuthenticator(store KeyStore, opt AuthenticatorOptions) *Authenticator {
 		opt.Size = 10_000
 	}
 	a := &Authenticator{
-		store: store,
-		opt:   opt,
-		cache: otter.Must(&otter.Options[string, entry]{MaximumSize: opt.Size}),
+		store:    store,
+		opt:      opt,
+		cache:    otter.Must(&otter.Options[string, entry]{MaximumSize: opt.Size}),
+		rechecks: lookups{running: map[lookupKey]*lookup{}},
 	}
 	a.view.Store(&view{})
 	return a
@@ -111,6 +113,28 @@ func (a *Authenticator) Cached(credential string) bool {
 		return true
 	}
 	return a.cached(id, a.view.Load()) != nil
+}
+
+// Recheck returns the caller as they are now. A request that takes long calls it before it takes
+// effect. It returns ErrUnknownKey if the key has expired or was revoked; any other error means that
+// the store could not be queried. A cached key costs no query, and after a change of keys one query
+// serves all concurrent calls for a key.
+func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error) {
+	seen := a.view.Load()
+	current := a.cached(c.ID(), seen)
+	if current == nil {
+		var err error
+		current, err = a.rechecks.do(ctx, lookupKey{c.ID(), seen.generation}, func(ctx context.Context) (*Caller, error) {
+			return a.find(ctx, c.ID())
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if current == nil || !current.valid(a.store.Now()) {
+		return nil, ErrUnknownKey
+	}
+	return current, nil
 }
 
 // cached returns the holder of a key in the cache, nil if there is none that may be used.

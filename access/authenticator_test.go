@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,5 +350,124 @@ func TestPollWithoutAnAnswer(t *testing.T) {
 		if reports != 1 {
 			t.Errorf("%d reports", reports)
 		}
+	})
+}
+
+// TestRecheck checks that a caller is checked again from the cache, without a query, within a poll of
+// a change, and that after a change one query serves all calls for a key.
+func TestRecheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		key, good := makeKey(t, command, access.NewKey{Expires: time.Now().Add(time.Hour)})
+		run(t, keys, noReport(t))
+		caller, err := keys.Authenticate(t.Context(), good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const calls = 100
+		// recheck calls Recheck concurrently while a query takes half a second, and returns the number of
+		// queries and that of the calls that may write.
+		recheck := func(want error) (queries int64, writing int) {
+			t.Helper()
+			before := served.lookups.Load()
+			slow := func() { time.Sleep(500 * time.Millisecond) }
+			served.answer.Store(&slow)
+			defer served.answer.Store(nil)
+			var all sync.WaitGroup
+			var writers atomic.Int64
+			for range calls {
+				all.Go(func() {
+					now, err := keys.Recheck(t.Context(), caller)
+					if !errors.Is(err, want) || (now == nil) != (want != nil) {
+						t.Errorf("%v, %v, want %v", now, err, want)
+					}
+					if now != nil && now.Has(access.ScopeWrite) {
+						writers.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			return served.lookups.Load() - before, int(writers.Load())
+		}
+		poll := func() {
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		if queries, writers := recheck(nil); queries != 0 || writers != calls {
+			t.Errorf("unchanged: %d queries, %d of %d calls may write", queries, writers, calls)
+		}
+		if _, err := access.Update(t.Context(), command, key.ID, access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}); err != nil {
+			t.Fatal(err)
+		}
+		poll()
+		if queries, writers := recheck(nil); queries != 1 || writers != 0 {
+			t.Errorf("changed: %d queries, want 1; %d calls may still write", queries, writers)
+		}
+		if queries, _ := recheck(nil); queries != 0 {
+			t.Errorf("%d queries after that", queries)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := keys.Recheck(gone, caller); err != nil {
+			t.Errorf("a cached key needs no query, but a client that has gone gets %v", err)
+		}
+		time.Sleep(time.Hour)
+		if queries, _ := recheck(access.ErrUnknownKey); queries != 0 {
+			t.Errorf("expired: %d queries", queries)
+		}
+		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
+			t.Fatal(err)
+		}
+		poll()
+		if queries, _ := recheck(access.ErrUnknownKey); queries != 1 {
+			t.Errorf("revoked: %d queries, want 1", queries)
+		}
+		command.down(errDown) // served is polled, and must not fail
+		fresh := access.NewAuthenticator(command, access.AuthenticatorOptions{})
+		if _, err := fresh.Recheck(t.Context(), caller); !errors.Is(err, errDown) {
+			t.Errorf("the store is down: %v", err)
+		}
+	})
+}
+
+// TestRecheckOutlivesItsFirstCaller checks that a call that waits for the query of another gets its
+// result, although the client of the other has gone.
+func TestRecheckOutlivesItsFirstCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		_, good := makeKey(t, command, access.NewKey{})
+		run(t, keys, noReport(t))
+		caller, err := keys.Authenticate(t.Context(), good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		makeKey(t, command, access.NewKey{}) // a change
+		time.Sleep(time.Second)
+		synctest.Wait()
+		read, goOn := make(chan struct{}), make(chan struct{})
+		hold := func() { close(read); <-goOn }
+		served.answer.Store(&hold)
+		var both sync.WaitGroup
+		first, leave := context.WithCancel(t.Context())
+		both.Go(func() {
+			if _, err := keys.Recheck(first, caller); err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("the first: %v", err)
+			}
+		})
+		<-read
+		both.Go(func() {
+			if _, err := keys.Recheck(t.Context(), caller); err != nil {
+				t.Errorf("the second: %v", err)
+			}
+		})
+		synctest.Wait()
+		leave()
+		third, leaveToo := context.WithCancel(t.Context())
+		leaveToo()
+		if _, err := keys.Recheck(third, caller); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call that cannot wait: %v", err)
+		}
+		close(goOn)
+		both.Wait()
 	})
 }

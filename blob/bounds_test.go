@@ -49,10 +49,10 @@ func TestFullPartOfUnknownSize(t *testing.T) {
 		f := newFixture(t, blob.Options{InlineSize: inline, ExtentSize: 1 << 20})
 		u := f.begin(t, "n", partSize)
 		body := randomBytes(1, partSize+1)
-		if err := f.PutPart(t.Context(), u.ID, 0, nil, bytes.NewReader(body), bytestore.UnknownSize); !errors.Is(err, blob.ErrPartSize) {
+		if err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body), bytestore.UnknownSize); !errors.Is(err, blob.ErrPartSize) {
 			t.Errorf("inline size %d: one byte too many: %v", inline, err)
 		}
-		if err := f.PutPart(t.Context(), u.ID, 0, nil, bytes.NewReader(body[:partSize]), bytestore.UnknownSize); err != nil {
+		if err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body[:partSize]), bytestore.UnknownSize); err != nil {
 			t.Errorf("inline size %d: a full part: %v", inline, err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestBodyOfUnknownSizeIsNotReadPastItsLimit(t *testing.T) {
 		f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: extentSize})
 		u := f.begin(t, "n", partSize)
 		body := bytes.NewReader(make([]byte, 8<<20))
-		err := f.PutPart(t.Context(), u.ID, 0, nil, io.MultiReader(body, iotest.ErrReader(errResponse)), bytestore.UnknownSize)
+		err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, io.MultiReader(body, iotest.ErrReader(errResponse)), bytestore.UnknownSize)
 		if read := int(body.Size()) - body.Len(); !errors.Is(err, blob.ErrPartSize) || read > partSize+1+buffer {
 			t.Errorf("extents of %d bytes: %v after %d bytes of a part of at most %d", extentSize, err, read, partSize)
 		}
@@ -115,7 +115,7 @@ func TestPartSizes(t *testing.T) {
 	}
 	u := f.begin(t, "n", 1)
 	for _, index := range []int{0, 2} {
-		if err := f.PutPart(t.Context(), u.ID, index, nil, io.LimitReader(strings.NewReader("x"), 1), 1); err != nil {
+		if err := f.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: index}, io.LimitReader(strings.NewReader("x"), 1), 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,7 +42,7 @@ func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 		t.Error("the blob has other bytes")
 	}
 	u := f.begin(t, "upload", int64(len(body)))
-	err = doubtful.PutPart(t.Context(), u.ID, 0, nil, bytes.NewReader(body), int64(len(body)))
+	err = doubtful.PutPart(t.Context(), blob.PartOptions{UploadID: u.ID, Index: 0}, bytes.NewReader(body), int64(len(body)))
 	if !errors.Is(err, metastore.ErrUnknownOutcome) {
 		t.Fatal(err)
 	}

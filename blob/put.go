@@ -19,6 +19,18 @@ type PutOptions struct {
 	Expires      time.Time              // zero if it does not expire
 	SHA256       []byte                 // if set, the body must have this digest, which is stored
 	Precondition metastore.Precondition // nil if the blob is stored unconditionally
+	Permit       Permit                 // nil if the blob may be stored, however long the body takes
+}
+
+// Permit decides, when the body has been received and just before the transaction that makes it
+// visible, whether that may still happen. If it returns an error, nothing is stored.
+type Permit func(context.Context) error
+
+func (p Permit) check(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	return p(ctx)
 }
 
 // Put stores a blob and returns it as stored. size is the exact length of body in
@@ -47,6 +59,9 @@ func (s *Service) Put(ctx context.Context, p PutOptions, body Body, size int64) 
 		SHA256:      p.SHA256,
 	}
 	err = r.checkDigest(p.SHA256)
+	if err == nil {
+		err = p.Permit.check(ctx)
+	}
 	if err == nil {
 		b, err = s.meta.CommitBlob(ctx, b, extents, p.Precondition)
 		err = expiredMeanwhile(err)

@@ -177,7 +177,7 @@ func TestFullStoreAllowsOnlyDeletes(t *testing.T) {
 	if _, err := f.Put(ctx, blob.PutOptions{Account: "a", Name: "n"}, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
 		t.Errorf("Put: %v", err)
 	}
-	if err := f.PutPart(ctx, u.ID, 0, nil, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
+	if err := f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("x"), 1); !errors.Is(err, bytestore.ErrNoSpace) {
 		t.Errorf("PutPart: %v", err)
 	}
 	full = false

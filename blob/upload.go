@@ -56,37 +56,47 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 	return begun, err
 }
 
+// PartOptions describes a part of an upload to be stored.
+type PartOptions struct {
+	UploadID string
+	Index    int    // 0 to MaxParts - 1
+	SHA256   []byte // if set, the body must have this digest
+	Permit   Permit // as in PutOptions
+}
+
 // PutPart stores a part durably, and replaces an earlier part with the same index. size is
-// the exact length of body in bytes, or bytestore.UnknownSize; sha256, if set, is the
-// digest that the body must have. If PutPart returns an error, nothing has changed unless
-// the error is metastore.ErrUnknownOutcome.
-func (s *Service) PutPart(ctx context.Context, uploadID string, index int, sha256 []byte, body Body, size int64) error {
-	u, err := s.openUpload(ctx, uploadID)
+// the exact length of body in bytes, or bytestore.UnknownSize. If PutPart returns an error,
+// nothing has changed unless the error is metastore.ErrUnknownOutcome.
+func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size int64) error {
+	u, err := s.openUpload(ctx, p.UploadID)
 	if err != nil {
 		return err
 	}
-	if err := checkPart(u, index, size); err != nil {
+	if err := checkPart(u, p.Index, size); err != nil {
 		return err
 	}
 	if err := s.checkSpace(max(size, 0)); err != nil {
 		return err
 	}
-	r := s.newBodyReader(body, size, sha256 != nil)
+	r := s.newBodyReader(body, size, p.SHA256 != nil)
 	tooLong := fmt.Errorf("%w: a part of this upload has at most %d bytes", ErrPartSize, u.PartSize)
 	extents, err := s.storeBody(ctx, r, size, u.PartSize, tooLong)
 	if err != nil {
 		return err
 	}
 	for i := range extents {
-		extents[i].Part = index
+		extents[i].Part = p.Index
 	}
-	err = checkPart(u, index, r.size)
+	err = checkPart(u, p.Index, r.size)
 	if err == nil {
-		err = r.checkDigest(sha256)
+		err = r.checkDigest(p.SHA256)
 	}
 	if err == nil {
-		part := metastore.Part{Index: index, Size: r.size, CRC64: r.crc64.Sum64()}
-		err = s.meta.PutPart(ctx, uploadID, part, extents)
+		err = p.Permit.check(ctx)
+	}
+	if err == nil {
+		part := metastore.Part{Index: p.Index, Size: r.size, CRC64: r.crc64.Sum64()}
+		err = s.meta.PutPart(ctx, p.UploadID, part, extents)
 	}
 	if err != nil {
 		return s.discard(ctx, extents, err)

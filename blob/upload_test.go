@@ -27,7 +27,7 @@ func (f *fixture) begin(t testing.TB, name string, partSize int64) metastore.Upl
 
 func (f *fixture) part(t testing.TB, id string, index int, body []byte) {
 	t.Helper()
-	if err := f.PutPart(context.Background(), id, index, nil, bytes.NewReader(body), int64(len(body))); err != nil {
+	if err := f.PutPart(context.Background(), blob.PartOptions{UploadID: id, Index: index}, bytes.NewReader(body), int64(len(body))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,7 +101,7 @@ func TestPartRefusals(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if err := f.PutPart(ctx, c.id, c.index, c.digest, strings.NewReader(c.body), c.size); !errors.Is(err, c.want) {
+			if err := f.PutPart(ctx, blob.PartOptions{UploadID: c.id, Index: c.index, SHA256: c.digest}, strings.NewReader(c.body), c.size); !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
 			if n := f.objects(t); n != 0 {
@@ -195,7 +195,9 @@ func TestReSentPartRacesWithComplete(t *testing.T) {
 			workers sync.WaitGroup
 			resent  error
 		)
-		workers.Go(func() { resent = f.PutPart(ctx, u.ID, 0, nil, strings.NewReader("bbbb"), 4) })
+		workers.Go(func() {
+			resent = f.PutPart(ctx, blob.PartOptions{UploadID: u.ID, Index: 0}, strings.NewReader("bbbb"), 4)
+		})
 		done, err := f.Complete(ctx, u.ID, blob.Totals{}, nil)
 		workers.Wait()
 		if err != nil {

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,6 +74,62 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 	}
 	key(t, data, "revoke", late)
 	s.await("a revoked key is still accepted", func() bool { return s.as(late).do("GET", target, nil).status == 401 })
+}
+
+// TestRevokedKeyCommitsNothing revokes a key while a PUT is sent with it. The PUT must be refused like a new
+// request, although the key was valid when it began. A GET that began before is completed.
+func TestRevokedKeyCommitsNothing(t *testing.T) {
+	t.Parallel()
+	s := startHosted(t, "key")
+	secret, other := s.newKey("--scopes", "read,write", "--all-accounts"), s.newKey("--scopes", "read,write", "--all-accounts")
+	large := content(1, 16<<20) // more than the buffers of a connection hold
+	s.as(other).must(204, "PUT", blobTarget("bob", "read"), large)
+	request, err := s.as(secret).request("GET", blobTarget("bob", "read"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading, err := s.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key, name string) (body *io.PipeWriter, answer chan response) {
+		source, sink := io.Pipe()
+		request, err := s.as(key).request("PUT", blobTarget("bob", name), source, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer = make(chan response, 1)
+		go func() {
+			defer close(answer)
+			r, err := s.send(request)
+			if err != nil {
+				t.Errorf("PUT: %v", err)
+			}
+			answer <- r
+		}()
+		if _, err := sink.Write(content(2, 4<<20)); err != nil { // returns when the service reads the body
+			t.Fatal(err)
+		}
+		return sink, answer
+	}
+	body, refused := put(secret, "late")
+	otherBody, stored := put(other, "fine")
+
+	key(t, s.data, "revoke", secret)
+	s.await("a revoked key is still accepted", func() bool { return s.as(secret).do("GET", blobTarget("bob", "none"), nil).status == 401 })
+	for _, one := range []*io.PipeWriter{body, otherBody} {
+		if err := one.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkProblem(t, <-refused, 401, "credential_unknown")
+	if r := <-stored; r.status != 204 {
+		t.Errorf("the PUT with another key: %v", r)
+	}
+	s.as(other).must(404, "GET", blobTarget("bob", "late"), nil)
+	if got, err := collect(reading); err != nil || !bytes.Equal(got.body, large) {
+		t.Errorf("the GET that began before got %d bytes, %v", len(got.body), err)
+	}
 }
 
 // TestKeyExpires checks that a key that was created with a lifetime expires.

@@ -55,7 +55,7 @@ func requireKey(scope access.Scope, account accountFunc) rule {
 		if err := x.requireScope(scope); err != nil {
 			return err
 		}
-		return x.caller.Allows(scope, name)
+		return x.grant(scope, name)
 	}
 }
 
@@ -70,7 +70,7 @@ func requireKeyFor(scope access.Scope, find accountFunc) rule {
 		if err != nil {
 			return err
 		}
-		return x.caller.Allows(scope, name)
+		return x.grant(scope, name)
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *Server) putBlob(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	put := blob.PutOptions{Account: account, Name: name}
+	put := blob.PutOptions{Account: account, Name: name, Permit: x.recheck}
 	if put.SHA256, err = checkContent(x.r); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 
 	"sluice/access"
@@ -20,6 +21,30 @@ func (x *exchange) requireScope(scope access.Scope) error {
 	}
 }
 
+// grant requires that the caller's key has the scope for the account, and remembers it for recheck.
+func (x *exchange) grant(scope access.Scope, account string) error {
+	x.granted.scope, x.granted.account = scope, account
+	return x.caller.Allows(scope, account)
+}
+
+// recheck returns why the caller may no longer do what they were granted, or nil. It is called after
+// what may take long and before the request takes effect, for a key that was revoked or changed
+// meanwhile.
+func (x *exchange) recheck(ctx context.Context) error {
+	if x.caller == nil {
+		return nil
+	}
+	current, err := x.keys.Recheck(ctx, x.caller)
+	if err != nil {
+		return err
+	}
+	x.caller = current
+	if x.granted.scope == "" {
+		return nil
+	}
+	return current.Allows(x.granted.scope, x.granted.account)
+}
+
 // requireAccount requires that the caller has a key with the scope for the account. It allows
 // everything on a local instance.
 func (x *exchange) requireAccount(scope access.Scope, account string) error {
@@ -29,7 +54,7 @@ func (x *exchange) requireAccount(scope access.Scope, account string) error {
 	case x.caller == nil:
 		return errNoCredential
 	default:
-		return x.caller.Allows(scope, account)
+		return x.grant(scope, account)
 	}
 }
 

@@ -30,7 +30,7 @@ var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted net
 
 func (s *Server) openChannel(x *exchange) error {
 	var in openChannelBody
-	body, err := readJSON(x.r, &in)
+	body, err := x.readJSON(&in)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ type depositBody struct {
 
 func (s *Server) addDeposit(x *exchange) error {
 	var in depositBody
-	body, err := readJSON(x.r, &in)
+	body, err := x.readJSON(&in)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *Server) addDeposit(x *exchange) error {
 
 func (s *Server) closeChannel(x *exchange) error {
 	var nothing struct{}
-	if _, err := readJSON(x.r, &nothing); err != nil {
+	if _, err := x.readJSON(&nothing); err != nil {
 		return err
 	}
 	c, err := s.channels.Close(x.r.Context(), x.params.Get("channelId"))

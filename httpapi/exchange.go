@@ -36,9 +36,10 @@ type exchange struct {
 
 	log     *requestLog
 	metrics *metrics.Requests
-	span    *tracing.Request // nil: the exchange is not traced
-	price   func() int64     // of a chunkset
-	local   bool             // the instance is local: every caller may do everything
+	span    *tracing.Request      // nil: the exchange is not traced
+	price   func() int64          // of a chunkset
+	keys    *access.Authenticator // nil if local
+	local   bool                  // the instance is local: every caller may do everything
 
 	timer     bytestore.Timer // context of the request, if the instance is local
 	requestID string
@@ -64,6 +65,11 @@ type exchange struct {
 	badCredential error             // why the credential in the request is invalid
 	allowance     *access.Allowance // limits of the caller or of its address
 	readsFree     bool              // the caller has a key that reads without paying
+
+	granted struct { // what the rule of the route has allowed
+		scope   access.Scope // "": nothing that needs a key
+		account string
+	}
 
 	values   headerValues // of the response
 	inserts  bool         // insert adds to inserted

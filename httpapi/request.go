@@ -102,17 +102,33 @@ func (q query) limit() (int, error) {
 	return int(min(n, wire.MaxPageSize)), nil
 }
 
+// readJSON is the function readJSON for the body of this request. The key of the caller is checked
+// again afterwards, because a slow body takes minutes.
+func (x *exchange) readJSON(into any) ([]byte, error) {
+	body, err := readJSON(x.r, into)
+	if err == nil && len(body) > 0 {
+		err = x.recheck(x.r.Context())
+	}
+	return body, err
+}
+
 // discardBody reads the body of a request whose method defines no meaning for it. The server itself would
-// do so before the response, without a time limit.
+// do so before the response, without a time limit. The key of the caller is checked again afterwards.
 func discardBody(x *exchange) error {
 	if x.r.Method == http.MethodPut || x.r.Method == http.MethodPost || x.body.Ended() {
 		return nil
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(&x.body, maxJSONBody+1))
-	if err == nil && n > maxJSONBody {
-		err = tooLarge()
+	switch {
+	case err != nil:
+		return err
+	case n > maxJSONBody:
+		return tooLarge()
+	case n > 0:
+		return x.recheck(x.r.Context())
+	default:
+		return nil
 	}
-	return err
 }
 
 // checkContent checks the headers of a PUT that describe its body. It returns the SHA-256 that the

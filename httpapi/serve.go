@@ -165,6 +165,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		log:       &s.log,
 		metrics:   s.metrics,
 		price:     s.price,
+		keys:      s.keys,
 		local:     s.keys == nil,
 		requestID: requestID(r.Header.Get(wire.HeaderRequestID)),
 		began:     time.Now(),

@@ -28,7 +28,7 @@ func sessionError(err error) error {
 
 func (s *Server) createSession(x *exchange) error {
 	var in wire.CreateSession
-	body, err := readJSON(x.r, &in)
+	body, err := x.readJSON(&in)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *Server) getSession(x *exchange) error {
 
 func (s *Server) useSession(x *exchange) error {
 	var nothing struct{}
-	body, err := readJSON(x.r, &nothing)
+	body, err := x.readJSON(&nothing)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 func (s *Server) beginUpload(x *exchange) error {
 	var in wire.BeginUpload
-	if _, err := readJSON(x.r, &in); err != nil {
+	if _, err := x.readJSON(&in); err != nil {
 		return err
 	}
 	begin := blob.BeginOptions{PartSize: wire.DefaultPartSize}
@@ -80,15 +80,15 @@ func (s *Server) putPart(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	sha256, err := checkContent(x.r)
-	if err != nil {
+	part := blob.PartOptions{UploadID: x.params.Get("uploadId"), Index: index, Permit: x.recheck}
+	if part.SHA256, err = checkContent(x.r); err != nil {
 		return err
 	}
 	body, err := x.storeBody("", "")
 	if err != nil {
 		return err
 	}
-	err = s.blobs.PutPart(x.storeContext(), x.params.Get("uploadId"), index, sha256, body, x.r.ContentLength)
+	err = s.blobs.PutPart(x.storeContext(), part, body, x.r.ContentLength)
 	if err = body.confirm(err); err != nil {
 		return uploadError(err)
 	}
@@ -114,7 +114,7 @@ func (s *Server) completeUpload(x *exchange) error {
 		return errNoDigestHere
 	}
 	var in wire.CompleteUpload
-	if _, err := readJSON(x.r, &in); err != nil {
+	if _, err := x.readJSON(&in); err != nil {
 		return err
 	}
 	precondition, err := s.precondition(x.r.Header)
