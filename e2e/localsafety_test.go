@@ -1,9 +1,15 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sluice/internal/testenv"
 )
 
 // TestForeignHosts checks that a host name that an attacker's DNS could resolve to this machine is
@@ -95,6 +101,89 @@ func TestForeignOrigins(t *testing.T) {
 	}
 	if got := s.openUploads("0x1"); len(got) != 1 || got[0] != upload {
 		t.Errorf("refused requests left the uploads %q", got)
+	}
+}
+
+// TestOwnOrigin checks that a page that the instance itself serves under an allowed host may use it, and
+// that pages of other hosts and ports may not.
+func TestOwnOrigin(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{flags: []string{"--allowed-hosts", "Files.Example,other.example.,fd00::1,[FD00:0::2]", "--cors-origins", "https://app.example:443"}})
+	network := start(t, options{flags: []string{"--open-to-network"}})
+	for _, test := range []struct {
+		s            *server
+		host, origin string
+		status       int
+	}{
+		{s, "files.example:9090", "http://files.example:9090", 204},
+		{s, "FILES.example.", "http://files.example", 204},
+		{s, "files.example:80", "http://files.example", 204},
+		{s, "files.example", "https://files.example", 204}, // a proxy in front has the certificate
+		{s, "files.example:443", "https://files.example", 204},
+		{s, "other.example", "http://other.example", 204},
+		{s, "[fd00::1]:9090", "http://[fd00::1]:9090", 204},
+		{s, "[fd00::2]", "http://[fd00::2]", 204},
+		{s, "localhost", "https://app.example", 204},
+		{network, "192.0.2.1:9090", "http://192.0.2.1:9090", 204},
+		{network, "[2001:db8::1]", "http://[2001:db8::1]", 204},
+
+		{s, "files.example:9090", "http://files.example:8080", 403},
+		{s, "files.example:9090", "http://files.example", 403},
+		{s, "files.example", "http://files.example:8080", 403},
+		{s, "files.example", "http://files.example:443", 403},
+		{s, "files.example:9090", "http://other.example:9090", 403},
+		{s, "localhost", "http://files.example", 403},
+		{s, "files.example", "http://files.example.evil.example", 403},
+		{s, "files.example", "http://evil.example@files.example", 403},
+		{s, "files.example", "ftp://files.example", 403},
+		{s, "files.example", "null", 403},
+		{s, "[fd00::1]", "http://[fd00::2]", 403},
+		{s, "localhost", "http://app.example", 403},
+		{network, "192.0.2.1:9090", "http://192.0.2.2:9090", 403},
+		{network, "192.0.2.1", "http://evil.example", 403},
+
+		{s, "evil.example", "http://evil.example", 421},
+		{s, "[fd00::3]", "http://[fd00::3]", 421},
+		{network, "evil.example", "http://evil.example", 421},
+	} {
+		what := test.origin + " to " + test.host
+		r := test.s.do("PUT", blobTarget("0x1", what), []byte("x"), "Host", test.host, "Origin", test.origin)
+		if r.status != test.status {
+			t.Errorf("from %s: %v, want %d", what, r, test.status)
+		}
+		if got := r.header.Get("Access-Control-Allow-Origin"); (got == test.origin) != (test.status == 204) {
+			t.Errorf("from %s: Access-Control-Allow-Origin is %q", what, got)
+		}
+	}
+}
+
+// TestConsoleOnAllowedHost uses the console under a host that only the flag allows: its page stores a blob,
+// and that of another port of the host stores none.
+func TestConsoleOnAllowedHost(t *testing.T) {
+	testenv.Require(t, testenv.Chromium)
+	t.Parallel()
+	s := start(t, options{flags: []string{"--allowed-hosts", foreignHost}})
+	_, port, err := net.SplitHostPort(s.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := "http://" + net.JoinHostPort(foreignHost, port)
+	put := func(browser context.Context, name string) string {
+		got, err := chromedp.Run(browser, chromedp.Evaluate[string](fmt.Sprintf(
+			`fetch(%s, {method: "PUT", body: "x"}).then((r) => String(r.status), (e) => e.name)`, asJSON(t, own+blobTarget("0x1", name))), chromedp.EvalAwaitPromise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := put(openForeign(t, strings.Replace(own, foreignHost, "localhost", 1)+"/console/"), "own"); got != "204" {
+		t.Errorf("a PUT of the console got %s", got)
+	}
+	if got := put(openForeign(t, servePage(t, "/dev/null")), "foreign"); got != "TypeError" {
+		t.Errorf("a PUT of another page of the host got %s", got)
+	}
+	if names := s.names("0x1"); len(names) != 1 || names[0] != "own" {
+		t.Errorf("the blobs are %q", names)
 	}
 }
 

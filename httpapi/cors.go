@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"sluice/httpapi/internal/headers"
 	"sluice/internal/loopback"
@@ -14,8 +16,8 @@ import (
 
 // Local says what a local instance accepts in addition to loopback.
 type Local struct {
-	AllowedHosts  []string // host names
-	CORSOrigins   []string // origins of web pages
+	AllowedHosts  []string // host names and addresses, valid by CheckAllowedHost
+	CORSOrigins   []string // origins of web pages, valid by CheckOrigin
 	OpenToNetwork bool     // all hosts that are IP addresses
 }
 
@@ -39,20 +41,22 @@ func (anyOrigin) admit(x *exchange) error {
 
 // localOrigins is the policy of a local instance, which needs no credentials. It protects the
 // instance from the pages in the browser of its user: it accepts requests for its own host names
-// only (against DNS rebinding), and serves only pages of allowed origins.
+// only (against DNS rebinding), and serves only its own pages and those of allowed origins.
 type localOrigins struct {
-	hosts   map[string]bool // allowed in addition to loopback, in lower case
-	origins map[string]bool // allowed in addition to loopback
+	hosts   map[string]bool // allowed in addition to loopback, as hostOnly returns them
+	origins map[origin]bool // allowed in addition to loopback
 	anyIP   bool            // every IP address is an allowed host
 }
 
 func newLocalOrigins(local Local) localOrigins {
-	p := localOrigins{hosts: map[string]bool{}, origins: map[string]bool{}, anyIP: local.OpenToNetwork}
+	p := localOrigins{hosts: map[string]bool{}, origins: map[origin]bool{}, anyIP: local.OpenToNetwork}
 	for _, h := range local.AllowedHosts {
-		p.hosts[strings.ToLower(strings.TrimSuffix(h, "."))] = true
+		p.hosts[hostOnly(h)] = true
 	}
-	for _, o := range local.CORSOrigins {
-		p.origins[strings.ToLower(strings.TrimSuffix(o, "/"))] = true
+	for _, text := range local.CORSOrigins {
+		if o, ok := parseOrigin(text); ok {
+			p.origins[o] = true
+		}
 	}
 	return p
 }
@@ -63,14 +67,14 @@ func (p localOrigins) admit(x *exchange) error {
 	// Other pages must not embed what is accessible on this machine.
 	x.insertFixed("Cross-Origin-Resource-Policy", sameSite)
 	origins := x.r.Header.Values("Origin")
-	foreign := len(origins) > 1 || len(origins) == 1 && !p.allowsOrigin(origins[0])
+	foreign := len(origins) > 1 || len(origins) == 1 && !p.allowsOrigin(origins[0], x.r)
 	if len(origins) == 1 && !foreign {
 		x.insert("Access-Control-Allow-Origin", origins[0])
 		x.insert("Timing-Allow-Origin", origins[0])
 		x.insertFixed("Access-Control-Expose-Headers", exposedHeaders)
 	}
 	switch {
-	case !p.allowsHost(x.r.Host):
+	case !p.allowsHost(hostOnly(x.r.Host)):
 		return errForeignHost
 	case foreign:
 		return errForeignOrigin
@@ -79,8 +83,7 @@ func (p localOrigins) admit(x *exchange) error {
 	}
 }
 
-func (p localOrigins) allowsHost(hostport string) bool {
-	host := hostOnly(hostport)
+func (p localOrigins) allowsHost(host string) bool {
 	if loopback.IsHost(host) || p.hosts[host] {
 		return true
 	}
@@ -88,25 +91,90 @@ func (p localOrigins) allowsHost(hostport string) bool {
 	return p.anyIP && err == nil
 }
 
-func (p localOrigins) allowsOrigin(origin string) bool {
-	if p.origins[strings.ToLower(origin)] {
-		return true
-	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+// allowsOrigin reports whether a page of this origin may send the request.
+func (p localOrigins) allowsOrigin(text string, r *http.Request) bool {
+	o, ok := parseOrigin(text)
+	if !ok {
 		return false
 	}
-	return loopback.IsHost(hostOnly(u.Host))
+	if p.origins[o] {
+		return true
+	}
+	if o.scheme != "http" && o.scheme != "https" {
+		return false
+	}
+	return loopback.IsHost(o.host) || p.isOwn(o, r)
 }
 
-// hostOnly returns the host of "host", "host:port" or "[address]:port", in lower case and without a
-// trailing dot.
+// isOwn reports whether the page is of the host and port to which the request was sent, such as the
+// console. The scheme of a page may be that of a proxy.
+func (p localOrigins) isOwn(o origin, r *http.Request) bool {
+	own, ok := parseOrigin(o.scheme + "://" + r.Host)
+	return ok && own == o && p.allowsHost(o.host) && (r.TLS == nil || o.scheme == "https")
+}
+
+// origin is the origin of a page (RFC 6454).
+type origin struct {
+	scheme string // in lower case
+	host   string // as hostOnly returns it
+	port   string // "" for the default of the scheme
+}
+
+// parseOrigin parses the value of the header Origin.
+func parseOrigin(text string) (origin, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+		return origin{}, false
+	}
+	o := origin{u.Scheme, hostOnly(u.Host), u.Port()}
+	if o.scheme == "http" && o.port == "80" || o.scheme == "https" && o.port == "443" {
+		o.port = ""
+	}
+	return o, true
+}
+
+// hostOnly returns the host of "host", "host:port", "address" or "[address]:port": a name in lower case
+// and without a trailing dot, or an address in its shortest form and without brackets.
 func hostOnly(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 	}
+	if strings.Contains(host, ":") { // an IPv4 address has one form
+		if addr, err := netip.ParseAddr(host); err == nil {
+			return addr.String()
+		}
+	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// CheckAllowedHost returns an error if no request can have this host, as one of Local.AllowedHosts.
+func CheckAllowedHost(host string) error {
+	if _, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")); err == nil {
+		return nil
+	}
+	if host == "" || strings.ContainsAny(host, ":/*[]@ ") {
+		return errors.New("want a host name or an IP address, without scheme, port or pattern")
+	}
+	return checkASCII(host)
+}
+
+// CheckOrigin returns an error if no page can have this origin, as one of Local.CORSOrigins.
+func CheckOrigin(text string) error {
+	if _, ok := parseOrigin(text); !ok || strings.Contains(text, "*") {
+		return errors.New("want a scheme and a host, such as https://app.example.org")
+	}
+	return checkASCII(text)
+}
+
+// checkASCII refuses a name that browsers send in another form (RFC 5891).
+func checkASCII(name string) error {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return errors.New("browsers send a name that is not ASCII in another form, such as xn--bcher-kva.example: write that")
+		}
+	}
+	return nil
 }
 
 // respondOptions responds to OPTIONS on a known path, including preflights.

@@ -171,13 +171,13 @@ func (c *Config) validateTLS() error {
 func (c *Config) validateCallers() error {
 	var errs []error
 	for _, host := range c.AllowedHosts {
-		if strings.ContainsAny(host, ":/*") {
-			errs = append(errs, fmt.Errorf("--allowed-hosts %s: want a host name without scheme, port or pattern", host))
+		if err := httpapi.CheckAllowedHost(host); err != nil {
+			errs = append(errs, fmt.Errorf("--allowed-hosts %s: %w", host, err))
 		}
 	}
 	for _, origin := range c.CORSOrigins {
-		if u, err := url.Parse(origin); err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || strings.Contains(origin, "*") {
-			errs = append(errs, fmt.Errorf("--cors-origins %s: want a scheme and a host, such as https://app.example.org", origin))
+		if err := httpapi.CheckOrigin(origin); err != nil {
+			errs = append(errs, fmt.Errorf("--cors-origins %s: %w", origin, err))
 		}
 	}
 	_, err := c.trustedProxies()
