@@ -23,12 +23,15 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy is the Content-Security-Policy of every response. Nothing inline runs, nothing is loaded
-// from elsewhere, and no other page can frame the console. A preview of a blob that needed a key is a
-// blob: URL. Styles are set by script through the object model, which needs no permission.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; " +
-	"media-src 'self' blob:; connect-src 'self'; font-src 'self'; worker-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy returns the Content-Security-Policy of every response. Nothing inline runs, scripts, workers
+// and styles are loaded from sources only, and no other page can frame the console. A preview of a blob
+// that needed a key is a blob: URL. Styles are set by script through the object model, which needs no
+// permission.
+func policy(sources string) string {
+	return "default-src 'none'; script-src " + sources + "; style-src " + sources + "; worker-src " + sources + "; " +
+		"img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 
 // pages maps the path of each page to what differs in it.
 var pages = map[string]pageSource{
@@ -169,7 +172,10 @@ func (c *Console) modules(first string) []string {
 // validated each time. The path of another version has the assets of this one, for browsers that
 // reach several nodes while these are replaced. A page has the theme of the cookie sluice-theme, so
 // that its first paint waits for no script.
-func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
+//
+// sources is a source list (Content Security Policy, section 2.3.1): where the browser finds the files
+// of the console, and nothing that others can store.
+func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name, sources string) bool {
 	found, cache, vary := c.pages[name][chosenTheme(r)], "no-cache", "Accept-Encoding, Cookie"
 	if version, asset, ok := strings.Cut(name, "/"); ok && strings.HasPrefix(version, "assets-") {
 		found, vary = c.assets[asset], "Accept-Encoding"
@@ -181,7 +187,7 @@ func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name string) boo
 		return false
 	}
 	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", policy(sources))
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", cache)
 	h.Add("Vary", vary)

@@ -15,6 +15,9 @@ import (
 	"testing"
 )
 
+// testSources is where these tests say that the console is.
+const testSources = "files.example:9090/console/"
+
 func newConsole(t *testing.T) *Console {
 	t.Helper()
 	c, err := New()
@@ -32,7 +35,7 @@ func get(t *testing.T, c *Console, method, name string, more ...string) *http.Re
 		r.Header.Set(more[i], more[i+1])
 	}
 	w := httptest.NewRecorder()
-	if !c.Serve(w, r, name) {
+	if !c.Serve(w, r, name, testSources) {
 		t.Fatalf("there is no %q", name)
 	}
 	return w.Result()
@@ -92,7 +95,7 @@ func TestPagesHaveNothingInline(t *testing.T) {
 			t.Errorf("page %q has inline code: %s", name, found)
 		}
 		policy := page.Header.Get("Content-Security-Policy")
-		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") || strings.Contains(policy, "unsafe") {
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src "+testSources+"; style-src "+testSources+"; worker-src "+testSources+";") || strings.Contains(policy, "unsafe") {
 			t.Errorf("page %q: Content-Security-Policy %q", name, policy)
 		}
 	}
@@ -142,7 +145,7 @@ func TestAssetsOfAnotherVersion(t *testing.T) {
 	}
 	for _, name := range []string{"style.css", "assets-0000000000000000/page.html", "assets-0000000000000000/", "../console.go", "static/page.html", "page.html", "x"} {
 		w := httptest.NewRecorder()
-		if c.Serve(w, httptest.NewRequest("GET", "/", nil), name) || len(w.Header()) > 0 {
+		if c.Serve(w, httptest.NewRequest("GET", "/", nil), name, testSources) || len(w.Header()) > 0 {
 			t.Errorf("%q exists", name)
 		}
 	}

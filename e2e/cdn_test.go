@@ -252,6 +252,10 @@ func (c *cdn) metadata() {
 // service.
 func (c *cdn) uncached() {
 	c.t.Helper()
+	worker := blobTarget("0x1", "worker.js")
+	c.origin.must(204, "PUT", worker, []byte("x"), "Content-Type", "text/javascript")
+	c.must(200, "GET", worker, nil) // is kept
+	checkProblem(c.t, c.do("GET", worker, nil, "Service-Worker", "script"), 403, "script_forbidden")
 	target := blobTarget("0x1", "revalidated")
 	writer := c.as(c.origin.key)
 	missing := func(method, target string) {

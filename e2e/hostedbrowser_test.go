@@ -169,6 +169,67 @@ func TestHostileBlobs(t *testing.T) {
 	}
 }
 
+// TestBlobsAreNoScripts checks that a browser runs no blob in the origin of the console, as somebody could
+// demand who can place an element in its page: neither as a script or module, nor as a worker, nor as a
+// style sheet. It also registers none as a service worker, from any page.
+func TestBlobsAreNoScripts(t *testing.T) {
+	testenv.Require(t, testenv.Chromium)
+	t.Parallel()
+	hosted := startHosted(t, "public", "--console")
+	for _, s := range []*server{hosted.asAdmin(), start(t, options{addr: "localhost:0"})} {
+		script, style := blobTarget("0x1", "hostile.js"), blobTarget("0x1", "hostile.css")
+		s.must(204, "PUT", script, []byte(`(self.window ?? self).ran = true; self.postMessage?.("ran"); self.onconnect = (e) => e.ports[0].postMessage("ran")`), "Content-Type", "text/javascript")
+		s.must(204, "PUT", style, []byte(`html { --ran: yes }`), "Content-Type", "text/css")
+		at := strings.Replace(s.url, "127.0.0.1", "localhost", 1) // where browsers have service workers
+		browser := openBrowser(t, at+"/console/")
+		got, err := chromedp.Run(browser, chromedp.Evaluate[map[string]string](fmt.Sprintf(`(async () => {
+			const script = %s, style = %s;
+			const element = (name, attributes) => new Promise((resolve) => {
+				const e = Object.assign(document.createElement(name), attributes);
+				e.onload = () => resolve("loaded");
+				e.onerror = () => resolve("blocked");
+				document.head.append(e);
+			});
+			const worker = (start) => new Promise((resolve) => {
+				try {
+					const w = start(), port = w.port ?? w;
+					w.onerror = () => resolve("blocked");
+					port.onmessage = () => resolve("ran");
+				} catch { resolve("blocked") }
+			});
+			return {
+				script: await element("script", {src: script}),
+				module: await element("script", {src: script, type: "module"}),
+				import: await import(script).then(() => "loaded", () => "blocked"),
+				style: await element("link", {rel: "stylesheet", href: style}),
+				worker: await worker(() => new Worker(script)),
+				shared: await worker(() => new SharedWorker(script)),
+				service: await navigator.serviceWorker.register(script).then(() => "registered", () => "blocked"),
+				ran: String(window.ran), styled: getComputedStyle(document.documentElement).getPropertyValue("--ran"),
+				own: await element("script", {src: document.querySelector("script[src]").src}),
+			};
+		})()`, asJSON(t, at+script), asJSON(t, at+style)), chromedp.EvalAwaitPromise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, want := range map[string]string{"script": "blocked", "module": "blocked", "import": "blocked", "style": "blocked", "worker": "blocked",
+			"shared": "blocked", "service": "blocked", "ran": "undefined", "styled": "", "own": "loaded"} {
+			if got[what] != want {
+				t.Errorf("in the console of %s, a blob as %s: %q, want %q", at, what, got[what], want)
+			}
+		}
+		// A page without a policy, which a proxy serves in the same origin.
+		for _, method := range []string{"GET", "HEAD"} {
+			r := s.do(method, script, nil, "Service-Worker", "script")
+			if r.status != 403 {
+				t.Errorf("%s of a service worker: %v", method, r)
+			}
+		}
+		checkProblem(t, s.do("GET", script, nil, "Service-Worker", "script"), 403, "script_forbidden")
+		s.must(200, "GET", script, nil)
+	}
+}
+
 // hostileServer serves the hostile documents without protective headers.
 type hostileServer struct {
 	url string

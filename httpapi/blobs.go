@@ -122,6 +122,9 @@ func (s *Server) getBlob(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if x.r.Header.Get("Service-Worker") != "" {
+		return errServiceWorker
+	}
 	bill, err := s.newBill(x)
 	if err != nil {
 		return err

@@ -2,17 +2,39 @@ package httpapi
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 )
 
 // getConsole sends a file of the console.
 func (s *Server) getConsole(x *exchange) error {
 	setFixed(x.Header(), "Cross-Origin-Resource-Policy", sameOrigin)
-	if !s.console.Serve(x, x.r, x.params.Get("file")) {
+	if !s.console.Serve(x, x.r, x.params.Get("file"), s.consoleSources(x.r.Host)) {
 		return errNoRoute
 	}
 	return nil
 }
+
+// consoleSources returns where a browser that sends this Host finds the files of the console: below
+// their path, so that no stored blob is one. Behind a proxy that changes the Host or the path, they are
+// at the public URL.
+func (s *Server) consoleSources(host string) string {
+	const path = "/console/"
+	sources := "'self'" // a source list has no form for other hosts, such as IPv6 addresses
+	if sourceHost.MatchString(host) {
+		sources = host + s.basePath + path
+	}
+	if s.info.URL != "" {
+		sources += " " + sourceCharacters.Replace(s.info.URL) + path
+	}
+	return sources
+}
+
+// sourceHost matches a host, with or without a port, that a source list can have.
+var sourceHost = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]+)?$`)
+
+// sourceCharacters encodes what ends an element of a source list.
+var sourceCharacters = strings.NewReplacer(" ", "%20", ",", "%2C", ";", "%3B")
 
 // redirectToConsole redirects from a sibling of the folder of the console. The location is relative,
 // because a proxy may serve it under another path.

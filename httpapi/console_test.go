@@ -3,10 +3,12 @@ package httpapi
 import (
 	"log/slog"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"sluice/access"
 	"sluice/console"
+	"sluice/wire"
 )
 
 // TestStartLeadsBrowsersToTheConsole checks that the root of a local instance leads browsers to the
@@ -57,5 +59,56 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 		if got := w.Header().Get("Location"); w.Code != c.status || got != c.location {
 			t.Errorf("%s: status %d and Location %q, want %d and %q", c.name, w.Code, got, c.status, c.location)
 		}
+	}
+}
+
+// TestScriptsOfTheConsole checks that pages of the console run scripts of its own folder only, and that no
+// Host that a client sends adds another source.
+func TestScriptsOfTheConsole(t *testing.T) {
+	page, err := console.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ host, base, url, want string }{
+		{"localhost:9090", "", "", "localhost:9090/console/"},
+		{"localhost", "/sluice", "", "localhost/sluice/console/"},
+		{"127.0.0.1:1", "", "https://files.example:8443/a", "127.0.0.1:1/console/ https://files.example:8443/a/console/"},
+		{"localhost", "", "https://files.example/a;b,c d", "localhost/console/ https://files.example/a%3Bb%2Cc%20d/console/"},
+		{"[::1]:9090", "", "", "'self'"},
+		{"localhost.", "", "", "'self'"},
+		{"localhost;script-src", "", "", "'self'"},
+		{"localhost,evil.example", "", "", "'self'"},
+		{"*", "", "", "'self'"},
+		{"*.example", "", "", "'self'"},
+		{"localhost:*", "", "", "'self'"},
+		{"", "", "", "'self'"},
+	} {
+		s, err := New(Config{Reads: ReadsPublic, Console: page, BasePath: c.base, URL: c.url, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.consoleSources(c.host); got != c.want {
+			t.Errorf("Host %q: %s, want %s", c.host, got, c.want)
+		}
+	}
+	s := newService(t, func(c *Config, _ *Server) { c.Console = page })
+	res, _ := s.do(t, "GET", "/console/", "")
+	got, want := res.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src "+s.addr+"/console/; style-src "+s.addr+"/console/; worker-src "+s.addr+"/console/;"
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("Content-Security-Policy %q, want %q", got, want)
+	}
+}
+
+// TestNoServiceWorkers checks that a blob cannot be registered as a service worker.
+func TestNoServiceWorkers(t *testing.T) {
+	s := newService(t, nil)
+	const path = "/v1/blobs/0x1/worker.js"
+	if res, text := s.do(t, "PUT", path, "x", "Content-Type", "text/javascript"); res.StatusCode != 204 {
+		t.Fatal(text)
+	}
+	res, text := s.do(t, "GET", path, "", "Service-Worker", "script")
+	wantProblem(t, res, text, 403, wire.CodeScriptForbidden)
+	if res, text := s.do(t, "GET", path, ""); res.StatusCode != 200 {
+		t.Error(text)
 	}
 }

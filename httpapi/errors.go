@@ -46,6 +46,7 @@ var (
 	errRange          = errors.New("the range lies outside the blob")
 	errForeignHost    = errors.New("this local instance does not accept requests for this host name; allow it with --allowed-hosts")
 	errForeignOrigin  = errors.New("this local instance does not accept requests from pages of this origin; allow it with --cors-origins")
+	errServiceWorker  = errors.New("a blob cannot be registered as a service worker of this origin")
 
 	errNoCredential  = errors.New("a key is required: send it as Authorization: Bearer KEY or as X-Api-Key: KEY")
 	errBadCredential = errors.New("malformed credential")
@@ -148,6 +149,7 @@ var errorTable = []errorRow{
 	{is: access.ErrRate, status: http.StatusTooManyRequests, code: wire.CodeRateLimited, detail: "too many requests per second", retryAfter: 1},
 	{is: access.ErrConcurrent, status: http.StatusTooManyRequests, code: wire.CodeTooManyAtOnce, detail: "too many concurrent requests", retryAfter: 1},
 	{is: errForeignOrigin, status: http.StatusForbidden, code: wire.CodeForbiddenOrigin},
+	{is: errServiceWorker, status: http.StatusForbidden, code: wire.CodeScriptForbidden},
 	{is: errForeignHost, status: http.StatusMisdirectedRequest, code: wire.CodeForeignHost},
 
 	{is: metastore.ErrStalePayment, status: http.StatusConflict, code: wire.CodeMicropaymentStale, detail: "the sequence number or amount of the micropayment is not greater than the accepted one"},

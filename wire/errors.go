@@ -59,6 +59,7 @@ const (
 	CodeAccountForbidden      Code = "account_forbidden"
 	CodeQuotaExceeded         Code = "quota_exceeded"
 	CodeForbiddenOrigin       Code = "forbidden_origin"
+	CodeScriptForbidden       Code = "script_forbidden"
 	CodeRateLimited           Code = "rate_limited"
 	CodeTooManyAtOnce         Code = "too_many_at_once"
 	CodeRouteNotFound         Code = "route_not_found"
