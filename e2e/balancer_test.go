@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"sluice/internal/testenv"
 )
 
@@ -23,21 +25,28 @@ import (
 // the service as seen through it.
 func (c *cluster) behindHAProxy(t testing.TB) *server {
 	t.Helper()
+	return c.viewAt(t, startHAProxy(t, c.replacedNodes()))
+}
+
+// startHAProxy runs HAProxy with the documented configuration, in which the lines of the nodes are
+// replaced, and returns its address.
+func startHAProxy(t testing.TB, nodes [][2]string) (host string) {
+	t.Helper()
 	program, err := testenv.HAProxyPath()
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := documentedBlock(t, "haproxy", "option httpchk",
-		append(c.replacedNodes(),
+		append(nodes,
 			[2]string{"bind :443 ssl crt /etc/haproxy/blobs.pem", "bind fd@3"}, [2]string{"maxconn 16384", "maxconn 500"}))
 	config := filepath.Join(t.TempDir(), "haproxy.cfg")
 	if err := os.WriteFile(config, []byte(block), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	listener := listenHere(t)
-	host := listener.Addr().String()
+	host = listener.Addr().String()
 	startProxy(t, exec.Command(program, "-db", "-f", config), listener)
-	return c.viewAt(t, host)
+	return host
 }
 
 // TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
@@ -209,6 +218,115 @@ func TestNginxRepeatsNothing(t *testing.T) {
 		t.Errorf("a DELETE arrived %d times", n)
 	}
 	checkProblem(t, s.do("GET", target, nil, "Session-Id", id), 404, "blob_not_found")
+}
+
+// TestBalancersWithoutANode checks that the documented balancers respond like the service while no node is
+// ready: the client may repeat the request, which had no effect. If a node does not respond to what was
+// sent, the outcome is unknown.
+func TestBalancersWithoutANode(t *testing.T) {
+	s := start(t, options{flags: []string{"--base-path", hostedBase}})
+	nginx := func(t *testing.T, nodes [3]string) *server {
+		testenv.Require(t, testenv.Nginx)
+		listener := listenHere(t)
+		var upstream string
+		for _, node := range nodes {
+			upstream += upstreamOf(node + " max_fails=1 fail_timeout=2s")
+		}
+		startNginx(t, listener, documentedServer(t, listener.Addr().String(), upstream))
+		return s.through(listener.Addr().String())
+	}
+	haproxy := func(t *testing.T, nodes [3]string) *server {
+		testenv.Require(t, testenv.HAProxy)
+		return s.through(startHAProxy(t, [][2]string{
+			{"server node1 10.0.0.1:9090", "server node1 " + nodes[0]}, {"server node2 10.0.0.2:9090", "server node2 " + nodes[1]}, {"server node3 10.0.0.3:9090", "server node3 " + nodes[2]},
+		}))
+	}
+	for name, behind := range map[string]func(*testing.T, [3]string) *server{"nginx": nginx, "HAProxy": haproxy} {
+		t.Run(name, func(t *testing.T) {
+			dead := listenHere(t)
+			nowhere := dead.Addr().String()
+			if err := dead.Close(); err != nil {
+				t.Fatal(err)
+			}
+			through := behind(t, [3]string{nowhere, nowhere, nowhere})
+			for _, method := range []string{"GET", "PUT", "POST"} {
+				r := through.do(method, blobTarget("0x1", "name"), []byte("x"))
+				if got := checkRefusal(t, r, 503, "not_ready"); got["retryable"] != true || r.header.Get("Retry-After") != "1" {
+					t.Errorf("%s: %v with Retry-After %q", method, r, r.header.Get("Retry-After"))
+				}
+			}
+			cut := newCutter(t, s.host)
+			lossy := cut.listener.Addr().String()
+			through = behind(t, [3]string{lossy, lossy, lossy})
+			through.eventually("the balancer finds no node", func() bool { return through.do("GET", "/v1/info", nil).status == 200 })
+			cut.armed.Store(true)
+			lost := through.do("POST", "/v1/sessions", []byte("{}"))
+			checkRefusal(t, lost, 502, "outcome_unknown")
+			if lost.header.Get("Retry-After") != "" {
+				t.Errorf("a request with an unknown outcome is to be repeated: %v", lost.header)
+			}
+		})
+	}
+}
+
+// checkRefusal fails the test unless a proxy responds with an error that has the form of the service's,
+// and returns its members.
+func checkRefusal(t *testing.T, r response, status int, code string) (got map[string]any) {
+	t.Helper()
+	if r.status != status || r.header.Get("Content-Type") != "application/problem+json" || r.header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%v with %v, want %d", r, r.header, status)
+	}
+	if err := json.Unmarshal(r.body, &got); err != nil {
+		t.Fatalf("%v: %v", r, err)
+	}
+	for name, want := range map[string]any{"type": "urn:sluice:error:" + code, "status": float64(status), "code": code, "title": http.StatusText(status), "error": got["detail"]} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v: %s", name, got[name], want, r.body)
+		}
+	}
+	if r.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("a page cannot read it: %v", r.header)
+	}
+	return got
+}
+
+// TestNginxErrorsMaskIDs checks that a request that fails in nginx leaves no id in the error log, which it
+// would have without the documented line.
+func TestNginxErrorsMaskIDs(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	dead := listenHere(t)
+	nowhere := dead.Addr().String()
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const id = "SECRETSECRETSECRETSECRET77"
+	logs := func(edit func(string) string) (access, failures string) {
+		listener := listenHere(t)
+		dir := startNginx(t, listener, edit(documentedServer(t, listener.Addr().String(), upstreamOf(nowhere))))
+		s := (&server{t: t, base: hostedBase}).through(listener.Addr().String())
+		checkRefusal(t, s.do("GET", "/v1/sessions/"+id, nil), 503, "not_ready")
+		read := func(name string) string {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		s.eventually("nginx has not logged the request", func() bool { return strings.Contains(read("access.log"), id[:6]+"...") })
+		return read("access.log"), read("error.log")
+	}
+	access, failures := logs(func(config string) string { return config })
+	if strings.Contains(access+failures, id[:7]) {
+		t.Errorf("the logs contain the id of a session:\n%s\n%s", access, failures)
+	}
+	if !strings.Contains(access, nowhere) {
+		t.Errorf("the access log does not name the node that failed:\n%s", access)
+	}
+	_, failures = logs(func(config string) string { return strings.Replace(config, "error_log /dev/null;", "", 1) })
+	if !strings.Contains(failures, id) {
+		t.Errorf("nginx logs no id by itself, so the test shows nothing:\n%s", failures)
+	}
 }
 
 // TestNginxLogMasksIDs checks that the log of nginx with the documented configuration contains at

@@ -72,11 +72,13 @@ func (s *server) behindCachingNginx() *server {
 		}
 	})
 	listener := listenHere(s.t)
-	startNginx(s.t, listener, "upstream sluice {\n"+upstreamOf(s.host)+"}\n"+documentedBlock(s.t, "nginx", "proxy_cache_path", [][2]string{
+	formats, _, _ := strings.Cut(documentedBlock(s.t, "nginx", "log_format sluice", nil), "upstream sluice {")
+	startNginx(s.t, listener, formats+"upstream sluice {\n"+upstreamOf(s.host)+"}\n"+documentedBlock(s.t, "nginx", "proxy_cache_path", [][2]string{
 		{"listen 443 ssl;", "listen " + listener.Addr().String() + ";"},
 		{"ssl_certificate     /etc/ssl/blobs.pem;", ""},
 		{"ssl_certificate_key /etc/ssl/blobs.key;", ""},
 		{"/var/cache/nginx/sluice", dir + "/cache"},
+		{"/var/log/nginx/sluice.log", "DIR/access.log"},
 	}))
 	return s.through(listener.Addr().String())
 }

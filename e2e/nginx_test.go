@@ -21,6 +21,7 @@ const nginxAround = `daemon off;
 worker_processes 1;
 pid DIR/nginx.pid;
 error_log stderr warn;
+error_log DIR/error.log warn;
 events {}
 http {
   access_log off;
