@@ -61,6 +61,9 @@ func (l *line) Key(ctx context.Context, id string) (metastore.Key, error) {
 	if then := l.answer.Load(); then != nil {
 		(*then)()
 	}
+	if err == nil {
+		err = ctx.Err() // the caller has been cancelled
+	}
 	return k, err
 }
 
