@@ -268,19 +268,23 @@ func (x *exchange) end() {
 
 // methodLabel returns the method for the metrics. Clients must not create labels.
 func (x *exchange) methodLabel() string {
-	if x.pattern == "" || !knownMethod[x.r.Method] {
+	if x.pattern == "" {
 		return "other"
 	}
-	return x.r.Method
+	return cmp.Or(knownMethods[x.r.Method], "other")
 }
 
-var knownMethod = map[string]bool{"GET": true, "HEAD": true, "PUT": true, "POST": true, "DELETE": true, "OPTIONS": true}
+// knownMethods has the methods of the protocol. The values are for what outlives a request: its own
+// Method is a part of its first line, and would keep all of it in memory.
+var knownMethods = map[string]string{
+	http.MethodGet: http.MethodGet, http.MethodHead: http.MethodHead, http.MethodPut: http.MethodPut,
+	http.MethodPost: http.MethodPost, http.MethodDelete: http.MethodDelete, http.MethodOptions: http.MethodOptions,
+}
 
 // endSpan ends the span of the exchange.
 func (x *exchange) endSpan() {
-	outcome := tracing.Outcome{Route: x.pattern, Status: x.status, In: x.body.Total(), Out: x.out.Written()}
-	if knownMethod[x.r.Method] {
-		outcome.Method = x.r.Method
+	outcome := tracing.Outcome{
+		Route: x.pattern, Method: knownMethods[x.r.Method], Status: x.status, In: x.body.Total(), Out: x.out.Written(),
 	}
 	if x.err != nil {
 		outcome.Error = string(rowOf(x.err).code)

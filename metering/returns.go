@@ -167,6 +167,7 @@ func (r *Returns) Close() error {
 // add adds a return, which Run makes.
 func (r *Returns) add(p pendingReturn) {
 	p.Since = r.now().Round(0)
+	p.Session = strings.Clone(p.Session) // it may be a part of a request, which the return outlives
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.closed {

@@ -40,7 +40,8 @@ type blobCache struct {
 }
 
 // blobRow is a row of blobs with the extent that has its first byte, if any. It must not be
-// modified.
+// modified. The blob has neither Account nor Name, which its reader knows: those of the reader are
+// parts of its request, which a row in the cache would keep in memory.
 type blobRow struct {
 	found bool
 	blob  metastore.Blob
@@ -53,8 +54,24 @@ type rowFill struct {
 	stale   bool // the row may have changed since one of them began
 }
 
-// rowOverhead is the memory of a cached row in addition to its variable parts, in bytes.
-const rowOverhead = 640
+const (
+	// rowOverhead is the memory of a cached row without its variable parts, in bytes: the row, its
+	// key and its place in the cache.
+	rowOverhead = 400
+	// extentOverhead is the same for an extent.
+	extentOverhead = 128
+)
+
+// weight returns about how many bytes of memory a row takes in the cache.
+func weight(k blobKey, r *blobRow) uint32 {
+	size, variable := rowOverhead, len(k.account)+len(k.head)+len(k.hash)
+	variable += len(r.blob.SHA256) + len(r.blob.ContentType) + len(r.blob.Metadata) + len(r.blob.Owner)
+	for i := range r.first {
+		size += extentOverhead
+		variable += len(r.first[i].Body) + len(r.first[i].Key) + 4*len(r.first[i].Blocks)
+	}
+	return uint32(size + variable + variable/16) // the allocator rounds up, by an eighth at most
+}
 
 // newBlobCache returns a cache of at most size bytes, or nil if size is 0.
 func newBlobCache(size int64) *blobCache {
@@ -69,13 +86,7 @@ func newBlobCache(size int64) *blobCache {
 				c.evictions.Add(1)
 			}
 		},
-		Weigher: func(k blobKey, r *blobRow) uint32 {
-			size := rowOverhead + 2*(len(k.account)+len(r.blob.Name)) + len(r.blob.Metadata) + len(r.blob.ContentType) + len(r.blob.Owner)
-			for i := range r.first {
-				size += len(r.first[i].Body) + 4*len(r.first[i].Blocks)
-			}
-			return uint32(size)
-		},
+		Weigher: weight,
 	})
 	return c
 }
@@ -119,7 +130,7 @@ func (c *blobCache) endFill(k blobKey, f *rowFill, row *blobRow, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && row != nil && row.found && !f.stale { // row is nil after a panic
-		c.rows.Set(k, row)
+		c.rows.Set(k.cloned(), row)
 	}
 	if f.queries--; f.queries == 0 && c.fills[k] == f {
 		delete(c.fills, k)

@@ -107,12 +107,14 @@ func (s *Store) OpenBlob(ctx context.Context, account, name string) (metastore.B
 	if err != nil {
 		return metastore.Blob{}, nil, fmt.Errorf("blob: %w", err)
 	}
-	return row.blob, row.first, nil
+	b := row.blob
+	b.Account, b.Name = account, name
+	return b, row.first, nil
 }
 
 // blobRow returns the row of a name, with found unset if there is none.
 func (t *tx) blobRow(account, blobName string) (*blobRow, error) {
-	row := &blobRow{blob: metastore.Blob{Account: account, Name: blobName}}
+	row := &blobRow{}
 	n := splitName(blobName)
 	var e metastore.Extent
 	fields := append(blobFields(&row.blob), (*integer)(&e.Size), (*blocks)(&e.Blocks), (*optionalText)(&e.Key), &e.Body)

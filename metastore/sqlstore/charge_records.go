@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,7 +109,7 @@ func (d *chargesInDoubt) add(id string, charge [16]byte, now time.Time) {
 		d.since = map[string]map[[16]byte]time.Time{}
 	}
 	if d.since[id] == nil {
-		d.since[id] = map[[16]byte]time.Time{}
+		d.since[strings.Clone(id)] = map[[16]byte]time.Time{} // the id may be a part of a request
 	}
 	d.since[id][charge] = now
 }

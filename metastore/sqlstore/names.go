@@ -1,6 +1,9 @@
 package sqlstore
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"strings"
+)
 
 // headLen is the number of bytes of a name that the key of its row holds.
 const headLen = 2000
@@ -22,6 +25,11 @@ func splitName(s string) name {
 
 // blobKey identifies a row of blobs.
 type blobKey struct{ account, head, hash string }
+
+// cloned returns a copy that shares no memory with the key, which may be a part of a request.
+func (k blobKey) cloned() blobKey {
+	return blobKey{strings.Clone(k.account), strings.Clone(k.head), strings.Clone(k.hash)}
+}
 
 // blobKeyOf returns the key of a name without copying it, unless it is long.
 func blobKeyOf(account, name string) blobKey {

@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+	"sluice/metastore/sqlstore"
+)
+
+// heap returns the bytes of the objects that are reachable.
+func heap() int64 {
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what the first one has found by finalizers and pools
+	runtime.ReadMemStats(&now)
+	return int64(now.HeapAlloc)
+}
+
+// longLine is the length of the queries that must not remain in memory.
+const longLine = 28_000
+
+// ask sends a request with a long query to the handler, as the HTTP server has parsed it: its method, its path and
+// its query are parts of one line.
+func (s *service) ask(method, path string) int {
+	line := fmt.Sprintf("%s %s?%s HTTP/1.1", method, path, strings.Repeat("q", longLine))
+	target := line[len(method)+1 : len(line)-len(" HTTP/1.1")]
+	r := httptest.NewRequestWithContext(context.Background(), "GET", target, nil)
+	r.Method, r.RequestURI, r.Host = line[:len(method)], target, "localhost:1"
+	r.URL.Path, r.URL.RawQuery = target[:len(path)], target[len(path)+1:]
+	w := &discarded{header: http.Header{}}
+	s.ServeHTTP(w, r)
+	return w.status
+}
+
+// TestReadsKeepNoRequests checks that the cache of rows takes the memory that it counts, though it was filled by
+// requests that were much longer than the names in them.
+func TestReadsKeepNoRequests(t *testing.T) {
+	s := newService(t, nil)
+	const blobs = 1500
+	var writers sync.WaitGroup
+	for w := range 50 {
+		writers.Go(func() {
+			for i := w; i < blobs; i += 50 {
+				b := metastore.Blob{Account: "account", Name: fmt.Sprint(i), Content: metastore.NewContentID(time.Now()), Size: 1}
+				e := []metastore.Extent{{Size: 1, Blocks: []uint32{1}, Body: []byte("x")}}
+				if _, err := s.meta.CommitBlob(t.Context(), b, e, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	for range 50 {
+		s.ask("GET", "/v1/blobs/account/none")
+	}
+	before := heap()
+	for i := range blobs {
+		if status := s.ask("HEAD", fmt.Sprintf("/v1/blobs/account/%d", i)); status != http.StatusOK {
+			t.Fatalf("status %d", status)
+		}
+	}
+	grown, counted := heap()-before, s.meta.(*sqlstore.Store).Stats().BlobCache.Bytes
+	if counted < blobs*400 {
+		t.Fatalf("the cache counts %d bytes after %d reads", counted, blobs)
+	}
+	if grown > 2*counted {
+		t.Errorf("%d reads have left %d bytes in memory, and the cache counts %d", blobs, grown, counted)
+	}
+}
+
+// TestResultsKeepNoRequests checks that the metrics of a result do not keep the first request that had it.
+func TestResultsKeepNoRequests(t *testing.T) {
+	s := newService(t, nil)
+	s.ask("GET", "/v1/other")
+	before := heap()
+	results := 0
+	for _, path := range []string{"/v1/info", "/v1/blobs/account/none", "/v1/blobs/account", "/v1/sessions", "/v1/channels/none", "/v1/uploads/none", "/v1/figures"} {
+		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"} {
+			s.ask(method, path)
+			results++
+		}
+	}
+	if grown := heap() - before; grown > int64(results)*longLine/4 {
+		t.Errorf("%d results have left %d bytes in memory", results, grown)
+	}
+}
