@@ -102,6 +102,9 @@ func (c *cloner) openTarget(ctx context.Context, l Location) (_ context.Context,
 	// The target is marked before anything is created there, and before the wait for
 	// its lease, which takes seconds.
 	if c.target, err = storage.OpenEndpoint(ctx, storage.Location(l), false, c.markBytes); err != nil {
+		if errors.Is(err, metastore.ErrOlder) {
+			err = fmt.Errorf("it must be empty, or an unfinished copy that this version began; it is not changed: %w", err)
+		}
 		return nil, false, fmt.Errorf("the target: %w", err)
 	}
 	c.cleanup = append(c.cleanup, c.target.Close)

@@ -78,6 +78,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	if n.stores, err = storage.Open(ctx, c.Location, c.Storage); err != nil {
 		return nil, err
 	}
+	if from, to := n.stores.MigratedFrom, n.stores.MigratedTo; to > 0 {
+		log.Info("the metadata has been migrated: an older version of sluice does not open it any more", "from_schema", from, "to_schema", to)
+	}
 	if c.Profile == Local {
 		n.stores.Bytes = bytestore.Timed(n.stores.Bytes) // for Server-Timing
 	}

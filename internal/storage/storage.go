@@ -38,6 +38,9 @@ type Stores struct {
 	// MetaStopped and BytesStopped are closed when the store accepts no writes
 	// until it is opened again. They are nil if the store has no such state.
 	MetaStopped, BytesStopped <-chan struct{}
+	// MigratedFrom and MigratedTo are the versions of the schema before and after Open, if it has migrated
+	// the metadata, and otherwise 0.
+	MigratedFrom, MigratedTo int64
 	// Fence detects another database that uses the same bytes. It is nil if both
 	// parts are in the data folder.
 	Fence *blob.Fence
@@ -144,11 +147,11 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	return s, nil
 }
 
-// OpenMeta opens the metadata alone, which is possible while nodes run on it. Then
-// the schema must be that of this version, otherwise OpenMeta returns
-// metastore.ErrOlder: a schema must not change under a running node. If there is no
-// metadata, OpenMeta creates it if create is set, and returns an error otherwise. It waits up to
-// two seconds for the first start of a node to create or migrate it.
+// OpenMeta opens the metadata alone, which is possible while nodes run on it. The schema must be
+// that of this version, otherwise OpenMeta returns metastore.ErrOlder or metastore.ErrNewer and changes
+// nothing: only the start of a node migrates. If there is no metadata, OpenMeta creates it if create is
+// set, and returns an error otherwise. It waits up to two seconds for the start of a node in the same
+// folder to create or migrate it.
 func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err error) {
 	s := &Stores{}
 	defer func() {
@@ -156,8 +159,12 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	options := sqlstore.Options{Schema: sqlstore.Keep}
+	if create {
+		options.Schema = sqlstore.Create
+	}
 	if l.Shared() {
-		err = s.openMeta(ctx, l, nil, sqlstore.Options{Existing: !create})
+		err = s.openMeta(ctx, l, nil, options)
 		return s, err
 	}
 	if !create && !datadir.HasDatabase(l.Data) {
@@ -165,14 +172,14 @@ func OpenMeta(ctx context.Context, l Location, create bool) (_ *Stores, err erro
 	}
 	dir, err := s.openDir(l.Data)
 	if err == nil {
-		err = s.openMeta(ctx, l, dir, sqlstore.Options{})
+		err = s.openMeta(ctx, l, dir, options)
 	}
 	if !errors.Is(err, datadir.ErrInUse) {
 		return s, err
 	}
 	var sql *sqlstore.Store
 	err = retry(ctx, func() (err error) {
-		sql, err = sqlstore.OpenSQLite(filepath.Join(l.Data, datadir.Database), sqlstore.Options{Existing: true})
+		sql, err = sqlstore.OpenSQLite(filepath.Join(l.Data, datadir.Database), sqlstore.Options{Schema: sqlstore.Keep})
 		return err
 	}, fs.ErrNotExist, metastore.ErrOlder) // perhaps for as long as the server starts
 	if err != nil {
@@ -213,7 +220,8 @@ var ErrNoInstance = errors.New("there is no data in the folder")
 // Reset deletes the instance in a data folder, all of which must be there. It locks the folder, and calls
 // permit before it deletes anything; if permit returns an error, Reset returns it. The instance is deleted
 // completely or not at all: an interrupted Reset is completed by the next process that opens the folder. It
-// returns datadir.ErrInUse if a process uses the folder, and ErrNoInstance.
+// returns datadir.ErrInUse if a process uses the folder, ErrNoInstance, and metastore.ErrOlder, having changed
+// nothing, if the metadata is of an older version.
 func Reset(path string, permit func(metastore.Store) error) (err error) {
 	if !HasInstance(path) {
 		return fmt.Errorf("%w %s", ErrNoInstance, path)
@@ -229,7 +237,7 @@ func Reset(path string, permit func(metastore.Store) error) (err error) {
 	if err := datadir.Require(path, datadir.Bytes); err != nil {
 		return fmt.Errorf("the bytes of the instance are elsewhere: %w", err)
 	}
-	meta, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), sqlstore.Options{})
+	meta, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), sqlstore.Options{Schema: sqlstore.Create})
 	if err != nil {
 		return fmt.Errorf("cannot read the metadata in %s, so it is unknown whether they may be deleted: %w", path, err)
 	}
@@ -252,7 +260,7 @@ type Endpoint struct {
 
 // OpenEndpoint opens the stores of a source or a target, and locks its data folder
 // if it has one. If existing is set, it returns an error if a part does not exist,
-// and creates nothing. If mark is not nil, it is called with the bytes before the
+// and creates nothing. It returns metastore.ErrOlder if there is metadata of an older version. If mark is not nil, it is called with the bytes before the
 // metadata is created. The caller must Close the endpoint.
 func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (_ *Endpoint, err error) {
 	s := &Stores{}
@@ -285,7 +293,11 @@ func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 			return nil, err
 		}
 	}
-	if err := s.openMeta(ctx, l, dir, sqlstore.Options{Existing: existing}); err != nil {
+	options := sqlstore.Options{Schema: sqlstore.Create}
+	if existing {
+		options.Schema = sqlstore.Keep
+	}
+	if err := s.openMeta(ctx, l, dir, options); err != nil {
 		return nil, err
 	}
 	return &Endpoint{s, s.Meta.(*sqlstore.Store)}, nil
@@ -383,6 +395,9 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 
 func (s *Stores) use(sql *sqlstore.Store) {
 	s.Meta, s.MetaStopped, s.sql = sql, sql.Stopped(), sql
+	if from, to := sql.Migrated(); from > 0 && from < to {
+		s.MigratedFrom, s.MigratedTo = from, to
+	}
 	s.close = append(s.close, sql.Close)
 	s.require(MetadataWritable, sql.Err)
 }

@@ -48,6 +48,9 @@ type engine interface {
 	// leaseTime returns the time by which leases are judged, to the microsecond.
 	leaseTime(t *tx) (time.Time, error)
 
+	// migrated returns the versions of the schema before and after opening.
+	migrated() (from, to int64)
+
 	// blobCache returns the cache of blobs, which the engine keeps exact, or nil.
 	blobCache() *blobCache
 

@@ -22,6 +22,20 @@ const (
 //go:embed migrations
 var migrationFiles embed.FS
 
+// SchemaChange says what opening a database may do to its schema.
+type SchemaChange int
+
+const (
+	// Migrate creates the schema, or brings an older one up to date, from which there is no way back.
+	Migrate SchemaChange = iota
+	// Create creates the schema if there is none. An older one is refused with metastore.ErrOlder.
+	Create
+	// Keep changes nothing: another process may be using the database. One that does not exist is
+	// refused with fs.ErrNotExist (SQLite), and a schema that does not exist or is older with
+	// metastore.ErrOlder.
+	Keep
+)
+
 // migration is a numbered step from one version of the schema to the next.
 type migration struct {
 	version int64
@@ -70,8 +84,8 @@ func migrate(c migrator, list []migration) error {
 	if err != nil {
 		return err
 	}
-	if have > int64(len(list)) {
-		return newerSchema(have, list)
+	if v := (versions{have, int64(len(list))}); v.from > v.to {
+		return v.refused()
 	}
 	for _, m := range list[have:] {
 		if err := c.script(m.text); err != nil {
@@ -84,29 +98,38 @@ func migrate(c migrator, list []migration) error {
 	return nil
 }
 
-// checkVersion returns metastore.ErrOlder or metastore.ErrNewer unless the database has
-// the schema of these migrations. It changes nothing. tables is a query that counts the
-// tables with the name schema_version.
-func checkVersion(c runner, list []migration, tables string) error {
+// versions are those of the schema before and after opening.
+type versions struct{ from, to int64 }
+
+func (v versions) migrated() (from, to int64) { return v.from, v.to }
+
+// refused returns the error of a schema of another version.
+func (v versions) refused() error {
+	if v.from > v.to {
+		return fmt.Errorf("schema version %d, known up to %d: %w", v.from, v.to, metastore.ErrNewer)
+	}
+	return fmt.Errorf("schema version %d, need %d: %w", v.from, v.to, metastore.ErrOlder)
+}
+
+// checkVersion returns the version of the schema, and the one that these migrations make. It returns
+// metastore.ErrOlder or metastore.ErrNewer if the former differs and change does not allow to migrate it. It
+// changes nothing. tables is a query that counts the tables with the name schema_version.
+func checkVersion(c runner, list []migration, change SchemaChange, tables string) (versions, error) {
 	t := &tx{conn: c}
+	v := versions{to: int64(len(list))}
 	var found integer
-	if _, err := t.row(tables, nil, &found); err != nil {
-		return err
+	_, err := t.row(tables, nil, &found)
+	if err == nil && found > 0 {
+		v.from, err = t.schemaVersion()
 	}
-	var have int64
-	if found > 0 {
-		var err error
-		if have, err = t.schemaVersion(); err != nil {
-			return err
-		}
+	if err != nil {
+		return versions{}, err
 	}
-	switch {
-	case have < int64(len(list)):
-		return fmt.Errorf("schema version %d, need %d: %w", have, len(list), metastore.ErrOlder)
-	case have > int64(len(list)):
-		return newerSchema(have, list)
+	creates, migrates := v.from == 0 && change == Create, v.from < v.to && change == Migrate
+	if v.from == v.to || creates || migrates {
+		return v, nil
 	}
-	return nil
+	return v, v.refused()
 }
 
 // schemaVersion returns the number of the last migration that was applied.
@@ -114,8 +137,4 @@ func (t *tx) schemaVersion() (int64, error) {
 	var version int64
 	_, err := t.row(`SELECT COALESCE(MAX(version), 0) FROM schema_version`, nil, (*integer)(&version))
 	return version, err
-}
-
-func newerSchema(have int64, list []migration) error {
-	return fmt.Errorf("schema version %d, known up to %d: %w", have, len(list), metastore.ErrNewer)
 }

@@ -16,6 +16,7 @@ import (
 // postgresEngine is the engine for PostgreSQL: a pool of connections, of which writers use
 // at most half, because they wait for locks and standbys and reads do not.
 type postgresEngine struct {
+	versions
 	pool         *pgxpool.Pool
 	closeTimeout time.Duration         // how long close waits for running COMMITs
 	writeSlots   chan struct{}         // holds a token for each write transaction until its COMMIT is acknowledged

@@ -44,10 +44,10 @@ var postgresSettings = map[string]string{
 }
 
 // OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq,
-// and brings its schema (the first one of search_path) up to date. Any number of nodes may
+// and changes its schema (the first one of search_path) as opt.Schema says. Any number of nodes may
 // open it concurrently; one of them migrates. It returns metastore.ErrNewer if a newer
-// version of the program wrote the database, and with opt.Existing metastore.ErrOlder if the
-// schema is not up to date. ctx bounds the opening.
+// version of the program wrote the database. A database that it refuses is not changed. ctx bounds
+// the opening.
 //
 // The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
 // remote_apply for the user. Each connection is checked for that, and keeps its own setting
@@ -97,7 +97,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 		pool.Close()
 		return nil, err
 	}
-	if err := p.prepare(ctx, opt.Existing); err != nil {
+	if err := p.prepare(ctx, opt.Schema); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -174,9 +174,12 @@ func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
 	return nil
 }
 
-// prepare applies the migrations, one node at a time. If existing is set, it only checks that
-// the schema is up to date.
-func (p *postgresEngine) prepare(ctx context.Context, existing bool) error {
+// postgresVersionTables counts the tables with the name schema_version.
+const postgresVersionTables = `SELECT COUNT(*) FROM information_schema.tables
+	WHERE table_schema = current_schema() AND table_name = 'schema_version'`
+
+// prepare checks the schema and changes it, one node at a time.
+func (p *postgresEngine) prepare(ctx context.Context, change SchemaChange) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -187,14 +190,17 @@ func (p *postgresEngine) prepare(ctx context.Context, existing bool) error {
 	if err != nil {
 		return err
 	}
-	if existing {
-		return checkVersion(c, list, `SELECT COUNT(*) FROM information_schema.tables
-			WHERE table_schema = current_schema() AND table_name = 'schema_version'`)
+	if change == Keep {
+		p.versions, err = checkVersion(c, list, change, postgresVersionTables)
+		return err
 	}
 	for _, query := range []string{"BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
 		if _, err := c.send(query); err != nil {
 			return err
 		}
+	}
+	if p.versions, err = checkVersion(c, list, change, postgresVersionTables); err != nil {
+		return err
 	}
 	if err := migrate(c, list); err != nil {
 		return err

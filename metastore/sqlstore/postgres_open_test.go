@@ -74,7 +74,7 @@ func TestPostgresNewerIsRefused(t *testing.T) {
 
 func TestPostgresExisting(t *testing.T) {
 	dsn := testenv.Postgres(t)
-	existing := Options{Existing: true}
+	existing := Options{Schema: Keep}
 	if _, err := OpenPostgres(t.Context(), dsn, existing); !errors.Is(err, metastore.ErrOlder) {
 		t.Errorf("an empty schema: got error %v, want ErrOlder", err)
 	}

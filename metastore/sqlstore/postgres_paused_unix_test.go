@@ -127,7 +127,7 @@ func TestPostgresRefusesStandbys(t *testing.T) {
 	primary := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, primary)
 	for _, dsn := range []string{standby.DSN(), primary.DSN() + "&default_transaction_read_only=on"} {
-		if s, err := OpenPostgres(t.Context(), dsn, Options{Existing: true}); err == nil {
+		if s, err := OpenPostgres(t.Context(), dsn, Options{Schema: Keep}); err == nil {
 			t.Errorf("opened %s (closing: %v)", dsn, s.Close())
 		} else {
 			t.Log(err)

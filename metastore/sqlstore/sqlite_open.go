@@ -31,11 +31,11 @@ const (
 	busyTimeout = 500 * time.Millisecond
 )
 
-// OpenSQLite opens the database at path and brings its schema up to date. It creates the
-// database if there is none; the folder must exist. It returns metastore.ErrNewer if a newer
+// OpenSQLite opens the database at path, and changes its schema as opt.Schema says. It creates the
+// database if there is none, unless that is Keep; the folder must exist. It returns metastore.ErrNewer if a newer
 // version of the program wrote the database, and metastore.ErrNoSpace if the disk has no
-// space for what opening writes, such as the index of the log. With opt.Existing the
-// database must exist (fs.ErrNotExist) and be up to date (metastore.ErrOlder).
+// space for what opening writes, such as the index of the log. A database
+// that it refuses is not changed.
 //
 // Every commit is synced to disk before it is acknowledged (journal_mode=WAL,
 // synchronous=FULL). Both settings are read back; the store does not open without them.
@@ -68,7 +68,8 @@ type sqliteEngine struct {
 	health       *health
 	wallClock    *wallClock
 	path         string // of the database
-	closing      func() error
+	versions
+	closing func() error
 }
 
 var _ engine = (*sqliteEngine)(nil)
@@ -78,7 +79,7 @@ func openSQLite(path string, opt Options) (*sqliteEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	write, err := openWriterConn(path, opt.Existing)
+	write, found, err := openWriterConn(path, opt.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -94,33 +95,31 @@ func openSQLite(path string, opt Options) (*sqliteEngine, error) {
 	w := newWriter(write, sqliteBegin, h, newBlobCache(opt.BlobCache))
 	e := &sqliteEngine{
 		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h,
-		wallClock: newWallClock(opt.wall, opt.passed), path: path,
+		wallClock: newWallClock(opt.wall, opt.passed), path: path, versions: found,
 	}
 	e.closing = sync.OnceValue(e.closeAll)
 	return e, nil
 }
 
-// openWriterConn opens the connection for writes and brings the schema up to date. If existing is set, the
-// database must exist and be up to date.
-func openWriterConn(path string, existing bool) (*sqliteConn, error) {
-	prepare := migrateSQLite
-	if existing {
-		prepare = checkSQLite
+// openWriterConn opens the connection for writes, and changes the schema as change says.
+func openWriterConn(path string, change SchemaChange) (*sqliteConn, versions, error) {
+	if change == Keep {
 		if _, err := os.Stat(path); err != nil { // SQLite would create it
-			return nil, err
+			return nil, versions{}, err
 		}
 	}
 	c, err := openSQLiteConn(path, busyTimeout, []string{"wal_autocheckpoint(16000)", fmt.Sprintf("cache_size(-%d)", writerCacheKiB)})
 	if err != nil {
-		return nil, err
+		return nil, versions{}, err
 	}
-	if err := prepare(c); err != nil {
-		return nil, errors.Join(err, c.close())
+	found, err := prepareSQLite(c, change)
+	if err == nil {
+		err = checkDurable(c)
 	}
-	if err := checkDurable(c); err != nil {
-		return nil, errors.Join(err, c.close())
+	if err != nil {
+		return nil, versions{}, errors.Join(err, c.close())
 	}
-	return c, nil
+	return c, found, nil
 }
 
 // openReaders opens n connections for reads; see Options.Readers.
@@ -206,31 +205,34 @@ func openSQLiteConn(path string, busy time.Duration, pragmas []string) (*sqliteC
 	return c, err
 }
 
-// migrateSQLite enables the log and applies the migrations under the write lock, so that
-// concurrent opens are safe.
-func migrateSQLite(c *sqliteConn) error {
+// sqliteVersionTables counts the tables with the name schema_version.
+const sqliteVersionTables = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`
+
+// prepareSQLite checks the schema, then enables the log, which a backup may not have, and then changes the
+// schema under the write lock, so that concurrent opens are safe.
+func prepareSQLite(c *sqliteConn, change SchemaChange) (versions, error) {
 	list, err := migrations(sqliteMigrations)
 	if err != nil {
-		return err
+		return versions{}, err
 	}
-	for _, query := range []string{"PRAGMA journal_mode=WAL", sqliteBegin} {
-		if err := retryBusy(func() error { return c.run(query) }); err != nil {
-			return err
-		}
+	var found versions
+	err = retryBusy(func() error {
+		found, err = checkVersion(c, list, change, sqliteVersionTables)
+		return err
+	})
+	if err != nil {
+		return found, err
+	}
+	if err := retryBusy(func() error { return c.run("PRAGMA journal_mode=WAL") }); err != nil || found.from == found.to {
+		return found, err
+	}
+	if err := retryBusy(func() error { return c.run(sqliteBegin) }); err != nil {
+		return found, err
 	}
 	if err := migrate(c, list); err != nil {
-		return errors.Join(err, c.run("ROLLBACK"))
+		return found, errors.Join(err, c.run("ROLLBACK"))
 	}
-	return c.run("COMMIT")
-}
-
-// checkSQLite is checkVersion for SQLite.
-func checkSQLite(c *sqliteConn) error {
-	list, err := migrations(sqliteMigrations)
-	if err != nil {
-		return err
-	}
-	return checkVersion(c, list, `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'`)
+	return found, c.run("COMMIT")
 }
 
 // checkDurable reads back the settings on which the durability of commits depends.

@@ -209,7 +209,7 @@ func olderDatabase(t *testing.T) string {
 
 // TestOpenExisting opens databases that must not be created or changed.
 func TestOpenExisting(t *testing.T) {
-	existing := Options{Existing: true}
+	existing := Options{Schema: Keep}
 	missing := filepath.Join(t.TempDir(), "meta.db")
 	if s, err := OpenSQLite(missing, existing); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a missing database: %v, %v", s, err)

@@ -52,9 +52,9 @@ func crashed(t *testing.T) string {
 // acknowledgement everything in the log has been moved into the database, and nothing of the old
 // log precedes the acknowledged write in the new one.
 func TestStartEmptiesTheLog(t *testing.T) {
-	for _, existing := range []bool{false, true} {
+	for _, change := range []SchemaChange{Migrate, Keep} {
 		path := crashed(t)
-		e, err := openSQLite(path, Options{Existing: existing})
+		e, err := openSQLite(path, Options{Schema: change})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,9 +19,8 @@ type Options struct {
 	// Readers is the number of SQLite connections for reads. 0: 4 to 8, depending on the
 	// number of processors.
 	Readers int
-	// Existing opens a database without creating it or changing its schema: another
-	// process may be using it.
-	Existing bool
+	// Schema is what opening may change.
+	Schema SchemaChange
 	// BlobCache is the greatest size of a cache of blobs that are read often, in bytes, with
 	// their inline bodies; 0: none. It is for SQLite only, and requires that no other Store,
 	// in this process or another, changes blobs while this one is open.
@@ -47,6 +46,10 @@ func newStore(eng engine, opt Options) *Store {
 	s.uses = newUseBatcher(s.startLocked, s.Now, eng.oneWriter())
 	return s
 }
+
+// Migrated returns the version of the schema that opening has found and the one that it has made of it.
+// They are equal unless the schema was created, when from is 0, or migrated.
+func (s *Store) Migrated() (from, to int64) { return s.eng.migrated() }
 
 // Close waits for the running transaction, fails the waiting calls with ErrClosed and
 // releases all resources. Calls after Close return ErrClosed.
