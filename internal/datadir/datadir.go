@@ -34,8 +34,9 @@ var ErrInUse = errors.New("is in use by another sluice")
 
 // Dir is a data folder that is locked for this process. The caller must Close it.
 type Dir struct {
-	path string
-	lock *vfs.Lock
+	path  string
+	lock  *vfs.Lock
+	bytes *vfs.Lock // of the folder of the bytes; nil until LockBytes
 }
 
 // Open creates the data folder if it does not exist, and locks it. It returns
@@ -109,8 +110,14 @@ func Interrupted(path string) bool {
 	return err == nil && string(text) == resetText
 }
 
-// Close unlocks the folder.
-func (d *Dir) Close() error { return d.lock.Close() }
+// Close unlocks the folder, and the bytes if they are locked.
+func (d *Dir) Close() error {
+	var err error
+	if d.bytes != nil {
+		err = d.bytes.Close()
+	}
+	return errors.Join(err, d.lock.Close())
+}
 
 // Path returns the path of a part of the folder.
 func (d *Dir) Path(part string) string { return filepath.Join(d.path, part) }

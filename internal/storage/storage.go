@@ -42,7 +42,7 @@ type Stores struct {
 	// the metadata, and otherwise 0.
 	MigratedFrom, MigratedTo int64
 	// Fence detects another database that uses the same bytes. It is nil if both
-	// parts are in the data folder.
+	// parts are in the data folder, and not behind a link or a mount point there.
 	Fence *blob.Fence
 
 	remote  bool
@@ -138,7 +138,12 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
 	if !l.Remote() && !l.Shared() {
-		return s, nil
+		// The lock of the bytes excludes other processes on this machine. It neither excludes those of other
+		// machines nor a copy of the database that runs when the original does not.
+		elsewhere, err := datadir.BytesElsewhere(l.Data)
+		if err != nil || !elsewhere {
+			return s, err
+		}
 	}
 	if s.Fence, err = blob.OpenFence(ctx, s.Meta, s.Bytes); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
@@ -236,6 +241,13 @@ func Reset(path string, permit func(metastore.Store) error) (err error) {
 	}
 	if err := datadir.Require(path, datadir.Bytes); err != nil {
 		return fmt.Errorf("the bytes of the instance are elsewhere: %w", err)
+	}
+	elsewhere, err := datadir.BytesElsewhere(path)
+	if err == nil && elsewhere {
+		err = fmt.Errorf("the bytes of the instance are elsewhere: %s is a link or a mount point, and is not emptied", dir.Path(datadir.Bytes))
+	}
+	if err != nil {
+		return err
 	}
 	meta, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), sqlstore.Options{Schema: sqlstore.Create})
 	if err != nil {
@@ -337,6 +349,9 @@ func (s *Stores) openDir(path string) (*datadir.Dir, error) {
 // openBytes opens the byte store.
 func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, opt Options) error {
 	if !l.Remote() {
+		if err := dir.LockBytes(); err != nil {
+			return err
+		}
 		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{})
 		if err != nil {
 			return fmt.Errorf("opening the bytes in %s: %w", l.Data, err)

@@ -1,0 +1,59 @@
+//go:build unix
+
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBytesAreLocked checks that the bytes are locked by whatever path they are reached, and unlocked by Close.
+func TestBytesAreLocked(t *testing.T) {
+	root := t.TempDir()
+	first, err := Open(filepath.Join(root, "first"))
+	if err == nil {
+		err = first.LockBytes()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := mustOpen(t, filepath.Join(root, "second"))
+	if err := os.Symlink(first.Path(Bytes), second.Path(Bytes)); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.LockBytes(); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "first") {
+		t.Errorf("bytes that another folder uses: error %v, want ErrInUse with the place of the bytes", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.LockBytes(); err != nil {
+		t.Errorf("bytes that are not in use any more: %v", err)
+	}
+}
+
+// TestBytesElsewhere checks which folders of bytes a copy of their data folder may share.
+func TestBytesElsewhere(t *testing.T) {
+	path := t.TempDir()
+	check := func(when string, want bool) {
+		t.Helper()
+		if got, err := BytesElsewhere(path); err != nil || got != want {
+			t.Errorf("%s: %t, %v; want %t", when, got, err, want)
+		}
+	}
+	check("no bytes", false)
+	if err := os.Mkdir(filepath.Join(path, Bytes), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	check("a folder", false)
+	if err := errors.Join(os.Remove(filepath.Join(path, Bytes)), os.Symlink(t.TempDir(), filepath.Join(path, Bytes))); err != nil {
+		t.Fatal(err)
+	}
+	check("a symbolic link", true)
+	if mounted, err := isMountPoint("/", "/proc"); err == nil && !mounted {
+		t.Error("/proc is not found to be a mount point")
+	}
+}
