@@ -51,6 +51,7 @@ func TestCacheInFront(t *testing.T) {
 			c.uncached()
 			c.revalidates()
 			c.expires()
+			c.queries()
 		})
 	}
 }
@@ -308,11 +309,41 @@ func (c *cdn) revalidates() {
 // of the blob.
 func (c *cdn) expires() {
 	c.t.Helper()
-	for name, h := range map[string][]string{"expires": nil, "expires itself": {"Cache-Control", "public, max-age=86400, stale-if-error=86400, stale-while-revalidate=86400"}} {
+	stated := map[string][]string{"expires": nil}
+	for i, value := range append(deceptive, "public, max-age=86400, stale-if-error=86400, stale-while-revalidate=86400") {
+		stated[fmt.Sprint("expires itself ", i)] = []string{"Cache-Control", value}
+	}
+	for name, h := range stated {
 		target := blobTarget("0x1", name)
 		expires := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
 		c.origin.must(204, "PUT", target, []byte("passing"), append(h, "Blob-Expires", expires)...)
 		c.do("GET", target, nil)
 		c.eventually("the cache keeps an expired blob", func() bool { return c.do("GET", target, nil).status == 410 })
+	}
+}
+
+// deceptive are values of Cache-Control in which caches that search for a text find another life than the directives
+// state.
+var deceptive = []string{
+	"public, x-max-age=86400", "public, x-s-maxage=86400", "x-max-age=86400, max-age=86400", "X-Max-Age=86400",
+	`public, x="max-age=86400"`, `x="s-maxage=86400, max-age=86400"`, `public, x="a\", max-age=86400"`,
+	`no-cache="x, max-age=86400"`, `public="max-age=86400"`, "max-age_max-age=86400", "public,,  max-agex=86400,x-max-age=86400",
+	"MAX-AGE=86400, x-stale-while-revalidate=86400", "x-stale-if-error=86400, public", "s-maxage=86400",
+}
+
+// queries reads a blob with many queries, each of which is the copy of the first.
+func (c *cdn) queries() {
+	c.t.Helper()
+	target := blobTarget("0x1", "queried")
+	data := content(11, 100_000)
+	c.origin.must(204, "PUT", target, data, "Cache-Control", "max-age=600")
+	before := c.served(200, 206)
+	for i := range 20 {
+		if r := c.must(200, "GET", fmt.Sprintf("%s?%d", target, i), nil); digest(r.body) != digest(data) {
+			c.t.Errorf("a read with a query returns %d other bytes", len(r.body))
+		}
+	}
+	if fetched := c.served(200, 206) - before; fetched != 1 {
+		c.t.Errorf("20 reads of a blob with different queries were %d requests to the service", fetched)
 	}
 }

@@ -275,7 +275,7 @@ func setMetadata(x *exchange, m headers.Metadata) (cacheControl string) {
 // setPublicCacheControl sets the Cache-Control of a blob that everybody may read: the one that its
 // writer has stated, or else the default of the service, as far as the blob does not expire before.
 func (s *Server) setPublicCacheControl(x *exchange, b *metastore.Blob, stated string) {
-	value := cmp.Or(stated, s.publicCacheControl)
+	value := cmp.Or(headers.SentCacheControl(stated), headers.SentCacheControl(s.publicCacheControl))
 	if value == "" {
 		x.insertFixed("Cache-Control", noCache)
 		return

@@ -11,9 +11,12 @@ import (
 // maxDelta is the greatest number of seconds in a directive (RFC 9111, section 1.2.2).
 const maxDelta = 1 << 31
 
+// plain are the other directives of responses that are sent: those of RFC 9111 and RFC 8246.
+var plain = []string{"immutable", "must-revalidate", "must-understand", "no-cache", "no-store", "no-transform", "private", "proxy-revalidate", "public"}
+
 // directive is a directive of Cache-Control.
 type directive struct {
-	text    string // as it was sent
+	text    string // as it is sent
 	name    string // in lower case
 	seconds int64  // argument of a directive of timed
 }
@@ -104,16 +107,55 @@ func deltaSeconds(s string) (int64, bool) {
 	return min(n, maxDelta), true
 }
 
+// SentCacheControl returns what is sent of a stored value: the directives that are known, and of their arguments
+// numbers of seconds and names of headers. Some caches, such as nginx, look for "max-age=" anywhere in the value, so
+// it must be at the end of no other directive's name and in no quoted string. The result is empty if no directive is known, and
+// "no-cache" if the value is not valid.
+func SentCacheControl(value string) string {
+	list, err := parseCacheControl(value)
+	if err != nil {
+		return "no-cache"
+	}
+	return textOf(known(list))
+}
+
+// known returns the directives that are sent, with the text that is sent.
+func known(list []directive) []directive {
+	var sent []directive
+	for _, d := range list {
+		switch {
+		case slices.Contains(timed, d.name):
+		case slices.Contains(plain, d.name):
+			if name, argument, _ := strings.Cut(d.text, "="); strings.Contains(argument, "=") {
+				d.text = name // no name of a header, of which no-cache and private may have a list, has this character
+			}
+		default:
+			continue
+		}
+		sent = append(sent, d)
+	}
+	return sent
+}
+
+func textOf(list []directive) string {
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = list[i].text
+	}
+	return strings.Join(texts, ", ")
+}
+
 // LimitCacheControl returns a valid Cache-Control of which no cache keeps a response beyond its
 // remaining life: max-age and s-maxage are at most the remaining life in seconds, and
 // stale-while-revalidate and stale-if-error at most what these leave of it. A value from which a
 // cache would have to guess gets the max-age that RFC 9111, section 4.2.2, suggests: a tenth of
-// age, which is the time since the last modification.
+// age, which is the time since the last modification. Of the value it has what SentCacheControl returns.
 func LimitCacheControl(value string, remaining, age time.Duration) string {
 	list, err := parseCacheControl(value)
 	if err != nil {
 		return "no-cache"
 	}
+	list = known(list)
 	life := max(0, int64(remaining/time.Second))
 	fresh, explicit := int64(0), false
 	for i := range list {
@@ -134,14 +176,12 @@ func LimitCacheControl(value string, remaining, age time.Duration) string {
 		guess.text = "max-age=" + strconv.FormatInt(guess.seconds, 10)
 		fresh = max(fresh, guess.seconds)
 	}
-	texts := make([]string, len(list))
 	for i := range list {
 		if name := list[i].name; name == "stale-while-revalidate" || name == "stale-if-error" {
 			list[i].limit(life - fresh)
 		}
-		texts[i] = list[i].text
 	}
-	return strings.Join(texts, ", ")
+	return textOf(list)
 }
 
 // limit reduces the argument to at most n seconds.

@@ -101,3 +101,32 @@ func FuzzCacheControl(f *testing.F) {
 		}
 	})
 }
+
+// TestSentCacheControl checks which directives of a stored value are sent, and that a cache that searches the value
+// for the text of a directive finds none that is not one.
+func TestSentCacheControl(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                   "",
+		"public, max-age=60": "public, max-age=60",
+		"Public,MAX-AGE=60":  "Public, MAX-AGE=60",
+		"public, immutable, max-age=60, stale-while-revalidate=5, stale-if-error=6, s-maxage=7": "public, immutable, max-age=60, stale-while-revalidate=5, stale-if-error=6, s-maxage=7",
+		"public, x-max-age=86400":     "public",
+		"x-s-maxage=86400":            "",
+		`x="max-age=1", no-transform`: "no-transform",
+		`no-cache="a, b"`:             `no-cache="a, b"`,
+		`no-cache="max-age=5"`:        "no-cache",
+		`private="x\"max-age=5"`:      "private",
+		"public=x":                    "public=x",
+		"must-understand, no-store":   "must-understand, no-store",
+		"max-age=\"5\"":               "no-cache", // stored by an earlier version, which did not check it
+	} {
+		if got := SentCacheControl(value); got != want {
+			t.Errorf("%q is sent as %q, want %q", value, got, want)
+		}
+	}
+	for _, value := range []string{"x-max-age=86400", `x="max-age=86400"`, `no-cache="s-maxage=86400"`} {
+		if got := LimitCacheControl(value, 10*time.Second, 0); strings.Contains(got, "86400") {
+			t.Errorf("%q of a blob that expires in 10 s is sent as %q", value, got)
+		}
+	}
+}
