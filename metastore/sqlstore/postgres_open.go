@@ -35,8 +35,12 @@ var postgresSettings = map[string]string{
 	"enable_seqscan": "off",
 	"jit":            "off",
 	// A node that hangs or is cut off must not hold its locks for more than five seconds.
-	// Transactions never wait for anything but the server.
-	"idle_in_transaction_session_timeout": "4000",
+	// Transactions never wait for anything but the server. Those that wait for a lock end first,
+	// or each would inherit it and hold it for the second of these times; a node that does not
+	// hang begins them again. A deadlock is detected after a second, before either of its waits
+	// ends.
+	"lock_timeout":                        "1500",
+	"idle_in_transaction_session_timeout": "3000",
 	"tcp_keepalives_idle":                 "15",
 	"tcp_keepalives_interval":             "5",
 	"tcp_keepalives_count":                "3",
@@ -194,7 +198,8 @@ func (p *postgresEngine) prepare(ctx context.Context, change SchemaChange) error
 		p.versions, err = checkVersion(c, list, change, postgresVersionTables)
 		return err
 	}
-	for _, query := range []string{"BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
+	// A migration may take longer than other transactions wait for a lock.
+	for _, query := range []string{"BEGIN; SET LOCAL lock_timeout = 0", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
 		if _, err := c.send(query); err != nil {
 			return err
 		}

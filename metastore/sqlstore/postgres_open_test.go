@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -30,6 +32,32 @@ func openNode(tb testing.TB, dsn string) (*Store, *postgresEngine) {
 		}
 	})
 	return s, p
+}
+
+// sessionsOf counts the sessions of a process, which its application_name shows, for which the
+// condition holds.
+func sessionsOf(t *testing.T, conn *pgx.Conn, name, condition string) (n int) {
+	t.Helper()
+	err := conn.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = $1 AND `+condition, name).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// connectTo opens a connection for the test itself.
+func connectTo(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
 }
 
 func TestPostgresRacingFirstOpens(t *testing.T) {
@@ -54,6 +82,38 @@ func TestPostgresRacingFirstOpens(t *testing.T) {
 		if n := value(t, s, `SELECT COUNT(*) FROM schema_version`); n != want {
 			t.Errorf("%d migrations are recorded, want %d", n, want)
 		}
+	}
+}
+
+// TestPostgresMigrationIsAwaited: a node that opens a database while another migrates it waits for as
+// long as that takes, not only as long as transactions wait for a lock.
+func TestPostgresMigrationIsAwaited(t *testing.T) {
+	dsn := testenv.Postgres(t)
+	migrating := connectTo(t, dsn)
+	if _, err := migrating.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error)
+	go func() {
+		s, err := OpenPostgres(t.Context(), dsn+"&application_name=opening&lock_timeout=10", Options{})
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	// By the time of the server, so that a slow test does not end the wait early.
+	for sessionsOf(t, migrating, "opening", "wait_event_type = 'Lock' AND clock_timestamp() - query_start > interval '100 ms'") == 0 {
+		select {
+		case err := <-opened:
+			t.Fatalf("a node opened the database during a migration: %v", err)
+		default:
+		}
+	}
+	if _, err := migrating.Exec(t.Context(), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -23,11 +23,13 @@ import (
 
 // runChild runs the job of a re-executed test binary on the database at path.
 func runChild(job, path string) error {
-	if job == "quota" {
+	switch job {
+	case "quota":
 		return writeBeyondQuota(path)
-	}
-	if job == "lease" {
+	case "lease":
 		return holdLease(path)
+	case "queue":
+		return queueForBlob(path)
 	}
 	s, err := OpenSQLite(path, Options{})
 	if err != nil {
