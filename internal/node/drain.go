@@ -32,13 +32,18 @@ type drainingServer struct {
 	connections *connlimit.Limiter // nil if connections are not limited
 }
 
-// start serves the listeners, with TLS if it is configured. The first error is sent
-// on the channel that it returns.
+// start serves the listeners. The first error is sent on the channel that it returns.
 func (s *drainingServer) start(listeners []net.Listener) <-chan error {
-	if s.http.TLSConfig == nil {
-		return serve(listeners, s.http.Serve)
+	return serveHTTP(s.http, listeners)
+}
+
+// serveHTTP serves the listeners, with TLS if it is configured. The first error is
+// sent on the channel that it returns.
+func serveHTTP(server *http.Server, listeners []net.Listener) <-chan error {
+	if server.TLSConfig == nil {
+		return serve(listeners, server.Serve)
 	}
-	return serve(listeners, func(l net.Listener) error { return s.http.ServeTLS(l, "", "") })
+	return serve(listeners, func(l net.Listener) error { return server.ServeTLS(l, "", "") })
 }
 
 // serve calls on for each listener, each in a goroutine. The first error is sent on

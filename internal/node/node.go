@@ -75,7 +75,7 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	if n.connections, err = c.newConnections(); err != nil {
 		return nil, err
 	}
-	if n.stores, err = storage.Open(ctx, c.Location, c.Storage); err != nil {
+	if err := n.openStores(ctx); err != nil {
 		return nil, err
 	}
 	if from, to := n.stores.MigratedFrom, n.stores.MigratedTo; to > 0 {
@@ -112,6 +112,20 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 		log.Info("clients use the external URL", "url", c.ExternalURL)
 	}
 	return n, nil
+}
+
+// openStores opens the stores. While it waits for older nodes, it answers that the node is not ready.
+func (n *Node) openStores(ctx context.Context) (err error) {
+	waiting := &unready{config: &n.config, cert: n.cert, log: n.log}
+	opt := n.config.Storage
+	opt.AwaitOlderNodes = func(reason error) error { return waiting.wait(ctx, reason) }
+	if n.stores, err = storage.Open(ctx, n.config.Location, opt); err != nil {
+		return errors.Join(err, waiting.stop())
+	}
+	if err := waiting.stop(); err != nil {
+		return errors.Join(err, n.stores.Close())
+	}
+	return nil
 }
 
 // seedFrom stores the files of Config.Seed, and logs each file that was skipped.

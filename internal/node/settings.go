@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -8,11 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/storage"
 	"sluice/metastore"
 	"sluice/paychan"
 	"sluice/wire"
@@ -34,10 +37,17 @@ type settings map[string]string
 // changed: the price does not affect chunksets already bought.
 const priceFlag = "--chunkset-price"
 
-// metadataMark is a setting that each version which knows the metadata of blobs
-// publishes. An earlier version would lose metadata and not return its bytes to the
-// quota of its owner.
-const metadataMark = "metadata"
+// schemaSetting is the schema that a node works on. It differs between versions. Versions
+// before it publish metadataMark from schema 12 on, which nodes of these versions look for.
+const (
+	schemaSetting = "schema"
+	metadataMark  = "metadata"
+	metadataSince = 12 // the schema of the first version that publishes metadataMark
+	settingsSince = 8  // the schema of the first version that publishes settings
+)
+
+// nodeName names a node for operators. It differs between nodes.
+const nodeName = "node"
 
 // settlementSetting is a setting by which all nodes settle on the chain, or none.
 const settlementSetting = "the settlement (--chain-url)"
@@ -53,8 +63,30 @@ func (c *Config) settings(channels *paychan.Service) settings {
 		"--reads":               string(c.Reads),
 		settlementSetting:       c.settlement(),
 		metadataMark:            "known",
+		schemaSetting:           strconv.Itoa(storage.Schema()),
+		nodeName:                c.nodeName(),
 		priceFlag:               strconv.FormatInt(c.ChunksetPrice, 10),
 	}
+}
+
+// nodeName returns the name of this node for the operators of others.
+func (c *Config) nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s (--addr %s)", host, c.Addr)
+}
+
+// schema returns the schema that a node with these settings works on, or the oldest that it may be.
+func (s settings) schema() (int, error) {
+	if text, published := s[schemaSetting]; published {
+		return strconv.Atoi(text)
+	}
+	if _, marked := s[metadataMark]; marked {
+		return metadataSince, nil
+	}
+	return settingsSince, nil
 }
 
 // errSettingsDiffer is returned when a running node has other settings.
@@ -72,7 +104,7 @@ func (s settings) compare(other settings, warn func(flag, own, others string)) e
 			theirs, known = wire.SettlementLedger, true
 		}
 		switch {
-		case !known || theirs == s[flag]:
+		case !known || theirs == s[flag] || flag == schemaSetting || flag == nodeName:
 		case flag == priceFlag:
 			warn(flag, s[flag], theirs)
 		default:
@@ -91,7 +123,7 @@ type membership struct {
 	own     settings
 	log     *slog.Logger
 	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer of the latest renewal
-	older   atomic.Bool           // a node without metadataMark ran at the latest renewal
+	older   atomic.Pointer[error] // nil, or errOlderNode if a node before metastore.OldestSchema ran at the latest renewal
 }
 
 func newMembership(nodes metastore.Nodes, own settings, log *slog.Logger) *membership {
@@ -105,9 +137,9 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 	if err != nil {
 		return err
 	}
-	var older bool
+	var older error
 	err = m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
-		older = false
+		older = nil
 		for _, text := range others {
 			var other settings
 			if err := json.Unmarshal([]byte(text), &other); err != nil {
@@ -116,22 +148,45 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 			if err := m.own.compare(other, warn); err != nil {
 				return err // the other nodes agree with each other
 			}
-			if _, marked := other[metadataMark]; !marked {
-				older = true
+			schema, err := other.schema()
+			if err != nil {
+				return fmt.Errorf("the schema of a node that runs: %w", err)
+			}
+			if schema < metastore.OldestSchema {
+				older = fmt.Errorf("%w: %s: stop it, then this node is ready within %s (of a node that was killed, within %s)",
+					errOlderNode, cmp.Or(other[nodeName], "it does not publish its name"), settingsInterval, settingsTTL+settingsInterval)
 			}
 		}
 		return nil
 	})
-	if err == nil {
-		m.older.Store(older)
+	switch {
+	case err != nil:
+	case older == nil:
+		m.older.Store(nil)
+	case m.older.Swap(&older) == nil:
+		m.log.Error("not ready beside an older node", "error", older)
 	}
 	return err
 }
 
-// olderNodes reports whether a node runs that does not know the metadata of blobs. Once
-// the last one has ended there is none again, because it does not start on a database
-// of this version.
-func (m *membership) olderNodes() bool { return m != nil && m.older.Load() }
+// errOlderNode is returned while a node runs that cannot work on the present schema. It was
+// cut off or suspended while the database was migrated: the migration waits for all others
+// to end, and no other starts on its result.
+var errOlderNode = fmt.Errorf("a node runs on this database that cannot work on its schema, of a version before schema %d", metastore.OldestSchema)
+
+// olderNode returns errOlderNode with the node and what to do, or nil.
+func (m *membership) olderNode() error {
+	if m == nil {
+		return nil
+	}
+	if older := m.older.Load(); older != nil {
+		return *older
+	}
+	return nil
+}
+
+// olderNodes reports whether olderNode returns an error.
+func (m *membership) olderNodes() bool { return m.olderNode() != nil }
 
 // start joins for the first time, and warns if another node has another price.
 func (m *membership) start(ctx context.Context) error {

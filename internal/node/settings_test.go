@@ -5,11 +5,14 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"sluice/internal/storage"
 	"sluice/internal/testclock"
+	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 	"sluice/paychan"
 	"sluice/wire"
@@ -31,7 +34,7 @@ func TestSettingsOfNodes(t *testing.T) {
 		}
 	}()
 	var log strings.Builder
-	base := settings{"--garbage-grace": "24h0m0s", "--receiver": "0x1", "--asset": "0x2", "--micropayment-module": "0x3", "--chain-id": "4", "--reads": "key", priceFlag: "1"}
+	base := settings{"--garbage-grace": "24h0m0s", "--receiver": "0x1", "--asset": "0x2", "--micropayment-module": "0x3", "--chain-id": "4", "--reads": "key", priceFlag: "1", schemaSetting: "20", nodeName: "one"}
 	node := func(flag, value string) *membership {
 		own := maps.Clone(base)
 		if flag != "" {
@@ -53,6 +56,12 @@ func TestSettingsOfNodes(t *testing.T) {
 		if flag == priceFlag {
 			if err != nil || !strings.Contains(log.String(), "another price") || !strings.Contains(log.String(), "here=9 there=1") {
 				t.Errorf("another price: %v, %s", err, log.String())
+			}
+			continue
+		}
+		if flag == schemaSetting || flag == nodeName { // versions and nodes differ in these
+			if err != nil {
+				t.Errorf("another %s: %v", flag, err)
 			}
 			continue
 		}
@@ -94,8 +103,9 @@ func TestOlderNodesSettleInTheLedger(t *testing.T) {
 	}
 }
 
-// TestOlderNodesAreSeen checks that a node knows whether a node of a version before the
-// metadata of blobs runs, and that nodes of this version are none of these.
+// TestOlderNodesAreSeen checks that a node is not ready while a node runs that cannot work on the
+// present schema, and says which, and that nodes of this version and of those that can run with it are none
+// of these.
 func TestOlderNodesAreSeen(t *testing.T) {
 	clock := testclock.New()
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})
@@ -115,6 +125,12 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	own := (&Config{}).settings(channels)
 	before := maps.Clone(own)
 	delete(before, metadataMark)
+	delete(before, schemaSetting)
+	delete(before, nodeName)
+	consecutive := maps.Clone(before)
+	consecutive[metadataMark] = "known"
+	named := maps.Clone(own)
+	named[schemaSetting], named[nodeName] = strconv.Itoa(metastore.OldestSchema-1), "the old machine"
 	older, first, second := newMembership(meta, before, log), newMembership(meta, own, log), newMembership(meta, own, log)
 	joins := func(m *membership, want bool) {
 		t.Helper()
@@ -137,6 +153,15 @@ func TestOlderNodesAreSeen(t *testing.T) {
 	joins(second, true)
 	clock.Advance(settingsTTL) // the older node was killed
 	joins(second, false)
+	previous := newMembership(meta, consecutive, log)
+	joins(previous, false)
+	joins(first, false)
+	later := newMembership(meta, named, log)
+	joins(later, false)
+	joins(first, true)
+	if err := (&Node{stores: &storage.Stores{Meta: meta}, members: first}).ready(t.Context()); !errors.Is(err, errOlderNode) || !strings.Contains(err.Error(), "the old machine: stop it") {
+		t.Errorf("beside an older node: %v", err)
+	}
 	var alone *membership // a node on stores of its own
 	if alone.olderNodes() {
 		t.Error("a single node sees others")

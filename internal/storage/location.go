@@ -82,6 +82,9 @@ type Options struct {
 	CacheSize   int64  // bytes, at least MinCacheSize
 	StagingSize int64  // bytes of extents being uploaded, at least MinStagingSize; 0 for a default
 	BlobCache   int64  // bytes of the cache of small blobs in memory, used without PostgreSQL; 0 for none
+
+	// AwaitOlderNodes is that of sqlstore.Options.
+	AwaitOlderNodes func(reason error) error
 }
 
 const (

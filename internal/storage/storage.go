@@ -120,7 +120,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		s.ballast = dir.Ballast(space)
 	}
 	// The folder is locked, and commands that open a database beside its server change no blobs.
-	options := sqlstore.Options{BlobCache: opt.BlobCache}
+	options := sqlstore.Options{BlobCache: opt.BlobCache, AwaitOlderNodes: opt.AwaitOlderNodes}
 	err = s.openMeta(ctx, l, dir, options)
 	if errors.Is(err, metastore.ErrNoSpace) && s.ballast != nil && s.ballast.Drop() {
 		// The disk is full. Deletes can free space only if the database opens.
@@ -407,6 +407,9 @@ func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt
 	s.use(sql)
 	return dir.Sync()
 }
+
+// Schema is the number of the schema of the metadata that this program works on.
+func Schema() int { return sqlstore.Schema() }
 
 func (s *Stores) use(sql *sqlstore.Store) {
 	s.Meta, s.MetaStopped, s.sql = sql, sql.Stopped(), sql

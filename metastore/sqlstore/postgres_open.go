@@ -28,7 +28,7 @@ const (
 
 // postgresSettings are the settings of every connection, unless the DSN sets them.
 var postgresSettings = map[string]string{
-	"application_name": "sluice",
+	"application_name": defaultApplication,
 	// Every query has an index. A scan of a small table would read unrelated rows and
 	// conflict with their writers. The cost that the planner assigns to a forbidden scan
 	// would start its compiler.
@@ -49,9 +49,9 @@ var postgresSettings = map[string]string{
 
 // OpenPostgres opens the database of dsn, a URL or a list of keyword=value as in libpq,
 // and changes its schema (the first one of search_path) as opt.Schema says. Any number of nodes may
-// open it concurrently; one of them migrates. It returns metastore.ErrNewer if a newer
-// version of the program wrote the database. A database that it refuses is not changed. ctx bounds
-// the opening.
+// open it concurrently; one of them migrates. While nodes run that cannot work on the new schema, it
+// waits as opt.AwaitOlderNodes says. It returns metastore.ErrNewer if a newer version of the program
+// wrote the database. A database that it refuses is not changed. ctx bounds the opening.
 //
 // The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
 // remote_apply for the user. Each connection is checked for that, and keeps its own setting
@@ -101,7 +101,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (*postgresEngine
 		pool.Close()
 		return nil, err
 	}
-	if err := p.prepare(ctx, opt.Schema); err != nil {
+	if err := p.prepare(ctx, opt); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -140,14 +140,16 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// checkPostgres refuses a server that would acknowledge commits that a crash loses, and
-// fixes synchronous_commit for the connection.
+// checkPostgres refuses a server that would acknowledge commits that a crash loses, fixes
+// synchronous_commit for the connection, and shows the schema that this program knows by the
+// lock of sessionMark.
 func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 	var fsync, commit string
 	var version int
 	err := c.QueryRow(ctx, `SELECT current_setting('fsync'),
 		set_config('synchronous_commit', current_setting('synchronous_commit'), false),
-		CAST(current_setting('server_version_num') AS INTEGER)`).Scan(&fsync, &commit, &version)
+		CAST(current_setting('server_version_num') AS INTEGER),
+		pg_try_advisory_lock_shared($1, $2)`, int32(sessionMark), int32(Schema())).Scan(&fsync, &commit, &version, nil)
 	switch {
 	case err != nil:
 		return err
@@ -178,12 +180,15 @@ func checkWritable(ctx context.Context, c *pgconn.PgConn) error {
 	return nil
 }
 
+// awaitEvery is how often a node looks whether those for whose end it waits have ended.
+const awaitEvery = time.Second
+
 // postgresVersionTables counts the tables with the name schema_version.
 const postgresVersionTables = `SELECT COUNT(*) FROM information_schema.tables
 	WHERE table_schema = current_schema() AND table_name = 'schema_version'`
 
 // prepare checks the schema and changes it, one node at a time.
-func (p *postgresEngine) prepare(ctx context.Context, change SchemaChange) error {
+func (p *postgresEngine) prepare(ctx context.Context, opt Options) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -194,10 +199,29 @@ func (p *postgresEngine) prepare(ctx context.Context, change SchemaChange) error
 	if err != nil {
 		return err
 	}
-	if change == Keep {
-		p.versions, err = checkVersion(c, list, change, postgresVersionTables)
+	if opt.Schema == Keep {
+		p.versions, err = checkVersion(c, list, opt.Schema, postgresVersionTables)
 		return err
 	}
+	for {
+		err := p.migrate(ctx, c, list, opt.Schema)
+		if !errors.Is(err, errOlderNodes) || opt.AwaitOlderNodes == nil {
+			return err
+		}
+		if err := opt.AwaitOlderNodes(err); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(awaitEvery):
+		}
+	}
+}
+
+// migrate checks the schema and applies the migrations in a transaction. If it fails, the transaction may
+// be open unless the error is errOlderNodes.
+func (p *postgresEngine) migrate(ctx context.Context, c *postgresConn, list []migration, change SchemaChange) (err error) {
 	// A migration may take longer than other transactions wait for a lock.
 	for _, query := range []string{"BEGIN; SET LOCAL lock_timeout = 0", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
 		if _, err := c.send(query); err != nil {
@@ -208,6 +232,9 @@ func (p *postgresEngine) prepare(ctx context.Context, change SchemaChange) error
 		return err
 	}
 	if err := migrate(c, list); err != nil {
+		if errors.Is(err, errOlderNodes) {
+			c.rollback()
+		}
 		return err
 	}
 	committing, cancel := context.WithCancel(p.commits)

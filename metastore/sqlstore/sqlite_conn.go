@@ -119,6 +119,9 @@ func (c *sqliteConn) rollback() error {
 	return err
 }
 
+// admitMigration implements migrator. A second server cannot open the database.
+func (c *sqliteConn) admitMigration(int64) error { return nil }
+
 // script runs the statements of a text without caching them.
 func (c *sqliteConn) script(text string) (err error) {
 	s, err := c.driver.Prepare(text)

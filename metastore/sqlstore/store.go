@@ -21,6 +21,11 @@ type Options struct {
 	Readers int
 	// Schema is what opening may change.
 	Schema SchemaChange
+	// AwaitOlderNodes is called while nodes of a version are connected to a PostgreSQL database that
+	// cannot work on the schema to which it must be migrated (metastore.OldestSchema), with an error
+	// that names them, and again every second. The opening fails if it returns an error. If it is nil,
+	// the opening fails with the error that it would get.
+	AwaitOlderNodes func(reason error) error
 	// BlobCache is the greatest size of a cache of blobs that are read often, in bytes, with
 	// their inline bodies; 0: none. It is for SQLite only, and requires that no other Store,
 	// in this process or another, changes blobs while this one is open.

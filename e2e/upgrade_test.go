@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/testenv"
+	"sluice/metastore"
+)
+
+// olderNode creates the database of an older version, and connects to it like a node of that version. The
+// function that it returns ends the node.
+func olderNode(t *testing.T, dsn string, schema int) (end func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn+"&application_name=sluice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../metastore/sqlstore/migrations/postgres/*.sql")
+	if err != nil || len(files) < schema {
+		t.Fatalf("the migrations are %q, %v", files, err)
+	}
+	text := "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);"
+	for i, file := range files[:schema] {
+		migration, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(migration) + fmt.Sprintf("\n;INSERT INTO schema_version VALUES (%d);", i+1)
+	}
+	if _, err := conn.PgConn().Exec(t.Context(), text).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := conn.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestUpgradeWaitsForOlderNodes starts new nodes beside one of a version whose payments would fail on the new
+// schema. They must be alive and not ready, and must not migrate the database; once the older node has
+// ended, all are ready.
+func TestUpgradeWaitsForOlderNodes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{})
+	end := olderNode(t, c.database.DSN(), metastore.OldestSchema-1)
+	addresses := []string{testenv.ReserveAddress(t), testenv.ReserveAddress(t)}
+	waited := make(chan struct{}) // closed when both new nodes wait
+	go func() {
+		defer close(waited)
+		defer end()
+		for _, address := range addresses {
+			s := &server{t: t, scheme: "http", host: address, url: "http://" + address, client: client}
+			s.await("a new node does not answer beside an older one", func() bool {
+				r, err := s.try("GET", "/livez", nil)
+				return err == nil && r.status == 200
+			})
+			checkProblem(t, s.do("GET", "/readyz", nil), 503, "not_ready")
+			checkProblem(t, s.do("PUT", blobTarget("0x1", "name"), []byte("early")), 503, "not_ready")
+		}
+	}()
+	started := make(chan *server)
+	for _, address := range addresses {
+		go func() {
+			o := c.options
+			o.addr = address
+			started <- start(t, o)
+		}()
+	}
+	for range addresses {
+		s := <-started
+		select {
+		case <-waited:
+		default:
+			t.Error("a new node started while an older one ran")
+		}
+		s.must(200, "GET", "/readyz", nil)
+		s.must(204, "PUT", blobTarget("0x1", "name"), []byte("stored"))
+		if text := s.log.String(); !strings.Contains(text, "stop those at the machine of the database (application_name sluice)") {
+			t.Errorf("the log does not name the older node:\n%s", tail(text))
+		}
+	}
+}
