@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,8 +22,28 @@ func TestDrainWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{flags: []string{"--drain-wait", longWait}})
 	s.must(204, "PUT", blobTarget("0x1", "before"), []byte("kept"))
+	// A connection that is idle when the drain begins, as load balancers keep them.
+	idle := s.dial()
+	reader := bufio.NewReader(idle)
+	ask := func() *http.Response {
+		s.write(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		r, err := http.ReadResponse(reader, nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
+		if err != nil {
+			t.Fatalf("a request on a connection that was idle: %v", err)
+		}
+		return r
+	}
+	if r := ask(); r.StatusCode != 200 || r.Close {
+		t.Errorf("before the drain: %s, Connection: close is %t", r.Status, r.Close)
+	}
 	s.signal(syscall.SIGTERM)
 	s.awaitDrain()
+	if r := ask(); r.StatusCode != 200 || !r.Close {
+		t.Errorf("on a connection that was idle: %s, Connection: close is %t, want 200 and true", r.Status, r.Close)
+	}
 	for range 3 {
 		checkProblem(t, s.must(503, "GET", "/readyz", nil, "Connection", "close"), 503, "draining")
 	}

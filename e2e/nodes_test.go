@@ -85,19 +85,21 @@ func (c *cluster) replacedNodes() [][2]string {
 	return list
 }
 
-// balanced runs nginx with the documented configuration in front of three nodes, and returns the
-// service as seen through it.
-func (c *cluster) balanced(t testing.TB) *server {
+// balanced runs nginx with the documented configuration in front of three nodes, with some texts of the
+// upstream replaced, and returns the service as seen through it.
+func (c *cluster) balanced(t testing.TB, replaced ...[2]string) *server {
 	t.Helper()
 	const open = "upstream sluice {\n"
-	upstream := documentedBlock(t, "nginx", open+"    server 10.0.0.1", c.replacedNodes())
-	servers, _, closed := strings.Cut(strings.TrimPrefix(upstream, open), "    keepalive")
-	if !closed {
-		t.Fatalf("the upstream in docs/operations.md does not end in keepalive:\n%s", upstream)
-	}
+	upstream := documentedBlock(t, "nginx", open+"    server 10.0.0.1", append(c.replacedNodes(), replaced...))
 	listener := listenHere(t)
 	host := listener.Addr().String()
-	startNginx(t, listener, documentedServer(t, host, servers))
+	_, server, found := strings.Cut(documentedServer(t, host, ""), open)
+	_, server, closed := strings.Cut(server, "}")
+	if !found || !closed {
+		t.Fatal("the server in docs/operations.md has no upstream of its own")
+	}
+	before, _, _ := strings.Cut(documentedServer(t, host, ""), open)
+	startNginx(t, listener, before+upstream+server[strings.Index(server, "\n"):])
 	return c.viewAt(t, host)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -53,6 +54,7 @@ type options struct {
 	flags   []string      // additional flags of serve
 	wrapper []string      // command line to run the binary under
 	dirty   bool          // the process may end with errors or be killed
+	socket  *os.File      // a listener that the process inherits as file descriptor 3
 	damaged bool          // stored bytes may be damaged, so 500 is expected
 }
 
@@ -94,6 +96,9 @@ func (s *server) run(line []string) {
 	s.command.Dir = s.t.TempDir()
 	s.log = &logBuffer{}
 	s.command.Stderr = s.log
+	if s.options.socket != nil {
+		s.command.ExtraFiles = []*os.File{s.options.socket}
+	}
 	stdout, err := s.command.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

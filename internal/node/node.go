@@ -99,7 +99,7 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	if n.stopAdmin, err = startAdmin(ctx, c.AdminAddr, n.metrics, log); err != nil {
 		return nil, errors.Join(err, n.stores.Close())
 	}
-	if n.listeners, n.port, err = listen(ctx, "--addr", c.Addr, log); err != nil {
+	if n.listeners, n.port, err = listenForClients(ctx, c.Addr, log); err != nil {
 		return nil, errors.Join(err, n.stopAdmin(), n.stores.Close())
 	}
 	if c.OpenToNetwork {

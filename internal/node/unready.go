@@ -22,7 +22,7 @@ type unready struct {
 // wait begins to answer, unless it has begun, and logs a reason that is new.
 func (u *unready) wait(ctx context.Context, reason error) error {
 	if u.server == nil {
-		listeners, _, err := listen(ctx, "--addr", u.config.Addr, u.log)
+		listeners, _, err := listenForClients(ctx, u.config.Addr, u.log)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// inherits makes a process believe that a socket unit has opened its port.
+var inherits = []string{"sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"`}
+
+// startWithSocket starts a node on a port that stays open while the node restarts.
+func (c *cluster) startWithSocket() {
+	c.t.Helper()
+	listener := listenHere(c.t)
+	socket, err := listener.File()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = socket.Close() })
+	o := c.options
+	o.addr, o.socket = listener.Addr().String(), socket
+	o.wrapper = append(o.wrapper[:len(o.wrapper):len(o.wrapper)], inherits...)
+	if err := listener.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.nodes = append(c.nodes, start(c.t, o))
+}
+
+// TestRollingRestartCostsNothing restarts node after node behind nginx with the documented configuration, on
+// ports that outlive the processes. No request may fail, and none is sent a second time.
+func TestRollingRestartCostsNothing(t *testing.T) {
+	testenv.Require(t, testenv.Nginx)
+	t.Parallel()
+	// The test relies on the order of these two only, which TestNginxIsFasterThanTheDrain checks.
+	c := newCluster(t, options{flags: []string{"--base-path", hostedBase, "--drain-wait", "1s"}})
+	for range 3 {
+		c.startWithSocket()
+	}
+	l := newLoad(t, []*server{c.balanced(t, [2]string{"keepalive_timeout 3s;", "keepalive_timeout 500ms;"})}, 1)
+	l.start()
+	for range 2 {
+		for _, node := range c.nodes {
+			l.further(150)
+			node.stop()
+			node.restart()
+			node.eventually("the balancer does not use the node", func() bool { return strings.Contains(node.log.String(), "route=/v1/blobs/") })
+		}
+	}
+	l.further(150)
+	l.verify(l.views)
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d requests failed", n)
+	}
+}
+
+// TestNginxIsFasterThanTheDrain checks that the documented nginx closes its idle connections before a
+// draining node does, by the default of --drain-wait.
+func TestNginxIsFasterThanTheDrain(t *testing.T) {
+	document, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := regexp.MustCompile(`(?m)^\| .--drain-wait. \| 0 \| (\d+) s \|$`).FindSubmatch(document)
+	keeps := regexp.MustCompile(`(?m)^    keepalive_timeout (\S+);`).FindAllSubmatch(document, -1)
+	upstreams := strings.Count(string(document), "\n    keepalive 64;")
+	if wait == nil || len(keeps) == 0 || len(keeps) != upstreams {
+		t.Fatalf("the default of --drain-wait is %q, and %d of %d upstreams have a keepalive_timeout", wait, len(keeps), upstreams)
+	}
+	drain, err := time.ParseDuration(string(wait[1]) + "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, keep := range keeps {
+		if d, err := time.ParseDuration(string(keep[1])); err != nil || d+time.Second > drain {
+			t.Errorf("nginx keeps idle connections for %s, %v, want a second less than the %s of --drain-wait", keep[1], err, drain)
+		}
+	}
+}
+
+// TestInheritedSockets checks that a server takes the sockets that its supervisor has opened instead of
+// --addr, that a connection which arrives while no process runs waits for the next one, and that
+// sockets of another process are ignored.
+func TestInheritedSockets(t *testing.T) {
+	t.Parallel()
+	listener := listenHere(t)
+	host := listener.Addr().String()
+	socket, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = socket.Close() }()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, options{addr: "127.0.0.1:1", socket: socket, wrapper: inherits})
+	if s.host != host {
+		t.Errorf("the server is at %s, want %s", s.host, host)
+	}
+	s.signal(syscall.SIGTERM)
+	if code := s.wait(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	waiting, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatalf("between two processes: %v", err)
+	}
+	defer func() { _ = waiting.Close() }()
+	s.write(waiting.(*net.TCPConn), "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	s.restart()
+	if r := s.answer(waiting.(*net.TCPConn), "GET"); r.status != 200 {
+		t.Errorf("a request that waited for the start: %v", r)
+	}
+
+	other := start(t, options{socket: socket, wrapper: []string{"env", "LISTEN_PID=1", "LISTEN_FDS=1"}})
+	if other.host == host {
+		t.Error("a server takes the sockets of another process")
+	}
+}
