@@ -58,7 +58,7 @@ func (a *Allowance) setLimits(own, defaults metastore.Limits) {
 	} else if own == old.own {
 		return
 	}
-	all := own.Or(defaults)
+	all := own.Resolve(defaults)
 	if all.RequestsPerSecond != old.all.RequestsPerSecond {
 		a.requests.setLimit(all.RequestsPerSecond)
 	}
@@ -155,7 +155,8 @@ func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 
 // Reserve reserves quota for a blob of that name, metastore.Blob.Metadata and size; the size is 0
 // if it is not known yet. Name and metadata are empty for a part of an upload. The blob counts as
-// one object and takes metastore.Charge(name, metadata) bytes in addition to its size.
+// one object and takes metastore.Charge(name, metadata) bytes in addition to its size. The same is
+// reserved of the occupied bytes, whether the blob replaces another, which is then garbage, or not.
 //
 // It returns a *QuotaError if the blob does not fit in addition to what is stored and to all
 // other reservations; any other error is the store's. A refusal takes into account all
@@ -168,16 +169,25 @@ func (a *Allowance) Reserve(ctx context.Context, name, metadata string, size int
 	return a.reserve(ctx, metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name) + len(metadata))})
 }
 
-// ReserveUpload reserves quota for an upload that begins, of a blob of that name and Metadata. Its
-// errors are those of Reserve.
+// ReserveUpload reserves quota for an upload that begins, of a blob of that name and Metadata, and
+// for its outcome. Its errors are those of Reserve.
 func (a *Allowance) ReserveUpload(ctx context.Context, name, metadata string) (*Reservation, error) {
-	return a.reserve(ctx, metastore.Used{Uploads: 1, Names: int64(len(name) + len(metadata))})
+	return a.reserve(ctx, metastore.Used{Uploads: 1, Names: int64(len(name) + len(metadata)), Retained: metastore.OutcomeCharge(name)})
 }
 
-// ReserveChannel reserves quota for a channel that is opened. Its errors are those of
-// Reserve.
-func (a *Allowance) ReserveChannel(ctx context.Context) (*Reservation, error) {
-	return a.reserve(ctx, metastore.Used{Channels: 1})
+// ReserveChannel reserves quota for a channel that is opened, and for the record of the request if
+// it is recorded. Its errors are those of Reserve.
+func (a *Allowance) ReserveChannel(ctx context.Context, recorded bool) (*Reservation, error) {
+	wanted := metastore.Used{Channels: 1}
+	if recorded {
+		wanted.Retained = metastore.RowCharge
+	}
+	return a.reserve(ctx, wanted)
+}
+
+// ReserveRecord reserves quota for the record of a request. Its errors are those of Reserve.
+func (a *Allowance) ReserveRecord(ctx context.Context) (*Reservation, error) {
+	return a.reserve(ctx, metastore.Used{Retained: metastore.RowCharge})
 }
 
 func (a *Allowance) reserve(ctx context.Context, wanted metastore.Used) (*Reservation, error) {

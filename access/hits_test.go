@@ -64,7 +64,7 @@ func hit(t *testing.T, limiter *access.Limiter, caller *access.Caller, k metasto
 		err = pace(func() error { return a.PaceIn(t.Context(), 1) })
 	case "bytes out per second":
 		err = pace(func() error { return a.PaceOut(t.Context(), 1) })
-	case "stored bytes", "stored objects":
+	case "stored bytes", "occupied bytes", "stored objects":
 		for range 2 {
 			_, err = a.Reserve(t.Context(), "name", "", 1)
 		}
@@ -76,7 +76,7 @@ func hit(t *testing.T, limiter *access.Limiter, caller *access.Caller, k metasto
 		want = access.ErrQuota
 	case "channels":
 		for range 2 {
-			_, err = a.ReserveChannel(t.Context())
+			_, err = a.ReserveChannel(t.Context(), false)
 		}
 		want = access.ErrQuota
 	default:

@@ -39,7 +39,7 @@ type Limiter struct {
 
 // NewLimiter returns a Limiter.
 func NewLimiter(opt LimiterOptions) *Limiter {
-	opt.Key = opt.Key.Or(metastore.NoLimits())
+	opt.Key = opt.Key.Resolve(metastore.NoLimits())
 	for _, k := range metastore.LimitKinds {
 		if k.Quota() {
 			*k.Of(&opt.Address) = metastore.Unlimited

@@ -36,7 +36,7 @@ func quotasOf(l metastore.Limits) (n amounts) {
 
 // QuotaError is ErrQuota with the amounts.
 type QuotaError struct {
-	Of     string // "stored bytes", "stored objects", "open uploads" or "channels"
+	Of     string // "stored bytes", "occupied bytes", "stored objects", "open uploads" or "channels"
 	Limit  int64
 	Used   int64 // stored or reserved
 	Wanted int64 // in addition to that

@@ -176,7 +176,7 @@ func TestQuotaOfChannels(t *testing.T) {
 		full := access.QuotaError{Of: "channels", Limit: 2, Used: 2, Wanted: 1}
 		reserve := func() *access.Reservation {
 			t.Helper()
-			r, err := s.ReserveChannel(ctx)
+			r, err := s.ReserveChannel(ctx, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,10 +190,10 @@ func TestQuotaOfChannels(t *testing.T) {
 			r.Keep()
 		}
 		first, second := reserve(), reserve()
-		_, err := s.ReserveChannel(ctx)
+		_, err := s.ReserveChannel(ctx, false)
 		refused(t, err, full)
 		open("first", first)
-		_, err = s.ReserveChannel(ctx)
+		_, err = s.ReserveChannel(ctx, false)
 		refused(t, err, full)
 		second.Release()
 		open("second", reserve())
@@ -201,7 +201,7 @@ func TestQuotaOfChannels(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour)
-		_, err = s.ReserveChannel(ctx)
+		_, err = s.ReserveChannel(ctx, false)
 		refused(t, err, full)
 		if err := s.put(t, "a", 1); err != nil { // the quota has space for more objects
 			t.Error(err)
@@ -358,7 +358,7 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 		if err := bytes.Grow(math.MaxInt64); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		channel, err := a.ReserveChannel(t.Context())
+		channel, err := a.ReserveChannel(t.Context(), true)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -374,7 +374,9 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 // TestQuotaRace checks that, whatever concurrent writers do, no more than the quota is ever
 // stored, and hardly less in the end.
 func TestQuotaRace(t *testing.T) {
-	for name, limits := range map[string]metastore.Limits{"bytes": {StoredBytes: 150_000}, "objects": {StoredObjects: 100}} {
+	for name, limits := range map[string]metastore.Limits{
+		"bytes": {StoredBytes: 150_000, OccupiedBytes: metastore.Unlimited}, "objects": {StoredObjects: 100}, "occupied": {OccupiedBytes: 300_000},
+	} {
 		t.Run(name, func(t *testing.T) { raceForQuota(t, limits) })
 	}
 }
@@ -382,7 +384,8 @@ func TestQuotaRace(t *testing.T) {
 func raceForQuota(t *testing.T, limits metastore.Limits) {
 	const biggest = 500
 	within := func(used metastore.Used) bool {
-		return (limits.StoredBytes == 0 || used.Stored() <= limits.StoredBytes) && (limits.StoredObjects == 0 || used.Objects <= limits.StoredObjects)
+		return (limits.StoredBytes == 0 || used.Stored() <= limits.StoredBytes) && (limits.StoredObjects == 0 || used.Objects <= limits.StoredObjects) &&
+			(limits.OccupiedBytes <= 0 || used.Occupied() <= limits.OccupiedBytes)
 	}
 	s := newShelf(t, limits)
 	var stored, refusals atomic.Int64

@@ -161,11 +161,20 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, precondi
 			return u, err
 		}
 		size, crc64, err := s.assemble(ctx, u)
-		if err != nil {
-			return u, err
+		if err == nil {
+			err = want.check(size, crc64)
 		}
-		if err := want.check(size, crc64); err != nil {
-			return u, err
+		if err != nil {
+			// If it has ended meanwhile, it has no parts any more.
+			ended, stateErr := s.openUpload(ctx, id)
+			switch {
+			case errors.Is(stateErr, metastore.ErrCommitted):
+				return ended, nil
+			case stateErr != nil:
+				return ended, stateErr
+			default:
+				return u, err
+			}
 		}
 		u, err = s.meta.CompleteUpload(ctx, id, u.Revision, size, crc64, both(createOnly(u), precondition))
 		if err == nil {

@@ -226,7 +226,7 @@ func TestRatesAreReported(t *testing.T) {
 	}
 	r := s.must(200, "GET", "/v1/info", nil)
 	r.decode(t, &facts)
-	want := "map[bytesInPerSecond:3145728 bytesOutPerSecond:4000000 channels:5 concurrentRequests:7 openUploads:9 storedBytes:1073741824 storedObjects:1000] " +
+	want := "map[bytesInPerSecond:3145728 bytesOutPerSecond:4000000 channels:5 concurrentRequests:7 occupiedBytes:4294967296 openUploads:9 storedBytes:1073741824 storedObjects:1000] " +
 		"map[bytesOutPerSecond:33554432 concurrentRequests:13 requestsPerSecond:11]"
 	if got := fmt.Sprint(facts.Rates.Key, facts.Rates.Address); got != want {
 		t.Errorf("the limits in /v1/info are %s, want %s", got, want)

@@ -243,7 +243,7 @@ func TestQuotaOfChannels(t *testing.T) {
 	}
 	counted := func(want int64) {
 		t.Helper()
-		if used, err := h.meta.Usage(t.Context(), k.Group); err != nil || used != (metastore.Used{Channels: want}) {
+		if used, err := h.meta.Usage(t.Context(), k.Group); err != nil || used != (metastore.Used{Channels: want, Retained: want * metastore.RowCharge}) {
 			t.Errorf("%+v is used, %v; want %d channels", used, err, want)
 		}
 	}

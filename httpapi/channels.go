@@ -59,7 +59,7 @@ func (s *Server) openChannel(x *exchange) error {
 			return err
 		}
 	}
-	idem, err := idempotency(x, "open-channel", "", body)
+	idem, err := ownedIdempotency(x, "open-channel", "", body)
 	if err != nil {
 		return err
 	}
@@ -71,23 +71,40 @@ func (s *Server) openChannel(x *exchange) error {
 	return s.writeChanged(x, http.StatusCreated, opened)
 }
 
-// openWithinQuota opens a channel if the quota of its owner allows it. A repeated request that has
-// already opened one needs no quota.
+// openWithinQuota opens a channel if the quota of its owner allows it.
 func (s *Server) openWithinQuota(x *exchange, open paychan.OpenOptions, idem *metastore.Idempotency) (metastore.Channel, error) {
 	ctx := x.r.Context()
-	reservation, refused := x.allowance.ReserveChannel(ctx)
+	reservation, refused := x.allowance.ReserveChannel(ctx, idem != nil)
+	return s.withinQuota(ctx, reservation, refused, idem, func() (metastore.Channel, error) { return s.channels.Open(ctx, open, idem) })
+}
+
+// depositWithinQuota adds to the deposit of a channel if the quota of the caller allows the record of
+// the request. A request without an idem is not recorded.
+func (s *Server) depositWithinQuota(x *exchange, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
+	ctx := x.r.Context()
+	if idem == nil {
+		return s.channels.Deposit(ctx, id, amount, nil)
+	}
+	reservation, refused := x.allowance.ReserveRecord(ctx)
+	return s.withinQuota(ctx, reservation, refused, idem, func() (metastore.Channel, error) { return s.channels.Deposit(ctx, id, amount, idem) })
+}
+
+// withinQuota calls do, which is recorded for idem, unless its reservation was refused. A repeated
+// request that has taken effect needs no quota.
+func (s *Server) withinQuota(ctx context.Context, reservation *access.Reservation, refused error, idem *metastore.Idempotency,
+	do func() (metastore.Channel, error)) (metastore.Channel, error) {
 	if errors.Is(refused, access.ErrQuota) && idem != nil {
-		opened, err := s.channels.Opened(ctx, *idem)
+		recorded, err := s.channels.Recorded(ctx, *idem)
 		if !errors.Is(err, metastore.ErrNotFound) {
-			return opened, err
+			return recorded, err
 		}
 	}
 	if refused != nil {
 		return metastore.Channel{}, refused
 	}
-	opened, err := s.channels.Open(ctx, open, idem)
+	done, err := do()
 	confirm(reservation, err)
-	return opened, err
+	return done, err
 }
 
 // address parses an optional address of a JSON body. It returns "" if it is absent.
@@ -129,11 +146,11 @@ func (s *Server) addDeposit(x *exchange) error {
 		return missingMember("amount")
 	}
 	id := x.params.Get("channelId")
-	idem, err := idempotency(x, "add-deposit", id, body)
+	idem, err := ownedIdempotency(x, "add-deposit", id, body)
 	if err != nil {
 		return err
 	}
-	c, err := s.channels.Deposit(x.r.Context(), id, int64(*in.Amount), idem)
+	c, err := s.depositWithinQuota(x, id, int64(*in.Amount), idem)
 	if err != nil {
 		return inDoubt(channelError(err), doubtError{retryable: idem != nil})
 	}

@@ -226,6 +226,15 @@ func idempotency(x *exchange, operation, resource string, body []byte) (*metasto
 	return &metastore.Idempotency{Scope: scope(operation, resource) + x.callerScope(), Key: keys[0], Hash: sha256.Sum256(request)}, nil
 }
 
+// ownedIdempotency is idempotency for a request whose record counts towards the quota of the caller.
+func ownedIdempotency(x *exchange, operation, resource string, body []byte) (*metastore.Idempotency, error) {
+	idem, err := idempotency(x, operation, resource, body)
+	if idem != nil {
+		idem.Owner = x.owner()
+	}
+	return idem, err
+}
+
 // scope joins an operation and its resource, which may contain any character, so that different
 // pairs, followed by any caller, result in different texts. Ids and addresses of this service are
 // not quoted, for compatibility with the scopes of all versions; everything else is.

@@ -182,10 +182,10 @@ type Channels interface {
 	// set, the channel was read from the chain: Withdrawn counts as accepted, sold and settled.
 	OpenChannel(ctx context.Context, c Channel, idem *Idempotency) (Channel, error)
 
-	// OpenedChannel returns the channel that OpenChannel opened with this idem, as it was
-	// first returned. It waits for a concurrent OpenChannel. It returns ErrNotFound if there
-	// was none, or ErrIdempotencyReuse.
-	OpenedChannel(ctx context.Context, idem Idempotency) (Channel, error)
+	// RecordedChannel returns the channel that OpenChannel or AddDeposit returned with this
+	// idem, as it was first returned. It waits for a concurrent call of these. It returns
+	// ErrNotFound if there was none, or ErrIdempotencyReuse.
+	RecordedChannel(ctx context.Context, idem Idempotency) (Channel, error)
 
 	// Channel returns a channel, or ErrNotFound.
 	Channel(ctx context.Context, id string) (Channel, error)
@@ -231,9 +231,9 @@ type Channels interface {
 	// ErrNoChannel if there is no such channel.
 	ReturnRead(ctx context.Context, p Payment, charge string) (Channel, error)
 
-	// AddDeposit adds to the deposit of an open channel and returns the channel after that,
-	// or, if idem was recorded before, as it was first returned. It returns ErrNotFound,
-	// ErrChannelClosed, ErrChannelExpired or ErrAmountOverflow. idem may be nil.
+	// AddDeposit adds to the deposit of an open channel and returns the channel after that
+	// without its Proof, or, if idem was recorded before, as it was first returned. It returns
+	// ErrNotFound, ErrChannelClosed, ErrChannelExpired or ErrAmountOverflow. idem may be nil.
 	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
 
 	// RecordReading records what was read of a channel on the chain, and returns the channel after

@@ -1,6 +1,9 @@
 package metastore
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // Limits bound what the keys of a group use together, or the callers without a key that
 // share an address. The quotas (StoredBytes to Channels) hold for all nodes together, the
@@ -12,6 +15,7 @@ type Limits struct {
 	BytesOutPerSecond  int64 // bytes of response bodies
 	ConcurrentRequests int64
 	StoredBytes        int64 // of blobs and of the parts of open uploads; see Used.Stored
+	OccupiedBytes      int64 // the same and what is retained of what has ended; see Used.Occupied and Resolve
 	StoredObjects      int64 // blobs and the parts of open uploads
 	OpenUploads        int64
 	Channels           int64 // ever opened
@@ -33,6 +37,9 @@ var LimitKinds = [...]LimitKind{
 	{Name: "stored bytes", Help: "stored bytes, counting the parts of open uploads and, for each object, its name and 1 KiB,", Bytes: true,
 		Of:   func(l *Limits) *int64 { return &l.StoredBytes },
 		Used: Used.Stored},
+	{Name: "occupied bytes", Help: "stored bytes and, in addition, bytes of what is retained for a time: deleted and replaced contents, the outcomes of uploads and recorded requests (default: 4 times the stored bytes),", Bytes: true,
+		Of:   func(l *Limits) *int64 { return &l.OccupiedBytes },
+		Used: Used.Occupied},
 	{Name: "stored objects", Help: "stored blobs and parts of open uploads",
 		Of:   func(l *Limits) *int64 { return &l.StoredObjects },
 		Used: func(u Used) int64 { return u.Objects }},
@@ -77,11 +84,31 @@ func (k LimitKind) Member() string {
 // Quota reports whether the limit is a quota: it bounds what is stored.
 func (k LimitKind) Quota() bool { return k.Used != nil }
 
+// occupiedShare is the OccupiedBytes of Limits that do not set it, as a multiple of StoredBytes.
+const occupiedShare = 4
+
+// Resolve returns the limits in force: l with every limit that is 0 replaced by that of defaults. But
+// if l, or else defaults, has StoredBytes and no OccupiedBytes, these are four times the former, or
+// Unlimited: whoever bounds what is stored also bounds what deletions leave.
+func (l Limits) Resolve(defaults Limits) Limits {
+	return l.withOccupied().Or(defaults.withOccupied())
+}
+
 // Or returns l with every limit that is 0 replaced by that of defaults.
 func (l Limits) Or(defaults Limits) Limits {
 	for _, k := range LimitKinds {
 		if limit := k.Of(&l); *limit == 0 {
 			*limit = *k.Of(&defaults)
+		}
+	}
+	return l
+}
+
+func (l Limits) withOccupied() Limits {
+	if l.OccupiedBytes == 0 {
+		l.OccupiedBytes = l.StoredBytes
+		if l.StoredBytes > 0 {
+			l.OccupiedBytes = min(l.StoredBytes, math.MaxInt64/occupiedShare) * occupiedShare
 		}
 	}
 	return l

@@ -74,9 +74,9 @@ func TestLimitKinds(t *testing.T) {
 		t.Errorf("%d kinds of %d limits", len(metastore.LimitKinds), n)
 	}
 	for _, want := range []string{
-		"requests-per-second", "bytes-in-per-second", "bytes-out-per-second", "concurrent-requests", "stored-bytes", "stored-objects", "open-uploads", "channels",
-		"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "stored_objects", "open_uploads",
-		"requestsPerSecond", "bytesInPerSecond", "bytesOutPerSecond", "concurrentRequests", "storedBytes", "storedObjects", "openUploads",
+		"requests-per-second", "bytes-in-per-second", "bytes-out-per-second", "concurrent-requests", "stored-bytes", "occupied-bytes", "stored-objects", "open-uploads", "channels",
+		"requests_per_second", "bytes_in_per_second", "bytes_out_per_second", "concurrent_requests", "stored_bytes", "occupied_bytes", "stored_objects", "open_uploads",
+		"requestsPerSecond", "bytesInPerSecond", "bytesOutPerSecond", "concurrentRequests", "storedBytes", "occupiedBytes", "storedObjects", "openUploads",
 	} {
 		if !names[want] {
 			t.Errorf("no limit has the name %s", want)
@@ -85,6 +85,36 @@ func TestLimitKinds(t *testing.T) {
 	}
 	if len(names) > 0 {
 		t.Errorf("additional names: %v", names)
+	}
+}
+
+// TestOccupiedBytesDefault: a bound of the stored bytes implies one of the occupied bytes, at the level
+// that sets it.
+func TestOccupiedBytesDefault(t *testing.T) {
+	const none = metastore.Unlimited
+	type limits = metastore.Limits
+	for _, c := range []struct {
+		own, service limits
+		want         int64
+	}{
+		{limits{}, limits{}, 0},
+		{limits{}, metastore.NoLimits(), none},
+		{limits{StoredBytes: 10}, metastore.NoLimits(), 40},
+		{limits{StoredBytes: 10, OccupiedBytes: 11}, metastore.NoLimits(), 11},
+		{limits{StoredBytes: 10, OccupiedBytes: none}, limits{OccupiedBytes: 5}, none},
+		{limits{}, limits{StoredBytes: 10}, 40},
+		{limits{}, limits{StoredBytes: 10, OccupiedBytes: 20}, 20},
+		{limits{StoredBytes: 100}, limits{StoredBytes: 10, OccupiedBytes: 20}, 400},
+		{limits{StoredBytes: none}, limits{StoredBytes: 10, OccupiedBytes: 20}, none},
+		{limits{OccupiedBytes: 7}, limits{StoredBytes: 10}, 7},
+		{limits{StoredBytes: math.MaxInt64 / 2}, limits{}, math.MaxInt64 / 4 * 4},
+	} {
+		if got := c.own.Resolve(c.service).OccupiedBytes; got != c.want {
+			t.Errorf("%+v of a service with %+v allow %d occupied bytes, want %d", c.own, c.service, got, c.want)
+		}
+	}
+	if got := (limits{StoredBytes: 10}).Or(limits{OccupiedBytes: 5}); got != (limits{StoredBytes: 10, OccupiedBytes: 5}) {
+		t.Errorf("a change of the stored bytes results in %+v", got)
 	}
 }
 

@@ -13,6 +13,7 @@ type Idempotency struct {
 	Scope string   // the operation, its resource and the caller
 	Key   string   // as the client sent it
 	Hash  [32]byte // of the request
+	Owner string   // to whose Usage the record counts; empty: to none
 }
 
 // Session is a prepaid or granted count of chunksets. Used + Left = Total is guaranteed. What

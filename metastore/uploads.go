@@ -30,8 +30,8 @@ type Upload struct {
 
 	// Set by the store.
 	State    UploadState
-	Bytes    int64     // sum of the sizes of the parts present
-	Parts    int64     // number of the parts present
+	Bytes    int64     // sum of the sizes of the parts present, or at the end
+	Parts    int64     // number of the parts present; 0 after the end
 	Revision int64     // grows with every change of the parts
 	Created  time.Time // when it began
 	Touched  time.Time // when it began or its last part was stored
@@ -50,8 +50,8 @@ type Part struct {
 	CRC64 uint64 // CRC-64/NVME of its bytes
 }
 
-// Uploads stores the multipart uploads. An ended upload is retained for UploadRetention; after
-// that all methods return ErrNotFound.
+// Uploads stores the multipart uploads. An ended upload is retained for UploadRetention, without its
+// parts, ContentType and Metadata; after that all methods return ErrNotFound.
 type Uploads interface {
 	// BeginUpload stores a new, open upload and returns it as stored.
 	BeginUpload(ctx context.Context, u Upload) (Upload, error)
@@ -64,8 +64,8 @@ type Uploads interface {
 	// ErrCommitted or ErrStaleExtent.
 	PutPart(ctx context.Context, uploadID string, p Part, extents []Extent) error
 
-	// Parts returns up to limit parts with an index greater than after, sorted by index. To
-	// start with the first part, after is -1.
+	// Parts returns up to limit parts of an open upload with an index greater than after,
+	// sorted by index. To start with the first part, after is -1. An ended upload has none.
 	Parts(ctx context.Context, uploadID string, after, limit int) ([]Part, error)
 
 	// CompleteUpload makes the content of an open upload visible as a blob of this size and

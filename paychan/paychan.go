@@ -251,10 +251,10 @@ func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idemp
 	return opened, err
 }
 
-// Opened returns the channel that Open opened with this idem, as it was first returned. It returns
-// metastore.ErrNotFound if there is none, or metastore.ErrIdempotencyReuse.
-func (s *Service) Opened(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
-	return s.meta.OpenedChannel(ctx, idem)
+// Recorded returns the channel that Open or Deposit returned with this idem, as it was first
+// returned. It returns metastore.ErrNotFound if there is none, or metastore.ErrIdempotencyReuse.
+func (s *Service) Recorded(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+	return s.meta.RecordedChannel(ctx, idem)
 }
 
 // Get returns a channel in any state, or metastore.ErrNotFound.
@@ -275,8 +275,8 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session,
 	return s.meta.ChannelSessions(ctx, id, maxSessions)
 }
 
-// Deposit adds to the deposit of an open channel and returns the channel, or, if idem was recorded before, the channel as it was first returned. idem
-// may be nil. It returns metastore.ErrNotFound, metastore.ErrChannelClosed,
+// Deposit adds to the deposit of an open channel and returns the channel without its Proof, or, if idem
+// was recorded before, the channel as it was first returned. idem may be nil. It returns metastore.ErrNotFound, metastore.ErrChannelClosed,
 // metastore.ErrChannelExpired, metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse, and
 // with a chain always ErrDepositOnChain.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {

@@ -70,7 +70,7 @@ func TestGroups(t *testing.T) {
 			return g
 		}
 		want := printedGroup{"team", map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": metastore.Unlimited},
-			map[string]int64{"storedBytes": 0, "storedObjects": 0, "openUploads": 0, "channels": 0}}
+			map[string]int64{"storedBytes": 0, "occupiedBytes": 0, "storedObjects": 0, "openUploads": 0, "channels": 0}}
 		got := parse(on(instance, "group set", "team", "--stored-bytes", "10G", "--requests-per-second", "50", "--open-uploads", "unlimited", "--default", "channels", "--json")...)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("set: %+v, want %+v", got, want)

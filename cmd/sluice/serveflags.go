@@ -295,7 +295,7 @@ func (c *serveFlags) nodeConfig() node.Config {
 		MaxRequests:              c.MaxRequests,
 		MaxConnections:           c.MaxConnections,
 		MaxConnectionsPerAddress: int64(c.MaxConnectionsPerAddress),
-		KeyLimits:                c.Key.limits().Or(d.key),
+		KeyLimits:                c.Key.limits().Resolve(d.key),
 		AddressLimits:            c.Address.limits().Or(d.address),
 	}
 	if config.AdminAddr == adminOff {

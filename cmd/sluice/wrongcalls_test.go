@@ -134,7 +134,7 @@ var wrongCalls = []wrongCall{
 	{line: "group set team", want: `nothing to change: set a limit, such as --stored-bytes 10G, or --default`},
 	{line: "group set team --channels 0", want: `--channels: want a number of at least 1, or unlimited, not "0"`},
 	{line: "group set team --channels 1 --default channels", want: `--channels and --default channels: set one of them`},
-	{line: "group set team --default storage", want: `--default storage: want one of requests-per-second, bytes-in-per-second, bytes-out-per-second, concurrent-requests, stored-bytes, stored-objects, open-uploads, channels`},
+	{line: "group set team --default storage", want: `--default storage: want one of requests-per-second, bytes-in-per-second, bytes-out-per-second, concurrent-requests, stored-bytes, occupied-bytes, stored-objects, open-uploads, channels`},
 	{line: "group show", want: `group show requires the argument GROUP: sluice help group show shows the usage`},
 	{line: "config check --reads sometimes", want: `--reads sometimes: want public or paid`},
 	{line: "info --url localhost:9090", want: `--url: want the URL of a server, such as http://localhost:9090 or https://blobs.example.org/sluice, not "localhost:9090"`},

@@ -164,11 +164,11 @@ func (m metaStore) OpenChannel(ctx context.Context, c metastore.Channel, idem *m
 	return m.Store.OpenChannel(ctx, c, idem)
 }
 
-// OpenedChannel implements metastore.Store.
-func (m metaStore) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (_ metastore.Channel, err error) {
-	ctx, span := m.begin(ctx, "metastore.OpenedChannel")
+// RecordedChannel implements metastore.Store.
+func (m metaStore) RecordedChannel(ctx context.Context, idem metastore.Idempotency) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.RecordedChannel")
 	defer span.end(&err)
-	return m.Store.OpenedChannel(ctx, idem)
+	return m.Store.RecordedChannel(ctx, idem)
 }
 
 // Channel implements metastore.Store.

@@ -47,6 +47,15 @@ func TestBrokenFoldsAreCaught(t *testing.T) {
 		{"returns a channel of another request as the opened one", func(h metatest.Handle, _ string) metatest.Handle {
 			return opensAny{h}
 		}, []string{"idempotency/channel"}},
+		{"forgets the garbage", func(h metatest.Handle, path string) metatest.Handle {
+			return purges{h, path, `UPDATE usage SET retained = 0`, `SELECT 1`}
+		}, []string{"usage/retained", "model/history"}},
+		{"releases no garbage", func(h metatest.Handle, path string) metatest.Handle {
+			return dropsUncounted{h, path}
+		}, []string{"usage/retained", "model/history"}},
+		{"keeps the parts of ended uploads", func(h metatest.Handle, path string) metatest.Handle {
+			return keepsParts{h, path}
+		}, []string{"uploads/outcome"}},
 		{"forgets the sums", func(h metatest.Handle, path string) metatest.Handle {
 			return purges{h, path, `DELETE FROM usage_sums`, `SELECT 1`}
 		}, []string{"usage/many-rows"}},
@@ -106,10 +115,38 @@ func (s countsRepeats) OpenChannel(ctx context.Context, c metastore.Channel, ide
 // opensAny ignores which request opened a channel.
 type opensAny struct{ metatest.Handle }
 
-func (s opensAny) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
-	c, err := s.Handle.OpenedChannel(ctx, idem)
+func (s opensAny) RecordedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+	c, err := s.Handle.RecordedChannel(ctx, idem)
 	if errors.Is(err, metastore.ErrIdempotencyReuse) {
 		err = nil
 	}
 	return c, err
+}
+
+// dropsUncounted drops garbage of which its owner stays charged.
+type dropsUncounted struct {
+	metatest.Handle
+	path string
+}
+
+func (s dropsUncounted) DropContents(ctx context.Context, contents []metastore.ContentID) error {
+	return errors.Join(query(ctx, s.path, `UPDATE garbage SET charge = 0`), s.Handle.DropContents(ctx, contents))
+}
+
+func (s dropsUncounted) DropContent(ctx context.Context, content metastore.ContentID) error {
+	return errors.Join(query(ctx, s.path, `UPDATE garbage SET owner = NULL`), s.Handle.DropContent(ctx, content))
+}
+
+// keepsParts returns the parts of an upload also after its end.
+type keepsParts struct {
+	metatest.Handle
+	path string
+}
+
+func (s keepsParts) Parts(ctx context.Context, uploadID string, after, limit int) ([]metastore.Part, error) {
+	u, err := s.Upload(ctx, uploadID)
+	if err == nil && u.State != metastore.UploadOpen && after < 0 {
+		return []metastore.Part{{Size: u.Bytes}}, nil
+	}
+	return s.Handle.Parts(ctx, uploadID, after, limit)
 }

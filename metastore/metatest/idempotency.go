@@ -77,7 +77,7 @@ func idempotentCreate(p *probe) {
 func idempotentChannel(p *probe) {
 	c := metastore.Channel{ID: "one", PaymentChannelID: 3, Sender: "s", Receiver: "r", Asset: "a", Deposit: 1<<63 - 1, Expires: p.clock.Now().Add(time.Hour)}
 	for range 2 { // a query is not recorded
-		_, err := p.store.OpenedChannel(p.ctx, *idem("s", "k"))
+		_, err := p.store.RecordedChannel(p.ctx, *idem("s", "k"))
 		p.is(err, metastore.ErrNotFound, "channel that is not opened yet")
 	}
 	first, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
@@ -85,12 +85,12 @@ func idempotentChannel(p *probe) {
 	p.clock.Advance(time.Minute)
 	_, err = p.store.AddDeposit(p.ctx, "one", 0, nil)
 	p.ok(err, "deposit")
-	opened, err := p.store.OpenedChannel(p.ctx, *idem("s", "k"))
+	opened, err := p.store.RecordedChannel(p.ctx, *idem("s", "k"))
 	p.ok(err, "opened channel")
 	p.equal(opened, first, "opened channel")
 	another := *idem("s", "k")
 	another.Hash[31] = 1
-	_, err = p.store.OpenedChannel(p.ctx, another)
+	_, err = p.store.RecordedChannel(p.ctx, another)
 	p.is(err, metastore.ErrIdempotencyReuse, "opened channel with the key of another request")
 	c.ID = "two"
 	again, err := p.store.OpenChannel(p.ctx, c, idem("s", "k"))
@@ -98,7 +98,7 @@ func idempotentChannel(p *probe) {
 	p.equal(again, first, "replay")
 	_, err = p.store.OpenChannel(p.ctx, c, idem("s", "other"))
 	p.is(err, metastore.ErrExists, "second open with another key")
-	_, err = p.store.OpenedChannel(p.ctx, *idem("s", "other"))
+	_, err = p.store.RecordedChannel(p.ctx, *idem("s", "other"))
 	p.is(err, metastore.ErrNotFound, "opened channel of a refusal")
 	_, err = p.store.Channel(p.ctx, "two")
 	p.is(err, metastore.ErrNotFound, "channel of a replay")

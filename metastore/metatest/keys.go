@@ -28,7 +28,7 @@ func keyChecks() []Check {
 
 var someLimits = metastore.Limits{
 	RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 1<<63 - 1, ConcurrentRequests: metastore.Unlimited,
-	StoredBytes: 5, StoredObjects: 7, OpenUploads: 6, Channels: 8,
+	StoredBytes: 5, OccupiedBytes: 9, StoredObjects: 7, OpenUploads: 6, Channels: 8,
 }
 
 // newKey creates a key in a new group.
@@ -338,7 +338,7 @@ func keyGroupLimits(p *probe) {
 func keyRacingUpdates(p *probe) {
 	handles := []metastore.Store{p.store, p.open()}
 	p.newKey("key")
-	errs := race(8, func(i int) error {
+	errs := race(len(metastore.LimitKinds), func(i int) error {
 		_, err := handles[i%2].UpdateKey(p.ctx, "key", func(k *metastore.Key) { k.Scopes = append(slices.Clone(k.Scopes), fmt.Sprint(i)) })
 		if err != nil {
 			return err
@@ -349,7 +349,7 @@ func keyRacingUpdates(p *probe) {
 	p.ok(errors.Join(errs...), "racing updates")
 	k := p.getKey("key")
 	slices.Sort(k.Scopes)
-	p.equal(k.Scopes, []string{"0", "1", "2", "3", "4", "5", "6", "7"}, "scopes after racing updates")
+	p.equal(k.Scopes, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8"}, "scopes after racing updates")
 	for i, kind := range metastore.LimitKinds {
 		p.equal(*kind.Of(&k.Limits), int64(i+1), "limit of %s after racing updates", kind.Name)
 	}

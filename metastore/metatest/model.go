@@ -86,23 +86,32 @@ type model struct {
 	extents  map[metastore.ContentID][]metastore.Extent
 	garbage  map[metastore.ContentID]bool // without those that the store created
 	moved    []string                     // keys of replaced parts
+	charges  map[string]modelCharge       // of garbage, by its content or, for a replaced part, by its key
+}
+
+// modelCharge is what garbage counts to its owner.
+type modelCharge struct {
+	owner string
+	bytes int64
 }
 
 type modelUpload struct {
 	metastore.Upload
-	parts map[int]metastore.Extent
+	parts     map[int]metastore.Extent
+	forgotten bool // by a purge
 }
 
 type modelOnce struct {
 	outcome metastore.Session
 	at      time.Time
+	owner   string
 }
 
 func newModel(account string) *model {
 	return &model{
 		account: account,
 		blobs:   map[string]metastore.Blob{}, deleted: map[string]time.Time{}, uploads: map[string]*modelUpload{}, sessions: map[string]metastore.Session{},
-		once: map[string]modelOnce{}, extents: map[metastore.ContentID][]metastore.Extent{}, garbage: map[metastore.ContentID]bool{},
+		once: map[string]modelOnce{}, extents: map[metastore.ContentID][]metastore.Extent{}, garbage: map[metastore.ContentID]bool{}, charges: map[string]modelCharge{},
 	}
 }
 
@@ -115,10 +124,16 @@ func (m *model) current(name string, now time.Time) *metastore.Blob {
 	return &b
 }
 
+// discard makes a content garbage that counts these bytes to an owner.
+func (m *model) discard(content metastore.ContentID, owner string, bytes int64) {
+	m.garbage[content] = true
+	m.charges[content.String()] = modelCharge{owner, bytes}
+}
+
 func (m *model) replace(b metastore.Blob) metastore.Blob {
 	last := m.deleted[b.Name]
 	if old, ok := m.blobs[b.Name]; ok {
-		m.garbage[old.Content] = true
+		m.discard(old.Content, old.Owner, old.Size+1024)
 		last = old.Modified
 	}
 	b.SharedSecond = last.Truncate(time.Second).Equal(b.Modified.Truncate(time.Second))
@@ -214,7 +229,7 @@ func (h *history) remove(ctx context.Context, s metastore.Store, name string) er
 	old, had := h.model.blobs[name]
 	id, got, err := s.DeleteBlob(ctx, h.model.account, name, nil)
 	if had {
-		h.model.garbage[old.Content] = true
+		h.model.discard(old.Content, old.Owner, old.Size+1024)
 		h.model.deleted[name] = old.Modified
 		delete(h.model.blobs, name)
 	}
@@ -309,6 +324,7 @@ func (h *history) part(ctx context.Context, s metastore.Store, id string, index 
 	}
 	if old, again := u.parts[index]; again {
 		h.model.moved = append(h.model.moved, old.Key)
+		h.model.charges[old.Key] = modelCharge{u.Owner, old.Size + 1024}
 		u.Bytes -= old.Size
 	}
 	u.parts[index] = e
@@ -360,6 +376,7 @@ func (h *history) complete(ctx context.Context, s metastore.Store, id string, st
 		}
 	}
 	h.model.extents[u.Content] = extents
+	u.end()
 	return agree("complete", got, u.Upload, err, nil)
 }
 
@@ -373,10 +390,21 @@ func (h *history) abort(ctx context.Context, s metastore.Store, id string) error
 		return agree("abort", nil, nil, err, wantErr)
 	}
 	if u.State == metastore.UploadOpen {
-		u.State, u.Ended = metastore.UploadAborted, h.p.clock.Now()
-		h.model.garbage[u.Content] = true
+		h.model.abort(u, h.p.clock.Now())
 	}
 	return agree("abort", got, u.Content, err, nil)
+}
+
+// abort ends an upload, whose parts become garbage.
+func (m *model) abort(u *modelUpload, now time.Time) {
+	m.discard(u.Content, u.Owner, u.Bytes+1024*max(1, int64(len(u.parts))))
+	u.State, u.Ended = metastore.UploadAborted, now
+	u.end()
+}
+
+// end removes what is not retained of an ended upload.
+func (u *modelUpload) end() {
+	u.Parts, u.ContentType, u.Metadata, u.parts = 0, "", "", nil
 }
 
 func (h *history) session(ctx context.Context, s metastore.Store, id string, left int64) error {
@@ -397,6 +425,7 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 	var once *metastore.Idempotency
 	if key != "" {
 		once = idem(id, key)
+		once.Owner = h.owners()[int(key[0])%2] // that of k counts
 	}
 	got, err := s.UseSession(ctx, id, 1, once)
 	if o, ok := m.once[id+key]; ok && key != "" && now.Before(o.at.Add(metastore.IdempotencyRetention)) {
@@ -415,7 +444,7 @@ func (h *history) use(ctx context.Context, s metastore.Store, id, key string) er
 	want.Used++
 	m.sessions[id] = want
 	if key != "" {
-		m.once[id+key] = modelOnce{outcome: want, at: now}
+		m.once[id+key] = modelOnce{outcome: want, at: now, owner: once.Owner}
 	}
 	return agree("use", got, want, err, nil)
 }
@@ -437,9 +466,11 @@ func (h *history) settle() error {
 		if !m.garbage[id] { // created by the store for the replaced parts
 			for _, e := range extents {
 				moved = append(moved, e.Key)
+				delete(m.charges, e.Key)
 			}
 		}
 		delete(m.garbage, id)
+		delete(m.charges, id.String())
 		if err := errors.Join(s.DropExtents(ctx, id, positions(extents)), s.DropContent(ctx, id)); err != nil {
 			return err
 		}

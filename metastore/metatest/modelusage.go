@@ -12,8 +12,8 @@ func (h *history) owners() []string {
 	return []string{"", h.model.account + " x", h.model.account + " y"}
 }
 
-// used returns the usage of an owner: their blobs, also expired ones, and the parts of their open
-// uploads.
+// used returns the usage of an owner: their blobs, also expired ones, the parts of their open
+// uploads, their garbage, and the outcomes and records that were not purged.
 func (m *model) used(owner string) (sum metastore.Used) {
 	for _, b := range m.blobs {
 		if b.Owner == owner {
@@ -22,7 +22,20 @@ func (m *model) used(owner string) (sum metastore.Used) {
 			sum.Names += int64(len(b.Name) + len(b.Metadata))
 		}
 	}
+	for _, c := range m.charges {
+		if c.owner == owner {
+			sum.Retained += c.bytes
+		}
+	}
+	for _, o := range m.once {
+		if o.owner == owner {
+			sum.Retained += 1024
+		}
+	}
 	for _, u := range m.uploads {
+		if u.Owner == owner && !u.forgotten {
+			sum.Retained += 1024 + int64(len(u.Name))
+		}
 		if u.Owner != owner || u.State != metastore.UploadOpen {
 			continue
 		}
@@ -94,13 +107,18 @@ func (h *history) purge(ctx context.Context, s metastore.Store, limit int) error
 	m, now := h.model, h.p.clock.Now()
 	for _, u := range m.uploads {
 		if u.State == metastore.UploadOpen && !now.Before(u.Touched.Add(metastore.UploadIdleLimit)) {
-			u.State, u.Ended = metastore.UploadAborted, now
-			m.garbage[u.Content] = true
+			m.abort(u, now)
+		}
+		u.forgotten = u.forgotten || !u.Ended.IsZero() && !now.Before(u.Ended.Add(metastore.UploadRetention))
+	}
+	for key, o := range m.once {
+		if !now.Before(o.at.Add(metastore.IdempotencyRetention)) {
+			delete(m.once, key)
 		}
 	}
 	for name, b := range m.blobs {
 		if !b.Expires.IsZero() && !now.Before(b.Expires.Add(metastore.ExpiredBlobGrace)) {
-			m.garbage[b.Content] = true
+			m.discard(b.Content, b.Owner, b.Size+1024)
 			delete(m.blobs, name)
 		}
 	}
@@ -147,6 +165,7 @@ func (h *history) leave() error {
 	}
 	for _, owner := range h.owners() {
 		used, err := s.Usage(ctx, owner)
+		used.Retained = 0 // see settle
 		if err := agree("usage of "+owner+" at the end", used, metastore.Used{}, err, nil); err != nil {
 			return err
 		}

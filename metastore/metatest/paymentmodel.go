@@ -393,6 +393,7 @@ func (b *bank) deposit() error {
 		b.channels[id] = c
 	}
 	got, err := b.store.AddDeposit(b.p.ctx, id, amount, nil)
+	c.Proof = nil
 	return agree("deposit", got, c, err, wantErr)
 }
 

@@ -19,6 +19,7 @@ func uploadChecks() []Check {
 		check("uploads/revision", uploadRevision),
 		check("uploads/abort", uploadAbort),
 		check("uploads/ended", uploadEnded),
+		check("uploads/outcome", uploadOutcome),
 		check("uploads/retention", uploadRetention),
 		check("uploads/list", uploadList),
 	}
@@ -59,6 +60,7 @@ func uploadLife(p *probe) {
 	p.ok(err, "complete")
 	want.State, want.Size, want.CRC64 = metastore.UploadCommitted, 1<<30+7, 1<<63+5
 	want.Ended, want.Modified = p.clock.Now(), p.clock.Now()
+	want.Parts, want.ContentType, want.Metadata = 0, "", "" // not retained
 	p.equal(done, want, "completed upload")
 	p.reopen()
 	p.equal(p.upload("upload"), want, "completed upload")
@@ -270,6 +272,7 @@ func uploadAbort(p *probe) {
 	}
 	got := p.upload("upload")
 	p.must(got.State == metastore.UploadAborted && got.Ended.Equal(p.clock.Now()), "aborted upload is %+v", got)
+	p.must(got.Bytes == 5 && got.Parts == 0 && got.ContentType == "" && got.Metadata == "", "of the aborted upload %+v is retained", got)
 	_, err := p.store.Blob(p.ctx, "a", "name")
 	p.is(err, metastore.ErrNotFound, "blob of an aborted upload")
 }
@@ -314,6 +317,42 @@ func uploadEnded(p *probe) {
 	p.must(!p.isGarbage(b.Content), "the blob's content is garbage")
 }
 
+// uploadOutcome checks what is retained of an ended upload: neither its parts, from its end on, nor its
+// ContentType and Metadata; and that its blob has the latter.
+func uploadOutcome(p *probe) {
+	for _, id := range []string{"aborted", "committed", "idle"} {
+		_, err := p.store.BeginUpload(p.ctx, metastore.Upload{
+			ID: id, Account: "a", Name: id, Content: p.content(), PartSize: 100, ContentType: "x/y", Metadata: "m",
+		})
+		p.ok(err, "begin")
+		for i := range 7 {
+			p.part(id, i, 5)
+		}
+	}
+	_, err := p.store.AbortUpload(p.ctx, "aborted")
+	p.ok(err, "abort")
+	p.complete("committed")
+	p.clock.Advance(metastore.UploadIdleLimit)
+	for _, limit := range []int{3, 1000} {
+		for n := 1; n > 0; {
+			n, err = p.store.Purge(p.ctx, limit)
+			p.ok(err, "purge")
+		}
+		for _, id := range []string{"aborted", "committed", "idle"} {
+			u := p.upload(id)
+			p.must(u.State != metastore.UploadOpen && u.Bytes == 35 && u.Name == id && u.Parts == 0 && u.ContentType == "" && u.Metadata == "",
+				"the outcome of an upload is %+v", u)
+			parts, err := p.store.Parts(p.ctx, id, -1, 10)
+			p.ok(err, "parts")
+			p.must(len(parts) == 0, "an ended upload has %d parts", len(parts))
+		}
+	}
+	b, err := p.store.Blob(p.ctx, "a", "committed")
+	p.ok(err, "blob")
+	p.must(b.Size == 35 && b.ContentType == "x/y" && b.Metadata == "m", "the blob is %+v", b)
+	p.must(len(p.allExtents(b.Content)) == 7, "the blob has lost extents")
+}
+
 func uploadRetention(p *probe) {
 	p.begin("aborted", "a", "aborted")
 	_, err := p.store.AbortUpload(p.ctx, "aborted")
@@ -323,9 +362,7 @@ func uploadRetention(p *probe) {
 	p.complete("committed")
 	p.clock.Advance(metastore.UploadRetention - time.Microsecond)
 	p.upload("aborted")
-	parts, err := p.store.Parts(p.ctx, "committed", -1, 10)
-	p.ok(err, "parts")
-	p.must(len(parts) == 1, "%d parts retained", len(parts))
+	p.must(p.upload("committed").Bytes == 5, "the bytes of the outcome are %d", p.upload("committed").Bytes)
 	p.clock.Advance(time.Microsecond)
 	for range 2 {
 		for _, id := range []string{"aborted", "committed"} {

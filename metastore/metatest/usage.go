@@ -21,6 +21,8 @@ func usageChecks() []Check {
 		check("usage/objects", usageObjects),
 		check("usage/metadata", usageMetadata),
 		check("usage/channels", usageChannels),
+		check("usage/retained", usageRetained),
+		check("usage/occupied", usageOccupied),
 	}
 }
 
@@ -28,7 +30,7 @@ func usageChecks() []Check {
 func (p *probe) uses(owner string, bytes, uploads int64, format string, a ...any) {
 	got, err := p.store.Usage(p.ctx, owner)
 	p.ok(err, "usage of %q", owner)
-	got.Objects, got.Names = 0, 0 // see usageObjects and counted
+	got.Objects, got.Names, got.Retained = 0, 0, 0 // see usageObjects, counted and usageRetained
 	p.equal(got, metastore.Used{Bytes: bytes, Uploads: uploads}, "usage of %q after %s", owner, fmt.Sprintf(format, a...))
 }
 

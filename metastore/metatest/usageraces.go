@@ -39,7 +39,36 @@ func (p *probe) counted(owner string) {
 	}
 	got, err := p.store.Usage(p.ctx, owner)
 	p.ok(err, "usage")
+	got.Retained = 0 // see allRetained
 	p.equal(got, want, "usage of %q compared with what is stored", owner)
+}
+
+// allRetained ends the check unless what is retained of the owners is exactly the sum over all garbage,
+// the parts of which must have an extent, and over the outcomes of those of the uploads that exist.
+func (p *probe) allRetained(owners, uploads []string) {
+	var want, got int64
+	for _, id := range p.garbage() {
+		parts := map[int]bool{}
+		for _, e := range p.allExtents(id) {
+			want += e.Size
+			parts[e.Part] = true
+		}
+		want += metastore.RowCharge * max(1, int64(len(parts)))
+	}
+	for _, id := range uploads {
+		u, err := p.store.Upload(p.ctx, id)
+		if errors.Is(err, metastore.ErrNotFound) {
+			continue
+		}
+		p.ok(err, "upload")
+		want += metastore.OutcomeCharge(u.Name)
+	}
+	for _, owner := range owners {
+		used, err := p.store.Usage(p.ctx, owner)
+		p.ok(err, "usage")
+		got += used.Retained
+	}
+	p.must(got == want, "%d bytes are retained of all owners, want %d", got, want)
 }
 
 // usageRace performs everything that counts concurrently, for two owners over two handles and
@@ -94,14 +123,29 @@ func usageRace(p *probe) {
 		return nil
 	})
 	p.ok(errors.Join(errs...), "racing writers")
+	var uploads []string
+	for i := range 5 {
+		for k := range 1 + steps/10 {
+			uploads = append(uploads, fmt.Sprintf("upload%d%d", i, k))
+		}
+	}
 	for _, owner := range owners {
 		p.counted(owner)
 	}
+	p.allRetained(owners, uploads)
 	p.purge()
 	p.reopen()
 	for _, owner := range owners {
 		p.counted(owner)
 	}
+	p.allRetained(owners, uploads)
+	garbage := p.garbage()
+	errs = race(len(garbage), func(i int) error { // while others are purged
+		_, purged := p.store.Purge(p.ctx, 10)
+		return errors.Join(purged, p.store.DropContents(p.ctx, garbage[i:min(i+3, len(garbage))]))
+	})
+	p.ok(errors.Join(errs...), "racing drops")
+	p.allRetained(owners, uploads)
 }
 
 // passing ignores those errors that the loser of a race gets.
@@ -136,5 +180,6 @@ func usageRaceOneName(p *probe) {
 		for i := range 3 {
 			p.counted(fmt.Sprint("owner", i))
 		}
+		p.allRetained([]string{"owner0", "owner1", "owner2"}, nil)
 	}
 }

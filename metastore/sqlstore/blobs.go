@@ -159,7 +159,7 @@ func (s *Store) CommitBlob(ctx context.Context, b metastore.Blob, extents []meta
 	if len(extents) <= stageExtents {
 		return s.commitBlob(ctx, b, extents, precondition, func(t *tx) error { return t.addExtents(b.Content, extents) })
 	}
-	err := s.stage(ctx, b.Content, extents)
+	err := s.stage(ctx, b.Content, blobGarbage(b), extents)
 	if err == nil {
 		var committed metastore.Blob
 		committed, err = s.commitBlob(ctx, b, extents, precondition, func(t *tx) error { return t.claim(b.Content) })
@@ -188,7 +188,7 @@ func (s *Store) commitBlob(ctx context.Context, b metastore.Blob, extents []meta
 		if err != nil {
 			return err
 		}
-		if err := t.recordUsage(blobUsage(b), blobUsage(old).negated()); err != nil {
+		if err := t.recordUsage(blobUsage(b), blobUsage(old).negated(), blobGarbage(old)); err != nil {
 			return err
 		}
 		if err := place(t); err != nil || created {
@@ -234,7 +234,7 @@ func (t *tx) replaceBlob(b *metastore.Blob, old metastore.Blob, found bool) erro
 	if err := t.updateBlob(b); err != nil {
 		return err
 	}
-	return t.addGarbage(old.Content)
+	return t.addGarbage(old.Content, blobGarbage(old))
 }
 
 // updateBlob writes b over the row of that name.
@@ -321,10 +321,11 @@ func (s *Store) DeleteBlob(ctx context.Context, account, name string, preconditi
 		if err := evaluate(precondition, old, found && !expired(old.Expires, t.now)); err != nil || !found {
 			return err
 		}
-		if err := t.recordUsage(blobUsage(old).negated()); err != nil {
+		garbage := blobGarbage(old)
+		if err := t.recordUsage(blobUsage(old).negated(), garbage); err != nil {
 			return err
 		}
-		if err := t.removeBlob(account, splitName(name), old.Content); err != nil {
+		if err := t.removeBlob(account, splitName(name), old.Content, garbage); err != nil {
 			return err
 		}
 		return t.rememberDeleted(old)
@@ -352,13 +353,13 @@ func (t *tx) rememberDeleted(b metastore.Blob) error {
 		[]byte(b.Account), n.head, n.hash, micros(b.Modified))
 }
 
-// removeBlob deletes the row of a blob and makes its content garbage.
-func (t *tx) removeBlob(account string, n name, content metastore.ContentID) error {
+// removeBlob deletes the row of a blob and makes its content garbage, as addGarbage does.
+func (t *tx) removeBlob(account string, n name, content metastore.ContentID, garbage delta) error {
 	t.touch(account, n)
 	err := t.change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(account), n.head, n.hash)
 	if err != nil {
 		return err
 	}
-	return t.addGarbage(content)
+	return t.addGarbage(content, garbage)
 }

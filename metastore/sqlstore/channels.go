@@ -32,8 +32,8 @@ func (s *Store) OpenChannel(ctx context.Context, c metastore.Channel, idem *meta
 	})
 }
 
-// OpenedChannel implements metastore.Channels.
-func (s *Store) OpenedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
+// RecordedChannel implements metastore.Channels.
+func (s *Store) RecordedChannel(ctx context.Context, idem metastore.Idempotency) (metastore.Channel, error) {
 	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
 		return once(t, &idem, outcomeOfChannel, func() (metastore.Channel, error) {
 			return metastore.Channel{}, fmt.Errorf("channel: %w", metastore.ErrNotFound)
@@ -170,6 +170,7 @@ func (t *tx) addDeposit(id string, amount int64) (metastore.Channel, error) {
 	}
 	c.Deposit += amount
 	_, err = t.exec(`UPDATE channels SET deposit = $2 WHERE id = $1`, []byte(id), c.Deposit)
+	c.Proof = nil // it would make the record of a request much larger
 	return c, err
 }
 

@@ -21,7 +21,7 @@ var copied = []table{
 	{name: "bodies", key: []string{"content", "part", "off"}, rest: []string{"body"}},
 	{name: "uploads", key: []string{"id"},
 		rest: []string{"account", "name", "content", "part_size", "content_type", "expires", "create_only", "state", "bytes", "revision",
-			"created", "touched", "ended", "size", "crc64", "modified", "owner", "parts", "metadata"}},
+			"created", "touched", "ended", "size", "crc64", "modified", "owner", "parts", "metadata", "charge"}},
 	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64"}},
 	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used", "charges"}},
 	{name: "channels", key: []string{"id"},
@@ -31,13 +31,15 @@ var copied = []table{
 	{name: "settlements", key: []string{"channel"}, rest: []string{"sequence", "amount", "proof", "expires", "due"}},
 	{name: "submissions", key: []string{"channel"}, rest: []string{"sequence", "amount", "hash", "body", "expires", "state", "status", "begun", "ended"}},
 	{name: "ledger", key: []string{"channel", "sequence"}, rest: []string{"amount", "at"}},
-	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created"}},
-	{name: "garbage", key: []string{"content"}, rest: []string{"since"}},
+	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created", "owner", "charge"}},
+	{name: "garbage", key: []string{"content"}, rest: []string{"since", "owner", "charge"}},
 	{name: "key_groups", key: []string{"name"}, rest: strings.Split(limitNames, ", ")},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked"}},
 	{name: "keys_version", key: []string{"version"}},
-	{name: "usage", key: []string{"owner", "id"}, rest: []string{"bytes", "uploads", "objects", "names", "channels"}},
-	{name: "usage_sums", key: []string{"owner"}, rest: []string{"bytes", "uploads", "objects", "names", "channels"}},
+	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usedColumns, ", ")},
+	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(summedColumns, ", ")},
+	// The last one, because triggers change it when rows of the others are deleted.
+	{name: "retained_sums", key: []string{"owner"}, rest: []string{"retained"}},
 }
 
 // notCopied are the tables that belong to one database, of which facts has some rows that do

@@ -135,13 +135,14 @@ func fill(tb testing.TB, s *Store, parts int) {
 	tb.Helper()
 	f := &filler{Store: s, ctx: tb.Context()}
 	long := strings.Repeat("n", 2000)
+	// First, so that their rows of usage become sums.
+	f.blob("b", "replaced", objectExtent("00-second", 3))
+	f.blob("b", "replaced", objectExtent("ff-third", 4), metastore.Extent{Offset: 4, Size: 1, Blocks: []uint32{3}, Key: "ff-fourth", Created: time.Now()})
 	for _, name := range []string{"a", "ab", "\x00\xff", long, long + "1", long + "22", strings.Repeat("é", 1500)} {
 		f.blob("account", name, bodyExtent("body"))
 	}
 	f.blob("account", "empty")
 	f.blob("b", "object", objectExtent("00-first", 1<<20+5))
-	f.blob("b", "replaced", objectExtent("00-second", 3))
-	f.blob("b", "replaced", objectExtent("ff-third", 4), metastore.Extent{Offset: 4, Size: 1, Blocks: []uint32{3}, Key: "ff-fourth", Created: time.Now()})
 	f.deleted("account", "deleted")
 	f.upload("committed", parts)
 	f.note(f.CompleteUpload(f.ctx, "committed", int64(parts), 2*int64(parts), 1<<63, nil))
@@ -242,9 +243,8 @@ func TestCopyThereAndBack(t *testing.T) {
 	if facts, err := second.Properties(ctx); err != nil || len(facts) != 0 {
 		t.Errorf("the facts %v were copied, %v", facts, err)
 	}
-	parts, err := third.Parts(ctx, "committed", 9997, 10)
-	if err != nil || len(parts) != 2 || parts[1] != (metastore.Part{Index: 9999, Size: 2, CRC64: 9999 << 60 & (1<<64 - 1)}) {
-		t.Errorf("the last parts are %v, %v", parts, err)
+	if n := value(t, third, `SELECT COUNT(*) FROM parts`); n < 10_000 {
+		t.Errorf("%d rows of parts, and the committed upload alone has 10,000 until the next purge", n)
 	}
 	if faults, err := third.Audit(ctx); err != nil || len(faults) > 0 {
 		t.Errorf("the audit: %v, %v", faults, err)

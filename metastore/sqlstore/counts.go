@@ -17,7 +17,7 @@ type counts struct {
 }
 
 var (
-	usageCounts   = counts{deltas: "usage", sums: "usage_sums", key: "owner", columns: strings.Split(usedColumns, ", ")}
+	usageCounts   = counts{deltas: "usage", sums: "usage_sums", key: "owner", columns: strings.Split(summedColumns, ", ")}
 	accountCounts = counts{deltas: "account_deltas", sums: "account_sums", key: "account", columns: []string{"blobs", "bytes"}}
 )
 

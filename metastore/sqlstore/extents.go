@@ -124,9 +124,9 @@ const (
 )
 
 // stage inserts the extents of a content ahead of its commit, in several transactions. The
-// content is staged until claim. Purge makes it garbage after stageTime, so that it is freed
-// after a crash.
-func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents []metastore.Extent) error {
+// content is staged until claim, and counts as this garbage. Purge makes it garbage after
+// stageTime, so that it is freed after a crash.
+func (s *Store) stage(ctx context.Context, content metastore.ContentID, garbage delta, extents []metastore.Extent) error {
 	for first := true; len(extents) > 0; first = false {
 		some := extents[:min(stageExtents, len(extents))]
 		err := s.writeLocked(ctx, func(t *tx) error {
@@ -134,7 +134,10 @@ func (s *Store) stage(ctx context.Context, content metastore.ContentID, extents 
 				return err
 			}
 			if first {
-				if err := t.addGarbageSince(content, stagedFrom+t.now.Add(stageTime).UnixMicro()); err != nil {
+				if err := t.recordUsage(garbage); err != nil {
+					return err
+				}
+				if err := t.addGarbageSince(content, garbage, stagedFrom+t.now.Add(stageTime).UnixMicro()); err != nil {
 					return err
 				}
 			}

@@ -80,7 +80,7 @@ func TestStagedExtentsOfACrash(t *testing.T) {
 			for i := range extents {
 				extents[i] = metastore.Extent{Offset: int64(i), Size: 1, Key: fmt.Sprint("object", i), Created: h.Clock.Now()}
 			}
-			if err := s.stage(t.Context(), content, extents); err != nil {
+			if err := s.stage(t.Context(), content, delta{}, extents); err != nil {
 				t.Fatal(err)
 			}
 			check := func(when string, due bool) {
@@ -168,7 +168,7 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
 		t.Errorf("never staged: %v", err)
 	}
-	if err := s.write(t.Context(), func(t *tx) error { return t.addGarbage(content) }); err != nil {
+	if err := s.write(t.Context(), func(t *tx) error { return t.addGarbage(content, delta{}) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := claims(); !errors.Is(err, metastore.ErrStaleExtent) {
@@ -183,7 +183,7 @@ func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	for cause, want := range map[error]error{metastore.ErrUnknownOutcome: nil, metastore.ErrExpired: metastore.ErrStaleExtent} {
 		content := metastore.NewContentID(time.Now())
-		if err := s.stage(t.Context(), content, []metastore.Extent{{Size: 1, Key: content.String(), Created: time.Now()}}); err != nil {
+		if err := s.stage(t.Context(), content, delta{}, []metastore.Extent{{Size: 1, Key: content.String(), Created: time.Now()}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.unstage(t.Context(), content, cause); !errors.Is(err, cause) {

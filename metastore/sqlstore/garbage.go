@@ -12,14 +12,16 @@ import (
 	"sluice/metastore"
 )
 
-// addGarbage makes a content garbage.
-func (t *tx) addGarbage(content metastore.ContentID) error {
-	return t.addGarbageSince(content, t.now.UnixMicro())
+// addGarbage makes a content garbage. The caller must add the Retained of d, a garbageUsage, to the
+// usage of its owner; a trigger subtracts it when the row is deleted.
+func (t *tx) addGarbage(content metastore.ContentID, d delta) error {
+	return t.addGarbageSince(content, d, t.now.UnixMicro())
 }
 
 // addGarbageSince inserts a content into garbage with this value of the column since.
-func (t *tx) addGarbageSince(content metastore.ContentID, since int64) error {
-	return t.change(`INSERT INTO garbage (content, since) VALUES ($1, $2)`, content[:], since)
+func (t *tx) addGarbageSince(content metastore.ContentID, d delta, since int64) error {
+	return t.change(`INSERT INTO garbage (content, since, owner, charge) VALUES ($1, $2, $3, $4)`,
+		content[:], since, optionalColumn(d.owner), d.Retained)
 }
 
 // stagedFrom is the least value of the column since for a content that is staged for a

@@ -39,9 +39,20 @@ func once[T any, O outcome[T]](t *tx, idem *metastore.Idempotency, outcomeOf fun
 	if stored, err = encodeOutcome(outcomeOf(out)); err != nil {
 		return none, err
 	}
-	_, err = t.exec(`INSERT INTO idempotency (id, request, outcome, created) VALUES ($1, $2, $3, $4)
+	var recorded metastore.Used
+	if idem.Owner != "" {
+		// An expired row would keep its charge, which the trigger of the deletion subtracts.
+		if err := t.change(`DELETE FROM idempotency WHERE id = $1`, id); err != nil {
+			return none, err
+		}
+		recorded.Retained = metastore.RowCharge
+		if err := t.recordUsage(delta{idem.Owner, recorded}); err != nil {
+			return none, err
+		}
+	}
+	_, err = t.exec(`INSERT INTO idempotency (id, request, outcome, created, owner, charge) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (id) DO UPDATE SET request = excluded.request, outcome = excluded.outcome, created = excluded.created`,
-		id, idem.Hash[:], stored, micros(t.now))
+		id, idem.Hash[:], stored, micros(t.now), optionalColumn(idem.Owner), recorded.Retained)
 	return out, err
 }
 

@@ -9,7 +9,7 @@ import (
 // Purge implements metastore.Maintenance.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
 	n, err := s.purge(ctx, s.eng.write, limit,
-		(*tx).purgeIdleUploads, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeIdempotency, (*tx).purgeStaged)
+		(*tx).purgeIdleUploads, (*tx).purgeParts, (*tx).purgeEndedUploads, (*tx).purgeBlobs, (*tx).purgeDeleted, (*tx).purgeIdempotency, (*tx).purgeStaged)
 	if err != nil {
 		return 0, err
 	}
@@ -51,9 +51,9 @@ func (s *Store) purge(ctx context.Context, write func(context.Context, func(*tx)
 // purgeIdleUploads aborts open uploads that received no part for UploadIdleLimit.
 func (t *tx) purgeIdleUploads(limit int) (int, error) {
 	type idle struct {
-		id      []byte
-		content metastore.ContentID
-		used    delta
+		id            []byte
+		content       metastore.ContentID
+		used, garbage delta
 	}
 	var list []idle
 	var u idle
@@ -63,24 +63,64 @@ func (t *tx) purgeIdleUploads(limit int) (int, error) {
 		args{&u.id, (*contentID)(&u.content), (*optionalText)(&u.used.owner), (*integer)(&bytes), (*integer)(&parts), (*integer)(&names)},
 		func() error {
 			u.used.Used = metastore.Used{Bytes: bytes, Uploads: 1, Objects: parts, Names: names}
+			u.garbage = garbageUsage(u.used.owner, bytes, parts)
 			list = append(list, u)
 			return nil
 		})
 	if err != nil {
 		return 0, err
 	}
-	deltas := make([]delta, 0, len(list))
+	deltas := make([]delta, 0, 2*len(list))
 	for _, u := range list {
-		if err := t.abort(u.id, u.content); err != nil {
+		if err := t.abort(u.id, u.content, u.garbage); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, u.used.negated())
+		deltas = append(deltas, u.used.negated(), u.garbage)
 	}
 	return len(list), t.recordUsage(deltas...)
 }
 
-// purgeEndedUploads deletes ended uploads after their parts. An upload with more parts than
-// the limit takes several calls.
+// purgeParts deletes the parts of ended uploads. An upload with more parts than the limit takes
+// several calls.
+func (t *tx) purgeParts(limit int) (int, error) {
+	type ended struct {
+		id, content []byte
+		parts       int64
+	}
+	var u ended
+	list, err := collect(t, `SELECT id, content, parts FROM uploads WHERE ended IS NOT NULL AND parts > 0 ORDER BY ended LIMIT $1`,
+		args{int64(limit)}, args{&u.id, &u.content, (*integer)(&u.parts)}, &u)
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	for _, u := range list {
+		n, err := t.exec(deleteParts, u.content, int64(limit-done))
+		if err != nil {
+			return 0, err
+		}
+		done += int(n)
+		left := u.parts - n
+		if done < limit {
+			left = 0 // whatever was counted, there are no more
+		}
+		// A node of an earlier version retains the type and the metadata when an upload ends.
+		if _, err := t.exec(`UPDATE uploads SET parts = $2, content_type = $3, metadata = NULL WHERE id = $1`, u.id, left, []byte{}); err != nil {
+			return 0, err
+		}
+		if done++; done >= limit {
+			break
+		}
+	}
+	return done, nil
+}
+
+// deleteParts deletes up to $2 parts of a content.
+const deleteParts = `DELETE FROM parts WHERE content = $1 AND idx IN
+	(SELECT p.idx FROM parts p WHERE p.content = $1 ORDER BY p.idx LIMIT $2)`
+
+// purgeEndedUploads deletes ended uploads after their parts, of which nodes of earlier versions
+// leave some.
 func (t *tx) purgeEndedUploads(limit int) (int, error) {
 	type ended struct {
 		id, content []byte
@@ -93,8 +133,7 @@ func (t *tx) purgeEndedUploads(limit int) (int, error) {
 	}
 	done := 0
 	for _, u := range list {
-		n, err := t.exec(`DELETE FROM parts WHERE content = $1 AND idx IN
-			(SELECT p.idx FROM parts p WHERE p.content = $1 ORDER BY p.idx LIMIT $2)`, u.content, int64(limit-done))
+		n, err := t.exec(deleteParts, u.content, int64(limit-done))
 		if err != nil {
 			return 0, err
 		}
@@ -134,14 +173,15 @@ func (t *tx) purgeBlobs(limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	deltas := make([]delta, 0, len(list))
+	deltas := make([]delta, 0, 2*len(list))
 	for _, r := range list {
 		// A driver may return empty bytes as nil, which would be NULL.
 		n := name{head: append([]byte{}, r.name.head...), hash: append([]byte{}, r.name.hash...)}
-		if err := t.removeBlob(r.account, n, r.content); err != nil {
+		garbage := garbageUsage(r.used.owner, r.used.Bytes, 1)
+		if err := t.removeBlob(r.account, n, r.content, garbage); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, r.used.negated())
+		deltas = append(deltas, r.used.negated(), garbage)
 	}
 	return len(list), t.recordUsage(deltas...)
 }

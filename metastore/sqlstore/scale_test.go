@@ -162,7 +162,7 @@ func (s *scaleStore) grow(ctx context.Context, have, n int) error {
 			}
 		}
 		for range (n - have) / 100 {
-			if err := t.addGarbage(metastore.NewContentID(t.now)); err != nil {
+			if err := t.addGarbage(metastore.NewContentID(t.now), delta{}); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,8 @@ var uploadStates = [...]metastore.UploadState{
 	stateAborted:   metastore.UploadAborted,
 }
 
-// uploadColumns are the columns of an upload, in the order of uploadRow.fields.
+// uploadColumns are the columns of an upload, in the order of uploadRow.fields. parts is the number of
+// rows of parts, also after the end.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
 	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts, metadata`
 
@@ -45,6 +46,9 @@ func (r *uploadRow) upload() metastore.Upload {
 	u := r.Upload
 	u.CreateOnly = r.createOnly != 0
 	u.State = uploadStates[r.state]
+	if u.State != metastore.UploadOpen {
+		u.Parts = 0
+	}
 	return u
 }
 
@@ -60,18 +64,19 @@ func (s *Store) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.
 		if u.CreateOnly {
 			createOnly = 1
 		}
-		n, err := t.exec(`INSERT INTO uploads (`+uploadColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12, $10, $13)
+		outcome := outcomeUsage(u)
+		n, err := t.exec(`INSERT INTO uploads (`+uploadColumns+`, charge)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12, $10, $13, $14)
 			ON CONFLICT (id) DO NOTHING`,
 			[]byte(u.ID), []byte(u.Account), []byte(u.Name), u.Content[:], u.PartSize, []byte(u.ContentType),
-			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now), optionalColumn(u.Owner), optionalColumn(u.Metadata))
+			micros(u.Expires), createOnly, int64(stateOpen), int64(0), micros(t.now), optionalColumn(u.Owner), optionalColumn(u.Metadata), outcome.Retained)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("upload: %w", metastore.ErrExists)
 		}
 		if err != nil {
 			return err
 		}
-		return t.recordUsage(uploadUsage(u))
+		return t.recordUsage(uploadUsage(u), outcome)
 	})
 	if err != nil {
 		return metastore.Upload{}, err
@@ -131,12 +136,16 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	if err != nil {
 		return err
 	}
+	changes := []delta{{u.Owner, metastore.Used{Bytes: p.Size - old, Objects: 1}}}
 	fresh := int64(1)
 	if again {
 		fresh = 0
-		if err := t.discardPart(u.Content, p.Index); err != nil {
+		garbage, err := t.discardPart(u, p.Index, old)
+		if err != nil {
 			return err
 		}
+		changes[0].Objects = 0
+		changes = append(changes, garbage)
 	}
 	err = t.change(`INSERT INTO parts (content, idx, size, crc64) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (content, idx) DO UPDATE SET size = excluded.size, crc64 = excluded.crc64`,
@@ -149,21 +158,22 @@ func (t *tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.E
 	if err != nil {
 		return err
 	}
-	if err := t.recordUsage(delta{u.Owner, metastore.Used{Bytes: p.Size - old, Objects: fresh}}); err != nil {
+	if err := t.recordUsage(changes...); err != nil {
 		return err
 	}
 	return t.addExtents(u.Content, extents)
 }
 
 // discardPart moves the extents of a part that is sent again to a new content, which is
-// garbage.
-func (t *tx) discardPart(content metastore.ContentID, part int) error {
+// garbage, and returns the usage of it, which is zero if the part had no extents.
+func (t *tx) discardPart(u metastore.Upload, part int, size int64) (delta, error) {
 	fresh := metastore.NewContentID(t.now)
-	moved, err := t.moveExtents(content, part, fresh)
+	moved, err := t.moveExtents(u.Content, part, fresh)
 	if err != nil || !moved {
-		return err
+		return delta{}, err
 	}
-	return t.addGarbage(fresh)
+	garbage := garbageUsage(u.Owner, size, 1)
+	return garbage, t.addGarbage(fresh, garbage)
 }
 
 // Parts implements metastore.Uploads.
@@ -172,7 +182,7 @@ func (s *Store) Parts(ctx context.Context, uploadID string, after, limit int) ([
 	err := s.snapshot(ctx, func(t *tx) error {
 		list = nil
 		u, err := t.upload(uploadID)
-		if err != nil {
+		if err != nil || u.State != metastore.UploadOpen {
 			return err
 		}
 		var p metastore.Part
@@ -204,7 +214,7 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		case u.Revision != revision:
 			return fmt.Errorf("upload at revision %d, not %d: %w", u.Revision, revision, metastore.ErrRevisionMismatch)
 		}
-		u.State, u.Ended = metastore.UploadCommitted, t.now
+		open := uploadUsage(u)
 		u.Size, u.CRC64 = size, crc64
 		b := metastore.Blob{
 			Account: u.Account, Name: u.Name, Content: u.Content, Size: size, CRC64: crc64,
@@ -217,13 +227,13 @@ func (s *Store) CompleteUpload(ctx context.Context, id string, revision, size in
 		if err := t.replaceBlob(&b, old, found); err != nil {
 			return err
 		}
-		u.Modified = b.Modified
-		err = t.recordUsage(uploadUsage(u).negated(), blobUsage(b), blobUsage(old).negated())
-		if err != nil {
+		if err := t.recordUsage(open.negated(), blobUsage(b), blobUsage(old).negated(), blobGarbage(old)); err != nil {
 			return err
 		}
-		return t.change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5 WHERE id = $1`,
-			[]byte(id), int64(stateCommitted), micros(t.now), size, int64(crc64), micros(u.Modified))
+		u.Modified = b.Modified
+		u.State, u.Ended, u.Parts, u.ContentType, u.Metadata = metastore.UploadCommitted, t.now, 0, "", ""
+		return t.change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5, content_type = $7, metadata = NULL WHERE id = $1`,
+			[]byte(id), int64(stateCommitted), micros(t.now), size, int64(crc64), micros(u.Modified), []byte{})
 	})
 	if err != nil {
 		return metastore.Upload{}, err
@@ -246,10 +256,11 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 		case metastore.UploadCommitted:
 			return metastore.ErrCommitted
 		}
-		if err := t.recordUsage(uploadUsage(u).negated()); err != nil {
+		garbage := uploadGarbage(u)
+		if err := t.recordUsage(uploadUsage(u).negated(), garbage); err != nil {
 			return err
 		}
-		return t.abort([]byte(id), u.Content)
+		return t.abort([]byte(id), u.Content, garbage)
 	})
 	if err != nil {
 		return metastore.ContentID{}, err
@@ -257,13 +268,14 @@ func (s *Store) AbortUpload(ctx context.Context, id string) (metastore.ContentID
 	return content, nil
 }
 
-// abort ends an open upload and makes its content garbage.
-func (t *tx) abort(id []byte, content metastore.ContentID) error {
-	_, err := t.exec(`UPDATE uploads SET state = $2, ended = $3 WHERE id = $1`, id, int64(stateAborted), micros(t.now))
+// abort ends an open upload and makes its content garbage, as addGarbage does.
+func (t *tx) abort(id []byte, content metastore.ContentID, garbage delta) error {
+	_, err := t.exec(`UPDATE uploads SET state = $2, ended = $3, content_type = $4, metadata = NULL WHERE id = $1`,
+		id, int64(stateAborted), micros(t.now), []byte{})
 	if err != nil {
 		return err
 	}
-	return t.addGarbage(content)
+	return t.addGarbage(content, garbage)
 }
 
 // ListUploads implements metastore.Uploads. It returns ErrNotFound if after belongs to another

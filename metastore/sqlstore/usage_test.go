@@ -24,6 +24,9 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail) + `+metadataLength+`), 0) FROM blobs WHERE owner = $1)
 			+ (SELECT COALESCE(SUM(length(name) + COALESCE(length(metadata), 0)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
 		Channels: value(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
+		Retained: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(charge), 0) FROM garbage WHERE owner = $1)
+			+ (SELECT COALESCE(SUM(charge), 0) FROM uploads WHERE owner = $1)
+			+ (SELECT COALESCE(SUM(charge), 0) FROM idempotency WHERE owner = $1) AS BIGINT)`, []byte(owner)),
 	}
 	if got != want {
 		t.Fatalf("the usage of %s is %+v, but %+v is stored", owner, got, want)
@@ -63,16 +66,28 @@ func TestUsageRows(t *testing.T) {
 	putFor(t, s, "x", "one", "abc")
 	putFor(t, s, "x", "one", "abcd")
 	rows("x", 2)
-	putFor(t, s, "x", "one", "efgh") // without a difference there is no row
+	putFor(t, s, "x", "one", "efgh") // what is replaced is garbage
 	putFor(t, s, "x", "empty", "")
-	rows("x", 3)
-	putFor(t, s, "y", "one", "abcd")
 	rows("x", 4)
+	putFor(t, s, "y", "one", "abcd")
+	rows("x", 5)
 	rows("y", 1)
+	remove := func(name string) {
+		t.Helper()
+		if _, _, err := s.DeleteBlob(t.Context(), "a", name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	putFor(t, s, "y", "two", "ab")
+	remove("two")
+	rows("y", 3) // the usage and the garbage are one row
+	putFor(t, s, "z", "z", "ab")
+	remove("z")
+	rows("z", 2)
 	putFor(t, s, "", "one", "abcd")
 	putFor(t, s, "", "two", "abcd")
 	rows("", 0)
-	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n != 6 {
+	if n := value(t, s, `SELECT COUNT(*) FROM usage`); n != 11 {
 		t.Fatalf("%d rows in total", n)
 	}
 
@@ -177,7 +192,7 @@ func TestOwnersOfAnOlderDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	putFor(t, s, "x", "b", "abcde")
-	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5, Objects: 1, Names: 1}) {
+	if used := usageIsExact(t, s, "x"); used != (metastore.Used{Bytes: 5, Objects: 1, Names: 1, Retained: 4 + 1024}) {
 		t.Fatalf("the usage is %+v", used)
 	}
 	if n := usageRows(t, s, ""); n != 0 {
