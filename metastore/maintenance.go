@@ -7,13 +7,12 @@ import "context"
 type Maintenance interface {
 	// Purge removes up to about limit rows of each kind whose time is over, and returns how
 	// many it handled: it aborts idle uploads, removes expired blobs past ExpiredBlobGrace,
-	// the parts of ended uploads, ended uploads, expired sessions and idempotency keys past
-	// their retention, and makes
-	// garbage of extents that were stored ahead of a commit that never happened. It returns 0
-	// if nothing is left to do now. It also adds up old sales (see Channels), and the records
-	// behind Usage and Accounts, which it counts only if limit cut that short. Its cost grows
-	// with the rows to be handled, not with those stored. It returns ErrClock, without effect,
-	// while DeletionErr is not nil.
+	// the parts of ended uploads, and ended uploads, expired sessions and idempotency keys past
+	// their retention, and makes garbage of extents that were stored ahead of a commit that never
+	// happened. It returns 0 if nothing is left to do now. It also adds up old sales (see
+	// Channels), and the records behind Usage and Accounts, which it counts only if limit cut
+	// that short. Its cost grows with the rows to be handled, not with those stored. It returns
+	// ErrClock, without effect, while DeletionErr is not nil.
 	Purge(ctx context.Context, limit int) (int, error)
 
 	// Unreferenced returns those of the keys that no extent has, neither of a live content

@@ -332,6 +332,10 @@ func uploadOutcome(p *probe) {
 	_, err := p.store.AbortUpload(p.ctx, "aborted")
 	p.ok(err, "abort")
 	p.complete("committed")
+	for _, id := range []string{"aborted", "committed"} { // before a purge
+		u := p.upload(id)
+		p.must(u.Bytes == 35 && u.Parts == 0 && u.ContentType == "" && u.Metadata == "", "the outcome of an upload is %+v", u)
+	}
 	p.clock.Advance(metastore.UploadIdleLimit)
 	for _, limit := range []int{3, 1000} {
 		for n := 1; n > 0; {
