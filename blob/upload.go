@@ -292,7 +292,7 @@ func (s *Service) Upload(ctx context.Context, id string, after, limit int) (meta
 }
 
 // Uploads returns up to limit open uploads of the account, oldest first, after the upload
-// whose id is after.
-func (s *Service) Uploads(ctx context.Context, account, after string, limit int) ([]metastore.Upload, error) {
-	return s.meta.ListUploads(ctx, account, after, limit)
+// whose id is after, and whether there are more. bytes bounds them as in metastore.Uploads.
+func (s *Service) Uploads(ctx context.Context, account, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
+	return s.meta.ListUploads(ctx, account, after, limit, bytes)
 }

@@ -412,6 +412,7 @@ func (s *Server) listBlobs(x *exchange) error {
 		Delimiter: q.text("delimiter"),
 		After:     q.text("after"),
 		Limit:     limit,
+		Bytes:     pageBytes,
 		Metadata:  q.text("include") == includeMetadata,
 	})
 	if err != nil {

@@ -14,12 +14,11 @@ func (s *Server) listSessions(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	sessions, err := s.inspection.ListSessions(x.r.Context(), q.text("after"), limit+1)
+	sessions, more, err := s.inspection.ListSessions(x.r.Context(), q.text("after"), limit, pageBytes)
 	if err != nil {
 		return sessionError(err)
 	}
-	var out wire.SessionPage
-	sessions, out.Next = cutPage(sessions, limit, func(s metastore.Session) string { return s.ID })
+	out := wire.SessionPage{Next: nextOf(sessions, more, func(s metastore.Session) string { return s.ID })}
 	for _, one := range sessions {
 		out.Sessions = append(out.Sessions, sessionJSON(one))
 	}

@@ -1,5 +1,9 @@
 package httpapi
 
+// pageBytes bounds the texts of a page, with metastore.EntryCharge for each entry. In JSON they are at
+// most twice as long, because names have no control characters.
+const pageBytes = 512 << 10
+
 // pageOf returns the query of a list, and its limit.
 func pageOf(x *exchange) (query, int, error) {
 	q, err := readQuery(x.r)
@@ -17,4 +21,12 @@ func cutPage[T any](items []T, limit int, id func(T) string) (page []T, next str
 		return items, ""
 	}
 	return items[:limit], id(items[limit-1])
+}
+
+// nextOf returns the id of the last item of a page if there are more.
+func nextOf[T any](page []T, more bool, id func(T) string) string {
+	if !more {
+		return ""
+	}
+	return id(page[len(page)-1])
 }

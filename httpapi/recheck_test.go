@@ -156,7 +156,7 @@ func (h *hosted) beginAs(t *testing.T, key, name string) string {
 // upload returns the id of the open upload of a blob, or "".
 func (h *hosted) upload(t *testing.T, name string) string {
 	t.Helper()
-	list, err := h.meta.ListUploads(context.Background(), ours, "", 1000)
+	list, _, err := h.meta.ListUploads(context.Background(), ours, "", 1000, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

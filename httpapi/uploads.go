@@ -195,15 +195,14 @@ func (s *Server) listUploads(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	uploads, err := s.blobs.Uploads(x.r.Context(), account, q.text("after"), limit+1)
+	uploads, more, err := s.blobs.Uploads(x.r.Context(), account, q.text("after"), limit, pageBytes)
 	if errors.Is(err, metastore.ErrNotFound) {
 		return fmt.Errorf("%w: after must be the id of an upload", errParameter)
 	}
 	if err != nil {
 		return err
 	}
-	var out wire.UploadPage
-	uploads, out.Next = cutPage(uploads, limit, func(u metastore.Upload) string { return u.ID })
+	out := wire.UploadPage{Next: nextOf(uploads, more, func(u metastore.Upload) string { return u.ID })}
 	for _, u := range uploads {
 		out.Uploads = append(out.Uploads, uploadJSON(u))
 	}

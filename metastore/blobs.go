@@ -78,8 +78,14 @@ type ListQuery struct {
 	Delimiter string // if not empty, names that contain it after the prefix are grouped
 	After     string // only names and groups greater than this are listed
 	Limit     int    // greatest number of entries, names and groups together; at least 1
+	Bytes     int64  // greatest size of the page, see EntryCharge; 0: no bound
 	Metadata  bool   // whether the blobs of the page have their Metadata; otherwise it is empty
 }
+
+// EntryCharge is what an entry of a page counts against the greatest size of the page, in bytes, in
+// addition to its texts: of a blob its name, its content type and, if it is asked for, its metadata.
+// A page has at least one entry, whatever its size.
+const EntryCharge = 256
 
 // Page is a page of a listing. Blobs and Prefixes are each sorted in byte order.
 type Page struct {
@@ -121,8 +127,9 @@ type Blobs interface {
 	// error is returned.
 	DeleteBlob(ctx context.Context, account, name string, precondition Precondition) (ContentID, bool, error)
 
-	// ListBlobs returns one page. Its cost grows with the entries that it returns, not with
-	// the names it skips. With a delimiter, a group is listed only if the group itself is
+	// ListBlobs returns one page. Its cost, and the memory that it uses, grow with the entries
+	// that it returns, not with the names it skips. It may be shorter than q.Limit, and
+	// still have a Next, because of q.Bytes alone. With a delimiter, a group is listed only if the group itself is
 	// greater than After.
 	ListBlobs(ctx context.Context, q ListQuery) (Page, error)
 

@@ -85,7 +85,9 @@ type Uploads interface {
 
 	// ListUploads returns up to limit open uploads of an account in the order of their
 	// creation, starting after the upload whose id is after, or with the oldest if after is
-	// empty. An upload that has ended may be passed as after for as long as it is retained.
-	// It returns ErrNotFound if after is unknown.
-	ListUploads(ctx context.Context, account, after string, limit int) ([]Upload, error)
+	// empty, and whether there are more. An upload that has ended may be passed as after for as
+	// long as it is retained. It returns ErrNotFound if after is unknown. The names, content
+	// types and metadata have at most the given bytes, with EntryCharge for each upload; 0 is no
+	// bound, and the first upload is always returned.
+	ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []Upload, more bool, err error)
 }

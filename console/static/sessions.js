@@ -27,7 +27,7 @@ export async function sessionsView(main, _parts, signal) {
       const now = Date.now(), live = page.sessions.filter((s) => new Date(s.expires) > now);
       total.textContent = page.sessions.length === 0 ? "" : `${count(live.length)}${page.next ? " or more" : ""} live, ${count(live.reduce((sum, s) => sum + BigInt(s.chunksetsLeft), 0n))} chunksets left`;
       if (place.contains(document.activeElement)) update(place, page.sessions);
-      else fill(place, page.sessions.length === 0 ? empty() : table(page.sessions), page.next && h("p", { class: "note" }, "The 200 sessions that expire last."));
+      else fill(place, page.sessions.length === 0 ? empty() : table(page.sessions), page.next && h("p", { class: "note" }, `The ${count(page.sessions.length)} sessions that expire last.`));
     } catch (error) {
       showError(place, error, signal);
     }

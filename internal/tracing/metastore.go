@@ -109,10 +109,10 @@ func (m metaStore) AbortUpload(ctx context.Context, id string) (_ metastore.Cont
 }
 
 // ListUploads implements metastore.Store.
-func (m metaStore) ListUploads(ctx context.Context, account, after string, limit int) (_ []metastore.Upload, err error) {
+func (m metaStore) ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (_ []metastore.Upload, _ bool, err error) {
 	ctx, span := m.begin(ctx, "metastore.ListUploads")
 	defer span.end(&err)
-	return m.Store.ListUploads(ctx, account, after, limit)
+	return m.Store.ListUploads(ctx, account, after, limit, bytes)
 }
 
 // CreateSession implements metastore.Store.

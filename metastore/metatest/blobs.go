@@ -179,7 +179,7 @@ func blobMetadata(p *probe) {
 		u, err := p.store.BeginUpload(p.ctx, metastore.Upload{ID: "u" + name, Account: "a", Name: name, Content: p.content(), PartSize: 100, Metadata: large})
 		p.ok(err, "begin")
 		p.must(u.Metadata == large && p.upload(u.ID).Metadata == large, "an upload loses its metadata")
-		list, err := p.store.ListUploads(p.ctx, "a", "", 10)
+		list, _, err := p.store.ListUploads(p.ctx, "a", "", 10, 0)
 		p.ok(err, "list uploads")
 		p.must(len(list) == 1 && list[0].Metadata == large, "a listed upload loses its metadata")
 		p.hasMetadata("a", name, string(make([]byte, 16)))

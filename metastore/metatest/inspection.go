@@ -21,7 +21,7 @@ func inspectionChecks() []Check {
 func (p *probe) listedSessions(limit int) []string {
 	var ids []string
 	for after := ""; ; {
-		page, err := p.store.ListSessions(p.ctx, after, limit)
+		page, more, err := p.store.ListSessions(p.ctx, after, limit, 0)
 		p.ok(err, "list sessions after %q", after)
 		p.must(len(page) <= limit, "%d sessions in a page of %d", len(page), limit)
 		for _, s := range page {
@@ -31,9 +31,10 @@ func (p *probe) listedSessions(limit int) []string {
 			p.must(!slices.Contains(ids, s.ID), "session %s is listed twice", s.ID)
 			ids = append(ids, s.ID)
 		}
-		if len(page) < limit {
+		if !more {
 			return ids
 		}
+		p.must(len(page) == limit, "%d sessions in a page of %d before the last", len(page), limit)
 		after = page[len(page)-1].ID
 	}
 }
@@ -52,6 +53,12 @@ func inspectSessions(p *probe) {
 		p.ok(err, "create session")
 	}
 	list("s2", "s3", "s0", "s1")
+	charge := int64(metastore.EntryCharge + len("user"))
+	for bytes, want := range map[int64]int{1: 1, 2*charge - 1: 1, 2 * charge: 2, 4*charge - 1: 3, 4 * charge: 4} {
+		page, more, err := p.store.ListSessions(p.ctx, "", 100, bytes)
+		p.ok(err, "list sessions")
+		p.must(len(page) == want && more == (want < 4), "%d sessions in %d bytes, want %d; more is %v", len(page), bytes, want, more)
+	}
 	_, err := p.store.UseSession(p.ctx, "s3", 4, nil)
 	p.ok(err, "use")
 	p.clock.Advance(90 * time.Minute)
@@ -60,7 +67,7 @@ func inspectSessions(p *probe) {
 	p.clock.Advance(metastore.SessionRetention)
 	list("s2", "s3", "s0")
 	for _, unknown := range []string{"s1", "s9"} {
-		_, err = p.store.ListSessions(p.ctx, unknown, 10)
+		_, _, err = p.store.ListSessions(p.ctx, unknown, 10, 0)
 		p.is(err, metastore.ErrNotFound, "sessions after %s", unknown)
 	}
 }

@@ -19,13 +19,13 @@ func TestBrokenInspectionsAreCaught(t *testing.T) {
 
 type repeatsSession struct{ metatest.Handle }
 
-func (s repeatsSession) ListSessions(ctx context.Context, after string, limit int) ([]metastore.Session, error) {
-	list, err := s.Handle.ListSessions(ctx, after, limit)
+func (s repeatsSession) ListSessions(ctx context.Context, after string, limit int, bytes int64) ([]metastore.Session, bool, error) {
+	list, more, err := s.Handle.ListSessions(ctx, after, limit, bytes)
 	if after != "" && err == nil {
 		repeated, rerr := s.Session(ctx, after)
-		return append([]metastore.Session{repeated}, list...)[:min(limit, len(list)+1)], rerr
+		return append([]metastore.Session{repeated}, list...)[:min(limit, len(list)+1)], more, rerr
 	}
-	return list, err
+	return list, more, err
 }
 
 type listsAllChannels struct{ metatest.Handle }

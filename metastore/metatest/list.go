@@ -1,6 +1,7 @@
 package metatest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ func listChecks() []Check {
 		check("list/accounts", listAccounts),
 		check("list/entries", listEntries),
 		check("list/expired", listExpired),
+		check("list/bytes", listBytes),
 	}
 }
 
@@ -25,7 +27,7 @@ type listed struct {
 	next          string
 }
 
-// modelPage is the page of a listing by its definition.
+// modelPage is the page of a listing by its definition. The blobs have no other texts than their names.
 func modelPage(names []string, q metastore.ListQuery) listed {
 	var entries []string
 	group := map[string]bool{}
@@ -46,10 +48,16 @@ func modelPage(names []string, q metastore.ListQuery) listed {
 	slices.Sort(entries)
 	entries = slices.Compact(entries)
 	var page listed
-	if len(entries) > q.Limit {
-		entries = entries[:q.Limit]
-		page.next = entries[q.Limit-1]
+	fits, size := 0, int64(0)
+	for _, e := range entries {
+		size += int64(len(e)) + metastore.EntryCharge
+		if fits == q.Limit || fits > 0 && q.Bytes > 0 && size > q.Bytes {
+			page.next = entries[fits-1]
+			break
+		}
+		fits++
 	}
+	entries = entries[:fits]
 	for _, e := range entries {
 		if group[e] {
 			page.groups = append(page.groups, e)
@@ -104,6 +112,9 @@ func listPages(p *probe) {
 				q.Limit = limit
 				p.comparePages(names, q)
 			}
+			q.Bytes = 3*metastore.EntryCharge + 5 // three short entries
+			p.comparePages(names, q)
+			q.Bytes = 0
 			// The loop reads one page from before, at and after every name.
 			for _, n := range names {
 				for _, after := range []string{n, n + "zz"} {
@@ -150,6 +161,9 @@ func listRandom(p *probe) {
 		}
 		if rnd.UintN(3) > 0 {
 			q.Delimiter = word(3)
+		}
+		if rnd.UintN(2) == 0 {
+			q.Bytes = 1 + rnd.Int64N(5000)
 		}
 		p.comparePages(names, q)
 	}
@@ -210,5 +224,48 @@ func listExpired(p *probe) {
 	for limit := 1; limit < 31; limit++ {
 		p.comparePages(live, metastore.ListQuery{Account: "acc", Limit: limit})
 		p.comparePages(live, metastore.ListQuery{Account: "acc", Delimiter: "/", Limit: limit})
+	}
+}
+
+// listBytes compares the bound of a page with the sum of its texts, of which the metadata counts only
+// if it is on the page.
+func listBytes(p *probe) {
+	const count = 12
+	size := func(i int) (name, contentType, metadata string) {
+		return fmt.Sprintf("%02d", i) + strings.Repeat("n", i%3*1500), strings.Repeat("t", i%4*20), strings.Repeat("m", i%5*700)
+	}
+	for i := range count {
+		name, contentType, metadata := size(i)
+		_, err := p.store.CommitBlob(p.ctx, metastore.Blob{Account: "acc", Name: name, Content: p.content(), ContentType: contentType, Metadata: metadata}, nil, nil)
+		p.ok(err, "commit")
+	}
+	for bytes := int64(1); bytes < 30_000; bytes += 97 {
+		for _, withMetadata := range []bool{false, true} {
+			q := metastore.ListQuery{Account: "acc", Limit: 8, Bytes: bytes, Metadata: withMetadata}
+			for first := 0; first < count; {
+				page, err := p.store.ListBlobs(p.ctx, q)
+				p.ok(err, "list")
+				want, sum := 0, int64(0)
+				for i := first; i < count && want < q.Limit; i++ {
+					name, contentType, metadata := size(i)
+					sum += int64(len(name)+len(contentType)) + metastore.EntryCharge
+					if withMetadata {
+						sum += int64(len(metadata))
+					}
+					if want > 0 && sum > bytes {
+						break
+					}
+					want++
+				}
+				p.must(len(page.Blobs) == want, "a page of at most %d bytes from blob %d has %d blobs, want %d", bytes, first, len(page.Blobs), want)
+				first += want
+				next, _, _ := size(first - 1)
+				if first == count {
+					next = ""
+				}
+				p.must(page.Next == next, "a page of at most %d bytes: next is %.4q, want %.4q", bytes, page.Next, next)
+				q.After = page.Next
+			}
+		}
 	}
 }

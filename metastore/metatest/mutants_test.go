@@ -93,6 +93,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		{"ignores the idempotency key", func(h metatest.Handle, _ string) metatest.Handle { return noIdempotency{h} }, []string{"idempotency/use", "idempotency/create", "idempotency/racing"}},
 		{"forgets the hash of the request", func(h metatest.Handle, _ string) metatest.Handle { return noHash{h} }, []string{"idempotency/hash"}},
 		{"complete ignores the precondition", func(h metatest.Handle, _ string) metatest.Handle { return noGuard{h} }, []string{"uploads/complete-precondition"}},
+		{"listing has pages of any size", func(h metatest.Handle, _ string) metatest.Handle { return unbounded{h} }, []string{"list/pages", "list/random", "list/bytes"}},
 		{"listing skips a name at a page border", func(h metatest.Handle, _ string) metatest.Handle { return skips{h} }, []string{"list/pages", "list/random", "names/long"}},
 		{"overwrite loses the garbage", func(h metatest.Handle, _ string) metatest.Handle { return losesGarbage{h} }, []string{"blobs/overwrite", "garbage/life"}},
 		{"returns garbage that is not due", func(h metatest.Handle, _ string) metatest.Handle { return dueAtOnce{h} }, []string{"garbage/paging"}},
@@ -313,6 +314,13 @@ func (s noGuard) CompleteUpload(ctx context.Context, id string, revision, size i
 }
 
 // skips omits the first name of every page except the first.
+type unbounded struct{ metatest.Handle }
+
+func (s unbounded) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
+	q.Bytes = 0
+	return s.Handle.ListBlobs(ctx, q)
+}
+
 type skips struct{ metatest.Handle }
 
 func (s skips) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {

@@ -3,6 +3,7 @@ package metatest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/metastore"
@@ -395,7 +396,7 @@ func uploadList(p *probe) {
 	}
 	p.begin("foreign", "b", "same name")
 	var created []time.Time
-	list, err := p.store.ListUploads(p.ctx, "a", "", 100)
+	list, _, err := p.store.ListUploads(p.ctx, "a", "", 100, 0)
 	p.ok(err, "list")
 	for _, u := range list {
 		open = append(open, u.ID)
@@ -421,13 +422,23 @@ func uploadList(p *probe) {
 	p.complete(open[3])
 	p.equal(p.uploadIDs("", 100), append(slices.Clone(open[:2]), open[4:]...), "uploads without the ended ones")
 	p.equal(p.uploadIDs(open[2], 100), slices.Clone(open[4:]), "uploads after an ended one")
-	_, err = p.store.ListUploads(p.ctx, "a", "unknown", 10)
+	p.begin("long", "a", strings.Repeat("n", 3000))
+	charge := int64(metastore.EntryCharge + len("same name"))
+	for bytes, want := range map[int64]int{1: 1, charge: 1, 2*charge - 1: 1, 2 * charge: 2, 5 * charge: 5, 6 * charge: 5, 5*charge + 2999 + metastore.EntryCharge: 5, 5*charge + 3000 + metastore.EntryCharge: 6} {
+		list, more, err := p.store.ListUploads(p.ctx, "a", "", 100, bytes)
+		p.ok(err, "list")
+		p.must(len(list) == want && more == (want < 6), "%d uploads in %d bytes, want %d; more is %v", len(list), bytes, want, more)
+	}
+	_, _, err = p.store.ListUploads(p.ctx, "a", "unknown", 10, 0)
 	p.is(err, metastore.ErrNotFound, "uploads after an unknown one")
 }
 
 func (p *probe) uploadIDs(after string, limit int) []string {
-	list, err := p.store.ListUploads(p.ctx, "a", after, limit)
+	list, more, err := p.store.ListUploads(p.ctx, "a", after, limit, 0)
 	p.ok(err, "list")
+	all, _, err := p.store.ListUploads(p.ctx, "a", after, 100, 0)
+	p.ok(err, "list all")
+	p.must(more == (len(all) > len(list)), "%d of %d uploads in a page of %d: more is %v", len(list), len(all), limit, more)
 	ids := []string{}
 	for _, u := range list {
 		ids = append(ids, u.ID)

@@ -59,7 +59,7 @@ func usageOwners(p *probe) {
 	p.ok(err, "blob")
 	p.equal(got, blob, "blob")
 	p.equal(p.upload("upload"), upload, "upload")
-	uploads, err := p.store.ListUploads(p.ctx, "a", "", 10)
+	uploads, _, err := p.store.ListUploads(p.ctx, "a", "", 10, 0)
 	p.ok(err, "list uploads")
 	p.equal(uploads, []metastore.Upload{upload}, "open uploads")
 	p.part("upload", 0, 5)

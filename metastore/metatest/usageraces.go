@@ -27,7 +27,7 @@ func (p *probe) counted(owner string) {
 			want.Names += int64(len(b.Name))
 		}
 	}
-	uploads, err := p.store.ListUploads(p.ctx, "a", "", 100_000)
+	uploads, _, err := p.store.ListUploads(p.ctx, "a", "", 100_000, 0)
 	p.ok(err, "list uploads")
 	for _, u := range uploads {
 		if u.Owner == owner {

@@ -13,7 +13,7 @@ import (
 // ListAccounts implements metastore.Accounts.
 func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
 	var list []metastore.Account
-	err := s.snapshot(ctx, func(t *tx) error {
+	err := s.snapshotList(ctx, func(t *tx) error {
 		list = nil
 		for behind, more := after, true; more && len(list) < limit; {
 			counted, rest, err := t.countedAccounts(behind, limit)

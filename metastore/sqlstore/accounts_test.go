@@ -66,7 +66,7 @@ func TestMigratesAccounts(t *testing.T) {
 		if got := accountsAreExact(t, s); !slices.Equal(got, want) {
 			t.Errorf("the accounts are %+v, want %+v", got, want)
 		}
-		postgres := s.eng.headCondition() != (*sqliteEngine)(nil).headCondition()
+		postgres := s.eng.listsInside()
 		for _, statement := range []string{
 			rawBlob("b", "two", 3), rawBlob("c", "one", 1),
 			`UPDATE blobs SET size = 20 WHERE account = CAST('a' AS BLOB) AND size = 10`,

@@ -57,9 +57,13 @@ type engine interface {
 	// stats returns the figures of the engine.
 	stats() Stats
 
-	// headCondition returns the SQL condition that a name has the head $2, in the form
-	// that the index of long names serves.
-	headCondition() string
+	// listsInside reports whether the database has the function list_blobs, because each
+	// statement costs a round trip.
+	listsInside() bool
+
+	// maxLists returns how many lists may be read at a time, at least 1. They take longer than
+	// other reads, which must find a free connection meanwhile.
+	maxLists() int
 
 	// close waits for the transactions that run, for a limited time, and releases the
 	// resources of the engine. Further calls return the result of the first.

@@ -10,27 +10,37 @@ import (
 )
 
 // ListSessions implements metastore.Inspection.
-func (s *Store) ListSessions(ctx context.Context, after string, limit int) ([]metastore.Session, error) {
-	return resultOf(ctx, s.snapshot, func(t *tx) ([]metastore.Session, error) {
-		// Before the first session: none expires later.
-		expires, id := int64(math.MaxInt64), []byte{}
-		if after != "" {
-			last, err := t.session(after)
-			if err != nil {
-				return nil, err
-			}
-			expires, id = last.Expires.UnixMicro(), []byte(after)
-		}
-		var one metastore.Session
-		return collect(t, `SELECT `+sessionColumns+` FROM sessions
-			WHERE expires > $1 AND (expires, id) < ($2, $3) ORDER BY expires DESC, id DESC LIMIT ($4 + 0)`,
-			args{t.now.Add(-metastore.SessionRetention).UnixMicro(), expires, id, int64(limit)}, sessionFields(&one), &one)
+func (s *Store) ListSessions(ctx context.Context, after string, limit int, bytes int64) (list []metastore.Session, more bool, err error) {
+	err = s.snapshotList(ctx, func(t *tx) (err error) {
+		list, more, err = t.listSessions(after, newBound(limit, bytes))
+		return err
 	})
+	if err != nil {
+		return nil, false, err
+	}
+	return list, more, nil
+}
+
+func (t *tx) listSessions(after string, left bound) ([]metastore.Session, bool, error) {
+	// Before the first session: none expires later.
+	expires, id := int64(math.MaxInt64), []byte{}
+	if after != "" {
+		last, err := t.session(after)
+		if err != nil {
+			return nil, false, err
+		}
+		expires, id = last.Expires.UnixMicro(), []byte(after)
+	}
+	var one metastore.Session
+	return collectPage(t, left, sessionColumns, fmt.Sprintf(`length(user_identity) + %d`, entryCharge),
+		`FROM sessions WHERE expires > $1 AND (expires, id) < ($2, $3)`, `expires DESC, id DESC`,
+		args{t.now.Add(-metastore.SessionRetention).UnixMicro(), expires, id}, sessionFields(&one), &one,
+		func(s *metastore.Session) int64 { return int64(len(s.UserIdentity)) + entryCharge })
 }
 
 // ListChannels implements metastore.Inspection.
 func (s *Store) ListChannels(ctx context.Context, after string, limit int) ([]metastore.Channel, error) {
-	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Channel, error) {
+	return resultOf(ctx, s.readList, func(t *tx) ([]metastore.Channel, error) {
 		var one metastore.Channel
 		return collect(t, `SELECT `+channelColumns+` FROM channels WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
 			args{[]byte(after), int64(limit)}, channelFields(&one), &one)
@@ -75,7 +85,7 @@ func (s *Store) Sales(ctx context.Context, channel, before string, limit int) ([
 	if err != nil {
 		return nil, fmt.Errorf("sale %q: %w", before, metastore.ErrNotFound)
 	}
-	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Sale, error) {
+	return resultOf(ctx, s.readList, func(t *tx) ([]metastore.Sale, error) {
 		var list []metastore.Sale
 		var id []byte
 		var paid integer

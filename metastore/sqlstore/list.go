@@ -2,7 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -10,36 +10,30 @@ import (
 	"sluice/metastore"
 )
 
-// errSecondQuery is the error of a page that needs several queries, and therefore a snapshot.
-var errSecondQuery = errors.New("sqlstore: the page needs a second query")
+// entryCharge is what an entry of a page counts against ListQuery.Bytes in addition to its texts.
+const entryCharge = metastore.EntryCharge
 
-// ListBlobs implements metastore.Blobs. Most pages without a delimiter are one query, which sees one
-// state of the database without a transaction around it.
-func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (page metastore.Page, err error) {
-	list := func(queries int) func(*tx) error {
-		return func(t *tx) error {
-			c := newNameCursor(t, q, s.eng.headCondition())
-			c.queries = queries
-			page, err = c.list(q)
-			return err
-		}
+// ListBlobs implements metastore.Blobs.
+func (s *Store) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
+	if q.Bytes == 0 {
+		q.Bytes = math.MaxInt64
 	}
-	if q.Delimiter == "" {
-		if err := s.read(ctx, list(1)); !errors.Is(err, errSecondQuery) {
-			return page, err
-		}
+	transact, list := s.snapshotList, (*tx).listNames
+	if s.eng.listsInside() {
+		transact, list = s.readList, (*tx).listInside
 	}
-	err = s.snapshot(ctx, list(math.MaxInt))
-	return page, err
+	return resultOf(ctx, transact, func(t *tx) (metastore.Page, error) { return list(t, q) })
 }
 
-// list returns a page and closes the cursor.
-func (c *nameCursor) list(q metastore.ListQuery) (page metastore.Page, err error) {
+// listNames returns a page by queries over the names, which cost no round trips.
+func (t *tx) listNames(q metastore.ListQuery) (page metastore.Page, err error) {
+	c := newNameCursor(t, q)
 	defer func() {
 		if cerr := c.close(); err == nil {
 			err = cerr
 		}
 	}()
+	left := newBound(q.Limit, q.Bytes)
 	last := ""
 	for {
 		ok, err := c.next()
@@ -48,15 +42,12 @@ func (c *nameCursor) list(q metastore.ListQuery) (page metastore.Page, err error
 		}
 		group := groupOf(c.blob.Name, q)
 		listed := group == "" || group > q.After
-		if listed && len(page.Blobs)+len(page.Prefixes) == q.Limit {
+		if listed && !left.take(entryBytes(&c.blob, group)) {
 			page.Next = last
 			return page, nil
 		}
 		if group == "" {
-			if n := len(page.Blobs); n == cap(page.Blobs) { // a page is often short or full
-				page.Blobs = slices.Grow(page.Blobs, min(max(16, 7*n), q.Limit-n))
-			}
-			page.Blobs = append(page.Blobs, c.blob)
+			page.Blobs = appendBlob(page.Blobs, c.blob, q.Limit)
 			last = c.blob.Name
 			continue
 		}
@@ -72,6 +63,66 @@ func (c *nameCursor) list(q metastore.ListQuery) (page metastore.Page, err error
 			return page, err
 		}
 	}
+}
+
+// The kinds of rows of the function list_blobs.
+const (
+	rowBlob = iota
+	rowGroup
+	rowMore
+)
+
+// listInside returns a page by one statement, the function list_blobs.
+func (t *tx) listInside(q metastore.ListQuery) (page metastore.Page, err error) {
+	var kind integer
+	var head, tail, last string
+	var b metastore.Blob
+	b.Account = q.Account
+	out := append(args{&kind, &head, &tail}, blobFields(&b)...)
+	columns := blobColumns
+	if !q.Metadata {
+		columns, out = blobColumnsAlone, out[:len(out)-1]
+	}
+	withMetadata := int64(0)
+	if q.Metadata {
+		withMetadata = 1
+	}
+	err = t.each(`SELECT kind, head, tail, `+columns+` FROM list_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		args{[]byte(q.Account), []byte(q.Prefix), []byte(q.Delimiter), []byte(q.After), []byte(firstName(q)), t.now.UnixMicro(),
+			withMetadata, int64(q.Limit), q.Bytes, int64(entryCharge)},
+		out, func() error {
+			switch kind {
+			case rowBlob:
+				b.Name = head + tail
+				page.Blobs = appendBlob(page.Blobs, b, q.Limit)
+				last = b.Name
+			case rowGroup:
+				page.Prefixes = append(page.Prefixes, head)
+				last = head
+			case rowMore:
+				page.Next = last
+			default:
+				return fmt.Errorf("list_blobs returned a row of kind %d", kind)
+			}
+			return nil
+		})
+	return page, err
+}
+
+// appendBlob appends a blob to one of at most limit. A page is often short or full.
+func appendBlob(list []metastore.Blob, b metastore.Blob, limit int) []metastore.Blob {
+	if n := len(list); n == cap(list) {
+		list = slices.Grow(list, min(max(16, 7*n), limit-n))
+	}
+	return append(list, b)
+}
+
+// entryBytes returns what an entry counts against ListQuery.Bytes: a group, or a blob if that is empty.
+func entryBytes(b *metastore.Blob, group string) int64 {
+	if group != "" {
+		return int64(len(group)) + entryCharge
+	}
+	return int64(len(b.Name)+len(b.ContentType)+len(b.Metadata)) + entryCharge
 }
 
 // groupOf returns the group under which a name is listed, or "" if the name itself is listed.
@@ -104,10 +155,8 @@ func successor(s string) (string, bool) {
 type nameCursor struct {
 	t       *tx
 	account string
-	headIs  string // see engine.headCondition
-	size    int    // limit of the next query
-	most    int    // maximum limit of a query
-	queries int    // maximum number of further queries
+	size    int // limit of the next query
+	most    int // maximum limit of a query
 
 	from   string // the cursor is before the first name that is not less than from
 	inHead bool   // the current query is over the names that begin with from[:headLen]
@@ -121,17 +170,12 @@ type nameCursor struct {
 	fields     args           // the first column is the head, or the tail in a query over one head
 }
 
-func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
-	c := &nameCursor{t: t, headIs: headIs, account: q.Account, size: q.Limit + 1, most: q.Limit + 1}
+func newNameCursor(t *tx, q metastore.ListQuery) *nameCursor {
+	c := &nameCursor{t: t, account: q.Account, size: q.Limit + 1, most: q.Limit + 1, from: firstName(q)}
 	if q.Delimiter != "" {
 		c.size = 1
 	}
 	c.blob.Account = q.Account
-	// The least string greater than s is s with a zero byte appended.
-	c.from = max(q.Prefix, q.After+"\x00")
-	if q.After == "" {
-		c.from = q.Prefix
-	}
 	c.inHead = len(c.from) >= headLen
 	c.columns = blobColumns
 	c.fields = append(args{nil}, blobFields(&c.blob)...)
@@ -140,6 +184,14 @@ func newNameCursor(t *tx, q metastore.ListQuery, headIs string) *nameCursor {
 		c.fields = c.fields[:len(c.fields)-1]
 	}
 	return c
+}
+
+// firstName returns the least name that a page may list.
+func firstName(q metastore.ListQuery) string {
+	if q.After == "" {
+		return q.Prefix
+	}
+	return max(q.Prefix, q.After+"\x00") // the least string greater than After
 }
 
 // seek moves the cursor before the first name that is not less than from.
@@ -205,16 +257,12 @@ func (c *nameCursor) query() (err error) {
 	if c.open {
 		return nil
 	}
-	if c.queries == 0 {
-		return errSecondQuery
-	}
-	c.queries--
 	c.got = 0
 	now := c.t.now.UnixMicro()
 	if c.inHead {
 		c.head, c.fields[0] = c.from[:headLen], &c.tail
 		c.rows, err = c.t.open(`SELECT name_tail, `+c.columns+` FROM blobs
-			WHERE account = $1 AND `+c.headIs+` AND length(name_head) = 2000 AND name_tail >= $3
+			WHERE account = $1 AND name_head = $2 AND length(name_head) = 2000 AND name_tail >= $3
 				AND (expires IS NULL OR expires > $4)
 			ORDER BY name_tail LIMIT ($5 + 0)`,
 			args{[]byte(c.account), []byte(c.head), []byte(c.from[headLen:]), now, int64(c.size)})

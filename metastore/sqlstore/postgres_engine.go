@@ -67,10 +67,10 @@ func (p *postgresEngine) leaseTime(t *tx) (time.Time, error) { return postgresTi
 // blobCache returns nil: other nodes change blobs too.
 func (p *postgresEngine) blobCache() *blobCache { return nil }
 
-// headCondition has the hash for the index, which cannot hold a whole head and tail.
-func (p *postgresEngine) headCondition() string {
-	return "name_head = $2 AND sha256(name_head) = sha256($2)"
-}
+func (p *postgresEngine) listsInside() bool { return true }
+
+// maxLists returns a quarter of the connections.
+func (p *postgresEngine) maxLists() int { return max(1, int(p.pool.Config().MaxConns)/4) }
 
 func (p *postgresEngine) close() error { return p.closing() }
 

@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +45,14 @@ func TestPostgresRequests(t *testing.T) {
 	if _, err := s.BeginUpload(ctx, upload); err != nil {
 		t.Fatal(err)
 	}
+	const groups = 40
+	head := strings.Repeat("h", headLen) // half of the groups begin behind it
+	for i := range 2 * groups {
+		b := metastore.Blob{Account: "grouped", Name: fmt.Sprintf("%s%02d/%d", head[:i/groups*headLen], i/2, i), Content: metastore.NewContentID(time.Now())}
+		if _, err := s.CommitBlob(ctx, b, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	names := 0
 	for _, operation := range []struct {
 		name string
@@ -61,6 +71,7 @@ func TestPostgresRequests(t *testing.T) {
 		}},
 		{"open a blob", 1, func() error { _, _, err := s.OpenBlob(ctx, "a", "a"); return err }},
 		{"list names", 1, func() error { _, err := s.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 2}); return err }},
+		{"list groups", 1, func() error { return listsGroups(s, groups) }},
 		{"put a part", 5, func() error {
 			names++
 			return s.PutPart(ctx, "upload", metastore.Part{Index: names, Size: 3}, []metastore.Extent{{Part: names, Size: 3, Body: []byte("abc"), Blocks: []uint32{1}}})
@@ -85,4 +96,13 @@ func TestPostgresRequests(t *testing.T) {
 			t.Errorf("%s: %d requests, want %d", operation.name, least, operation.want)
 		}
 	}
+}
+
+// listsGroups lists the account "grouped", which has this many groups of names.
+func listsGroups(s *Store, groups int) error {
+	page, err := s.ListBlobs(context.Background(), metastore.ListQuery{Account: "grouped", Delimiter: "/", Limit: 1000})
+	if err == nil && len(page.Prefixes) != groups {
+		err = fmt.Errorf("%d groups are listed, want %d", len(page.Prefixes), groups)
+	}
+	return err
 }

@@ -26,7 +26,7 @@ func TestMigratesRetained(t *testing.T) {
 		INSERT INTO parts (content, idx, size, crc64) VALUES (` + b("content of ended") + `, 0, 5, 0);
 		INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (` + b("x") + `, ` + b("1") + `, 10, 0, 1, 3);`
 	onOlder(t, retainedVersion, rows, func(t *testing.T, s *Store) {
-		postgres := s.eng.headCondition() != (*sqliteEngine)(nil).headCondition()
+		postgres := s.eng.listsInside()
 		older := func(statement string) {
 			t.Helper()
 			if postgres {

@@ -172,7 +172,11 @@ func (e *sqliteEngine) leaseTime(t *tx) (time.Time, error) { return t.now, nil }
 
 func (e *sqliteEngine) blobCache() *blobCache { return e.writer.rows }
 
-func (e *sqliteEngine) headCondition() string { return "name_head = $2" }
+func (e *sqliteEngine) listsInside() bool { return false }
+
+// maxLists returns half of the connections for reads. A list waits for nobody, so more of them
+// would only share the processors.
+func (e *sqliteEngine) maxLists() int { return max(1, cap(e.readers.free)/2) }
 
 func (e *sqliteEngine) close() error { return e.closing() }
 

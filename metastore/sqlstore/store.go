@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"sluice/metastore"
@@ -39,12 +40,13 @@ type Store struct {
 	clock engineClock
 	rows  *blobCache // may be nil
 	uses  *useBatcher
+	lists chan struct{} // holds a token for each list that is being read
 }
 
 var _ metastore.Store = (*Store)(nil)
 
 func newStore(eng engine, opt Options) *Store {
-	s := &Store{eng: eng, clock: eng.clock(), rows: eng.blobCache()}
+	s := &Store{eng: eng, clock: eng.clock(), rows: eng.blobCache(), lists: make(chan struct{}, eng.maxLists())}
 	if opt.Now != nil {
 		s.clock = injectedClock(opt.Now)
 	}
@@ -99,6 +101,48 @@ func (s *Store) read(ctx context.Context, fn func(*tx) error) error {
 
 func (s *Store) snapshot(ctx context.Context, fn func(*tx) error) error {
 	return s.eng.snapshot(ctx, s.withTime(fn))
+}
+
+// listing runs a call that reads a list, when fewer than engine.maxLists others run. It waits for the
+// patience of ctx and then returns metastore.ErrBusy; a list that waits holds no connection.
+func (s *Store) listing(ctx context.Context, read func() error) error {
+	wait := metastore.Await(ctx, metastore.Patience)
+	defer wait.End()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.lists <- struct{}{}:
+	default:
+		if err := s.awaitLists(ctx, wait.Until); err != nil {
+			return err
+		}
+	}
+	defer func() { <-s.lists }()
+	return read()
+}
+
+// readList is read for a list; see listing.
+func (s *Store) readList(ctx context.Context, fn func(*tx) error) error {
+	return s.listing(ctx, func() error { return s.read(ctx, fn) })
+}
+
+// snapshotList is snapshot for a list; see listing.
+func (s *Store) snapshotList(ctx context.Context, fn func(*tx) error) error {
+	return s.listing(ctx, func() error { return s.snapshot(ctx, fn) })
+}
+
+func (s *Store) awaitLists(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case s.lists <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("sqlstore: %w: too many lists are being read", metastore.ErrBusy)
+	}
 }
 
 // resultOf runs fn in a transaction, such as that of Store.read or Store.writeLocked, and returns its

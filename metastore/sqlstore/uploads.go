@@ -280,30 +280,39 @@ func (t *tx) abort(id []byte, content metastore.ContentID, garbage delta) error 
 
 // ListUploads implements metastore.Uploads. It returns ErrNotFound if after belongs to another
 // account.
-func (s *Store) ListUploads(ctx context.Context, account, after string, limit int) ([]metastore.Upload, error) {
-	var list []metastore.Upload
-	err := s.snapshot(ctx, func(t *tx) error {
-		list = nil
-		// Before the first upload: no id is less than the empty one.
-		created, behind := int64(-1<<63), []byte{}
-		if after != "" {
-			u, err := t.upload(after)
-			if err != nil {
-				return err
-			}
-			if u.Account != account {
-				return fmt.Errorf("upload: %w", metastore.ErrNotFound)
-			}
-			created, behind = u.Created.UnixMicro(), []byte(after)
-		}
-		var r uploadRow
-		return t.each(`SELECT `+uploadColumns+` FROM uploads
-			WHERE account = $1 AND state = 0 AND (created, id) > ($2, $3) ORDER BY created, id LIMIT ($4 + 0)`,
-			args{[]byte(account), created, behind, int64(limit)}, r.fields(),
-			func() error {
-				list = append(list, r.upload())
-				return nil
-			})
+func (s *Store) ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
+	err = s.snapshotList(ctx, func(t *tx) (err error) {
+		list, more, err = t.openUploads(account, after, newBound(limit, bytes))
+		return err
 	})
-	return list, err
+	if err != nil {
+		return nil, false, err
+	}
+	return list, more, nil
+}
+
+func (t *tx) openUploads(account, after string, left bound) ([]metastore.Upload, bool, error) {
+	// Before the first upload: no id is less than the empty one.
+	created, behind := int64(-1<<63), []byte{}
+	if after != "" {
+		u, err := t.upload(after)
+		if err != nil {
+			return nil, false, err
+		}
+		if u.Account != account {
+			return nil, false, fmt.Errorf("upload: %w", metastore.ErrNotFound)
+		}
+		created, behind = u.Created.UnixMicro(), []byte(after)
+	}
+	var r uploadRow
+	rows, more, err := collectPage(t, left, uploadColumns,
+		fmt.Sprintf(`length(name) + length(content_type) + COALESCE(length(metadata), 0) + %d`, entryCharge),
+		`FROM uploads WHERE account = $1 AND state = 0 AND (created, id) > ($2, $3)`, `created, id`,
+		args{[]byte(account), created, behind}, r.fields(), &r,
+		func(r *uploadRow) int64 { return int64(len(r.Name)+len(r.ContentType)+len(r.Metadata)) + entryCharge })
+	list := make([]metastore.Upload, len(rows))
+	for i := range rows {
+		list[i] = rows[i].upload()
+	}
+	return list, more, err
 }

@@ -1,0 +1,64 @@
+package client_test
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"sluice/client"
+)
+
+// TestShortPages lists what a server sends in pages of one entry, whatever the limit: only a page without
+// next is the last one.
+func TestShortPages(t *testing.T) {
+	entries := []string{"a", "b", "c", "d"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at := slices.Index(entries, r.URL.Query().Get("after")) + 1
+		blobs, next := fmt.Sprintf(`[{"name": %q, "size": 1}]`, entries[at]), ""
+		if at+1 < len(entries) {
+			next = fmt.Sprintf(`, "next": %q`, entries[at])
+		}
+		body := fmt.Sprintf(`{"blobs": %s, "prefixes": []%s}`, blobs, next)
+		if r.URL.Path == "/v1/multipart-uploads" {
+			body = fmt.Sprintf(`{"uploads": [{"uploadId": %q, "account": "x", "name": "n", "state": "open"}]%s}`, entries[at], next)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := io.WriteString(w, body); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, uploads, files []string
+	for e, err := range c.List(t.Context(), "x", client.ListOptions{PageSize: 3}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, e.Name)
+	}
+	for u, err := range c.Uploads(t.Context(), "x") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		uploads = append(uploads, u.ID)
+	}
+	folder, err := fs.ReadDir(c.FS(t.Context(), "x", ""), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folder {
+		files = append(files, f.Name())
+	}
+	for what, got := range map[string][]string{"names": names, "uploads": uploads, "files": files} {
+		if !slices.Equal(got, entries) {
+			t.Errorf("%s: %q, want %q", what, got, entries)
+		}
+	}
+}

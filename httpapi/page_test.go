@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"sluice/metastore"
+)
+
+// longBlobs stores n blobs with the longest names and much metadata, and returns how long the texts of
+// each are.
+func longBlobs(t *testing.T, s *service, n int) (size int) {
+	t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("%04d", i) + strings.Repeat("\u0e01", 1000)
+		metadata := "Cache-Control:" + strings.Repeat("\"", 200) + "\nX-Blob-Meta-A:" + strings.Repeat("\\", 2000) + "\n"
+		b := metastore.Blob{Account: "ours", Name: name, Content: metastore.NewContentID(time.Now()), ContentType: "text/plain", Metadata: metadata}
+		if _, err := s.meta.CommitBlob(t.Context(), b, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		size = len(name) + len(metadata)
+	}
+	return size
+}
+
+// TestPagesAreBounded lists long entries: a page ends when it has enough bytes, and the pages together
+// have everything once.
+func TestPagesAreBounded(t *testing.T) {
+	s := newService(t, nil)
+	const blobs, uploads, sessions = 400, 400, 30
+	size := longBlobs(t, s, blobs)
+	for i := range uploads {
+		u := metastore.Upload{ID: fmt.Sprintf("upload%d", i), Account: "ours", Name: strings.Repeat("\u0e01", 1000), Content: metastore.NewContentID(time.Now()), PartSize: 1}
+		if _, err := s.meta.BeginUpload(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range sessions {
+		one := metastore.Session{ID: fmt.Sprintf("session%d", i), UserIdentity: strings.Repeat("u", 60<<10), Total: 1, Left: 1, Expires: time.Now().Add(time.Hour)}
+		if _, err := s.meta.CreateSession(t.Context(), one, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]int{
+		"/v1/blobs/ours?include=metadata":    blobs,
+		"/v1/blobs/ours?delimiter=%E0%B8%81": blobs,
+		"/v1/multipart-uploads?account=ours": uploads,
+		"/v1/local/sessions?":                sessions,
+	} {
+		got, pages, next := 0, 0, ""
+		for {
+			res, body := s.do(t, "GET", path+"&after="+url.QueryEscape(next), "")
+			if res.StatusCode != 200 {
+				t.Fatalf("%s: %d %.200s", path, res.StatusCode, body)
+			}
+			if most := 2*pageBytes + 64<<10; len(body) > most {
+				t.Errorf("%s: a page of %d bytes, want at most %d", path, len(body), most)
+			}
+			var page struct {
+				Blobs, Uploads, Sessions, Prefixes []any
+				Next                               string
+			}
+			if err := json.Unmarshal([]byte(body), &page, json.MatchCaseInsensitiveNames(true)); err != nil {
+				t.Fatal(err)
+			}
+			entries := len(page.Blobs) + len(page.Uploads) + len(page.Sessions) + len(page.Prefixes)
+			if entries == 0 {
+				t.Fatalf("%s: a page without entries", path)
+			}
+			got += entries
+			pages++
+			if next = page.Next; next == "" {
+				break
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d entries on %d pages, want %d", path, got, pages, want)
+		}
+		if strings.Contains(path, "metadata") && pages < blobs*size/pageBytes {
+			t.Errorf("%s: %d pages", path, pages)
+		}
+	}
+}
