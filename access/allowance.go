@@ -137,6 +137,11 @@ func (a *Allowance) Hold() (release func(), ok bool) {
 // 0.
 func (a *Allowance) Requests() (left int64, full time.Duration) { return a.requests.state() }
 
+// Spend takes n more requests of the request rate, for a request that costs as much as several. It
+// never waits: later requests do, until the rate has made up for it. It takes at most one second's
+// requests.
+func (a *Allowance) Spend(n int64) { a.requests.spend(n) }
+
 // PaceIn waits until n more bytes of request bodies may be read; n should be at most
 // ChunkIn(). Concurrent calls are served in the order in which they were made, so that
 // concurrent streams of one group have equal shares. It returns the error of ctx if ctx ends

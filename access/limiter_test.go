@@ -308,3 +308,45 @@ func TestLimiterRaces(t *testing.T) {
 	}
 	t.Logf("%d entered, %d were refused", entered, refused)
 }
+
+// TestSpend: what a request costs in addition delays those after it, and at most by a second and the wait
+// of one request.
+func TestSpend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 10, ConcurrentRequests: 100}})
+		a := l.OfAddress(netip.MustParseAddr("10.0.0.1"))
+		defer a.Release()
+		for _, c := range []struct {
+			n     int64
+			after time.Duration
+		}{{0, 100 * time.Millisecond}, {3, 400 * time.Millisecond}, {1000, 1100 * time.Millisecond}} {
+			leave, err := a.Enter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Spend(c.n)
+			leave()
+			if _, full := a.Requests(); full.Round(time.Millisecond) != c.after {
+				t.Errorf("after a request that costs %d more, the rate is full in %v, want %v", c.n, full, c.after)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		for range 10 {
+			if _, err := a.Enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Spend(10)
+		a.Spend(10)
+		var rate *access.RateError
+		if _, err := a.Enter(t.Context()); !errors.As(err, &rate) {
+			t.Errorf("a request of a caller that has spent two seconds in advance: %v", err)
+		}
+		unlimited := access.NewLimiter(access.LimiterOptions{}).OfAddress(netip.MustParseAddr("10.0.0.1"))
+		defer unlimited.Release()
+		unlimited.Spend(1 << 40)
+		if _, err := unlimited.Enter(t.Context()); err != nil {
+			t.Errorf("a caller without a limit: %v", err)
+		}
+	})
+}

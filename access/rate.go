@@ -69,6 +69,17 @@ func (r *requestRate) reserve(bucket *rate.Limiter) (*rate.Reservation, time.Dur
 	return token, delay
 }
 
+// spend takes n tokens, or all that there ever are, even if they are not there yet.
+func (r *requestRate) spend(n int64) {
+	bucket := r.bucket.Load()
+	if bucket == nil || n <= 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bucket.ReserveN(time.Now(), int(min(n, int64(bucket.Burst()))))
+}
+
 func (r *requestRate) state() (left int64, full time.Duration) {
 	bucket := r.bucket.Load()
 	if bucket == nil {

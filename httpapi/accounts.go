@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
-
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -10,6 +8,9 @@ import (
 func (s *Server) listAccounts(x *exchange) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
+		return err
+	}
+	if err := x.holdPage(limit); err != nil {
 		return err
 	}
 	accounts, err := s.blobs.Accounts(x.r.Context(), q.text("after"), limit+1)
@@ -21,5 +22,5 @@ func (s *Server) listAccounts(x *exchange) error {
 	for _, a := range accounts {
 		out.Accounts = append(out.Accounts, wire.Account{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes})
 	}
-	return writeJSON(x, http.StatusOK, out)
+	return writePage(x, out, len(out.Accounts))
 }

@@ -43,6 +43,7 @@ func (x *exchange) enter(allowance *access.Allowance) (err error) {
 
 // leave ends what admit or admitProbe has begun, also if it returned an error.
 func (x *exchange) leave() {
+	x.releaseReply()
 	if x.left != nil {
 		x.left()
 	}

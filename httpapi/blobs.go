@@ -406,6 +406,9 @@ func (s *Server) listBlobs(x *exchange) error {
 	default:
 		return fmt.Errorf("%w: include can only be %s", errParameter, includeMetadata)
 	}
+	if err := x.holdPage(limit); err != nil {
+		return err
+	}
 	page, err := s.blobs.List(x.r.Context(), metastore.ListQuery{
 		Account:   account,
 		Prefix:    q.text("prefix"),
@@ -434,5 +437,5 @@ func (s *Server) listBlobs(x *exchange) error {
 		}
 		out.Blobs = append(out.Blobs, one)
 	}
-	return writeJSON(x, http.StatusOK, out)
+	return writePage(x, out, len(out.Blobs)+len(out.Prefixes))
 }

@@ -36,7 +36,8 @@ type exchange struct {
 
 	log     *requestLog
 	metrics *metrics.Requests
-	span    *tracing.Request      // nil: the exchange is not traced
+	span    *tracing.Request // nil: the exchange is not traced
+	replies *replies
 	price   func() int64          // of a chunkset
 	keys    *access.Authenticator // nil if local
 	local   bool                  // the instance is local: every caller may do everything
@@ -58,6 +59,7 @@ type exchange struct {
 	slot    slot
 	entered *access.Allowance
 	left    func() // of entered
+	reply   reply
 
 	client        netip.Addr        // address of the client; may be invalid
 	forwarded     bool              // a trusted proxy reported client

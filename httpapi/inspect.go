@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
-
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -14,6 +12,9 @@ func (s *Server) listSessions(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := x.holdPage(limit); err != nil {
+		return err
+	}
 	sessions, more, err := s.inspection.ListSessions(x.r.Context(), q.text("after"), limit, pageBytes)
 	if err != nil {
 		return sessionError(err)
@@ -22,12 +23,15 @@ func (s *Server) listSessions(x *exchange) error {
 	for _, one := range sessions {
 		out.Sessions = append(out.Sessions, sessionJSON(one))
 	}
-	return writeJSON(x, http.StatusOK, out)
+	return writePage(x, out, len(out.Sessions))
 }
 
 func (s *Server) listChannels(x *exchange) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
+		return err
+	}
+	if err := x.holdPage(limit); err != nil {
 		return err
 	}
 	channels, err := s.inspection.ListChannels(x.r.Context(), q.text("after"), limit+1)
@@ -39,13 +43,16 @@ func (s *Server) listChannels(x *exchange) error {
 	for _, one := range channels {
 		out.Channels = append(out.Channels, s.channelJSON(one))
 	}
-	return writeJSON(x, http.StatusOK, out)
+	return writePage(x, out, len(out.Channels))
 }
 
 // getLedger sends the ledger of a channel with a page of its sales.
 func (s *Server) getLedger(x *exchange) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
+		return err
+	}
+	if err := x.holdPage(limit); err != nil {
 		return err
 	}
 	id := x.params.Get("channelId")
@@ -68,7 +75,7 @@ func (s *Server) getLedger(x *exchange) error {
 	if p := ledger.Paid; p != nil {
 		out.Settlements = append(out.Settlements, wire.Settlement{State: "settled", SequenceNumber: decimal(p.Sequence), Amount: decimal(p.Amount), Time: ledger.PaidAt})
 	}
-	return writeJSON(x, http.StatusOK, out)
+	return writePage(x, out, len(out.Sales))
 }
 
 func saleJSON(s metastore.Sale) wire.Sale {

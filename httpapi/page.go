@@ -1,8 +1,19 @@
 package httpapi
 
-// pageBytes bounds the texts of a page, with metastore.EntryCharge for each entry. In JSON they are at
-// most twice as long, because names have no control characters.
-const pageBytes = 512 << 10
+import "net/http"
+
+// The bounds of the pages of lists.
+const (
+	// pageBytes bounds the texts of a page, with metastore.EntryCharge for each entry. In JSON they
+	// are at most twice as long, because names have no control characters.
+	pageBytes = 512 << 10
+	// pageMemory is what a page takes while it is made: its rows, the values that are encoded, and
+	// their encoding, which grows. entryMemory is the same for a page with few entries.
+	pageMemory  = 6 * pageBytes
+	entryMemory = 32 << 10
+	// entriesOfRequest is how many entries cost their caller as much as a request.
+	entriesOfRequest = 100
+)
 
 // pageOf returns the query of a list, and its limit.
 func pageOf(x *exchange) (query, int, error) {
@@ -12,6 +23,18 @@ func pageOf(x *exchange) (query, int, error) {
 	}
 	limit, err := q.limit()
 	return q, limit, err
+}
+
+// holdPage waits until a page of at most limit entries may be made; see holdReply.
+func (x *exchange) holdPage(limit int) error {
+	return x.holdReply(min(pageMemory, int64(limit)*entryMemory))
+}
+
+// writePage sends a page with this number of entries. They count against the request rate of the
+// caller: a page of many entries costs as much as several requests.
+func writePage(x *exchange, v any, entries int) error {
+	x.allowance.Spend(int64(max(0, entries-1) / entriesOfRequest))
+	return writeJSON(x, http.StatusOK, v)
 }
 
 // cutPage returns the first items of a list that was read up to one more than limit, and if there is

@@ -2,13 +2,16 @@ package httpapi
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"sluice/access"
 	"sluice/metastore"
 )
 
@@ -84,5 +87,40 @@ func TestPagesAreBounded(t *testing.T) {
 		if strings.Contains(path, "metadata") && pages < blobs*size/pageBytes {
 			t.Errorf("%s: %d pages", path, pages)
 		}
+	}
+	for s.ReplyMemory() > 0 { // until the last handler has ended
+		runtime.Gosched()
+	}
+}
+
+// TestPagesCostRequests: a page of many entries uses up as much of the request rate as several requests.
+func TestPagesCostRequests(t *testing.T) {
+	h := newHosted(t, ReadsPublic, access.ScopeRead)
+	const rate = 4
+	const names = 3*entriesOfRequest + 1
+	for i := range names {
+		b := metastore.Blob{Account: "ours", Name: fmt.Sprintf("%d/n", i), Content: metastore.NewContentID(time.Now())}
+		if _, err := h.meta.CommitBlob(t.Context(), b, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, cost := range map[string]time.Duration{
+		"/v1/blobs/ours?limit=100":            1,
+		"/v1/blobs/ours?limit=101":            2,
+		"/v1/blobs/ours?delimiter=/":          4,
+		"/v1/blobs/ours?delimiter=/&prefix=x": 1,
+	} {
+		h.limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}})
+		address := h.limiter.OfAddress(netip.MustParseAddr("127.0.0.1"))
+		began := time.Now()
+		if res, body := h.do(t, "GET", path, ""); res.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", path, res.StatusCode, body)
+		}
+		_, full := address.Requests()
+		// The rate makes up for the cost from the start of the request on.
+		if most := cost * time.Second / rate; full > most || full < most-time.Since(began) {
+			t.Errorf("%s: the rate is full again in %v, want at most %v and not much less", path, full, most)
+		}
+		address.Release()
 	}
 }

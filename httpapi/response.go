@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // writeText sends a text that must not be cached.
@@ -17,22 +15,6 @@ func writeText(w http.ResponseWriter, contentType string, text []byte) error {
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	_, err := w.Write(text)
-	return err
-}
-
-// writeJSON sends a JSON response that must not be cached.
-func writeJSON(w http.ResponseWriter, status int, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	body = append(body, '\n') // for terminals
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, err = w.Write(body)
 	return err
 }
 

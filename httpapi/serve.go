@@ -63,6 +63,7 @@ func New(c Config) (*Server, error) {
 		s.probeLimiter = access.NewLimiter(access.LimiterOptions{Address: probeLimits})
 		s.lookupLimiter = access.NewLimiter(access.LimiterOptions{Address: s.limiter.AddressLimits()})
 	}
+	s.replies = newReplies(s.slots.max)
 	s.info = wire.Info{Version: c.Version, Profile: c.Profile(), URL: c.URL, Reads: string(c.Reads), Payment: c.Payment}
 	s.price = s.meter.Price
 	var err error
@@ -114,6 +115,9 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // limits of their callers.
 func (s *Server) RefusedBusy() int64 { return s.slots.refused.Load() }
 
+// ReplyMemory returns how many bytes of replies wait in memory for their clients.
+func (s *Server) ReplyMemory() int64 { return s.replies.held() }
+
 // MaxRequests returns the maximum number of concurrent requests.
 func (s *Server) MaxRequests() int64 { return s.slots.max }
 
@@ -164,6 +168,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		conn:      conn,
 		log:       &s.log,
 		metrics:   s.metrics,
+		replies:   s.replies,
 		price:     s.price,
 		keys:      s.keys,
 		local:     s.keys == nil,

@@ -129,6 +129,7 @@ type Server struct {
 	probeLimiter   *access.Limiter // of requests to which no other limit applies; nil: no limits
 	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
 	slots          *slots
+	replies        *replies
 	minRate        transfer.MinRate
 	log            requestLog
 	metrics        *metrics.Requests

@@ -148,6 +148,9 @@ func (s *Server) getUpload(x *exchange) error {
 			return fmt.Errorf("%w: after must be the index of a part", errParameter)
 		}
 	}
+	if err := x.holdPage(limit); err != nil {
+		return err
+	}
 	u, parts, err := s.blobs.Upload(x.r.Context(), x.params.Get("uploadId"), after, limit+1)
 	if err != nil {
 		return uploadError(err)
@@ -160,7 +163,7 @@ func (s *Server) getUpload(x *exchange) error {
 	for _, part := range parts {
 		out.Parts = append(out.Parts, wire.Part{Index: part.Index, Size: part.Size})
 	}
-	return writeJSON(x, http.StatusOK, out)
+	return writePage(x, out, len(out.Parts))
 }
 
 func uploadJSON(u metastore.Upload) wire.Upload {
@@ -195,6 +198,9 @@ func (s *Server) listUploads(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := x.holdPage(limit); err != nil {
+		return err
+	}
 	uploads, more, err := s.blobs.Uploads(x.r.Context(), account, q.text("after"), limit, pageBytes)
 	if errors.Is(err, metastore.ErrNotFound) {
 		return fmt.Errorf("%w: after must be the id of an upload", errParameter)
@@ -206,5 +212,5 @@ func (s *Server) listUploads(x *exchange) error {
 	for _, u := range uploads {
 		out.Uploads = append(out.Uploads, uploadJSON(u))
 	}
-	return writeJSON(x, http.StatusOK, out)
+	return writePage(x, out, len(out.Uploads))
 }

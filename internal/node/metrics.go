@@ -165,6 +165,8 @@ func registerConnections(set *metrics.Set, connections *connlimit.Limiter) {
 func registerAPI(set *metrics.Set, api *httpapi.Server) {
 	set.Gauge("sluice_http_requests_max", "Greatest number of requests in progress; --max-requests.",
 		func() float64 { return float64(api.MaxRequests()) })
+	set.Gauge("sluice_http_response_memory_bytes", "Memory of pages and other larger responses that wait for their clients; at most 64 MiB, beyond which lists are refused.",
+		func() float64 { return float64(api.ReplyMemory()) })
 	set.Counter("sluice_http_requests_busy_total", "Requests refused because too many were in progress.",
 		func() int64 { return api.RefusedBusy() })
 }
