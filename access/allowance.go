@@ -88,12 +88,19 @@ func (a *Allowance) Limits() metastore.Limits { return a.limits.Load().all }
 // request. It returns a *RateError immediately if that would take longer, and the error of
 // ctx if ctx ends first. A refused request uses up nothing.
 func (a *Allowance) Enter(ctx context.Context) (leave func(), err error) {
+	return a.enter(ctx, maxWait)
+}
+
+// EnterNow is Enter without a wait: it returns a *RateError if the request would have to wait.
+func (a *Allowance) EnterNow() (leave func(), err error) { return a.enter(context.Background(), 0) }
+
+func (a *Allowance) enter(ctx context.Context, patience time.Duration) (leave func(), err error) {
 	if !a.takeSlot() {
 		a.hits[kindConcurrent].Add(1)
 		return nil, ErrConcurrent
 	}
 	leave = func() { a.working.Add(-1) }
-	if err := a.requests.take(ctx); err != nil {
+	if err := a.requests.take(ctx, 1, patience); err != nil {
 		leave()
 		if errors.Is(err, ErrRate) {
 			a.hits[kindRequests].Add(1)

@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,16 +38,19 @@ type KeyStore interface {
 // Authenticator resolves credentials to the holders of their keys. Its methods may be called
 // concurrently.
 //
-// It caches keys, without their secrets. While Run runs, a key that was created or revoked
-// through another handle of the store takes effect after Poll, usually. If the store cannot
-// be reached, cached keys are used for 10 s more; then Authenticate returns the errors of the
-// store. Unless Run runs, every call of Authenticate queries the store.
+// It caches keys, without their secrets, at most AuthenticatorOptions.Size of them. While Run runs, a
+// key that was created or revoked through another handle of the store takes effect after Poll,
+// usually. If the store cannot be reached, cached keys are used for 10 s more; then Authenticate
+// returns the errors of the store. Unless Run runs, every call of Authenticate queries the store.
 type Authenticator struct {
-	store    KeyStore
-	opt      AuthenticatorOptions
-	cache    *otter.Cache[string, entry]
-	view     atomic.Pointer[view]
-	rechecks lookups
+	store KeyStore
+	opt   AuthenticatorOptions
+	cache *otter.Cache[string, entry]
+	view  atomic.Pointer[view]
+	mu    struct {
+		sync.Mutex
+		renewals map[string]*renewal // by the id of a key
+	}
 }
 
 // view is the result of the last poll. A cached key is used only in the generation in which
@@ -57,7 +62,8 @@ type view struct {
 	polled     time.Time // when the last successful poll began; zero: there was none
 }
 
-// entry is a cached key.
+// entry is a cached key. After a change of keys it remains, so that Remembered knows it until it is
+// looked up again.
 type entry struct {
 	caller     *Caller
 	generation int64
@@ -72,11 +78,11 @@ func NewAuthenticator(store KeyStore, opt AuthenticatorOptions) *Authenticator {
 		opt.Size = 10_000
 	}
 	a := &Authenticator{
-		store:    store,
-		opt:      opt,
-		cache:    otter.Must(&otter.Options[string, entry]{MaximumSize: opt.Size}),
-		rechecks: lookups{running: map[lookupKey]*lookup{}},
+		store: store,
+		opt:   opt,
+		cache: otter.Must(&otter.Options[string, entry]{MaximumSize: opt.Size}),
 	}
+	a.mu.renewals = map[string]*renewal{}
 	a.view.Store(&view{})
 	return a
 }
@@ -93,6 +99,32 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (*C
 	if err != nil {
 		return nil, err
 	}
+	if caller = a.check(caller, secret); caller == nil {
+		return nil, ErrUnknownKey
+	}
+	return caller, nil
+}
+
+// Remembered returns what the Authenticator remembers of a credential, without querying the store:
+// the holder of the key as it was when the store was last queried for it, or nil if there was none or
+// it is no longer valid. current reports whether Authenticate returns the same, without querying the
+// store. If it is false, the key may have been changed or revoked since, so the caller must not be
+// allowed anything yet.
+func (a *Authenticator) Remembered(credential string) (caller *Caller, current bool) {
+	id, secret, ok := parseCredential(credential)
+	if !ok {
+		return nil, true
+	}
+	e, ok := a.cache.GetIfPresent(id)
+	if !ok {
+		return nil, false
+	}
+	return a.check(e.caller, secret), a.current(e, a.view.Load())
+}
+
+// check returns caller if this is the secret of its key and the key is valid, and otherwise nil.
+// caller may be nil.
+func (a *Authenticator) check(caller *Caller, secret string) *Caller {
 	var want [sha256.Size]byte // compared for an unknown key, so that it takes as long to refuse
 	if caller != nil {
 		want = caller.key.Hash
@@ -100,19 +132,14 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (*C
 	hash := sha256.Sum256([]byte(secret))
 	same := subtle.ConstantTimeCompare(hash[:], want[:]) == 1
 	if caller == nil || !same || !caller.valid(a.store.Now()) {
-		return nil, ErrUnknownKey
+		return nil
 	}
-	return caller, nil
+	return caller
 }
 
-// Cached reports whether Authenticate would return without querying the store: the key is
-// cached, or the credential is malformed.
-func (a *Authenticator) Cached(credential string) bool {
-	id, _, ok := parseCredential(credential)
-	if !ok {
-		return true
-	}
-	return a.cached(id, a.view.Load()) != nil
+// current reports whether a cached key may be used without querying the store.
+func (a *Authenticator) current(e entry, seen *view) bool {
+	return e.generation == seen.generation && a.trusts(seen)
 }
 
 // Recheck returns the caller as they are now. A request that takes long calls it before it takes
@@ -120,16 +147,9 @@ func (a *Authenticator) Cached(credential string) bool {
 // the store could not be queried. A cached key costs no query, and after a change of keys one query
 // serves all concurrent calls for a key.
 func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error) {
-	seen := a.view.Load()
-	current := a.cached(c.ID(), seen)
-	if current == nil {
-		var err error
-		current, err = a.rechecks.do(ctx, lookupKey{c.ID(), seen.generation}, func(ctx context.Context) (*Caller, error) {
-			return a.find(ctx, c.ID())
-		})
-		if err != nil {
-			return nil, err
-		}
+	current, err := a.find(ctx, c.ID())
+	if err != nil {
+		return nil, err
 	}
 	if current == nil || !current.valid(a.store.Now()) {
 		return nil, ErrUnknownKey
@@ -137,22 +157,26 @@ func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error)
 	return current, nil
 }
 
-// cached returns the holder of a key in the cache, nil if there is none that may be used.
-func (a *Authenticator) cached(id string, seen *view) *Caller {
-	if e, ok := a.cache.GetIfPresent(id); ok && e.generation == seen.generation && a.trusts(seen) {
-		return e.caller
-	}
-	return nil
-}
-
-// find returns the holder of the key with this id, valid or not; nil if there is none.
+// find returns the holder of the key with this id, valid or not; nil if there is none. After a change
+// of keys, concurrent calls for a cached key query the store once together.
 func (a *Authenticator) find(ctx context.Context, id string) (*Caller, error) {
 	seen := a.view.Load()
-	if caller := a.cached(id, seen); caller != nil {
-		return caller, nil
+	e, cached := a.cache.GetIfPresent(id)
+	switch {
+	case cached && a.current(e, seen):
+		return e.caller, nil
+	case cached && a.trusts(seen):
+		return a.renew(ctx, id, seen)
+	default:
+		return a.query(ctx, id, seen)
 	}
+}
+
+// query is find in the store. seen must have been loaded before.
+func (a *Authenticator) query(ctx context.Context, id string, seen *view) (*Caller, error) {
 	key, err := a.store.Key(ctx, id)
 	if errors.Is(err, metastore.ErrNotFound) {
+		a.cache.Invalidate(id)
 		return nil, nil
 	}
 	if err != nil {
@@ -164,12 +188,51 @@ func (a *Authenticator) find(ctx context.Context, id string) (*Caller, error) {
 	return caller, nil
 }
 
+// renewal is a query that concurrent calls of find share. It began in its generation, so it knows of
+// every change that they know of.
+type renewal struct {
+	generation int64
+	done       chan struct{} // closed when the others are set
+	caller     *Caller
+	err        error
+}
+
+// renew is query, and shares the query with concurrent calls.
+func (a *Authenticator) renew(ctx context.Context, id string, seen *view) (*Caller, error) {
+	a.mu.Lock()
+	r := a.mu.renewals[id]
+	if r == nil || r.generation != seen.generation {
+		r = &renewal{generation: seen.generation, done: make(chan struct{})}
+		id := strings.Clone(id) // of the credential
+		a.mu.renewals[id] = r
+		// The query must not end with the request that happens to be the first.
+		go a.runRenewal(context.WithoutCancel(ctx), id, r, seen)
+	}
+	a.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.caller, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (a *Authenticator) runRenewal(ctx context.Context, id string, r *renewal, seen *view) {
+	r.caller, r.err = a.query(ctx, id, seen)
+	a.mu.Lock()
+	if a.mu.renewals[id] == r {
+		delete(a.mu.renewals, id)
+	}
+	a.mu.Unlock()
+	close(r.done)
+}
+
 func (a *Authenticator) trusts(v *view) bool {
 	return !v.polled.IsZero() && time.Since(v.polled) <= maxTrust
 }
 
-// Run queries the store every Poll whether keys have changed, and if so empties the cache, until
-// ctx ends. It reports failures to report. It must not be called concurrently.
+// Run queries the store every Poll whether keys have changed, and if so looks up each key again
+// before it is used, until ctx ends. It reports failures to report. It must not be called concurrently.
 func (a *Authenticator) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(a.opt.Poll)
 	defer tick.Stop()
@@ -196,13 +259,9 @@ func (a *Authenticator) poll(ctx context.Context) error {
 	}
 	last := a.view.Load()
 	next := view{generation: last.generation, version: version, polled: start}
-	changed := version != last.version || last.polled.IsZero() // keys cached before the first poll may have changed since
-	if changed {
+	if version != last.version || last.polled.IsZero() { // keys cached before the first poll may have changed since
 		next.generation++
 	}
 	a.view.Store(&next)
-	if changed {
-		a.cache.InvalidateAll()
-	}
 	return nil
 }

@@ -174,7 +174,7 @@ func TestCachedKeysAreBounded(t *testing.T) {
 		synctest.Wait()
 		remembered := 0
 		for _, good := range all {
-			if keys.Cached(good) {
+			if _, current := keys.Remembered(good); current {
 				remembered++
 			}
 		}
@@ -184,34 +184,50 @@ func TestCachedKeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestCached: Cached reports true exactly if Authenticate does not query the store.
-func TestCached(t *testing.T) {
+// TestRemembered: current is true exactly if Authenticate does not query the store, and the holder of
+// a key is remembered, with its secret alone, until the key is found to be invalid.
+func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
 		key, good := makeKey(t, command, access.NewKey{})
-		check := func(when, credential string, want bool) {
+		check := func(when, credential string, wantKnown, want bool) {
 			t.Helper()
 			before := served.lookups.Load()
-			remembers := keys.Cached(credential)
+			caller, current := keys.Remembered(credential)
 			_, _ = keys.Authenticate(t.Context(), credential)
-			if asked := served.lookups.Load() > before; remembers != want || asked == want {
-				t.Errorf("%s: cached %t, queries %t", when, remembers, asked)
+			if asked := served.lookups.Load() > before; current != want || asked == want || (caller != nil) != wantKnown {
+				t.Errorf("%s: known %t, current %t, queries %t", when, caller != nil, current, asked)
 			}
 		}
-		check("malformed", "sluice_x", true)
-		check("before the first poll", good, false)
-		check("before the first poll, again", good, false)
+		check("malformed", "sluice_x", false, true)
+		check("before the first poll", good, false, false)
+		check("before the first poll, again", good, true, false)
+		check("before the first poll, with another secret", flip(good), false, false)
 		run(t, keys, noReport(t))
-		check("seen for the first time", good, false)
-		check("seen before", good, true)
-		check("its id with another secret", flip(good), true)
-		check("an unknown id", "sluice_"+strings.Repeat("a", 16)+"_"+good[len(good)-56:], false)
+		check("polled for the first time", good, true, false)
+		check("seen before", good, true, true)
+		check("its id with another secret", flip(good), false, true)
+		check("an unknown id", "sluice_"+strings.Repeat("a", 16)+"_"+good[len(good)-56:], false, false)
+		makeKey(t, command, access.NewKey{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		check("after a change of another, with another secret", flip(good), false, false)
+		makeKey(t, command, access.NewKey{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		check("after a change of another", good, true, false)
+		check("after that", good, true, true)
 		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		check("after a change", good, false)
+		check("revoked, and not looked up yet", good, true, false)
+		check("found to be revoked", good, false, true)
+		makeKey(t, command, access.NewKey{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		check("revoked, after a further change", good, false, false)
 	})
 }
 
@@ -469,5 +485,54 @@ func TestRecheckOutlivesItsFirstCaller(t *testing.T) {
 		}
 		close(goOn)
 		both.Wait()
+	})
+}
+
+// TestSharedLookupKnowsOfEveryChange checks that requests which share a lookup of a key after a change
+// do not share one that began before a later change.
+func TestSharedLookupKnowsOfEveryChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys, served, command := newKeys(t)
+		key, good := makeKey(t, command, access.NewKey{})
+		run(t, keys, noReport(t))
+		authenticate(t, "fresh", keys, good, nil)
+		change := func() { makeKey(t, command, access.NewKey{}); time.Sleep(time.Second); synctest.Wait() }
+		change()
+		read, goOn := make(chan struct{}), make(chan struct{})
+		hold := func() { close(read); <-goOn }
+		served.answer.Store(&hold)
+		done := make(chan error)
+		go func() {
+			_, err := keys.Authenticate(t.Context(), good)
+			done <- err
+		}()
+		<-read // it was valid
+		served.answer.Store(nil)
+		if _, err := command.RevokeKey(t.Context(), key.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		go func() {
+			_, err := keys.Authenticate(t.Context(), good)
+			done <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			if !errors.Is(err, access.ErrUnknownKey) {
+				t.Errorf("after the revocation was seen: %v", err)
+			}
+		default:
+			t.Error("a request waits for a lookup that began before the revocation")
+			close(goOn)
+			t.Error(<-done, <-done)
+			return
+		}
+		close(goOn)
+		if err := <-done; err != nil {
+			t.Errorf("a key that was valid when it was read: %v", err)
+		}
+		authenticate(t, "after both", keys, good, access.ErrUnknownKey)
 	})
 }

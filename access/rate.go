@@ -39,34 +39,35 @@ func (r *requestRate) setLimit(perSecond int64) {
 	r.bucket.Store(rate.NewLimiter(rate.Limit(perSecond), int(perSecond)))
 }
 
-// take takes a token, or none if that would take longer than maxWait.
-func (r *requestRate) take(ctx context.Context) error {
+// take takes n tokens, or none if that would take longer than patience. More tokens than the bucket
+// holds count as a full bucket, because a wait for more would never end.
+func (r *requestRate) take(ctx context.Context, n int, patience time.Duration) error {
 	bucket := r.bucket.Load()
 	if bucket == nil {
 		return nil
 	}
-	token, delay := r.reserve(bucket)
-	if delay > maxWait {
+	tokens, delay := r.reserve(bucket, min(n, bucket.Burst()), patience)
+	if delay > patience {
 		return &RateError{RetryAfter: delay}
 	}
 	if err := sleep(ctx, delay); err != nil {
-		token.Cancel()
+		tokens.Cancel()
 		return err
 	}
 	return nil
 }
 
-// reserve takes the next token, unless the delay until then is too long.
-func (r *requestRate) reserve(bucket *rate.Limiter) (*rate.Reservation, time.Duration) {
+// reserve takes the next n tokens, unless the delay until then is too long.
+func (r *requestRate) reserve(bucket *rate.Limiter, n int, patience time.Duration) (*rate.Reservation, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	token := bucket.ReserveN(now, 1)
-	delay := token.DelayFrom(now)
-	if delay > maxWait {
-		token.CancelAt(now)
+	tokens := bucket.ReserveN(now, n)
+	delay := tokens.DelayFrom(now)
+	if delay > patience {
+		tokens.CancelAt(now)
 	}
-	return token, delay
+	return tokens, delay
 }
 
 // spend takes n tokens, or all that there ever are, even if they are not there yet.

@@ -1,17 +1,19 @@
 package httpapi
 
 import (
+	"errors"
+
 	"sluice/access"
 	"sluice/metastore"
 )
 
-// admit applies the limits of the service and then those of the caller, which it identifies.
-func (s *Server) admit(x *exchange) (err error) {
-	if x.slot, err = s.slots.acquire(); err != nil {
-		return err
-	}
+// admit identifies the caller, and applies the limits of the service and then those of the caller.
+func (s *Server) admit(x *exchange) error {
 	x.client, x.forwarded = clientAddress(x.r, s.trustedProxies)
-	if err := s.identify(x.r.Context(), x, &x.slot); err != nil {
+	if err := s.identify(x.r.Context(), x); err != nil {
+		if errors.Is(err, errTooBusy) {
+			s.slots.refused.Add(1)
+		}
 		return err
 	}
 	var allowance *access.Allowance
@@ -20,7 +22,7 @@ func (s *Server) admit(x *exchange) (err error) {
 	} else {
 		allowance = s.limiter.OfAddress(x.client)
 	}
-	err = x.enter(allowance)
+	err := x.enter(allowance)
 	if s.keys != nil && !x.dropped {
 		setRateLimitHeaders(x, allowance)
 	}

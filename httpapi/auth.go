@@ -127,45 +127,79 @@ func (s *Server) accountOfChannel(x *exchange) (string, error) {
 	return blob.ParseAccount(c.Sender)
 }
 
-// identify authenticates the caller. An invalid credential is stored for the rule of the route,
-// because a malformed request is reported first. A key that is not cached is looked up within
-// limits of the client address that are separate from those of its requests without a key: neither
-// consumes the other, and the number of lookups is bounded.
-func (s *Server) identify(ctx context.Context, x *exchange, slot *slot) error {
-	if s.keys == nil {
-		return nil // clients that are configured for the hosted network work unchanged
+// identify authenticates the caller, and takes a slot for it. An invalid credential is stored for the
+// rule of the route, because a malformed request is reported first. A request counts as one without a
+// key until its key is known, and a key that was known remains so while it is looked up again.
+func (s *Server) identify(ctx context.Context, x *exchange) error {
+	if s.keys == nil { // clients that are configured for the hosted network work unchanged
+		return x.slot.take(s.slots)
 	}
 	credential, err := parseCredential(x.r.Header)
-	if err == nil && credential != "" {
-		x.caller, err = s.authenticate(ctx, x, credential)
+	if err != nil || credential == "" {
+		x.badCredential = err
+		return x.slot.takeAnonymous(s.slots)
 	}
-	if isBadCredential(err) {
-		x.badCredential, err = err, nil
+	caller, current := s.keys.Remembered(credential)
+	switch {
+	case current && caller != nil:
+		x.caller = caller
+		return x.slot.take(s.slots)
+	case current:
+		x.badCredential = access.ErrUnknownKey
+		return x.slot.takeAnonymous(s.slots)
+	case caller != nil:
+		if err := x.slot.take(s.slots); err != nil {
+			return err
+		}
+		return s.authenticate(ctx, x, credential)
+	default:
+		return s.lookUp(ctx, x, credential)
 	}
-	if err != nil || x.caller != nil {
-		return err
-	}
-	return slot.markAnonymous()
 }
 
-// authenticate returns the caller with this key.
-func (s *Server) authenticate(ctx context.Context, x *exchange, credential string) (*access.Caller, error) {
-	if !s.keys.Cached(credential) {
-		lookups := s.lookupLimiter.OfAddress(x.client)
-		defer lookups.Release()
-		leave, err := lookups.Enter(ctx)
-		if err != nil {
-			setRateLimitHeaders(x, lookups)
-			return nil, err
-		}
-		defer leave()
-		done, err := s.slots.beginLookup()
-		if err != nil {
-			return nil, err
-		}
-		defer done()
+// lookUp authenticates a caller whose key is not known. Lookups of such keys are bounded, and have
+// limits for each client address that are separate from those of its requests without a key: neither
+// consumes the other. If there is no slot in which it could wait for them, it does not wait.
+func (s *Server) lookUp(ctx context.Context, x *exchange, credential string) error {
+	lookups := s.lookupLimiter.OfAddress(x.client)
+	defer lookups.Release()
+	enter := lookups.Enter
+	if x.slot.takeAnonymous(s.slots) != nil {
+		enter = func(context.Context) (func(), error) { return lookups.EnterNow() }
 	}
-	return s.keys.Authenticate(ctx, credential)
+	leave, err := enter(ctx)
+	if err != nil {
+		setRateLimitHeaders(x, lookups)
+		return err
+	}
+	defer leave()
+	done, err := s.slots.beginLookup()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if x.slot.of == nil {
+		if err := x.slot.take(s.slots); err != nil {
+			return err
+		}
+	}
+	return s.authenticate(ctx, x, credential)
+}
+
+// authenticate authenticates the caller with this key. Its slot, which must have been taken, becomes
+// one of a caller with a key or without.
+func (s *Server) authenticate(ctx context.Context, x *exchange, credential string) (err error) {
+	x.caller, err = s.keys.Authenticate(ctx, credential)
+	switch {
+	case err == nil:
+		x.slot.identify()
+		return nil
+	case errors.Is(err, access.ErrUnknownKey):
+		x.badCredential = err
+		return x.slot.makeAnonymous()
+	default:
+		return err
+	}
 }
 
 // parseCredential returns the credential of a request (RFC 6750, section 2.1, or the header
@@ -192,11 +226,6 @@ func nonEmpty(key string) (string, error) {
 		return "", fmt.Errorf("%w: it is empty", errBadCredential)
 	}
 	return key, nil
-}
-
-// isBadCredential distinguishes an invalid credential from a failed lookup.
-func isBadCredential(err error) bool {
-	return errors.Is(err, errBadCredential) || errors.Is(err, access.ErrUnknownKey)
 }
 
 // uploadError and channelError report what metastore.ErrNotFound refers to.

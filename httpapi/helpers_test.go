@@ -84,6 +84,22 @@ func startOver(t testing.TB, around func(metastore.Store) metastore.Store, keys 
 // startAt starts a service whose store uses the clock now, unless it is nil.
 func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
 	t.Helper()
+	s := buildAt(t, now, around, keys, change)
+	h := httptest.NewUnstartedServer(s)
+	h.Config = NewHTTPServer(s.Server, slog.New(slog.NewTextHandler(s.log, nil)))
+	connections := newConnections(1000)
+	connections.Attach(h.Config)
+	h.Listener = connections.Listener(h.Listener, false)
+	h.Start()
+	t.Cleanup(h.Close)
+	s.url, s.addr = h.URL, h.Listener.Addr().String()
+	return s
+}
+
+// buildAt is startAt without an address, for tests in a bubble of package synctest: they call
+// ServeHTTP.
+func buildAt(t testing.TB, now func() time.Time, around func(metastore.Store) metastore.Store, keys func(metastore.Store) *access.Authenticator, change func(*Config, *Server)) *service {
+	t.Helper()
 	dir := t.TempDir()
 	files, err := localfs.Open(filepath.Join(dir, "bytes"), localfs.Options{})
 	if err != nil {
@@ -134,21 +150,14 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	if change != nil {
 		change(&c, s)
 	}
-	h := httptest.NewUnstartedServer(s)
-	h.Config = NewHTTPServer(s, log)
-	connections := newConnections(1000)
-	connections.Attach(h.Config)
-	h.Listener = connections.Listener(h.Listener, false)
-	h.Start()
 	t.Cleanup(func() {
-		h.Close()
 		stop()
 		background.Wait()
 		if err := errors.Join(returns.Close(), database.Close(), files.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	return &service{Server: s, url: h.URL, addr: h.Listener.Addr().String(), bytes: files, meta: meta, log: logged, returns: returns}
+	return &service{Server: s, bytes: files, meta: meta, log: logged, returns: returns}
 }
 
 // logged returns the log when the requests whose responses were received have ended: a response is

@@ -5,16 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// slots bounds the requests in progress; probes and preflights are not counted.
+// slots bounds the requests in progress; probes and preflights are not counted. Callers whose key is
+// known may have all of them. All others may have three quarters together, and an eighth more while
+// their keys are looked up, so that many addresses cannot lock out callers with keys.
 type slots struct {
 	max       int64
 	active    atomic.Int64 // requests in progress
-	anonymous atomic.Int64 // of them, without a valid key
-	lookups   atomic.Int64 // of them, whose key is being looked up
+	anonymous atomic.Int64 // of them, without a key, or with one that is not known
+	lookups   atomic.Int64 // requests whose key, which was not known, is being looked up
 	refused   atomic.Int64 // requests refused since the start
 }
 
 func newSlots(limit int64) *slots { return &slots{max: limit} }
+
+// busy reports whether requests are in progress.
+func (s *slots) busy() bool { return s.active.Load() > 0 }
 
 // slot is the slot of one request, or none.
 type slot struct {
@@ -22,27 +27,55 @@ type slot struct {
 	anonymous bool
 }
 
-// acquire returns a slot, or errTooBusy. The caller must call release.
-func (s *slots) acquire() (slot, error) {
-	if s.active.Add(1) > s.max {
-		s.active.Add(-1)
-		s.refused.Add(1)
-		return slot{}, fmt.Errorf("%w: the limit is %d", errTooBusy, s.max)
+// take takes a slot for a caller whose key is known or being looked up, or returns errTooBusy.
+func (s *slot) take(of *slots) error {
+	if of.active.Add(1) > of.max {
+		of.active.Add(-1)
+		return fmt.Errorf("%w: the limit is %d", errTooBusy, of.max)
 	}
-	return slot{of: s}, nil
+	s.of = of
+	return nil
 }
 
-// busy reports whether requests are in progress.
-func (s *slots) busy() bool { return s.active.Load() > 0 }
+// takeAnonymous takes a slot for any other caller, or returns errTooBusy.
+func (s *slot) takeAnonymous(of *slots) error {
+	if err := of.addAnonymous(); err != nil {
+		return err // before active is counted: a refused request takes no slot for a moment either
+	}
+	if err := s.take(of); err != nil {
+		of.anonymous.Add(-1)
+		return err
+	}
+	s.anonymous = true
+	return nil
+}
 
-// markAnonymous counts the slot as one without a key, or returns errTooBusy. A quarter of all slots
-// is reserved for callers with keys, so that many addresses together cannot lock them out.
-func (s *slot) markAnonymous() error {
-	limit := s.of.max - s.of.max/4
-	if s.of.anonymous.Add(1) > limit {
-		s.of.anonymous.Add(-1)
-		s.of.refused.Add(1)
+func (s *slots) addAnonymous() error {
+	limit := s.max - s.max/4
+	if s.anonymous.Add(1) > limit {
+		s.anonymous.Add(-1)
 		return fmt.Errorf("%w: the limit without a key is %d", errTooBusy, limit)
+	}
+	return nil
+}
+
+// identify makes a slot that was taken one of a caller whose key is known.
+func (s *slot) identify() {
+	if s.anonymous {
+		s.of.anonymous.Add(-1)
+		s.anonymous = false
+	}
+}
+
+// makeAnonymous makes a slot that was taken one of a caller without a key. If there are too many, it
+// releases the slot and returns errTooBusy.
+func (s *slot) makeAnonymous() error {
+	if s.anonymous {
+		return nil
+	}
+	if err := s.of.addAnonymous(); err != nil {
+		s.release()
+		return err
 	}
 	s.anonymous = true
 	return nil
@@ -53,19 +86,16 @@ func (s *slot) release() {
 	if s.of == nil {
 		return
 	}
-	if s.anonymous {
-		s.of.anonymous.Add(-1)
-	}
+	s.identify()
 	s.of.active.Add(-1)
+	s.of = nil
 }
 
-// beginLookup counts a lookup of a key, or returns errTooBusy. The key may be invalid, so lookups
-// must not take the slots of callers with valid keys.
+// beginLookup counts a lookup of a key that is not known, or returns errTooBusy.
 func (s *slots) beginLookup() (done func(), err error) {
 	done = func() { s.lookups.Add(-1) }
 	if limit := max(1, s.max/8); s.lookups.Add(1) > limit {
 		done()
-		s.refused.Add(1)
 		return nil, fmt.Errorf("%w: the limit of lookups of keys is %d", errTooBusy, limit)
 	}
 	return done, nil

@@ -1,0 +1,253 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/access"
+	"sluice/metastore"
+)
+
+// slowKeys is a store that answers a lookup of a key after a time.
+type slowKeys struct {
+	access.KeyStore
+	takes   atomic.Int64 // of a lookup, in nanoseconds
+	lookups atomic.Int64
+}
+
+func (k *slowKeys) Key(ctx context.Context, id string) (metastore.Key, error) {
+	k.lookups.Add(1)
+	select {
+	case <-time.After(time.Duration(k.takes.Load())):
+	case <-ctx.Done():
+		return metastore.Key{}, ctx.Err()
+	}
+	return k.KeyStore.Key(ctx, id)
+}
+
+// crowd is a hosted service in a bubble, behind a trusted proxy, with the limits of addresses that
+// are the defaults of a hosted service.
+type crowd struct {
+	*service
+	keys *slowKeys
+	run  *access.Authenticator
+}
+
+const crowdProxy = "192.0.2.1"
+
+func newCrowd(t *testing.T, slots int64) *crowd {
+	c := &crowd{keys: &slowKeys{}}
+	c.service = buildAt(t, time.Now, func(m metastore.Store) metastore.Store { return m }, func(meta metastore.Store) *access.Authenticator {
+		c.keys.KeyStore = meta
+		c.run = access.NewAuthenticator(c.keys, access.AuthenticatorOptions{})
+		return c.run
+	}, func(config *Config, _ *Server) {
+		config.MaxRequests = slots
+		config.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(crowdProxy + "/32")}
+		config.Limiter = access.NewLimiter(access.LimiterOptions{Address: metastore.Limits{RequestsPerSecond: 20, ConcurrentRequests: 32}})
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	polled := make(chan struct{})
+	go func() { defer close(polled); c.run.Run(ctx, func(err error) { t.Error(err) }) }()
+	t.Cleanup(func() { stop(); <-polled })
+	synctest.Wait()
+	return c
+}
+
+// ask sends a request of a client and returns the status.
+func (c *crowd) ask(ctx context.Context, client, credential string) int {
+	r := httptest.NewRequestWithContext(ctx, "GET", "/v1/info", nil)
+	r.RemoteAddr = crowdProxy + ":1"
+	r.Header.Set("X-Forwarded-For", client)
+	if credential != "" {
+		r.Header.Set("X-Api-Key", credential)
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	return w.Code
+}
+
+// key creates a key and makes the service know it.
+func (c *crowd) key(t *testing.T) (metastore.Key, string) {
+	key, credential, err := access.Create(t.Context(), c.meta, access.NewKey{Scopes: []access.Scope{access.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.poll()
+	if status := c.ask(t.Context(), "198.51.100.1", credential); status != http.StatusOK {
+		t.Fatalf("a new key: %d", status)
+	}
+	return key, credential
+}
+
+// poll waits until the service has seen a change of keys.
+func (c *crowd) poll() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// attack makes every address send requests with the credential, as many at once as an address may
+// have, until the returned function is called.
+func (c *crowd) attack(addresses int, credential func(n int64) string) (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var requests sync.WaitGroup
+	var sent atomic.Int64
+	for a := range addresses {
+		for range 32 {
+			requests.Go(func() {
+				for ctx.Err() == nil {
+					c.ask(ctx, fmt.Sprintf("203.0.113.%d", a+1), credential(sent.Add(1)))
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+	}
+	return func() { stop(); requests.Wait() }
+}
+
+// unknownKey returns a well-formed credential of no key.
+func unknownKey(n int64) string {
+	const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
+	var id [16]byte
+	for i := range id {
+		id[i] = alphabet[n>>(5*i%60)&31]
+	}
+	return "sluice_" + string(id[:]) + "_" + strings.Repeat("a", 56)
+}
+
+// TestUnknownKeysTakeNoSlotsOfKnownOnes checks that keys which a node knows are served while many
+// addresses send unknown keys to a store that is slow.
+func TestUnknownKeysTakeNoSlotsOfKnownOnes(t *testing.T) {
+	for _, addresses := range []int{4, 16} {
+		t.Run(fmt.Sprint(addresses), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const slots = 64
+				c := newCrowd(t, slots)
+				_, known := c.key(t)
+				c.keys.takes.Store(int64(50 * time.Millisecond))
+				end := c.attack(addresses, unknownKey)
+				defer end()
+				time.Sleep(time.Second)
+				most := int64(0)
+				for range 20 {
+					var asked sync.WaitGroup
+					for range slots / 8 { // its share
+						asked.Go(func() {
+							if status := c.ask(t.Context(), "198.51.100.1", known); status != http.StatusOK {
+								t.Errorf("a known key: %d", status)
+							}
+						})
+					}
+					asked.Wait()
+					most = max(most, c.slots.active.Load())
+					time.Sleep(100 * time.Millisecond)
+				}
+				if most < slots*3/4 || most > slots*7/8 {
+					t.Errorf("the attack held %d slots of %d; the test wants it to have its share, and no more", most, slots)
+				}
+			})
+		})
+	}
+}
+
+// TestChangeOfKeysRefusesNoKnownKey checks that callers whose keys a node knew keep their share of the
+// slots while the keys are looked up again, which a revocation makes necessary, and that the revoked
+// key does not.
+func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots = 64
+		c := newCrowd(t, slots)
+		var known []string
+		for range 20 { // more than lookups of unknown keys may run
+			_, credential := c.key(t)
+			known = append(known, credential)
+		}
+		for _, credential := range known { // each was created after the others were looked up
+			if status := c.ask(t.Context(), "198.51.100.1", credential); status != http.StatusOK {
+				t.Fatalf("a key: %d", status)
+			}
+		}
+		revoked, gone := c.key(t)
+		end := c.attack(16, func(n int64) string {
+			if n%2 == 0 {
+				return ""
+			}
+			return unknownKey(n)
+		})
+		defer end()
+		time.Sleep(time.Second)
+		for _, credential := range known { // known again, after the last key was created
+			if status := c.ask(t.Context(), "198.51.100.1", credential); status != http.StatusOK {
+				t.Errorf("a key during the attack: %d", status)
+			}
+		}
+		c.keys.takes.Store(int64(100 * time.Millisecond)) // so that unknown keys take all lookups
+		if _, err := c.meta.RevokeKey(t.Context(), revoked.ID); err != nil {
+			t.Fatal(err)
+		}
+		c.poll()
+		before := c.keys.lookups.Load()
+		began := time.Now()
+		var asked sync.WaitGroup
+		for i := range slots / 8 {
+			asked.Go(func() {
+				if status := c.ask(t.Context(), "198.51.100.1", known[i]); status != http.StatusOK {
+					t.Errorf("a key after the revocation of another: %d", status)
+				}
+			})
+		}
+		asked.Wait()
+		if took := time.Since(began); took > 150*time.Millisecond {
+			t.Errorf("the keys waited %v for lookups that take 100 ms", took)
+		}
+		if c.keys.lookups.Load()-before < slots/8 {
+			t.Error("the keys were not looked up again")
+		}
+		for range 3 {
+			if status := c.ask(t.Context(), "198.51.100.1", gone); status == http.StatusOK {
+				t.Error("a revoked key was let in")
+			}
+		}
+		if caller, _ := c.run.Remembered(gone); caller != nil {
+			t.Error("a key that was found revoked keeps its share")
+		}
+	})
+}
+
+// TestConcurrentRequestsLookUpAKeyOnce checks that the requests with one key look it up once
+// together after a change of keys.
+func TestConcurrentRequestsLookUpAKeyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 128)
+		_, known := c.key(t)
+		c.key(t) // a change
+		c.keys.takes.Store(int64(100 * time.Millisecond))
+		before := c.keys.lookups.Load()
+		ctx, leave := context.WithCancel(t.Context())
+		var asked sync.WaitGroup
+		asked.Go(func() { c.ask(ctx, "198.51.100.1", known) })
+		synctest.Wait()
+		for range 50 {
+			asked.Go(func() {
+				if status := c.ask(t.Context(), "198.51.100.1", known); status != http.StatusOK {
+					t.Errorf("a key: %d", status)
+				}
+			})
+		}
+		synctest.Wait()
+		leave() // the first does not wait any longer
+		asked.Wait()
+		if n := c.keys.lookups.Load() - before; n != 1 {
+			t.Errorf("%d lookups, want 1", n)
+		}
+	})
+}
