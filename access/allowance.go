@@ -110,6 +110,20 @@ func (a *Allowance) enter(ctx context.Context, patience time.Duration) (leave fu
 	return leave, nil
 }
 
+// Take counts a request that has entered as n more requests, for work beyond that of a request. Like
+// Enter it waits up to 2 s for the request rate, and returns a *RateError or the error of ctx; then
+// nothing more is counted. At most as many requests are counted as the rate permits in a second.
+func (a *Allowance) Take(ctx context.Context, n int) error {
+	if n <= 0 {
+		return nil
+	}
+	err := a.requests.take(ctx, n, maxWait)
+	if errors.Is(err, ErrRate) {
+		a.hits[kindRequests].Add(1)
+	}
+	return err
+}
+
 func (a *Allowance) takeSlot() bool {
 	limit := a.Limits().ConcurrentRequests
 	for {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -35,13 +36,19 @@ func (s *Server) newBill(x *exchange) (*metering.Bill, error) {
 		}
 	}
 	if len(payments) == 1 {
-		p, err := s.channels.Verify(payments[0])
+		p, err := s.channels.Verify(x.r.Context(), payments[0], x.affordSignatures)
 		if err != nil {
 			return nil, err
 		}
 		payer.Payment = &p
 	}
 	return s.meter.NewBill(x.r.Context(), payer)
+}
+
+// affordSignatures counts the verification of signatures towards the request rate of the caller: each
+// as a request, except for the first, which is a part of this one. It takes its turn like a request.
+func (x *exchange) affordSignatures(ctx context.Context, work int) error {
+	return x.allowance.Take(ctx, work-1)
 }
 
 // setPriceHeaders sets the price of a blob of this size, if reads are paid.

@@ -58,7 +58,7 @@ func (s *Server) createSession(x *exchange) error {
 
 // buySession sells a session, or chunksets for an existing session, for a micropayment.
 func (s *Server) buySession(x *exchange, in wire.CreateSession, identity string, body []byte) error {
-	payment, err := s.channels.Verify(*in.MicropaymentUpdate)
+	payment, err := s.channels.Verify(x.r.Context(), *in.MicropaymentUpdate, x.affordSignatures)
 	if err != nil {
 		return err
 	}

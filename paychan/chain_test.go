@@ -183,7 +183,7 @@ func TestGasIsCheckedBeforeAcceptance(t *testing.T) {
 			t.Helper()
 			m := promise(time.Now(), 1, 1, 3)
 			m.MaxGas, m.GasPrice = gas, price
-			_, err := s.Verify(p.sign(t, m))
+			_, err := s.Verify(t.Context(), p.sign(t, m), nil)
 			bad, ok := errors.AsType[*micropay.Error](err)
 			if err != nil && (!ok || bad.Reason != micropay.ReasonGas) {
 				t.Fatal(err)

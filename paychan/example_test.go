@@ -61,7 +61,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	payment, err := service.Verify(text)
+	payment, err := service.Verify(ctx, text, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func (s *shop) channel(id string) metastore.Channel {
 // paid returns the verified payment of a new micropayment that is valid for a minute.
 func (s *shop) paid(p payer, channel, sequence, amount uint64) metastore.Payment {
 	s.t.Helper()
-	payment, err := s.Verify(p.sign(s.t, promise(s.now(), channel, sequence, amount)))
+	payment, err := s.Verify(s.t.Context(), p.sign(s.t, promise(s.now(), channel, sequence, amount)), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package paychan_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -137,7 +138,7 @@ func (h *history) send(t *rapid.T) sent {
 // verify calls Verify, as the service does first with each micropayment. It reports whether the
 // payment has not expired.
 func (h *history) verify(t *rapid.T, s sent) (metastore.Payment, bool) {
-	got, err := h.Verify(s.text)
+	got, err := h.Verify(context.Background(), s.text, nil)
 	var want error
 	if !h.model.now.Before(s.payment.Expires) {
 		want = micropay.ErrRefused

@@ -100,6 +100,7 @@ type Service struct {
 	opt    Options
 	policy micropay.Policy
 	kick   chan struct{}
+	turns  turns
 
 	readings    *readings     // nil without a chain
 	minGasPrice atomic.Uint64 // the least gas price that the chain executes
@@ -116,6 +117,7 @@ type Stats struct {
 	Reads       int64 // that were paid for directly
 	Settled     int64 // settlements that were paid out into the embedded ledger
 	ReadsFailed int64 // readings of channels from the chain that failed
+	Verified    int64 // signatures, and keys that did not sign, that Verify has checked
 }
 
 // Stats returns the counters.
@@ -126,6 +128,7 @@ func (s *Service) Stats() Stats {
 	}
 	return Stats{
 		ReadsFailed: failed,
+		Verified:    s.turns.taken.Load(),
 		Opened:      s.counts.opened.Load(), Purchases: s.counts.purchases.Load(),
 		Reads: s.counts.reads.Load(), Settled: s.counts.settled.Load(),
 	}
@@ -146,7 +149,7 @@ func New(meta Store, opt Options) (*Service, error) {
 	if opt.SessionTTL <= 0 || opt.UnsettledLimit < 1 {
 		return nil, fmt.Errorf("the session TTL (%s) and the unsettled limit (%d) must be positive", opt.SessionTTL, opt.UnsettledLimit)
 	}
-	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1)}
+	s := &Service{meta: meta, opt: opt, policy: micropay.Policy{ChainID: opt.ChainID}, kick: make(chan struct{}, 1), turns: newTurns()}
 	if opt.Chain != nil {
 		if opt.Chain.SettleAt < 1 {
 			return nil, fmt.Errorf("the amount to settle at must be at least 1, not %d", opt.Chain.SettleAt)

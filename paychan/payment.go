@@ -14,11 +14,13 @@ import (
 // Verify decodes a micropayment from base64, as it is sent in a header or a JSON body, and checks
 // everything that needs no state: its encoding, signature, signer, receiver, module, chain, asset
 // and expiry. It returns a *micropay.Error, or metastore.ErrAmountOverflow if a number in it is
-// above 2^63-1.
-func (s *Service) Verify(encoded string) (metastore.Payment, error) {
-	policy := s.policy
-	policy.MinGasPrice = s.minGasPrice.Load()
-	m, err := micropay.Receive(encoded, policy, s.meta.Now())
+// above 2^63-1, or the error of ctx.
+//
+// The signatures, of which there may be 32, are verified last. Before that afford, unless it is nil,
+// is called with micropay.Micropayment.Work, and its error is returned. All calls together verify a few signatures
+// at once, in turns: one that waits for its next signature waits for at most one of each other call.
+func (s *Service) Verify(ctx context.Context, encoded string, afford func(ctx context.Context, work int) error) (metastore.Payment, error) {
+	m, err := s.receive(ctx, encoded, afford)
 	if err != nil {
 		return metastore.Payment{}, err
 	}
@@ -40,6 +42,32 @@ func (s *Service) Verify(encoded string) (metastore.Payment, error) {
 		p.SettleAt = s.opt.Chain.SettleAt
 	}
 	return p, nil
+}
+
+// receive is micropay.Receive, which makes the same checks in the same order.
+func (s *Service) receive(ctx context.Context, encoded string, afford func(context.Context, int) error) (*micropay.Micropayment, error) {
+	policy := s.policy
+	policy.MinGasPrice = s.minGasPrice.Load()
+	m, err := micropay.ParseBase64(encoded)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Check(policy, s.meta.Now()); err != nil {
+		return nil, err
+	}
+	if err := m.CheckSigner(); err != nil {
+		return nil, err
+	}
+	if afford != nil {
+		if err := afford(ctx, m.Work()); err != nil {
+			return nil, err
+		}
+	}
+	err = m.VerifySignatures(func(verify func() error) error { return s.turns.take(ctx, verify) })
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // everRead is the age of a reading that may be any, but must exist.

@@ -509,7 +509,7 @@ func TestStats(t *testing.T) {
 	if err := s.Settle(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got, want := s.Stats(), (paychan.Stats{Opened: 1, Purchases: 1, Reads: 1, Settled: 1}); got != want {
+	if got, want := s.Stats(), (paychan.Stats{Opened: 1, Purchases: 1, Reads: 1, Settled: 1, Verified: 3}); got != want {
 		t.Errorf("counted %+v, want %+v (channel %s)", got, want, c.ID)
 	}
 }

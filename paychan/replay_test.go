@@ -27,7 +27,7 @@ func TestConcurrentReplays(t *testing.T) {
 		s := handles[i%2]
 		wg.Go(func() {
 			<-start
-			p, err := s.Verify(text)
+			p, err := s.Verify(t.Context(), text, nil)
 			switch {
 			case err != nil:
 				errs[i] = err

@@ -18,7 +18,7 @@ func TestVerifyReturnsWhatWasSigned(t *testing.T) {
 	s := newShop(t)
 	payer := newPayer(t, 1)
 	text := payer.sign(t, promise(s.clock.Now(), 7, 3, 250))
-	got, err := s.Verify(text)
+	got, err := s.Verify(t.Context(), text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestVerifyRefuses(t *testing.T) {
 			micropay.ErrRefused, micropay.ClassPolicy, micropay.ReasonExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := s.Verify(c.text)
+			got, err := s.Verify(t.Context(), c.text, nil)
 			var refusal *micropay.Error
 			if !errors.Is(err, c.kind) || errors.Is(err, metastore.ErrAmountOverflow) || !errors.As(err, &refusal) {
 				t.Fatalf("%+v, %v, want %v", got, err, c.kind)
@@ -106,7 +106,7 @@ func TestVerifyAcceptsNumbersBelow2To63(t *testing.T) {
 		"all are maximal": {1<<64 - 1, 1<<64 - 1, 1<<64 - 1, metastore.ErrAmountOverflow},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := s.Verify(payer.sign(t, promise(s.clock.Now(), c.channel, c.sequence, c.amount)))
+			got, err := s.Verify(t.Context(), payer.sign(t, promise(s.clock.Now(), c.channel, c.sequence, c.amount)), nil)
 			if !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
@@ -124,11 +124,11 @@ func TestVerifyUsesItsClock(t *testing.T) {
 	s := newShop(t)
 	text := newPayer(t, 1).sign(t, promise(s.clock.Now(), 1, 1, 1))
 	s.clock.Advance(time.Minute - time.Nanosecond)
-	if _, err := s.Verify(text); err != nil {
+	if _, err := s.Verify(t.Context(), text, nil); err != nil {
 		t.Errorf("just before its expiry: %v", err)
 	}
 	s.clock.Advance(time.Nanosecond)
-	if _, err := s.Verify(text); !errors.Is(err, micropay.ErrRefused) {
+	if _, err := s.Verify(t.Context(), text, nil); !errors.Is(err, micropay.ErrRefused) {
 		t.Errorf("at its expiry: %v", err)
 	}
 }
@@ -176,7 +176,7 @@ func TestVerifyVectors(t *testing.T) {
 	for _, v := range file.Vectors {
 		t.Run(v.Name, func(t *testing.T) {
 			want, kind := v.payment(t, &file)
-			got, err := s.Verify(v.Header)
+			got, err := s.Verify(t.Context(), v.Header, nil)
 			if !errors.Is(err, kind) {
 				t.Fatalf("error %v, want %v", err, kind)
 			}

@@ -268,6 +268,7 @@ func registerSessions(set *metrics.Set, sessions *session.Service) {
 }
 
 func registerChannels(set *metrics.Set, channels *paychan.Service) {
+	set.Counter("sluice_signatures_verified_total", "Signatures of micropayments that were verified, and keys that did not sign that were checked.", func() int64 { return channels.Stats().Verified })
 	set.Counter("sluice_channels_opened_total", "Channels that were opened.", func() int64 { return channels.Stats().Opened })
 	set.Counters("sluice_purchases_total", "Micropayments that were accepted, for a session or directly for a read.", "for", []string{"session", "read"}, func(what string) int64 {
 		if what == "session" {
