@@ -77,12 +77,17 @@ func (l *Limiter) OfKey(c *Caller) *Allowance {
 // address, zones are ignored, and all invalid addresses share one. The caller must Release
 // it.
 func (l *Limiter) OfAddress(a netip.Addr) *Allowance {
+	return l.acquire(holder{network: Network(a)}, l.opt.Address, l.opt.Address)
+}
+
+// Network returns the network of a client, whose addresses OfAddress considers as one.
+func Network(a netip.Addr) netip.Prefix {
 	a = a.Unmap()
 	bits := a.BitLen()
 	if a.Is6() {
 		bits = 64
 	}
-	return l.acquire(holder{network: netip.PrefixFrom(a, bits).Masked()}, l.opt.Address, l.opt.Address)
+	return netip.PrefixFrom(a, bits).Masked()
 }
 
 // acquire returns the Allowance of a holder with one user more, and sets its limits.

@@ -19,6 +19,7 @@ import (
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
+	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
 	"sluice/metastore"
@@ -202,6 +203,9 @@ func (x *exchange) fail(err error) {
 		x.status = row.status // for the log
 		return
 	}
+	if x.refusal(row.status) && x.conn.Wasted() {
+		x.Header().Set("Connection", "close")
+	}
 	if x.r.ProtoMajor == 1 { // over HTTP/2 only the stream ends
 		x.drainBody(row.closes)
 	}
@@ -250,7 +254,7 @@ func (x *exchange) end() {
 		broken, x.err = true, cmp.Or[error](x.err, &requestedFault{x.fault.Fault(), nil})
 	}
 	x.metrics.Observe(x.pattern, x.methodLabel(), x.status, time.Since(x.began), x.body.Total(), x.out.Written())
-	x.conn.End(x.r.ProtoMajor == 2 && x.r.Context().Err() != nil)
+	x.conn.End(x.outcome())
 	if x.release != nil {
 		context.AfterFunc(x.r.Context(), x.release) // the context of a stream ends with it
 	}
@@ -266,6 +270,47 @@ func (x *exchange) end() {
 	if broken {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// outcome returns what the exchange means for its connection.
+func (x *exchange) outcome() connlimit.Outcome {
+	switch {
+	case x.dropped || x.r.ProtoMajor == 2 && x.r.Context().Err() != nil:
+		return connlimit.Reset
+	case x.err != nil && x.refusal(x.status):
+		return connlimit.Refused
+	default:
+		return connlimit.Served
+	}
+}
+
+// refusal reports whether an exchange that failed with the status is one that its client can repeat
+// in any number: no limit of the caller bounds it, or it needs nothing that is stored. A line of each
+// would fill the disk.
+func (x *exchange) refusal(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests:
+		return true
+	case http.StatusUnauthorized, http.StatusMethodNotAllowed, statusClientGone:
+		return !x.probe
+	default:
+		return !x.probe && status < http.StatusInternalServerError && x.pattern == "" || x.busy()
+	}
+}
+
+// busy reports whether the exchange was refused because too many were in progress.
+func (x *exchange) busy() bool { return errors.Is(x.err, errTooBusy) }
+
+// source returns whose refusals are counted together: those of a group of keys, or of a network.
+func (x *exchange) source() logbuffer.Source {
+	if x.caller != nil {
+		return logbuffer.Source{Name: "group " + x.caller.Group()}
+	}
+	client := x.client
+	if !client.IsValid() { // refused before it was needed
+		client = peerAddress(x.r.RemoteAddr)
+	}
+	return logbuffer.Source{Network: access.Network(client)}
 }
 
 // methodLabel returns the method for the metrics. Clients must not create labels.
@@ -303,6 +348,9 @@ func (x *exchange) logRequest() {
 	}
 	level := x.level(gone)
 	if !x.log.includes(level, x.err != nil || x.status >= http.StatusBadRequest) {
+		return
+	}
+	if x.err != nil && x.refusal(x.status) && !x.log.refusals.Allow(x.source(), x.status) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 12),

@@ -86,7 +86,7 @@ func startAt(t testing.TB, now func() time.Time, around func(metastore.Store) me
 	t.Helper()
 	s := buildAt(t, now, around, keys, change)
 	h := httptest.NewUnstartedServer(s)
-	h.Config = NewHTTPServer(s.Server, slog.New(slog.NewTextHandler(s.log, nil)))
+	h.Config = NewHTTPServer(s.Server)
 	connections := newConnections(1000)
 	connections.Attach(h.Config)
 	h.Listener = connections.Listener(h.Listener, false)

@@ -33,7 +33,7 @@ func handlerUnderCap(t *testing.T, s *service, h http.Handler, conns *connlimit.
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewHTTPServer(s.Server, s.Server.log.Logger)
+	server := NewHTTPServer(s.Server)
 	server.Handler = h
 	conns.Attach(server)
 	served := make(chan error, 1)

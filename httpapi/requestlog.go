@@ -3,6 +3,9 @@ package httpapi
 import (
 	"context"
 	"log/slog"
+	"strings"
+
+	"sluice/internal/logbuffer"
 )
 
 // LoggedRequests says which requests are logged. Probes and preflights are logged at slog.LevelDebug.
@@ -19,6 +22,8 @@ const (
 type requestLog struct {
 	*slog.Logger
 	which LoggedRequests // "": LogAll
+	// refusals bounds the lines of requests that their clients can repeat at no cost.
+	refusals *logbuffer.Sampler
 	// ended reports whether the service has ended the requests that ran, because it shuts down.
 	ended func() bool
 }
@@ -30,4 +35,23 @@ func (l *requestLog) includes(level slog.Level, failed bool) bool {
 		return false
 	}
 	return l.Enabled(context.Background(), level)
+}
+
+// serverErrors logs the errors of net/http, which clients cause: handshakes that fail, and requests
+// that cannot be parsed.
+type serverErrors struct {
+	log     *slog.Logger
+	sampler *logbuffer.Sampler
+}
+
+func newServerErrors(log *slog.Logger) serverErrors {
+	return serverErrors{log, logbuffer.NewSampler(log, slog.LevelDebug, "errors not logged")}
+}
+
+// Write writes a line.
+func (e serverErrors) Write(line []byte) (int, error) {
+	if e.log.Enabled(context.Background(), slog.LevelDebug) && e.sampler.Allow(logbuffer.Source{Name: "net/http"}, 0) {
+		e.log.Debug(strings.TrimSuffix(string(line), "\n"))
+	}
+	return len(line), nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"sluice/httpapi/internal/router"
 	"sluice/httpapi/internal/transfer"
 	"sluice/internal/connlimit"
+	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
 	"sluice/metastore"
@@ -40,7 +42,9 @@ func New(c Config) (*Server, error) {
 		openAPI:   bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
 		cut:       transfer.NewCut(errDraining),
 	}
-	s.log = requestLog{cmp.Or(c.RequestLog, c.Log), c.LoggedRequests, s.cut.Ended}
+	requests := cmp.Or(c.RequestLog, c.Log)
+	s.log = requestLog{requests, c.LoggedRequests, logbuffer.NewSampler(requests, slog.LevelInfo, "requests not logged"), s.cut.Ended}
+	s.serverErrors = newServerErrors(c.Log)
 	s.readiness.stopped = s.draining.Load
 	s.inspection, s.census, s.history = c.Inspection, c.Census, metrics.NewHistory(s.metrics, observes)
 	if s.olderNodes == nil {
@@ -87,9 +91,11 @@ const (
 
 // NewHTTPServer returns an HTTP server for s. Bodies have no absolute time limit, but a minimum
 // rate.
-func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
+func NewHTTPServer(s *Server) *http.Server { return newHTTPServer(s, s.serverErrors) }
+
+func newHTTPServer(h http.Handler, errors serverErrors) *http.Server {
 	return &http.Server{
-		Handler:           s,
+		Handler:           h,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		// net/http adds 4 KiB to this value.
@@ -97,8 +103,15 @@ func NewHTTPServer(s *Server, log *slog.Logger) *http.Server {
 		HTTP2:          transfer.HTTP2Config(),
 		// OPTIONS * is a request like any other.
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:                     log.New(errors, "", 0),
 	}
+}
+
+// FlushLog writes how many lines were not written to the log. The caller must call it when no more
+// requests are served.
+func (s *Server) FlushLog() {
+	s.log.refusals.Flush()
+	s.serverErrors.sampler.Flush()
 }
 
 // Busy reports whether requests are in progress, other than probes and preflights.
@@ -144,7 +157,7 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// ServeHTTP serves one request and logs one line about it. An error or a panic becomes an error
+// ServeHTTP serves one request and logs one line about it, or counts it (see logbuffer.Sampler). An error or a panic becomes an error
 // response or, after the first byte of a response, closes the connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serving.RLock()

@@ -132,6 +132,7 @@ type Server struct {
 	replies        *replies
 	minRate        transfer.MinRate
 	log            requestLog
+	serverErrors   serverErrors
 	metrics        *metrics.Requests
 	tracer         *tracing.Tracer // nil: no traces
 	readiness      *readiness

@@ -10,8 +10,7 @@ import (
 // NewUnreadyServer returns an HTTP server for the time in which a process cannot open its stores yet. It
 // answers /livez with 200, and every other request with 503 not_ready.
 func NewUnreadyServer(log *slog.Logger) *http.Server {
-	server := NewHTTPServer(nil, log)
-	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // another server follows on this address
 		if r.URL.Path == "/livez" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -22,6 +21,5 @@ func NewUnreadyServer(log *slog.Logger) *http.Server {
 		setProblemHeaders(w.Header(), row, errNotReady)
 		w.Header().Set(wire.HeaderRequestID, id)
 		_ = writeProblem(w, newProblem(row, id), r.Method == http.MethodHead) // the client may have gone
-	})
-	return server
+	}), newServerErrors(log))
 }

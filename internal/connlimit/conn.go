@@ -35,10 +35,31 @@ func (conn *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(conn.SetReadDeadline(t), conn.SetWriteDeadline(t))
 }
 
-// maxResets is how many more streams of a connection its client may reset while their handlers run
-// than are served before the connection is closed. The connection of a proxy is never closed for
-// this: one client would end the requests of others.
-const maxResets = 500
+// Outcome is how a handler ended.
+type Outcome int
+
+// The outcomes.
+const (
+	Served  Outcome = iota
+	Refused         // with an error response that the client can cause in any number
+	Reset           // its stream was reset, by the client or for it
+)
+
+// maxWasted is how many more requests of a connection may be refused or reset than are served before
+// the connection is closed. The connection of a proxy is never closed for this: one client would end
+// the requests of others.
+const maxWasted = 500
+
+// Wasted reports whether the next response that refuses a request must close the connection. A nil
+// Conn is not limited.
+func (conn *Conn) Wasted() bool {
+	if conn == nil {
+		return false
+	}
+	conn.l.mu.Lock()
+	defer conn.l.mu.Unlock()
+	return conn.wasted >= maxWasted
+}
 
 // Begin notes that a handler begins. A nil Conn is not limited.
 func (conn *Conn) Begin() {
@@ -51,8 +72,8 @@ func (conn *Conn) Begin() {
 	conn.l.markActive(conn)
 }
 
-// End records that a handler has returned. reset reports that the client has reset its stream.
-func (conn *Conn) End(reset bool) {
+// End records that a handler has returned. After too many resets it closes the connection.
+func (conn *Conn) End(outcome Outcome) {
 	if conn == nil {
 		return
 	}
@@ -64,11 +85,11 @@ func (conn *Conn) End(reset bool) {
 	}
 	switch {
 	case conn.shared:
-	case !reset:
-		conn.resets = max(0, conn.resets-1)
-	case conn.resets < maxResets:
-		conn.resets++
-	default:
+	case outcome == Served:
+		conn.wasted = max(0, conn.wasted-1)
+	case conn.wasted < maxWasted:
+		conn.wasted++
+	case outcome == Reset: // there is no response that could close it
 		// The server notices the error and calls Close.
 		_ = conn.TCPConn.Close()
 	}

@@ -47,8 +47,8 @@ func prefixes(texts ...string) []netip.Prefix {
 }
 
 // TestResetsEndTheConnection: a client that resets many streams while their handlers run loses its
-// connection, and one that resets a stream occasionally does not. A proxy does not lose its
-// connection, which carries streams of other clients.
+// connection, and one that resets a stream occasionally does not. After many refusals the next one
+// closes the connection. A proxy does not lose its connection, which carries streams of other clients.
 func TestResetsEndTheConnection(t *testing.T) {
 	t.Run("client", func(t *testing.T) { testResets(t, false) })
 	t.Run("proxy", func(t *testing.T) { testResets(t, true) })
@@ -64,11 +64,14 @@ func testResets(t *testing.T, proxy bool) {
 	conns.mu.Lock()
 	conn := conns.idle.Front().Value.(*Conn)
 	conns.mu.Unlock()
-	for range 2 * maxResets {
-		for _, reset := range []bool{true, false} {
+	for range maxWasted {
+		for _, outcome := range []Outcome{Reset, Served, Refused, Served} {
 			conn.Begin()
-			conn.End(reset)
+			conn.End(outcome)
 		}
+	}
+	if conn.Wasted() {
+		t.Error("after as many responses as refusals and resets, the next refusal closes the connection")
 	}
 	if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -81,10 +84,15 @@ func testResets(t *testing.T, proxy bool) {
 	if err := res.Body.Close(); err != nil {
 		t.Error(err)
 	}
-	for range maxResets + 1 {
+	for n := range maxWasted + 1 {
+		if conn.Wasted() != (n == maxWasted && !proxy) {
+			t.Errorf("after %d refusals: Wasted is %t", n, conn.Wasted())
+		}
 		conn.Begin()
-		conn.End(true)
+		conn.End(Refused)
 	}
+	conn.Begin()
+	conn.End(Reset)
 	if proxy {
 		if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ type Limiter struct {
 	// 0 means no limit.
 	PerAddress int
 	// Exempt are networks of proxies, each of which carries many clients: PerAddress does not apply
-	// to them, and resets never close their connections.
+	// to them, and neither resets nor refusals close their connections.
 	Exempt []netip.Prefix
 	// RefusalTimeout bounds how long a refused connection is kept. New sets 2 seconds.
 	RefusalTimeout time.Duration
@@ -75,7 +75,7 @@ type Conn struct {
 	lingers      bool    // Close was called, and the client has not closed its end
 	active       bool    // the server is reading a request or sending its response
 	handlers     int     // running now
-	resets       int     // streams reset by the client less those that were served, at least 0
+	wasted       int     // requests refused or reset less those that were served, at least 0
 	since        time.Time
 	idle         *list.Element // in the list of idle connections since then; nil: not idle
 	idleInSource *list.Element // the same for the source

@@ -84,7 +84,7 @@ func inDrain(t *testing.T, busy bool, fn func(d *drained)) {
 			signals: make(chan os.Signal, 2),
 			ended:   make(chan error, 1),
 		}
-		server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api, slog.New(slog.DiscardHandler))}
+		server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}
 		server.start([]net.Listener{d.pipes})
 		if busy {
 			d.send(d.dial(), "/v1/sessions/x")

@@ -75,7 +75,7 @@ func TestDrainWaitsForAbortedRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	listener := &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
-	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api, slog.New(slog.DiscardHandler))}
+	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}
 	server.start([]net.Listener{listener})
 	client, conn := net.Pipe()
 	listener.dialed <- conn

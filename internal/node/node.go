@@ -187,6 +187,7 @@ func (n *Node) Run(signals, reload <-chan os.Signal) error {
 		err = n.drain(server, signals)
 	}
 	stop()
+	n.api.FlushLog()
 	n.closeTraces()
 	if err = errors.Join(err, n.stopAdmin(), n.returns.Close()); err != nil {
 		// Requests are still running. Closing their stores would only add errors,
@@ -278,7 +279,7 @@ func (n *Node) fenceChanged(err error) {
 // server returns the HTTP server, and applies the limits of connections to the
 // listeners.
 func (n *Node) server() *drainingServer {
-	server := &drainingServer{api: n.api, http: httpapi.NewHTTPServer(n.api, n.log), connections: n.connections}
+	server := &drainingServer{api: n.api, http: httpapi.NewHTTPServer(n.api), connections: n.connections}
 	n.connections.Attach(server.http)
 	for i, l := range n.listeners {
 		n.listeners[i] = n.connections.Listener(l, n.cert != nil)

@@ -1,0 +1,133 @@
+package logbuffer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxSampled is how many lines of a source are written in an interval.
+	maxSampled = 60
+	// sampleInterval is the time between two lines about what was not written.
+	sampleInterval = time.Minute
+	// maxSources is how many sources are distinguished in an interval.
+	maxSources = 4096
+)
+
+// Source is what causes lines: a group of keys or a part of the process, by its name, or a network.
+type Source struct {
+	Name    string // "": Network
+	Network netip.Prefix
+}
+
+// others are all sources beyond maxSources.
+var others = Source{Name: "others"}
+
+// String returns the name, or the network. A network of one address is the address.
+func (s Source) String() string {
+	switch {
+	case s.Name != "":
+		return s.Name
+	case !s.Network.IsValid():
+		return "unknown"
+	case s.Network.IsSingleIP():
+		return s.Network.Addr().String()
+	default:
+		return s.Network.String()
+	}
+}
+
+// Sampler bounds how many lines a source can write into a log: 60 a minute, and then one that says how
+// many more there were. So whoever can produce lines at no cost cannot fill a disk with them. It
+// distinguishes 4,096 sources in a minute, and considers all others as one. It is safe for concurrent
+// use.
+type Sampler struct {
+	log   *slog.Logger
+	level slog.Level // of the lines about what was not written
+	what  string     // their message
+
+	mu      sync.Mutex
+	sources map[Source]*tally // of this interval; empty: none has begun
+	end     *time.Timer       // of the interval
+}
+
+// tally counts the lines of a source.
+type tally struct {
+	written int
+	omitted map[int]int64 // by their status; nil: none
+}
+
+// NewSampler returns a Sampler that writes to log, with this message, how many lines it did not allow.
+func NewSampler(log *slog.Logger, level slog.Level, message string) *Sampler {
+	return &Sampler{log: log, level: level, what: message, sources: map[Source]*tally{}}
+}
+
+// Allow reports whether a line of the source must be written. If not, it counts the line with its
+// status, which may be 0 and has few values.
+func (s *Sampler) Allow(from Source, status int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sources) == 0 {
+		s.end = time.AfterFunc(sampleInterval, s.Flush)
+	}
+	t := s.sources[from]
+	if t == nil && len(s.sources) >= maxSources {
+		from = others
+		t = s.sources[from]
+	}
+	if t == nil {
+		t = &tally{}
+		from.Name = strings.Clone(from.Name)
+		s.sources[from] = t
+	}
+	if t.written < maxSampled {
+		t.written++
+		return true
+	}
+	if t.omitted == nil {
+		t.omitted = map[int]int64{}
+	}
+	t.omitted[status]++
+	return false
+}
+
+// Flush ends the interval: it writes a line for each source of which lines were not written. The
+// caller must call it before the process ends.
+func (s *Sampler) Flush() {
+	s.mu.Lock()
+	sources := s.sources
+	s.sources = map[Source]*tally{}
+	if s.end != nil {
+		s.end.Stop()
+	}
+	s.mu.Unlock()
+	for from, t := range sources {
+		if t.omitted != nil {
+			s.log.LogAttrs(context.Background(), s.level, s.what, t.attrs(from)...)
+		}
+	}
+}
+
+// attrs returns the source, how many of its lines were not written, and these by their status.
+func (t *tally) attrs(from Source) []slog.Attr {
+	var total int64
+	var statuses []string
+	for _, status := range slices.Sorted(maps.Keys(t.omitted)) {
+		total += t.omitted[status]
+		if status != 0 {
+			statuses = append(statuses, fmt.Sprintf("%d: %d", status, t.omitted[status]))
+		}
+	}
+	attrs := []slog.Attr{slog.String("source", from.String()), slog.Int64("omitted", total)}
+	if statuses != nil {
+		attrs = append(attrs, slog.String("statuses", strings.Join(statuses, ", ")))
+	}
+	return attrs
+}

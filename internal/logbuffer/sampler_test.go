@@ -1,0 +1,94 @@
+package logbuffer
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func network(a, b byte) Source {
+	return Source{Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, a, b}), 32)}
+}
+
+var omittedLines = regexp.MustCompile(`omitted=(\d+)`)
+
+// TestSampler checks how many lines of a source are written, and that one line says at the end of each
+// interval how many were not, so that none is lost from the count.
+func TestSampler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := NewSampler(slog.New(slog.NewTextHandler(&out, nil)), slog.LevelInfo, "requests not logged")
+		const seconds, perSecond = 150, 100 // two intervals and a half
+		written := 0
+		for range seconds * perSecond {
+			status := 429
+			if written == maxSampled+1 {
+				status = 401
+			}
+			if s.Allow(network(0, 1), status) {
+				written++
+			}
+			time.Sleep(time.Second / perSecond)
+		}
+		quiet := 0
+		for range maxSampled {
+			if s.Allow(network(0, 2), 401) {
+				quiet++
+			}
+		}
+		s.Flush()
+		if written != 3*maxSampled || quiet != maxSampled {
+			t.Errorf("%d lines of a source in 2.5 intervals, and %d of another; want %d and %d", written, quiet, 3*maxSampled, maxSampled)
+		}
+		sum := 0
+		for _, m := range omittedLines.FindAllStringSubmatch(out.String(), -1) {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		if sum+written != seconds*perSecond || strings.Count(out.String(), "\n") != 3 || strings.Count(out.String(), "source=10.0.0.1 ") != 3 {
+			t.Errorf("%d of %d are written, %d counted:\n%s", written, seconds*perSecond, sum, &out)
+		}
+		if !strings.Contains(out.String(), `statuses="429: 5940"`) {
+			t.Errorf("no count by status:\n%s", &out)
+		}
+		before := out.Len()
+		time.Sleep(3 * sampleInterval)
+		synctest.Wait()
+		s.Flush()
+		if out.Len() != before {
+			t.Errorf("lines about nothing:\n%s", out.String()[before:])
+		}
+	})
+}
+
+// TestSamplerIsBounded checks how many sources take memory, and that all others together are bounded
+// too and counted.
+func TestSamplerIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := NewSampler(slog.New(slog.NewTextHandler(&out, nil)), slog.LevelInfo, "requests not logged")
+		written := 0
+		for i := range 4 * maxSources {
+			if s.Allow(network(byte(i>>8), byte(i)), 429) {
+				written++
+			}
+		}
+		if n := len(s.sources); n != maxSources+1 || written != maxSources+maxSampled {
+			t.Errorf("%d sources are kept and %d lines written, want %d and %d", n, written, maxSources+1, maxSources+maxSampled)
+		}
+		s.Flush()
+		if want := fmt.Sprintf("source=others omitted=%d ", 3*maxSources-maxSampled); strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) {
+			t.Errorf("want one line with %q:\n%s", want, &out)
+		}
+	})
+}
