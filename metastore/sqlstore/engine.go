@@ -65,6 +65,9 @@ type engine interface {
 	// other reads, which must find a free connection meanwhile.
 	maxLists() int
 
+	// commitGuard returns what every commit of the engine asks for permission.
+	commitGuard() *commitGuard
+
 	// close waits for the transactions that run, for a limited time, and releases the
 	// resources of the engine. Further calls return the result of the first.
 	close() error

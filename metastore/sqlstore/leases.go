@@ -9,6 +9,7 @@ import (
 func (s *Store) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	var held bool
 	err := s.writeLocked(ctx, func(t *tx) (err error) {
+		t.free = true
 		// First, so that the time is read after waiting for the lock.
 		if err := t.lock("lease", name); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 // Join implements metastore.Nodes.
 func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func(others []string) error) error {
 	return s.writeLocked(ctx, func(t *tx) error {
+		t.free = true
 		// First, so that the time is read after waiting for the lock.
 		if err := t.lock("nodes"); err != nil {
 			return err
@@ -37,6 +38,7 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 // Leave implements metastore.Nodes.
 func (s *Store) Leave(ctx context.Context, node string) error {
 	return s.writeLocked(ctx, func(t *tx) error {
+		t.free = true
 		if err := t.lock("nodes"); err != nil {
 			return err
 		}

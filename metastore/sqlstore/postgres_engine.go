@@ -24,6 +24,7 @@ type postgresEngine struct {
 	down         atomic.Pointer[error] // why the last attempt to reach the server failed; nil: it did not
 	commits      context.Context       // of every COMMIT; it has no deadline, and only abandon cancels it
 	abandon      context.CancelFunc
+	guard        commitGuard
 	serverClock  *serverClock
 	quit         chan struct{} // closed when the store is closed
 	done         chan struct{} // closed when the background loop has ended
@@ -66,6 +67,8 @@ func (p *postgresEngine) leaseTime(t *tx) (time.Time, error) { return postgresTi
 
 // blobCache returns nil: other nodes change blobs too.
 func (p *postgresEngine) blobCache() *blobCache { return nil }
+
+func (p *postgresEngine) commitGuard() *commitGuard { return &p.guard }
 
 func (p *postgresEngine) listsInside() bool { return true }
 

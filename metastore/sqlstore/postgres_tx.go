@@ -200,6 +200,12 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 		c.rollback()
 		return classBusy, c.ctx.Err()
 	}
+	if t.guarded() {
+		if err := w.guard.check(); err != nil {
+			c.rollback()
+			return classOther, err
+		}
+	}
 	return w.commit(c)
 }
 

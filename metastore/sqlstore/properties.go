@@ -21,6 +21,7 @@ func (s *Store) Property(ctx context.Context, name string) (string, error) {
 // SetProperty implements metastore.Properties.
 func (s *Store) SetProperty(ctx context.Context, name, value string) error {
 	return s.write(ctx, func(t *tx) error {
+		t.free = true
 		n, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`,
 			[]byte(name), []byte(value))
 		if err == nil && n == 0 {
@@ -33,6 +34,7 @@ func (s *Store) SetProperty(ctx context.Context, name, value string) error {
 // ReplaceProperty implements metastore.Properties.
 func (s *Store) ReplaceProperty(ctx context.Context, name, old, value string) error {
 	return s.write(ctx, func(t *tx) error {
+		t.free = true
 		n, err := t.exec(`UPDATE facts SET value = $3 WHERE name = $1 AND value = $2`, []byte(name), []byte(old), []byte(value))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("property %s has another value: %w", name, metastore.ErrNotFound)

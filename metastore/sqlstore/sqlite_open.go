@@ -66,6 +66,7 @@ type sqliteEngine struct {
 	readers      *readers
 	checkpointer *checkpointer
 	health       *health
+	guard        *commitGuard
 	wallClock    *wallClock
 	path         string // of the database
 	versions
@@ -92,9 +93,10 @@ func openSQLite(path string, opt Options) (*sqliteEngine, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.close(), check.close())
 	}
-	w := newWriter(write, sqliteBegin, h, newBlobCache(opt.BlobCache))
+	g := &commitGuard{}
+	w := newWriter(write, sqliteBegin, h, g, newBlobCache(opt.BlobCache))
 	e := &sqliteEngine{
-		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h,
+		writer: w, readers: pool, checkpointer: newCheckpointer(check, w), health: h, guard: g,
 		wallClock: newWallClock(opt.wall, opt.passed), path: path, versions: found,
 	}
 	e.closing = sync.OnceValue(e.closeAll)
@@ -171,6 +173,8 @@ func (e *sqliteEngine) clock() engineClock { return e.wallClock }
 func (e *sqliteEngine) leaseTime(t *tx) (time.Time, error) { return t.now, nil }
 
 func (e *sqliteEngine) blobCache() *blobCache { return e.writer.rows }
+
+func (e *sqliteEngine) commitGuard() *commitGuard { return e.guard }
 
 func (e *sqliteEngine) listsInside() bool { return false }
 

@@ -34,6 +34,7 @@ type writer struct {
 	}
 	wake    chan struct{} // receives a token when the queue grows or is closed
 	health  *health
+	guard   *commitGuard
 	timer   sharedTimer // of the callers
 	rows    *blobCache  // may be nil
 	batchMu sync.Mutex  // held by the running batch, or to exclude batches
@@ -50,6 +51,7 @@ type writer struct {
 type call struct {
 	fn       func(*tx) error
 	state    atomic.Int32
+	guarded  bool // its commit needs permission
 	err      error
 	panicked any
 	done     chan struct{}    // closed at the end; nil: end is called
@@ -64,9 +66,9 @@ const (
 	callAbandoned
 )
 
-func newWriter(c *sqliteConn, begin string, h *health, rows *blobCache) *writer {
+func newWriter(c *sqliteConn, begin string, h *health, g *commitGuard, rows *blobCache) *writer {
 	w := &writer{
-		conn: c, begin: begin, health: h, rows: rows, timer: newSharedTimer(),
+		conn: c, begin: begin, health: h, guard: g, rows: rows, timer: newSharedTimer(),
 		commits: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 		wake:    make(chan struct{}, 1),
@@ -230,6 +232,7 @@ func (w *writer) batch() {
 		return
 	}
 	w.members = w.members[:0]
+	guarded := false
 	for len(w.members) < maxBatch {
 		c := w.next()
 		if c == nil {
@@ -242,6 +245,12 @@ func (w *writer) batch() {
 			w.retrySeparately()
 			return
 		}
+		guarded = guarded || c.guarded
+	}
+	if guarded && w.guard.check() != nil {
+		w.rollback()
+		w.retrySeparately() // for the calls that need no permission
+		return
 	}
 	if err := w.commit(len(w.members)); err != nil {
 		if errors.Is(err, metastore.ErrNoSpace) && len(w.members) > 1 {
@@ -292,6 +301,12 @@ func (w *writer) runAlone(c *call) error {
 		w.rollback()
 		return err
 	}
+	if c.guarded {
+		if gerr := w.guard.check(); gerr != nil {
+			w.rollback()
+			return gerr
+		}
+	}
 	if cerr := w.commit(1); cerr != nil {
 		return cerr
 	}
@@ -306,6 +321,7 @@ func (w *writer) apply(c *call) (undo bool, err error) {
 	// A panic is repeated in the goroutine of the caller.
 	c.panicked, err = recovered(func() error { return c.fn(t) })
 	w.touched = append(w.touched, t.touched...)
+	c.guarded = t.guarded()
 	if t.failed != nil {
 		w.health.observe(w.conn.classify(t.failed), t.failed)
 	}

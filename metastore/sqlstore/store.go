@@ -58,6 +58,12 @@ func newStore(eng engine, opt Options) *Store {
 // They are equal unless the schema was created, when from is 0, or migrated.
 func (s *Store) Migrated() (from, to int64) { return s.eng.migrated() }
 
+// Guard sets a function that is called immediately before each commit of changes to the instance,
+// and not before those of properties, leases and nodes, which belong to the database and its
+// processes. If it returns an error, the transaction is rolled back and the call returns the error,
+// wrapped. It must not wait, because other transactions may wait for it.
+func (s *Store) Guard(permit func() error) { s.eng.commitGuard().permit.Store(&permit) }
+
 // Close waits for the running transaction, fails the waiting calls with ErrClosed and
 // releases all resources. Calls after Close return ErrClosed.
 func (s *Store) Close() error { return s.eng.close() }

@@ -213,6 +213,7 @@ func (s *Store) Halted(ctx context.Context) (string, error) {
 // Resume implements metastore.Submissions.
 func (s *Store) Resume(ctx context.Context) error {
 	return s.write(ctx, func(t *tx) error {
+		t.free = true
 		n, err := t.exec(`DELETE FROM facts WHERE name = $1`, []byte(haltFact))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("halt: %w", metastore.ErrNotFound)

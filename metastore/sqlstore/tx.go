@@ -48,9 +48,13 @@ type tx struct {
 	conn    runner
 	now     time.Time // to the microsecond, in UTC
 	changed bool
+	free    bool      // it changes nothing of the instance, so that its commit needs no permission
 	failed  error     // the first error of the engine
 	touched []blobKey // the rows of blobs that were changed
 }
+
+// guarded reports whether the commit of the transaction needs the permission of Store.Guard.
+func (t *tx) guarded() bool { return t.changed && !t.free }
 
 // touch records that a row of blobs changes. It must be called by every statement that does that.
 func (t *tx) touch(account string, n name) {
