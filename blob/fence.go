@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,36 +12,43 @@ import (
 	"sluice/metastore"
 )
 
-// EpochProperty is the property that holds the epoch of a database: its number, and a
-// nonce that distinguishes it from the epoch with the same number of another database.
-const EpochProperty = "epoch"
-
 // Errors of a Fence. They are returned wrapped; use errors.Is to test for them.
 var (
 	// ErrFenced is returned if another database with the id of this one owns the
-	// bytes.
+	// bytes, or may do so with more right. Nothing may be deleted or committed.
 	ErrFenced = errors.New("another database with the same instance id uses these bytes")
 
 	// ErrFenceWaits is returned while it is unknown whether another database owns the
-	// bytes. Deletions must wait.
-	ErrFenceWaits = errors.New("deletions wait until it is known that no other database uses these bytes")
+	// bytes. Deletions and commits must wait.
+	ErrFenceWaits = errors.New("deletions and writes wait until it is known that no other database uses these bytes")
 )
 
 // The times of a Fence. An owner checks for claims every fenceEvery. The result of a
 // check permits deletions for fenceFresh from the beginning of the check. A node that
-// has started waits fenceWait for a response to its claim. After that time an owner that
-// did not respond has stopped deleting.
+// has started checks every fencePoll, and waits fenceWait for a response to its claim. After
+// that time an owner that did not respond has stopped deleting, and committing too: it does so
+// only if a check began at most fenceGap ago.
 const (
-	fenceEvery = 8 * time.Second
-	fenceFresh = 10 * time.Second
-	fenceWait  = 20 * time.Second
+	fenceEvery   = 2 * time.Second
+	fencePoll    = time.Second
+	fenceFresh   = 10 * time.Second
+	fenceGap     = 15 * time.Second
+	fenceWait    = 20 * time.Second
+	checkTimeout = 6 * time.Second // so that two checks that fail leave no gap
 )
 
 // epochsKept is the number of the latest epochs that are kept in the bytes.
 const epochsKept = 16
 
+// epochAge is the age at which an owner replaces its epoch by a new one, so that copies of its
+// database which were made before that are refused.
+const epochAge = 12 * time.Hour
+
+// countEvery is how often the commits are recorded in the database, if there were any.
+const countEvery = 10 * time.Second
+
 // Fence prevents a database and a copy of it, which have the same id and therefore both
-// pass Bind, from using the same bytes: at most one of them deletes.
+// pass Bind, from using the same bytes: at most one of them deletes, and at most one commits.
 //
 // The bytes hold an object for each epoch, with the nonce of the database that owns the
 // bytes. A new epoch is first recorded in the database and then put into the bytes, where
@@ -51,25 +57,43 @@ const epochsKept = 16
 // object without an owner. A node that is an owner responds to the claim by making that epoch
 // in its own database: the other nodes of its database then know immediately that they are
 // owners, too, and a copy knows that it is fenced. If no node responds within fenceWait, the
-// node makes the epoch itself.
+// node makes the epoch itself, unless its database is a candidate beside one that has at
+// least as many commits: then it is fenced.
+//
+// An owner also makes a new epoch when Renew is called and when its epoch is epochAge old. A copy
+// that was made before is behind the bytes, and is refused when it starts.
+//
+// An owner continues to commit while the bytes cannot be reached. A node that has started, or did
+// not check for fenceGap because it was suspended, does not commit before a check has
+// found that its database is the owner.
 //
 // A Fence relies on two guarantees of the byte store: of several Puts of one key one
-// succeeds, and Open finds what a Put has stored. Only a database that is more than
-// epochsKept epochs old relies on listings that show epochs put long ago.
+// succeeds, and Open finds what a Put has stored. It relies on listings that show objects put
+// lately only for the comparison of candidates, and on listings that show epochs put long ago
+// only if a database is more than epochsKept epochs old.
 //
 // Methods may be called concurrently.
 type Fence struct {
-	props metastore.Properties
-	bytes bytestore.Store
+	props   metastore.Properties
+	bytes   bytestore.Store
+	commits *commitCount
+	hurry   chan struct{} // holds a token if Watch must check now
 
-	sem     chan struct{} // held during a check; guards the fields up to mu
-	started uint64        // the number of the database's epoch at the start, or 0
-	owner   bool          // a node of this database has made an epoch since
-	claimed time.Time     // when a claim to the next epoch was first seen; zero if there is none
-	put     epoch         // the latest epoch of the database that is known to be in the bytes
+	sem       chan struct{} // held during a check; guards the fields up to mu
+	started   uint64        // the number of the database's epoch at the start, or 0
+	owner     bool          // a node of this database has made an epoch since
+	candidate candidate     // the last that a node of this database has put
+	claimed   time.Time     // when a claim to the next epoch was first seen; zero if there is none
+	put       epoch         // the latest epoch of the database that is known to be in the bytes
+	made      time.Time     // when put was found
+	renew     bool          // a new epoch was requested
+	counted   time.Time     // when the commits were last recorded
 
-	mu   sync.Mutex
-	last result
+	mu      sync.Mutex
+	last    result
+	tried   time.Time     // when the last check began, even if it failed
+	owns    bool          // the database was found to be the owner, and there has been no gap since
+	checked chan struct{} // closed at the end of the next check
 }
 
 // result is the result of a check.
@@ -79,51 +103,13 @@ type result struct {
 	pause time.Duration // until the next check
 }
 
-// epoch is the number of an epoch and a nonce that identifies its maker.
-type epoch struct {
-	number uint64 // from 1
-	nonce  string // of instanceLen characters
-}
-
-func newEpoch(number uint64) epoch {
-	return epoch{number, newID()}
-}
-
-func (e epoch) String() string { return fmt.Sprintf("%016x %s", e.number, e.nonce) }
-
-func parseEpoch(s string) (epoch, error) {
-	number, nonce, _ := strings.Cut(s, " ")
-	n, err := strconv.ParseUint(number, 16, 64)
-	if err != nil || n == 0 || len(nonce) != instanceLen {
-		return epoch{}, fmt.Errorf("the property %s is %q, which is not an epoch", EpochProperty, s)
-	}
-	return epoch{n, nonce}, nil
-}
-
-// Keys of the objects of a Fence. The claim to an epoch sorts before the epoch.
-const epochPrefix = "sluice-epoch-"
-
-func epochKey(number uint64) bytestore.Key {
-	return bytestore.Key(fmt.Sprintf("%s%016x-owner", epochPrefix, number))
-}
-
-func claimKey(number uint64) bytestore.Key {
-	return bytestore.Key(fmt.Sprintf("%s%016x-claim", epochPrefix, number))
-}
-
-// epochOfKey returns the number of the epoch to which an object belongs. It returns false
-// for other objects.
-func epochOfKey(key bytestore.Key) (number uint64, ok bool) {
-	rest, ok := strings.CutPrefix(string(key), epochPrefix)
-	digits, _, _ := strings.Cut(rest, "-")
-	number, err := strconv.ParseUint(digits, 16, 64)
-	return number, ok && err == nil
-}
-
 // OpenFence puts a claim. It returns ErrFenced if another database is known to own the
 // bytes. Metadata and bytes must have passed Bind. The caller must run Watch.
 func OpenFence(ctx context.Context, props metastore.Properties, bytes bytestore.Store) (*Fence, error) {
-	f := &Fence{props: props, bytes: bytes, sem: make(chan struct{}, 1)}
+	f := &Fence{
+		props: props, bytes: bytes, commits: &commitCount{props: props},
+		hurry: make(chan struct{}, 1), sem: make(chan struct{}, 1), checked: make(chan struct{}),
+	}
 	known, err := f.epoch(ctx)
 	if err != nil {
 		return nil, err
@@ -140,7 +126,7 @@ func OpenFence(ctx context.Context, props metastore.Properties, bytes bytestore.
 
 // Watch checks for claims and later epochs until ctx ends. It calls changed with each
 // result that differs from the previous one: nil, ErrFenceWaits, ErrFenced, or the reason
-// why the check failed.
+// why the check failed. At the end it records the commits.
 func (f *Fence) Watch(ctx context.Context, changed func(error)) {
 	last := f.latest()
 	for {
@@ -148,20 +134,37 @@ func (f *Fence) Watch(ctx context.Context, changed func(error)) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
+			f.recordLast(ctx)
 			return
 		case <-timer.C:
+		case <-f.hurry:
+			timer.Stop()
 		}
-		bounded, cancel := context.WithTimeout(ctx, fenceEvery)
+		began := time.Now()
+		bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 		err := f.check(bounded)
 		cancel()
 		if ctx.Err() != nil {
+			f.recordLast(ctx)
 			return
 		}
+		f.try(began) // also if the stores did not answer in time
 		if fmt.Sprint(err) != fmt.Sprint(last.err) {
 			changed(err)
 		}
-		last = result{err: err, pause: max(f.latest().pause, time.Second)}
+		last = result{err: err, pause: max(f.latest().pause, fencePoll)}
 	}
+}
+
+// recordLast records the commits when ctx has ended.
+func (f *Fence) recordLast(ctx context.Context) {
+	if f.MayCommit() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fencePoll)
+	defer cancel()
+	// If this fails, commits of the last seconds are missing in the count, as after a crash.
+	_ = f.commits.flush(ctx)
 }
 
 // Err returns ErrFenced if another database is known to own the bytes, and nil otherwise.
@@ -188,6 +191,110 @@ func (f *Fence) MayDelete(ctx context.Context) error {
 	return f.check(ctx)
 }
 
+// MayCommit returns nil if this database may commit now, and otherwise ErrFenced or ErrFenceWaits.
+// It makes no check, and never waits for one.
+func (f *Fence) MayCommit() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case errors.Is(f.last.err, ErrFenced):
+		return f.last.err
+	case !f.owns || f.gap():
+		return fmt.Errorf("%w; this takes up to %s after a start", ErrFenceWaits, fenceWait)
+	}
+	return nil
+}
+
+// Commit is MayCommit, and counts a commit if it returns nil. The caller must call it immediately
+// before each commit of changes to the instance.
+func (f *Fence) Commit() error {
+	err := f.MayCommit()
+	if err == nil {
+		f.commits.add()
+	}
+	return err
+}
+
+// Await waits until MayCommit returns nil or ErrFenced, and returns that, or ErrFenceWaits if ctx
+// ends before that.
+func (f *Fence) Await(ctx context.Context) error {
+	for {
+		f.mu.Lock()
+		checked, gap := f.checked, f.gap()
+		f.mu.Unlock()
+		err := f.MayCommit()
+		if !errors.Is(err, ErrFenceWaits) {
+			return err
+		}
+		if gap { // Watch may sleep for as long as the machine did
+			select {
+			case f.hurry <- struct{}{}:
+			default:
+			}
+		}
+		select {
+		case <-checked:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// While runs work each time that MayCommit has returned nil, until ctx ends. The context of work
+// ends when the database is fenced.
+func (f *Fence) While(ctx context.Context, work func(context.Context)) {
+	for ctx.Err() == nil {
+		if f.Await(ctx) == nil {
+			working, stop := context.WithCancel(ctx)
+			var running sync.WaitGroup
+			running.Go(func() { work(working) })
+			for f.Err() == nil {
+				if !f.awaitCheck(ctx) {
+					break
+				}
+			}
+			stop()
+			running.Wait()
+		}
+		f.awaitCheck(ctx)
+	}
+}
+
+// awaitCheck waits for the end of a check. It returns false if ctx ends before that.
+func (f *Fence) awaitCheck(ctx context.Context) bool {
+	f.mu.Lock()
+	checked := f.checked
+	f.mu.Unlock()
+	select {
+	case <-checked:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Renew makes a new epoch. It returns ErrFenced or ErrFenceWaits if the database does not own the
+// bytes, and does nothing then. It is the function for Options.BeforeSweep.
+func (f *Fence) Renew(ctx context.Context) error {
+	return f.checkWith(ctx, true)
+}
+
+// gap reports whether no check has begun for so long that another database may be the owner.
+func (f *Fence) gap() bool { return elapsed(f.tried) > fenceGap }
+
+// try records when a check began that has ended, even with an error. If there was none for
+// so long that another database may be the owner, only a check can show that it is not.
+func (f *Fence) try(began time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gap() {
+		f.owns = false
+	}
+	if began.After(f.tried) {
+		f.tried = began
+	}
+}
+
 // elapsed returns the time since t by the clock that shows more of it: the monotonic clock
 // may stop while the machine is asleep, and the wall clock can be set back.
 func elapsed(t time.Time) time.Duration {
@@ -196,13 +303,17 @@ func elapsed(t time.Time) time.Duration {
 }
 
 // check finds out whether this database owns the bytes.
-func (f *Fence) check(ctx context.Context) error {
+func (f *Fence) check(ctx context.Context) error { return f.checkWith(ctx, false) }
+
+// checkWith is check, and makes a new epoch if renew is set and the database owns the bytes.
+func (f *Fence) checkWith(ctx context.Context, renew bool) error {
 	select {
 	case f.sem <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-f.sem }()
+	f.renew = renew
 	found := result{began: time.Now(), pause: fenceEvery}
 	for again := true; again && found.err == nil; {
 		again, found.err = f.step(ctx)
@@ -214,12 +325,28 @@ func (f *Fence) check(ctx context.Context) error {
 	case errors.Is(found.err, ErrFenced):
 		f.owner = false
 	case errors.Is(found.err, ErrFenceWaits):
-		found.pause = min(fenceEvery, fenceWait-elapsed(f.claimed))
+		found.pause = min(fencePoll, fenceWait-elapsed(f.claimed))
 	}
+	f.try(found.began)
+	f.conclude(found)
+	if found.err == nil && elapsed(f.counted) >= countEvery {
+		f.counted = time.Now()
+		// What this cannot record is recorded later, and does not decide who owns the bytes.
+		_ = f.commits.flush(ctx)
+	}
+	return found.err
+}
+
+// conclude publishes the result of a check that was not interrupted.
+func (f *Fence) conclude(found result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = found
-	return found.err
+	if found.err == nil || errors.Is(found.err, ErrFenced) {
+		f.owns = found.err == nil
+	}
+	close(f.checked)
+	f.checked = make(chan struct{})
 }
 
 // step compares the database with the bytes, and performs at most one step towards an
@@ -250,15 +377,17 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if ours != known.nonce {
-		return false, fenced(known.number)
+		return false, f.fenced(ctx, known.number)
 	}
 	if known.number > f.started {
 		f.owner = true
 	}
 	switch {
-	case claim == "" && f.owner:
+	case claim == "" && f.owner && !f.renew && elapsed(f.made) < epochAge:
 		return false, nil
-	case claim == "":
+	case !f.owner && f.candidate.number != next:
+		return true, f.stand(ctx, next)
+	case claim == "" && !f.owner:
 		return true, f.claim(ctx, next)
 	}
 	if later, err := ReadID(ctx, f.bytes, epochKey(next)); err != nil || later != "" {
@@ -267,14 +396,55 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	if f.claimed.IsZero() {
 		f.claimed = time.Now()
 	}
-	if !f.owner && elapsed(f.claimed) < fenceWait {
-		return false, fmt.Errorf("%w; this takes up to %s after a start", ErrFenceWaits, fenceWait)
+	if !f.owner {
+		if elapsed(f.claimed) < fenceWait {
+			return false, fmt.Errorf("%w; this takes up to %s after a start", ErrFenceWaits, fenceWait)
+		}
+		if err := f.outdo(ctx); err != nil {
+			return false, err
+		}
+	} else if err := f.commits.flush(ctx); err != nil {
+		return false, err
 	}
 	err = f.props.ReplaceProperty(ctx, EpochProperty, known.String(), newEpoch(next).String())
 	if errors.Is(err, metastore.ErrNotFound) {
 		err = nil // another node was first
 	}
 	return true, err
+}
+
+// stand makes the database a candidate for an epoch.
+func (f *Fence) stand(ctx context.Context, number uint64) (err error) {
+	c := candidate{number: number}
+	if c.name, err = nameOf(ctx, f.props, number); err != nil {
+		return err
+	}
+	if c.commits, err = f.commits.stored(ctx); err != nil {
+		return err
+	}
+	err = f.bytes.Put(ctx, c.key(), strings.NewReader(""), 0)
+	if err == nil || errors.Is(err, bytestore.ErrExists) {
+		f.candidate = c
+		return nil
+	}
+	return err
+}
+
+// outdo returns ErrFenced if another database is a candidate for the same epoch and has at least as
+// many commits. Which of several is the original is then not known, or it is the other one.
+func (f *Fence) outdo(ctx context.Context) error {
+	rival, found, err := f.candidate.rival(ctx, f.bytes)
+	switch {
+	case err != nil:
+		return err
+	case !found || rival.commits < f.candidate.commits:
+		return nil
+	case rival.commits > f.candidate.commits:
+		return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that owns the bytes, "+
+			"and has %d commits; this one has %d and is behind", rival.commits, f.candidate.commits)
+	}
+	return refuse("a copy of this database, or the original of which this is a copy, was started while no node ran that owns the bytes, "+
+		"and has %d commits like this one, so that neither is preferred", rival.commits)
 }
 
 // claim puts a claim, unless another node, of either database, has done so.
@@ -289,7 +459,12 @@ func (f *Fence) claim(ctx context.Context, number uint64) error {
 // publish puts an epoch of the database into the bytes, unless that number is there. step
 // finds out whether another database was first.
 func (f *Fence) publish(ctx context.Context, e epoch) error {
-	err := f.bytes.Put(ctx, epochKey(e.number), strings.NewReader(e.nonce), instanceLen)
+	commits, err := f.commits.stored(ctx)
+	if err != nil {
+		return err
+	}
+	object := epochObject(e, commits)
+	err = f.bytes.Put(ctx, epochKey(e.number), strings.NewReader(object), int64(len(object)))
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {
 		return err
 	}
@@ -297,12 +472,12 @@ func (f *Fence) publish(ctx context.Context, e epoch) error {
 	if err := f.checkPassed(ctx, e.number); err != nil {
 		return err
 	}
-	f.put, f.claimed = e, time.Time{}
+	f.put, f.claimed, f.made, f.renew = e, time.Time{}, time.Now(), false
 	return nil
 }
 
 // checkPassed returns ErrFenced if the bytes hold an epoch that is later than the given
-// one and unknown to the database. It removes old epochs.
+// one and unknown to the database. It removes old epochs and the candidates for made ones.
 func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 	end := errors.New("no more epochs")
 	var latest uint64
@@ -315,7 +490,8 @@ func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 		if o.Key == epochKey(n) {
 			latest = max(latest, n)
 		}
-		if n+epochsKept <= number {
+		_, candidate := parseCandidate(o.Key)
+		if n+epochsKept <= number || candidate && n <= number {
 			old = append(old, o.Key)
 		}
 		return nil
@@ -326,7 +502,7 @@ func (f *Fence) checkPassed(ctx context.Context, number uint64) error {
 	if latest > number {
 		known, err := f.epoch(ctx) // a node of this database may have made the later epoch
 		if err == nil && latest > known.number {
-			err = fenced(latest)
+			err = f.fenced(ctx, latest)
 		}
 		return err
 	}
@@ -351,13 +527,26 @@ func (f *Fence) laterEpoch(ctx context.Context, known epoch, next uint64, err er
 	if now != known {
 		return true, nil
 	}
-	return false, fenced(next)
+	return false, f.fenced(ctx, next)
 }
 
-// fenced returns ErrFenced with the actions that an operator can take.
-func fenced(number uint64) error {
-	return fmt.Errorf("%w: epoch %d belongs to a copy of this database, or to the original of which this is a copy; this one deletes nothing. "+
-		"Stop the one that is not wanted; to continue with this one, stop all nodes of both, delete the objects %s* and start it", ErrFenced, number, epochPrefix)
+// fenced returns ErrFenced because of an epoch of another database.
+func (f *Fence) fenced(ctx context.Context, number uint64) error {
+	// The counts only help to choose the database to continue with, so that errors do not matter.
+	theirs, known, _ := readCount(ctx, f.bytes, number)
+	own, err := f.commits.stored(ctx)
+	if !known || err != nil {
+		return refuse("epoch %d belongs to a copy of this database, or to the original of which this is a copy", number)
+	}
+	return refuse("epoch %d belongs to a copy of this database, or to the original of which this is a copy; that one had %d commits then, and this one has %d",
+		number, theirs, own)
+}
+
+// refuse returns ErrFenced with the reason and the actions that an operator can take.
+func refuse(reason string, values ...any) error {
+	return fmt.Errorf("%w: %s; this one deletes and writes nothing. "+
+		"Stop the one that is not wanted; to continue with this one, stop all nodes of both, delete the objects %s* and start it",
+		ErrFenced, fmt.Sprintf(reason, values...), epochPrefix)
 }
 
 // epoch returns the epoch of the database; its number is 0 if there is none.
@@ -369,5 +558,9 @@ func (f *Fence) epoch(ctx context.Context) (epoch, error) {
 	if err != nil {
 		return epoch{}, err
 	}
-	return parseEpoch(text)
+	e, err := parseEpoch(text)
+	if err != nil {
+		return epoch{}, fmt.Errorf("%s: %w", EpochProperty, err)
+	}
+	return e, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,47 +129,89 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	})
 }
 
+// committed adds commits to the count of a database, as its nodes do.
+func committed(t *testing.T, meta *sqlstore.Store, n int64) {
+	t.Helper()
+	text, err := meta.Property(t.Context(), blob.CommitsProperty)
+	if errors.Is(err, metastore.ErrNotFound) {
+		err = meta.SetProperty(t.Context(), blob.CommitsProperty, fmt.Sprint(n))
+	} else if err == nil {
+		var have int64
+		if have, err = strconv.ParseInt(text, 10, 64); err == nil {
+			err = meta.ReplaceProperty(t.Context(), blob.CommitsProperty, text, fmt.Sprint(have+n))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after
-// the other. Exactly one must become the owner, and two must never be permitted to delete.
+// the other. If the original has made commits since the copies, it must become the owner, whichever
+// starts first; if all are equal, none may. Two must never be permitted to delete.
 func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	for _, apart := range []time.Duration{0, time.Second, 19 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			bytes, original := memory.New(), database(t)
-			mustGuard(t, original, bytes).stop()
-			var nodes []guarded
-			fenced, owners := 0, 0
-			for _, meta := range []*sqlstore.Store{original, copyOf(t, original), copyOf(t, original)} {
-				switch g, err := guard(t, meta, bytes); {
-				case err == nil:
-					nodes = append(nodes, g)
-				case errors.Is(err, blob.ErrFenced):
-					fenced++ // the first was an owner for a while
-				default:
-					t.Fatal(err)
+		for _, ahead := range []int64{0, 1} {
+			for _, first := range []bool{true, false} {
+				if !first && apart == 19*time.Second {
+					continue // the third starts when the first is already the owner
 				}
-				time.Sleep(apart)
+				synctest.Test(t, func(t *testing.T) { startTogether(t, apart, ahead, first) })
 			}
-			for range fenceLimit / (50 * time.Millisecond) {
-				owners = 0
-				for _, n := range nodes {
-					if n.owns(t) {
-						owners++
-					}
-				}
-				if owners > 1 {
-					t.Fatalf("%d databases may delete", owners)
-				}
-				time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
+	bytes, original := memory.New(), database(t)
+	mustGuard(t, original, bytes).stop()
+	committed(t, original, 100)
+	databases := []*sqlstore.Store{copyOf(t, original), copyOf(t, original)}
+	committed(t, original, ahead)
+	at := 2
+	if first {
+		at = 0
+	}
+	databases = slices.Insert(databases, at, original)
+	nodes := make([]guarded, 3)
+	var refused error
+	for i, meta := range databases {
+		g, err := guard(t, meta, bytes)
+		if err == nil {
+			nodes[i] = g
+		} else if refused = err; !errors.Is(err, blob.ErrFenced) {
+			t.Fatal(err)
+		}
+		time.Sleep(apart)
+	}
+	owners := 0
+	for range fenceLimit / (50 * time.Millisecond) {
+		owners = 0
+		for i, n := range nodes {
+			if n.Fence == nil || !n.owns(t) {
+				continue
 			}
-			for _, n := range nodes {
-				if n.Err() != nil {
-					fenced++
-				}
+			owners++
+			if databases[i] != original {
+				t.Fatal("a copy may delete")
 			}
-			if owners != 1 || fenced != 2 {
-				t.Errorf("started %s apart: %d own the bytes, %d are fenced", apart, owners, fenced)
-			}
-		})
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	fenced := 0
+	for _, n := range nodes {
+		if n.Fence == nil || n.Err() != nil {
+			fenced++
+		}
+		if n.Fence != nil && n.Err() != nil {
+			refused = n.Err()
+		}
+	}
+	if owners != int(ahead) || fenced != 3-owners {
+		t.Errorf("started %s apart with %d more commits: %d own the bytes, %d are fenced", apart, ahead, owners, fenced)
+	}
+	if text := refused.Error(); !strings.Contains(text, "100 commits") && !strings.Contains(text, "this one has 100") {
+		t.Errorf("the error does not say how many commits there are: %s", text)
 	}
 }
 
@@ -371,6 +415,7 @@ func TestFenceCutAtEachStep(t *testing.T) {
 						return
 					}
 					duplicate := copyOf(t, meta)
+					committed(t, meta, 1) // otherwise it is not known which is the original
 					next := mustGuard(t, meta, bytes)
 					other, err := guard(t, duplicate, bytes)
 					if err != nil && !errors.Is(err, blob.ErrFenced) {
@@ -418,49 +463,104 @@ func (b cutBytes) Delete(ctx context.Context, keys ...bytestore.Key) error {
 	return b.do(func() error { return b.Store.Delete(ctx, keys...) })
 }
 
-// TestFenceOverHistories runs random histories of databases that are copied and of nodes
-// that start, stop and hang. Two databases must never be permitted to delete at the same
-// time, and undisturbed nodes must not wait forever.
+// TestFenceOverHistories runs random histories of databases that are copied, also a long time
+// before the copy is used, and of nodes that start, stop, hang, and commit. Two databases must
+// never be permitted to delete at the same time; once a database has committed, those that
+// committed before must not commit any more; a node that neither hangs nor stops must not be fenced
+// once it is an owner; and undisturbed nodes must not wait forever.
 func TestFenceOverHistories(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) { fenceHistory(t, rand.New(rand.NewPCG(seed, 1))) })
 	}
 }
 
-func fenceHistory(t *testing.T, random *rand.Rand) {
-	bytes := memory.New()
-	databases := []*sqlstore.Store{database(t)}
-	type node struct {
-		guarded
-		database int
+// historyNode is a node in a history.
+type historyNode struct {
+	guarded
+	database int
+	hangs    bool // its Watch has ended
+	owned    bool // it was permitted to commit
+}
+
+// history is the state of a random history.
+type history struct {
+	t         *testing.T
+	bytes     *memory.Store
+	databases []*sqlstore.Store
+	backups   []*sqlstore.Store // copies that no node uses yet
+	nodes     []*historyNode
+	last      int          // database that committed last; -1: none
+	passed    map[int]bool // databases that committed before it
+	commits   int
+}
+
+// commit lets a node commit, if it may.
+func (h *history) commit(n *historyNode) {
+	err := n.Commit()
+	switch {
+	case err == nil && h.passed[n.database]:
+		h.t.Fatalf("database %d commits after database %d has", n.database, h.last)
+	case err == nil:
+		h.commits++
+		n.owned = true
+		if n.database != h.last && h.last >= 0 {
+			h.passed[h.last] = true
+		}
+		h.last = n.database
+	case errors.Is(err, blob.ErrFenced) && n.owned && !n.hangs:
+		h.t.Fatalf("a node of database %d that has always run was fenced: %v", n.database, err)
+	case !errors.Is(err, blob.ErrFenced) && !errors.Is(err, blob.ErrFenceWaits):
+		h.t.Fatal(err)
 	}
-	var nodes []node
+}
+
+func fenceHistory(t *testing.T, random *rand.Rand) {
+	h := &history{t: t, bytes: memory.New(), databases: []*sqlstore.Store{database(t)}, last: -1, passed: map[int]bool{}}
 	for range 60 {
-		switch random.IntN(6) {
+		switch random.IntN(8) {
 		case 0:
-			if len(databases) < 4 {
-				databases = append(databases, copyOf(t, databases[random.IntN(len(databases))]))
+			if len(h.databases) < 4 {
+				h.databases = append(h.databases, copyOf(t, h.databases[random.IntN(len(h.databases))]))
 			}
-		case 1, 2:
-			d := random.IntN(len(databases))
-			g, err := guard(t, databases[d], bytes)
+		case 1:
+			h.backups = append(h.backups, copyOf(t, h.databases[random.IntN(len(h.databases))]))
+		case 2:
+			if len(h.backups) > 0 && len(h.databases) < 6 { // of any age
+				i := random.IntN(len(h.backups))
+				h.databases = append(h.databases, h.backups[i])
+				h.backups = slices.Delete(h.backups, i, i+1)
+			}
+		case 3, 4:
+			d := random.IntN(len(h.databases))
+			g, err := guard(t, h.databases[d], h.bytes)
 			if err == nil {
-				nodes = append(nodes, node{g, d})
+				h.nodes = append(h.nodes, &historyNode{guarded: g, database: d})
 			} else if !errors.Is(err, blob.ErrFenced) {
 				t.Fatal(err)
 			}
-		case 3:
-			if len(nodes) > 0 {
-				i := random.IntN(len(nodes))
-				nodes[i].stop()
-				if random.IntN(3) > 0 { // otherwise it hangs, and may be checked later
-					nodes = append(nodes[:i], nodes[i+1:]...)
+		case 5:
+			if len(h.nodes) > 0 {
+				i := random.IntN(len(h.nodes))
+				h.nodes[i].stop()
+				if h.nodes[i].hangs = true; random.IntN(3) > 0 { // otherwise it may be checked later
+					h.nodes = slices.Delete(h.nodes, i, i+1)
 				}
 			}
+		case 6: // a sweep begins
+			if len(h.nodes) > 0 {
+				if err := h.nodes[random.IntN(len(h.nodes))].Renew(t.Context()); err != nil && !errors.Is(err, blob.ErrFenced) && !errors.Is(err, blob.ErrFenceWaits) {
+					t.Fatal(err)
+				}
+			}
+		case 7:
+			time.Sleep(time.Duration(random.IntN(300)) * time.Second)
 		}
 		for range random.IntN(200) {
 			owner := -1
-			for _, n := range nodes {
+			for _, n := range h.nodes {
+				if random.IntN(3) == 0 {
+					h.commit(n)
+				}
 				if random.IntN(4) > 0 || !n.owns(t) {
 					continue
 				}
@@ -472,14 +572,25 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
-	for _, n := range nodes {
+	for _, n := range h.nodes {
 		n.stop()
 	}
+	if h.commits == 0 {
+		t.Error("nothing was committed")
+	}
+	h.end()
+}
+
+// end starts the databases one after the other. One must become the owner, unless equal ones or
+// such as stopped before they were owners refuse each other. Then one of them must become the owner
+// as the error says.
+func (h *history) end() {
+	t := h.t
 	owners := 0
-	for _, meta := range databases {
-		g, err := guard(t, meta, bytes)
+	start := func(meta *sqlstore.Store) {
+		g, err := guard(t, meta, h.bytes)
 		if errors.Is(err, blob.ErrFenced) {
-			continue
+			return
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -489,9 +600,294 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 			owners++
 		}
 	}
+	for _, meta := range h.databases {
+		start(meta)
+	}
+	if owners == 0 {
+		if err := h.bytes.List(t.Context(), "", func(o bytestore.Object) error { return h.bytes.Delete(t.Context(), o.Key) }); err != nil {
+			t.Fatal(err)
+		}
+		start(h.databases[0])
+	}
 	if owners != 1 {
 		t.Errorf("%d databases own the bytes in the end", owners)
 	}
+}
+
+// permitted returns how long after now a node may commit, in steps of 100 ms.
+func permitted(t *testing.T, f *blob.Fence, limit time.Duration) time.Duration {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		switch err := f.MayCommit(); {
+		case err == nil:
+			return time.Since(began)
+		case !errors.Is(err, blob.ErrFenceWaits):
+			t.Fatal(err)
+		case time.Since(began) > limit:
+			t.Fatalf("after %s: %v", limit, err)
+		}
+	}
+}
+
+// TestCommitsOfAStart checks for how long the commits of a node wait after its start: not at the
+// first start of an instance, a moment beside a node of its database that runs, and otherwise until
+// an owner that hangs could not commit any more.
+func TestCommitsOfAStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, meta := memory.New(), database(t)
+		first := mustGuard(t, meta, bytes)
+		if err := first.MayCommit(); err != nil {
+			t.Errorf("the first start of an instance: %v", err)
+		}
+		time.Sleep(time.Hour)
+		second := mustGuard(t, meta, bytes)
+		if err := second.MayCommit(); !errors.Is(err, blob.ErrFenceWaits) {
+			t.Errorf("a start beside an owner: %v, want %v", err, blob.ErrFenceWaits)
+		}
+		if took := permitted(t, second.Fence, time.Minute); took > 4*time.Second {
+			t.Errorf("a start beside an owner waits %s", took)
+		}
+		first.stop()
+		second.stop()
+		third := mustGuard(t, meta, bytes)
+		if took := permitted(t, third.Fence, time.Minute); took < 19*time.Second || took > 21*time.Second {
+			t.Errorf("a start alone waits %s, want 20 seconds", took)
+		}
+		duplicate := mustGuard(t, copyOf(t, meta), bytes)
+		for began := time.Now(); !errors.Is(duplicate.MayCommit(), blob.ErrFenced); time.Sleep(100 * time.Millisecond) {
+			if err := duplicate.MayCommit(); err == nil || time.Since(began) > 4*time.Second {
+				t.Fatalf("after %s the copy of a database that runs: %v", time.Since(began), err)
+			}
+		}
+		if err := third.MayCommit(); err != nil {
+			t.Errorf("the original: %v", err)
+		}
+	})
+}
+
+// TestCommitsAfterAPause suspends an owner. It must make a check before it commits again, if
+// another database could be the owner, and must not commit if one is.
+func TestCommitsAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, original := &unreadable{Store: memory.New()}, database(t)
+		f, err := blob.OpenFence(t.Context(), original, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(14 * time.Second)
+		if err := f.MayCommit(); err != nil {
+			t.Errorf("after a short pause: %v", err)
+		}
+		watch := func() (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { f.Watch(ctx, func(error) {}) })
+			return func() { cancel(); running.Wait() }
+		}
+		await := func(limit time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			return f.Await(ctx)
+		}
+		time.Sleep(2 * time.Second)
+		if err := f.MayCommit(); !errors.Is(err, blob.ErrFenceWaits) {
+			t.Errorf("after a long pause: %v, want %v", err, blob.ErrFenceWaits)
+		}
+		store.on.Store(true) // and the bytes cannot be reached
+		stop := watch()
+		if err := await(time.Minute); !errors.Is(err, blob.ErrFenceWaits) {
+			t.Errorf("after a long pause without the bytes: %v, want %v", err, blob.ErrFenceWaits)
+		}
+		store.on.Store(false)
+		if err := await(3 * time.Second); err != nil {
+			t.Errorf("after a check: %v", err)
+		}
+		store.on.Store(true)
+		for range 10 { // without a pause this is no fence
+			time.Sleep(time.Minute)
+			if err := f.MayCommit(); err != nil {
+				t.Fatalf("while the bytes cannot be reached: %v", err)
+			}
+		}
+		store.on.Store(false)
+		stop()
+		began := time.Now()
+		duplicate := mustGuard(t, copyOf(t, original), store.Store)
+		for duplicate.MayCommit() != nil {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if err := f.MayCommit(); err == nil {
+			t.Errorf("%s after the pause began the copy and the original may commit", time.Since(began))
+		}
+		defer watch()()
+		if err := await(time.Second); !errors.Is(err, blob.ErrFenced) {
+			t.Errorf("while it was suspended a copy has become the owner: %v, want %v", err, blob.ErrFenced)
+		}
+		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {
+			t.Errorf("a new epoch of a fenced database: %v, want %v", err, blob.ErrFenced)
+		}
+	})
+}
+
+// TestWorkEndsWithTheFence checks that While runs work while the database is the owner, and ends it
+// when the database is fenced.
+func TestWorkEndsWithTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, original := memory.New(), database(t)
+		mustGuard(t, original, bytes).stop()
+		g := mustGuard(t, original, bytes)
+		var running atomic.Int64
+		go g.While(t.Context(), func(ctx context.Context) {
+			running.Add(1)
+			<-ctx.Done()
+			running.Add(-1)
+		})
+		time.Sleep(15 * time.Second)
+		if n := running.Load(); n != 0 {
+			t.Error("work runs while the fence waits")
+		}
+		time.Sleep(fenceLimit)
+		if n := running.Load(); n != 1 {
+			t.Errorf("work of the owner runs %d times", n)
+		}
+		key := bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 2))
+		if err := bytes.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if n := running.Load(); n != 0 || g.Err() == nil {
+			t.Errorf("work of a fenced database runs %d times; its error is %v", n, g.Err())
+		}
+	})
+}
+
+// TestOldBackupsAreRefused checks that a copy is refused, even if no node of its original has
+// started since and none runs, once the original has swept or half a day has passed.
+func TestOldBackupsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, original := memory.New(), database(t)
+		nodes := []guarded{mustGuard(t, original, bytes)}
+		time.Sleep(fenceLimit)
+		nodes = append(nodes, mustGuard(t, original, bytes))
+		time.Sleep(fenceLimit)
+		before := copyOf(t, original)
+		service := newFixture(t, blob.Options{BeforeSweep: nodes[1].Renew})
+		if _, err := service.SweepOrphans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		swept := copyOf(t, original)
+		nodes[0].stop()
+		nodes = nodes[1:]
+		time.Sleep(13 * time.Hour)
+		for i, g := range nodes {
+			if err := errors.Join(g.MayCommit(), g.MayDelete(t.Context())); err != nil {
+				t.Errorf("node %d: %v", i, err)
+			}
+			g.stop()
+		}
+		for name, backup := range map[string]*sqlstore.Store{"before the sweep": before, "of half a day ago": swept} {
+			if _, err := guard(t, backup, bytes); !errors.Is(err, blob.ErrFenced) {
+				t.Errorf("a backup from %s: %v, want %v", name, err, blob.ErrFenced)
+			}
+		}
+		epoch, err := original.Property(t.Context(), blob.EpochProperty)
+		if err != nil || !strings.HasPrefix(epoch, "0000000000000004 ") {
+			t.Errorf("the epoch of the original is %s, %v, want 4: of the start of a node, the sweep, and half a day", epoch, err)
+		}
+	})
+}
+
+// TestSweepWithoutItsEpoch checks that there is no sweep if no epoch can be made before it.
+func TestSweepWithoutItsEpoch(t *testing.T) {
+	f := newFixture(t, blob.Options{BeforeSweep: func(context.Context) error { return blob.ErrFenced }})
+	if swept, err := f.SweepOrphans(t.Context()); !errors.Is(err, blob.ErrFenced) || swept.Listed != 0 {
+		t.Errorf("%+v, %v, want %v", swept, err, blob.ErrFenced)
+	}
+}
+
+// TestCommitsAreCounted checks that an owner records its commits at most every ten seconds and when
+// it stops, that nodes of one database count together, and that nothing is recorded without
+// commits.
+func TestCommitsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, meta := memory.New(), database(t)
+		counted := func() string {
+			t.Helper()
+			text, err := meta.Property(t.Context(), blob.CommitsProperty)
+			if errors.Is(err, metastore.ErrNotFound) {
+				return "none"
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		nodes := []guarded{mustGuard(t, meta, bytes)}
+		time.Sleep(fenceLimit)
+		nodes = append(nodes, mustGuard(t, meta, bytes))
+		time.Sleep(fenceLimit)
+		if got := counted(); got != "none" {
+			t.Errorf("%s commits were counted before the first", got)
+		}
+		for _, g := range nodes {
+			for range 50 {
+				if err := g.Commit(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(13 * time.Second)
+		if got := counted(); got != "100" {
+			t.Errorf("%s commits were counted of 100", got)
+		}
+		if err := nodes[0].Commit(); err != nil {
+			t.Fatal(err)
+		}
+		nodes[0].stop()
+		if got := counted(); got != "101" {
+			t.Errorf("%s commits were counted of 101 after a stop", got)
+		}
+	})
+}
+
+// TestEpochsOfOlderVersions checks that the epochs of versions that wrote only a nonce are read,
+// and that such versions find the nonce in the epochs of this one.
+func TestEpochsOfOlderVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes, meta := memory.New(), database(t)
+		const nonce = "0123456789abcdef0123456789abcdef"
+		older := bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
+		err := errors.Join(
+			meta.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, nonce)),
+			bytes.Put(t.Context(), older, strings.NewReader(nonce), int64(len(nonce))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := mustGuard(t, meta, bytes)
+		time.Sleep(fenceLimit)
+		if !g.owns(t) {
+			t.Errorf("after the epoch of an older version: %v", g.MayDelete(t.Context()))
+		}
+		epoch, err := meta.Property(t.Context(), blob.EpochProperty)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := blob.ReadID(t.Context(), bytes, bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
+		if number, nonce, _ := strings.Cut(epoch, " "); err != nil || number != "0000000000000002" || nonce != id {
+			t.Errorf("an older version reads %s, %v in the bytes, and %s in the database", id, err, epoch)
+		}
+		copied := database(t)
+		if err := copied.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, strings.Repeat("f", 32))); err != nil {
+			t.Fatal(err)
+		}
+		g.stop()
+		if err := bytes.Delete(t.Context(), bytestore.Key(fmt.Sprintf("sluice-epoch-%016x-owner", 2))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard(t, copied, bytes); !errors.Is(err, blob.ErrFenced) || strings.Contains(err.Error(), "commits") {
+			t.Errorf("a database with another epoch than that of an older version: %v", err)
+		}
+	})
 }
 
 // unreadable is a byte store that cannot open objects that it has, while the switch is on.

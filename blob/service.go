@@ -59,6 +59,10 @@ type Options struct {
 	// nil means that deletions are always permitted.
 	MayDelete func(ctx context.Context) error
 
+	// BeforeSweep is called before each sweep. If it returns an error, there is no sweep. nil means
+	// that nothing is called.
+	BeforeSweep func(ctx context.Context) error
+
 	// PurgeEvery and SweepEvery are the intervals of Run. Default DefaultPurgeEvery and
 	// DefaultSweepEvery.
 	PurgeEvery, SweepEvery time.Duration
@@ -124,6 +128,9 @@ func New(meta metastore.Store, bytes bytestore.Store, opt Options) *Service {
 	}
 	if opt.MayDelete == nil {
 		opt.MayDelete = func(context.Context) error { return nil }
+	}
+	if opt.BeforeSweep == nil {
+		opt.BeforeSweep = func(context.Context) error { return nil }
 	}
 	opt.PurgeEvery = cmp.Or(opt.PurgeEvery, DefaultPurgeEvery)
 	opt.SweepEvery = cmp.Or(opt.SweepEvery, DefaultSweepEvery)

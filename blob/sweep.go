@@ -37,6 +37,9 @@ type Sweep struct {
 // these failures with a few of them.
 func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	var found Sweep
+	if err := s.opt.BeforeSweep(ctx); err != nil {
+		return found, err
+	}
 	pace := s.newPacer()
 	err := s.eachOrphan(ctx, pace, &found.Listed, func(keys []bytestore.Key) error {
 		found.Orphans += len(keys)

@@ -209,18 +209,23 @@ func (c *cloner) copyMeta(ctx context.Context) (int64, error) {
 // locationProperties are the properties that describe a database or its bytes, and
 // not the instance. Earlier versions left "migration" in the databases that they
 // copied.
-var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, "migration"}
+var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blob.CandidateProperty, "migration"}
 
-// setProperty sets a property that may exist with the same value.
+// setProperty sets a property that may exist with the same value; only the count of commits may
+// have grown since an attempt that was interrupted.
 func setProperty(ctx context.Context, properties metastore.Properties, name, value string) error {
 	err := properties.SetProperty(ctx, name, value)
 	if !errors.Is(err, metastore.ErrExists) {
 		return err
 	}
-	if have, err := properties.Property(ctx, name); err != nil || have == value {
+	have, err := properties.Property(ctx, name)
+	if err != nil || have == value {
 		return err
 	}
-	return fmt.Errorf("it has another value of the property %s: %w", name, err)
+	if name == blob.CommitsProperty {
+		return properties.ReplaceProperty(ctx, name, have, value)
+	}
+	return fmt.Errorf("it has another value of the property %s: %w", name, metastore.ErrExists)
 }
 
 // publish replaces the markers by the id of the instance. The metadata comes last:

@@ -16,6 +16,7 @@ import (
 	"sluice/bytestore"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
+	"sluice/metastore"
 )
 
 // TestCloneCutAtEachStep checks that a clone which is interrupted at any step cannot
@@ -24,6 +25,9 @@ func TestCloneCutAtEachStep(t *testing.T) {
 	from := endpointAt(t, newSource(t), true)
 	id, err := blob.Bind(t.Context(), from.Meta, from.Bytes)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Meta.SetProperty(t.Context(), blob.CandidateProperty, "of the source"); err != nil {
 		t.Fatal(err)
 	}
 	for _, after := range []bool{false, true} {
@@ -58,6 +62,9 @@ func TestCloneCutAtEachStep(t *testing.T) {
 				t.Fatalf("step %d, after %t: the clone is the instance %q, %v; want %q", step, after, got, err, id)
 			}
 			checkClone(t, to.Meta, to.Bytes)
+			if name, err := to.Meta.Property(t.Context(), blob.CandidateProperty); !errors.Is(err, metastore.ErrNotFound) {
+				t.Errorf("the clone is the candidate %q, %v", name, err)
+			}
 			if markers, err = readMarkers(t.Context(), to); err != nil || markers.copyObject != "" {
 				t.Errorf("step %d, after %t: the mark is left: %+v, %v", step, after, markers, err)
 			}
@@ -179,5 +186,25 @@ func TestCloneOfDamage(t *testing.T) {
 	checkClone(t, s.Meta, s.Bytes)
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCloneCountsGrownCommits checks that a clone that was interrupted continues although nodes of
+// the source have counted commits since.
+func TestCloneCountsGrownCommits(t *testing.T) {
+	target := endpointAt(t, t.TempDir(), false)
+	for _, value := range []string{"7", "7", "9"} {
+		if err := setProperty(t.Context(), target.Meta, blob.CommitsProperty, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := target.Meta.Property(t.Context(), blob.CommitsProperty); err != nil || got != "9" {
+		t.Errorf("%q commits are counted, %v, want those of the source", got, err)
+	}
+	if err := setProperty(t.Context(), target.Meta, "receiver", "0x1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := setProperty(t.Context(), target.Meta, "receiver", "0x2"); !errors.Is(err, metastore.ErrExists) {
+		t.Errorf("another receiver: %v, want %v", err, metastore.ErrExists)
 	}
 }

@@ -43,7 +43,7 @@ func newSource(t *testing.T) string {
 		_, err := blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("blob", i)}, bytes.NewReader(body(i)), int64(len(body(i))))
 		errs = append(errs, err)
 	}
-	errs = append(errs, s.Meta.SetProperty(t.Context(), "receiver", "0x7a"), s.Close())
+	errs = append(errs, s.Meta.SetProperty(t.Context(), "receiver", "0x7a"), s.Meta.SetProperty(t.Context(), blob.CommitsProperty, "7"), s.Close())
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +67,9 @@ func checkClone(t *testing.T, meta metastore.Store, store bytestore.Store) {
 	}
 	if receiver, err := meta.Property(t.Context(), "receiver"); err != nil || receiver != "0x7a" {
 		t.Errorf("the receiver is %q, %v", receiver, err)
+	}
+	if commits, err := meta.Property(t.Context(), blob.CommitsProperty); err != nil || commits != "7" {
+		t.Errorf("%q commits are counted, %v", commits, err)
 	}
 }
 

@@ -1,0 +1,98 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"sluice/bytestore"
+	"sluice/metastore"
+)
+
+// CandidateProperty is the property that names a database among those that want to make an epoch:
+// the number of the epoch, and a nonce. A copy that was made before does not have it, and chooses
+// another nonce.
+const CandidateProperty = "candidate"
+
+// candidate is a database that wants to make an epoch. Its nodes put an object of which the key
+// says all of it, so that one listing shows the candidates.
+type candidate struct {
+	number  uint64 // of the epoch
+	name    string // of the database: the beginning of the nonce
+	commits int64  // of the database
+}
+
+// nameLen is the length of a candidate's name, which is as long as the greatest length of a key
+// permits.
+const nameLen = 12
+
+func (c candidate) key() bytestore.Key {
+	return bytestore.Key(fmt.Sprintf("%s-%s-%s", claimKey(c.number), c.name, strconv.FormatInt(c.commits, 36)))
+}
+
+// parseCandidate returns the candidate that a key shows. It returns false for other keys.
+func parseCandidate(key bytestore.Key) (candidate, bool) {
+	number, ok := epochOfKey(key)
+	if !ok {
+		return candidate{}, false
+	}
+	rest, ok := strings.CutPrefix(string(key), string(claimKey(number))+"-")
+	if !ok {
+		return candidate{}, false
+	}
+	name, digits, _ := strings.Cut(rest, "-")
+	commits, err := strconv.ParseInt(digits, 36, 64)
+	return candidate{number, name, commits}, len(name) == nameLen && err == nil && commits >= 0
+}
+
+// nameOf returns the name of the database as a candidate for an epoch, and records it if there is
+// none. All nodes of the database have the same.
+func nameOf(ctx context.Context, props metastore.Properties, number uint64) (string, error) {
+	for {
+		text, err := props.Property(ctx, CandidateProperty)
+		absent := errors.Is(err, metastore.ErrNotFound)
+		if err != nil && !absent {
+			return "", err
+		}
+		next := newEpoch(number)
+		if !absent {
+			known, err := parseEpoch(text)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", CandidateProperty, err)
+			}
+			if known.number == number {
+				return known.nonce[:nameLen], nil
+			}
+			err = props.ReplaceProperty(ctx, CandidateProperty, text, next.String())
+			if err != nil && !errors.Is(err, metastore.ErrNotFound) {
+				return "", err
+			}
+			continue // another node may have been first
+		}
+		if err := props.SetProperty(ctx, CandidateProperty, next.String()); err != nil && !errors.Is(err, metastore.ErrExists) {
+			return "", err
+		}
+	}
+}
+
+// rival returns the candidate of another database, for the same epoch, with the most commits. It
+// returns false if there is none.
+func (c candidate) rival(ctx context.Context, bytes bytestore.Store) (rival candidate, found bool, err error) {
+	end := errors.New("no more candidates")
+	err = bytes.List(ctx, claimKey(c.number), func(o bytestore.Object) error {
+		other, ok := parseCandidate(o.Key)
+		if !ok || other.number != c.number {
+			return end
+		}
+		if other.name != c.name && (!found || other.commits > rival.commits) {
+			rival, found = other, true
+		}
+		return nil
+	})
+	if errors.Is(err, end) {
+		err = nil
+	}
+	return rival, found, err
+}

@@ -1,0 +1,77 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"sluice/metastore"
+)
+
+// CommitsProperty is the property that counts the commits of a database, which all copies of
+// the database inherit: a copy that has made no commits since has at most as many as its original.
+const CommitsProperty = "commits"
+
+// commitCount counts commits in memory, and adds them to CommitsProperty from time to time.
+// Commits since then are missing after a crash. Its methods may be called concurrently.
+type commitCount struct {
+	props     metastore.Properties
+	uncounted atomic.Int64 // commits that the property does not include
+
+	mu sync.Mutex // held by flush
+}
+
+func (c *commitCount) add() { c.uncounted.Add(1) }
+
+// stored returns the value of the property.
+func (c *commitCount) stored(ctx context.Context) (int64, error) {
+	_, n, err := c.read(ctx)
+	return n, err
+}
+
+// read returns the property, as text too; the text is empty if there is no property.
+func (c *commitCount) read(ctx context.Context) (text string, n int64, err error) {
+	text, err = c.props.Property(ctx, CommitsProperty)
+	if errors.Is(err, metastore.ErrNotFound) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < 0 {
+		return "", 0, fmt.Errorf("the property %s is %q, which is not a count", CommitsProperty, text)
+	}
+	return text, n, nil
+}
+
+// flush adds the uncounted commits to the property. If it returns an error, they are counted by a
+// later call, and perhaps twice.
+func (c *commitCount) flush(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	more := c.uncounted.Load()
+	for more > 0 {
+		text, n, err := c.read(ctx)
+		if err != nil {
+			return err
+		}
+		sum := strconv.FormatInt(n+more, 10)
+		if text == "" {
+			err = c.props.SetProperty(ctx, CommitsProperty, sum)
+		} else {
+			err = c.props.ReplaceProperty(ctx, CommitsProperty, text, sum)
+		}
+		switch {
+		case err == nil:
+			c.uncounted.Add(-more)
+			return nil
+		case !errors.Is(err, metastore.ErrExists) && !errors.Is(err, metastore.ErrNotFound):
+			return err
+		}
+		// Another node of the database was first.
+	}
+	return nil
+}

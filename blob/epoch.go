@@ -1,0 +1,83 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"sluice/bytestore"
+)
+
+// EpochProperty is the property that holds the epoch of a database: its number, and a
+// nonce that distinguishes it from the epoch with the same number of another database.
+const EpochProperty = "epoch"
+
+// epoch is the number of an epoch and a nonce that identifies its maker.
+type epoch struct {
+	number uint64 // from 1
+	nonce  string // of instanceLen characters
+}
+
+func newEpoch(number uint64) epoch {
+	return epoch{number, newID()}
+}
+
+func (e epoch) String() string { return fmt.Sprintf("%016x %s", e.number, e.nonce) }
+
+// parseEpoch parses the value of a property.
+func parseEpoch(value string) (epoch, error) {
+	number, nonce, _ := strings.Cut(value, " ")
+	n, err := strconv.ParseUint(number, 16, 64)
+	if err != nil || n == 0 || len(nonce) != instanceLen {
+		return epoch{}, fmt.Errorf("the property is %q, which is not an epoch", value)
+	}
+	return epoch{n, nonce}, nil
+}
+
+// Keys of the objects of a Fence. The claims to an epoch sort before the epoch.
+const epochPrefix = "sluice-epoch-"
+
+func epochKey(number uint64) bytestore.Key {
+	return bytestore.Key(fmt.Sprintf("%s%016x-owner", epochPrefix, number))
+}
+
+func claimKey(number uint64) bytestore.Key {
+	return bytestore.Key(fmt.Sprintf("%s%016x-claim", epochPrefix, number))
+}
+
+// epochOfKey returns the number of the epoch to which an object belongs. It returns false
+// for other objects.
+func epochOfKey(key bytestore.Key) (number uint64, ok bool) {
+	rest, ok := strings.CutPrefix(string(key), epochPrefix)
+	digits, _, _ := strings.Cut(rest, "-")
+	number, err := strconv.ParseUint(digits, 16, 64)
+	return number, ok && err == nil
+}
+
+// The object of an epoch holds its nonce and then a count of commits, in countLen hex digits.
+// Versions without such counts read and write the nonce alone.
+const countLen = 16
+
+func epochObject(e epoch, commits int64) string {
+	return fmt.Sprintf("%s%0*x", e.nonce, countLen, commits)
+}
+
+// readCount returns the count of commits in the object of an epoch, or false if it has none.
+func readCount(ctx context.Context, bytes bytestore.Store, number uint64) (commits int64, known bool, err error) {
+	r, err := bytes.Open(ctx, epochKey(number), instanceLen, countLen)
+	if errors.Is(err, bytestore.ErrTruncated) || errors.Is(err, bytestore.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	digits := make([]byte, countLen)
+	if _, err := bytestore.ReadFull(r, digits); err != nil {
+		return 0, false, err
+	}
+	commits, err = strconv.ParseInt(string(digits), 16, 64)
+	return commits, err == nil, err
+}
