@@ -176,7 +176,7 @@ func (s *Server) getBlob(x *exchange) error {
 	case headers.SelectWhole:
 		ranges = metering.Whole(c.Size)
 	}
-	if err := charge(x, bill, ranges); err != nil {
+	if err := s.charge(x, bill, ranges); err != nil {
 		return err
 	}
 	x.out.SetDeadline(c.Until())

@@ -77,6 +77,8 @@ var errorTable = []errorRow{
 	// Errors of the stores are first, whatever they wrap: an unknown outcome must not look like a
 	// refusal, nor an outage like an error of the client.
 	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is unknown whether the request took effect; check, or retry it", retryAfter: 1},
+	{is: blob.ErrFenced, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", retryAfter: 10},
+	{is: blob.ErrFenceWaits, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed", retryAfter: 1},
 	{is: blob.ErrCorrupt, status: http.StatusInternalServerError, code: wire.CodeInternal, detail: internalError.detail},
 	{is: metastore.ErrUnavailable, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the database is unreachable or read-only; nothing was changed", retryAfter: 1},
 	{is: metastore.ErrBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the request waited too long for other requests in the database; nothing was changed", retryAfter: 1},

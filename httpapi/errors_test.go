@@ -22,7 +22,7 @@ import (
 // notForClients are the sentinels that clients never see as such: they prevent a start, concern a
 // background task, or are reported as 500 because clients can do nothing about them.
 var notForClients = []string{
-	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrFenced", "blob.ErrFenceWaits", "blob.ErrLargeSweep", "blob.ErrInvalidName",
+	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidKey",
 	"metastore.ErrNotFound", "metastore.ErrExpired", "metastore.ErrNewer", "metastore.ErrOlder", "metastore.ErrClock",
 	"metastore.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group

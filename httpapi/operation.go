@@ -6,7 +6,9 @@ type operation struct {
 	handle func(*exchange) error
 	// probe marks health checks: no credential is examined, and only probeLimits apply.
 	probe bool
-	fault string // the operation as rules of faults name it; "": it has no faults
+	// writes marks what changes the database, which the fence can forbid.
+	writes bool
+	fault  string // the operation as rules of faults name it; "": it has no faults
 }
 
 // rule decides whether a caller may use a route of a hosted service: it returns nil, or the reason

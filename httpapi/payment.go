@@ -61,9 +61,12 @@ func (s *Server) setPriceHeaders(x *exchange, size int64) {
 }
 
 // charge charges a bill for these ranges and sets the headers that say so.
-func charge(x *exchange, bill *metering.Bill, ranges []blob.Range) error {
+func (s *Server) charge(x *exchange, bill *metering.Bill, ranges []blob.Range) error {
 	if bill == nil {
 		return nil
+	}
+	if err := s.awaitPermission(x); err != nil {
+		return err
 	}
 	charged, left, err := bill.Charge(x.r.Context(), ranges)
 	if err != nil {

@@ -26,30 +26,34 @@ func routes(s *Server) []router.Route[operation] {
 	add := func(method, pattern string, rule rule, handle func(*exchange) error) {
 		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: operation{rule: rule, handle: handle, fault: faultOperations[pattern]}})
 	}
+	write := func(method, pattern string, rule rule, handle func(*exchange) error) {
+		add(method, pattern, rule, handle)
+		table[len(table)-1].Value.writes = true
+	}
 	unprefixed := func(method, pattern string, op operation) {
 		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: op, Unprefixed: true})
 	}
 
-	add("POST", "/v1/sessions", public(), s.createSession)
+	write("POST", "/v1/sessions", public(), s.createSession)
 	add("GET", "/v1/sessions/{sessionId}", public(), s.getSession)
-	add("POST", "/v1/sessions/{sessionId}/use", public(), s.useSession)
-	add("POST", "/v1/sessions/micropaymentchannels", requireScope(access.ScopeChannels), s.openChannel)
+	write("POST", "/v1/sessions/{sessionId}/use", public(), s.useSession)
+	write("POST", "/v1/sessions/micropaymentchannels", requireScope(access.ScopeChannels), s.openChannel)
 	add("GET", "/v1/sessions/micropaymentchannels/{channelId}", public(), s.getChannel)
-	add("POST", "/v1/sessions/micropaymentchannels/{channelId}/deposit", channel, s.addDeposit)
-	add("POST", "/v1/sessions/micropaymentchannels/{channelId}/close", channel, s.closeChannel)
+	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/deposit", channel, s.addDeposit)
+	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/close", channel, s.closeChannel)
 
 	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyAccount), s.listAccounts)
 	add("GET", "/v1/blobs/{account}", list, s.listBlobs)
 	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
-	add("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.putBlob)
-	add("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
+	write("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.putBlob)
+	write("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
 
-	add("POST", "/v1/multipart-uploads", requireScope(access.ScopeWrite), s.beginUpload)
+	write("POST", "/v1/multipart-uploads", requireScope(access.ScopeWrite), s.beginUpload)
 	add("GET", "/v1/multipart-uploads", requireKey(access.ScopeWrite, accountInQuery), s.listUploads)
 	add("GET", "/v1/multipart-uploads/{uploadId}", upload, s.getUpload)
-	add("DELETE", "/v1/multipart-uploads/{uploadId}", upload, s.abortUpload)
-	add("PUT", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", requireKeyFor(access.ScopeWrite, s.accountOfPart), s.putPart)
-	add("POST", "/v1/multipart-uploads/{uploadId}/complete", upload, s.completeUpload)
+	write("DELETE", "/v1/multipart-uploads/{uploadId}", upload, s.abortUpload)
+	write("PUT", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", requireKeyFor(access.ScopeWrite, s.accountOfPart), s.putPart)
+	write("POST", "/v1/multipart-uploads/{uploadId}/complete", upload, s.completeUpload)
 
 	add("GET", "/v1/info", public(), s.getInfo)
 	add("GET", "/v1/figures", requireKey(access.ScopeAdmin, everyAccount), s.getFigures)
@@ -62,7 +66,7 @@ func routes(s *Server) []router.Route[operation] {
 		add("GET", "/v1/local/channels/{channelId}/ledger", public(), s.getLedger)
 	}
 	if s.faucet {
-		add("POST", "/v1/local/faucet", public(), s.openFaucet)
+		write("POST", "/v1/local/faucet", public(), s.openFaucet)
 	}
 	unprefixed("GET", "/livez", operation{rule: public(), handle: s.livez, probe: true})
 	unprefixed("GET", "/readyz", operation{rule: public(), handle: s.readyz, probe: true})

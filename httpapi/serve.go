@@ -34,6 +34,7 @@ func New(c Config) (*Server, error) {
 		meter: metering.New(c.Sessions, c.Channels, c.Returns),
 		reads: c.Reads, publicCacheControl: c.PublicCacheControl, olderNodes: c.OlderNodes, keys: c.Keys, console: c.Console, basePath: c.BasePath,
 		origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter,
+		fence:     c.Fence,
 		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate:   transfer.DefaultMinRate,
 		metrics:   metrics.NewRequests(c.Metrics, allCodes()),
@@ -251,6 +252,11 @@ func (s *Server) serve(x *exchange) error {
 func (s *Server) serveRoute(x *exchange, op operation) error {
 	if s.keys != nil {
 		if err := op.rule(x); err != nil {
+			return err
+		}
+	}
+	if op.writes {
+		if err := s.awaitPermission(x); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,7 @@ type Config struct {
 	OlderNodes func() bool
 	Payment    wire.Payment                // reported by /v1/info
 	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
+	Fence      *blob.Fence                 // says whether anything may be written; nil: always
 	Log        *slog.Logger
 	RequestLog *slog.Logger // of a line about each request; nil: Log
 	// LoggedRequests says which requests are logged; "": LogAll.
@@ -128,6 +129,7 @@ type Server struct {
 	limiter        *access.Limiter // of keys and addresses
 	probeLimiter   *access.Limiter // of requests to which no other limit applies; nil: no limits
 	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
+	fence          *blob.Fence     // nil: there is none
 	slots          *slots
 	replies        *replies
 	minRate        transfer.MinRate

@@ -13,6 +13,7 @@ type slots struct {
 	active    atomic.Int64 // requests in progress
 	anonymous atomic.Int64 // of them, without a key, or with one that is not known
 	lookups   atomic.Int64 // requests whose key, which was not known, is being looked up
+	held      atomic.Int64 // of the requests in progress, writes that wait for the fence
 	refused   atomic.Int64 // requests refused since the start
 }
 
@@ -90,6 +91,18 @@ func (s *slot) release() {
 	s.of.active.Add(-1)
 	s.of = nil
 }
+
+// beginHold counts a write that waits for the fence. It returns false, and counts nothing, if an
+// eighth of all slots is taken by such writes: the others are for reads.
+func (s *slots) beginHold() bool {
+	if s.held.Add(1) > max(1, s.max/8) {
+		s.held.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (s *slots) endHold() { s.held.Add(-1) }
 
 // beginLookup counts a lookup of a key that is not known, or returns errTooBusy.
 func (s *slots) beginLookup() (done func(), err error) {

@@ -130,6 +130,9 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 
 // seedFrom stores the files of Config.Seed, and logs each file that was skipped.
 func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
+	if err := n.awaitFence(ctx); err != nil {
+		return fmt.Errorf("--seed %s: %w", dir, err)
+	}
 	if n.seeded, err = seed(ctx, n.blobs, dir); err != nil {
 		return fmt.Errorf("--seed %s: %w", dir, err)
 	}
@@ -137,6 +140,20 @@ func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
 		n.log.Warn("a file of the seed was skipped", "file", one.Name, "reason", one.Reason)
 	}
 	return nil
+}
+
+// awaitFence waits until the node may write, before runBackground watches the fence.
+func (n *Node) awaitFence(ctx context.Context) error {
+	fence := n.stores.Fence
+	if fence == nil {
+		return nil
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { fence.Watch(watching, func(error) {}) })
+	defer watch.Wait()
+	defer stop()
+	return fence.Await(ctx)
 }
 
 // Seeded returns what Open has stored from the folder of Config.Seed.
@@ -235,13 +252,24 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		tasks.Go(func() { n.census.run(ctx, ended) })
 		tasks.Wait()
 	}
+	makeReturns := n.returns.Run
+	if fence := n.stores.Fence; fence != nil { // without its permission, work fails
+		work := leaderWork
+		leaderWork = func(ctx context.Context) { fence.While(ctx, work) }
+		makeReturns = func(ctx context.Context) {
+			fence.While(ctx, func(ctx context.Context) {
+				n.returns.Replay(ctx)
+				n.returns.Run(ctx)
+			})
+		}
+	}
 	var tasks sync.WaitGroup
 	if n.config.Location.Shared() {
 		tasks.Go(func() { lease.Lead(ctx, n.stores.Meta, lease.Background, report, leaderWork) })
 	} else {
 		tasks.Go(func() { leaderWork(ctx) })
 	}
-	tasks.Go(func() { n.returns.Run(ctx) })
+	tasks.Go(func() { makeReturns(ctx) })
 	tasks.Go(func() { n.api.Record(ctx) })
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
@@ -268,9 +296,11 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 func (n *Node) fenceChanged(err error) {
 	switch {
 	case err == nil:
-		n.log.Info("no other database uses these bytes: deletions continue")
+		n.log.Info("no other database uses these bytes: deletions and writes continue")
 		n.blobs.FreeSoon()
 	case errors.Is(err, blob.ErrFenceWaits):
+	case errors.Is(err, blob.ErrFenced):
+		n.log.Error("deletions have stopped and writes are refused", "error", err)
 	default:
 		n.log.Error("deletions have stopped", "error", err)
 	}

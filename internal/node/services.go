@@ -53,7 +53,9 @@ func (n *Node) openServices(ctx context.Context) error {
 	if n.api, err = n.newAPI(); err != nil {
 		return err
 	}
-	n.returns.Replay(ctx)
+	if stores := n.stores; stores.Fence == nil || stores.Fence.MayCommit() == nil {
+		n.returns.Replay(ctx)
+	}
 	return nil
 }
 
@@ -217,6 +219,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Inspection:         n.stores.Meta,
 		Census:             n.census.recent,
 		Console:            page,
+		Fence:              stores.Fence,
 		Limiter:            n.limiter,
 		TrustedProxies:     proxies,
 		MaxRequests:        int64(c.MaxRequests),

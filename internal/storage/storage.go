@@ -148,6 +148,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	if s.Fence, err = blob.OpenFence(ctx, s.Meta, s.Bytes); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
+	s.sql.Guard(s.Fence.Commit)
 	s.require(BytesUnshared, s.Fence.Err)
 	return s, nil
 }
@@ -440,7 +441,7 @@ func (s *Stores) BlobOptions() blob.Options {
 		opt.Relieve, opt.Restore = s.ballast.Drop, s.ballast.Restore
 	}
 	if s.Fence != nil {
-		opt.MayDelete = s.Fence.MayDelete
+		opt.MayDelete, opt.BeforeSweep = s.Fence.MayDelete, s.Fence.Renew
 	}
 	if s.remote {
 		opt.ExtentSize = remoteExtentSize

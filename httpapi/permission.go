@@ -1,0 +1,41 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/blob"
+)
+
+const (
+	// heldFor is how long a write waits for the first answer of the fence, which takes less.
+	heldFor = 25 * time.Second
+	// heldStep is how often a write that waits looks whether the service shuts down.
+	heldStep = time.Second
+)
+
+// awaitPermission returns nil if the exchange may write. While the fence does not know whether this
+// database owns the bytes, it waits, unless too many others do.
+func (s *Server) awaitPermission(x *exchange) error {
+	if s.fence == nil {
+		return nil
+	}
+	err := s.fence.MayCommit()
+	if !errors.Is(err, blob.ErrFenceWaits) || !s.slots.beginHold() {
+		return err
+	}
+	defer s.slots.endHold()
+	for range heldFor / heldStep {
+		step, cancel := context.WithTimeout(x.r.Context(), heldStep)
+		err = s.fence.Await(step)
+		cancel()
+		switch {
+		case !errors.Is(err, blob.ErrFenceWaits) || x.r.Context().Err() != nil:
+			return err
+		case s.draining.Load():
+			return errDraining
+		}
+	}
+	return err
+}

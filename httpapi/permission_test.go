@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"sluice/blob"
+	"sluice/bytestore"
+	"sluice/bytestore/memory"
+	"sluice/metastore/sqlstore"
+	"sluice/wire"
+)
+
+// openFence returns the fence of a node that was started after another one and whose Watch does not
+// run, so that it does not know whether it may write, or of which the database was passed by
+// another one.
+func openFence(t *testing.T, passed bool) *blob.Fence {
+	t.Helper()
+	meta, err := sqlstore.OpenSQLite(t.TempDir()+"/meta.db", sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeOrFail(t, meta) })
+	bytes := memory.New()
+	if _, err := blob.OpenFence(t.Context(), meta, bytes); err != nil {
+		t.Fatal(err)
+	}
+	f, err := blob.OpenFence(t.Context(), meta, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if passed {
+		if err := bytes.Delete(t.Context(), bytestore.Key("sluice-epoch-0000000000000001-owner")); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {
+			t.Fatalf("without its epoch: %v", err)
+		}
+	}
+	return f
+}
+
+// TestFencedNodeWritesNothing checks that each route that is not for reading is refused, before the
+// body is read, by a node of which another database uses the bytes, and that what it can read is
+// served.
+func TestFencedNodeWritesNothing(t *testing.T) {
+	fence := openFence(t, true)
+	s := newService(t, func(c *Config, _ *Server) { c.Fence, c.Faucet = fence, true })
+	refused := 0
+	for _, route := range routes(s.Server) {
+		writes := route.Method != http.MethodGet && !strings.Contains(route.Pattern, "/faults")
+		if route.Value.writes != writes {
+			t.Errorf("%s %s is marked as a write: %t", route.Method, route.Pattern, route.Value.writes)
+		}
+		if !writes {
+			continue
+		}
+		refused++
+		path := strings.NewReplacer("{account}", "0x1", "{blobName...}", "n", "{sessionId}", "s", "{channelId}", "c", "{uploadId}", "u", "{partIdx}", "0").Replace(route.Pattern)
+		// The body is announced and never sent.
+		res, body := s.raw(t, route.Method+" "+path+" HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n")
+		wantProblem(t, res, body, 503, wire.CodeNotReady)
+		if res.Header.Get("Retry-After") == "" {
+			t.Errorf("%s %s: no Retry-After", route.Method, path)
+		}
+	}
+	if refused < 12 {
+		t.Errorf("only %d routes were refused", refused)
+	}
+	if res, body := s.do(t, "GET", "/v1/blobs/0x1", ""); res.StatusCode != 200 {
+		t.Errorf("a listing: %d %s", res.StatusCode, body)
+	}
+}
+
+// TestWritesWaitForTheFence checks that a write waits while the fence does not know, that at most
+// an eighth of the slots is taken by such writes, and that reads are served meanwhile.
+func TestWritesWaitForTheFence(t *testing.T) {
+	fence := openFence(t, false)
+	s := newService(t, func(c *Config, _ *Server) { c.Fence, c.MaxRequests = fence, 8 })
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, conn, "DELETE /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	for s.slots.held.Load() == 0 {
+		runtime.Gosched()
+	}
+	res, body := s.do(t, "PUT", "/v1/blobs/0x1/n", "x")
+	wantProblem(t, res, body, 503, wire.CodeNotReady)
+	if n := s.slots.held.Load(); n != 1 {
+		t.Errorf("%d writes wait, want 1 of 8 requests", n)
+	}
+	if res, body := s.do(t, "GET", "/v1/blobs/0x1", ""); res.StatusCode != 200 {
+		t.Errorf("a listing: %d %s", res.StatusCode, body)
+	}
+	s.Drain() // which ends the wait within a second
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close(), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, answer, string(text), 503, wire.CodeDraining)
+	if n := s.slots.held.Load(); n != 0 {
+		t.Errorf("%d writes are still counted", n)
+	}
+}
