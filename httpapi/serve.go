@@ -158,8 +158,9 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// ServeHTTP serves one request and logs one line about it, or counts it (see logbuffer.Sampler). An error or a panic becomes an error
-// response or, after the first byte of a response, closes the connection.
+// ServeHTTP serves one request and logs one line about it, or counts it (see logbuffer.Sampler). An
+// error or a panic becomes an error response or, after the first byte of a response, closes the
+// connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serving.RLock()
 	defer s.serving.RUnlock()

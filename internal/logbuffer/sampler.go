@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// maxSampled is how many lines of a source are written in an interval.
+	// maxSampled is how many lines of a source are written in an interval, and maxLines of all sources.
 	maxSampled = 60
+	maxLines   = 3000
 	// sampleInterval is the time between two lines about what was not written.
 	sampleInterval = time.Minute
 	// maxSources is how many sources are distinguished in an interval.
-	maxSources = 4096
+	maxSources = 1024
 )
 
 // Source is what causes lines: a group of keys or a part of the process, by its name, or a network.
@@ -44,10 +45,10 @@ func (s Source) String() string {
 	}
 }
 
-// Sampler bounds how many lines a source can write into a log: 60 a minute, and then one that says how
-// many more there were. So whoever can produce lines at no cost cannot fill a disk with them. It
-// distinguishes 4,096 sources in a minute, and considers all others as one. It is safe for concurrent
-// use.
+// Sampler bounds how many lines a source can write into a log, 60 a minute, and all sources together,
+// 3,000 a minute. Then one line for each source says how many more there were. So whoever can produce
+// lines at no cost cannot fill a disk with them, from however many addresses. It distinguishes 1,024
+// sources in a minute, and considers all others as one. It is safe for concurrent use.
 type Sampler struct {
 	log   *slog.Logger
 	level slog.Level // of the lines about what was not written
@@ -55,6 +56,7 @@ type Sampler struct {
 
 	mu      sync.Mutex
 	sources map[Source]*tally // of this interval; empty: none has begun
+	written int               // lines in this interval
 	end     *time.Timer       // of the interval
 }
 
@@ -87,8 +89,9 @@ func (s *Sampler) Allow(from Source, status int) bool {
 		from.Name = strings.Clone(from.Name)
 		s.sources[from] = t
 	}
-	if t.written < maxSampled {
+	if t.written < maxSampled && s.written < maxLines {
 		t.written++
+		s.written++
 		return true
 	}
 	if t.omitted == nil {
@@ -103,7 +106,7 @@ func (s *Sampler) Allow(from Source, status int) bool {
 func (s *Sampler) Flush() {
 	s.mu.Lock()
 	sources := s.sources
-	s.sources = map[Source]*tally{}
+	s.sources, s.written = map[Source]*tally{}, 0
 	if s.end != nil {
 		s.end.Stop()
 	}

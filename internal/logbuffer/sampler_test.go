@@ -35,7 +35,7 @@ func TestSampler(t *testing.T) {
 			if s.Allow(network(0, 1), status) {
 				written++
 			}
-			time.Sleep(time.Second / perSecond)
+			time.Sleep(time.Second/perSecond + time.Microsecond) // so that no line is at the end of an interval
 		}
 		quiet := 0
 		for range maxSampled {
@@ -89,6 +89,41 @@ func TestSamplerIsBounded(t *testing.T) {
 		s.Flush()
 		if want := fmt.Sprintf("source=others omitted=%d ", 3*maxSources-maxSampled); strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) {
 			t.Errorf("want one line with %q:\n%s", want, &out)
+		}
+	})
+}
+
+// TestSamplerBoundsAllSources checks how many lines many sources together can write in a minute, and that
+// the others are counted.
+func TestSamplerBoundsAllSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := NewSampler(slog.New(slog.NewTextHandler(&out, nil)), slog.LevelInfo, "requests not logged")
+		const attempts = 2 * maxSampled
+		for range 2 {
+			written := 0
+			out.Reset()
+			for i := range maxSources * attempts {
+				if s.Allow(network(byte(i%maxSources>>8), byte(i%maxSources)), 429) {
+					written++
+				}
+			}
+			time.Sleep(sampleInterval)
+			synctest.Wait()
+			omitted := 0
+			for _, m := range omittedLines.FindAllStringSubmatch(out.String(), -1) {
+				n, err := strconv.Atoi(m[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				omitted += n
+			}
+			if written != maxLines || written+omitted != maxSources*attempts {
+				t.Errorf("%d lines are written and %d counted, want %d and all of %d", written, omitted, maxLines, maxSources*attempts)
+			}
+			if lines := strings.Count(out.String(), "\n"); lines > maxSources {
+				t.Errorf("%d lines say how many were not written", lines)
+			}
 		}
 	})
 }
