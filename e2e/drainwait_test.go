@@ -39,8 +39,19 @@ func TestDrainWait(t *testing.T) {
 	if r := ask(); r.StatusCode != 200 || r.Close {
 		t.Errorf("before the drain: %s, Connection: close is %t", r.Status, r.Close)
 	}
+	// A request that is in progress when the drain begins, and ends before the drain does.
+	busy := s.dial()
+	s.write(busy, "PUT "+blobTarget("0x1", "busy")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+	responses := bufio.NewReader(busy)
+	if r, err := http.ReadResponse(responses, nil); err != nil || r.StatusCode != http.StatusContinue {
+		t.Fatalf("the server does not wait for the body: %v, %v", r, err)
+	}
 	s.signal(syscall.SIGTERM)
 	s.awaitDrain()
+	s.write(busy, "ok")
+	if r, err := http.ReadResponse(responses, nil); err != nil || r.StatusCode != 204 || !r.Close {
+		t.Errorf("a request that began before the drain: %v, %v, want 204 and Connection: close", r, err)
+	}
 	if r := ask(); r.StatusCode != 200 || !r.Close {
 		t.Errorf("on a connection that was idle: %s, Connection: close is %t, want 200 and true", r.Status, r.Close)
 	}

@@ -39,7 +39,7 @@ func TestRollingRestartCostsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
 	// The test relies on the order of these two only, which TestNginxIsFasterThanTheDrain checks.
-	c := newCluster(t, options{flags: []string{"--base-path", hostedBase, "--drain-wait", "1s"}})
+	c := newCluster(t, options{flags: []string{"--base-path", hostedBase, "--drain-wait", "2s"}})
 	for range 3 {
 		c.startWithSocket()
 	}

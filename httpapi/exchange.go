@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"sluice/access"
@@ -35,13 +36,14 @@ type exchange struct {
 	out    transfer.Writer
 	conn   *connlimit.Conn // nil: it is not limited
 
-	log     *requestLog
-	metrics *metrics.Requests
-	span    *tracing.Request // nil: the exchange is not traced
-	replies *replies
-	price   func() int64          // of a chunkset
-	keys    *access.Authenticator // nil if local
-	local   bool                  // the instance is local: every caller may do everything
+	log      *requestLog
+	metrics  *metrics.Requests
+	span     *tracing.Request // nil: the exchange is not traced
+	replies  *replies
+	draining *atomic.Bool          // the service shuts down
+	price    func() int64          // of a chunkset
+	keys     *access.Authenticator // nil if local
+	local    bool                  // the instance is local: every caller may do everything
 
 	timer     bytestore.Timer // context of the request, if the instance is local
 	requestID string
@@ -132,6 +134,11 @@ func (x *exchange) start() {
 	}
 	if x.local {
 		x.insertTiming()
+	}
+	// Also if the drain began after the request: a connection that remained would be idle only until the
+	// drain ends, and a proxy could use it in that moment.
+	if x.draining.Load() {
+		x.setHeader("Connection", "close")
 	}
 	if x.inserts {
 		x.inserts = false

@@ -184,6 +184,7 @@ func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 		log:       &s.log,
 		metrics:   s.metrics,
 		replies:   s.replies,
+		draining:  &s.draining,
 		price:     s.price,
 		keys:      s.keys,
 		local:     s.keys == nil,
@@ -216,7 +217,7 @@ func (s *Server) serve(x *exchange) error {
 	x.insertFixed("X-Content-Type-Options", noSniff)
 	// A chunked body may have had a Content-Length, which net/http removes silently. A proxy
 	// may have trusted that length, so the connection must not be reused (RFC 9112, section 6.1).
-	if s.draining.Load() || r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		x.setHeader("Connection", "close")
 	}
 	if err := s.origins.admit(x); err != nil {

@@ -69,7 +69,16 @@ func (conn *Conn) Begin() {
 	conn.l.mu.Lock()
 	defer conn.l.mu.Unlock()
 	conn.handlers++
+	conn.use()
 	conn.l.markActive(conn)
+}
+
+// use records that nobody needs to wait for the first request. The caller must hold the lock.
+func (conn *Conn) use() {
+	if !conn.used {
+		conn.used = true
+		conn.l.unused.done()
+	}
 }
 
 // End records that a handler has returned. After too many resets it closes the connection.
@@ -130,7 +139,7 @@ func (conn *Conn) beginsToLinger() bool {
 		return false
 	}
 	conn.lingers = true
-	l.closing++
+	l.lingering.add()
 	l.markIdle(conn)
 	return true
 }
@@ -143,11 +152,7 @@ func (conn *Conn) linger() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remove(conn)
-	l.closing--
-	if l.closing == 0 && l.allEnded != nil {
-		close(l.allEnded)
-		l.allEnded = nil
-	}
+	l.lingering.done()
 }
 
 // drain closes the sending side of a connection and then reads what the client sends until the

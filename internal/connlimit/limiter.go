@@ -45,13 +45,13 @@ type Limiter struct {
 	refusal  func(reason Reason, head bool) []byte
 	refusals chan struct{} // a semaphore of connections that are being refused
 
-	mu       sync.Mutex
-	minIdle  time.Duration // of a connection that is evicted
-	open     int
-	idle     list.List // of *Conn, longest idle first
-	sources  map[netip.Prefix]*source
-	closing  int           // connections that linger
-	allEnded chan struct{} // closed when none lingers; nil: not waited for
+	mu        sync.Mutex
+	minIdle   time.Duration // of a connection that is evicted
+	open      int
+	idle      list.List // of *Conn, longest idle first
+	sources   map[netip.Prefix]*source
+	lingering pending // connections
+	unused    pending // connections without a request that has reached its handler
 
 	refused, crowded, evicted, failed atomic.Int64
 }
@@ -72,6 +72,7 @@ type Conn struct {
 	source       *source // nil: PerAddress does not apply
 	shared       bool    // it belongs to a proxy, and its streams to many clients
 	removed      bool    // it is not counted anymore
+	used         bool    // a request has reached its handler
 	lingers      bool    // Close was called, and the client has not closed its end
 	active       bool    // the server is reading a request or sending its response
 	handlers     int     // running now
@@ -209,6 +210,7 @@ func (l *Limiter) admit(tcp *net.TCPConn) (*Conn, *source, Reason) {
 		return nil, nil, TooMany
 	}
 	l.open++
+	l.unused.add()
 	if conn.source != nil {
 		conn.source.open++
 		l.sources[network] = conn.source
@@ -298,6 +300,7 @@ func (l *Limiter) remove(conn *Conn) {
 		return
 	}
 	conn.removed = true
+	conn.use()
 	l.open--
 	if conn.source != nil {
 		conn.source.open--
@@ -308,19 +311,9 @@ func (l *Limiter) remove(conn *Conn) {
 }
 
 // Wait waits until no connection lingers, or until ctx ends.
-func (l *Limiter) Wait(ctx context.Context) {
-	l.mu.Lock()
-	if l.closing == 0 {
-		l.mu.Unlock()
-		return
-	}
-	if l.allEnded == nil {
-		l.allEnded = make(chan struct{})
-	}
-	ended := l.allEnded
-	l.mu.Unlock()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	}
-}
+func (l *Limiter) Wait(ctx context.Context) { l.lingering.await(ctx, &l.mu) }
+
+// WaitForRequests waits until the first request of every open connection has reached its handler, or
+// until ctx ends. A server that no longer accepts connections calls it before it shuts down:
+// http.Server.Shutdown closes a connection whose request it has read, if its handler has not begun.
+func (l *Limiter) WaitForRequests(ctx context.Context) { l.unused.await(ctx, &l.mu) }

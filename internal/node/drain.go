@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"sluice/httpapi"
@@ -23,6 +24,9 @@ const (
 	// lingerTimeout bounds the wait, after the last response, for clients to read
 	// it and to close their connections.
 	lingerTimeout = time.Second
+	// requestTimeout bounds the wait for the first requests of connections that were
+	// accepted at the end of a drain's wait.
+	requestTimeout = time.Second
 )
 
 // drainingServer is the HTTP server on all its listeners.
@@ -30,12 +34,24 @@ type drainingServer struct {
 	api         *httpapi.Server
 	http        *http.Server
 	connections *connlimit.Limiter // nil if connections are not limited
+	listeners   []net.Listener     // set by start
 }
 
 // start serves the listeners. The first error is sent on the channel that it returns.
 func (s *drainingServer) start(listeners []net.Listener) <-chan error {
-	return serveHTTP(s.http, listeners)
+	for _, l := range listeners {
+		s.listeners = append(s.listeners, closedOnce{l, sync.OnceValue(l.Close)})
+	}
+	return serveHTTP(s.http, s.listeners)
 }
+
+// closedOnce is a listener whose Close can be repeated.
+type closedOnce struct {
+	net.Listener
+	close func() error
+}
+
+func (l closedOnce) Close() error { return l.close() }
 
 // serveHTTP serves the listeners, with TLS if it is configured. The first error is
 // sent on the channel that it returns.
@@ -71,6 +87,7 @@ func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.S
 		case <-time.After(wait):
 		case <-signals:
 		}
+		s.stopAccepting()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
@@ -92,6 +109,20 @@ func (s *drainingServer) drain(wait, deadline time.Duration, signals <-chan os.S
 	abort, cancel := context.WithTimeout(context.Background(), abortTimeout)
 	defer cancel()
 	return errors.Join(cause, s.http.Close(), s.api.Wait(abort))
+}
+
+// stopAccepting closes the listeners, and waits until the connections that were
+// accepted are used.
+func (s *drainingServer) stopAccepting() {
+	for _, l := range s.listeners {
+		_ = l.Close() // Shutdown does so again, and returns the same error
+	}
+	if s.connections == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	s.connections.WaitForRequests(ctx)
 }
 
 // abortUploads aborts the requests whose bodies are still being received, and allows
