@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -277,13 +278,28 @@ func (c *cluster) refused(places []string) string {
 // refusedStart starts a server that must not start, and returns its output.
 func refusedStart(t testing.TB, o options) string {
 	t.Helper()
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
 	line := slices.Concat(o.wrapper, []string{sluice, "serve", "--addr", "127.0.0.1:0", "--data", o.data}, o.flags)
-	command := exec.CommandContext(t.Context(), line[0], line[1:]...)
-	var stdout, stderr strings.Builder
+	command := exec.CommandContext(ctx, line[0], line[1:]...)
+	stdout := started{kill: kill}
+	var stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
-	if err := command.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 || stdout.String() != "" {
-		t.Fatalf("a node starts although it must not: %v, %q", err, stdout.String())
+	if err := command.Run(); !errors.As(err, &exit) || exit.ExitCode() != 1 || stdout.text != "" {
+		t.Fatalf("a node starts although it must not: %v, %q", err, stdout.text)
 	}
 	return stderr.String()
+}
+
+// started is the output of a server that prints something only if it starts, and then is killed.
+type started struct {
+	kill func()
+	text string
+}
+
+func (s *started) Write(p []byte) (int, error) {
+	s.text += string(p)
+	s.kill()
+	return len(p), nil
 }

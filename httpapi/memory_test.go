@@ -3,14 +3,17 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/tracing"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 )
@@ -90,5 +93,34 @@ func TestResultsKeepNoRequests(t *testing.T) {
 	}
 	if grown := heap() - before; grown > int64(results)*longLine/4 {
 		t.Errorf("%d results have left %d bytes in memory", results, grown)
+	}
+}
+
+// TestSpansKeepNoRequests checks that a span does not keep its request until it is exported.
+func TestSpansKeepNoRequests(t *testing.T) {
+	var exports atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		exports.Add(1)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(collector.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // milliseconds
+	tracer, err := tracing.Open(t.Context(), tracing.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newService(t, func(c *Config, _ *Server) { c.Tracer = tracer })
+	s.ask("GET", "/v1/info")
+	before := heap()
+	const requests = 200 // fewer than are exported without waiting for the delay
+	for range requests {
+		s.ask("GET", "/v1/info")
+	}
+	if grown := heap() - before; grown > requests*longLine/4 || exports.Load() > 0 {
+		t.Errorf("the spans of %d requests have left %d bytes in memory, after %d exports", requests, grown, exports.Load())
+	}
+	if err := tracer.Close(t.Context()); err != nil || exports.Load() == 0 {
+		t.Errorf("%d exports at the end, %v", exports.Load(), err)
 	}
 }

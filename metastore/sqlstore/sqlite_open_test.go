@@ -227,6 +227,9 @@ func TestOpenExisting(t *testing.T) {
 			t.Fatalf("an older database: %v, %v", s, err)
 		}
 	}
+	if s, err := OpenSQLite(older, Options{Schema: Create}); !errors.Is(err, metastore.ErrOlder) {
+		t.Fatalf("an older database that may be created: %v, %v", s, err)
+	}
 	c, err := openSQLiteConn(older, 0, nil)
 	if err != nil {
 		t.Fatal(err)
