@@ -110,7 +110,7 @@ func (a *Allowance) enter(ctx context.Context, patience time.Duration) (leave fu
 	return leave, nil
 }
 
-// Take counts a request that has entered as n more requests, for work beyond that of a request. Like
+// Take counts a request that has entered as n more requests, for work beyond a request's own. Like
 // Enter it waits up to 2 s for the request rate, and returns a *RateError or the error of ctx; then
 // nothing more is counted. At most as many requests are counted as the rate permits in a second.
 func (a *Allowance) Take(ctx context.Context, n int) error {
@@ -196,13 +196,13 @@ func (a *Allowance) Reserve(ctx context.Context, name, metadata string, size int
 }
 
 // ReserveUpload reserves quota for an upload that begins, of a blob of that name and Metadata, and
-// for its outcome. Its errors are those of Reserve.
+// for its outcome. It returns the same errors as Reserve.
 func (a *Allowance) ReserveUpload(ctx context.Context, name, metadata string) (*Reservation, error) {
 	return a.reserve(ctx, metastore.Used{Uploads: 1, Names: int64(len(name) + len(metadata)), Retained: metastore.OutcomeCharge(name)})
 }
 
 // ReserveChannel reserves quota for a channel that is opened, and for the record of the request if
-// it is recorded. Its errors are those of Reserve.
+// it is recorded. It returns the same errors as Reserve.
 func (a *Allowance) ReserveChannel(ctx context.Context, recorded bool) (*Reservation, error) {
 	wanted := metastore.Used{Channels: 1}
 	if recorded {
@@ -211,7 +211,7 @@ func (a *Allowance) ReserveChannel(ctx context.Context, recorded bool) (*Reserva
 	return a.reserve(ctx, wanted)
 }
 
-// ReserveRecord reserves quota for the record of a request. Its errors are those of Reserve.
+// ReserveRecord reserves quota for a request's record. It returns the same errors as Reserve.
 func (a *Allowance) ReserveRecord(ctx context.Context) (*Reservation, error) {
 	return a.reserve(ctx, metastore.Used{Retained: metastore.RowCharge})
 }

@@ -382,7 +382,7 @@ func TestRecheck(t *testing.T) {
 		}
 		const calls = 100
 		// recheck calls Recheck concurrently while a query takes half a second, and returns the number of
-		// queries and that of the calls that may write.
+		// queries and how many calls may write.
 		recheck := func(want error) (queries int64, writing int) {
 			t.Helper()
 			before := served.lookups.Load()

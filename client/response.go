@@ -152,7 +152,7 @@ func checkSize(member string, n, most int64) error {
 	return nil
 }
 
-// checkETag returns an error if an ETag is not one, or is that of another size.
+// checkETag returns an error if etag is malformed, or belongs to a content of another size.
 func checkETag(etag string, size int64) error {
 	if err := checkWord("ETag", etag, maxETag); err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// share gives a file that createOwn has made the mode of a file that is created in the folder of root as
-// usual: the umask and the default access control list of the folder decide. probe is the name of a file that
-// it creates to see, and removes.
+// share sets the mode of a file that createOwn has made. The mode is the one that the umask and the folder's
+// default access control list assign to new files. To find it, share creates a file named probe in the folder
+// of root, and removes it.
 func share(root *os.Root, f *os.File, probe string) error {
 	if err := removeIfExists(root, probe); err != nil {
 		return err

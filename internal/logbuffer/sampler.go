@@ -101,7 +101,7 @@ func (s *Sampler) Allow(from Source, status int) bool {
 	return false
 }
 
-// Flush ends the interval: it writes a line for each source of which lines were not written. The
+// Flush ends the interval: it writes a line for each source that was not allowed all its lines. The
 // caller must call it before the process ends.
 func (s *Sampler) Flush() {
 	s.mu.Lock()
