@@ -6,26 +6,17 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/internal/tracing"
 	"sluice/metastore"
 	"sluice/metastore/sqlstore"
 )
-
-// heap returns the bytes of the objects that are reachable.
-func heap() int64 {
-	var now runtime.MemStats
-	runtime.GC()
-	runtime.GC() // what the first one has found by finalizers and pools
-	runtime.ReadMemStats(&now)
-	return int64(now.HeapAlloc)
-}
 
 // longLine is the length of the queries that must not remain in memory.
 const longLine = 28_000
@@ -64,13 +55,13 @@ func TestReadsKeepNoRequests(t *testing.T) {
 	for range 50 {
 		s.ask("GET", "/v1/blobs/account/none")
 	}
-	before := heap()
+	before := testenv.Heap()
 	for i := range blobs {
 		if status := s.ask("HEAD", fmt.Sprintf("/v1/blobs/account/%d", i)); status != http.StatusOK {
 			t.Fatalf("status %d", status)
 		}
 	}
-	grown, counted := heap()-before, s.meta.(*sqlstore.Store).Stats().BlobCache.Bytes
+	grown, counted := testenv.Heap()-before, s.meta.(*sqlstore.Store).Stats().BlobCache.Bytes
 	if counted < blobs*400 {
 		t.Fatalf("the cache counts %d bytes after %d reads", counted, blobs)
 	}
@@ -83,7 +74,7 @@ func TestReadsKeepNoRequests(t *testing.T) {
 func TestResultsKeepNoRequests(t *testing.T) {
 	s := newService(t, nil)
 	s.ask("GET", "/v1/other")
-	before := heap()
+	before := testenv.Heap()
 	results := 0
 	for _, path := range []string{"/v1/info", "/v1/blobs/account/none", "/v1/blobs/account", "/v1/sessions", "/v1/channels/none", "/v1/uploads/none", "/v1/figures"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"} {
@@ -91,7 +82,7 @@ func TestResultsKeepNoRequests(t *testing.T) {
 			results++
 		}
 	}
-	if grown := heap() - before; grown > int64(results)*longLine/4 {
+	if grown := testenv.Heap() - before; grown > int64(results)*longLine/4 {
 		t.Errorf("%d results have left %d bytes in memory", results, grown)
 	}
 }
@@ -112,12 +103,12 @@ func TestSpansKeepNoRequests(t *testing.T) {
 	}
 	s := newService(t, func(c *Config, _ *Server) { c.Tracer = tracer })
 	s.ask("GET", "/v1/info")
-	before := heap()
+	before := testenv.Heap()
 	const requests = 200 // fewer than are exported without waiting for the delay
 	for range requests {
 		s.ask("GET", "/v1/info")
 	}
-	if grown := heap() - before; grown > requests*longLine/4 || exports.Load() > 0 {
+	if grown := testenv.Heap() - before; grown > requests*longLine/4 || exports.Load() > 0 {
 		t.Errorf("the spans of %d requests have left %d bytes in memory, after %d exports", requests, grown, exports.Load())
 	}
 	if err := tracer.Close(t.Context()); err != nil || exports.Load() == 0 {

@@ -3,12 +3,12 @@ package metering
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"sluice/blob"
+	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/metastore"
 )
@@ -186,20 +186,13 @@ func TestReturnsAreBounded(t *testing.T) {
 // TestReturnsKeepNoRequests checks that a pending return does not keep the request in memory that it belongs to.
 func TestReturnsKeepNoRequests(t *testing.T) {
 	f := newFixture(t)
-	heap := func() int64 {
-		var now runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&now)
-		return int64(now.HeapAlloc)
-	}
 	const returns = 200
-	before := heap()
+	before := testenv.Heap()
 	for i := range returns {
 		request := fmt.Sprintf("%06d %s", i, strings.Repeat("q", 28_000))
 		f.returns.add(pendingReturn{Name: fmt.Sprint(i), Count: 1, Session: request[:6]})
 	}
-	if took := heap() - before; took > returns*2000 || f.returns.Pending() != returns {
+	if took := testenv.Heap() - before; took > returns*2000 || f.returns.Pending() != returns {
 		t.Errorf("%d pending returns take %d bytes", f.returns.Pending(), took)
 	}
 	f.returns.tryAll(t.Context()) // there are no such sessions, so nothing is left

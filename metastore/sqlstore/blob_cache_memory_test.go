@@ -8,17 +8,9 @@ import (
 	"testing"
 
 	"sluice/internal/testclock"
+	"sluice/internal/testenv"
 	"sluice/metastore"
 )
-
-// heap returns the bytes of the objects that are reachable.
-func heap() int64 {
-	var now runtime.MemStats
-	runtime.GC()
-	runtime.GC() // what the first one has found by finalizers and pools
-	runtime.ReadMemStats(&now)
-	return int64(now.HeapAlloc)
-}
 
 // inRequest returns copies of an account and a name as a server gets them: as parts of the text of a request
 // that is much longer.
@@ -71,7 +63,7 @@ func TestCacheCountsItsMemory(t *testing.T) {
 					t.Fatal("there is a blob that was not stored")
 				}
 			}
-			before := heap()
+			before := testenv.Heap()
 			for i := range c.rows {
 				account, name := inRequest("an-account", name(i))
 				if b, _, err := s.OpenBlob(t.Context(), account, name); err != nil || b.Account != account || b.Name != name {
@@ -79,7 +71,7 @@ func TestCacheCountsItsMemory(t *testing.T) {
 				}
 			}
 			s.rows.rows.CleanUp()
-			took, counted := heap()-before, s.rows.stats().Bytes
+			took, counted := testenv.Heap()-before, s.rows.stats().Bytes
 			if rows := s.rows.rows.EstimatedSize(); rows != c.rows {
 				t.Fatalf("%d rows are cached, want %d", rows, c.rows)
 			}
@@ -111,7 +103,7 @@ func commitForTest(t *testing.T, s *Store, b metastore.Blob, body, size int) err
 // TestEvictedRowsAreFreed checks the memory of a cache through which many more rows have gone than it can hold.
 func TestEvictedRowsAreFreed(t *testing.T) {
 	const size = 4 << 20
-	before := heap()
+	before := testenv.Heap()
 	c := newBlobCache(size)
 	for i := range 20_000 {
 		account, name := inRequest("an-account", fmt.Sprint(i))
@@ -122,7 +114,7 @@ func TestEvictedRowsAreFreed(t *testing.T) {
 		}
 	}
 	c.rows.CleanUp()
-	took, counted := heap()-before, c.stats().Bytes
+	took, counted := testenv.Heap()-before, c.stats().Bytes
 	t.Logf("%d bytes are counted, %d are used", counted, took)
 	if counted > size || counted < size/2 || float64(took) > 1.3*size {
 		t.Errorf("a cache of %d bytes counts %d and takes %d", size, counted, took)
@@ -133,13 +125,13 @@ func TestEvictedRowsAreFreed(t *testing.T) {
 // in memory that made it.
 func TestDoubtsKeepNoRequests(t *testing.T) {
 	var d chargesInDoubt
-	before := heap()
+	before := testenv.Heap()
 	const charges = 200
 	for i := range charges {
 		_, id := inRequest("an-account", fmt.Sprint(i))
 		d.add(id, chargeID(id), testclock.New().Now())
 	}
-	if took := heap() - before; took > charges*2000 || len(d.since) != charges {
+	if took := testenv.Heap() - before; took > charges*2000 || len(d.since) != charges {
 		t.Errorf("%d charges in doubt take %d bytes", len(d.since), took)
 	}
 	runtime.KeepAlive(&d)
