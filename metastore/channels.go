@@ -49,15 +49,38 @@ type Channel struct {
 	NextSequence int64     // the least sequence number that the chain accepts
 	Ledger       time.Time // the time of the ledger of the fullnode that was read
 	Read         time.Time // when it was read; set by the store
+	ChainCreated time.Time // when it was opened on the chain
+
+	Collected int64  // the part of Settled that submissions of this service have withdrawn
+	Elsewhere int64  // the part of it that others have withdrawn in the name of the receiver, or a past that was lost
+	Form      string // of the last payment that was simulated or collected; empty after one that failed
+
+	// Expired is the part of Accepted that can be collected only after a renewal, because the payment that proves it has
+	// expired or was refused: what is neither settled nor in flight. It is set by Channel and Renew only.
+	Expired int64
+}
+
+// SellingLimit returns the greatest Accepted - Settled that a payment of this form may lead to: start and what was
+// collected over the channel, at most ceiling, and start as long as no payment of this form was simulated or
+// collected. So a payer never owes more than start beyond what it has paid.
+func (c *Channel) SellingLimit(start, ceiling int64, form string) int64 {
+	if start == 0 {
+		return ceiling
+	}
+	if form != c.Form {
+		return min(start, ceiling)
+	}
+	return min(ceiling, start+min(c.Collected, math.MaxInt64-start))
 }
 
 // Reading is a channel as a fullnode shows it.
 type Reading struct {
-	Gone         bool // there is no such channel; then only Ledger has a meaning, and Withdrawn if it is not 0
+	Gone         bool // there is no such channel; then only Ledger has a meaning
 	Deposit      int64
 	Withdrawn    int64 // by the receiver, ever
 	NextSequence int64
 	Expires      time.Time
+	Created      time.Time // when it was opened on the chain
 	Ledger       time.Time // the time of the ledger of the fullnode
 }
 
@@ -87,14 +110,26 @@ type Payment struct {
 	Proof            []byte    // the bytes as received
 	Expires          time.Time // from when on the chain refuses it
 
-	// UnsettledLimit is the greatest Accepted - Settled that the payment may lead to.
-	UnsettledLimit int64
+	// UnsettledLimit is the greatest Accepted - Settled that the payment may lead to, and StartingLimit
+	// what it may lead to as long as nothing was collected over the channel; see Channel.SellingLimit. A
+	// StartingLimit of 0 is that of a service without a chain: UnsettledLimit applies.
+	UnsettledLimit, StartingLimit int64
+
+	// Form identifies how the payment is encoded and signed and what gas it offers, of payments that are
+	// collected on a chain. Simulated reports that the chain would have executed the payment.
+	Form      string
+	Simulated bool
 
 	// SettleAt is the accepted amount that is neither settled nor submitted at which the pending
 	// settlement is due. If it is 0, the settlement is never due, because there is no chain.
-	// Otherwise it is due after half of the time until Expires, or until the channel expires if that
-	// is earlier, at the latest, and never later than the settlement that it replaces.
-	SettleAt int64
+	// Otherwise it is also due when half of the selling limit is unsettled, and at the latest after half
+	// of the time until Expires, or until the channel expires if that is earlier, or after SettleWithin
+	// if that is not 0, and never later than the settlement that it replaces.
+	SettleAt     int64
+	SettleWithin time.Duration
+
+	// Ahead is by how much the ledger is ahead of the clock of the store. Renew takes it into account.
+	Ahead time.Duration
 
 	// MaxAge is how long ago the channel was read from the chain at most. 0: no limit.
 	MaxAge time.Duration
@@ -148,6 +183,9 @@ type Unsettled struct {
 	Expired UnsettledSum // it expired before it was collected
 	Failed  UnsettledSum // the chain refused to collect it
 
+	// Elsewhere are the channels of which something was withdrawn elsewhere, and how much.
+	Elsewhere UnsettledSum
+
 	// Overdue is how long the payment that has waited longest for the chain has waited: since it was due if it is
 	// pending, also if it has expired, and since its submission began if it is in flight. It is 0 if none waits.
 	Overdue time.Duration
@@ -170,16 +208,19 @@ type Unsettled struct {
 //     the chain, acceptable there; else a *StaleError;
 //   - the amount is within the deposit; else an *InsufficientFundsError with Required the
 //     amount and Available the deposit;
-//   - Amount - Settled is within the unsettled limit; else ErrUnsettledLimit.
+//   - Amount - Settled is within the selling limit (see Channel.SellingLimit); else an
+//     *UnsettledLimitError.
 //
 // Then Amount - Accepted + Credit can be spent. The transaction also stores the payment as the
-// pending settlement of the channel, in place of an earlier one. A refusal has no effect.
+// pending settlement of the channel, in place of an earlier one, and if it was Simulated its Form. A
+// refusal has no effect.
 type Channels interface {
 	// OpenChannel stores a new channel and returns it as stored, or, if idem was recorded
 	// before, as it was first returned. It returns ErrExists if a channel with the same
 	// Sender, Receiver, Asset and PaymentChannelID was ever opened, or one with the same last
 	// three of these where one of the two channels has no sender. idem may be nil. If Ledger is
-	// set, the channel was read from the chain: Withdrawn counts as accepted, sold and settled.
+	// set, the channel was read from the chain: Withdrawn counts as accepted, sold and settled. If
+	// Ledger is more than MaxLedgerAhead ahead of the clock, it returns ErrOutdated.
 	OpenChannel(ctx context.Context, c Channel, idem *Idempotency) (Channel, error)
 
 	// RecordedChannel returns the channel that OpenChannel or AddDeposit returned with this
@@ -237,18 +278,38 @@ type Channels interface {
 	AddDeposit(ctx context.Context, id string, amount int64, idem *Idempotency) (Channel, error)
 
 	// RecordReading records what was read of a channel on the chain, and returns the channel after
-	// that. A reading of an older ledger than the recorded one has no effect. The channel stops
-	// selling if it is gone (then Deposit is 0), if its deposit has shrunk, or if more was withdrawn
-	// than accepted; it sells again when its deposit has grown and covers what is accepted. It returns ErrNotFound if there is
-	// no such channel.
+	// that. It has no effect if its ledger is older than the recorded one, or more than MaxLedgerAhead
+	// ahead of the clock; such a recorded one counts as none. It has none either if it shows less
+	// withdrawn than the recorded one of the same channel, whatever its ledger.
+	//
+	// The channel stops selling if it is gone or was ended and opened again (then Deposit is 0), or if
+	// its deposit has shrunk. It was opened again if it was created later or, if that is not known, if
+	// less was withdrawn. It sells again when its deposit has grown and covers what is accepted, or
+	// when what was withdrawn is more than that, or covers the last submission, which had failed or
+	// expired.
+	//
+	// A pending settlement of no more than what was withdrawn is removed. What was withdrawn and not
+	// accepted counts as accepted and sold, so that it never becomes credit; then there is no Proof.
+	// What was withdrawn and not collected by a submission is added to Settled and Elsewhere, while a
+	// submission is in flight when that ends. It returns ErrNotFound if there is no such channel.
 	RecordReading(ctx context.Context, id string, r Reading) (Channel, error)
+
+	// Renew replaces the payment that proves what is accepted, and that can no longer be collected, by
+	// one of the same Amount and a higher Sequence, and makes it the pending settlement, which is due at
+	// once if SettleAt is not 0. It sells nothing. The channel may be closed or have stopped, and settling
+	// may have halted. Repeated with the same payment, it has no effect.
+	//
+	// It returns the channel after that, or ErrNoChannel; ErrChannelExpired if it has expired at the
+	// time of the ledger; a *StaleError unless the amount is the accepted one and the sequence acceptable;
+	// ErrNothingExpired if Expired is 0; or an *InsufficientFundsError if the deposit does not cover it.
+	Renew(ctx context.Context, p Payment) (Channel, error)
 
 	// CloseChannel closes an open or expired channel and returns it. A pending settlement that would
 	// be due later is due now. Repeated, it returns
 	// the channel in its present state. It returns ErrNotFound if there is no such channel.
 	CloseChannel(ctx context.Context, id string) (Channel, error)
 
-	// Settlements returns up to limit pending settlements that have not expired, sorted by
+	// Settlements returns up to limit pending settlements, also those that have expired, sorted by
 	// Expires and Channel, starting after the settlement after, of which only these two
 	// fields are used. The zero Settlement stands for the start.
 	Settlements(ctx context.Context, after Settlement, limit int) ([]Settlement, error)

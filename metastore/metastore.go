@@ -88,8 +88,10 @@ var (
 	// purpose. The error is an *InsufficientFundsError.
 	ErrInsufficientFunds = errors.New("metastore: insufficient funds")
 	// ErrUnsettledLimit means that the payment would make the accepted but unsettled amount
-	// too large.
+	// too large. The error is an *UnsettledLimitError.
 	ErrUnsettledLimit = errors.New("metastore: unsettled limit reached")
+	// ErrNothingExpired means that there is no expired payment to renew.
+	ErrNothingExpired = errors.New("metastore: no payment over the channel has expired")
 	// ErrAmountOverflow means that an amount would exceed 2^63-1.
 	ErrAmountOverflow = errors.New("metastore: amount too large")
 	// ErrIdempotencyReuse means that the idempotency key was used for a different request.
@@ -134,6 +136,18 @@ func (e *StoppedError) Error() string { return "nothing is sold over the channel
 // Unwrap returns ErrChannelStopped.
 func (*StoppedError) Unwrap() error { return ErrChannelStopped }
 
+// UnsettledLimitError is ErrUnsettledLimit with the selling limit of the channel, what is unsettled before the payment,
+// and the part of that which can be collected only after a renewal, in units of the asset.
+type UnsettledLimitError struct{ Limit, Unsettled, Expired int64 }
+
+// Error returns a sentence with the amounts.
+func (e *UnsettledLimitError) Error() string {
+	return fmt.Sprintf("%s: the limit is %d, and %d are unsettled, of which %d have expired", ErrUnsettledLimit, e.Limit, e.Unsettled, e.Expired)
+}
+
+// Unwrap returns ErrUnsettledLimit.
+func (*UnsettledLimitError) Unwrap() error { return ErrUnsettledLimit }
+
 // InsufficientFundsError is ErrInsufficientFunds with the amounts, in units of the asset.
 type InsufficientFundsError struct{ Required, Available int64 }
 
@@ -151,6 +165,9 @@ const (
 	// MaxExtentAge is the greatest age at which an extent may be committed; see the package
 	// documentation about the order of writes.
 	MaxExtentAge = 12 * time.Hour
+	// MaxLedgerAhead is by how much the ledger of a fullnode may be ahead of the store's clock. The time of one that
+	// is further ahead is wrong.
+	MaxLedgerAhead = time.Minute
 	// ExpiredBlobGrace is for how long an expired blob is reported as ErrExpired. After that
 	// it is ErrNotFound, and Purge removes it.
 	ExpiredBlobGrace = 24 * time.Hour

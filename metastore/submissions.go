@@ -24,6 +24,7 @@ type Submission struct {
 	Hash     [32]byte  // by which the chain knows the transaction
 	Body     []byte    // the transaction; empty unless it is in flight
 	Expires  time.Time // from when on the chain refuses it
+	Form     string    // of the payment; see Payment
 
 	// Maintained by the store.
 	State  SubmissionState
@@ -37,6 +38,11 @@ type Outcome struct {
 	State   SubmissionState // not InFlight
 	Status  string          // why it failed
 	Reading Reading         // of the channel after that; without a Ledger, it was not read
+	// Withdrawn is what was withdrawn directly after the transaction, of one that was Collected; less than
+	// Reading.Withdrawn stands for that. Reading may be of a channel that was ended since, and opened again.
+	Withdrawn int64
+	// Stop is why the channel sells nothing from now on, or "".
+	Stop string
 	// Halt is why the reading contradicts what is known of the contract, or "". It halts settling
 	// until Resume.
 	Halt string
@@ -64,13 +70,23 @@ type Submissions interface {
 	// EndSubmission records the outcome of the channel's submission with this sequence, and then
 	// the reading like RecordReading.
 	//
-	// If it is Collected, Settled becomes at least its amount, but not more than was withdrawn, and
-	// the channel sells again if it had stopped and its deposit covers what is accepted. If it is Failed, the channel stops selling because of
-	// Status. Unless it is Collected, a settlement that is pending becomes due now.
+	// If it is Collected, Settled becomes at least its amount, but not more than was withdrawn, and what
+	// that adds to Settled is added to Collected. Form becomes that of the submission, and the channel
+	// sells again if it had stopped and its deposit covers what is accepted. Otherwise a settlement that
+	// is pending becomes due now, and unless others have withdrawn the amount, the channel stops
+	// selling: because of Status, or because a payment has expired. If it Failed, the Form is forgotten.
 	//
 	// Repeated, it has no effect. It returns ErrNotFound if the newest submission of the channel does
 	// not have this sequence, and another error if that has ended differently.
 	EndSubmission(ctx context.Context, channel string, sequence int64, o Outcome) error
+
+	// StopSelling stops the channel for a reason while the submission with this sequence is in flight: a
+	// fullnode refuses it. It sells again when a submission is Collected. It has no effect if there is no
+	// such submission in flight.
+	StopSelling(ctx context.Context, channel string, sequence int64, reason string) error
+
+	// Postpone makes the pending settlement with this sequence due at a time, if there is one.
+	Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error
 
 	// Submission returns the newest submission of a channel, or ErrNotFound.
 	Submission(ctx context.Context, channel string) (Submission, error)

@@ -20,6 +20,17 @@ type Problem struct {
 	ChunksetPrice      string `json:"chunksetPrice,omitempty"`
 	StoredMicropayment string `json:"storedMicropayment,omitempty"`
 
+	// Of CodeUnsettledLimit: the selling limit of the channel, what is unsettled, and the part of it that is collected
+	// only after a renewal.
+	Limit     string `json:"limit,omitempty"`
+	Unsettled string `json:"unsettled,omitempty"`
+	Expired   string `json:"expired,omitempty"`
+
+	// Of a micropayment that was refused for its gas: what is accepted.
+	MinGas      string `json:"minGas,omitempty"`
+	MinGasPrice string `json:"minGasPrice,omitempty"`
+	MaxGasPrice string `json:"maxGasPrice,omitempty"`
+
 	// The id of what a request with an unknown outcome may have created.
 	ChannelID string `json:"channelId,omitempty"`
 	SessionID string `json:"sessionId,omitempty"`
@@ -50,6 +61,7 @@ const (
 	CodeMicropaymentRefused   Code = "micropayment_refused"
 	CodeInsufficientFunds     Code = "insufficient_funds"
 	CodeUnsettledLimit        Code = "unsettled_limit"
+	CodeNothingExpired        Code = "nothing_expired"
 	CodeChargeAboveLimit      Code = "charge_above_limit"
 	CodeNoChunksetsLeft       Code = "no_chunksets_left"
 	CodePaymentRequired       Code = "payment_required"

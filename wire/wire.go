@@ -187,6 +187,9 @@ type Channel struct {
 	Credit           string           `json:"credit"`
 	Settled          string           `json:"settled"`
 	Unsettled        string           `json:"unsettled"`
+	SellingLimit     string           `json:"sellingLimit"`        // the greatest unsettled amount that a payment may lead to now
+	Expired          string           `json:"expired,omitempty"`   // the part of Unsettled that is collected only after a renewal; absent: nothing
+	Elsewhere        string           `json:"elsewhere,omitempty"` // what was withdrawn on the chain and is not known here; absent: nothing
 	SequenceNumber   string           `json:"sequenceNumber"`
 	State            string           `json:"state"`
 	Stopped          string           `json:"stopped,omitempty"` // why nothing is sold over it, in the state stopped
@@ -323,6 +326,13 @@ type Payment struct {
 	ChainID        int    `json:"chainId"`
 	ChunksetPrice  string `json:"chunksetPrice"`
 	UnsettledLimit string `json:"unsettledLimit"`
+
+	// Of a service whose payments are collected on a chain. Gas prices are absent until they were read.
+	StartingLimit string `json:"startingLimit,omitempty"` // the selling limit of a new channel
+	MinGas        string `json:"minGas,omitempty"`        // the least maximum gas of a micropayment
+	MinGasPrice   string `json:"minGasPrice,omitempty"`
+	MaxGasPrice   string `json:"maxGasPrice,omitempty"`
+	MaxFee        string `json:"maxFee,omitempty"` // the greatest product of maximum gas and gas price
 	Settlement     string `json:"settlement"` // SettlementLedger or SettlementChain
 }
 

@@ -262,6 +262,13 @@ func (m metaStore) RecordReading(ctx context.Context, id string, r metastore.Rea
 	return m.Store.RecordReading(ctx, id, r)
 }
 
+// Renew implements metastore.Store.
+func (m metaStore) Renew(ctx context.Context, p metastore.Payment) (_ metastore.Channel, err error) {
+	ctx, span := m.begin(ctx, "metastore.Renew")
+	defer span.end(&err)
+	return m.Store.Renew(ctx, p)
+}
+
 // DueSettlements implements metastore.Store.
 func (m metaStore) DueSettlements(ctx context.Context, ahead time.Duration, after metastore.Settlement, limit int) (_ []metastore.Settlement, err error) {
 	ctx, span := m.begin(ctx, "metastore.DueSettlements")
@@ -288,6 +295,20 @@ func (m metaStore) EndSubmission(ctx context.Context, channel string, sequence i
 	ctx, span := m.begin(ctx, "metastore.EndSubmission")
 	defer span.end(&err)
 	return m.Store.EndSubmission(ctx, channel, sequence, o)
+}
+
+// StopSelling implements metastore.Store.
+func (m metaStore) StopSelling(ctx context.Context, channel string, sequence int64, reason string) (err error) {
+	ctx, span := m.begin(ctx, "metastore.StopSelling")
+	defer span.end(&err)
+	return m.Store.StopSelling(ctx, channel, sequence, reason)
+}
+
+// Postpone implements metastore.Store.
+func (m metaStore) Postpone(ctx context.Context, channel string, sequence int64, due time.Time) (err error) {
+	ctx, span := m.begin(ctx, "metastore.Postpone")
+	defer span.end(&err)
+	return m.Store.Postpone(ctx, channel, sequence, due)
 }
 
 // Submission implements metastore.Store.

@@ -53,7 +53,7 @@ func foldedSales(p *probe) {
 	p.clock.Advance(time.Microsecond)
 	p.must(p.purge() > 0, "nothing was purged at the end of the retention of sales")
 	p.audited()
-	p.equal(p.getChannel("c"), after, "channel after a purge")
+	p.equal(p.recorded("c"), after, "channel after a purge")
 	for sequence, amount := range map[int64]int64{1: 100, 2: 130, 3: 150, 4: 180} {
 		stale := &metastore.StaleError{Stored: after.Proof}
 		p.refusedPayment("c", p.pay(c, sequence, amount), stale, fmt.Sprint("replay of ", sequence))
@@ -88,7 +88,7 @@ func foldedInBatches(p *probe) {
 			p.ok(err, "return")
 		}
 	}
-	channels := []books{p.books("c"), p.books("d")}
+	channels := []metastore.Channel{p.recorded("c"), p.recorded("d")}
 	for _, step := range []time.Duration{metastore.SaleRetention, 10 * metastore.SessionRetention} {
 		p.clock.Advance(step)
 		for calls := 0; ; calls++ {
@@ -102,8 +102,8 @@ func foldedInBatches(p *probe) {
 				break
 			}
 		}
-		for _, b := range channels {
-			p.equal(p.getChannel(b.channel.ID), b.channel, "channel after purges")
+		for _, c := range channels {
+			p.equal(p.recorded(c.ID), c, "channel after purges")
 		}
 	}
 }

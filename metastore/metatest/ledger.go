@@ -32,6 +32,13 @@ func (p *probe) getChannel(id string) metastore.Channel {
 	return c
 }
 
+// recorded returns a channel as calls return it that do not set Expired.
+func (p *probe) recorded(id string) metastore.Channel {
+	c := p.getChannel(id)
+	c.Expired = 0
+	return c
+}
+
 // pay returns a payment over a channel, with the sender s if the channel has none.
 func (p *probe) pay(c metastore.Channel, sequence, amount int64) metastore.Payment {
 	pay := metastore.Payment{

@@ -432,6 +432,9 @@ func (b *bank) settle() error {
 func (b *bank) verify() error {
 	ctx := b.p.ctx
 	for id, c := range b.channels {
+		if s, ok := b.pending[id]; c.Accepted > c.Settled && (!ok || !b.now().Before(s.Expires)) {
+			c.Expired = c.Accepted - c.Settled
+		}
 		got, err := b.store.Channel(ctx, id)
 		if err := agree("channel", got, c, err, nil); err != nil {
 			return err
@@ -465,11 +468,6 @@ func (b *bank) verify() error {
 	for _, s := range all {
 		if strings.HasPrefix(s.Channel, b.name) {
 			got[s.Channel] = s
-		}
-	}
-	for id, s := range b.pending {
-		if !b.now().Before(s.Expires) {
-			delete(b.pending, id)
 		}
 	}
 	if err := agree("settlements", got, b.pending, err, nil); err != nil {

@@ -414,7 +414,7 @@ func paymentReturn(p *probe) {
 		got, err := p.store.ReturnCredit(p.ctx, "channel", count, price, request)
 		p.ok(err, "return %s", request)
 		p.must(got.Credit == credit, "return %s of %d at %d: the credit is %d, want %d", request, count, price, got.Credit, credit)
-		p.equal(p.getChannel("channel"), got, "channel after return %s", request)
+		p.equal(p.recorded("channel"), got, "channel after return %s", request)
 		p.audited()
 	}
 	back(2, 10, "r", 30)

@@ -75,6 +75,7 @@ var errAny = errors.New("any error")
 func matches(err, want error) bool {
 	var funds, wantFunds *metastore.InsufficientFundsError
 	var stale, wantStale *metastore.StaleError
+	var limit, wantLimit *metastore.UnsettledLimitError
 	switch {
 	case want == nil || errors.Is(want, errAny):
 		return (err == nil) == (want == nil)
@@ -82,6 +83,8 @@ func matches(err, want error) bool {
 		return errors.As(err, &funds) && *funds == *wantFunds && errors.Is(err, metastore.ErrInsufficientFunds)
 	case errors.As(want, &wantStale):
 		return errors.As(err, &stale) && bytes.Equal(stale.Stored, wantStale.Stored) && errors.Is(err, metastore.ErrStalePayment)
+	case errors.As(want, &wantLimit):
+		return errors.As(err, &limit) && *limit == *wantLimit && errors.Is(err, metastore.ErrUnsettledLimit)
 	default:
 		return errors.Is(err, want)
 	}

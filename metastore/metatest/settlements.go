@@ -64,17 +64,18 @@ func settlementList(p *probe) {
 	p.reopen()
 	list(10, third, first, second)
 	p.clock.Advance(time.Microsecond)
-	list(10, first, second)
-	p.audited() // the expired one is still known
+	list(10, third, first, second) // an expired one is still owed
+	p.audited()
 	_, err := p.store.CloseChannel(p.ctx, "a")
 	p.ok(err, "close")
-	list(10, first, second) // what was accepted can still be collected
-	third = send(c, 2, 31, 5*time.Second)
-	list(10, third, first, second)
-	p.purge()
-	list(10, third, first, second)
+	list(10, third, first, second) // what was accepted can still be collected
+	third = send(c, 2, 31, 15*time.Second)
+	list(10, first, third, second)
 	p.clock.Advance(time.Hour)
 	p.purge()
+	list(10, first, third, second)
+	p.audited()
+	p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{first, third, second}), "pay out what has expired")
 	list(10)
 	p.audited()
 }
@@ -294,24 +295,19 @@ func settlementUncollected(p *probe) {
 	want(1, 7)
 }
 
-// auditWithdrawn records readings by which less was withdrawn than is settled. The audit must find
+// auditWithdrawn pays out over channels of the chain, of which nothing was withdrawn. The audit must find
 // them, and must not reveal a whole id.
 func auditWithdrawn(p *probe) {
 	for i, id := range []string{"unguessable-a", "unguessable-b"} {
 		c := p.onChain(id, 100)
-		s := p.begins(p.sends(c, 1, 50, 1, time.Minute))
-		p.ok(p.store.EndSubmission(p.ctx, id, 1, p.collected(s)), "end")
+		s := p.sends(c, 1, 50, 1, time.Minute)
 		if i == 0 {
 			p.audited()
 		}
-		p.clock.Advance(time.Second)
-		r := p.reading(p.getChannel(id))
-		r.Withdrawn = 49
-		_, err := p.store.RecordReading(p.ctx, id, r)
-		p.ok(err, "record")
+		p.ok(p.store.PayOut(p.ctx, []metastore.Settlement{s}), "pay out")
 		found, err := p.store.Audit(p.ctx)
 		p.ok(err, "audit")
-		p.must(len(found) > i, "after %d such readings the audit found: %q", i+1, found)
+		p.must(len(found) > i, "after %d such payouts the audit found: %q", i+1, found)
 		for _, sentence := range found {
 			p.must(strings.Contains(sentence, "unguessable"[:6]) && !strings.Contains(sentence, "unguessable"[:7]),
 				"the audit says: %s", sentence)

@@ -183,15 +183,17 @@ func (w *collecting) end(c *collectedChannel) error {
 	}
 	c.last.State, c.last.Status, c.last.Body, c.last.Ended = o.State, o.Status, nil, w.now()
 	c.Submitted = 0
-	if o.State == metastore.Collected && c.Accepted <= c.Deposit {
-		c.Stopped = ""
+	if o.State == metastore.Collected {
+		c.Collected += max(0, c.last.Amount-c.Settled)
+		c.Settled = max(c.Settled, c.last.Amount)
+		c.Withdrawn = max(c.Withdrawn, c.Settled)
+		if c.Accepted <= c.Deposit {
+			c.Stopped = ""
+		}
 	}
 	w.apply(c, o.Reading)
-	switch o.State {
-	case metastore.Collected:
-		c.Settled = max(c.Settled, c.last.Amount)
-	case metastore.Failed:
-		c.Stopped = "abort"
+	if o.State != metastore.Collected && c.last.Amount > c.Settled {
+		c.Stopped = "not collected"
 	}
 	if o.State != metastore.Collected && c.pending != nil && w.now().Before(c.due) {
 		c.due = w.now()
@@ -204,14 +206,12 @@ func (w *collecting) apply(c *collectedChannel, r metastore.Reading) {
 	switch {
 	case r.Gone:
 		c.Stopped, c.Deposit = "gone", 0
-	case r.Withdrawn > max(c.Accepted, c.Withdrawn), r.Deposit < c.Deposit:
+	case r.Deposit < c.Deposit:
 		c.Stopped = "changed"
 	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted:
 		c.Stopped = ""
 	}
-	if r.Gone {
-		c.Withdrawn = max(c.Withdrawn, r.Withdrawn)
-	} else {
+	if !r.Gone {
 		c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, r.Expires
 	}
 	c.Ledger, c.Read = r.Ledger, w.now()
@@ -246,6 +246,7 @@ func (w *collecting) verify() error {
 	wantDue, wantFlying := map[string]metastore.Settlement{}, map[string]metastore.Submission{}
 	for id, c := range w.channels {
 		got, err := w.store.Channel(ctx, id)
+		got.Expired = 0
 		got.Stopped = c.sameStop(got.Stopped)
 		if err := agree("channel", got, c.Channel, err, nil); err != nil {
 			return err

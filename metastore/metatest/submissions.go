@@ -150,7 +150,7 @@ func submissionOutcomes(p *probe) {
 	}{
 		1: {metastore.Outcome{State: metastore.Collected}, 10, ""},
 		2: {metastore.Outcome{State: metastore.Failed, Status: "Move abort in 0x1::micropayments"}, 0, "Move abort in 0x1::micropayments"},
-		3: {metastore.Outcome{State: metastore.Expired}, 0, ""},
+		3: {metastore.Outcome{State: metastore.Expired}, 0, "a payment of 10 units has expired before it was collected: renew it, unless a newer one is pending"},
 	} {
 		id := string(rune('a' + sequence))
 		c := p.onChain(id, 100)
@@ -223,10 +223,14 @@ func submissionNewer(p *probe) {
 	got := p.getChannel("c")
 	p.must(got.Settled == 20 && got.Withdrawn == 20 && got.NextSequence == 3 && got.Stopped == "", "collected: %+v", got)
 	p.begins(p.sends(c, 3, 30, 1, time.Minute))
+	newer = p.sends(c, 4, 31, 1, time.Minute)
 	p.ok(p.store.EndSubmission(p.ctx, "c", 3, metastore.Outcome{State: metastore.Expired}), "end")
-	p.audited() // what has expired is still known
-	p.due(time.Hour)
-	p.begins(p.sends(c, 4, 31, 1, time.Minute))
+	p.audited()
+	p.refusedPayment("c", p.pay(c, 5, 40), metastore.ErrChannelStopped, "over a channel with a payment that has expired")
+	sub = p.begins(newer) // it includes what has expired
+	p.audited()
+	p.ok(p.store.EndSubmission(p.ctx, "c", 4, p.collected(sub)), "end")
+	p.reads(c, 5, 40, 1, 1)
 	p.audited()
 }
 
@@ -245,16 +249,24 @@ func submissionRacing(p *probe) {
 	c := p.onChain("c", 1_000_000)
 	for k := int64(1); k <= 10; k++ {
 		s := p.sends(c, k, 10*k, 1, time.Minute)
+		if k%3 == 0 {
+			p.begins(s)
+			newer := p.sends(c, k+1, 10*(k+1), 1, time.Minute)
+			for _, err := range race(4, func(i int) error {
+				return handles[i%2].EndSubmission(p.ctx, "c", k, metastore.Outcome{State: metastore.Expired})
+			}) {
+				p.ok(err, "concurrent ends")
+			}
+			k++
+			s = newer
+		}
 		p.won(race(4, func(i int) error { return handles[i%2].BeginSubmission(p.ctx, submission(s)) }), 1, metastore.ErrExists)
 		outcome := p.collected(submission(s))
-		if k%3 == 0 {
-			outcome = metastore.Outcome{State: metastore.Expired}
-		}
 		for _, err := range race(4, func(i int) error { return handles[i%2].EndSubmission(p.ctx, "c", k, outcome) }) {
 			p.ok(err, "concurrent ends")
 		}
 	}
-	p.must(p.getChannel("c").Settled == 100, "%+v", p.getChannel("c"))
+	p.must(p.getChannel("c").Settled == 100 && p.getChannel("c").Collected == 100, "%+v", p.getChannel("c"))
 	p.audited()
 }
 
@@ -424,7 +436,7 @@ func channelReadings(p *probe) {
 	p.refusedPayment("c", p.pay(c, 3, 12), metastore.ErrChannelStopped, "over a channel that is gone")
 	record("it is back", func(r *metastore.Reading) { r.Deposit = 120 }, 120, metastore.ChannelOpen)
 	p.reads(c, 3, 12, 1, 1)
-	record("others have withdrawn", func(r *metastore.Reading) { r.Withdrawn = 13 }, 120, metastore.ChannelStopped)
+	record("others have withdrawn", func(r *metastore.Reading) { r.Withdrawn = 13 }, 120, metastore.ChannelOpen)
 	expires := p.clock.Now().Add(2 * time.Second)
 	record("it expires, with a deposit", func(r *metastore.Reading) { r.Deposit, r.Expires = 130, expires }, 130, metastore.ChannelOpen)
 

@@ -19,9 +19,10 @@ const auditPage = 500
 //   - for each channel, the sum of count times price over its sales and returns, including
 //     the folded ones, plus the credit is the accepted amount; settled <= accepted <=
 //     deposit; no amount is negative; a payment that was accepted and not settled is in the
-//     settlement; nothing was paid out that was not accepted; and payouts increase with
-//     the sequence; nothing was submitted that was not accepted; of a channel that was read from
-//     the chain, settled <= withdrawn, and accepted <= deposit unless it has stopped;
+//     settlement, unless it was withdrawn on the chain; nothing was paid out that was not accepted;
+//     and payouts increase with the sequence; nothing was submitted that was not accepted;
+//     collected + elsewhere <= settled; of a channel that was read from the chain, settled <=
+//     withdrawn, and accepted <= deposit unless it has stopped;
 //   - for each session, used + left = total and none of them is negative; a bought session
 //     has exactly the chunksets that were sold to it, and a granted one at least those,
 //     until its retention ends;
@@ -202,7 +203,8 @@ func (a *audit) readSubmissions(at span) error {
 			return nil
 		}
 		s := r.submission()
-		if !accepted(c.Channel, s.Sequence, s.Amount) {
+		withdrawn := c.Proof == nil && s.Sequence <= c.Sequence && s.Amount <= c.Accepted // others have withdrawn more
+		if !withdrawn && !accepted(c.Channel, s.Sequence, s.Amount) {
 			a.report("channel %.6s: %d was submitted at sequence %d, but %d was accepted at %d", c.ID, s.Amount, s.Sequence, c.Accepted, c.Sequence)
 		}
 		c.pending = c.pending || s.Sequence == c.Sequence
@@ -250,14 +252,17 @@ func (a *audit) checkChannels() {
 		if !c.Ledger.IsZero() && c.Settled > c.Withdrawn {
 			a.report("channel %.6s: %d was settled, but %d withdrawn on the chain", id, c.Settled, c.Withdrawn)
 		}
+		if c.Collected < 0 || c.Elsewhere < 0 || c.Collected > c.Settled-c.Elsewhere {
+			a.report("channel %.6s: %d was collected, %d elsewhere, but %d is settled", id, c.Collected, c.Elsewhere, c.Settled)
+		}
 		if c.Submitted != c.flying {
 			a.report("channel %.6s: %d was submitted, but the submission in flight is of %d", id, c.Submitted, c.flying)
 		}
-		read := c.Proof == nil && !c.Ledger.IsZero() && c.Accepted == c.Settled // nothing was accepted here
-		if !read && (c.Proof == nil) != (c.Accepted == 0) || (c.Accepted > 0 && c.Sender == "") {
+		read := !c.Ledger.IsZero() && c.Accepted <= c.Withdrawn // then no payment needs to prove it
+		if (!read || c.Proof != nil) && (c.Proof == nil) != (c.Accepted == 0) || (c.Accepted > 0 && c.Sender == "") {
 			a.report("channel %.6s: %d was accepted from sender %.6s with a proof of %d bytes", id, c.Accepted, c.Sender, len(c.Proof))
 		}
-		if c.Settled < c.Accepted && !c.pending {
+		if c.Settled < c.Accepted && !read && !c.pending {
 			a.report("channel %.6s: %d was accepted, %d settled, and no settlement is pending", id, c.Accepted, c.Settled)
 		}
 	}

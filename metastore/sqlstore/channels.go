@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"sluice/metastore"
 )
@@ -12,7 +13,8 @@ import (
 // channelColumns are the columns of a channel, in the order of channelFields.
 const channelColumns = `id, payment_channel_id, sender, receiver, asset, deposit,
 	accepted, sequence, proof, credit, settled, closed, created, expires, owner,
-	submitted, stopped, withdrawn, next_sequence, ledger, read_at`
+	submitted, stopped, withdrawn, next_sequence, ledger, read_at,
+	collected, elsewhere, form, chain_created`
 
 // channelFields returns the destinations of channelColumns.
 func channelFields(c *metastore.Channel) args {
@@ -22,6 +24,7 @@ func channelFields(c *metastore.Channel) args {
 		(*instant)(&c.Closed), (*instant)(&c.Created), (*instant)(&c.Expires), (*optionalText)(&c.Owner),
 		(*integer)(&c.Submitted), (*optionalText)(&c.Stopped),
 		(*integer)(&c.Withdrawn), (*integer)(&c.NextSequence), (*instant)(&c.Ledger), (*instant)(&c.Read),
+		(*integer)(&c.Collected), (*integer)(&c.Elsewhere), (*optionalText)(&c.Form), (*instant)(&c.ChainCreated),
 	}
 }
 
@@ -61,17 +64,20 @@ func (t *tx) addChannel(c metastore.Channel) (metastore.Channel, error) {
 	c = metastore.Channel{
 		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset,
 		Deposit: c.Deposit, Owner: c.Owner, Created: t.now, Expires: truncate(c.Expires),
-		Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Ledger: truncate(c.Ledger),
+		Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Ledger: truncate(c.Ledger), ChainCreated: truncate(c.ChainCreated),
+	}
+	if c.Ledger.After(t.now.Add(metastore.MaxLedgerAhead)) {
+		return c, metastore.ErrOutdated
 	}
 	if !c.Ledger.IsZero() {
 		c.Read, c.Accepted, c.Settled, c.Sequence = t.now, c.Withdrawn, c.Withdrawn, c.NextSequence-1
 	}
 	n, err := t.exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, owner,
-			accepted, settled, folded, sequence, withdrawn, next_sequence, ledger, read_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10, $11, $12, $13, $14, $15) ON CONFLICT (id) DO NOTHING`,
+			accepted, settled, folded, sequence, withdrawn, next_sequence, ledger, read_at, chain_created)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (id) DO NOTHING`,
 		[]byte(c.ID), c.PaymentChannelID, []byte(c.Sender), []byte(c.Receiver), []byte(c.Asset), c.Deposit,
 		micros(c.Created), c.Expires.UnixMicro(), optionalColumn(c.Owner),
-		c.Accepted, c.Sequence, c.Withdrawn, c.NextSequence, micros(c.Ledger), micros(c.Read))
+		c.Accepted, c.Sequence, c.Withdrawn, c.NextSequence, micros(c.Ledger), micros(c.Read), micros(c.ChainCreated))
 	if err != nil {
 		return c, err
 	}
@@ -96,7 +102,20 @@ func (t *tx) channelTaken(c metastore.Channel) (bool, error) {
 
 // Channel implements metastore.Channels.
 func (s *Store) Channel(ctx context.Context, id string) (metastore.Channel, error) {
-	return resultOf(ctx, s.read, func(t *tx) (metastore.Channel, error) { return t.channel(id) })
+	return resultOf(ctx, s.read, func(t *tx) (metastore.Channel, error) {
+		var c metastore.Channel
+		var pending time.Time
+		found, err := t.row(`SELECT `+channelColumns+`, (SELECT s.expires FROM settlements s WHERE s.channel = channels.id) FROM channels WHERE id = $1`,
+			args{[]byte(id)}, append(channelFields(&c), (*instant)(&pending))...)
+		if err == nil && !found {
+			err = fmt.Errorf("channel: %w", metastore.ErrNotFound)
+		}
+		if err != nil {
+			return metastore.Channel{}, err
+		}
+		c.Expired = expiredOf(c, pending, t.now)
+		return c, nil
+	})
 }
 
 func (t *tx) channel(id string) (metastore.Channel, error) {

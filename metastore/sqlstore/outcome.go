@@ -100,6 +100,11 @@ type channelOutcome struct {
 	NextSequence     int64     `json:"nextSequence,omitempty"`
 	Ledger           time.Time `json:"ledger,omitzero"`
 	Read             time.Time `json:"read,omitzero"`
+	ChainCreated     time.Time `json:"chainCreated,omitzero"`
+	Collected        int64     `json:"collected,omitempty"`
+	Elsewhere        int64     `json:"elsewhere,omitempty"`
+	Form             string    `json:"form,omitempty"`
+	Expired          int64     `json:"expired,omitempty"`
 }
 
 func outcomeOfChannel(c metastore.Channel) channelOutcome {
@@ -108,6 +113,7 @@ func outcomeOfChannel(c metastore.Channel) channelOutcome {
 		Deposit: c.Deposit, Owner: c.Owner, Accepted: c.Accepted, Sequence: c.Sequence, Proof: c.Proof,
 		Credit: c.Credit, Settled: c.Settled, Closed: c.Closed, Created: c.Created, Expires: c.Expires,
 		Submitted: c.Submitted, Stopped: c.Stopped, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Ledger: c.Ledger, Read: c.Read,
+		ChainCreated: c.ChainCreated, Collected: c.Collected, Elsewhere: c.Elsewhere, Form: c.Form, Expired: c.Expired,
 	}
 }
 
@@ -117,5 +123,6 @@ func (o channelOutcome) result() metastore.Channel {
 		Deposit: o.Deposit, Owner: o.Owner, Accepted: o.Accepted, Sequence: o.Sequence, Proof: o.Proof,
 		Credit: o.Credit, Settled: o.Settled, Closed: o.Closed, Created: o.Created, Expires: o.Expires,
 		Submitted: o.Submitted, Stopped: o.Stopped, Withdrawn: o.Withdrawn, NextSequence: o.NextSequence, Ledger: o.Ledger, Read: o.Read,
+		ChainCreated: o.ChainCreated, Collected: o.Collected, Elsewhere: o.Elsewhere, Form: o.Form, Expired: o.Expired,
 	}
 }

@@ -217,7 +217,8 @@ func TestEveryFieldIsRemembered(t *testing.T) {
 	}
 	known := channel
 	known.Submitted, known.Stopped, known.Withdrawn, known.NextSequence = 0, "", 0, 0
-	known.Ledger, known.Read = time.Time{}, time.Time{}
+	known.Ledger, known.Read, known.ChainCreated = time.Time{}, time.Time{}, time.Time{}
+	known.Collected, known.Elsewhere, known.Form, known.Expired = 0, 0, "", 0
 	if !reflect.DeepEqual(oldChannel.channel(), known) {
 		t.Errorf("the first version reads %+v from %s", oldChannel, c)
 	}

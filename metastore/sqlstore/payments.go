@@ -97,8 +97,16 @@ func (t *tx) examine(p metastore.Payment) (_ metastore.Channel, spendable int64,
 		return c, 0, &metastore.StaleError{Stored: c.Proof}
 	case p.Amount > c.Deposit:
 		return c, 0, &metastore.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
-	case p.Amount-c.Settled > p.UnsettledLimit:
-		return c, 0, metastore.ErrUnsettledLimit
+	}
+	if p.Simulated {
+		c.Form = p.Form
+	}
+	if limit := c.SellingLimit(p.StartingLimit, p.UnsettledLimit, p.Form); p.Amount-c.Settled > limit {
+		expired, err := t.expired(c, t.now.Add(p.Ahead))
+		if err != nil {
+			return c, 0, err
+		}
+		return c, 0, &metastore.UnsettledLimitError{Limit: limit, Unsettled: c.Accepted - c.Settled, Expired: expired}
 	}
 	return c, p.Amount - c.Accepted + c.Credit, nil
 }
@@ -126,35 +134,101 @@ func (t *tx) accept(c metastore.Channel, p metastore.Payment, spendable int64, s
 	c.Sender, c.Sequence, c.Accepted, c.Proof = p.Sender, p.Sequence, p.Amount, bytes.Clone(p.Proof)
 	c.Credit = spendable - s.count*s.price
 	id := []byte(c.ID)
-	if err := t.change(`UPDATE channels SET sender = $2, sequence = $3, accepted = $4, proof = $5, credit = $6 WHERE id = $1`,
-		id, []byte(c.Sender), c.Sequence, c.Accepted, c.Proof, c.Credit); err != nil {
+	if err := t.change(`UPDATE channels SET sender = $2, sequence = $3, accepted = $4, proof = $5, credit = $6, form = $7 WHERE id = $1`,
+		id, []byte(c.Sender), c.Sequence, c.Accepted, c.Proof, c.Credit, optionalColumn(c.Form)); err != nil {
 		return c, err
 	}
 	if err := t.change(`INSERT INTO sales (id, channel, sequence, session, count, price, at, charge) VALUES ($8, $1, $2, $3, $4, $5, $6, $7)`,
 		id, c.Sequence, s.session, s.count, s.price, micros(t.now), s.charge, t.saleID()); err != nil {
 		return c, err
 	}
-	err := t.change(`INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES ($1, $2, $3, $4, $5, $6)
+	return c, t.settleLater(c, p.Expires, due(c, p, t.now))
+}
+
+// settleLater makes the payment that proves what is accepted the pending settlement of its channel. It is due at a time,
+// or never if that is zero.
+func (t *tx) settleLater(c metastore.Channel, expires, due time.Time) error {
+	return t.change(`INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount,
 		proof = excluded.proof, expires = excluded.expires,
 		due = CASE WHEN settlements.due < excluded.due THEN settlements.due ELSE excluded.due END`,
-		id, c.Sequence, c.Accepted, c.Proof, p.Expires.UnixMicro(), micros(due(c, p, t.now)))
-	return c, err
+		[]byte(c.ID), c.Sequence, c.Accepted, c.Proof, expires.UnixMicro(), micros(due))
+}
+
+// expired returns metastore.Channel.Expired at a time of the ledger.
+func (t *tx) expired(c metastore.Channel, now time.Time) (int64, error) {
+	var pending time.Time
+	_, err := t.row(`SELECT expires FROM settlements WHERE channel = $1`, args{[]byte(c.ID)}, (*instant)(&pending))
+	return expiredOf(c, pending, now), err
+}
+
+// expiredOf is expired with the time at which the pending settlement expires; it is zero if there is none.
+func expiredOf(c metastore.Channel, pending, now time.Time) int64 {
+	if pending.After(now) || pending.IsZero() && c.Submitted > 0 {
+		return 0
+	}
+	return max(0, c.Accepted-max(c.Settled, c.Submitted, c.Withdrawn))
+}
+
+// Renew implements metastore.Channels.
+func (s *Store) Renew(ctx context.Context, p metastore.Payment) (metastore.Channel, error) {
+	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
+		if p.Sender == "" || len(p.Proof) == 0 {
+			return metastore.Channel{}, errNoProof
+		}
+		c, _, err := t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+		if err != nil {
+			return c, err
+		}
+		ledger := t.now.Add(p.Ahead)
+		expired, err := t.expired(c, ledger)
+		switch {
+		case err != nil:
+			return c, err
+		case bytes.Equal(p.Proof, c.Proof): // it was renewed by an earlier call
+			c.Expired = expired
+			return c, nil
+		case !ledger.Before(c.Expires):
+			return c, metastore.ErrChannelExpired
+		case p.Amount != c.Accepted || p.Sequence <= c.Sequence || p.Sequence < c.NextSequence:
+			return c, &metastore.StaleError{Stored: c.Proof}
+		case expired == 0:
+			return c, metastore.ErrNothingExpired
+		case p.Amount > c.Deposit:
+			return c, &metastore.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
+		}
+		if c.Sequence, c.Proof = p.Sequence, bytes.Clone(p.Proof); p.Simulated {
+			c.Form = p.Form
+		}
+		if err := t.change(`UPDATE channels SET sequence = $2, proof = $3, form = $4 WHERE id = $1`, []byte(c.ID), c.Sequence, c.Proof, optionalColumn(c.Form)); err != nil {
+			return c, err
+		}
+		var due time.Time
+		if p.SettleAt > 0 {
+			due = t.now
+		}
+		return c, t.settleLater(c, p.Expires, due)
+	})
 }
 
 // due returns when the settlement of a channel that has accepted p is submitted to the chain at the latest,
 // unless it replaces an earlier one. It is zero without a chain.
 func due(c metastore.Channel, p metastore.Payment, now time.Time) time.Time {
-	switch {
-	case p.SettleAt == 0:
+	if p.SettleAt == 0 {
 		return time.Time{}
-	case c.Accepted-max(c.Settled, c.Submitted) >= p.SettleAt:
-		return now
-	case c.Expires.Before(p.Expires):
-		return now.Add(c.Expires.Sub(now) / 2)
-	default:
-		return now.Add(p.Expires.Sub(now) / 2)
 	}
+	atOnce := min(p.SettleAt, max(1, c.SellingLimit(p.StartingLimit, p.UnsettledLimit, p.Form)/2))
+	if c.Accepted-max(c.Settled, c.Submitted) >= atOnce {
+		return now
+	}
+	within := p.Expires.Sub(now) / 2
+	if c.Expires.Before(p.Expires) {
+		within = c.Expires.Sub(now) / 2
+	}
+	if p.SettleWithin > 0 {
+		within = min(within, p.SettleWithin)
+	}
+	return now.Add(within)
 }
 
 // errNotSold is the error of a return of chunksets that were never sold.

@@ -18,10 +18,9 @@ const payOutRows = 100
 var errNotAccepted = errors.New("sqlstore: the channel accepted no such payment")
 
 // accepted reports whether a channel can have accepted a payment: its sequence and amount
-// increase together.
+// increase together, except that a renewal increases the sequence alone.
 func accepted(c metastore.Channel, sequence, amount int64) bool {
-	order := cmp.Compare(amount, c.Accepted)
-	return order <= 0 && order == cmp.Compare(sequence, c.Sequence)
+	return sequence < c.Sequence && amount <= c.Accepted || sequence == c.Sequence && amount == c.Accepted
 }
 
 // PayOut implements metastore.Channels.

@@ -6,8 +6,7 @@ import (
 	"sluice/metastore"
 )
 
-// Settlements implements metastore.Channels. A settlement that expired uncollected is kept
-// until a newer payment replaces it.
+// Settlements implements metastore.Channels.
 func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, limit int) ([]metastore.Settlement, error) {
 	var since int64
 	if after.Channel != "" {
@@ -16,8 +15,8 @@ func (s *Store) Settlements(ctx context.Context, after metastore.Settlement, lim
 	return resultOf(ctx, s.read, func(t *tx) ([]metastore.Settlement, error) {
 		var one metastore.Settlement
 		return collect(t, `SELECT channel, sequence, amount, proof, expires FROM settlements
-			WHERE expires > $1 AND (expires, channel) > ($2, $3) ORDER BY expires, channel LIMIT ($4 + 0)`,
-			args{t.now.UnixMicro(), since, []byte(after.Channel), int64(limit)},
+			WHERE (expires, channel) > ($1, $2) ORDER BY expires, channel LIMIT ($3 + 0)`,
+			args{since, []byte(after.Channel), int64(limit)},
 			args{&one.Channel, (*integer)(&one.Sequence), (*integer)(&one.Amount), &one.Proof, (*instant)(&one.Expires)}, &one)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-const submissionColumns = `channel, sequence, amount, hash, body, expires, state, status, begun, ended`
+const submissionColumns = `channel, sequence, amount, hash, body, expires, state, status, begun, ended, form`
 
 // submissionRow is a row of submissions.
 type submissionRow struct {
@@ -21,7 +21,7 @@ type submissionRow struct {
 func (r *submissionRow) fields() args {
 	return args{
 		&r.Channel, (*integer)(&r.Sequence), (*integer)(&r.Amount), &r.hash, &r.Body, (*instant)(&r.Expires),
-		&r.state, (*optionalText)(&r.Status), (*instant)(&r.Begun), (*instant)(&r.Ended),
+		&r.state, (*optionalText)(&r.Status), (*instant)(&r.Begun), (*instant)(&r.Ended), (*optionalText)(&r.Form),
 	}
 }
 
@@ -73,10 +73,10 @@ func (s *Store) BeginSubmission(ctx context.Context, sub metastore.Submission) e
 		if n == 0 {
 			return fmt.Errorf("settlement: %w", metastore.ErrNotFound)
 		}
-		if _, err := t.exec(`INSERT INTO submissions (`+submissionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, 0, NULL, $7, NULL)
+		if _, err := t.exec(`INSERT INTO submissions (`+submissionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, 0, NULL, $7, NULL, $8)
 			ON CONFLICT (channel) DO UPDATE SET sequence = excluded.sequence, amount = excluded.amount, hash = excluded.hash,
-			body = excluded.body, expires = excluded.expires, state = 0, status = NULL, begun = excluded.begun, ended = NULL`,
-			id, sub.Sequence, sub.Amount, sub.Hash[:], sub.Body, sub.Expires.UnixMicro(), micros(t.now)); err != nil {
+			body = excluded.body, expires = excluded.expires, state = 0, status = NULL, begun = excluded.begun, ended = NULL, form = excluded.form`,
+			id, sub.Sequence, sub.Amount, sub.Hash[:], sub.Body, sub.Expires.UnixMicro(), micros(t.now), optionalColumn(sub.Form)); err != nil {
 			return err
 		}
 		_, err = t.exec(`UPDATE channels SET submitted = $2 WHERE id = $1`, id, sub.Amount)
@@ -153,27 +153,33 @@ func (s *Store) EndSubmission(ctx context.Context, channel string, sequence int6
 	})
 }
 
-func (t *tx) endSubmission(c metastore.Channel, sub metastore.Submission, o metastore.Outcome) error {
-	id := []byte(c.ID)
+func (t *tx) endSubmission(before metastore.Channel, sub metastore.Submission, o metastore.Outcome) error {
+	id := []byte(before.ID)
 	if _, err := t.exec(`UPDATE submissions SET state = $2, status = $3, ended = $4, body = $5 WHERE channel = $1`,
 		id, int64(o.State), optionalColumn(o.Status), micros(t.now), []byte{}); err != nil {
 		return err
 	}
-	if o.State == metastore.Collected && c.Accepted <= c.Deposit {
-		c.Stopped = ""
-	}
-	c, err := t.recordReading(c, o.Reading)
-	if err != nil {
-		return err
-	}
+	c := before
+	c.Submitted = 0
 	switch o.State {
 	case metastore.Collected:
-		c.Settled = max(c.Settled, min(sub.Amount, c.Withdrawn))
+		countCollected(&c, sub, max(o.Withdrawn, o.Reading.Withdrawn))
 	case metastore.Failed:
-		c.Stopped = o.Status
+		c.Form = "" // it is to be simulated again
 	}
-	if _, err := t.exec(`UPDATE channels SET settled = $2, submitted = 0, stopped = $3 WHERE id = $1`,
-		id, c.Settled, optionalColumn(c.Stopped)); err != nil {
+	read(&c, o.Reading, t.now)
+	settleElsewhere(&c)
+	sellAgain(before, &c, sub)
+	uncollected := o.State != metastore.Collected && sub.Amount > c.Settled
+	switch {
+	case o.Stop != "":
+		c.Stopped = o.Stop
+	case uncollected && o.State == metastore.Failed:
+		c.Stopped = o.Status
+	case uncollected:
+		c.Stopped = fmt.Sprintf("a payment of %d units has expired before it was collected: renew it, unless a newer one is pending", sub.Amount)
+	}
+	if err := t.saveSettled(before, c); err != nil {
 		return err
 	}
 	if o.State != metastore.Collected {
@@ -184,7 +190,7 @@ func (t *tx) endSubmission(c metastore.Channel, sub metastore.Submission, o meta
 	if o.Halt == "" {
 		return nil
 	}
-	_, err = t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, []byte(haltFact), []byte(o.Halt))
+	_, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, []byte(haltFact), []byte(o.Halt))
 	return err
 }
 
@@ -222,42 +228,37 @@ func (s *Store) Resume(ctx context.Context) error {
 	})
 }
 
-// RecordReading implements metastore.Channels.
-func (s *Store) RecordReading(ctx context.Context, id string, r metastore.Reading) (metastore.Channel, error) {
-	return s.writeChannel(ctx, func(t *tx) (metastore.Channel, error) {
-		c, err := t.channel(id)
+// StopSelling implements metastore.Submissions.
+func (s *Store) StopSelling(ctx context.Context, channel string, sequence int64, reason string) error {
+	return s.writeLocked(ctx, func(t *tx) error {
+		// The channel first: its lock excludes that the submission ends meanwhile.
+		c, err := t.channel(channel)
 		if err != nil {
-			return c, err
+			return ignoreNotFound(err)
 		}
-		return t.recordReading(c, r)
+		sub, err := t.submission(channel)
+		if err != nil || sub.Sequence != sequence || sub.State != metastore.InFlight || c.Stopped == reason {
+			return ignoreNotFound(err)
+		}
+		_, err = t.exec(`UPDATE channels SET stopped = $2 WHERE id = $1`, []byte(channel), optionalColumn(reason))
+		return err
 	})
 }
 
-func (t *tx) recordReading(c metastore.Channel, r metastore.Reading) (metastore.Channel, error) {
-	r.Ledger = truncate(r.Ledger)
-	if r.Ledger.IsZero() || r.Ledger.Before(c.Ledger) {
-		return c, nil
+// ignoreNotFound returns err unless it is metastore.ErrNotFound.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, metastore.ErrNotFound) {
+		return nil
 	}
-	switch {
-	case r.Gone:
-		c.Stopped, c.Deposit = "the channel does not exist on the chain", 0
-	case r.Withdrawn > max(c.Accepted, c.Withdrawn):
-		c.Stopped = fmt.Sprintf("%d units were withdrawn from the channel on the chain, and %d were accepted here", r.Withdrawn, c.Accepted)
-	case r.Deposit < c.Deposit:
-		c.Stopped = fmt.Sprintf("the deposit of the channel on the chain has shrunk from %d to %d units", c.Deposit, r.Deposit)
-	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted:
-		c.Stopped = ""
-	}
-	if r.Gone {
-		c.Withdrawn = max(c.Withdrawn, r.Withdrawn)
-	} else {
-		c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, truncate(r.Expires)
-	}
-	c.Ledger, c.Read = r.Ledger, t.now
-	_, err := t.exec(`UPDATE channels SET deposit = $2, withdrawn = $3, next_sequence = $4, expires = $5, ledger = $6, read_at = $7, stopped = $8
-		WHERE id = $1`, []byte(c.ID), c.Deposit, c.Withdrawn, c.NextSequence, c.Expires.UnixMicro(), micros(c.Ledger), micros(c.Read),
-		optionalColumn(c.Stopped))
-	return c, err
+	return err
+}
+
+// Postpone implements metastore.Submissions.
+func (s *Store) Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error {
+	return s.writeLocked(ctx, func(t *tx) error {
+		_, err := t.exec(`UPDATE settlements SET due = $3 WHERE channel = $1 AND sequence = $2 AND due IS NOT NULL`, []byte(channel), sequence, micros(due))
+		return err
+	})
 }
 
 // Unsettled implements metastore.Channels. A payment that is pending or in flight includes the amounts of
@@ -267,6 +268,10 @@ func (s *Store) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
 	err := s.read(ctx, func(t *tx) error {
 		var err error
 		if u.Overdue, err = t.overdue(); err != nil {
+			return err
+		}
+		if _, err := t.row(`SELECT COUNT(*), CAST(COALESCE(SUM(elsewhere), 0) AS BIGINT) FROM channels WHERE elsewhere > 0`, nil,
+			(*integer)(&u.Elsewhere.Channels), (*integer)(&u.Elsewhere.Amount)); err != nil {
 			return err
 		}
 		var channels, amount, kind int64
