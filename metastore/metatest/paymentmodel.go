@@ -87,7 +87,7 @@ func pick[V any](b *bank, name string, of map[string]V) string {
 func (b *bank) step() error {
 	switch verb := b.oneOf("verb", "open", "open", "buy", "buy", "buy", "refill", "refill", "refill", "read", "read", "read",
 		"replay", "grant", "use", "use", "use", "return", "return", "credit", "deposit", "deposit", "close",
-		"settle", "settle", "purge", "advance", "advance"); verb {
+		"settle", "settle", "renew", "renew", "purge", "advance", "advance"); verb {
 	case "open":
 		return b.open()
 	case "buy", "refill", "read":
@@ -108,6 +108,8 @@ func (b *bank) step() error {
 		return b.close()
 	case "settle":
 		return b.settle()
+	case "renew":
+		return b.renew()
 	case "purge":
 		_, err := b.store.Purge(b.p.ctx, 10)
 		return err
@@ -211,7 +213,7 @@ func (b *bank) examine(pay metastore.Payment) (metastore.Channel, int64, error) 
 	case pay.Amount > c.Deposit:
 		return c, 0, &metastore.InsufficientFundsError{Required: pay.Amount, Available: c.Deposit}
 	case pay.Amount-c.Settled > pay.UnsettledLimit:
-		return c, 0, metastore.ErrUnsettledLimit
+		return c, 0, &metastore.UnsettledLimitError{Limit: pay.UnsettledLimit, Unsettled: c.Accepted - c.Settled, Expired: b.expired(c)}
 	}
 	return c, pay.Amount - (c.Accepted - c.Credit), nil
 }
@@ -422,19 +424,55 @@ func (b *bank) settle() error {
 	c := b.channels[id]
 	c.Settled = max(c.Settled, s.Amount)
 	b.channels[id] = c
-	if b.pending[id].Sequence <= s.Sequence {
+	if b.pending[id].Amount <= s.Amount {
 		delete(b.pending, id)
 	}
 	return b.store.PayOut(b.p.ctx, []metastore.Settlement{s})
+}
+
+// expired returns what can be paid out only after a renewal, or by a service that pays out what has expired.
+func (b *bank) expired(c metastore.Channel) int64 {
+	if s, ok := b.pending[c.ID]; ok && b.now().Before(s.Expires) {
+		return 0
+	}
+	return c.Accepted - c.Settled
+}
+
+func (b *bank) renew() error {
+	c := b.channels[pick(b, "channel", b.channels)]
+	if c.ID == "" {
+		return nil
+	}
+	pay := metastore.Payment{
+		Sender: c.Sender, Receiver: b.name, Asset: "a", PaymentChannelID: c.PaymentChannelID, Sequence: c.Sequence + b.number("sequence", 0, 2),
+		Amount: c.Accepted + max(0, b.number("amount", -3, 1)), Proof: []byte(b.fresh("proof")), Expires: b.now().Add(paymentLife),
+	}
+	if pay.Sender == "" {
+		pay.Sender = "s"
+	}
+	var wantErr error
+	switch {
+	case !b.now().Before(c.Expires):
+		wantErr = metastore.ErrChannelExpired
+	case pay.Amount != c.Accepted || pay.Sequence <= c.Sequence:
+		wantErr = &metastore.StaleError{Stored: c.Proof}
+	case b.expired(c) == 0:
+		wantErr = metastore.ErrNothingExpired
+	default:
+		c.Sequence, c.Proof = pay.Sequence, pay.Proof
+		b.channels[c.ID] = c
+		b.pending[c.ID] = settlement(pay, c.ID)
+		b.settleable[c.ID] = append(b.settleable[c.ID], b.pending[c.ID])
+	}
+	got, err := b.store.Renew(b.p.ctx, pay)
+	return agree("renew", got, c, err, wantErr)
 }
 
 // verify compares everything with the model, and audits the store.
 func (b *bank) verify() error {
 	ctx := b.p.ctx
 	for id, c := range b.channels {
-		if s, ok := b.pending[id]; c.Accepted > c.Settled && (!ok || !b.now().Before(s.Expires)) {
-			c.Expired = c.Accepted - c.Settled
-		}
+		c.Expired = b.expired(c)
 		got, err := b.store.Channel(ctx, id)
 		if err := agree("channel", got, c, err, nil); err != nil {
 			return err

@@ -67,7 +67,7 @@ func (w *collecting) step() error {
 	if c == nil {
 		return w.open()
 	}
-	switch rapid.SampledFrom([]string{"pay", "pay", "pay", "begin", "begin", "end", "end", "read", "advance"}).Draw(w.T, "verb") {
+	switch rapid.SampledFrom([]string{"pay", "pay", "pay", "begin", "begin", "end", "end", "read", "read", "renew", "advance"}).Draw(w.T, "verb") {
 	case "pay":
 		return w.pay(c)
 	case "begin":
@@ -76,6 +76,8 @@ func (w *collecting) step() error {
 		return w.end(c)
 	case "read":
 		return w.read(c)
+	case "renew":
+		return w.renew(c)
 	default:
 		w.p.clock.Advance(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, 10 * time.Second, time.Minute}).Draw(w.T, "time"))
 		return nil
@@ -87,6 +89,7 @@ func (w *collecting) open() error {
 	c := metastore.Channel{
 		ID: fmt.Sprint(w.name, len(w.channels)), PaymentChannelID: int64(w.p.keys), Sender: "s", Receiver: w.name, Asset: "a", Deposit: 100,
 		Expires: w.now().Add(10 * time.Hour), Withdrawn: w.number("withdrawn", 0, 3), NextSequence: w.number("next", 0, 2), Ledger: w.now(),
+		ChainCreated: w.now().Add(-time.Hour),
 	}
 	got, err := w.store.OpenChannel(w.p.ctx, c, nil)
 	c.Created, c.Read, c.Accepted, c.Settled, c.Sequence = w.now(), w.now(), c.Withdrawn, c.Withdrawn, c.NextSequence-1
@@ -99,8 +102,19 @@ func (w *collecting) pay(c *collectedChannel) error {
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
 		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: c.Accepted + w.number("amount", 1, 30), UnsettledLimit: 60,
 		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second), SettleAt: 20,
+		StartingLimit: w.number("start", 0, 1) * 30, Form: rapid.SampledFrom([]string{"f", "g"}).Draw(w.T, "form"), Simulated: w.number("simulated", 0, 2) > 0,
 	}
-	p.Proof = fmt.Append(nil, c.ID, p.Sequence)
+	p.Proof = fmt.Append(nil, c.ID, p.Sequence, w.made())
+	form, limit := c.Form, p.UnsettledLimit
+	if p.Simulated {
+		form = p.Form
+	}
+	if p.StartingLimit > 0 {
+		limit = p.StartingLimit
+		if form == p.Form {
+			limit = min(p.UnsettledLimit, limit+c.Collected)
+		}
+	}
 	var wantErr error
 	switch {
 	case c.State(w.now()) == metastore.ChannelExpired:
@@ -111,23 +125,73 @@ func (w *collecting) pay(c *collectedChannel) error {
 		wantErr = metastore.ErrStalePayment
 	case p.Amount > c.Deposit:
 		wantErr = metastore.ErrInsufficientFunds
-	case p.Amount-c.Settled > p.UnsettledLimit:
-		wantErr = metastore.ErrUnsettledLimit
+	case p.Amount-c.Settled > limit:
+		wantErr = &metastore.UnsettledLimitError{Limit: limit, Unsettled: c.Accepted - c.Settled, Expired: w.expired(c)}
 	}
 	got, err := w.store.PayRead(w.p.ctx, metastore.ReadPurchase{Payment: p, Price: 1, Count: p.Amount - c.Accepted})
 	if wantErr == nil {
-		c.Accepted, c.Sequence, c.Proof = p.Amount, p.Sequence, p.Proof
+		c.Accepted, c.Sequence, c.Proof, c.Form = p.Amount, p.Sequence, p.Proof, form
 		due := w.now().Add(min(p.Expires.Sub(w.now()), c.Expires.Sub(w.now())) / 2)
-		if c.Accepted-max(c.Settled, c.Submitted) >= p.SettleAt {
+		if c.Accepted-max(c.Settled, c.Submitted) >= min(p.SettleAt, limit/2) {
 			due = w.now()
 		}
-		if c.pending == nil || due.Before(c.due) {
-			c.due = due
-		}
-		s := settlement(p, c.ID)
-		c.pending = &s
+		w.pend(c, p, due)
 	}
 	return agreeErr("pay", got, c.Channel, err, wantErr)
+}
+
+// made returns a new number, so that no two proofs are equal.
+func (w *collecting) made() int {
+	w.p.keys++
+	return w.p.keys
+}
+
+// pend makes a payment the pending settlement.
+func (w *collecting) pend(c *collectedChannel, p metastore.Payment, due time.Time) {
+	if c.pending == nil || due.Before(c.due) {
+		c.due = due
+	}
+	s := settlement(p, c.ID)
+	c.pending = &s
+}
+
+// expired returns what can be collected only after a renewal.
+func (w *collecting) expired(c *collectedChannel) int64 {
+	known := max(c.Settled, c.Withdrawn)
+	switch {
+	case c.pending != nil && w.now().Before(c.pending.Expires), c.pending == nil && c.flying():
+		return 0
+	case c.flying():
+		known = max(known, c.last.Amount)
+	}
+	return max(0, c.Accepted-known)
+}
+
+func (w *collecting) renew(c *collectedChannel) error {
+	p := metastore.Payment{
+		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID, SettleAt: 20, UnsettledLimit: 1,
+		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: c.Accepted + max(0, w.number("amount", -5, 1)),
+		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second),
+	}
+	p.Proof = fmt.Append(nil, c.ID, p.Sequence, w.made())
+	var wantErr error
+	switch {
+	case !w.now().Before(c.Expires):
+		wantErr = metastore.ErrChannelExpired
+	case p.Amount != c.Accepted, p.Sequence <= c.Sequence, p.Sequence < c.NextSequence:
+		wantErr = metastore.ErrStalePayment
+	case w.expired(c) == 0:
+		wantErr = metastore.ErrNothingExpired
+	case p.Amount > c.Deposit:
+		wantErr = metastore.ErrInsufficientFunds
+	}
+	got, err := w.store.Renew(w.p.ctx, p)
+	got.Stopped = c.sameStop(got.Stopped)
+	if wantErr == nil {
+		c.Sequence, c.Proof = p.Sequence, p.Proof
+		w.pend(c, p, w.now())
+	}
+	return agreeErr("renew", got, c.Channel, err, wantErr)
 }
 
 // agreeErr is agree for errors of which only the sentinel is compared.
@@ -135,7 +199,7 @@ func agreeErr(what string, got, want any, err, wantErr error) error {
 	if wantErr == nil {
 		return agree(what, got, want, err, nil)
 	}
-	if !errors.Is(err, wantErr) {
+	if !matches(err, wantErr) && !errors.Is(err, wantErr) {
 		return fmt.Errorf("%s: got error %w, want %w", what, err, wantErr)
 	}
 	return nil
@@ -148,6 +212,7 @@ func (w *collecting) begin(c *collectedChannel) error {
 	s := *c.pending
 	s.Sequence += max(0, w.number("wrong", -8, 1))
 	sub := submission(s)
+	sub.Form = rapid.SampledFrom([]string{"f", "g"}).Draw(w.T, "form")
 	var wantErr error
 	switch {
 	case c.flying():
@@ -166,11 +231,14 @@ func (w *collecting) end(c *collectedChannel) error {
 		return nil
 	}
 	o := metastore.Outcome{State: rapid.SampledFrom([]metastore.SubmissionState{metastore.Collected, metastore.Collected, metastore.Failed, metastore.Expired}).Draw(w.T, "outcome")}
-	o.Reading = w.p.reading(c.Channel)
+	o.Reading = w.reading(c)
 	switch o.State {
 	case metastore.Collected:
-		o.Reading.Withdrawn, o.Reading.NextSequence = max(c.last.Amount, c.Withdrawn), max(c.last.Sequence+1, c.NextSequence)
-		o.Reading.Gone = w.number("gone", 0, 9) == 0
+		o.Withdrawn = max(c.last.Amount, c.Withdrawn)
+		if !o.Reading.Gone && o.Reading.Created.Equal(c.ChainCreated) {
+			o.Reading.Withdrawn = max(o.Reading.Withdrawn, o.Withdrawn)
+			o.Reading.NextSequence = max(o.Reading.NextSequence, c.last.Sequence+1)
+		}
 	case metastore.Failed:
 		o.Status = "abort"
 	}
@@ -183,50 +251,111 @@ func (w *collecting) end(c *collectedChannel) error {
 	}
 	c.last.State, c.last.Status, c.last.Body, c.last.Ended = o.State, o.Status, nil, w.now()
 	c.Submitted = 0
-	if o.State == metastore.Collected {
+	before := *c
+	switch o.State {
+	case metastore.Collected:
 		c.Collected += max(0, c.last.Amount-c.Settled)
-		c.Settled = max(c.Settled, c.last.Amount)
+		c.Settled, c.Form = max(c.Settled, c.last.Amount), c.last.Form
 		c.Withdrawn = max(c.Withdrawn, c.Settled)
 		if c.Accepted <= c.Deposit {
 			c.Stopped = ""
 		}
+	case metastore.Failed:
+		c.Form = ""
 	}
-	w.apply(c, o.Reading)
-	if o.State != metastore.Collected && c.last.Amount > c.Settled {
-		c.Stopped = "not collected"
-	}
-	if o.State != metastore.Collected && c.pending != nil && w.now().Before(c.due) {
-		c.due = w.now()
+	w.apply(c, before, o.Reading)
+	if o.State != metastore.Collected {
+		if c.last.Amount > c.Settled {
+			c.Stopped = "not collected"
+		}
+		if c.pending != nil && w.now().Before(c.due) {
+			c.due = w.now()
+		}
 	}
 	return agree("end", nil, nil, err, nil)
 }
 
-// apply applies a reading to the model.
-func (w *collecting) apply(c *collectedChannel, r metastore.Reading) {
-	switch {
-	case r.Gone:
-		c.Stopped, c.Deposit = "gone", 0
-	case r.Deposit < c.Deposit:
-		c.Stopped = "changed"
-	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted:
+// reading draws what is read of a channel: nothing has changed, or much.
+func (w *collecting) reading(c *collectedChannel) metastore.Reading {
+	r := w.p.reading(c.Channel)
+	r.Deposit = max(0, r.Deposit+w.number("deposit", -5, 40))
+	if w.number("elsewhere", 0, 4) == 0 {
+		r.Withdrawn = min(r.Deposit, c.Withdrawn+w.number("withdrawn", 1, 60))
+		r.NextSequence = max(r.NextSequence, w.number("next", 0, 20))
+	}
+	switch w.number("strange", 0, 19) {
+	case 0:
+		r.Gone = true
+	case 1:
+		r.Created, r.Withdrawn = r.Created.Add(time.Second), w.number("withdrawn again", 0, 200)
+	case 2:
+		r.Created = r.Created.Add(-time.Second)
+	case 3:
+		r.Withdrawn = max(0, c.Withdrawn-1)
+	case 4:
+		r.Ledger = c.Ledger.Add(-time.Second)
+	case 5:
+		r.Ledger = r.Ledger.Add(metastore.MaxLedgerAhead)
+	case 6:
+		r.Ledger = r.Ledger.Add(metastore.MaxLedgerAhead + time.Microsecond)
+	}
+	return r
+}
+
+// apply applies a reading to the model. before is the channel before the outcome of a submission.
+func (w *collecting) apply(c *collectedChannel, before collectedChannel, r metastore.Reading) {
+	stops := false
+	if w.takes(c, r) {
+		c.Ledger, c.Read = r.Ledger, w.now()
+		switch {
+		case r.Gone:
+			stops, c.Deposit = true, 0
+		case r.Created.After(c.ChainCreated):
+			stops, c.Deposit = true, 0
+		default:
+			switch {
+			case r.Deposit < c.Deposit:
+				stops = true
+			case r.Deposit > c.Deposit && r.Deposit >= c.Accepted, r.Withdrawn > c.Accepted && r.Deposit >= r.Withdrawn:
+				c.Stopped = ""
+			}
+			c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, r.Expires
+		}
+	}
+	if c.Withdrawn > c.Accepted {
+		c.Accepted, c.Sequence, c.Proof = c.Withdrawn, max(c.Sequence, c.NextSequence-1), nil
+	}
+	if !c.flying() && c.Withdrawn > c.Settled {
+		c.Elsewhere += c.Withdrawn - c.Settled
+		c.Settled = c.Withdrawn
+	}
+	if c.pending != nil && c.pending.Amount <= c.Withdrawn {
+		c.pending = nil
+	}
+	bad := c.last != nil && (c.last.State == metastore.Failed || c.last.State == metastore.Expired)
+	if bad && c.last.Amount > before.Settled && c.last.Amount <= c.Settled && c.Accepted <= c.Deposit {
 		c.Stopped = ""
 	}
-	if !r.Gone {
-		c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, r.Expires
+	if stops {
+		c.Stopped = "by a reading"
 	}
-	c.Ledger, c.Read = r.Ledger, w.now()
+}
+
+// takes reports whether a reading has an effect.
+func (w *collecting) takes(c *collectedChannel, r metastore.Reading) bool {
+	latest := w.now().Add(metastore.MaxLedgerAhead)
+	switch {
+	case r.Ledger.After(latest), r.Ledger.Before(c.Ledger) && !c.Ledger.After(latest):
+		return false
+	case r.Gone, r.Created.After(c.ChainCreated):
+		return true
+	}
+	return !r.Created.Before(c.ChainCreated) && r.Withdrawn >= c.Withdrawn
 }
 
 func (w *collecting) read(c *collectedChannel) error {
-	r := w.p.reading(c.Channel)
-	r.Deposit = max(0, r.Deposit+w.number("deposit", -5, 40))
-	r.Gone = w.number("gone", 0, 9) == 0
-	old := w.number("old", 0, 4) == 0
-	if old {
-		r.Ledger = c.Ledger.Add(-time.Second)
-	} else {
-		w.apply(c, r)
-	}
+	r := w.reading(c)
+	w.apply(c, *c, r)
 	got, err := w.store.RecordReading(w.p.ctx, c.ID, r)
 	got.Stopped = c.sameStop(got.Stopped)
 	return agree("reading", got, c.Channel, err, nil)
@@ -246,9 +375,10 @@ func (w *collecting) verify() error {
 	wantDue, wantFlying := map[string]metastore.Settlement{}, map[string]metastore.Submission{}
 	for id, c := range w.channels {
 		got, err := w.store.Channel(ctx, id)
-		got.Expired = 0
 		got.Stopped = c.sameStop(got.Stopped)
-		if err := agree("channel", got, c.Channel, err, nil); err != nil {
+		want := c.Channel
+		want.Expired = w.expired(c)
+		if err := agree("channel", got, want, err, nil); err != nil {
 			return err
 		}
 		if c.pending != nil && !c.flying() && !w.now().Before(c.due) {

@@ -168,7 +168,7 @@ type forgetsEnded struct{ metatest.Handle }
 
 func (s forgetsEnded) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
 	if o.Reading.Gone {
-		o.Reading.Withdrawn = 0
+		o.Reading.Withdrawn, o.Withdrawn = 0, 0
 	}
 	return s.Handle.EndSubmission(ctx, channel, sequence, o)
 }

@@ -20,6 +20,24 @@ func submissionChecks() []Check {
 		check("submissions/overdue", submissionOverdue),
 		check("channels/on-chain", channelOnChain),
 		check("channels/readings", channelReadings),
+		check("channels/ahead", channelAhead),
+		check("channels/behind", channelBehind),
+		check("channels/again", channelAgain),
+		check("channels/extended", channelExtended),
+		check("channels/elsewhere", channelElsewhere),
+		check("channels/restored", channelRestored),
+		check("channels/in-flight", channelInFlight),
+		check("submissions/stop", submissionStop),
+		check("submissions/stop-selling", submissionStopSelling),
+		check("submissions/racing-stops", submissionRacingStops),
+		check("submissions/postpone", submissionPostpone),
+		check("submissions/within", submissionWithin),
+		check("submissions/form", submissionForm),
+		check("payments/selling-limit", paymentSellingLimit),
+		check("payments/renew", paymentRenew),
+		check("payments/racing-renewals", paymentRacingRenewals),
+		check("submissions/renew", submissionRenew),
+		check("submissions/racing-renewals", submissionRacingRenewals),
 	}
 }
 
@@ -28,7 +46,7 @@ func (p *probe) onChain(id string, deposit int64) metastore.Channel {
 	p.keys++
 	c, err := p.store.OpenChannel(p.ctx, metastore.Channel{
 		ID: id, PaymentChannelID: int64(p.keys), Sender: "s", Receiver: "receiver", Asset: "asset",
-		Deposit: deposit, Expires: p.clock.Now().Add(channelLife), NextSequence: 1, Ledger: p.clock.Now(),
+		Deposit: deposit, Expires: p.clock.Now().Add(channelLife), NextSequence: 1, Ledger: p.clock.Now(), ChainCreated: p.clock.Now().Add(-time.Hour),
 	}, nil)
 	p.ok(err, "open channel")
 	return c
@@ -36,7 +54,9 @@ func (p *probe) onChain(id string, deposit int64) metastore.Channel {
 
 // reading returns what is read of a channel now, if nothing has changed.
 func (p *probe) reading(c metastore.Channel) metastore.Reading {
-	return metastore.Reading{Deposit: c.Deposit, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Expires: c.Expires, Ledger: p.clock.Now()}
+	return metastore.Reading{
+		Deposit: c.Deposit, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Expires: c.Expires, Created: c.ChainCreated, Ledger: p.clock.Now(),
+	}
 }
 
 // sends accepts a payment of a life over a channel, which is due at an unsettled amount.

@@ -41,7 +41,7 @@ func read(c *metastore.Channel, r metastore.Reading, now time.Time) bool {
 		return false
 	}
 	again := r.Withdrawn < c.Withdrawn
-	if !created.IsZero() && !c.ChainCreated.IsZero() {
+	if !r.Gone && !created.IsZero() && !c.ChainCreated.IsZero() {
 		if created.Before(c.ChainCreated) || again && created.Equal(c.ChainCreated) {
 			return false // whatever the time of its ledger, it does not show what is known
 		}

@@ -1,0 +1,264 @@
+package metatest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+	"sluice/metastore/metatest"
+)
+
+// TestBrokenDebtsAreCaught breaks what becomes of payments that expire, fail, or are collected by others.
+func TestBrokenDebtsAreCaught(t *testing.T) {
+	renewal := func(change func(*metastore.Payment), after string) func(metatest.Handle, string) metatest.Handle {
+		return func(h metatest.Handle, path string) metatest.Handle { return renewsBadly{h, path, change, after} }
+	}
+	reading := func(change func(before metastore.Channel, now time.Time, r *metastore.Reading), after string) func(metatest.Handle, string) metatest.Handle {
+		return func(h metatest.Handle, path string) metatest.Handle { return readsBadly{h, path, change, after} }
+	}
+	payment := func(change func(*metastore.Payment)) func(metatest.Handle, string) metatest.Handle {
+		return func(h metatest.Handle, _ string) metatest.Handle { return paysBadly{h, change} }
+	}
+	outcome := func(change func(*metastore.Outcome)) func(metatest.Handle, string) metatest.Handle {
+		return func(h metatest.Handle, _ string) metatest.Handle { return endsBadly{h, change} }
+	}
+	nothing := func(metastore.Channel, time.Time, *metastore.Reading) {}
+	catch(t, []mutant{
+		{"renews what has not expired", renewal(func(p *metastore.Payment) { p.Ahead += time.Minute }, ""), []string{"payments/renew", "submissions/renew"}},
+		{"does not ask the ledger what has expired", renewal(func(p *metastore.Payment) { p.Ahead = 0 }, ""), []string{"submissions/renew"}},
+		{"forgets a renewal", renewal(nil, `DELETE FROM settlements WHERE channel = $1`), []string{"payments/renew", "submissions/renew"}},
+		{"sells for a renewal", renewal(nil, `UPDATE channels SET credit = credit + accepted WHERE id = $1`), []string{"payments/renew"}},
+		{"sells after a renewal", renewal(nil, `UPDATE channels SET stopped = NULL WHERE id = $1`), []string{"submissions/renew"}},
+		{"postpones a renewal", renewal(nil, `UPDATE settlements SET due = expires WHERE channel = $1`), []string{"submissions/renew"}},
+		{"renews over a channel that is gone", func(h metatest.Handle, path string) metatest.Handle { return renewsGone{h, path} }, []string{"submissions/renew"}},
+		{"takes a renewal as a payment", func(h metatest.Handle, _ string) metatest.Handle { return paysByRenewal{h} }, []string{"payments/renew"}},
+		{"offers no settlement that has expired", func(h metatest.Handle, _ string) metatest.Handle { return offersLive{h} }, []string{"settlements/list", "payments/renew", "model/payments"}},
+		{"opens a channel by a ledger of the future", func(h metatest.Handle, _ string) metatest.Handle { return opensAhead{h} }, []string{"channels/ahead"}},
+		{"believes a ledger of the future", reading(func(_ metastore.Channel, now time.Time, r *metastore.Reading) {
+			if r.Ledger.After(now) {
+				r.Ledger = now
+			}
+		}, ""), []string{"channels/ahead", "model/submissions"}},
+		{"keeps a ledger of the future", reading(func(before metastore.Channel, now time.Time, r *metastore.Reading) {
+			if before.Ledger.After(now.Add(metastore.MaxLedgerAhead)) {
+				r.Ledger = time.Time{}
+			}
+		}, ""), []string{"channels/ahead"}},
+		{"ends by a ledger of the future", outcome(func(o *metastore.Outcome) {
+			if o.Withdrawn > 0 {
+				o.Reading.Ledger = o.Reading.Ledger.Add(-24 * time.Hour)
+			}
+		}), []string{"channels/ahead"}},
+		{"takes a fullnode that is behind for a new channel", reading(func(_ metastore.Channel, _ time.Time, r *metastore.Reading) { r.Created = time.Time{} }, ""),
+			[]string{"channels/behind", "model/submissions"}},
+		{"takes a new channel for the old one", reading(func(before metastore.Channel, _ time.Time, r *metastore.Reading) {
+			r.Created, r.Withdrawn = before.ChainCreated, max(r.Withdrawn, before.Withdrawn)
+		}, ""), []string{"channels/again", "model/submissions"}},
+		{"believes what a new channel shows about the old one", outcome(func(o *metastore.Outcome) { o.Withdrawn = 0 }), []string{"channels/again"}},
+		{"extends no expired channel", reading(func(before metastore.Channel, now time.Time, r *metastore.Reading) {
+			if before.State(now) == metastore.ChannelExpired {
+				r.Ledger = time.Time{}
+			}
+		}, ""), []string{"channels/extended"}},
+		{"counts as credit what others have withdrawn", reading(nothing, `UPDATE channels SET credit = credit + accepted - sequence, folded = folded - accepted + sequence
+			WHERE id = $1 AND proof IS NULL AND accepted > sequence`), []string{"channels/elsewhere", "channels/restored"}},
+		{"counts as collected what others have withdrawn", reading(nothing, `UPDATE channels SET collected = collected + elsewhere, elsewhere = 0 WHERE id = $1`),
+			[]string{"channels/elsewhere", "payments/selling-limit", "model/submissions"}},
+		{"settles nothing that others have withdrawn", reading(nothing, `UPDATE channels SET settled = collected, elsewhere = 0 WHERE id = $1`),
+			[]string{"channels/elsewhere", "channels/restored"}},
+		{"settles before it knows who has withdrawn", reading(nothing, `UPDATE channels SET settled = withdrawn, elsewhere = withdrawn - collected WHERE id = $1 AND submitted > 0`),
+			[]string{"channels/in-flight", "model/submissions"}},
+		{"reports nothing as withdrawn elsewhere", func(h metatest.Handle, _ string) metatest.Handle { return nothingElsewhere{h} }, []string{"channels/elsewhere"}},
+		{"has no starting limit", payment(func(p *metastore.Payment) { p.StartingLimit = 0 }), []string{"payments/selling-limit", "model/submissions"}},
+		{"has a starting limit only", payment(func(p *metastore.Payment) {
+			if p.StartingLimit > 0 {
+				p.UnsettledLimit = p.StartingLimit
+			}
+		}), []string{"payments/selling-limit"}},
+		{"takes all forms for one", payment(func(p *metastore.Payment) { p.Form = "f" }), []string{"payments/selling-limit"}},
+		{"takes each form for simulated", payment(func(p *metastore.Payment) { p.Simulated = true }), []string{"payments/selling-limit", "model/submissions"}},
+		{"forgets the form of what it collects", func(h metatest.Handle, _ string) metatest.Handle { return forgetsForm{h} }, []string{"submissions/form", "model/submissions"}},
+		{"collects at the end of a long life", payment(func(p *metastore.Payment) { p.SettleWithin = 0 }), []string{"submissions/within"}},
+		{"does not stop what is strange", outcome(func(o *metastore.Outcome) { o.Stop = "" }), []string{"submissions/stop"}},
+		{"sells what a fullnode refuses", func(h metatest.Handle, _ string) metatest.Handle { return neverStops{h} }, []string{"submissions/stop-selling"}},
+		{"stops what has ended", func(h metatest.Handle, path string) metatest.Handle { return stopsLate{h, path} }, []string{"submissions/stop-selling", "submissions/racing-stops"}},
+		{"postpones nothing", func(h metatest.Handle, path string) metatest.Handle { return postponesBadly{h, path, ``} }, []string{"submissions/postpone"}},
+		{"postpones a newer payment", func(h metatest.Handle, path string) metatest.Handle {
+			return postponesBadly{h, path, `UPDATE settlements SET due = $1 WHERE channel = $2 AND due IS NOT NULL`}
+		}, []string{"submissions/postpone"}},
+		{"makes due what never is", func(h metatest.Handle, path string) metatest.Handle {
+			return postponesBadly{h, path, `UPDATE settlements SET due = $1 WHERE channel = $2 AND sequence = $3`}
+		}, []string{"submissions/postpone"}},
+	})
+}
+
+// renewsBadly changes a renewal before it is stored, and runs a statement for its channel afterwards.
+type renewsBadly struct {
+	metatest.Handle
+	path   string
+	change func(*metastore.Payment)
+	after  string
+}
+
+func (s renewsBadly) Renew(ctx context.Context, p metastore.Payment) (metastore.Channel, error) {
+	if s.change != nil {
+		s.change(&p)
+	}
+	c, err := s.Handle.Renew(ctx, p)
+	if err == nil && s.after != "" {
+		err = query(ctx, s.path, s.after, []byte(c.ID))
+	}
+	return c, err
+}
+
+// renewsGone takes no account of the deposit.
+type renewsGone struct {
+	metatest.Handle
+	path string
+}
+
+func (s renewsGone) Renew(ctx context.Context, p metastore.Payment) (metastore.Channel, error) {
+	const set = `UPDATE channels SET deposit = $1 WHERE id = $2`
+	c, err := s.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+	if err == nil {
+		err = query(ctx, s.path, set, max(c.Deposit, c.Accepted), []byte(c.ID))
+	}
+	if err != nil {
+		return c, err
+	}
+	out, err := s.Handle.Renew(ctx, p)
+	out.Deposit = c.Deposit
+	return out, errors.Join(err, query(ctx, s.path, set, c.Deposit, []byte(c.ID)))
+}
+
+// paysByRenewal accepts a payment of the accepted amount as a renewal.
+type paysByRenewal struct{ metatest.Handle }
+
+func (s paysByRenewal) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+	c, err := s.Handle.PayRead(ctx, r)
+	if errors.Is(err, metastore.ErrStalePayment) {
+		if renewed, err := s.Renew(ctx, r.Payment); err == nil {
+			return renewed, nil
+		}
+	}
+	return c, err
+}
+
+type offersLive struct{ metatest.Handle }
+
+func (s offersLive) Settlements(ctx context.Context, after metastore.Settlement, limit int) ([]metastore.Settlement, error) {
+	all, err := s.Handle.Settlements(ctx, after, limit)
+	var live []metastore.Settlement
+	for _, one := range all {
+		if one.Expires.After(s.Now()) {
+			live = append(live, one)
+		}
+	}
+	return live, err
+}
+
+type opensAhead struct{ metatest.Handle }
+
+func (s opensAhead) OpenChannel(ctx context.Context, c metastore.Channel, idem *metastore.Idempotency) (metastore.Channel, error) {
+	if c.Ledger.After(s.Now()) {
+		c.Ledger = s.Now()
+	}
+	return s.Handle.OpenChannel(ctx, c, idem)
+}
+
+// readsBadly changes a reading before it is recorded, and runs a statement for its channel afterwards.
+type readsBadly struct {
+	metatest.Handle
+	path   string
+	change func(before metastore.Channel, now time.Time, r *metastore.Reading)
+	after  string
+}
+
+func (s readsBadly) RecordReading(ctx context.Context, id string, r metastore.Reading) (metastore.Channel, error) {
+	before, err := s.Channel(ctx, id)
+	if err != nil {
+		return before, err
+	}
+	s.change(before, s.Now(), &r)
+	c, err := s.Handle.RecordReading(ctx, id, r)
+	if err != nil || s.after == "" {
+		return c, err
+	}
+	if err := query(ctx, s.path, s.after, []byte(id)); err != nil {
+		return c, err
+	}
+	c, err = s.Channel(ctx, id)
+	c.Expired = 0
+	return c, err
+}
+
+// paysBadly changes payments.
+type paysBadly struct {
+	metatest.Handle
+	change func(*metastore.Payment)
+}
+
+func (s paysBadly) PayRead(ctx context.Context, r metastore.ReadPurchase) (metastore.Channel, error) {
+	s.change(&r.Payment)
+	return s.Handle.PayRead(ctx, r)
+}
+
+func (s paysBadly) Buy(ctx context.Context, p metastore.Purchase, idem *metastore.Idempotency) (metastore.Session, error) {
+	s.change(&p.Payment)
+	return s.Handle.Buy(ctx, p, idem)
+}
+
+// endsBadly changes outcomes.
+type endsBadly struct {
+	metatest.Handle
+	change func(*metastore.Outcome)
+}
+
+func (s endsBadly) EndSubmission(ctx context.Context, channel string, sequence int64, o metastore.Outcome) error {
+	s.change(&o)
+	return s.Handle.EndSubmission(ctx, channel, sequence, o)
+}
+
+type nothingElsewhere struct{ metatest.Handle }
+
+func (s nothingElsewhere) Unsettled(ctx context.Context) (metastore.Unsettled, error) {
+	u, err := s.Handle.Unsettled(ctx)
+	u.Elsewhere = metastore.UnsettledSum{}
+	return u, err
+}
+
+type forgetsForm struct{ metatest.Handle }
+
+func (s forgetsForm) BeginSubmission(ctx context.Context, sub metastore.Submission) error {
+	sub.Form = ""
+	return s.Handle.BeginSubmission(ctx, sub)
+}
+
+type neverStops struct{ metatest.Handle }
+
+func (neverStops) StopSelling(context.Context, string, int64, string) error { return nil }
+
+// stopsLate does not look whether the submission is in flight.
+type stopsLate struct {
+	metatest.Handle
+	path string
+}
+
+func (s stopsLate) StopSelling(ctx context.Context, channel string, _ int64, reason string) error {
+	return query(ctx, s.path, `UPDATE channels SET stopped = $1 WHERE id = $2`, []byte(reason), []byte(channel))
+}
+
+// postponesBadly runs a statement instead.
+type postponesBadly struct {
+	metatest.Handle
+	path, statement string
+}
+
+func (s postponesBadly) Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error {
+	if s.statement == "" {
+		return nil
+	}
+	return query(ctx, s.path, s.statement+` AND $3 = $3`, due.UnixMicro(), []byte(channel), sequence)
+}

@@ -1,0 +1,424 @@
+package metatest
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"sluice/metastore"
+)
+
+// renews renews what has expired of a channel.
+func (p *probe) renews(pay metastore.Payment) metastore.Channel {
+	c, err := p.store.Renew(p.ctx, pay)
+	p.ok(err, "renew %d at sequence %d", pay.Amount, pay.Sequence)
+	p.equal(p.recorded(c.ID), c, "the renewed channel")
+	p.audited()
+	return c
+}
+
+// refusedRenewal checks that a renewal is refused and has no effect.
+func (p *probe) refusedRenewal(channel string, pay metastore.Payment, want error, what string) {
+	p.refused(channel, want, "a renewal "+what, func() error {
+		_, err := p.store.Renew(p.ctx, pay)
+		return err
+	})
+}
+
+// paymentRenew renews payments over a channel without a chain.
+func paymentRenew(p *probe) {
+	c := p.channel("c", "s", 1000)
+	limited := func(sequence, amount int64) metastore.Payment {
+		pay := p.pay(c, sequence, amount)
+		pay.UnsettledLimit = 100
+		return pay
+	}
+	p.refusedRenewal("c", limited(1, 0), metastore.ErrNothingExpired, "with no amount, before the first payment")
+	p.refusedRenewal("c", limited(1, 1), &metastore.StaleError{}, "before the first payment")
+	p.buys(c, 1, 60, 7, "session") // with a credit of 4
+	p.reads(c, 2, 100, 1, 10)
+	stored := &metastore.StaleError{Stored: p.pay(c, 2, 100).Proof}
+	p.refusedPayment("c", limited(3, 101), &metastore.UnsettledLimitError{Limit: 100, Unsettled: 100}, "above the limit")
+	p.refusedRenewal("c", limited(3, 100), metastore.ErrNothingExpired, "before the expiry")
+	p.clock.Advance(paymentLife - time.Microsecond)
+	p.refusedRenewal("c", limited(3, 100), metastore.ErrNothingExpired, "just before the expiry")
+	p.clock.Advance(time.Microsecond)
+	p.must(p.getChannel("c").Expired == 100, "%d have expired, want 100", p.getChannel("c").Expired)
+	p.refusedPayment("c", limited(3, 101), &metastore.UnsettledLimitError{Limit: 100, Unsettled: 100, Expired: 100}, "above the limit, after the expiry")
+	p.refusedPayment("c", limited(3, 100), stored, "with the amount of a renewal")
+	p.refusedRenewal("c", limited(1, 100), stored, "without a higher sequence")
+	expired, err := p.store.Renew(p.ctx, limited(2, 100))
+	p.ok(err, "renew with the payment that has expired")
+	p.equal(expired, p.getChannel("c"), "the channel, which is not renewed")
+	p.refusedRenewal("c", limited(3, 99), stored, "with a lower amount")
+	p.refusedRenewal("c", limited(3, 101), stored, "with a higher amount")
+	other := limited(3, 100)
+	other.PaymentChannelID++
+	p.refusedRenewal("c", other, metastore.ErrNoChannel, "over an unknown channel")
+	other = limited(3, 100)
+	other.Proof = nil
+	p.refusedRenewal("c", other, errAny, "without a proof")
+
+	renewal := limited(3, 100)
+	before := p.recorded("c")
+	before.Sequence, before.Proof = 3, renewal.Proof
+	for range 3 {
+		p.equal(p.renews(renewal), before, "the renewed channel")
+		p.equal(p.pendingOf("c"), []metastore.Settlement{settlement(renewal, "c")}, "the pending settlement")
+		p.reopen()
+	}
+	p.refusedRenewal("c", limited(4, 100), metastore.ErrNothingExpired, "of a renewal that has not expired")
+	p.refusedPayment("c", limited(4, 101), &metastore.UnsettledLimitError{Limit: 100, Unsettled: 100}, "above the limit, after a renewal")
+	p.clock.Advance(paymentLife)
+	_, err = p.store.CloseChannel(p.ctx, "c")
+	p.ok(err, "close")
+	p.renews(limited(4, 100)) // over a closed channel
+	p.clock.Advance(paymentLife)
+	list, err := p.store.Settlements(p.ctx, metastore.Settlement{}, 10)
+	p.ok(err, "settlements")
+	p.ok(p.store.PayOut(p.ctx, list), "pay out what has expired")
+	p.must(p.getChannel("c").Settled == 100 && p.getChannel("c").Expired == 0, "paid out: %+v", p.getChannel("c"))
+	p.refusedRenewal("c", limited(5, 100), metastore.ErrNothingExpired, "of what is settled")
+
+	d := p.channel("d", "s", 100)
+	p.reads(d, 1, 10, 1, 1)
+	p.clock.Advance(paymentLife)
+	list, err = p.store.Settlements(p.ctx, metastore.Settlement{}, 10)
+	p.ok(err, "settlements")
+	p.renews(p.pay(d, 2, 10))
+	p.ok(p.store.PayOut(p.ctx, list), "pay out a payment that was renewed meanwhile")
+	p.must(p.getChannel("d").Settled == 10 && len(p.pendingOf("d")) == 0, "paid out: %+v", p.getChannel("d"))
+	p.audited()
+	p.clock.Advance(channelLife)
+	p.refusedRenewal("d", p.pay(d, 3, 10), metastore.ErrChannelExpired, "over an expired channel")
+}
+
+// paymentRacingRenewals renews a payment concurrently, and pays it out.
+func paymentRacingRenewals(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	c := p.channel("c", "s", 1000)
+	for k := int64(1); k <= 10; k++ {
+		p.reads(c, 10*k, 10*k, 1, 1)
+		p.clock.Advance(paymentLife)
+		list := p.pendingOf("c")
+		errs := race(6, func(i int) error {
+			if i == 5 {
+				return handles[i%2].PayOut(p.ctx, list)
+			}
+			_, err := handles[i%2].Renew(p.ctx, p.pay(c, 10*k+int64(1+i/2), 10*k))
+			if errors.Is(err, metastore.ErrStalePayment) || errors.Is(err, metastore.ErrNothingExpired) {
+				return nil
+			}
+			return err
+		})
+		for _, err := range errs {
+			p.ok(err, "concurrent renewals and payout")
+		}
+		p.audited()
+		p.must(p.getChannel("c").Settled == 10*k && len(p.pendingOf("c")) == 0, "paid out: %+v", p.getChannel("c"))
+	}
+}
+
+// fails submits a payment, which fails or expires.
+func (p *probe) fails(s metastore.Settlement, o metastore.Outcome) {
+	p.begins(s)
+	p.ok(p.store.EndSubmission(p.ctx, s.Channel, s.Sequence, o), "end")
+	p.audited()
+}
+
+// submissionRenew renews payments that are collected on a chain.
+func submissionRenew(p *probe) {
+	renewal := func(c metastore.Channel, sequence, amount int64) metastore.Payment {
+		pay := p.pay(c, sequence, amount)
+		pay.Expires, pay.SettleAt = p.clock.Now().Add(time.Hour), 1000
+		return pay
+	}
+	for id, o := range map[string]metastore.Outcome{"a": {State: metastore.Expired}, "b": {State: metastore.Failed, Status: "abort"}} {
+		c := p.onChain(id, 100)
+		s := p.sends(c, 1, 40, 1, time.Minute)
+		p.refusedRenewal(id, renewal(c, 2, 40), metastore.ErrNothingExpired, "of what is pending")
+		p.begins(s)
+		p.clock.Advance(time.Hour)
+		p.refusedRenewal(id, renewal(c, 2, 40), metastore.ErrNothingExpired, "of what is in flight")
+		p.ok(p.store.EndSubmission(p.ctx, id, 1, o), "end")
+		p.must(p.getChannel(id).Expired == 40 && p.getChannel(id).Stopped != "", "at its end: %+v", p.getChannel(id))
+		p.refusedRenewal(id, renewal(c, 1, 39), &metastore.StaleError{Stored: s.Proof}, "with another amount")
+		pay := renewal(c, 2, 40)
+		pay.SettleAt = 1000
+		p.renews(pay)
+		got := p.getChannel(id)
+		p.must(got.Expired == 0 && got.Stopped != "" && got.Accepted == 40 && got.Settled == 0, "renewed: %+v", got)
+		p.due(0, settlement(pay, id))
+		p.refusedPayment(id, p.pay(c, 3, 50), metastore.ErrChannelStopped, "before the renewal is collected")
+		sub := p.begins(settlement(pay, id))
+		p.renews(pay) // repeated
+		got = p.ends(id, 2, p.collected(sub))
+		p.must(got.Settled == 40 && got.Stopped == "", "collected: %+v", got)
+		p.refusedRenewal(id, renewal(c, 3, 40), metastore.ErrNothingExpired, "of what is settled")
+		p.reads(c, 3, 50, 1, 1)
+	}
+
+	// A newer payment expires while one is in flight. The time of the ledger decides.
+	c := p.onChain("c", 100)
+	p.begins(p.sends(c, 1, 40, 1, time.Hour))
+	newer := p.sends(c, 2, 60, 1, time.Minute)
+	ahead := renewal(c, 3, 60)
+	ahead.Ahead = time.Minute - time.Microsecond
+	p.refusedRenewal("c", ahead, metastore.ErrNothingExpired, "before the ledger has reached its expiry")
+	limited := p.pay(c, 3, 70)
+	limited.UnsettledLimit, limited.Ahead = 60, time.Minute
+	p.refusedPayment("c", limited, &metastore.UnsettledLimitError{Limit: 60, Unsettled: 60, Expired: 20}, "above the limit, after the expiry on the ledger")
+	ahead.Ahead = time.Minute
+	p.renews(ahead)
+	p.is(p.store.BeginSubmission(p.ctx, submission(newer)), metastore.ErrExists, "a submission while one is in flight")
+	p.ok(p.store.EndSubmission(p.ctx, "c", 1, metastore.Outcome{State: metastore.Expired}), "end")
+	p.audited()
+	p.due(0, settlement(ahead, "c"))
+	ahead = renewal(c, 4, 60)
+	ahead.Ahead = channelLife
+	p.refusedRenewal("c", ahead, metastore.ErrChannelExpired, "over a channel that has expired on the ledger")
+
+	// Over a channel that is gone a renewal can only fail, and cost the receiver the gas.
+	d := p.onChain("d", 100)
+	gone := p.reading(d)
+	gone.Gone = true
+	p.fails(p.sends(d, 1, 10, 1, time.Minute), metastore.Outcome{State: metastore.Failed, Status: "abort", Reading: gone})
+	p.refusedRenewal("d", renewal(d, 2, 10), &metastore.InsufficientFundsError{Required: 10, Available: 0}, "over a channel that is gone")
+	// The chain decides which sequence numbers are acceptable.
+	e := p.onChain("e", 100)
+	p.fails(p.sends(e, 1, 10, 1, time.Minute), metastore.Outcome{State: metastore.Failed, Status: "abort"})
+	p.shows("e", withdrawn(0, 5))
+	p.refusedRenewal("e", renewal(e, 4, 10), &metastore.StaleError{Stored: p.pay(e, 1, 10).Proof}, "with a sequence number that the chain refuses")
+	p.renews(renewal(e, 5, 10))
+}
+
+// submissionRacingRenewals renews a payment concurrently, while its submission ends.
+func submissionRacingRenewals(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	c := p.onChain("c", 1_000_000)
+	for k := int64(1); k <= 10; k++ {
+		p.begins(p.sends(c, 10*k, 10*k, 1, time.Minute))
+		var renewed [5]bool
+		errs := race(6, func(i int) error {
+			if i == 5 {
+				return handles[i%2].EndSubmission(p.ctx, "c", 10*k, metastore.Outcome{State: metastore.Expired})
+			}
+			_, err := handles[i%2].Renew(p.ctx, p.pay(c, 10*k+int64(1+i), 10*k))
+			if renewed[i] = err == nil; errors.Is(err, metastore.ErrStalePayment) || errors.Is(err, metastore.ErrNothingExpired) {
+				return nil
+			}
+			return err
+		})
+		won := 0
+		for i, err := range errs {
+			p.ok(err, "concurrent renewals and end")
+			if i < 5 && renewed[i] {
+				won++
+			}
+		}
+		p.must(won <= 1, "%d renewals of one payment succeeded", won)
+		p.audited()
+		if won == 0 {
+			p.renews(p.pay(c, 10*k+6, 10*k))
+		}
+		p.must(len(p.pendingOf("c")) == 1, "the renewal is not pending")
+		sub := p.begins(p.pendingOf("c")[0])
+		p.ends("c", sub.Sequence, p.collected(sub))
+	}
+}
+
+// paymentSellingLimit follows the selling limit of a channel of the chain.
+func paymentSellingLimit(p *probe) {
+	c := p.onChain("c", math.MaxInt64)
+	start := func(sequence, amount int64, form string, simulated bool) metastore.Payment {
+		pay := p.pay(c, sequence, amount)
+		pay.SettleAt, pay.StartingLimit, pay.UnsettledLimit, pay.Form, pay.Simulated = 1, 10, 35, form, simulated
+		return pay
+	}
+	var last metastore.Payment
+	sells := func(pay metastore.Payment) {
+		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		p.ok(err, "payment of %d", pay.Amount)
+		last = pay
+	}
+	collects := func() {
+		sub := submission(settlement(last, "c"))
+		sub.Form = last.Form
+		p.ok(p.store.BeginSubmission(p.ctx, sub), "begin")
+		p.ends("c", sub.Sequence, p.collected(sub))
+	}
+	limit := func(limit, unsettled int64) error {
+		return &metastore.UnsettledLimitError{Limit: limit, Unsettled: unsettled}
+	}
+	p.refusedPayment("c", start(1, 11, "f", true), limit(10, 0), "of more than the starting limit")
+	sells(start(1, 10, "f", true))
+	p.refusedPayment("c", start(2, 11, "f", true), limit(10, 10), "above the starting limit")
+	collects() // 10
+	p.refusedPayment("c", start(2, 31, "f", false), limit(20, 0), "above what was collected and the starting limit")
+	p.refusedPayment("c", start(2, 21, "g", false), limit(10, 0), "of another form, above the starting limit")
+	sells(start(2, 15, "g", false))
+	p.must(p.getChannel("c").Form == "f", "a payment that was not simulated changed the form")
+	sells(start(3, 30, "f", false))
+	collects() // 30
+	p.refusedPayment("c", start(4, 66, "f", false), limit(35, 0), "above the greatest limit")
+	sells(start(4, 65, "g", true))
+	p.must(p.getChannel("c").Form == "g", "a payment that was simulated did not change the form")
+	p.refusedPayment("c", start(5, 66, "f", false), limit(10, 35), "of the former form")
+	collects()
+	p.must(p.getChannel("c").Collected == 65, "%+v", p.getChannel("c"))
+	p.shows("c", withdrawn(1000, 9)) // what others have withdrawn does not raise the limit
+	greatest := start(9, math.MaxInt64, "g", false)
+	greatest.StartingLimit, greatest.UnsettledLimit = math.MaxInt64-64, math.MaxInt64
+	low := greatest
+	low.StartingLimit = 1
+	p.refusedPayment("c", low, limit(66, 0), "far above the limit")
+	sells(greatest)
+	p.audited()
+	none := p.channel("none", "s", 100) // without a chain there is no starting limit
+	p.reads(none, 1, 100, 1, 1)
+}
+
+// submissionForm checks which form a channel has after an outcome.
+func submissionForm(p *probe) {
+	c := p.onChain("c", 1000)
+	for i, test := range []struct {
+		state metastore.SubmissionState
+		form  string
+		want  string
+	}{
+		{metastore.Collected, "f", "f"}, {metastore.Expired, "g", "f"}, {metastore.Collected, "g", "g"}, {metastore.Failed, "g", ""}, {metastore.Collected, "", ""},
+	} {
+		k := int64(i + 1)
+		if p.getChannel("c").Stopped != "" {
+			p.renews(p.pay(c, k, 10*(k-1)))
+		} else {
+			p.sends(c, k, 10*k, 1, time.Minute)
+		}
+		sub := submission(p.pendingOf("c")[0])
+		sub.Form = test.form
+		p.ok(p.store.BeginSubmission(p.ctx, sub), "begin")
+		got, err := p.store.Submission(p.ctx, "c")
+		p.ok(err, "submission")
+		p.must(got.Form == test.form, "the form of the submission is %q, want %q", got.Form, test.form)
+		p.reopen()
+		after := p.ends("c", k, metastore.Outcome{State: test.state, Status: "abort", Withdrawn: sub.Amount})
+		p.must(after.Form == test.want, "the form after outcome %d is %q, want %q", i, after.Form, test.want)
+	}
+}
+
+// submissionStop stops a channel with an outcome, whatever that is.
+func submissionStop(p *probe) {
+	c := p.onChain("c", 1000)
+	sub := p.begins(p.sends(c, 1, 10, 1, time.Minute))
+	o := p.collected(sub)
+	o.Stop = "strange"
+	p.must(p.ends("c", 1, o).Stopped == "strange", "it sells on")
+	p.refusedPayment("c", p.pay(c, 2, 20), metastore.ErrChannelStopped, "over a channel that was stopped")
+	p.must(p.shows("c", func(*metastore.Reading) {}).Stopped == "strange", "a reading without a change made it sell")
+	other := p.onChain("other", 100)
+	p.sends(other, 1, 10, 1, time.Minute) // others go on
+}
+
+// submissionStopSelling stops a channel because a fullnode refuses its submission.
+func submissionStopSelling(p *probe) {
+	c := p.onChain("c", 1000)
+	stops := func(sequence int64, want string) {
+		p.ok(p.store.StopSelling(p.ctx, "c", sequence, "refused"), "stop selling")
+		p.must(p.getChannel("c").Stopped == want, "stopped is %q, want %q", p.getChannel("c").Stopped, want)
+		p.audited()
+	}
+	stops(1, "")
+	s := p.sends(c, 1, 10, 1, time.Minute)
+	stops(1, "")
+	p.begins(s)
+	p.sends(c, 2, 20, 1, time.Minute)
+	stops(2, "")
+	stops(1, "refused")
+	stops(1, "refused")
+	p.refusedPayment("c", p.pay(c, 3, 30), metastore.ErrChannelStopped, "over a channel whose payment is refused")
+	p.must(p.ends("c", 1, metastore.Outcome{State: metastore.Collected, Withdrawn: 10}).Stopped == "", "it does not sell although it was collected")
+	stops(1, "")
+	p.begins(p.pendingOf("c")[0])
+	stops(2, "refused")
+	r := p.reading(p.getChannel("c"))
+	r.Withdrawn, r.NextSequence = 20, 3
+	got := p.ends("c", 2, metastore.Outcome{State: metastore.Expired, Reading: r})
+	p.must(got.Stopped == "", "it does not sell although others have withdrawn what was refused: %+v", got)
+	p.ok(p.store.StopSelling(p.ctx, "unknown", 1, "refused"), "stop an unknown channel")
+}
+
+// submissionRacingStops collects submissions while a refusal is recorded: a channel whose money is there sells.
+func submissionRacingStops(p *probe) {
+	handles := []metastore.Store{p.store, p.open()}
+	c := p.onChain("c", 1_000_000)
+	for k := int64(1); k <= 15; k++ {
+		sub := p.begins(p.sends(c, k, 10*k, 1, time.Minute))
+		o := p.collected(sub)
+		for _, err := range race(4, func(i int) error {
+			if i == 0 {
+				return handles[0].EndSubmission(p.ctx, "c", k, o)
+			}
+			return handles[i%2].StopSelling(p.ctx, "c", k, "refused")
+		}) {
+			p.ok(err, "concurrent end and refusal")
+		}
+		p.must(p.getChannel("c").Stopped == "", "a channel whose money is there has stopped: %+v", p.getChannel("c"))
+	}
+}
+
+func submissionPostpone(p *probe) {
+	c := p.onChain("c", 1000)
+	postpone := func(sequence int64, d time.Duration) {
+		p.ok(p.store.Postpone(p.ctx, "c", sequence, p.clock.Now().Add(d)), "postpone")
+	}
+	s := p.sends(c, 1, 10, 1, time.Hour)
+	p.due(0, s)
+	postpone(2, time.Minute)
+	p.due(0, s)
+	postpone(1, time.Minute)
+	p.reopen()
+	p.due(time.Minute - time.Microsecond)
+	p.due(time.Minute, s)
+	p.equal(p.getChannel("c").Accepted, int64(10), "what is accepted")
+	s = p.sends(c, 2, 11, 1000, time.Hour) // a replacement does not postpone it
+	p.due(time.Minute - time.Microsecond)
+	p.due(time.Minute, s)
+	s = p.sends(c, 3, 20, 1, time.Hour) // but one that is due earlier is due earlier
+	p.due(0, s)
+	ledger := p.channel("ledger", "s", 100)
+	p.reads(ledger, 1, 1, 1, 1)
+	p.ok(p.store.Postpone(p.ctx, "ledger", 1, p.clock.Now()), "postpone what is never due")
+	p.ok(p.store.Postpone(p.ctx, "unknown", 1, p.clock.Now()), "postpone nothing")
+	p.due(time.Hour, s)
+	p.audited()
+}
+
+// submissionWithin checks when settlements are due of payments that live long.
+func submissionWithin(p *probe) {
+	lives := func(id string, amount int64, change func(*metastore.Payment)) metastore.Settlement {
+		c := p.onChain(id, 1000)
+		pay := p.pay(c, 1, amount)
+		pay.Expires, pay.SettleAt, pay.SettleWithin = p.clock.Now().Add(365*24*time.Hour), 1000, 24*time.Hour
+		change(&pay)
+		_, err := p.store.PayRead(p.ctx, metastore.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		p.ok(err, "read")
+		return settlement(pay, id)
+	}
+	short := lives("short", 1, func(p *metastore.Payment) { p.Expires = p.Expires.Add(-364 * 24 * time.Hour) })
+	day := lives("day", 1, func(*metastore.Payment) {})
+	half := lives("half", 1, func(p *metastore.Payment) { p.SettleWithin = 0 })
+	p.due(12*time.Hour - time.Microsecond)
+	p.due(12*time.Hour, short)
+	p.due(24*time.Hour-time.Microsecond, short)
+	p.due(24*time.Hour, short, day)
+	p.due(channelLife/2-time.Microsecond, short, day)
+	p.due(channelLife/2, short, day, half) // half of the time until the channel expires
+	limited := func(p *metastore.Payment) { p.StartingLimit, p.UnsettledLimit = 100, 1000 }
+	lives("below", 49, limited)
+	p.due(0)
+	at := lives("at half of the limit", 50, limited)
+	p.due(0, at)
+	one := lives("one", 1, func(p *metastore.Payment) { p.StartingLimit, p.UnsettledLimit = 1, 1 })
+	p.due(0, at, one)
+	p.audited()
+}
