@@ -118,6 +118,38 @@ func TestOccupiedBytesDefault(t *testing.T) {
 	}
 }
 
+// TestSellingLimit: a limit grows by what was collected, within the ceiling, and only for the form that is known.
+func TestSellingLimit(t *testing.T) {
+	const most = math.MaxInt64
+	for _, c := range []struct {
+		collected            int64
+		known, form          string
+		start, ceiling, want int64
+	}{
+		{0, "", "", 0, 100, 100}, // without a chain
+		{0, "f", "f", 10, 100, 10},
+		{0, "", "f", 10, 100, 10},
+		{5, "f", "f", 10, 100, 15},
+		{5, "f", "g", 10, 100, 10},
+		{5, "", "g", 10, 100, 10},
+		{90, "f", "f", 10, 100, 100},
+		{91, "f", "f", 10, 100, 100},
+		{0, "f", "f", 200, 100, 100},
+		{5, "f", "g", 200, 100, 100},
+		{most, "f", "f", 10, 100, 100},
+		{most, "f", "f", 1, most, most},
+		{most, "f", "f", most, most, most},
+		{most - 10, "f", "f", 10, most, most},
+		{most - 11, "f", "f", 10, most, most - 1},
+	} {
+		channel := metastore.Channel{Collected: c.collected, Form: c.known}
+		if got := channel.SellingLimit(c.start, c.ceiling, c.form); got != c.want {
+			t.Errorf("the limit of a channel with %d collected and form %q is %d for form %q from %d to %d, want %d",
+				c.collected, c.known, got, c.form, c.start, c.ceiling, c.want)
+		}
+	}
+}
+
 func TestLimitDefaults(t *testing.T) {
 	got := metastore.Limits{RequestsPerSecond: 7, StoredBytes: metastore.Unlimited}.Or(metastore.Limits{RequestsPerSecond: 1, Channels: 9})
 	if want := (metastore.Limits{RequestsPerSecond: 7, StoredBytes: metastore.Unlimited, Channels: 9}); got != want {

@@ -15,7 +15,7 @@ func Checks() []Check {
 	var all []Check
 	for _, group := range [][]Check{
 		blobChecks(), openBlobChecks(), nameChecks(), listChecks(), uploadChecks(), uploadRaceChecks(), sessionChecks(),
-		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), submissionChecks(), chargeChecks(),
+		idempotencyChecks(), channelChecks(), paymentChecks(), paymentRaceChecks(), settlementChecks(), submissionChecks(), readingChecks(), renewalChecks(), chargeChecks(),
 		keyChecks(), usageChecks(), usageRaceChecks(), accountChecks(), inspectionChecks(), garbageChecks(), purgeChecks(), censusChecks(), foldChecks(), propertyChecks(), leaseChecks(), nodeChecks(), clockChecks(), patienceChecks(), modelChecks(),
 	} {
 		all = append(all, group...)

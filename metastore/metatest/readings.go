@@ -6,6 +6,18 @@ import (
 	"sluice/metastore"
 )
 
+func readingChecks() []Check {
+	return []Check{
+		check("channels/ahead", channelAhead),
+		check("channels/behind", channelBehind),
+		check("channels/again", channelAgain),
+		check("channels/extended", channelExtended),
+		check("channels/elsewhere", channelElsewhere),
+		check("channels/restored", channelRestored),
+		check("channels/in-flight", channelInFlight),
+	}
+}
+
 // shows records a reading of a channel after a second, with a change of what was recorded last.
 func (p *probe) shows(id string, change func(*metastore.Reading)) metastore.Channel {
 	p.clock.Advance(time.Second)
@@ -189,6 +201,12 @@ func channelElsewhere(p *probe) {
 	p.must(p.getChannel("b").Expired == 0, "%d have expired, want none", p.getChannel("b").Expired)
 	p.reads(b, 2, 20, 1, 1)
 	p.elsewhere(2, 55)
+	list, err := p.store.ListChannels(p.ctx, "", 10)
+	p.ok(err, "list channels")
+	p.equal(list, []metastore.Channel{p.recorded("b"), p.recorded("c")}, "the channels as they are listed")
+	ledger, err := p.store.Ledger(p.ctx, "c")
+	p.ok(err, "ledger")
+	p.equal(ledger.Channel, p.recorded("c"), "the channel of a ledger")
 }
 
 // channelRestored reads channels of books that were restored from before some payments were accepted and collected.

@@ -8,6 +8,22 @@ import (
 	"sluice/metastore"
 )
 
+func renewalChecks() []Check {
+	return []Check{
+		check("submissions/stop", submissionStop),
+		check("submissions/stop-selling", submissionStopSelling),
+		check("submissions/racing-stops", submissionRacingStops),
+		check("submissions/postpone", submissionPostpone),
+		check("submissions/within", submissionWithin),
+		check("submissions/form", submissionForm),
+		check("payments/selling-limit", paymentSellingLimit),
+		check("payments/renew", paymentRenew),
+		check("payments/racing-renewals", paymentRacingRenewals),
+		check("submissions/renew", submissionRenew),
+		check("submissions/racing-renewals", submissionRacingRenewals),
+	}
+}
+
 // renews renews what has expired of a channel.
 func (p *probe) renews(pay metastore.Payment) metastore.Channel {
 	c, err := p.store.Renew(p.ctx, pay)
