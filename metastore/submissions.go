@@ -71,10 +71,10 @@ type Submissions interface {
 	// the reading like RecordReading.
 	//
 	// If it is Collected, Settled becomes at least its amount, but not more than was withdrawn, and what
-	// that adds to Settled is added to Collected. Form becomes that of the submission, and the channel
-	// sells again if it had stopped and its deposit covers what is accepted. Otherwise a settlement that
-	// is pending becomes due now, and unless others have withdrawn the amount, the channel stops
-	// selling: because of Status, or because a payment has expired. If it Failed, the Form is forgotten.
+	// that adds to Settled is added to Collected. Form becomes that of the submission, if it has one, and
+	// the channel sells again if it had stopped and its deposit covers what is accepted. Otherwise a
+	// settlement that is pending becomes due now, and unless others have withdrawn the amount, the channel
+	// stops selling: because of Status, and Form is forgotten, or because a payment has expired.
 	//
 	// Repeated, it has no effect. It returns ErrNotFound if the newest submission of the channel does
 	// not have this sequence, and another error if that has ended differently.

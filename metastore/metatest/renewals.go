@@ -302,7 +302,8 @@ func submissionForm(p *probe) {
 		form  string
 		want  string
 	}{
-		{metastore.Collected, "f", "f"}, {metastore.Expired, "g", "f"}, {metastore.Collected, "g", "g"}, {metastore.Failed, "g", ""}, {metastore.Collected, "", ""},
+		{metastore.Collected, "f", "f"}, {metastore.Expired, "g", "f"}, {metastore.Collected, "g", "g"}, {metastore.Collected, "", "g"},
+		{metastore.Failed, "g", ""}, {metastore.Collected, "", ""}, {metastore.Collected, "f", "f"},
 	} {
 		k := int64(i + 1)
 		if p.getChannel("c").Stopped != "" {
@@ -320,6 +321,12 @@ func submissionForm(p *probe) {
 		after := p.ends("c", k, metastore.Outcome{State: test.state, Status: "abort", Withdrawn: sub.Amount})
 		p.must(after.Form == test.want, "the form after outcome %d is %q, want %q", i, after.Form, test.want)
 	}
+	// What others have withdrawn before says nothing about the form.
+	sub := p.begins(p.sends(c, 8, 80, 1, time.Minute))
+	o := p.collected(sub)
+	o.State, o.Status = metastore.Failed, "withdrawn before"
+	after := p.ends("c", 8, o)
+	p.must(after.Form == "f" && after.Stopped == "" && after.Elsewhere == 10, "others have withdrawn: %+v", after)
 }
 
 // submissionStop stops a channel with an outcome, whatever that is.

@@ -252,21 +252,21 @@ func (w *collecting) end(c *collectedChannel) error {
 	c.last.State, c.last.Status, c.last.Body, c.last.Ended = o.State, o.Status, nil, w.now()
 	c.Submitted = 0
 	before := *c
-	switch o.State {
-	case metastore.Collected:
+	if o.State == metastore.Collected {
 		c.Collected += max(0, c.last.Amount-c.Settled)
 		c.Settled, c.Form = max(c.Settled, c.last.Amount), c.last.Form
 		c.Withdrawn = max(c.Withdrawn, c.Settled)
 		if c.Accepted <= c.Deposit {
 			c.Stopped = ""
 		}
-	case metastore.Failed:
-		c.Form = ""
 	}
 	w.apply(c, before, o.Reading)
 	if o.State != metastore.Collected {
 		if c.last.Amount > c.Settled {
 			c.Stopped = "not collected"
+			if o.State == metastore.Failed {
+				c.Form = ""
+			}
 		}
 		if c.pending != nil && w.now().Before(c.due) {
 			c.due = w.now()

@@ -18,7 +18,7 @@ func (s *Store) RecordReading(ctx context.Context, id string, r metastore.Readin
 			return before, err
 		}
 		c := before
-		if !read(&c, r, t.now) {
+		if !applyReading(&c, r, t.now) {
 			return before, nil
 		}
 		settleElsewhere(&c)
@@ -33,9 +33,9 @@ func (s *Store) RecordReading(ctx context.Context, id string, r metastore.Readin
 	})
 }
 
-// read applies a reading to a channel, except that it settles nothing. It reports whether the reading has
+// applyReading applies a reading to a channel, except that it settles nothing. It reports whether the reading has
 // an effect.
-func read(c *metastore.Channel, r metastore.Reading, now time.Time) bool {
+func applyReading(c *metastore.Channel, r metastore.Reading, now time.Time) bool {
 	ledger, created, latest := truncate(r.Ledger), truncate(r.Created), now.Add(metastore.MaxLedgerAhead)
 	if ledger.IsZero() || ledger.After(latest) || ledger.Before(c.Ledger) && !c.Ledger.After(latest) {
 		return false
@@ -71,7 +71,10 @@ func read(c *metastore.Channel, r metastore.Reading, now time.Time) bool {
 func countCollected(c *metastore.Channel, sub metastore.Submission, withdrawn int64) {
 	settled := max(c.Settled, min(sub.Amount, max(c.Withdrawn, withdrawn)))
 	c.Collected += settled - c.Settled
-	c.Settled, c.Withdrawn, c.Form = settled, max(c.Withdrawn, settled), sub.Form
+	c.Settled, c.Withdrawn = settled, max(c.Withdrawn, settled)
+	if sub.Form != "" { // a node of an earlier version records none
+		c.Form = sub.Form
+	}
 	if c.Accepted <= c.Deposit {
 		c.Stopped = ""
 	}

@@ -161,23 +161,21 @@ func (t *tx) endSubmission(before metastore.Channel, sub metastore.Submission, o
 	}
 	c := before
 	c.Submitted = 0
-	switch o.State {
-	case metastore.Collected:
+	if o.State == metastore.Collected {
 		countCollected(&c, sub, max(o.Withdrawn, o.Reading.Withdrawn))
-	case metastore.Failed:
-		c.Form = "" // it is to be simulated again
 	}
-	read(&c, o.Reading, t.now)
+	applyReading(&c, o.Reading, t.now)
 	settleElsewhere(&c)
 	sellAgain(before, &c, sub)
 	uncollected := o.State != metastore.Collected && sub.Amount > c.Settled
 	switch {
-	case o.Stop != "":
-		c.Stopped = o.Stop
 	case uncollected && o.State == metastore.Failed:
-		c.Stopped = o.Status
+		c.Stopped, c.Form = o.Status, "" // its form is to be simulated again
 	case uncollected:
 		c.Stopped = fmt.Sprintf("a payment of %d units has expired before it was collected: renew it, unless a newer one is pending", sub.Amount)
+	}
+	if o.Stop != "" {
+		c.Stopped = o.Stop
 	}
 	if err := t.saveSettled(before, c); err != nil {
 		return err
