@@ -207,6 +207,13 @@ func channelElsewhere(p *probe) {
 	ledger, err := p.store.Ledger(p.ctx, "c")
 	p.ok(err, "ledger")
 	p.equal(ledger.Channel, p.recorded("c"), "the channel of a ledger")
+
+	p.begins(p.sends(p.onChain("d", 100), 1, 10, 1, time.Minute))
+	p.ends("d", 1, metastore.Outcome{State: metastore.Expired})
+	got = p.shows("d", func(r *metastore.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 10, 2, 90 })
+	p.must(got.Stopped != "" && got.Settled == 10, "others have withdrawn what had expired, and the deposit has shrunk: %+v", got)
+	got = p.shows("d", withdrawn(20, 3))
+	p.must(got.Stopped == "" && got.Settled == 20, "more was withdrawn than accepted, which the deposit covers: %+v", got)
 }
 
 // channelRestored reads channels of books that were restored from before some payments were accepted and collected.
