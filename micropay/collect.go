@@ -53,11 +53,15 @@ func (m *Micropayment) Collect(receiver *Signer) (*Collection, error) {
 		return nil, fmt.Errorf("%w: the signer is %v, the receiver is %v", ErrKey, receiver.Address(), m.Receiver)
 	}
 	signature := receiver.sign(slices.Concat([]byte(signingPrefix), m.raw[:m.signed], m.Receiver[:]))
-	proof := signature.append(nil)
-	address := m.Receiver[:]
-	body := slices.Concat(m.raw[:m.signed-secondarySignerSize],
-		[]byte{authenticatorFeePayer}, m.raw[m.signed+1+len(Address{}):],
-		[]byte{1}, address, []byte{1}, proof,
-		address, proof)
+	body := m.complete(m.raw[m.signed+1+len(Address{}):], signature.append(nil))
 	return &Collection{Body: body, Hash: sha3.Sum256(slices.Concat(transactionPrefix, body))}, nil
+}
+
+// complete returns the encoded transaction with the encoded authenticators of the sender and of the receiver.
+func (m *Micropayment) complete(sender, receiver []byte) []byte {
+	address := m.Receiver[:]
+	return slices.Concat(m.raw[:m.signed-secondarySignerSize],
+		[]byte{authenticatorFeePayer}, sender,
+		[]byte{1}, address, []byte{1}, receiver,
+		address, receiver)
 }

@@ -70,6 +70,7 @@ func TestCollectReturnsTheBytesOfThePublicClient(t *testing.T) {
 			t.Errorf("%s: %x, %v\nwant %s, %s", v.Name, got.Body, got.Hash, v.Submitted, v.Hash)
 		}
 		checkCollection(t, m, got)
+		checkSimulation(t, m, v.signer(t))
 	}
 }
 
@@ -126,7 +127,7 @@ func TestCollectRefusesAnotherReceiver(t *testing.T) {
 	}
 }
 
-// FuzzCollect collects any micropayment that can be parsed, as a receiver of each scheme.
+// FuzzCollect collects and simulates any micropayment that can be parsed, as a receiver of each scheme.
 func FuzzCollect(f *testing.F) {
 	for _, v := range collectionVectors(f) {
 		f.Add(fromBase64(f, v.Micropayment), byte(0))
@@ -164,6 +165,7 @@ func FuzzCollect(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkCollection(t, m, c)
+		checkSimulation(t, m, receiver)
 	})
 }
 

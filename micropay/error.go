@@ -57,6 +57,11 @@ const (
 	ReasonExpired       Reason = "expired"              // policy
 	ReasonGas           Reason = "gas"                  // policy: it costs the receiver too much, or pays too little for the chain
 
+	// The reasons of package paychan, which asks the chain. They are of policy too.
+	ReasonAccountSequence Reason = "account_sequence" // the sender's account has passed its sequence number
+	ReasonExecution       Reason = "execution"        // the chain would not execute it
+	ReasonUnprofitable    Reason = "fee"              // it pays less than the gas of its collection costs
+
 	ReasonSigner      Reason = "wrong_signer"              // signer: the keys have another address
 	ReasonUnsupported Reason = "unsupported_authenticator" // signer: a scheme or key that cannot be verified here
 
@@ -70,6 +75,9 @@ type Error struct {
 	Class  Class
 	Reason Reason
 	Detail string // a sentence for people, without secrets
+
+	// With ReasonGas, what the policy accepts: the least maximum gas, and the least and the greatest gas price. 0: any.
+	MinGas, MinGasPrice, MaxGasPrice uint64
 }
 
 // Error returns class, reason and detail.

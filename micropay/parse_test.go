@@ -127,8 +127,8 @@ func TestFormWithoutNonce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Verify(); err != nil || m.Form != FormSequence || m.AccountSequence != 7 {
-		t.Errorf("form %d, sequence %d: %v", m.Form, m.AccountSequence, err)
+	if err := m.Verify(); err != nil || m.Payment.Form != FormSequence || m.AccountSequence != 7 {
+		t.Errorf("form %d, sequence %d: %v", m.Payment.Form, m.AccountSequence, err)
 	}
 	if _, err := s.Sign(Payment{Form: 3}); !errors.Is(err, ErrMalformed) {
 		t.Errorf("unknown form: %v", err)

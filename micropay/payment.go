@@ -1,6 +1,9 @@
 package micropay
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // The function that every micropayment calls, and its module.
 const (
@@ -21,6 +24,20 @@ const (
 	FormSequence             // versioned payload without a nonce
 	FormPlain                // plain entry function, without a nonce
 )
+
+// String returns the name of the form.
+func (f Form) String() string {
+	switch f {
+	case FormNonce:
+		return "nonce"
+	case FormSequence:
+		return "sequence"
+	case FormPlain:
+		return "plain"
+	default:
+		return fmt.Sprintf("Form(%d)", uint8(f))
+	}
+}
 
 // Payment holds the terms that a sender signs. Amounts are in units of the asset. All numbers may
 // have any value of their type.

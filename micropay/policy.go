@@ -1,6 +1,7 @@
 package micropay
 
 import (
+	"fmt"
 	"math/bits"
 	"time"
 )
@@ -15,8 +16,11 @@ type Policy struct {
 	// MaxFee is the greatest fee, in the chain's smallest coin, that a micropayment may make the
 	// receiver pay: its maximum gas times its gas price. 0: any.
 	MaxFee uint64
-	// MinGasPrice is the least gas price at which the chain executes a transaction.
-	MinGasPrice uint64
+	// MinGasPrice is the least gas price at which the chain executes a transaction, and MaxGasPrice the greatest that the
+	// receiver pays, unless it is 0.
+	MinGasPrice, MaxGasPrice uint64
+	// MinGas is the least maximum gas with which a micropayment can be executed.
+	MinGas uint64
 }
 
 // Receive makes all checks of a micropayment that need no knowledge of its channel: it parses the
@@ -53,11 +57,23 @@ func (m *Micropayment) Check(p Policy, now time.Time) error {
 	case now.Unix() < 0 || uint64(now.Unix()) >= m.Expiration:
 		return refuse(ClassPolicy, ReasonExpired, "it expired at %d", m.Expiration)
 	case m.GasPrice < p.MinGasPrice:
-		return refuse(ClassPolicy, ReasonGas, "its gas price is %d, and the chain requires %d", m.GasPrice, p.MinGasPrice)
+		return p.refuseGas("its gas price is %d, and the chain requires %d", m.GasPrice, p.MinGasPrice)
+	case p.MaxGasPrice > 0 && m.GasPrice > p.MaxGasPrice:
+		return p.refuseGas("its gas price is %d, and the receiver pays at most %d", m.GasPrice, p.MaxGasPrice)
+	case m.MaxGas < p.MinGas:
+		return p.refuseGas("its maximum gas is %d, and the chain requires %d", m.MaxGas, p.MinGas)
 	case p.MaxFee > 0 && feeAbove(m.MaxGas, m.GasPrice, p.MaxFee):
-		return refuse(ClassPolicy, ReasonGas, "its maximum gas of %d at a price of %d costs more than %d", m.MaxGas, m.GasPrice, p.MaxFee)
+		return p.refuseGas("its maximum gas of %d at a price of %d costs more than %d", m.MaxGas, m.GasPrice, p.MaxFee)
 	}
 	return nil
+}
+
+// refuseGas returns a refusal with ReasonGas, and what the policy accepts.
+func (p *Policy) refuseGas(format string, args ...any) error {
+	return &Error{
+		Class: ClassPolicy, Reason: ReasonGas, Detail: fmt.Sprintf(format, args...),
+		MinGas: p.MinGas, MinGasPrice: p.MinGasPrice, MaxGasPrice: p.MaxGasPrice,
+	}
 }
 
 // feeAbove reports whether gas times price is above limit. The product may have 128 bits.

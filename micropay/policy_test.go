@@ -32,6 +32,10 @@ func TestCheck(t *testing.T) {
 		{"the fee is above the limit", func(p *Policy) { p.MaxFee = m.MaxGas*m.GasPrice - 1 }, vectorTime, ReasonGas},
 		{"the gas price is the least", func(p *Policy) { p.MinGasPrice = m.GasPrice }, vectorTime, ""},
 		{"the gas price is too low", func(p *Policy) { p.MinGasPrice = m.GasPrice + 1 }, vectorTime, ReasonGas},
+		{"the gas price is the greatest", func(p *Policy) { p.MaxGasPrice = m.GasPrice }, vectorTime, ""},
+		{"the gas price is too high", func(p *Policy) { p.MaxGasPrice = m.GasPrice - 1 }, vectorTime, ReasonGas},
+		{"the maximum gas is the least", func(p *Policy) { p.MinGas = m.MaxGas }, vectorTime, ""},
+		{"the maximum gas is too low", func(p *Policy) { p.MinGas = m.MaxGas + 1 }, vectorTime, ReasonGas},
 	} {
 		p := policy
 		test.change(&p)
@@ -41,6 +45,9 @@ func TestCheck(t *testing.T) {
 		}
 		if err != nil && (!errors.Is(err, ErrRefused) || class(err) != ClassPolicy) {
 			t.Errorf("%s: %v is not a refusal by policy", test.name, err)
+		}
+		if e, _ := errors.AsType[*Error](err); err != nil && test.want == ReasonGas && (e.MinGas != p.MinGas || e.MinGasPrice != p.MinGasPrice || e.MaxGasPrice != p.MaxGasPrice) {
+			t.Errorf("%s: %+v does not say what is accepted", test.name, e)
 		}
 		_, received := Receive(all[0].Header, p, test.now)
 		if reason(received) != test.want {

@@ -1,0 +1,47 @@
+package micropay
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Simulation returns the transaction that collects the micropayment as its receiver, with signatures of zeros, as
+// application/x.aptos.signed_transaction+bcs. A fullnode simulates only what nobody can execute, so it refuses valid
+// signatures. All authenticators keep their public keys, so that the chain compares them with those that the accounts have
+// now, and the sender's keeps as many signatures, so that the size, which costs gas, is that of the [Collection]. Simulation
+// returns ErrKey if the signer is not that of the receiver.
+//
+// The bytes are those that the npm package @aptos-labs/ts-sdk simulates, except where the package does not know which keys
+// signed: for SchemeMultiKey it adds a signature for each key, and SchemeMultiEd25519 it does not support.
+func (m *Micropayment) Simulation(receiver *Signer) ([]byte, error) {
+	if receiver.Address() != m.Receiver {
+		return nil, fmt.Errorf("%w: the signer is %v, the receiver is %v", ErrKey, receiver.Address(), m.Receiver)
+	}
+	payer := receiver.auth
+	for _, key := range receiver.indices {
+		payer.signatures = append(payer.signatures, signature{key: key})
+	}
+	return m.complete(m.auth.unsigned().append(nil), payer.unsigned().append(nil)), nil
+}
+
+// unsigned returns the authenticator with zeros in place of its signatures. Their type is that of Ed25519, whatever the
+// key, as in the npm package: all are of the same size, and a signature of another type than its key is never valid.
+func (a authenticator) unsigned() *authenticator {
+	a.signatures = slices.Clone(a.signatures)
+	for i := range a.signatures {
+		a.signatures[i].kind, a.signatures[i].bytes = KeyEd25519, make([]byte, signatureSize)
+	}
+	return &a
+}
+
+// Form returns a short text that is the same for micropayments that differ only in what the contract decides (channel,
+// sequence number and amount) and in time and nonce: it has the form of the payload, the scheme, the number of keys and
+// signatures, the maximum gas and the gas price. If the chain executed one of them, it accepts the others of the same
+// sender, unless its state has changed.
+func (m *Micropayment) Form() string {
+	return fmt.Sprintf("%v %v %d/%d gas %d at %d", m.Payment.Form, m.auth.scheme, len(m.auth.signatures), len(m.auth.keys), m.MaxGas, m.GasPrice)
+}
+
+// UsesAccountSequence reports whether the chain executes the micropayment only while AccountSequence is the sequence number
+// of the sender's account. Otherwise a nonce protects it from being executed again.
+func (m *Micropayment) UsesAccountSequence() bool { return m.Payment.Form != FormNonce }

@@ -1,0 +1,117 @@
+package micropay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// checkSimulation checks that a simulation is a collection without a valid signature, of the same size and with the same
+// public keys and signers.
+func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
+	t.Helper()
+	simulated, err := m.Simulation(receiver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	collected, err := m.Collect(receiver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(simulated) != len(collected.Body) {
+		t.Errorf("the simulation has %d bytes, the collection %d", len(simulated), len(collected.Body))
+	}
+	start := m.signed - secondarySignerSize
+	if !bytes.Equal(simulated[:start], collected.Body[:start]) {
+		t.Errorf("the transaction is %x, want %x", simulated[:start], collected.Body[:start])
+	}
+	of := func(body []byte) (authenticators [3]authenticator) {
+		r := &reader{rest: body[start+1:]}
+		authenticators[0] = r.authenticator()
+		r.take(1 + len(Address{}) + 1)
+		authenticators[1] = r.authenticator()
+		r.take(len(Address{}))
+		authenticators[2] = r.authenticator()
+		if r.err != nil || len(r.rest) > 0 || body[start] != authenticatorFeePayer {
+			t.Fatalf("%v, %d bytes left", r.err, len(r.rest))
+		}
+		return authenticators
+	}
+	wanted := of(collected.Body)
+	for i, got := range of(simulated) {
+		want := wanted[i]
+		if got.address() != want.address() || !bytes.Equal(got.bitmap(), want.bitmap()) {
+			t.Errorf("authenticator %d is %+v, want the keys and signers of %+v", i, got, want)
+		}
+		for _, s := range got.signatures {
+			if !bytes.Equal(s.bytes, make([]byte, signatureSize)) || got.keys[s.key].verify(m.SigningMessage(), s) == nil {
+				t.Errorf("authenticator %d has the signature %x", i, s.bytes)
+			}
+		}
+	}
+}
+
+func TestSimulationOfAnotherReceiver(t *testing.T) {
+	all := collectionVectors(t)
+	m, err := ParseBase64(all[0].Micropayment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range all[1:] {
+		if v.ReceiverAddress == all[0].ReceiverAddress {
+			continue
+		}
+		if body, err := m.Simulation(v.signer(t)); body != nil || !errors.Is(err, ErrKey) {
+			t.Errorf("%s: %x, %v", v.Name, body, err)
+		}
+	}
+}
+
+// TestForm checks that the form is another one exactly if something differs that may decide whether the chain takes the
+// payment, apart from its state.
+func TestForm(t *testing.T) {
+	_, all := vectors(t)
+	payment := all[0].payment(t)
+	ed, other := testKey(t, KeyEd25519, 1), testKey(t, KeyEd25519, 2)
+	ok := must[*Signer](t)
+	plain := ok(NewSigner(SchemeEd25519, ed))
+	form := func(s *Signer, change func(*Payment)) string {
+		p := payment
+		change(&p)
+		m, err := s.Sign(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.UsesAccountSequence(); got != (p.Form != FormNonce) {
+			t.Errorf("form %v uses the account's sequence number: %v", p.Form, got)
+		}
+		return m.Form()
+	}
+	same := func(*Payment) {}
+	want := form(plain, same)
+	if want != fmt.Sprintf("nonce Ed25519 1/1 gas %d at %d", payment.MaxGas, payment.GasPrice) {
+		t.Errorf("the form is %q", want)
+	}
+	if got := form(plain, func(p *Payment) { p.Amount++; p.Sequence++; p.PaymentChannelID++; p.Nonce++; p.Expiration++ }); got != want {
+		t.Errorf("the form of the next payment is %q, want %q", got, want)
+	}
+	seen := map[string]string{want: "the first"}
+	for name, got := range map[string]string{
+		"sequence":         form(plain, func(p *Payment) { p.Form, p.Nonce = FormSequence, 0 }),
+		"plain":            form(plain, func(p *Payment) { p.Form, p.Nonce = FormPlain, 0 }),
+		"maximum gas":      form(plain, func(p *Payment) { p.MaxGas-- }),
+		"gas price":        form(plain, func(p *Payment) { p.GasPrice++ }),
+		"SingleKey":        form(ok(NewSigner(SchemeSingleKey, ed)), same),
+		"MultiEd25519":     form(ok(NewMultiSigner(SchemeMultiEd25519, publics(ed), 1, ed)), same),
+		"MultiKey":         form(ok(NewMultiSigner(SchemeMultiKey, publics(ed), 1, ed)), same),
+		"one of two":       form(ok(NewMultiSigner(SchemeMultiKey, publics(ed, other), 1, ed)), same),
+		"two of two":       form(ok(NewMultiSigner(SchemeMultiKey, publics(ed, other), 1, ed, other)), same),
+		"two of two Ed255": form(ok(NewMultiSigner(SchemeMultiEd25519, publics(ed, other), 1, ed, other)), same),
+	} {
+		if twin, found := seen[got]; found {
+			t.Errorf("%s has the form of %s, %q", name, twin, got)
+		}
+		seen[got] = name
+	}
+}
