@@ -5,15 +5,17 @@
 //
 //	GET  {node}/                             the state of the ledger
 //	GET  {node}/estimate_gas_price
+//	GET  {node}/accounts/{address}           the sequence number of an account
 //	POST {node}/transactions                 the body of a micropay.Collection
+//	POST {node}/transactions/simulate        that of a micropay.Micropayment's Simulation
 //	GET  {node}/transactions/by_hash/{hash}
 //	POST {node}/view[?ledger_version={n}]    the channels between two accounts
 //
 // Each call asks the nodes in order, those that failed in the last seconds after the others, until one of them
 // answers it. A node fails if it cannot be reached, is slow, states that it is overloaded (429, 5xx) or that
-// the client has no access (401, 403), belongs to another chain, or sends what is not an answer of the API. The
-// answer of a node whose ledger is far behind the clock counts, but the others are asked before it then, unless
-// they have failed. After all nodes have failed, the call pauses (exponential backoff with full jitter, or the
+// the client has no access (401, 403), belongs to another chain, states a time that is more than a minute ahead of
+// the clock, or sends what is not an answer of the API. The answer of a node whose ledger is far behind the clock
+// counts, but the others are asked before it then, unless they have failed. After all nodes have failed, the call pauses (exponential backoff with full jitter, or the
 // Retry-After of the nodes, whichever is longer) and asks them again.
 package chain
 
@@ -56,6 +58,8 @@ type Options struct {
 	Rounds int
 	// Transport sends the requests. nil means one like http.DefaultTransport.
 	Transport http.RoundTripper
+	// Now is the clock with which the ledgers of the nodes are compared. nil means time.Now.
+	Now func() time.Time
 }
 
 // Client asks the fullnodes of a chain. It may be used concurrently.
@@ -71,6 +75,8 @@ type Client struct {
 	timeout  time.Duration
 	rounds   int
 	http     *http.Client
+	now      func() time.Time
+	ahead    atomic.Pointer[time.Duration] // see Ahead
 }
 
 // ErrOptions is returned by New for options that cannot be used. It is wrapped.
@@ -80,7 +86,7 @@ var ErrOptions = errors.New("chain: unusable options")
 func New(opt Options) (*Client, error) {
 	c := &Client{
 		chainID: opt.ChainID, module: opt.Module, apiKey: opt.APIKey,
-		timeout: opt.Timeout, rounds: opt.Rounds,
+		timeout: opt.Timeout, rounds: opt.Rounds, now: opt.Now,
 		http: &http.Client{
 			Transport:     opt.Transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -91,6 +97,9 @@ func New(opt Options) (*Client, error) {
 	}
 	if c.rounds == 0 {
 		c.rounds = DefaultRounds
+	}
+	if c.now == nil {
+		c.now = time.Now
 	}
 	if opt.Transport == nil {
 		c.http.Transport = http.DefaultTransport.(*http.Transport).Clone()

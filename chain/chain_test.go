@@ -184,7 +184,7 @@ func TestTransactionStates(t *testing.T) {
 	}
 }
 
-func TestLedgerAndGasPrice(t *testing.T) {
+func TestLedgerAndGasPrices(t *testing.T) {
 	c := newClient(t, Options{Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/":
@@ -196,8 +196,8 @@ func TestLedgerAndGasPrice(t *testing.T) {
 	if l, err := c.Ledger(t.Context()); err != nil || l != (Ledger{4, 77, ledgerTime}) {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if price, err := c.GasPrice(t.Context()); err != nil || price != 90 {
-		t.Errorf("%d, %v", price, err)
+	if prices, err := c.GasPrices(t.Context()); err != nil || prices != (GasPrices{90, 100, 150}) {
+		t.Errorf("%+v, %v", prices, err)
 	}
 }
 
@@ -505,4 +505,150 @@ func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 		time.Sleep(failurePause)
 		asks(202)
 	})
+}
+
+func TestAccountSequence(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   uint64
+		err    error
+	}{
+		"known":       {200, `{"sequence_number":"18446744073709551615","authentication_key":"0x01"}`, 1<<64 - 1, nil},
+		"unknown":     {404, `{"message":"Account not found","error_code":"account_not_found","vm_error_code":null}`, 0, nil},
+		"refused":     {400, `{"message":"m","error_code":"invalid_input","vm_error_code":null}`, 0, &Error{Status: 400, Code: "invalid_input", Message: "m"}},
+		"other 404":   {404, `{"message":"m","error_code":"web_framework_error","vm_error_code":null}`, 0, &Error{Status: 404, Code: "web_framework_error", Message: "m"}},
+		"no number":   {200, `{}`, 0, ErrUnavailable},
+		"JSON number": {200, `{"sequence_number":3}`, 0, ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, Options{Rounds: 1, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+				if want := "GET /v1/accounts/0x" + strings.Repeat("0", 62) + "0a"; r.Method+" "+r.URL.Path != want {
+					t.Errorf("%s %s, want %s", r.Method, r.URL.Path, want)
+				}
+				answers(test.status, test.body)(w, r)
+			})}})
+			got, err := c.AccountSequence(t.Context(), micropay.Address{31: 10})
+			if got != test.want || !sameError(err, test.err) {
+				t.Errorf("%d, %v, want %d, %v", got, err, test.want, test.err)
+			}
+		})
+	}
+}
+
+// sameError reports whether an error is another one, or is an equal *Error.
+func sameError(err, want error) bool {
+	refusal, _ := errors.AsType[*Error](err)
+	if wanted, ok := errors.AsType[*Error](want); ok {
+		return refusal != nil && *refusal == *wanted
+	}
+	return errors.Is(err, want)
+}
+
+func TestSimulate(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   Simulation
+		err    error
+	}{
+		"succeeds":     {200, `[{"success":true,"vm_status":"Executed successfully","gas_used":"12","type":"user_transaction"}]`, Simulation{Success: true, VMStatus: "Executed successfully", GasUsed: 12}, nil},
+		"fails":        {200, `[{"success":false,"vm_status":"INVALID_AUTH_KEY","gas_used":"0"}]`, Simulation{VMStatus: "INVALID_AUTH_KEY"}, nil},
+		"long status":  {200, `[{"success":false,"vm_status":"` + strings.Repeat("a", 400) + `","gas_used":"0"}]`, Simulation{VMStatus: strings.Repeat("a", 300)}, nil},
+		"refused":      {400, `{"message":"m","error_code":"invalid_input","vm_error_code":null}`, Simulation{}, &Error{Status: 400, Code: "invalid_input", Message: "m"}},
+		"none":         {200, `[]`, Simulation{}, ErrUnavailable},
+		"null":         {200, `null`, Simulation{}, ErrUnavailable},
+		"two":          {200, `[{"success":true,"vm_status":"","gas_used":"12"},{"success":true,"vm_status":"","gas_used":"12"}]`, Simulation{}, ErrUnavailable},
+		"no success":   {200, `[{"vm_status":"","gas_used":"12"}]`, Simulation{}, ErrUnavailable},
+		"no gas":       {200, `[{"success":true,"vm_status":""}]`, Simulation{}, ErrUnavailable},
+		"accepted":     {202, `[{"success":true,"vm_status":"","gas_used":"12"}]`, Simulation{}, ErrUnavailable},
+		"not the list": {200, `{"success":true,"vm_status":"","gas_used":"12"}`, Simulation{}, ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, Options{Rounds: 1, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				got := fmt.Sprintf("%s %s %s %s %v", r.Method, r.URL.Path, r.Header.Get("Content-Type"), body, err)
+				if want := "POST /v1/transactions/simulate application/x.aptos.signed_transaction+bcs body <nil>"; got != want {
+					t.Errorf("sent %s\nwant %s", got, want)
+				}
+				answers(test.status, test.body)(w, r)
+			})}})
+			if test.err == nil {
+				test.want.Ledger = ledgerTime
+			}
+			if got, err := c.Simulate(t.Context(), []byte("body")); got != test.want || !sameError(err, test.err) {
+				t.Errorf("%+v, %v\nwant %+v, %v", got, err, test.want, test.err)
+			}
+		})
+	}
+}
+
+// FuzzStateOfPayments decodes any body of any status as the answers that decide whether a payment is accepted: nothing
+// panics, and only a status of 200 has a result, or 404 for an account that does not exist.
+func FuzzStateOfPayments(f *testing.F) {
+	for _, body := range []string{
+		`[{"success":true,"vm_status":"Executed successfully","gas_used":"12"}]`, `{"sequence_number":"7"}`,
+		`{"deprioritized_gas_estimate":90,"gas_estimate":100,"prioritized_gas_estimate":150}`,
+		`{"message":"m","error_code":"account_not_found","vm_error_code":null}`, `{"chain_id":4,"ledger_version":"77","ledger_timestamp":"1"}`,
+	} {
+		f.Add(200, body)
+		f.Add(404, body)
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		a := &answer{status: status, ledger: ledgerTime, body: []byte(body)}
+		s, failed := decodeSimulation(a)
+		if failed == nil && (status != http.StatusOK || !s.Ledger.Equal(ledgerTime) || len(s.VMStatus) > maxMessage) {
+			t.Errorf("status %d: simulated %+v", status, s)
+		}
+		p, failed := decodeGasPrices(a)
+		if failed == nil && (status != http.StatusOK || p.Lowest == 0 || p.Lowest > p.Usual || p.Usual > p.Highest) {
+			t.Errorf("status %d: prices %+v", status, p)
+		}
+		n, failed := decodeAccountSequence(a)
+		if failed == nil && status != http.StatusOK && (status != http.StatusNotFound || n != 0) {
+			t.Errorf("status %d: sequence number %d", status, n)
+		}
+	})
+}
+
+// TestNodeThatIsAheadHasFailed asks nodes whose ledgers are ahead of the clock by different times. The answer of one that
+// is more than a minute ahead is not used, whatever it is asked for.
+func TestNodeThatIsAheadHasFailed(t *testing.T) {
+	const answer = `{"sequence_number":"7"}`
+	now := ledgerTime
+	aheadBy := func(ahead time.Duration, asked *int) string {
+		return node(t, func(w http.ResponseWriter, r *http.Request) {
+			*asked++
+			w.Header().Set(headerLedgerTime, strconv.FormatInt(now.Add(ahead).UnixMicro(), 10))
+			answers(200, answer)(w, r)
+		})
+	}
+	for _, test := range []struct {
+		ahead  time.Duration
+		failed bool
+	}{{-time.Hour, false}, {0, false}, {time.Minute, false}, {time.Minute + time.Microsecond, true}, {24 * time.Hour, true}, {100_000 * time.Hour, true}} {
+		t.Run(test.ahead.String(), func(t *testing.T) {
+			var asked, askedOther int
+			options := Options{Rounds: 1, Now: func() time.Time { return now }, Nodes: []string{aheadBy(test.ahead, &asked)}}
+			alone := newClient(t, options)
+			_, err := alone.AccountSequence(t.Context(), micropay.Address{1})
+			if errors.Is(err, ErrClock) != test.failed || errors.Is(err, ErrUnavailable) != test.failed {
+				t.Errorf("error %v", err)
+			}
+			if ahead, known := alone.Ahead(); known == test.failed || known && ahead != test.ahead {
+				t.Errorf("the ledger is ahead by %v, %v", ahead, known)
+			}
+			options.Nodes = append(options.Nodes, aheadBy(3*time.Second, &askedOther))
+			both := newClient(t, options)
+			if got, err := both.AccountSequence(t.Context(), micropay.Address{1}); got != 7 || err != nil {
+				t.Errorf("%d, %v", got, err)
+			}
+			if want := map[bool]int{true: 1}[test.failed]; asked != 2 || askedOther != want {
+				t.Errorf("the node was asked %d times, and the other one %d times, want 2 and %d", asked, askedOther, want)
+			}
+			if ahead, _ := both.Ahead(); test.failed && ahead != 3*time.Second {
+				t.Errorf("the ledger of the other node is ahead by %v", ahead)
+			}
+		})
+	}
 }

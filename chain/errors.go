@@ -12,6 +12,9 @@ var (
 	ErrUnavailable = errors.New("chain: no fullnode answered")
 	// ErrWrongChain means that a node belongs to another chain. It comes with ErrUnavailable.
 	ErrWrongChain = errors.New("the fullnode belongs to another chain")
+	// ErrClock means that the ledger of a node is more than a minute ahead of the clock, so that one of the two is wrong.
+	// It comes with ErrUnavailable.
+	ErrClock = errors.New("the ledger of the fullnode is too far ahead of the clock")
 )
 
 // Error is the answer of a node that refuses a request.

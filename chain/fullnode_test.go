@@ -80,8 +80,8 @@ func TestCollectOnAFullnode(t *testing.T) {
 	if l, err := c.Ledger(t.Context()); err != nil || l.ChainID != fullnode.DefaultChainID || !l.Time.Equal(recordedTime) {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if price, err := c.GasPrice(t.Context()); err != nil || price != 100 {
-		t.Errorf("%d, %v", price, err)
+	if prices, err := c.GasPrices(t.Context()); err != nil || prices != (GasPrices{100, 100, 150}) {
+		t.Errorf("%+v, %v", prices, err)
 	}
 	m := n.payment
 	before := Channel{
@@ -130,7 +130,7 @@ func TestCallsOutlastEachFault(t *testing.T) {
 	n := startFullnode(t)
 	calls := map[fullnode.Operation]func(*testing.T, *Client) error{
 		fullnode.Ledger: func(t *testing.T, c *Client) error { _, err := c.Ledger(t.Context()); return err },
-		fullnode.Gas:    func(t *testing.T, c *Client) error { _, err := c.GasPrice(t.Context()); return err },
+		fullnode.Gas:    func(t *testing.T, c *Client) error { _, err := c.GasPrices(t.Context()); return err },
 		fullnode.Lookup: func(t *testing.T, c *Client) error { _, err := c.Transaction(t.Context(), n.of.Hash); return err },
 		fullnode.Submit: func(t *testing.T, c *Client) error { return c.Submit(t.Context(), n.of) },
 		fullnode.View: func(t *testing.T, c *Client) error {

@@ -14,8 +14,8 @@ type Ledger struct {
 	Time    time.Time // of the newest block
 }
 
-// Ledger returns the state of the ledger of the first node that answers. It returns ErrUnavailable,
-// with ErrWrongChain if that is why.
+// Ledger returns the state of the ledger of the first node that answers. It returns ErrUnavailable, with
+// ErrWrongChain or ErrClock if that is why.
 func (c *Client) Ledger(ctx context.Context) (Ledger, error) {
 	var l Ledger
 	err := c.call(ctx, request{method: http.MethodGet, path: "/"}, func(a *answer) error {
@@ -31,31 +31,42 @@ func (c *Client) Ledger(ctx context.Context) (Ledger, error) {
 			return a.garbage(ErrWrongChain)
 		}
 		l = Ledger{ChainID: body.ChainID, Version: uint64(body.Version), Time: body.Micros.time()}
-		return nil
+		_, err := c.aheadOf(l.Time)
+		return err
 	})
 	return l, err
 }
 
-// GasPrice returns the lowest price of a unit of gas at which the first node that answers expects a
-// transaction to be executed. It returns ErrUnavailable or an *Error.
-func (c *Client) GasPrice(ctx context.Context) (uint64, error) {
-	var price uint64
-	err := c.call(ctx, request{method: http.MethodGet, path: "/estimate_gas_price"}, func(a *answer) error {
-		var body struct {
-			Usual  uint64 `json:"gas_estimate"`
-			Lowest uint64 `json:"deprioritized_gas_estimate"`
-		}
-		if err := a.decodeJSON(http.StatusOK, &body); err != nil {
-			return err
-		}
-		if body.Usual == 0 {
-			return a.garbage(errors.New("there is no gas_estimate"))
-		}
-		price = body.Usual
-		if body.Lowest > 0 {
-			price = min(price, body.Lowest)
-		}
-		return nil
+// GasPrices are estimates of the price of a unit of gas, in the chain's smallest coin: the lowest at which a transaction
+// is executed at all, the usual one, and the one at which it is executed before others.
+type GasPrices struct{ Lowest, Usual, Highest uint64 }
+
+// GasPrices returns the estimates of the first node that answers. Lowest is at most Usual, which is at most Highest. It
+// returns ErrUnavailable or an *Error.
+func (c *Client) GasPrices(ctx context.Context) (GasPrices, error) {
+	var prices GasPrices
+	err := c.call(ctx, request{method: http.MethodGet, path: "/estimate_gas_price"}, func(a *answer) (err error) {
+		prices, err = decodeGasPrices(a)
+		return err
 	})
-	return price, err
+	return prices, err
+}
+
+func decodeGasPrices(a *answer) (GasPrices, error) {
+	var body struct {
+		Lowest  uint64 `json:"deprioritized_gas_estimate"`
+		Usual   uint64 `json:"gas_estimate"`
+		Highest uint64 `json:"prioritized_gas_estimate"`
+	}
+	if err := a.decodeJSON(http.StatusOK, &body); err != nil {
+		return GasPrices{}, err
+	}
+	if body.Usual == 0 {
+		return GasPrices{}, a.garbage(errors.New("there is no gas_estimate"))
+	}
+	lowest := body.Usual
+	if body.Lowest > 0 {
+		lowest = min(lowest, body.Lowest)
+	}
+	return GasPrices{Lowest: lowest, Usual: body.Usual, Highest: max(body.Usual, body.Highest)}, nil
 }

@@ -35,6 +35,9 @@ const (
 	// maxLag is by how much the ledger of a node may be behind the clock. A node that is further behind knows the
 	// past only, unless the clock is wrong, and is asked after the others for failurePause.
 	maxLag = 30 * time.Second
+	// maxAhead is by how much the ledger of a node may be ahead of the clock. The time of one that is further ahead is
+	// wrong, and nothing that the node says is used.
+	maxAhead = time.Minute
 )
 
 // request is a request to any of the nodes.
@@ -134,10 +137,47 @@ func (c *Client) ask(ctx context.Context, i int, r request, decode func(*answer)
 	if err != nil {
 		return &nodeError{err: err, retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
-	if now := time.Now(); !a.ledger.IsZero() && now.Sub(a.ledger) > maxLag {
-		c.behindAt[i].Store(now.UnixNano())
+	if err := c.compare(i, a.ledger); err != nil {
+		return err
 	}
 	return decode(a)
+}
+
+// compare compares the ledger of the node with an index with the clock. It returns a *nodeError if it is too far ahead.
+// A zero time is not known.
+func (c *Client) compare(i int, ledger time.Time) error {
+	if ledger.IsZero() {
+		return nil
+	}
+	ahead, err := c.aheadOf(ledger)
+	if err != nil {
+		return err
+	}
+	if ahead < -maxLag {
+		c.behindAt[i].Store(time.Now().UnixNano())
+	}
+	c.ahead.Store(&ahead)
+	return nil
+}
+
+// aheadOf returns by how much a ledger is ahead of the clock, or a *nodeError if that is too much.
+func (c *Client) aheadOf(ledger time.Time) (time.Duration, error) {
+	ahead := ledger.Sub(c.now())
+	if ahead > maxAhead {
+		return 0, &nodeError{err: fmt.Errorf("%w: by %v", ErrClock, ahead.Round(time.Second))}
+	}
+	return ahead, nil
+}
+
+// Ahead returns by how much the ledger that a node stated last is ahead of the clock. It is negative if the ledger is
+// behind, and never above a minute, because the answer of a node that is further ahead counts as a failure. known is
+// false as long as no node has stated the time of its ledger.
+func (c *Client) Ahead() (ahead time.Duration, known bool) {
+	last := c.ahead.Load()
+	if last == nil {
+		return 0, false
+	}
+	return *last, true
 }
 
 // withoutURL returns the reason of an error of net/http without the URL, which may contain a secret.

@@ -192,15 +192,15 @@ func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Servic
 	defer tick.Stop()
 	warned := false
 	for {
-		price, err := r.chain.GasPrice(ctx)
+		prices, err := r.chain.GasPrices(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			log.Warn("the gas price of the chain cannot be read", "error", err)
 		default:
-			channels.SetMinGasPrice(price)
-			if fee := price * collectionGas; !warned && uint64(chunksetPrice) < fee {
+			channels.SetMinGasPrice(prices.Lowest)
+			if fee := prices.Lowest * collectionGas; !warned && uint64(chunksetPrice) < fee {
 				warned = true
 				log.Warn("a chunkset costs less than the gas of a collection, unless a unit of the asset is worth more than the chain's smallest coin",
 					"chunkset_price", chunksetPrice, "gas_of_a_collection", fee)
