@@ -1,11 +1,13 @@
 // Package fullnode runs a fullnode of the payment chain for tests. It is a Node.js process
 // (e2e/client/fullnode) that decodes and verifies each submitted transaction with the chain's own npm package,
-// keeps the state of the contract of payment channels, executes each transaction once, and serves the part of the
-// REST API that package chain and the public client use.
+// keeps accounts and the state of the contract of payment channels, executes each transaction once, simulates, and
+// serves the part of the REST API that package chain and the public client use. Channels are opened, extended and
+// ended by transactions of the public client too.
 //
 // It differs from a real fullnode where a test commands it to: it loses, delays and falsifies responses, drops
-// transactions or executes them with failure, changes their order, belongs to another chain, and has another
-// clock. The rules of the contract that are not documented can be replaced by other ones.
+// transactions or executes them with failure, changes their order, forgets them, prunes versions, belongs to another
+// chain, has another clock, and lies about its time. The rules of the contract that are not documented can be replaced
+// by other ones. For two fullnodes of one chain that disagree, start two and give them the same commands.
 package fullnode
 
 import (
@@ -100,6 +102,7 @@ func (t *Time) UnmarshalJSON(text []byte) error {
 // Executed is an executed transaction.
 type Executed struct {
 	Hash     string `json:"hash"`
+	Function string `json:"name"`
 	Sender   string `json:"sender"`
 	Receiver string `json:"receiver"`
 	Asset    string `json:"asset"`
@@ -117,12 +120,14 @@ type Operation string
 
 // The operations.
 const (
-	Any    Operation = "" // in a Fault
-	Ledger Operation = "ledger"
-	Gas    Operation = "gas"
-	Submit Operation = "submit"
-	Lookup Operation = "lookup"
-	View   Operation = "view"
+	Any      Operation = "" // in a Fault
+	Ledger   Operation = "ledger"
+	Gas      Operation = "gas"
+	Account  Operation = "account"
+	Simulate Operation = "simulate"
+	Submit   Operation = "submit"
+	Lookup   Operation = "lookup"
+	View     Operation = "view"
 )
 
 // Effect is how a request with a fault is executed.
@@ -133,7 +138,7 @@ const (
 	Executes Effect = ""
 	Skip     Effect = "skip" // not at all
 	Drop     Effect = "drop" // the transaction is accepted and forgotten
-	Fail     Effect = "fail" // the transaction is executed with failure
+	Fail     Effect = "fail" // the transaction is executed or simulated with failure
 )
 
 // Answer is how a request with a fault is answered.
@@ -231,16 +236,74 @@ func (n *Node) Reset(opt Options) { n.tb.Helper(); n.do("reset", opt, nil) }
 // Open opens a channel, or replaces its state.
 func (n *Node) Open(c Channel) { n.tb.Helper(); n.do("open", c, nil) }
 
-// Remove removes a channel from the chain.
+// Remove ends a channel on the chain.
 func (n *Node) Remove(c Channel) { n.tb.Helper(); n.do("remove", c, nil) }
+
+// Reopen ends a channel on the chain, and opens this one under its number, which should have been created later.
+func (n *Node) Reopen(c Channel) { n.tb.Helper(); n.Remove(c); n.Open(c) }
+
+// Deposit adds an amount to the deposit of a channel on the chain, whatever was withdrawn meanwhile.
+func (n *Node) Deposit(c Channel, amount uint64) {
+	n.tb.Helper()
+	n.do("deposit", struct {
+		Channel
+		Amount uint64 `json:"amount,string"`
+	}{c, amount}, nil)
+}
+
+// Extend sets the time at which a channel expires on the chain, whatever was withdrawn meanwhile.
+func (n *Node) Extend(c Channel, until time.Time) {
+	n.tb.Helper()
+	n.do("extend", struct {
+		Channel
+		Until Time `json:"until"`
+	}{c, Time{until}}, nil)
+}
 
 // Channels returns all channels in the order in which they were opened.
 func (n *Node) Channels() (list []Channel) { n.tb.Helper(); n.do("channels", nil, &list); return list }
 
-// SetGas sets the units of gas, times their price, that an account can pay. Without it they are unlimited.
+// SetGas sets the units of gas, times their price, that an account can pay. Without it they are unlimited. An account
+// that sends a transaction alone must have been given some, or a sequence number.
 func (n *Node) SetGas(address string, units uint64) {
 	n.tb.Helper()
 	n.do("gas", map[string]string{"address": address, "units": strconv.FormatUint(units, 10)}, nil)
+}
+
+// GasLeft returns what SetGas has set, less what the account has paid for since. Without SetGas it ends the test.
+func (n *Node) GasLeft(address string) (units uint64) {
+	n.tb.Helper()
+	var text string
+	n.do("gas", map[string]string{"address": address}, &text)
+	units, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	return units
+}
+
+// SetCosts sets the least maximum gas that a transaction may have, and the gas that its execution uses: with a lower
+// maximum it fails. Without it they are 3 and 12.
+func (n *Node) SetCosts(minGas, execution uint64) {
+	n.tb.Helper()
+	n.do("costs", map[string]string{"minGas": strconv.FormatUint(minGas, 10), "execution": strconv.FormatUint(execution, 10)}, nil)
+}
+
+// GasPrices are the estimates of the price of a unit of gas.
+type GasPrices struct {
+	Lowest  uint64 `json:"lowest"`
+	Usual   uint64 `json:"usual"`
+	Highest uint64 `json:"highest"`
+}
+
+// SetGasPrices sets the estimates. Without it they are 100, 100 and 150. A transaction is executed at any price from 100.
+func (n *Node) SetGasPrices(p GasPrices) { n.tb.Helper(); n.do("gasPrices", p, nil) }
+
+// RotateKey replaces the authentication key of an account, which at first is its address, by another one: the address
+// that the new keys would have.
+func (n *Node) RotateKey(address, authenticationKey string) {
+	n.tb.Helper()
+	n.do("key", map[string]string{"address": address, "key": authenticationKey}, nil)
 }
 
 // SetAccountSequence sets the sequence number of an account's next transaction without a nonce.
@@ -273,6 +336,18 @@ func (n *Node) Advance(d time.Duration) {
 	n.tb.Helper()
 	n.do("advance", map[string]string{"micros": strconv.FormatInt(d.Microseconds(), 10)}, nil)
 }
+
+// Lie lets the node state a time in its answers that is ahead of its ledger's clock, or behind it if d is negative.
+func (n *Node) Lie(d time.Duration) {
+	n.tb.Helper()
+	n.do("lie", map[string]string{"micros": strconv.FormatInt(d.Microseconds(), 10)}, nil)
+}
+
+// Prune forgets the state of the ledger at all versions before the newest.
+func (n *Node) Prune() { n.tb.Helper(); n.do("prune", nil, nil) }
+
+// Forget forgets the executed transactions, but not their effects.
+func (n *Node) Forget() { n.tb.Helper(); n.do("forget", nil, nil) }
 
 // Hold leaves transactions pending until Execute or ExecuteReversed. Without it they are executed when they are
 // submitted.

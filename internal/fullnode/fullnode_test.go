@@ -142,7 +142,7 @@ func TestRecordedSubmissions(t *testing.T) {
 		}
 		executed := n.Executed()
 		want := fullnode.Executed{
-			Hash: v.Hash, Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: m.Asset.String(), Channel: m.PaymentChannelID,
+			Hash: v.Hash, Function: "receiver_withdraw", Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: m.Asset.String(), Channel: m.PaymentChannelID,
 			Sequence: m.Sequence, Amount: m.Amount, Success: true, VMStatus: "Executed successfully", Paid: m.Amount, Gas: 12,
 		}
 		if len(executed) != 1 || executed[0] != want {

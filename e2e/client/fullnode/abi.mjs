@@ -1,5 +1,29 @@
-// abi returns the ABI of the contract as a fullnode does, with the functions that the public client calls.
+// The functions of the contract that the public client calls, with their parameters by name and type. The names and types are
+// those of the calls of ShelbyMicropaymentChannelClient in @shelby-protocol/sdk 0.1.0: the package contains neither the
+// contract nor its ABI. initialize_payment_channels is called once by an account before it opens channels.
+export const functions = {
+  receiver_withdraw: { amount: "u64", channel: "u64", sequence: "u64", asset: "address" },
+  initialize_payment_channels: {},
+  create_channel: { receiver: "address", expires: "u64", amount: "u64", asset: "address" },
+  extend_expiration_time: { receiver: "address", asset: "address", expires: "u64" },
+  increase_deposit_amount: { receiver: "address", asset: "address", amount: "u64" },
+  sender_withdraw: { receiver: "address", asset: "address" },
+};
+
+// signersOf returns the number of accounts that sign a call.
+export const signersOf = (name) => (name === "receiver_withdraw" ? 2 : 1);
+
+// abi returns the ABI of the contract as a fullnode does.
 export function abi(address) {
+  const entry = (name) => ({
+    name,
+    visibility: "public",
+    is_entry: true,
+    is_view: false,
+    generic_type_params: [],
+    params: [...Array(signersOf(name)).fill("&signer"), ...Object.values(functions[name])],
+    return: [],
+  });
   const channels = (name, params) => ({ name, visibility: "public", is_entry: false, is_view: true, generic_type_params: [], params, return: ["vector<u8>"] });
   return {
     address,
@@ -7,15 +31,7 @@ export function abi(address) {
     friends: [],
     structs: [],
     exposed_functions: [
-      {
-        name: "receiver_withdraw",
-        visibility: "public",
-        is_entry: true,
-        is_view: false,
-        generic_type_params: [],
-        params: ["&signer", "&signer", "u64", "u64", "u64", "address"],
-        return: [],
-      },
+      ...Object.keys(functions).map(entry),
       channels("get_all_channels_from_sender", ["address"]),
       channels("get_all_channels_from_sender_to_receiver", ["address", "address"]),
     ],

@@ -1,14 +1,20 @@
 // The ledger: accounts, the contract of payment channels, and the transactions submitted to it.
-import { Refusal } from "./transaction.mjs";
+import { Refusal, require } from "./transaction.mjs";
 
+// The bounds of a transaction's gas (transaction.rs of aptos-gas-schedule in aptos-core, with a scaling factor of 10^6).
 const minGasPrice = 100n;
-const gasPerTransaction = 12n;
+const maxGasPrice = 10_000_000_000n;
+const maxGas = 2_000_000n;
 // How far in the future a transaction with a nonce may expire, in seconds (transaction_validation.move of the
 // chain's framework).
 const maxLifeWithNonce = 100n;
 
 // Abort is the reason for which the contract does not execute a call.
 class Abort extends Error {}
+
+function abortUnless(condition, reason) {
+  if (!condition) throw new Abort(reason);
+}
 
 // Contract is the state of payment channels. What the public client does not document is a rule:
 // amounts is "cumulative" or "single" (the amount of each micropayment is paid in addition); balance is
@@ -30,26 +36,70 @@ class Contract {
     this.history.get(key).push({ ...channel, version, gone });
   }
 
-  // at returns the channels at a version.
+  // at returns the channels at a version of the ledger.
   at(version) {
     return [...this.history.values()].map((states) => states.findLast((state) => state.version <= version)).filter((state) => state && !state.gone);
   }
 
   key = ({ sender, receiver, asset, channel }) => [sender, receiver, asset, channel].join();
 
-  // withdraw pays a micropayment and returns the units that the receiver gets. It throws an Abort.
-  withdraw(payment, now, version) {
+  // call returns what a transaction does: the new state of a channel, whether it is gone, and the units that the receiver
+  // gets. It throws an Abort. It has no effect.
+  call(t, now) {
+    switch (t.name) {
+      case "receiver_withdraw":
+        return this.receiverWithdraw(t, now);
+      case "create_channel":
+        return this.createChannel(t, now);
+      case "extend_expiration_time": {
+        const channel = this.channelOf(t);
+        abortUnless(t.expires > channel.expires, "EEXPIRATION_NOT_EXTENDED(0x10006)");
+        return { channel: { ...channel, expires: t.expires } };
+      }
+      case "increase_deposit_amount": {
+        const channel = this.channelOf(t);
+        return { channel: { ...channel, deposit: channel.deposit + t.amount } };
+      }
+      case "sender_withdraw": {
+        const channel = this.channelOf(t);
+        abortUnless(channel.expires <= now, "ECHANNEL_NOT_EXPIRED(0x30007)");
+        return { channel, gone: true };
+      }
+      default:
+        return {}; // initialize_payment_channels
+    }
+  }
+
+  receiverWithdraw(payment, now) {
     const channel = this.channels.get(this.key(payment));
-    if (!channel) throw new Abort("ECHANNEL_NOT_FOUND(0x60001)");
-    if (channel.expires <= now) throw new Abort("ECHANNEL_EXPIRED(0x30002)");
-    if (payment.sequence < channel.nextSequence) throw new Abort("ESTALE_SEQUENCE_NUMBER(0x30003)");
+    abortUnless(channel, "ECHANNEL_NOT_FOUND(0x60001)");
+    abortUnless(channel.expires > now, "ECHANNEL_EXPIRED(0x30002)");
+    abortUnless(payment.sequence >= channel.nextSequence, "ESTALE_SEQUENCE_NUMBER(0x30003)");
     const due = this.rule.amounts === "single" ? payment.amount : payment.amount - channel.withdrawn;
-    if (due < 0n) throw new Abort("EAMOUNT_DECREASED(0x30004)");
-    if (due > channel.deposit - channel.withdrawn) throw new Abort("EINSUFFICIENT_BALANCE(0x30005)");
-    channel.withdrawn += due;
-    channel.nextSequence = payment.sequence + 1n;
-    this.put(channel, version);
-    return due;
+    abortUnless(due >= 0n, "EAMOUNT_DECREASED(0x30004)");
+    abortUnless(due <= channel.deposit - channel.withdrawn, "EINSUFFICIENT_BALANCE(0x30005)");
+    return { channel: { ...channel, withdrawn: channel.withdrawn + due, nextSequence: payment.sequence + 1n }, paid: due };
+  }
+
+  // createChannel opens the only channel of its sender, receiver and asset, because later calls name no other property of
+  // it. How the contract numbers channels is not known: here each sender counts its own.
+  createChannel({ sender, receiver, asset, expires, amount }, now) {
+    abortUnless(!this.find(sender, receiver, asset), "ECHANNEL_ALREADY_EXISTS(0x80008)");
+    abortUnless(expires > now, "EEXPIRATION_IN_THE_PAST(0x10009)");
+    const numbers = [...this.history.values()].map(([first]) => first).filter((first) => first.sender === sender);
+    const channel = numbers.reduce((most, first) => (first.channel > most ? first.channel : most), 0n) + 1n;
+    return { channel: { sender, receiver, asset, channel, deposit: amount, withdrawn: 0n, nextSequence: 0n, created: now, expires } };
+  }
+
+  // channelOf returns the channel that a call of its sender is about. It throws an Abort.
+  channelOf({ sender, receiver, asset }) {
+    const channel = this.find(sender, receiver, asset);
+    abortUnless(channel, "ECHANNEL_NOT_FOUND(0x60001)");
+    return channel;
+  }
+
+  find(sender, receiver, asset) {
+    return [...this.channels.values()].findLast((channel) => channel.sender === sender && channel.receiver === receiver && channel.asset === asset);
   }
 
   // view returns the channels from a sender to a receiver, or to all receivers, as the REST API writes them, at a
@@ -72,11 +122,15 @@ class Contract {
 // Ledger executes transactions. Times are bigints in microseconds since 1970.
 export class Ledger {
   accountSequences = new Map(); // by address
+  keys = new Map(); // authentication keys by address; an account that is not in it never changed its key
   gas = new Map(); // by address; an account that is not in it has enough
+  minGas = 3n; // least maximum gas of a transaction
+  gasOfExecution = 12n;
   usedNonces = new Set(); // "sender,nonce" of executed transactions
   transactions = new Map(); // by hash, pending and executed, in the order of submission
   executed = []; // in the order of execution
   version = 1n;
+  oldest = 0n; // the oldest version that is not pruned
   held = false; // transactions stay pending until execute is called
   offset = 0n; // added to the clock
 
@@ -101,10 +155,18 @@ export class Ledger {
     this.contract.put(channel, this.version, gone);
   }
 
+  // change changes fields of a channel, or removes it, by a transaction of somebody else.
+  change(key, changes, gone = false) {
+    const channel = this.contract.channels.get(key);
+    if (!channel) throw new Error("there is no such channel");
+    this.put({ ...channel, ...changes(channel) }, gone);
+  }
+
   // submit accepts a transaction, or throws a Refusal. A transaction that is pending already is accepted again.
   // failure is the vm_status with which it will be executed in place of its effect, or "".
   submit(transaction, failure) {
     this.dropExpired();
+    if (!transaction.signed) throw Refusal.ofTheMachine("INVALID_SIGNATURE");
     if (this.transactions.get(transaction.hash)?.pending) return;
     this.validate(transaction);
     for (const other of this.transactions.values()) {
@@ -116,25 +178,64 @@ export class Ledger {
     if (!this.held) this.execute(false);
   }
 
-  // validate throws a Refusal unless the transaction can be executed now, or, in the plain form, when its
+  // simulate returns what a submission would lead to now, as the REST API writes it. It has no effect. It throws a Refusal
+  // if the transaction could be submitted, because whoever asks for a simulation does not want it executed.
+  simulate(t, failure) {
+    require(!t.signed, "Simulated transactions must not have a valid signature");
+    let outcome;
+    try {
+      this.validate(t);
+      if (t.nonce === null && t.accountSequence > this.sequenceOf(t.sender)) throw Refusal.ofTheMachine("SEQUENCE_NUMBER_TOO_NEW");
+      outcome = this.outcome({ ...t, failure });
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      outcome = { success: false, vmStatus: error.statusOfMachine, gasUsed: 0n };
+    }
+    return this.asExecuted({ ...t, ...outcome, version: this.version });
+  }
+
+  // validate throws a Refusal unless the transaction can be executed now, or, in the forms without a nonce, when its
   // account has executed its earlier ones.
   validate(t) {
     const seconds = this.now() / 1_000_000n;
     const unless = (condition, name) => {
       if (!condition) throw Refusal.ofTheMachine(name);
     };
+    unless(t.maxGas <= maxGas, "MAX_GAS_UNITS_EXCEEDS_MAX_GAS_UNITS_BOUND");
+    unless(t.maxGas >= this.minGas, "MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS");
+    unless(t.gasPrice >= minGasPrice, "GAS_UNIT_PRICE_BELOW_MIN_BOUND");
+    unless(t.gasPrice <= maxGasPrice, "GAS_UNIT_PRICE_ABOVE_MAX_BOUND");
     unless(t.chainId === this.chainId, "BAD_CHAIN_ID");
     unless(t.expiration > seconds, "TRANSACTION_EXPIRED");
+    // A sponsored transaction creates the account of its sender.
+    unless(t.payer !== t.sender || this.exists(t.sender), "SENDING_ACCOUNT_DOES_NOT_EXIST");
+    unless(t.signers.every(({ account, key }) => key === undefined || key === this.keyOf(account)), "INVALID_AUTH_KEY");
     unless(t.nonce === null || t.expiration <= seconds + maxLifeWithNonce, "TRANSACTION_EXPIRATION_TOO_FAR_IN_FUTURE");
     unless(t.nonce === null || !this.usedNonces.has(`${t.sender},${t.nonce}`), "NONCE_ALREADY_USED");
     unless(t.nonce !== null || t.accountSequence >= this.sequenceOf(t.sender), "SEQUENCE_NUMBER_TOO_OLD");
-    unless(t.gasPrice >= minGasPrice, "GAS_UNIT_PRICE_BELOW_MIN_BOUND");
-    const gas = this.gas.get(t.receiver);
+    const gas = this.gas.get(t.payer);
     unless(gas === undefined || t.maxGas * t.gasPrice <= gas, "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE");
   }
 
   sequenceOf(address) {
     return this.accountSequences.get(address) ?? 0n;
+  }
+
+  // keyOf returns the authentication key of an account, which at first is its address.
+  keyOf(address) {
+    return this.keys.get(address) ?? address;
+  }
+
+  // exists reports whether an account has sent a transaction, got coins, or was changed by a command.
+  exists(address) {
+    return [this.accountSequences, this.keys, this.gas].some((known) => known.has(address)) || [...this.contract.history.values()].some(([first]) => first.sender === address);
+  }
+
+  // account returns an account as the REST API writes it. It throws a Refusal if there is none.
+  account(text) {
+    const address = "0x" + text.slice(2).padStart(64, "0");
+    if (!this.exists(address)) throw new Refusal(404, "account_not_found", `Account not found by Address(${text}) and Ledger version(${this.version})`);
+    return { sequence_number: String(this.sequenceOf(address)), authentication_key: this.keyOf(address) };
   }
 
   // execute executes the pending transactions in the order of their submission, or in the reverse order.
@@ -154,32 +255,38 @@ export class Ledger {
     }
   }
 
-  // run executes a transaction, for which the fee payer pays whether it succeeds or not.
-  run(t) {
-    let status = t.failure;
-    t.paid = 0n;
-    if (status === "" && t.module !== this.module) status = "Linker error: the module does not exist";
-    if (status === "" && t.maxGas < gasPerTransaction) status = "Out of gas";
-    if (status === "") {
-      try {
-        t.paid = this.contract.withdraw(t, this.now(), this.version + 1n);
-      } catch (error) {
-        if (!(error instanceof Abort)) throw error;
-        status = `Move abort in ${this.module}::micropayments: ${error.message}: `;
-      }
+  // outcome returns what the execution of a valid transaction leads to: success, vmStatus and gasUsed, and what the contract
+  // does if it succeeds.
+  outcome(t) {
+    const failed = (vmStatus, gasUsed = this.gasOfExecution) => ({ success: false, vmStatus, gasUsed, paid: 0n });
+    if (t.maxGas < this.gasOfExecution) return failed("Out of gas", t.maxGas);
+    if (t.failure) return failed(t.failure);
+    if (t.module !== this.module) return failed("Linker error: the module does not exist");
+    try {
+      return { success: true, vmStatus: "Executed successfully", gasUsed: this.gasOfExecution, paid: 0n, ...this.contract.call(t, this.now()) };
+    } catch (error) {
+      if (!(error instanceof Abort)) throw error;
+      return failed(`Move abort in ${this.module}::micropayments: ${error.message}: `);
     }
-    if (this.gas.has(t.receiver)) this.gas.set(t.receiver, this.gas.get(t.receiver) - gasPerTransaction * t.gasPrice);
-    if (t.nonce === null) this.accountSequences.set(t.sender, t.accountSequence + 1n);
-    else this.usedNonces.add(`${t.sender},${t.nonce}`);
+  }
+
+  // run executes a transaction, for which its payer pays whether it succeeds or not.
+  run(t) {
+    const { channel, gone, ...result } = this.outcome(t);
     this.version++;
-    Object.assign(t, {
-      pending: false,
-      success: status === "",
-      vmStatus: status || "Executed successfully",
-      gasUsed: gasPerTransaction,
-      version: this.version,
-    });
+    if (channel) this.contract.put(channel, this.version, gone);
+    if (this.gas.has(t.payer)) this.gas.set(t.payer, this.gas.get(t.payer) - result.gasUsed * t.gasPrice);
+    this.accountSequences.set(t.sender, this.sequenceOf(t.sender) + (t.nonce === null ? 1n : 0n));
+    if (t.nonce !== null) this.usedNonces.add(`${t.sender},${t.nonce}`);
+    Object.assign(t, result, { pending: false, version: this.version });
     this.executed.push(t);
+  }
+
+  // forget forgets the executed transactions, but not their effects.
+  forget() {
+    for (const t of this.transactions.values()) {
+      if (!t.pending) this.transactions.delete(t.hash);
+    }
   }
 
   // dropExpired forgets the pending transactions that can no longer be executed.
@@ -189,20 +296,34 @@ export class Ledger {
     }
   }
 
+  // channelsAt returns the result of a view function at a version of the ledger, or, if it is undefined, now. It throws a
+  // Refusal if the version is not known.
+  channelsAt(version, ...parameters) {
+    if (version > this.version) throw new Refusal(404, "version_not_found", `Ledger version(${version}) is in the future`);
+    if (version < this.oldest) throw new Refusal(410, "version_pruned", `Ledger version(${version}) has been pruned`);
+    return this.contract.view(version, ...parameters);
+  }
+
   // lookup returns a transaction as the REST API writes it. It throws a Refusal if it is unknown.
   lookup(hash) {
     this.dropExpired();
     const t = this.transactions.get(hash);
     if (!t) throw new Refusal(404, "transaction_not_found", `Transaction not found by Transaction hash(${hash})`);
-    const common = {
-      hash,
+    return t.pending ? { type: "pending_transaction", ...this.common(t) } : this.asExecuted(t);
+  }
+
+  asExecuted(t) {
+    return { type: "user_transaction", version: String(t.version), success: t.success, vm_status: t.vmStatus, gas_used: String(t.gasUsed), ...this.common(t) };
+  }
+
+  common(t) {
+    return {
+      hash: t.hash,
       sender: t.sender,
       sequence_number: String(t.accountSequence),
       max_gas_amount: String(t.maxGas),
       gas_unit_price: String(t.gasPrice),
       expiration_timestamp_secs: String(t.expiration),
     };
-    if (t.pending) return { type: "pending_transaction", ...common };
-    return { type: "user_transaction", version: String(t.version), success: t.success, vm_status: t.vmStatus, gas_used: String(t.gasUsed), ...common };
   }
 }

@@ -13,6 +13,8 @@ import { Refusal, decode } from "./transaction.mjs";
 
 let ledger;
 let statedChainId; // that of the headers and of the ledger information
+let statedAhead; // by how many microseconds the time in all answers is ahead of the ledger's clock
+let gasPrices; // the estimates: lowest, usual, highest
 let faults;
 let requests; // that reached their outcome
 let waiting = []; // callbacks that want to know of more requests
@@ -20,6 +22,8 @@ let waiting = []; // callbacks that want to know of more requests
 function reset({ chainId, module, clock, rule }) {
   ledger = new Ledger({ chainId, module, clock: clock === undefined ? null : BigInt(clock), rule });
   statedChainId = chainId;
+  statedAhead = 0n;
+  gasPrices = { lowest: 100, usual: 100, highest: 150 };
   faults = [];
   requests = [];
 }
@@ -27,11 +31,13 @@ reset(JSON.parse(process.argv[2]));
 
 const operations = [
   ["ledger", "GET", /^\/v1\/?$/, ledgerInformation],
-  ["gas", "GET", /^\/v1\/estimate_gas_price$/, () => ({ deprioritized_gas_estimate: 100, gas_estimate: 100, prioritized_gas_estimate: 150 })],
+  ["gas", "GET", /^\/v1\/estimate_gas_price$/, gasEstimates],
   ["submit", "POST", /^\/v1\/transactions$/, submit],
+  ["simulate", "POST", /^\/v1\/transactions\/simulate$/, simulate],
   ["lookup", "GET", /^\/v1\/transactions\/by_hash\/(0x[0-9a-f]{64})$/, ({ found }) => ledger.lookup(found[1])],
+  ["wait", "GET", /^\/v1\/transactions\/wait_by_hash\/(0x[0-9a-f]{64})$/, ({ found }) => ledger.lookup(found[1])],
   ["view", "POST", /^\/v1\/view(?:\?ledger_version=(\d+))?$/, view],
-  ["account", "GET", /^\/v1\/accounts\/(0x[0-9a-f]+)$/, ({ found }) => ({ sequence_number: String(ledger.sequenceOf(found[1])), authentication_key: found[1] })],
+  ["account", "GET", /^\/v1\/accounts\/(0x[0-9a-f]+)$/, ({ found }) => ledger.account(found[1])],
   ["module", "GET", /^\/v1\/accounts\/(0x[0-9a-f]+)\/module\/micropayments$/, module],
 ];
 
@@ -40,8 +46,8 @@ function ledgerInformation() {
     chain_id: statedChainId,
     epoch: "1",
     ledger_version: String(ledger.version),
-    oldest_ledger_version: "0",
-    ledger_timestamp: String(ledger.now()),
+    oldest_ledger_version: String(ledger.oldest),
+    ledger_timestamp: String(statedTime()),
     node_role: "full_node",
     oldest_block_height: "0",
     block_height: String(ledger.version),
@@ -49,12 +55,30 @@ function ledgerInformation() {
   };
 }
 
+function statedTime() {
+  return ledger.now() + statedAhead;
+}
+
+function gasEstimates() {
+  return { deprioritized_gas_estimate: gasPrices.lowest, gas_estimate: gasPrices.usual, prioritized_gas_estimate: gasPrices.highest };
+}
+
 function submit({ type, body, fault }) {
-  if (type !== "application/x.aptos.signed_transaction+bcs") throw new Refusal(415, "web_framework_error", `the content type is ${type}`);
-  const transaction = decode(body);
-  if (fault.effect !== "drop") ledger.submit(transaction, fault.effect === "fail" ? fault.vmStatus : "");
+  const transaction = signedTransaction(type, body);
+  if (fault.effect !== "drop") ledger.submit(transaction, failureOf(fault));
   return { hash: transaction.hash };
 }
+
+function simulate({ type, body, fault }) {
+  return [ledger.simulate(signedTransaction(type, body), failureOf(fault))];
+}
+
+function signedTransaction(type, body) {
+  if (type !== "application/x.aptos.signed_transaction+bcs") throw new Refusal(415, "web_framework_error", `the content type is ${type}`);
+  return decode(body);
+}
+
+const failureOf = (fault) => (fault.effect === "fail" ? fault.vmStatus : "");
 
 function view({ found, type, body }) {
   if (type !== "application/x.aptos.view_function+bcs") throw new Refusal(415, "web_framework_error", `the content type is ${type}`);
@@ -68,8 +92,7 @@ function view({ found, type, body }) {
   const wanted = { get_all_channels_from_sender: 1, get_all_channels_from_sender_to_receiver: 2 }[called];
   if (types !== 0 || parameters.length !== wanted || encoded.remaining() > 0) throw new Refusal(400, "invalid_input", `${called} with ${parameters.length} arguments`);
   const version = found[1] === undefined ? undefined : BigInt(found[1]);
-  if (version > ledger.version) throw new Refusal(404, "version_not_found", `Ledger version(${version}) is in the future`);
-  return [ledger.contract.view(version, ...parameters)];
+  return [ledger.channelsAt(version, ...parameters)];
 }
 
 // module returns the module of the contract, which the public client reads.
@@ -120,7 +143,8 @@ function send(response, fault, answer) {
     "Content-Type": "application/json",
     "X-Aptos-Chain-Id": statedChainId,
     "X-Aptos-Ledger-Version": ledger.version,
-    "X-Aptos-Ledger-TimestampUsec": ledger.now(),
+    "X-Aptos-Ledger-Oldest-Version": ledger.oldest,
+    "X-Aptos-Ledger-TimestampUsec": statedTime(),
   };
   switch (fault.answer) {
     case "hang":
@@ -146,6 +170,8 @@ function send(response, fault, answer) {
 // Numbers that JSON cannot represent exactly are strings of digits.
 const asText = (value) => JSON.stringify(value, (_, member) => (typeof member === "bigint" ? String(member) : member));
 
+const keyOf = (channel) => ledger.contract.key(channel);
+
 const commands = {
   reset,
   open({ sender, receiver, asset, ...numbers }) {
@@ -153,12 +179,20 @@ const commands = {
     for (const [name, value] of Object.entries(numbers)) channel[name] = BigInt(value);
     ledger.put(channel);
   },
-  remove: (channel) => {
-    if (!ledger.contract.channels.has(ledger.contract.key(channel))) throw new Error("there is no such channel");
-    ledger.put(channel, true);
-  },
+  remove: (channel) => ledger.change(keyOf(channel), () => ({}), true),
+  deposit: ({ amount, ...channel }) => ledger.change(keyOf(channel), ({ deposit }) => ({ deposit: deposit + BigInt(amount) })),
+  extend: ({ until, ...channel }) => ledger.change(keyOf(channel), () => ({ expires: BigInt(until) })),
   channels: () => [...ledger.contract.channels.values()],
   gas: ({ address, units }) => (units === undefined ? (ledger.gas.get(address) ?? "unlimited") : void ledger.gas.set(address, BigInt(units))),
+  costs: ({ minGas, execution }) => {
+    ledger.minGas = BigInt(minGas);
+    ledger.gasOfExecution = BigInt(execution);
+  },
+  gasPrices: (prices) => void (gasPrices = prices),
+  key: ({ address, key }) => void ledger.keys.set(address, key),
+  prune: () => void (ledger.oldest = ledger.version),
+  forget: () => ledger.forget(),
+  lie: ({ micros }) => void (statedAhead = BigInt(micros)),
   accountSequence: ({ address, sequence }) => void ledger.accountSequences.set(address, BigInt(sequence)),
   fault: (fault) => void faults.push(fault),
   heal: () => void (faults = []),

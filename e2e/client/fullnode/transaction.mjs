@@ -1,9 +1,10 @@
-// Decodes and verifies submitted transactions with the chain's own package.
+// Decodes submitted and simulated transactions with the chain's own package, and verifies their signatures.
 import { createHash, createPublicKey, verify } from "node:crypto";
 import {
   AccountAuthenticatorEd25519,
   AccountAuthenticatorMultiEd25519,
   AccountAuthenticatorMultiKey,
+  AccountAuthenticatorNoAccountAuthenticator,
   AccountAuthenticatorSingleKey,
   AccountAddress,
   Deserializer,
@@ -11,11 +12,15 @@ import {
   FeePayerRawTransaction,
   MultiKeySignature,
   SignedTransaction,
+  TransactionAuthenticatorEd25519,
   TransactionAuthenticatorFeePayer,
+  TransactionAuthenticatorMultiEd25519,
+  TransactionAuthenticatorSingleSender,
   TransactionPayloadEntryFunction,
   TransactionInnerPayloadV1,
   generateSigningMessage,
 } from "@aptos-labs/ts-sdk";
+import { functions, signersOf } from "./abi.mjs";
 
 // The numbers of the chain's virtual machine for refused transactions (vm_status.rs of aptos-core). Those of
 // the last two are a guess: clients must recognize them by their names.
@@ -23,9 +28,14 @@ const codes = {
   INVALID_SIGNATURE: 1,
   INVALID_AUTH_KEY: 2,
   SEQUENCE_NUMBER_TOO_OLD: 3,
+  SEQUENCE_NUMBER_TOO_NEW: 4,
   INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE: 5,
   TRANSACTION_EXPIRED: 6,
+  SENDING_ACCOUNT_DOES_NOT_EXIST: 7,
+  MAX_GAS_UNITS_EXCEEDS_MAX_GAS_UNITS_BOUND: 13,
+  MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS: 14,
   GAS_UNIT_PRICE_BELOW_MIN_BOUND: 15,
+  GAS_UNIT_PRICE_ABOVE_MAX_BOUND: 16,
   BAD_CHAIN_ID: 23,
   TRANSACTION_EXPIRATION_TOO_FAR_IN_FUTURE: 41,
   NONCE_ALREADY_USED: 42,
@@ -41,11 +51,13 @@ export class Refusal extends Error {
 
   // ofTheMachine returns the refusal of a transaction by the virtual machine.
   static ofTheMachine(name) {
-    return new Refusal(400, "vm_error", `Invalid transaction: Type: Validation Code: ${name}`, codes[name]);
+    const refusal = new Refusal(400, "vm_error", `Invalid transaction: Type: Validation Code: ${name}`, codes[name]);
+    refusal.statusOfMachine = name;
+    return refusal;
   }
 }
 
-function require(condition, message) {
+export function require(condition, message) {
   if (!condition) throw new Refusal(400, "invalid_input", message);
 }
 
@@ -54,28 +66,29 @@ const sha3 = (...parts) => parts.reduce((hash, part) => hash.update(part), creat
 // hashOf returns the hash of a submitted transaction.
 const hashOf = (body) => "0x" + sha3(sha3("APTOS::Transaction"), Buffer.of(0), body).toString("hex");
 
-// decode returns the fields of a submission that collects a micropayment. It throws a Refusal unless the
-// bytes are the only encoding of such a transaction, signed by its sender and its receiver.
+// decode returns the fields of a transaction that calls the contract: a micropayment, signed by its sender and by its
+// receiver, who pays the fee, or a call of the sender alone. signed says whether all signatures are valid, and signers
+// what the ledger compares with the keys of the accounts. It throws a Refusal unless the bytes are the only encoding of
+// such a transaction.
 export function decode(body) {
   const { raw, authenticator } = parse(body);
-  const [receiver] = authenticator.secondary_signer_addresses;
-  require(authenticator.secondary_signer_addresses.length === 1 && authenticator.secondary_signers.length === 1, "want one secondary signer");
-  require(authenticator.fee_payer.address.equals(receiver), "the fee payer is not the receiver");
-
-  verifyAuthenticator(raw, receiver, raw.sender, authenticator.sender);
-  const [ofSigner, ofPayer] = [authenticator.secondary_signers[0], authenticator.fee_payer.authenticator];
-  verifyAuthenticator(raw, receiver, receiver, ofSigner);
-  if (ofPayer.bcsToHex().toString() !== ofSigner.bcsToHex().toString()) verifyAuthenticator(raw, receiver, receiver, ofPayer);
+  const call = callOf(raw.payload);
+  const signers = signersOf(call.name) === 2 ? signersOfBoth(raw, authenticator) : signersOfOne(raw, authenticator);
+  const { arguments: values, ...rest } = call;
   return {
     hash: hashOf(body),
     sender: raw.sender.toStringLong(),
-    receiver: receiver.toStringLong(),
+    payer: signers.at(-1).account,
+    signers,
+    signed: signers.every(({ signed }) => signed),
     accountSequence: raw.sequence_number,
     maxGas: raw.max_gas_amount,
     gasPrice: raw.gas_unit_price,
     expiration: raw.expiration_timestamp_secs,
     chainId: raw.chain_id.chainId,
-    ...payloadOf(raw.payload),
+    ...(signers.length > 1 && { receiver: signers[1].account }),
+    ...rest,
+    ...values,
   };
 }
 
@@ -88,12 +101,45 @@ function parse(body) {
   }
   // The package accepts trailing bytes and lengths that are not in the shortest form.
   require(Buffer.from(signed.bcsToBytes()).equals(body), "the encoding is not canonical");
-  require(signed.authenticator instanceof TransactionAuthenticatorFeePayer, "the authenticator has no fee payer");
   return { raw: signed.raw_txn, authenticator: signed.authenticator };
 }
 
-// payloadOf returns the called function's module and arguments, and the nonce, or null in the plain form.
-function payloadOf(payload) {
+// signersOfBoth returns the signers of a micropayment: its sender, its receiver, and its receiver as the fee payer.
+function signersOfBoth(raw, authenticator) {
+  require(authenticator instanceof TransactionAuthenticatorFeePayer, "the authenticator has no fee payer");
+  const [receiver] = authenticator.secondary_signer_addresses;
+  require(authenticator.secondary_signer_addresses.length === 1 && authenticator.secondary_signers.length === 1, "want one secondary signer");
+  require(authenticator.fee_payer.address.equals(receiver), "the fee payer is not the receiver");
+  // The signed message contains the fee payer, or 32 zero bytes where the signer did not know it.
+  const messages = [receiver, AccountAddress.ZERO].map((payer) =>
+    generateSigningMessage(new FeePayerRawTransaction(raw, [receiver], payer).bcsToBytes(), "APTOS::RawTransactionWithData"),
+  );
+  const [ofSigner, ofPayer] = [authenticator.secondary_signers[0], authenticator.fee_payer.authenticator];
+  const signers = [signer(raw.sender, authenticator.sender, messages), signer(receiver, ofSigner, messages)];
+  return [...signers, ofPayer.bcsToHex().toString() === ofSigner.bcsToHex().toString() ? signers[1] : signer(receiver, ofPayer, messages)];
+}
+
+// signersOfOne returns the only signer of a transaction.
+function signersOfOne(raw, authenticator) {
+  let own;
+  if (authenticator instanceof TransactionAuthenticatorEd25519) own = new AccountAuthenticatorEd25519(authenticator.public_key, authenticator.signature);
+  if (authenticator instanceof TransactionAuthenticatorMultiEd25519) own = new AccountAuthenticatorMultiEd25519(authenticator.public_key, authenticator.signature);
+  if (authenticator instanceof TransactionAuthenticatorSingleSender) own = authenticator.sender;
+  require(own !== undefined, "the authenticator is not that of one signer");
+  return [signer(raw.sender, own, [generateSigningMessage(raw.bcsToBytes(), "APTOS::RawTransaction")])];
+}
+
+// signer returns an account, the authentication key of the authenticator, or undefined if it has none, and whether the
+// authenticator signed one of the messages.
+function signer(account, authenticator, messages) {
+  if (authenticator instanceof AccountAuthenticatorNoAccountAuthenticator) return { account: account.toStringLong(), signed: false };
+  const signed = messages.some((message) => verifies(authenticator, message));
+  const key = authenticator.public_key ?? authenticator.public_keys;
+  return { account: account.toStringLong(), key: key.authKey().toString(), signed };
+}
+
+// callOf returns the called function, its module and arguments, and the nonce, or null in the forms without one.
+function callOf(payload) {
   let call, nonce;
   if (payload instanceof TransactionPayloadEntryFunction) {
     call = payload.entryFunction;
@@ -105,32 +151,18 @@ function payloadOf(payload) {
     nonce = payload.extra_config.replayProtectionNonce ?? null;
   }
   require(call !== undefined, "the payload is not an entry function");
-  require(
-    call.module_name.name.identifier === "micropayments" && call.function_name.identifier === "receiver_withdraw",
-    `the function is ${call.module_name.name.identifier}::${call.function_name.identifier}`,
-  );
+  const [module, name] = [call.module_name.name.identifier, call.function_name.identifier];
+  require(module === "micropayments" && Object.hasOwn(functions, name), `the function is ${module}::${name}`);
+  const parameters = Object.entries(functions[name]);
   const values = call.args.map((argument) => Buffer.from(argument.bcsToBytes()));
-  require(call.type_args.length === 0 && values.map((value) => value.length).join() === "8,8,8,32", "the arguments are not those of receiver_withdraw");
+  const sizes = parameters.map(([, type]) => (type === "u64" ? 8 : 32));
+  require(call.type_args.length === 0 && values.map((value) => value.length).join() === sizes.join(), `the arguments are not those of ${name}`);
   return {
     module: call.module_name.address.toStringLong(),
-    amount: values[0].readBigUInt64LE(),
-    channel: values[1].readBigUInt64LE(),
-    sequence: values[2].readBigUInt64LE(),
-    asset: "0x" + values[3].toString("hex"),
+    name,
+    arguments: Object.fromEntries(parameters.map(([parameter, type], i) => [parameter, type === "u64" ? values[i].readBigUInt64LE() : "0x" + values[i].toString("hex")])),
     nonce,
   };
-}
-
-// verifyAuthenticator throws unless the authenticator is that of the account, and signed the transaction.
-// The signed message contains the fee payer, or 32 zero bytes where the signer did not know it.
-function verifyAuthenticator(raw, receiver, account, authenticator) {
-  const signedBy = [receiver, AccountAddress.ZERO].some((payer) => {
-    const message = generateSigningMessage(new FeePayerRawTransaction(raw, [receiver], payer).bcsToBytes(), "APTOS::RawTransactionWithData");
-    return verifies(authenticator, message);
-  });
-  if (!signedBy) throw Refusal.ofTheMachine("INVALID_SIGNATURE");
-  const key = authenticator.public_key ?? authenticator.public_keys;
-  if (!key.authKey().derivedAddress().equals(account)) throw Refusal.ofTheMachine("INVALID_AUTH_KEY");
 }
 
 function verifies(authenticator, message) {
