@@ -298,7 +298,7 @@ func TestPublicClientCollects(t *testing.T) {
 		Hash     string
 		Channels []struct{ Balance, NextWithdrawnSequenceNumber, PaymentChannelID, ReceiverWithdrawnAmount uint64 }
 	}
-	runReceiver(t, map[string]any{"node": n.URL(), "module": fullnode.DefaultModule, "collections": collections}, &got)
+	runScript(t, "receiver.mjs", map[string]any{"node": n.URL(), "module": fullnode.DefaultModule, "collections": collections}, &got)
 
 	submitted, executed := n.Requests(fullnode.Submit), n.Executed()
 	if len(got) != len(want) || len(submitted) != len(want) || len(executed) != len(want) || len(want) != 10 {
@@ -347,8 +347,8 @@ func onePerSenderAndForm(t *testing.T) (chosen []recorded) {
 	return chosen
 }
 
-// runReceiver runs the public client as the receiver.
-func runReceiver(t *testing.T, parameters, result any) {
+// runScript runs a script with parameters, and decodes its output into result.
+func runScript(t *testing.T, name string, parameters, result any) {
 	t.Helper()
 	folder, err := testenv.ClientDir()
 	if err != nil {
@@ -358,7 +358,7 @@ func runReceiver(t *testing.T, parameters, result any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "node", filepath.Join(folder, "receiver.mjs"), string(text))
+	command := exec.CommandContext(t.Context(), "node", filepath.Join(folder, name), string(text))
 	var failed strings.Builder
 	command.Stderr = &failed
 	out, err := command.Output()
@@ -366,6 +366,6 @@ func runReceiver(t *testing.T, parameters, result any) {
 		err = json.Unmarshal(out, result)
 	}
 	if err != nil {
-		t.Fatalf("receiver.mjs: %v\n%s%s", err, out, failed.String())
+		t.Fatalf("%s: %v\n%s%s", name, err, out, failed.String())
 	}
 }
