@@ -68,6 +68,7 @@ type recorded struct {
 	}
 	Vectors []struct {
 		Micropayment string `json:"micropayment_base64"`
+		ReceiverKey  string `json:"receiver_private_key"`
 		ContentType  string `json:"content_type"`
 		Submitted    string `json:"submitted_hex"`
 		Hash         string `json:"transaction_hash"`

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"slices"
@@ -18,8 +19,9 @@ var recordedTime = time.Unix(1_760_000_000, 0).UTC()
 // onChain is a fullnode for tests, with the channel of the first recorded submission.
 type onChain struct {
 	*fullnode.Node
-	of      *micropay.Collection
-	payment *micropay.Micropayment
+	of       *micropay.Collection
+	payment  *micropay.Micropayment
+	receiver *micropay.Signer
 }
 
 func startFullnode(t *testing.T) *onChain {
@@ -28,7 +30,15 @@ func startFullnode(t *testing.T) *onChain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &onChain{fullnode.Start(t, fullnode.Options{}), collection(t), m}
+	key, err := micropay.ParsePrivateKey(readRecorded(t).Vectors[0].ReceiverKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver, err := micropay.NewSignerOf(m.Receiver, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &onChain{fullnode.Start(t, fullnode.Options{}), collection(t), m, receiver}
 	n.reset()
 	return n
 }
@@ -125,19 +135,35 @@ func TestCollectOnAFullnode(t *testing.T) {
 	}
 }
 
-// TestCallsOutlastEachFault makes each call of a fullnode that fails in each way when it is first asked.
-func TestCallsOutlastEachFault(t *testing.T) {
-	n := startFullnode(t)
-	calls := map[fullnode.Operation]func(*testing.T, *Client) error{
+// calls returns a call of each operation.
+func (n *onChain) calls() map[fullnode.Operation]func(*testing.T, *Client) error {
+	return map[fullnode.Operation]func(*testing.T, *Client) error{
 		fullnode.Ledger: func(t *testing.T, c *Client) error { _, err := c.Ledger(t.Context()); return err },
 		fullnode.Gas:    func(t *testing.T, c *Client) error { _, err := c.GasPrices(t.Context()); return err },
 		fullnode.Lookup: func(t *testing.T, c *Client) error { _, err := c.Transaction(t.Context(), n.of.Hash); return err },
 		fullnode.Submit: func(t *testing.T, c *Client) error { return c.Submit(t.Context(), n.of) },
+		fullnode.Account: func(t *testing.T, c *Client) error {
+			_, err := c.AccountSequence(t.Context(), n.payment.Sender)
+			return err
+		},
+		fullnode.Simulate: func(t *testing.T, c *Client) error {
+			body, err := n.payment.Simulation(n.receiver)
+			if err == nil {
+				_, err = c.Simulate(t.Context(), body)
+			}
+			return err
+		},
 		fullnode.View: func(t *testing.T, c *Client) error {
 			_, err := c.Channels(t.Context(), n.payment.Sender, n.payment.Receiver)
 			return err
 		},
 	}
+}
+
+// TestCallsOutlastEachFault makes each call of a fullnode that fails in each way when it is first asked.
+func TestCallsOutlastEachFault(t *testing.T) {
+	n := startFullnode(t)
+	calls := n.calls()
 	for name, fault := range map[string]fullnode.Fault{
 		"lost request":    {Effect: fullnode.Skip, Answer: fullnode.Cut},
 		"lost response":   {Answer: fullnode.Cut},
@@ -256,4 +282,243 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		refused(t, err, "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE")
 		n.expect(t, c, Transaction{State: StateUnknown})
 	})
+}
+
+// pays returns the payer and the receiver of payments over a channel of a fullnode, and the terms of the first payment.
+func (n *onChain) pays(t *testing.T) (payer, receiver *micropay.Signer, p micropay.Payment) {
+	t.Helper()
+	signer := func(n byte) *micropay.Signer {
+		key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{n}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := micropay.NewSigner(micropay.SchemeEd25519, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	payer, receiver = signer(1), signer(2)
+	n.Open(fullnode.Channel{
+		Sender: payer.Address().String(), Receiver: receiver.Address().String(), Asset: n.payment.Asset.String(), ID: 9,
+		Deposit: 100, Created: fullnode.Time{Time: recordedTime}, Expires: fullnode.Time{Time: recordedTime.Add(time.Hour)},
+	})
+	return payer, receiver, micropay.Payment{
+		Receiver: receiver.Address(), Asset: n.payment.Asset, Amount: 60, PaymentChannelID: 9, Sequence: 1, ModuleAddress: parseAddress(t, fullnode.DefaultModule),
+		ChainID: fullnode.DefaultChainID, Expiration: uint64(recordedTime.Unix()) + 60, Nonce: 5, MaxGas: 1000, GasPrice: 100,
+	}
+}
+
+// TestSimulationForetellsTheSubmission simulates and then submits payments that the chain executes, executes with failure, or
+// refuses. A simulation has no effect.
+func TestSimulationForetellsTheSubmission(t *testing.T) {
+	n := startFullnode(t)
+	const done = "Executed successfully"
+	plain := func(sequence uint64) func(*micropay.Payment) {
+		return func(p *micropay.Payment) { p.Form, p.Nonce, p.AccountSequence = micropay.FormPlain, 0, sequence }
+	}
+	for name, test := range map[string]struct {
+		state  func(payer, receiver string)
+		change func(*micropay.Payment)
+		want   string // vm_status
+		gas    uint64
+	}{
+		"valid":                    {want: done, gas: 12},
+		"least gas":                {change: func(p *micropay.Payment) { p.MaxGas = 12 }, want: done, gas: 12},
+		"too little gas":           {change: func(p *micropay.Payment) { p.MaxGas = 11 }, want: "Out of gas", gas: 11},
+		"below the chain's gas":    {change: func(p *micropay.Payment) { p.MaxGas = 2 }, want: "MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS"},
+		"more gas than allowed":    {change: func(p *micropay.Payment) { p.MaxGas = 2_000_001 }, want: "MAX_GAS_UNITS_EXCEEDS_MAX_GAS_UNITS_BOUND"},
+		"other costs":              {state: func(string, string) { n.SetCosts(500, 700) }, want: done, gas: 700},
+		"too little for the costs": {state: func(string, string) { n.SetCosts(500, 700) }, change: func(p *micropay.Payment) { p.MaxGas = 600 }, want: "Out of gas", gas: 600},
+		"below the costs":          {state: func(string, string) { n.SetCosts(500, 700) }, change: func(p *micropay.Payment) { p.MaxGas = 499 }, want: "MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS"},
+		"low gas price":            {change: func(p *micropay.Payment) { p.GasPrice = 99 }, want: "GAS_UNIT_PRICE_BELOW_MIN_BOUND"},
+		"high gas price":           {change: func(p *micropay.Payment) { p.GasPrice = 10_000_000_001 }, want: "GAS_UNIT_PRICE_ABOVE_MAX_BOUND"},
+		"plain":                    {change: plain(0), want: done, gas: 12},
+		"plain and too old":        {state: func(payer, _ string) { n.SetAccountSequence(payer, 1) }, change: plain(0), want: "SEQUENCE_NUMBER_TOO_OLD"},
+		"sequence too old": {state: func(payer, _ string) { n.SetAccountSequence(payer, 8) }, want: "SEQUENCE_NUMBER_TOO_OLD",
+			change: func(p *micropay.Payment) { p.Form, p.Nonce, p.AccountSequence = micropay.FormSequence, 0, 7 }},
+		"plain and too new":  {change: plain(1), want: "SEQUENCE_NUMBER_TOO_NEW"},
+		"rotated key":        {state: func(payer, receiver string) { n.RotateKey(payer, receiver) }, want: "INVALID_AUTH_KEY"},
+		"receiver's rotated": {state: func(payer, receiver string) { n.RotateKey(receiver, payer) }, want: "INVALID_AUTH_KEY"},
+		"receiver is poor":   {state: func(_, receiver string) { n.SetGas(receiver, 99_999) }, want: "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE"},
+		"expired":            {state: func(string, string) { n.Advance(time.Minute) }, want: "TRANSACTION_EXPIRED"},
+		"expires too late":   {change: func(p *micropay.Payment) { p.Expiration += 41 }, want: "TRANSACTION_EXPIRATION_TOO_FAR_IN_FUTURE"},
+		"other chain":        {change: func(p *micropay.Payment) { p.ChainID++ }, want: "BAD_CHAIN_ID"},
+		"above the deposit":  {change: func(p *micropay.Payment) { p.Amount = 101 }, want: "EINSUFFICIENT_BALANCE", gas: 12},
+		"no channel":         {change: func(p *micropay.Payment) { p.PaymentChannelID++ }, want: "ECHANNEL_NOT_FOUND", gas: 12},
+		"other module":       {change: func(p *micropay.Payment) { p.ModuleAddress[0]++ }, want: "Linker error", gas: 12},
+		"failure": {state: func(string, string) {
+			n.Fail(fullnode.Fault{Effect: fullnode.Fail, VMStatus: "Move abort in 0x1::coin"})
+		}, want: "Move abort in 0x1::coin", gas: 12},
+		"above other deposit": {state: func(string, string) { n.Deposit(n.Channels()[1], 1) }, change: func(p *micropay.Payment) { p.Amount = 101 }, want: done, gas: 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.reset()
+			payer, receiver, p := n.pays(t)
+			n.SetGas(receiver.Address().String(), 100_000_000_000_000_000)
+			if test.state != nil {
+				test.state(payer.Address().String(), receiver.Address().String())
+			}
+			if test.change != nil {
+				test.change(&p)
+			}
+			m, err := payer.Sign(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := m.Simulation(receiver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, before, coins := n.client(t), n.Channels(), n.GasLeft(receiver.Address().String())
+			for range 2 {
+				s, err := c.Simulate(t.Context(), body)
+				if err != nil || s.Success != (test.want == done) || !strings.Contains(s.VMStatus, test.want) || s.GasUsed != test.gas || s.Ledger.Before(recordedTime) {
+					t.Errorf("simulated %+v, %v, want %q with %d units of gas", s, err, test.want, test.gas)
+				}
+			}
+			if after := n.Channels(); !slices.Equal(after, before) || len(n.Executed()) > 0 || n.GasLeft(receiver.Address().String()) != coins {
+				t.Errorf("after the simulation the channels are %+v\nwant %+v", after, before)
+			}
+
+			of, err := m.Collect(receiver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = c.Submit(t.Context(), of)
+			if test.gas == 0 {
+				if refusal, ok := errors.AsType[*Error](err); test.want != "SEQUENCE_NUMBER_TOO_NEW" && (!ok || !strings.Contains(refusal.Message, test.want)) {
+					t.Errorf("submitted: %v, want %s", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.Transaction(t.Context(), of.Hash)
+			if err != nil || got.State != StateExecuted || got.Success != (test.want == done) || !strings.Contains(got.VMStatus, test.want) || got.GasUsed != test.gas {
+				t.Errorf("executed %+v, %v, want %q with %d units of gas", got, err, test.want, test.gas)
+			}
+			if left := n.GasLeft(receiver.Address().String()); left != coins-test.gas*p.GasPrice {
+				t.Errorf("the receiver has %d left of %d", left, coins)
+			}
+		})
+	}
+	t.Run("a collection", func(t *testing.T) {
+		n.reset()
+		_, err := n.client(t).Simulate(t.Context(), n.of.Body)
+		if refusal, ok := errors.AsType[*Error](err); !ok || refusal.Code != "invalid_input" || len(n.Executed()) > 0 {
+			t.Errorf("error %v, executed %+v", err, n.Executed())
+		}
+	})
+}
+
+// TestAccountsOfAFullnode asks for the sequence numbers of accounts before and after they send transactions.
+func TestAccountsOfAFullnode(t *testing.T) {
+	n := startFullnode(t)
+	c := n.client(t)
+	expect := func(account micropay.Address, want uint64) {
+		t.Helper()
+		if got, err := c.AccountSequence(t.Context(), account); got != want || err != nil {
+			t.Errorf("the sequence number is %d, %v, want %d", got, err, want)
+		}
+	}
+	expect(micropay.Address{1}, 0)
+	if asked := n.Requests(fullnode.Account); len(asked) != 1 {
+		t.Errorf("%d requests for an account that does not exist", len(asked))
+	}
+	payer, receiver, p := n.pays(t)
+	expect(payer.Address(), 0)
+	n.SetAccountSequence(payer.Address().String(), 3)
+	expect(payer.Address(), 3)
+	p.Form, p.Nonce, p.AccountSequence = micropay.FormPlain, 0, 3
+	m, err := payer.Sign(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := m.Collect(receiver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Submit(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	expect(payer.Address(), 4)
+	expect(receiver.Address(), 0)
+}
+
+// TestFullnodeThatLies asks a fullnode that states a wrong time, alone and beside one that does not.
+func TestFullnodeThatLies(t *testing.T) {
+	n, honest := startFullnode(t), startFullnode(t)
+	n.SetGasPrices(fullnode.GasPrices{Lowest: 1, Usual: 2, Highest: 3})
+	honest.SetGasPrices(fullnode.GasPrices{Lowest: 100, Usual: 200, Highest: 300})
+	n.Lie(24 * time.Hour)
+	client := func(nodes ...*onChain) *Client {
+		opt := Options{ChainID: fullnode.DefaultChainID, Module: parseAddress(t, fullnode.DefaultModule), Rounds: 1, Now: func() time.Time { return recordedTime }}
+		for _, n := range nodes {
+			opt.Nodes = append(opt.Nodes, n.URL())
+		}
+		return newClient(t, opt)
+	}
+	alone := client(n)
+	for operation, call := range n.calls() {
+		if err := call(t, alone); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrClock) {
+			t.Errorf("%s: error %v", operation, err)
+		}
+	}
+	both := client(n, honest)
+	if prices, err := both.GasPrices(t.Context()); err != nil || prices != (GasPrices{100, 200, 300}) {
+		t.Errorf("%+v, %v", prices, err)
+	}
+	if ahead, known := both.Ahead(); ahead != 0 || !known {
+		t.Errorf("the ledger is ahead by %v, %v", ahead, known)
+	}
+	n.Lie(-10 * time.Second)
+	if prices, err := alone.GasPrices(t.Context()); err != nil || prices.Usual != 2 {
+		t.Errorf("%+v, %v", prices, err)
+	}
+	if ahead, _ := alone.Ahead(); ahead != -10*time.Second {
+		t.Errorf("the ledger is ahead by %v", ahead)
+	}
+}
+
+// TestFullnodeThatForgets collects a payment of which the fullnode forgets the transaction, and the versions before the channel
+// got a deposit, was extended, and was ended and opened again under its number.
+func TestFullnodeThatForgets(t *testing.T) {
+	n := startFullnode(t)
+	c := n.client(t)
+	if err := c.Submit(t.Context(), n.of); err != nil {
+		t.Fatal(err)
+	}
+	n.expect(t, c, succeeded)
+	n.Forget()
+	n.expect(t, c, Transaction{State: StateUnknown})
+	if err := c.Submit(t.Context(), n.of); err == nil || len(n.Executed()) != 1 {
+		t.Errorf("submitted again: %v, executed %+v", err, n.Executed())
+	}
+	m := n.payment
+	n.Deposit(n.Channels()[0], 7)
+	n.Extend(n.Channels()[0], recordedTime.Add(2*time.Hour))
+	want := Channel{
+		PaymentChannelID: m.PaymentChannelID, Asset: m.Asset, Balance: 12, Withdrawn: m.Amount, NextSequence: m.Sequence + 1,
+		Created: recordedTime, Expires: recordedTime.Add(2 * time.Hour),
+	}
+	if got := n.channel(t, c); got != want {
+		t.Errorf("the channel is %+v, want %+v", got, want)
+	}
+	if got, err := c.ChannelsAt(t.Context(), succeeded.Version, m.Sender, m.Receiver); err != nil || len(got.List) != 1 || got.List[0].Balance != 5 {
+		t.Errorf("after the payment the channels are %+v, %v", got, err)
+	}
+	n.Prune()
+	refusal, _ := errors.AsType[*Error](func() error { _, err := c.ChannelsAt(t.Context(), succeeded.Version, m.Sender, m.Receiver); return err }())
+	if refusal == nil || refusal.Status != http.StatusGone || refusal.Code != "version_pruned" {
+		t.Errorf("at a version that is pruned: %v", refusal)
+	}
+	again := n.Channels()[0]
+	again.Withdrawn, again.NextSequence, again.Deposit, again.Created = 0, 0, 3, fullnode.Time{Time: recordedTime.Add(time.Minute)}
+	n.Reopen(again)
+	want.Balance, want.Withdrawn, want.NextSequence, want.Created = 3, 0, 0, recordedTime.Add(time.Minute)
+	if got := n.channel(t, c); got != want {
+		t.Errorf("the channel is %+v, want %+v", got, want)
+	}
 }
