@@ -1,5 +1,5 @@
 // Package chain is a client of the fullnodes of the chain on which micropayments are collected. It
-// submits transactions, finds them by their hash, and reads payment channels.
+// simulates and submits transactions, finds them by their hash, and reads accounts and payment channels.
 //
 // The interface is the REST API of Aptos fullnodes, version 1, of which it uses
 //

@@ -653,3 +653,16 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 		})
 	}
 }
+
+// TestLedgerThatStatesAnotherTime asks for the ledger of a node whose proxy removes the headers.
+func TestLedgerThatStatesAnotherTime(t *testing.T) {
+	for ahead, failed := range map[time.Duration]bool{time.Minute: false, time.Minute + time.Microsecond: true} {
+		c := newClient(t, Options{Rounds: 1, Now: func() time.Time { return ledgerTime }, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del(headerLedgerTime)
+			answers(200, fmt.Sprintf(`{"chain_id":4,"ledger_version":"77","ledger_timestamp":"%d"}`, ledgerTime.Add(ahead).UnixMicro()))(w, r)
+		})}})
+		if _, err := c.Ledger(t.Context()); errors.Is(err, ErrClock) != failed || errors.Is(err, ErrUnavailable) != failed {
+			t.Errorf("%v ahead: error %v", ahead, err)
+		}
+	}
+}

@@ -176,3 +176,22 @@ func TestFeesDoNotOverflow(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundsOfGasAcceptThePublicClient checks that bounds which the recorded payments meet refuse none of them, and that
+// closer ones refuse all. The public client offers 200,000 units of gas, and the price that the fullnode estimates, 100;
+// its users have offered 2,000 units.
+func TestBoundsOfGasAcceptThePublicClient(t *testing.T) {
+	policy, all := vectors(t)
+	bounded, closer := policy, policy
+	bounded.MinGas, bounded.MinGasPrice, bounded.MaxGasPrice, bounded.MaxFee = 2000, 100, 100, 200_000*100
+	closer.MaxGasPrice = 99
+	for _, v := range all {
+		m, want := judge(v.Header, policy)
+		if _, err := judge(v.Header, bounded); reason(err) != reason(want) {
+			t.Errorf("%s: %v, want %v", v.Name, err, want)
+		}
+		if _, err := judge(v.Header, closer); m != nil && reason(err) != ReasonGas {
+			t.Errorf("%s: %v with a greatest price of 99", v.Name, err)
+		}
+	}
+}
