@@ -447,26 +447,31 @@ func TestAccountsOfAFullnode(t *testing.T) {
 	expect(receiver.Address(), 0)
 }
 
-// TestFullnodeThatLies asks a fullnode that states a wrong time, alone and beside one that does not.
+// TestFullnodeThatLies asks a fullnode that states a wrong time, alone and beside one of the same chain that does not.
 func TestFullnodeThatLies(t *testing.T) {
-	n, honest := startFullnode(t), startFullnode(t)
+	n := startFullnode(t)
+	honest := n.Beside()
 	n.SetGasPrices(fullnode.GasPrices{Lowest: 1, Usual: 2, Highest: 3})
 	honest.SetGasPrices(fullnode.GasPrices{Lowest: 100, Usual: 200, Highest: 300})
 	n.Lie(24 * time.Hour)
-	client := func(nodes ...*onChain) *Client {
-		opt := Options{ChainID: fullnode.DefaultChainID, Module: parseAddress(t, fullnode.DefaultModule), Rounds: 1, Now: func() time.Time { return recordedTime }}
-		for _, n := range nodes {
-			opt.Nodes = append(opt.Nodes, n.URL())
-		}
-		return newClient(t, opt)
+	client := func(urls ...string) *Client {
+		return newClient(t, Options{
+			ChainID: fullnode.DefaultChainID, Module: parseAddress(t, fullnode.DefaultModule), Nodes: urls, Rounds: 1,
+			Now: func() time.Time { return recordedTime },
+		})
 	}
-	alone := client(n)
+	alone := client(n.URL())
 	for operation, call := range n.calls() {
 		if err := call(t, alone); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrClock) {
 			t.Errorf("%s: error %v", operation, err)
 		}
 	}
-	both := client(n, honest)
+	both := client(n.URL(), honest.URL())
+	for operation, call := range n.calls() {
+		if err := call(t, both); err != nil && operation != fullnode.Submit && operation != fullnode.Simulate { // it was submitted before
+			t.Errorf("%s: error %v", operation, err)
+		}
+	}
 	if prices, err := both.GasPrices(t.Context()); err != nil || prices != (GasPrices{100, 200, 300}) {
 		t.Errorf("%+v, %v", prices, err)
 	}
@@ -479,6 +484,39 @@ func TestFullnodeThatLies(t *testing.T) {
 	}
 	if ahead, _ := alone.Ahead(); ahead != -10*time.Second {
 		t.Errorf("the ledger is ahead by %v", ahead)
+	}
+}
+
+// TestFullnodeIsKilled kills a fullnode that has accepted a transaction and has not executed it. Another one of the chain
+// serves, until the first one does again.
+func TestFullnodeIsKilled(t *testing.T) {
+	n := startFullnode(t)
+	other := n.Beside()
+	opt := Options{ChainID: fullnode.DefaultChainID, Module: parseAddress(t, fullnode.DefaultModule), Nodes: []string{n.URL(), other.URL()}, Rounds: 1}
+	both := newClient(t, opt)
+	opt.Nodes = opt.Nodes[:1]
+	alone := newClient(t, opt)
+	n.Hold()
+	if err := both.Submit(t.Context(), n.of); err != nil {
+		t.Fatal(err)
+	}
+	n.expect(t, both, Transaction{State: StatePending})
+	n.Kill()
+	for operation, call := range n.calls() {
+		if err := call(t, alone); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: error %v", operation, err)
+		}
+	}
+	n.expect(t, both, Transaction{State: StateUnknown})
+	n.Execute()
+	if err := both.Submit(t.Context(), n.of); err != nil {
+		t.Fatal(err)
+	}
+	n.expect(t, both, succeeded)
+	n.Restart()
+	n.expect(t, alone, succeeded)
+	if executed := n.Executed(); len(executed) != 1 {
+		t.Errorf("executed %+v", executed)
 	}
 }
 

@@ -7,7 +7,7 @@
 // It differs from a real fullnode where a test commands it to: it loses, delays and falsifies responses, drops
 // transactions or executes them with failure, changes their order, forgets them, prunes versions, belongs to another
 // chain, has another clock, and lies about its time. The rules of the contract that are not documented can be replaced
-// by other ones. For two fullnodes of one chain that disagree, start two and give them the same commands.
+// by other ones.
 package fullnode
 
 import (
@@ -190,6 +190,7 @@ type Request struct {
 // Node is a running fullnode. Its methods may be called concurrently; they end the test on an error.
 type Node struct {
 	tb      testing.TB
+	number  int
 	port    int
 	process *process
 }
@@ -222,7 +223,7 @@ func Start(tb testing.TB, opt Options) *Node {
 // do runs a command and decodes its result into result, unless that is nil.
 func (n *Node) do(command string, parameters, result any) {
 	n.tb.Helper()
-	if err := n.process.do(n.tb.Context(), command, parameters, result); err != nil {
+	if err := n.process.do(n.tb.Context(), n.number, command, parameters, result); err != nil {
 		n.tb.Fatalf("the fullnode for tests: %s: %v", command, err)
 	}
 }
@@ -230,7 +231,23 @@ func (n *Node) do(command string, parameters, result any) {
 // URL returns the base URL of the REST API.
 func (n *Node) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/v1", n.port) }
 
-// Reset replaces everything the node knows by what it knows after Start with these options.
+// Beside starts another fullnode of the same chain, which is stopped with this one. Both have one ledger, but their own
+// estimates of the price of gas, faults, requests and time, and only one has forgotten or pruned something.
+func (n *Node) Beside() *Node {
+	n.tb.Helper()
+	var added struct{ Node, Port int }
+	n.do("addNode", nil, &added)
+	return &Node{tb: n.tb, number: added.Node, port: added.Port, process: n.process}
+}
+
+// Kill lets the node close all connections, and each further one until Restart, and lose the transactions that were submitted
+// to it and are pending. The ledger remains.
+func (n *Node) Kill() { n.tb.Helper(); n.do("kill", nil, nil) }
+
+// Restart ends what Kill has begun.
+func (n *Node) Restart() { n.tb.Helper(); n.do("restart", nil, nil) }
+
+// Reset replaces everything that the node and those beside it know by what they know after Start with these options.
 func (n *Node) Reset(opt Options) { n.tb.Helper(); n.do("reset", opt, nil) }
 
 // Open opens a channel, or replaces its state.
@@ -343,10 +360,10 @@ func (n *Node) Lie(d time.Duration) {
 	n.do("lie", map[string]string{"micros": strconv.FormatInt(d.Microseconds(), 10)}, nil)
 }
 
-// Prune forgets the state of the ledger at all versions before the newest.
+// Prune lets the node forget the state of the ledger at all versions before the newest.
 func (n *Node) Prune() { n.tb.Helper(); n.do("prune", nil, nil) }
 
-// Forget forgets the executed transactions, but not their effects.
+// Forget lets the node forget the executed transactions, but not their effects.
 func (n *Node) Forget() { n.tb.Helper(); n.do("forget", nil, nil) }
 
 // Hold leaves transactions pending until Execute or ExecuteReversed. Without it they are executed when they are

@@ -37,7 +37,7 @@ type response struct {
 	Error  string          `json:"error"`
 }
 
-// startProcess starts a process and returns the port that its first line states.
+// startProcess starts a process and returns the port of the first fullnode, which its first line states.
 func startProcess(command *exec.Cmd) (p *process, port int, err error) {
 	p = &process{command: command, ended: make(chan struct{})}
 	p.mu.waiting = map[int]chan<- response{}
@@ -88,11 +88,11 @@ func (p *process) read(lines *bufio.Reader) {
 	}
 }
 
-// do runs a command and decodes its result into result, unless that is nil.
-func (p *process) do(ctx context.Context, command string, parameters, result any) error {
+// do runs a command for the fullnode with a number, and decodes its result into result, unless that is nil.
+func (p *process) do(ctx context.Context, node int, command string, parameters, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	response, err := p.send(command, parameters)
+	response, err := p.send(node, command, parameters)
 	if err != nil {
 		return err
 	}
@@ -113,11 +113,11 @@ func (p *process) do(ctx context.Context, command string, parameters, result any
 }
 
 // send sends a command and returns the channel of its response.
-func (p *process) send(command string, parameters any) (<-chan response, error) {
+func (p *process) send(node int, command string, parameters any) (<-chan response, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.last++
-	line, err := json.Marshal(map[string]any{"id": p.mu.last, "command": command, "parameters": parameters})
+	line, err := json.Marshal(map[string]any{"id": p.mu.last, "node": node, "command": command, "parameters": parameters})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// The ledger: accounts, the contract of payment channels, and the transactions submitted to it.
+// The ledger of a chain: accounts, the contract of payment channels, and the transactions submitted to it.
 import { Refusal, require } from "./transaction.mjs";
 
 // The bounds of a transaction's gas (transaction.rs of aptos-gas-schedule in aptos-core, with a scaling factor of 10^6).
@@ -130,7 +130,6 @@ export class Ledger {
   transactions = new Map(); // by hash, pending and executed, in the order of submission
   executed = []; // in the order of execution
   version = 1n;
-  oldest = 0n; // the oldest version that is not pruned
   held = false; // transactions stay pending until execute is called
   offset = 0n; // added to the clock
 
@@ -282,26 +281,16 @@ export class Ledger {
     this.executed.push(t);
   }
 
-  // forget forgets the executed transactions, but not their effects.
-  forget() {
+  // drop forgets pending transactions.
+  drop(which) {
     for (const t of this.transactions.values()) {
-      if (!t.pending) this.transactions.delete(t.hash);
+      if (t.pending && which(t)) this.transactions.delete(t.hash);
     }
   }
 
   // dropExpired forgets the pending transactions that can no longer be executed.
   dropExpired() {
-    for (const t of this.transactions.values()) {
-      if (t.pending && t.expiration * 1_000_000n <= this.now()) this.transactions.delete(t.hash);
-    }
-  }
-
-  // channelsAt returns the result of a view function at a version of the ledger, or, if it is undefined, now. It throws a
-  // Refusal if the version is not known.
-  channelsAt(version, ...parameters) {
-    if (version > this.version) throw new Refusal(404, "version_not_found", `Ledger version(${version}) is in the future`);
-    if (version < this.oldest) throw new Refusal(410, "version_pruned", `Ledger version(${version}) has been pruned`);
-    return this.contract.view(version, ...parameters);
+    this.drop((t) => t.expiration * 1_000_000n <= this.now());
   }
 
   // lookup returns a transaction as the REST API writes it. It throws a Refusal if it is unknown.
