@@ -15,8 +15,9 @@
 // answers it. A node fails if it cannot be reached, is slow, states that it is overloaded (429, 5xx) or that
 // the client has no access (401, 403), belongs to another chain, states a time that is more than a minute ahead of
 // the clock, or sends what is not an answer of the API. The answer of a node whose ledger is far behind the clock
-// counts, but the others are asked before it then, unless they have failed. After all nodes have failed, the call pauses (exponential backoff with full jitter, or the
-// Retry-After of the nodes, whichever is longer) and asks them again.
+// counts, but the others are asked before it then, unless they have failed. After all nodes have failed, the call
+// pauses (exponential backoff with full jitter, or the Retry-After of the nodes, whichever is longer) and asks them
+// again.
 package chain
 
 import (

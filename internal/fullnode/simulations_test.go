@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -119,4 +120,23 @@ func authenticatorOf(t *testing.T, m *micropay.Micropayment, receiver *micropay.
 	}
 	address := receiver.Address()
 	return c.Body[bytes.LastIndex(c.Body, address[:])+len(address):]
+}
+
+// TestSimulationsThatEstimate asks for simulations with the queries that the chain's package adds. The fullnode estimates
+// nothing.
+func TestSimulationsThatEstimate(t *testing.T) {
+	n := fullnode.Start(t, fullnode.Options{Clock: start})
+	v := readRecorded(t)[0]
+	for query, want := range map[string]string{
+		"": "invalid_input",
+		"?estimate_gas_unit_price=false&estimate_max_gas_amount=false&estimate_prioritized_gas_unit_price=false": "invalid_input",
+		"?estimate_gas_unit_price=true": "web_framework_error",
+	} {
+		if status, answer := ask(t, http.MethodPost, n.URL()+"/transactions/simulate"+query, string(v.body(t))); status < 400 || answer.Code != want {
+			t.Errorf("%q: %d %+v, want %s", query, status, answer, want)
+		}
+	}
+	if executed := n.Executed(); len(executed) > 0 {
+		t.Errorf("executed %+v", executed)
+	}
 }

@@ -52,7 +52,7 @@ export class Node {
     ["ledger", "GET", /^\/v1\/?$/, () => this.information()],
     ["gas", "GET", /^\/v1\/estimate_gas_price$/, () => this.gasEstimates()],
     ["submit", "POST", /^\/v1\/transactions$/, (request) => this.submit(request)],
-    ["simulate", "POST", /^\/v1\/transactions\/simulate$/, (request) => this.simulate(request)],
+    ["simulate", "POST", /^\/v1\/transactions\/simulate(?:\?(?:estimate_[a-z_]+=false&?)*)?$/, (request) => this.simulate(request)],
     ["lookup", "GET", /^\/v1\/transactions\/by_hash\/(0x[0-9a-f]{64})$/, ({ found }) => this.lookup(found[1])],
     ["wait", "GET", /^\/v1\/transactions\/wait_by_hash\/(0x[0-9a-f]{64})$/, ({ found }) => this.lookup(found[1])],
     ["view", "POST", /^\/v1\/view(?:\?ledger_version=(\d+))?$/, (request) => this.view(request)],
