@@ -151,7 +151,7 @@ func (f *fullnode) hangs(body []byte) bool { return f.hang[number(body, 119)] }
 func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
 	switch path := strings.TrimPrefix(r.URL.Path, "/v1"); path {
 	case "/":
-		return 200, fmt.Sprintf(`{"chain_id":4,"ledger_version":"1","ledger_timestamp":"%d"}`, f.now().UnixMicro()), nil
+		return 200, fmt.Sprintf(`{"chain_id":4,"ledger_version":"%d","ledger_timestamp":"%d"}`, f.version, f.now().UnixMicro()), nil
 	case "/transactions":
 		return f.submit(body)
 	case "/view":
@@ -349,6 +349,19 @@ func address(last byte) string { return micropay.Address{31: last}.String() }
 
 // pay accepts a micropayment that lives for a minute.
 func (w *world) pay(number, sequence, amount uint64) error {
+	_, err := w.store.PayRead(w.t.Context(), metastore.ReadPurchase{Payment: w.payment(number, sequence, amount), Price: 1, Count: 1})
+	return err
+}
+
+// renew replaces the newest micropayment by one that lives for a minute.
+func (w *world) renew(number, sequence, amount uint64) {
+	w.t.Helper()
+	if _, err := w.store.Renew(w.t.Context(), w.payment(number, sequence, amount)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) payment(number, sequence, amount uint64) metastore.Payment {
 	m, err := w.payer.Sign(micropay.Payment{
 		Receiver: w.receiver.Address(), Asset: micropay.Address{31: 0xa2}, Amount: amount, PaymentChannelID: number, Sequence: sequence,
 		ModuleAddress: micropay.Address{31: 0xa3}, ChainID: 4, Expiration: uint64(time.Now().Add(time.Minute).Unix()), Nonce: sequence,
@@ -357,12 +370,10 @@ func (w *world) pay(number, sequence, amount uint64) error {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p := metastore.Payment{
+	return metastore.Payment{
 		Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: address(0xa2), PaymentChannelID: int64(number), Sequence: int64(sequence), Amount: int64(amount),
 		Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1000, SettleAt: 500,
 	}
-	_, err = w.store.PayRead(w.t.Context(), metastore.ReadPurchase{Payment: p, Price: 1, Count: 1})
-	return err
 }
 
 func (w *world) mustPay(number, sequence, amount uint64) {
@@ -453,8 +464,8 @@ func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 	})
 }
 
-// TestExpiryIsForTheLedgerToSay checks that a submission which is never executed expires by the ledger, and that the next
-// payment includes its amount.
+// TestExpiryIsForTheLedgerToSay checks that a submission which is never executed expires by the ledger, stops its channel, and is
+// collected when it is renewed.
 func TestExpiryIsForTheLedgerToSay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.open(1, 10_000)
@@ -469,9 +480,18 @@ func TestExpiryIsForTheLedgerToSay(t *testing.T) {
 		if s, err := w.store.Submission(t.Context(), "channel-00001"); err != nil || s.State != metastore.Expired {
 			t.Errorf("after its expiration: %+v, %v", s, err)
 		}
+		if !w.reported("it was submitted, and expired without being executed") {
+			t.Errorf("reports: %v", w.reports)
+		}
+		if err := w.pay(1, 2, 610); !errors.Is(err, metastore.ErrChannelStopped) {
+			t.Errorf("a payment before the renewal: %v", err)
+		}
 		w.node.drop = 0
-		w.mustPay(1, 2, 610) // sales go on
+		w.renew(1, 2, 600)
 		w.wait(10 * time.Second)
+		w.settled(1, 600)
+		w.mustPay(1, 3, 610)
+		w.wait(40 * time.Second)
 		w.settled(1, 610)
 	})
 }

@@ -51,7 +51,7 @@ type Options struct {
 
 // Stats are the counters of a Collector since it was created.
 type Stats struct {
-	Collected, Failed, Expired int64 // submissions that ended
+	Collected, Failed, Expired int64 // submissions that ended, and settlements that expired before they were submitted
 	Refused                    int64 // submissions that a fullnode did not take
 }
 
@@ -63,9 +63,9 @@ type Collector struct {
 	submits chan struct{} // slots of submissions
 	lookups chan struct{} // slots of other calls
 
-	ahead        atomic.Int64 // nanoseconds by which the ledger is ahead of the clock of the store
-	lookInFlight atomic.Bool  // the submissions in flight are to be looked at
-	halted       atomic.Bool  // settling had halted at the last look, by a Run that has not ended
+	began        time.Time   // by the clock of the store
+	lookInFlight atomic.Bool // the submissions in flight are to be looked at
+	halted       atomic.Bool // settling had halted at the last look, by a Run that has not ended
 	counts       struct{ collected, failed, expired, refused atomic.Int64 }
 
 	mu struct {
@@ -86,7 +86,7 @@ func New(store Store, opt Options) *Collector {
 	}
 	c := &Collector{
 		store: store, opt: opt, reader: Reader{Chain: opt.Chain, Receiver: opt.Receiver.Address()},
-		submits: make(chan struct{}, opt.Parallel), lookups: make(chan struct{}, opt.Parallel),
+		submits: make(chan struct{}, opt.Parallel), lookups: make(chan struct{}, opt.Parallel), began: store.Now(),
 	}
 	c.mu.busy = map[string]bool{}
 	return c
@@ -103,33 +103,14 @@ func (c *Collector) Stats() Stats {
 // Halted reports whether Run runs, and settling has halted.
 func (c *Collector) Halted() bool { return c.halted.Load() }
 
-// observe notes by how much the ledger is ahead of the clock of the store.
-func (c *Collector) observe(ledger time.Time) {
-	c.ahead.Store(int64(max(0, ledger.Sub(c.store.Now()))))
+// ahead returns by how much the ledger is ahead of the clock of the store, or 0 if it is behind, or if that is not known.
+func (c *Collector) ahead() time.Duration {
+	ahead, _ := c.opt.Chain.Ahead()
+	return max(0, ahead)
 }
 
 // ledgerTime returns the time of the ledger, as far as it is known to be ahead of the clock.
-func (c *Collector) ledgerTime() time.Time { return c.store.Now().Add(time.Duration(c.ahead.Load())) }
-
-// count counts the outcome of a submission, and reports a bad one.
-func (c *Collector) count(o metastore.Outcome) {
-	switch o.State {
-	case metastore.Collected:
-		c.counts.collected.Add(1)
-	case metastore.Failed:
-		c.counts.failed.Add(1)
-		c.fail(errors.New(o.Status))
-	case metastore.Expired:
-		c.counts.expired.Add(1)
-		c.fail(errExpired)
-	}
-}
-
-var errExpired = errors.New("a submitted payment has expired; the next one over its channel includes its amount")
-
-// The statuses with which fullnodes refuse a transaction because of the account that pays its gas, from
-// the error codes of the virtual machine.
-const noGas = 5 // INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE
+func (c *Collector) ledgerTime() time.Time { return c.store.Now().Add(c.ahead()) }
 
 // report reports a failure of a step of a submission. The step is made again.
 func (c *Collector) report(s metastore.Submission, err error) {
@@ -142,7 +123,7 @@ func (c *Collector) report(s metastore.Submission, err error) {
 			err = fmt.Errorf("the account of the receiver, %v, cannot pay the gas: send coins to it: %w", c.opt.Receiver.Address(), err)
 		}
 	}
-	c.fail(fmt.Errorf("collecting payment %d of channel %.6s: %w", s.Sequence, s.Channel, err))
+	c.fail(ofPayment(s.Channel, s.Sequence, err))
 }
 
 func (c *Collector) fail(err error) {

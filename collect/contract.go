@@ -28,9 +28,8 @@ func withdrawnAfter(amount int64) int64 { return amount }
 // returns it.
 func nextAfter(sequence int64) int64 { return amount(uint64(sequence) + 1) }
 
-// contradiction returns how a channel after a collection differs from what the rules say, or "". before is
-// a reading before the collection; without a Ledger, there is none. A deposit that was made between the readings is no
-// contradiction, unless it is as large as what was withdrawn, as if the withdrawal had not reduced the balance.
+// contradiction returns how a channel after a collection differs from what the rules say, or "", if before is the channel
+// before it, and nothing else has happened to the channel.
 func contradiction(s metastore.Submission, before, after metastore.Reading) string {
 	withdrawn := withdrawnAfter(s.Amount)
 	grown := after.Deposit - before.Deposit
@@ -41,20 +40,48 @@ func contradiction(s metastore.Submission, before, after metastore.Reading) stri
 		return fmt.Sprintf("%d units are withdrawn, not %d", after.Withdrawn, withdrawn)
 	case after.NextSequence != nextAfter(s.Sequence):
 		return fmt.Sprintf("the next sequence number is %d, not %d", after.NextSequence, nextAfter(s.Sequence))
-	case before.Ledger.IsZero():
-		return ""
-	case grown < 0:
-		return fmt.Sprintf("%d units were deposited, not %d", after.Deposit, before.Deposit)
 	case grown > 0 && grown == withdrawn-before.Withdrawn:
 		return fmt.Sprintf("the withdrawal of %d units has not reduced the balance", grown)
+	case grown < 0:
+		return fmt.Sprintf("%d units were deposited, not %d", after.Deposit, before.Deposit)
 	}
 	return ""
 }
 
-// conclusive reports whether contradiction sees all that a collection did: before is from before it, and nothing was
-// deposited since.
-func conclusive(s metastore.Submission, before, after metastore.Reading) bool {
-	return before.Withdrawn < withdrawnAfter(s.Amount) && before.Deposit == after.Deposit
+// unexplained returns how a channel some time after a collection differs from what the rules say in a way that no deposit, end,
+// or later withdrawal of others explains, or "". before is a reading before the collection; without a Ledger, there is none.
+// A deposit of the withdrawn amount looks like a withdrawal that did not reduce the balance.
+func unexplained(s metastore.Submission, before, now metastore.Reading) string {
+	switch {
+	case now.Gone, openedAgain(before, now):
+		return ""
+	case now.Withdrawn > withdrawnAfter(s.Amount) && now.NextSequence > nextAfter(s.Sequence):
+		return ""
+	case before.Ledger.IsZero():
+		before.Deposit = now.Deposit
+	}
+	return contradiction(s, before, now)
+}
+
+// conclusive reports whether a channel after a collection shows what the collection did: nothing else has happened since before.
+func conclusive(s metastore.Submission, before, now metastore.Reading) bool {
+	return before.Withdrawn < withdrawnAfter(s.Amount) && before.Deposit == now.Deposit && !openedAgain(before, now) && contradiction(s, before, now) == ""
+}
+
+// isBefore reports whether a channel can be that before a successful collection.
+func isBefore(s metastore.Submission, r metastore.Reading) bool {
+	return !r.Gone && r.Withdrawn < withdrawnAfter(s.Amount) && r.NextSequence <= s.Sequence
+}
+
+// alreadyCollected reports whether a channel shows that the amount of a submission was withdrawn, by its transaction or by
+// another one: fullnodes forget old transactions. before is an earlier reading.
+func alreadyCollected(s metastore.Submission, before, now metastore.Reading) bool {
+	return !now.Gone && !openedAgain(before, now) && now.Withdrawn >= withdrawnAfter(s.Amount) && now.NextSequence >= nextAfter(s.Sequence)
+}
+
+// openedAgain reports whether the channel was ended between two readings, and opened again under its number.
+func openedAgain(before, now metastore.Reading) bool {
+	return !before.Created.IsZero() && now.Created.After(before.Created)
 }
 
 // Reader reads channels from the chain.
@@ -93,7 +120,7 @@ func (r Reader) read(ctx context.Context, sender, asset string, paymentChannelID
 		if c.PaymentChannelID == uint64(paymentChannelID) && c.Asset == of {
 			return metastore.Reading{
 				Deposit: amount(deposited(c)), Withdrawn: amount(c.Withdrawn), NextSequence: amount(c.NextSequence),
-				Expires: c.Expires, Ledger: all.Ledger,
+				Expires: c.Expires, Created: c.Created, Ledger: all.Ledger,
 			}, nil
 		}
 	}

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,14 @@ func (m *market) await(what string, holds func() bool) {
 	}
 }
 
+// reported waits until a failure is reported.
+func (m *market) reported(text string) {
+	m.t.Helper()
+	m.await("it is reported that "+text, func() bool {
+		return slices.ContainsFunc(m.errors(), func(err error) bool { return strings.Contains(err.Error(), text) })
+	})
+}
+
 // settled waits until a channel has settled all that was accepted.
 func (c *channel) settled() {
 	c.t.Helper()
@@ -83,6 +92,16 @@ func (c *channel) settled() {
 		state := c.state()
 		return state.Settled == int64(c.amount) && state.Submitted == 0
 	})
+}
+
+// due reports whether the settlement of a channel is due.
+func (c *channel) due() bool {
+	c.t.Helper()
+	list, err := c.store.DueSettlements(c.t.Context(), 0, metastore.Settlement{}, 100)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return slices.ContainsFunc(list, func(s metastore.Settlement) bool { return s.Channel == c.id })
 }
 
 // paid fails the test unless the chain has paid exactly these amounts over a channel, one in each transaction.
@@ -139,11 +158,13 @@ func TestFullnodeOfStoppedCollectors(t *testing.T) {
 		c := m.fund(1, 1000)
 		var paid []uint64
 		for _, step := range fullnode.Interruptions {
+			stop := m.run()
+			c.payNow(1) // so that the channel was read before
+			c.settled()
 			before := len(m.Requests(step.Fault.On))
 			m.Fail(step.Fault)
 			amount := uint64(10 + len(paid))
 			c.payNow(amount)
-			stop := m.run()
 			m.AwaitRequests(step.Fault.On, before+1)
 			c.payNow(100) // waits for the submission in flight
 			stop()
@@ -151,7 +172,7 @@ func TestFullnodeOfStoppedCollectors(t *testing.T) {
 			stop = m.run()
 			c.settled()
 			stop()
-			paid = append(paid, amount, 100)
+			paid = append(paid, 1, amount, 100)
 			if m.paid(c.number, paid...); t.Failed() {
 				t.Fatalf("after the end %s: %v", step.Name, m.errors())
 			}
@@ -185,30 +206,90 @@ func TestFullnodeOfTwoCollectors(t *testing.T) {
 	})
 }
 
-// TestFullnodeOfAnExpiredPayment lets a submission expire. That is recorded when the ledger is past its expiry, and the
-// next payment includes its amount. The ledger is ahead of the clock of the store.
+// TestFullnodeOfAnExpiredPayment lets a submission expire. That is recorded when the ledger is past its expiry, and its channel
+// sells nothing until a renewal is collected. The ledger is ahead of the clock of the store.
 func TestFullnodeOfAnExpiredPayment(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		const ahead = 55 * time.Second
 		c := m.fund(1, 1000)
 		defer m.run()()
 		m.Hold()
-		c.payNow(10)
+		c.pay(10, 30*time.Second, 1)
 		m.AwaitRequests(fullnode.Lookup, 1)
 		if s, err := m.store.Submission(t.Context(), c.id); err != nil || s.State != metastore.InFlight {
 			t.Errorf("%+v, %v", s, err)
 		}
-		m.Advance(2 * time.Minute)
+		m.Advance(ahead)
 		m.Execute()
 		c.await("the submission has expired", func() bool {
 			s, err := m.store.Submission(t.Context(), c.id)
 			return err == nil && s.State == metastore.Expired
 		})
-		if state := c.state(); state.Settled != 0 || state.Stopped != "" {
+		m.reported("it was submitted, and expired without being executed")
+		if state := c.state(); state.Settled != 0 || !strings.Contains(state.Stopped, "renew it") || state.Expired != 10 {
 			t.Errorf("%+v", state)
 		}
-		c.pay(5, 4*time.Minute-90*time.Second, 1) // lives for half a minute by the ledger
+		c.renew(2*time.Minute, ahead)
 		c.settled()
-		m.paid(c.number, 15)
+		c.pay(5, 2*time.Minute, 1)
+		c.settled()
+		m.paid(c.number, 10, 5)
+		m.audit()
+	})
+}
+
+// TestFullnodeOfALatePayment accepts payments that expire before a collector runs. Nothing is submitted then; a renewal of one, and
+// the next payment after the other, are collected.
+func TestFullnodeOfALatePayment(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		const ahead = 50 * time.Second
+		renewed, continued := m.fund(1, 1000), m.fund(2, 1000)
+		for _, c := range []*channel{renewed, continued} {
+			c.pay(10, 40*time.Second, 1)
+		}
+		m.Advance(ahead)
+		defer m.run()()
+		for _, c := range []*channel{renewed, continued} {
+			m.await("its settlement is no longer due", func() bool { return !c.due() })
+			if state := c.state(); state.Stopped != "" || state.Submitted != 0 || state.Settled != 0 {
+				t.Errorf("%+v", state)
+			}
+		}
+		m.reported("it expired before it was submitted")
+		if n := len(m.Requests(fullnode.Submit)); n > 0 {
+			t.Errorf("%d submissions", n)
+		}
+		renewed.renew(2*time.Minute, ahead)
+		continued.pay(5, 2*time.Minute, 1)
+		renewed.settled()
+		continued.settled()
+		m.paid(1, 10)
+		m.paid(2, 15)
+		m.audit()
+	})
+}
+
+// TestFullnodeThatRefuses submits a payment whose maximum gas is below that of the chain. Its channel sells nothing until the payment
+// is collected, and others do.
+func TestFullnodeThatRefuses(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		m.SetCosts(500, 12)
+		low, other := m.fund(1, 1000), m.fund(2, 1000)
+		low.maxGas = 499
+		defer m.run()()
+		low.payNow(10)
+		low.await("the channel has stopped", func() bool {
+			return strings.Contains(low.state().Stopped, "MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS")
+		})
+		if err := low.accept(low.sign(0, time.Minute), 1, 1); !errors.Is(err, metastore.ErrChannelStopped) {
+			t.Errorf("a stopped channel: %v", err)
+		}
+		other.payNow(10)
+		other.settled()
+		m.SetCosts(3, 12)
+		low.settled()
+		low.payNow(5)
+		low.settled()
 		m.audit()
 	})
 }

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -115,6 +116,7 @@ type channel struct {
 	payer    *micropay.Signer
 	sequence uint64
 	amount   uint64
+	maxGas   uint64 // of its payments; 0: that of the public client
 }
 
 // open opens the channel with a number in the store.
@@ -138,7 +140,7 @@ func (c *channel) sign(more uint64, life time.Duration) *micropay.Micropayment {
 	c.amount += more
 	m, err := c.payer.Sign(micropay.Payment{
 		Receiver: c.receiver.Address(), Asset: address(c.t, asset), ModuleAddress: address(c.t, fullnode.DefaultModule), ChainID: fullnode.DefaultChainID,
-		AccountSequence: micropay.NoAccountSequence, MaxGas: 200_000, GasPrice: 100, Nonce: c.sequence,
+		AccountSequence: micropay.NoAccountSequence, MaxGas: cmp.Or(c.maxGas, 200_000), GasPrice: 100, Nonce: c.sequence,
 		PaymentChannelID: c.number, Sequence: c.sequence, Amount: c.amount, Expiration: uint64(c.now().Add(life).Unix()),
 	})
 	if err != nil {
@@ -159,14 +161,25 @@ func (c *channel) pay(more uint64, life time.Duration, settleAt int64) {
 func (c *channel) payNow(more uint64) { c.t.Helper(); c.pay(more, time.Minute, 1) }
 
 func (c *channel) accept(m *micropay.Micropayment, more uint64, settleAt int64) error {
-	_, err := c.store.PayRead(c.t.Context(), metastore.ReadPurchase{
-		Payment: metastore.Payment{
-			Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: m.Asset.String(), PaymentChannelID: int64(m.PaymentChannelID),
-			Sequence: int64(m.Sequence), Amount: int64(m.Amount), Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1_000_000, SettleAt: settleAt,
-		},
-		Price: 1, Count: int64(more), Charge: rand.Text(),
-	})
+	_, err := c.store.PayRead(c.t.Context(), metastore.ReadPurchase{Payment: payment(m, settleAt), Price: 1, Count: int64(more), Charge: rand.Text()})
 	return err
+}
+
+func payment(m *micropay.Micropayment, settleAt int64) metastore.Payment {
+	return metastore.Payment{
+		Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: m.Asset.String(), PaymentChannelID: int64(m.PaymentChannelID),
+		Sequence: int64(m.Sequence), Amount: int64(m.Amount), Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1_000_000, SettleAt: settleAt,
+	}
+}
+
+// renew replaces the newest payment by one that lives for a time and is due now. The ledger is ahead of the clock by as much.
+func (c *channel) renew(life, ahead time.Duration) {
+	c.t.Helper()
+	p := payment(c.sign(0, life), 1)
+	p.Ahead = ahead
+	if _, err := c.store.Renew(c.t.Context(), p); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // state returns the channel in the store.

@@ -86,7 +86,7 @@ func (c *Collector) resume(ctx context.Context, work *sync.WaitGroup) error {
 			if c.begin(s.Channel) {
 				work.Go(func() {
 					defer c.finish(s.Channel)
-					c.follow(ctx, s, 0)
+					c.follow(ctx, &attempt{Submission: s}, 0)
 				})
 			}
 			after = s.Channel
@@ -99,10 +99,14 @@ func (c *Collector) resume(ctx context.Context, work *sync.WaitGroup) error {
 
 // beginDue begins the submissions that are due. It waits for slots, but not for submissions.
 func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
+	var ledger uint64
 	for after := (metastore.Settlement{}); ; {
 		list, err := c.store.DueSettlements(ctx, c.advanceOfDue(), after, page)
 		if err != nil {
 			return err
+		}
+		if len(list) > 0 && ledger == 0 {
+			ledger = c.observeLedger(ctx)
 		}
 		for _, s := range list {
 			after = s
@@ -116,7 +120,7 @@ func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
 			}
 			work.Go(func() {
 				defer c.finish(s.Channel)
-				c.collect(ctx, s, release)
+				c.collect(ctx, s, ledger, release)
 			})
 		}
 		if len(list) < page {
@@ -125,20 +129,17 @@ func (c *Collector) beginDue(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
-func (c *Collector) observeLedger(ctx context.Context) {
+// observeLedger returns the version of the ledger, or 0 if no fullnode states it. After that it is known by how much the
+// ledger is ahead of the clock.
+func (c *Collector) observeLedger(ctx context.Context) (version uint64) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	l, err := c.opt.Chain.Ledger(ctx)
-	if err == nil {
-		c.observe(l.Time)
-	} else if ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		c.fail(err)
 	}
+	return l.Version
 }
-
-// advanceOfDue returns by how much settlements are due earlier because the clock is late: what the clock took for half of
-// the life of a micropayment ends later than its half, by half of the difference.
-func (c *Collector) advanceOfDue() time.Duration { return time.Duration(c.ahead.Load()) / 2 }
 
 // begin marks a channel as busy. It reports false if it is busy already.
 func (c *Collector) begin(channel string) bool {

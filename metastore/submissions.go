@@ -85,7 +85,8 @@ type Submissions interface {
 	// such submission in flight.
 	StopSelling(ctx context.Context, channel string, sequence int64, reason string) error
 
-	// Postpone makes the pending settlement with this sequence due at a time, if there is one.
+	// Postpone makes the pending settlement with this sequence due at a time, if there is one. The zero time is
+	// never.
 	Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error
 
 	// Submission returns the newest submission of a channel, or ErrNotFound.

@@ -1,0 +1,101 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"sluice/chain"
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+// errBehind means that a fullnode has not executed what another has.
+var errBehind = errors.New("the fullnode is behind another one that was asked before")
+
+// The calls of the chain. Each is bounded, and has one of a limited number of slots: submissions have others than the
+// rest, so that neither keeps the other from the chain. The caller of submit holds its slot.
+
+func (c *Collector) submit(ctx context.Context, a *attempt) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := c.opt.Chain.Submit(ctx, &micropay.Collection{Body: a.Body, Hash: a.Hash})
+	a.submitted(err)
+	return err
+}
+
+func (c *Collector) lookUp(ctx context.Context, s metastore.Submission) (t chain.Transaction, err error) {
+	err = c.ask(ctx, func(ctx context.Context) error {
+		t, err = c.opt.Chain.Transaction(ctx, s.Hash)
+		return err
+	})
+	return t, err
+}
+
+// readSince reads the channel from a ledger that is not older than since and than the recorded reading.
+func (c *Collector) readSince(ctx context.Context, of metastore.Channel, since time.Time) (metastore.Reading, error) {
+	r, err := c.read(ctx, of)
+	recorded := of.Ledger
+	if recorded.After(c.store.Now().Add(metastore.MaxLedgerAhead)) { // it was recorded while the clock was wrong
+		recorded = time.Time{}
+	}
+	if err == nil && (r.Ledger.Before(since) || r.Ledger.Before(recorded)) {
+		err = errBehind
+	}
+	if err != nil {
+		err = fmt.Errorf("reading the channel: %w", err)
+	}
+	return r, err
+}
+
+func (c *Collector) read(ctx context.Context, of metastore.Channel) (r metastore.Reading, err error) {
+	err = c.ask(ctx, func(ctx context.Context) error {
+		r, err = c.reader.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
+		return err
+	})
+	return r, err
+}
+
+func (c *Collector) readAt(ctx context.Context, of metastore.Channel, version uint64) (r metastore.Reading, err error) {
+	err = c.ask(ctx, func(ctx context.Context) error {
+		r, err = c.reader.ReadAt(ctx, of.Sender, of.Asset, of.PaymentChannelID, version)
+		return err
+	})
+	return r, err
+}
+
+// ask makes a call that is not a submission, when it has a slot.
+func (c *Collector) ask(ctx context.Context, call func(context.Context) error) error {
+	release, err := take(ctx, c.lookups)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return call(ctx)
+}
+
+// take waits for a slot and returns the function that releases it, or the error of ctx.
+func take(ctx context.Context, slots chan struct{}) (release func(), err error) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// wait reports whether it waited for about a pause, and false if ctx ended before.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause - rand.N(pause/4+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

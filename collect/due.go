@@ -1,0 +1,139 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/chain"
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+// What becomes of a settlement that is due. It is submitted, except in these cases, in this order:
+//
+//	the channel was not read since the collector was created
+//	                           it is read first: in a folder that was restored, what is pending may be collected already
+//	it has expired             it is not submitted; if the chain has not executed it, it waits for a renewal, or for
+//	                           the next payment over its channel
+
+// collect submits a settlement that is due and follows the submission to its outcome, unless a newer payment has replaced it or it
+// is not to be submitted. ledger is a version that is not above that of the ledger.
+func (c *Collector) collect(ctx context.Context, due metastore.Settlement, ledger uint64, release func()) {
+	a, err := c.complete(due, ledger)
+	submits := false
+	if err == nil {
+		submits, err = c.decide(ctx, due, a)
+	}
+	if err != nil {
+		release()
+		c.report(metastore.Submission{Channel: due.Channel, Sequence: due.Sequence}, err)
+		wait(ctx, longestPause) // other settlements are tried before this one again
+		return
+	}
+	if !submits {
+		release()
+		return
+	}
+	if err := c.store.BeginSubmission(ctx, a.Submission); err != nil {
+		release()
+		c.beginFailed(due, err)
+		return
+	}
+	c.report(a.Submission, c.submit(ctx, &a.attempt))
+	release()
+	c.follow(ctx, &a.attempt, firstPause)
+}
+
+// candidate is a settlement that its receiver has signed.
+type candidate struct {
+	attempt
+}
+
+// complete signs a settlement as its receiver.
+func (c *Collector) complete(s metastore.Settlement, ledger uint64) (*candidate, error) {
+	m, err := micropay.Parse(s.Proof)
+	if err != nil {
+		return nil, err
+	}
+	t, err := m.Collect(c.opt.Receiver)
+	if err != nil {
+		return nil, err
+	}
+	return &candidate{
+		attempt: attempt{
+			Submission: metastore.Submission{Channel: s.Channel, Sequence: s.Sequence, Amount: s.Amount, Expires: s.Expires, Hash: t.Hash, Body: t.Body, Form: m.Form()},
+			began:      true, ledger: ledger,
+		},
+	}, nil
+}
+
+// decide reports whether a settlement that is due is to be submitted now.
+func (c *Collector) decide(ctx context.Context, due metastore.Settlement, a *candidate) (submits bool, err error) {
+	of, err := c.store.Channel(ctx, due.Channel)
+	if err != nil {
+		return false, err
+	}
+	if of.Read.Before(c.began) {
+		if of, err = c.reread(ctx, of, time.Time{}); err != nil {
+			return false, err
+		}
+	}
+	if !a.Expires.After(c.ledgerTime()) {
+		t, err := c.lookUp(ctx, a.Submission)
+		switch {
+		case err != nil:
+			return false, err
+		case t.State != chain.StateUnknown: // it was submitted before the folder was restored
+			return true, nil
+		case next(a.Submission, t) == stepEnd:
+			return false, c.abandon(ctx, of, a, t.Ledger)
+		}
+	}
+	if due.Amount <= of.Settled {
+		return false, nil
+	}
+	return true, nil
+}
+
+// abandon makes a settlement that has expired at a time of the ledger, and that the chain has not executed, wait for a renewal
+// or for the next payment, unless its amount was withdrawn by another payment.
+func (c *Collector) abandon(ctx context.Context, of metastore.Channel, a *candidate, expired time.Time) error {
+	of, err := c.reread(ctx, of, expired)
+	if err != nil || a.Amount <= of.Settled {
+		return err
+	}
+	if err := c.store.Postpone(ctx, a.Channel, a.Sequence, time.Time{}); err != nil {
+		return err
+	}
+	c.counts.expired.Add(1)
+	c.fail(ofPayment(a.Channel, a.Sequence, errors.New("it expired before it was submitted; a renewal or the next payment over its channel includes its amount")))
+	return nil
+}
+
+// reread reads a channel from a ledger that is not older than since, and records that.
+func (c *Collector) reread(ctx context.Context, of metastore.Channel, since time.Time) (metastore.Channel, error) {
+	r, err := c.readSince(ctx, of, since)
+	if err != nil {
+		return of, err
+	}
+	return c.store.RecordReading(ctx, of.ID, r)
+}
+
+// advanceOfDue returns by how much settlements are due earlier because the clock is late: what the clock took for half of
+// the life of a micropayment ends later than its half, by half of the difference.
+func (c *Collector) advanceOfDue() time.Duration { return c.ahead() / 2 }
+
+// beginFailed reports why a submission was not begun. If that is not known, the next look at the submissions in flight
+// finds out.
+func (c *Collector) beginFailed(due metastore.Settlement, err error) {
+	switch {
+	case errors.Is(err, metastore.ErrNotFound), errors.Is(err, metastore.ErrExists): // another one was faster
+	case errors.Is(err, metastore.ErrUnknownOutcome):
+		c.lookInFlight.Store(true)
+		fallthrough
+	default:
+		c.fail(fmt.Errorf("beginning to collect payment %d of channel %.6s: %w", due.Sequence, due.Channel, err))
+	}
+}

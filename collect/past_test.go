@@ -1,0 +1,216 @@
+package collect
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/fullnode"
+	"sluice/metastore"
+)
+
+// onChain returns a channel as it is on the chain.
+func (m *onFullnode) onChain(number uint64) fullnode.Channel {
+	m.t.Helper()
+	for _, c := range m.Channels() {
+		if c.ID == number {
+			return c
+		}
+	}
+	m.t.Fatalf("there is no channel %d on the chain", number)
+	return fullnode.Channel{}
+}
+
+// whileDown collects what is due over channels, ends the collector before it knows the outcomes, lets others act, and starts
+// another one.
+func (m *onFullnode) whileDown(channels int, act func()) (stop func()) {
+	m.t.Helper()
+	m.Fail(fullnode.Fault{On: fullnode.Lookup, Answer: fullnode.Hang})
+	end := m.run()
+	m.await("everything is executed", func() bool { return len(m.Executed()) == channels })
+	end()
+	m.Heal()
+	act()
+	return m.run()
+}
+
+// TestPayersCannotHaltSettling lets many payers deposit exactly what was collected, while no collector runs and before the fullnode
+// prunes what proves it. Their channels stop; those of others do not.
+func TestPayersCannotHaltSettling(t *testing.T) {
+	for name, past := range map[string]func(*onFullnode){
+		"pruned":    func(m *onFullnode) { m.Prune() },
+		"forgotten": func(m *onFullnode) { m.Forget() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachEngine(t, func(t *testing.T, m *onFullnode) {
+				const attackers = 8
+				var channels []*channel
+				for i := range uint64(attackers + 1) {
+					c := m.fund(i+1, 1000)
+					c.payNow(10)
+					channels = append(channels, c)
+				}
+				honest := channels[attackers]
+				defer m.whileDown(len(channels), func() {
+					for i := range uint64(attackers) {
+						m.Deposit(m.onChain(i+1), 10)
+					}
+					past(m)
+				})()
+				for _, c := range channels {
+					c.settled()
+				}
+				if halt, err := m.store.Halted(t.Context()); err != nil || halt != "" {
+					t.Errorf("halted: %q, %v", halt, err)
+				}
+				for _, c := range channels[:attackers] {
+					if state := c.state(); !strings.Contains(state.Stopped, "compare the channel with the chain") {
+						t.Errorf("%+v", state)
+					}
+				}
+				honest.payNow(5)
+				honest.settled()
+				m.audit()
+			})
+		})
+	}
+}
+
+// TestChannelThatWasOpenedAgain ends a channel directly after a collection, and opens it again under its number, where less is
+// withdrawn. What was withdrawn of the first one is settled.
+func TestChannelThatWasOpenedAgain(t *testing.T) {
+	for name, past := range map[string]func(*onFullnode){
+		"provable": func(*onFullnode) {},
+		"pruned":   func(m *onFullnode) { m.Prune() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachEngine(t, func(t *testing.T, m *onFullnode) {
+				c := m.fund(1, 1000)
+				c.payNow(60)
+				defer m.whileDown(1, func() {
+					again := m.onChain(1)
+					again.Created, again.Deposit, again.Withdrawn, again.NextSequence = fullnode.Time{Time: time.Now().Add(time.Second)}, 500, 50, 2
+					m.Reopen(again)
+					past(m)
+				})()
+				c.settled()
+				if state := c.state(); !strings.Contains(state.Stopped, "opened again") || state.Elsewhere != 0 {
+					t.Errorf("%+v", state)
+				}
+				if halt, err := m.store.Halted(t.Context()); err != nil || halt != "" {
+					t.Errorf("halted: %q, %v", halt, err)
+				}
+				m.audit()
+			})
+		})
+	}
+}
+
+// TestRestoredPayments runs a collector on data from before payments were collected: one is pending or in flight, and was collected, or
+// included in a later one that was. It ends settled, and sales go on.
+func TestRestoredPayments(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		for _, inFlight := range []bool{false, true} {
+			for name, past := range map[string]func(*onFullnode){
+				"known": func(*onFullnode) {}, "pruned": func(m *onFullnode) { m.Prune() }, "forgotten": func(m *onFullnode) { m.Forget() },
+			} {
+				t.Run(fmt.Sprintf("later %v, in flight %v, %s", later, inFlight, name), func(t *testing.T) {
+					onEachEngine(t, func(t *testing.T, m *onFullnode) {
+						c := m.fund(1, 1000)
+						p := c.sign(10, time.Minute)
+						if err := c.accept(p, 10, 1); err != nil {
+							t.Fatal(err)
+						}
+						collected := []uint64{10}
+						s, err := New(m.store, Options{Chain: m.chain, Receiver: m.receiver}).complete(metastore.Settlement{
+							Channel: c.id, Sequence: 1, Amount: 10, Proof: p.Bytes(), Expires: p.Expires(),
+						}, 0)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if inFlight {
+							if err := m.store.BeginSubmission(t.Context(), s.Submission); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if later {
+							p, collected = c.sign(15, time.Minute), []uint64{25}
+						}
+						collection, err := p.Collect(m.receiver)
+						if err == nil {
+							err = m.chain.Submit(t.Context(), collection)
+						}
+						if err != nil {
+							t.Fatal(err)
+						}
+						past(m)
+						defer m.run()()
+						c.settled()
+						if state := c.state(); state.Stopped != "" {
+							t.Errorf("%+v", state)
+						}
+						if halt, err := m.store.Halted(t.Context()); err != nil || halt != "" {
+							t.Errorf("halted: %q, %v", halt, err)
+						}
+						c.payNow(5)
+						c.settled()
+						m.paid(1, append(collected, 5)...)
+						m.audit()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestCollectedByAnotherInstance lets another instance of the receiver collect a payment, by the same transaction, before this one does.
+// It is reported, and does not count as collected here.
+func TestCollectedByAnotherInstance(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		c := m.fund(1, 1000)
+		c.payNow(10)
+		defer m.run()()
+		c.settled()
+		p := c.sign(50, time.Minute)
+		collection, err := p.Collect(m.receiver)
+		if err == nil {
+			err = m.chain.Submit(t.Context(), collection)
+		}
+		if err == nil {
+			err = c.accept(p, 50, 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.settled()
+		m.reported("had been withdrawn before: does another instance collect for the same receiver?")
+		if state := c.state(); state.Collected != 10 || state.Elsewhere != 50 {
+			t.Errorf("%+v", state)
+		}
+		m.paid(1, 10, 50)
+		m.audit()
+	})
+}
+
+// TestAmountCollectedByAnotherInstance lets another instance of the receiver collect a payment of the same amount while one waits for its
+// execution. The status says so, and the withdrawn amount is settled.
+func TestAmountCollectedByAnotherInstance(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, m *onFullnode) {
+		c := m.fund(1, 1000)
+		m.Hold()
+		c.payNow(60)
+		defer m.run()()
+		m.AwaitRequests(fullnode.Lookup, 1)
+		other := m.onChain(1)
+		other.Withdrawn, other.NextSequence = 60, 6
+		m.Open(other)
+		m.Execute()
+		c.settled()
+		m.reported("had been withdrawn before: does another instance collect for the same receiver?")
+		if state := c.state(); state.Collected != 0 || state.Elsewhere != 60 {
+			t.Errorf("%+v", state)
+		}
+		m.audit()
+	})
+}

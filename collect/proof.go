@@ -1,0 +1,84 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"sluice/chain"
+	"sluice/metastore"
+)
+
+// verdict is what is known of a collection beside its success.
+type verdict struct {
+	withdrawn int64  // ever, directly after the collection
+	halt      string // how the chain proves that the contract has other rules, or ""
+	stop      string // what nothing proves, and no action of others explains, or ""
+}
+
+// judge compares a channel with what the rules say of a collection. of is the channel as it is recorded, from before, and now
+// the channel after the collection.
+//
+// The difference of the two proves nothing, because others change the channel too: a payer may deposit as much as is
+// collected, or end the channel, any number of times, over any number of channels, and must not be able to halt settling by
+// that. Only the channel directly before and directly after the transaction is a proof. Where no fullnode shows these, what
+// cannot be explained stops the channel alone.
+func (c *Collector) judge(ctx context.Context, s metastore.Submission, t chain.Transaction, of metastore.Channel, now metastore.Reading) (verdict, error) {
+	v := verdict{withdrawn: withdrawnAfter(s.Amount)}
+	if conclusive(s, recorded(of), now) {
+		return v, nil
+	}
+	before, after, err := c.around(ctx, s, of, t.Version)
+	what := unexplained(s, recorded(of), now)
+	switch unproven, ok := errors.AsType[*unprovenError](err); {
+	case ok && what != "":
+		v.stop = fmt.Sprintf("%s, and %s%s: compare the channel with the chain", collectionOf(s), what, unproven)
+	case ok:
+	case err != nil:
+		return v, fmt.Errorf("reading the channel at the transaction: %w", err)
+	default:
+		v.withdrawn = after.Withdrawn
+		if what := contradiction(s, before, after); what != "" {
+			v.halt = fmt.Sprintf("%s, and %s", collectionOf(s), what)
+		}
+	}
+	return v, nil
+}
+
+// recorded returns the reading that is recorded of a channel.
+func recorded(of metastore.Channel) metastore.Reading {
+	return metastore.Reading{
+		Deposit: of.Deposit, Withdrawn: of.Withdrawn, NextSequence: of.NextSequence, Expires: of.Expires, Created: of.ChainCreated, Ledger: of.Ledger,
+	}
+}
+
+func collectionOf(s metastore.Submission) string {
+	return fmt.Sprintf("%d units were collected at sequence number %d (transaction 0x%x)", s.Amount, s.Sequence, s.Hash)
+}
+
+// unprovenError means that no fullnode shows what a transaction did to its channel.
+type unprovenError struct{ why error }
+
+func (e *unprovenError) Error() string {
+	return fmt.Sprintf(" (no fullnode shows the state at the transaction: %v)", e.why)
+}
+
+// around returns the channel directly before and directly after a transaction, which has this version. It returns an
+// *unprovenError if the fullnodes have forgotten the transaction or the states, or show others.
+func (c *Collector) around(ctx context.Context, s metastore.Submission, of metastore.Channel, version uint64) (before, after metastore.Reading, err error) {
+	if version == 0 {
+		return before, after, &unprovenError{errors.New("the transaction is forgotten")}
+	}
+	before, err = c.readAt(ctx, of, version-1)
+	if err == nil {
+		after, err = c.readAt(ctx, of, version)
+	}
+	if refusal, ok := errors.AsType[*chain.Error](err); ok && refusal.Status != http.StatusNotFound { // 404: it is behind
+		err = &unprovenError{refusal}
+	}
+	if err == nil && !isBefore(s, before) {
+		err = &unprovenError{errors.New("the fullnode shows a later one")}
+	}
+	return before, after, err
+}
