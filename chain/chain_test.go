@@ -159,7 +159,7 @@ func TestChannelsSendsWhatThePublicClientSends(t *testing.T) {
 
 func TestTransactionStates(t *testing.T) {
 	hash := collection(t).Hash
-	executed := `{"type":"user_transaction","hash":"` + hash.String() + `","success":%t,"vm_status":%q,"gas_used":"12"}`
+	executed := `{"type":"user_transaction","hash":"` + hash.String() + `","success":%t,"vm_status":%q,"gas_used":"12","gas_unit_price":"100"}`
 	for name, test := range map[string]struct {
 		status int
 		body   string
@@ -167,8 +167,8 @@ func TestTransactionStates(t *testing.T) {
 	}{
 		"unknown":   {404, `{"message":"Transaction not found","error_code":"transaction_not_found","vm_error_code":null}`, Transaction{State: StateUnknown}},
 		"pending":   {200, `{"type":"pending_transaction","hash":"` + hash.String() + `"}`, Transaction{State: StatePending}},
-		"succeeded": {200, fmt.Sprintf(executed, true, "Executed successfully"), Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12}},
-		"aborted":   {200, fmt.Sprintf(executed, false, "Move abort 0x1"), Transaction{State: StateExecuted, VMStatus: "Move abort 0x1", GasUsed: 12}},
+		"succeeded": {200, fmt.Sprintf(executed, true, "Executed successfully"), Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12, GasPrice: 100}},
+		"aborted":   {200, fmt.Sprintf(executed, false, "Move abort 0x1"), Transaction{State: StateExecuted, VMStatus: "Move abort 0x1", GasUsed: 12, GasPrice: 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, Options{Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {

@@ -80,7 +80,7 @@ func (n *onChain) expect(t *testing.T, c *Client, want Transaction) {
 	}
 }
 
-var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12, Version: 3}
+var succeeded = Transaction{State: StateExecuted, Success: true, VMStatus: "Executed successfully", GasUsed: 12, GasPrice: 100, Version: 3}
 
 // TestCollectOnAFullnode asks a fullnode that verifies transactions with the chain's own package, before, between
 // and after the submission and the execution of one.
@@ -273,7 +273,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.expect(t, c, Transaction{State: StateExecuted, VMStatus: "Move abort in 0x1::coin: 0x6", GasUsed: 12, Version: 3})
+		n.expect(t, c, Transaction{State: StateExecuted, VMStatus: "Move abort in 0x1::coin: 0x6", GasUsed: 12, GasPrice: 100, Version: 3})
 	})
 	t.Run("too little gas", func(t *testing.T) {
 		n.reset()

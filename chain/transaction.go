@@ -51,6 +51,7 @@ type Transaction struct {
 	Success  bool
 	VMStatus string
 	GasUsed  uint64 // units of gas that the fee payer paid for
+	GasPrice uint64 // that it paid for each, in the chain's smallest coin
 	Version  uint64 // of the ledger, after the transaction was executed; 0: the node does not state it
 }
 
@@ -68,6 +69,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 			Success  *bool  `json:"success"`
 			VMStatus string `json:"vm_status"`
 			GasUsed  number `json:"gas_used"`
+			GasPrice number `json:"gas_unit_price"`
 			Version  number `json:"version"`
 		}
 		err := a.decodeJSON(http.StatusOK, &body)
@@ -86,7 +88,7 @@ func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transacti
 			t = Transaction{
 				State: StateExecuted, Ledger: a.ledger,
 				Success: *body.Success, VMStatus: body.VMStatus[:min(maxMessage, len(body.VMStatus))], GasUsed: uint64(body.GasUsed),
-				Version: uint64(body.Version),
+				GasPrice: uint64(body.GasPrice), Version: uint64(body.Version),
 			}
 		default:
 			return a.garbage(fmt.Errorf("the type is %q", body.Type))

@@ -187,7 +187,7 @@ func (f *fullnode) answer(r *http.Request, body []byte) (int, string, error) {
 		if t == nil {
 			return 404, `{"message":"not found","error_code":"transaction_not_found"}`, nil
 		}
-		return 200, fmt.Sprintf(`{"type":"user_transaction","hash":"%s","success":%t,"vm_status":"%s","gas_used":"7","version":"%d"}`, hash, t.success, t.status, t.version), nil
+		return 200, fmt.Sprintf(`{"type":"user_transaction","hash":"%s","success":%t,"vm_status":"%s","gas_used":"7","gas_unit_price":"100","version":"%d"}`, hash, t.success, t.status, t.version), nil
 	}
 }
 
@@ -250,6 +250,8 @@ type world struct {
 	payer    *micropay.Signer // of the channels that are opened
 	receiver *micropay.Signer
 	parallel int
+	price    int64              // of a coin
+	last     *collect.Collector // that was run
 
 	mu      sync.Mutex
 	reports []error
@@ -302,7 +304,7 @@ func (w *world) collector() *collect.Collector {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return collect.New(w.store, collect.Options{Chain: client, Receiver: w.receiver, Parallel: w.parallel})
+	return collect.New(w.store, collect.Options{Chain: client, Receiver: w.receiver, Parallel: w.parallel, CoinPrice: w.price})
 }
 
 // run runs a collector until the returned function is called.
@@ -310,6 +312,7 @@ func (w *world) run() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	c := w.collector()
+	w.last = c
 	go func() {
 		defer close(ended)
 		c.Run(ctx, func(run task.Run) {

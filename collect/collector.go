@@ -27,6 +27,10 @@ const (
 	// chain's smallest coin: 10^8 of them are a coin.
 	DefaultMaxFee = 100_000_000
 
+	// lastChance is how long before a payment expires it is decided for the last time whether to collect it: enough for a
+	// submission, and little for payments that could still follow.
+	lastChance = 15 * time.Second
+
 	firstPause   = time.Second // before a transaction is looked up, then twice that, and so on
 	longestPause = 5 * time.Second
 	callTimeout  = 20 * time.Second // for a call of the chain
@@ -47,12 +51,19 @@ type Options struct {
 	// Parallel is the maximum number of submissions that are sent concurrently, and of other calls of the
 	// chain. 0: DefaultParallel.
 	Parallel int
+	// CoinPrice is what a coin, that is, 10^8 of the chain's smallest coin, is worth in units of the asset. A payment is not
+	// collected while that would cost more than what is unsettled. 0: not known, and nothing is compared. It must not be
+	// negative.
+	CoinPrice int64
 }
 
 // Stats are the counters of a Collector since it was created.
 type Stats struct {
 	Collected, Failed, Expired int64 // submissions that ended, and settlements that expired before they were submitted
 	Refused                    int64 // submissions that a fullnode did not take
+	Postponed                  int64 // decisions to wait, because the gas would cost more than is collected
+	AmountCollected            int64 // units of the asset
+	GasSpent                   int64 // smallest coins of the chain, also for what was executed without success
 }
 
 // Collector collects micropayments.
@@ -66,7 +77,8 @@ type Collector struct {
 	began        time.Time   // by the clock of the store
 	lookInFlight atomic.Bool // the submissions in flight are to be looked at
 	halted       atomic.Bool // settling had halted at the last look, by a Run that has not ended
-	counts       struct{ collected, failed, expired, refused atomic.Int64 }
+	gas          gasMeter
+	counts       struct{ collected, failed, expired, refused, postponed, amount atomic.Int64 }
 
 	mu struct {
 		sync.Mutex
@@ -96,7 +108,8 @@ func New(store Store, opt Options) *Collector {
 func (c *Collector) Stats() Stats {
 	return Stats{
 		Collected: c.counts.collected.Load(), Failed: c.counts.failed.Load(),
-		Expired: c.counts.expired.Load(), Refused: c.counts.refused.Load(),
+		Expired: c.counts.expired.Load(), Refused: c.counts.refused.Load(), Postponed: c.counts.postponed.Load(),
+		AmountCollected: c.counts.amount.Load(), GasSpent: c.gas.spent.Load(),
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 //	                           it is read first: in a folder that was restored, what is pending may be collected already
 //	it has expired             it is not submitted; if the chain has not executed it, it waits for a renewal, or for
 //	                           the next payment over its channel
+//	it does not pay for its fee
+//	                           it waits for more until its last chance, and if it does not pay then, like one that has
+//	                           expired
 
 // collect submits a settlement that is due and follows the submission to its outcome, unless a newer payment has replaced it or it
 // is not to be submitted. ledger is a version that is not above that of the ledger.
@@ -49,6 +52,7 @@ func (c *Collector) collect(ctx context.Context, due metastore.Settlement, ledge
 // candidate is a settlement that its receiver has signed.
 type candidate struct {
 	attempt
+	maxGas, gasPrice uint64
 }
 
 // complete signs a settlement as its receiver.
@@ -66,6 +70,7 @@ func (c *Collector) complete(s metastore.Settlement, ledger uint64) (*candidate,
 			Submission: metastore.Submission{Channel: s.Channel, Sequence: s.Sequence, Amount: s.Amount, Expires: s.Expires, Hash: t.Hash, Body: t.Body, Form: m.Form()},
 			began:      true, ledger: ledger,
 		},
+		maxGas: m.MaxGas, gasPrice: m.GasPrice,
 	}, nil
 }
 
@@ -94,6 +99,10 @@ func (c *Collector) decide(ctx context.Context, due metastore.Settlement, a *can
 	if due.Amount <= of.Settled {
 		return false, nil
 	}
+	if c.opt.CoinPrice > 0 && due.Amount-of.Settled < FeeUnits(min(c.gas.expected(), a.maxGas), a.gasPrice, c.opt.CoinPrice) {
+		c.counts.postponed.Add(1)
+		return false, c.store.Postpone(ctx, due.Channel, due.Sequence, c.lastChance(due.Expires, of.Expires))
+	}
 	return true, nil
 }
 
@@ -119,6 +128,19 @@ func (c *Collector) reread(ctx context.Context, of metastore.Channel, since time
 		return of, err
 	}
 	return c.store.RecordReading(ctx, of.ID, r)
+}
+
+// lastChance returns when a settlement is due that does not pay for its fee: shortly before it or its channel expires. The zero time, after
+// that, is never.
+func (c *Collector) lastChance(expires, channelExpires time.Time) time.Time {
+	if channelExpires.Before(expires) {
+		expires = channelExpires
+	}
+	last := expires.Add(-lastChance)
+	if !c.ledgerTime().Before(last) {
+		return time.Time{}
+	}
+	return last.Add(c.advanceOfDue() - c.ahead())
 }
 
 // advanceOfDue returns by how much settlements are due earlier because the clock is late: what the clock took for half of

@@ -148,15 +148,22 @@ func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of
 		}
 		return false, err
 	}
-	c.count(a, o)
+	c.count(a, t, o, of)
 	return true, nil
 }
 
 // count counts the outcome of a submission, and reports a bad one.
-func (c *Collector) count(a *attempt, o metastore.Outcome) {
+func (c *Collector) count(a *attempt, t chain.Transaction, o metastore.Outcome, of metastore.Channel) {
+	if t.State == chain.StateExecuted && !a.ofAnother(t) {
+		c.gas.pay(t.GasUsed, t.GasPrice)
+	}
 	switch o.State {
 	case metastore.Collected:
 		c.counts.collected.Add(1)
+		if t.State == chain.StateExecuted {
+			c.gas.measure(t.GasUsed)
+		}
+		saturate(&c.counts.amount, max(0, min(a.Amount, o.Withdrawn)-of.Settled))
 		if o.Stop != "" {
 			c.fail(ofPayment(a.Channel, a.Sequence, errors.New(o.Stop)))
 		}
