@@ -3,6 +3,7 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice/chain"
 	"sluice/metastore"
@@ -21,6 +22,7 @@ type attempt struct {
 	refusal  *chain.Error // for the sake of the payment, by the fullnode that was asked last; nil: none
 	compared bool         // its channel was read since this process follows it
 	stopped  bool         // its channel has stopped selling, because of a refusal
+	executed time.Time    // when this process has learnt that it is; zero if it has not
 }
 
 // submitted notes the result of a submission.

@@ -157,6 +157,37 @@ func TestLaggingFullnodes(t *testing.T) {
 	})
 }
 
+// TestProofIsNotAwaitedForEver collects over a channel whose payer deposits, on a fullnode that always states to be behind the
+// version of the transaction.
+func TestProofIsNotAwaitedForEver(t *testing.T) {
+	for what, test := range map[string]struct {
+		deposit uint64
+		stopped string
+	}{
+		"a deposit of what was collected": {600, "compare the channel with the chain"},
+		"a deposit of another amount":     {50, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.open(1, 10_000)
+				w.node.after, w.node.versions = func(c *contract) { c.deposit += test.deposit }, http.StatusNotFound
+				defer w.run()()
+				w.mustPay(1, 1, 600)
+				w.wait(9 * time.Minute)
+				if c := w.channel(1); c.Submitted != 600 {
+					t.Errorf("%+v", c)
+				}
+				w.wait(2 * time.Minute)
+				w.settled(1, 600)
+				w.notHalted()
+				if c := w.channel(1); (c.Stopped == "") != (test.stopped == "") || !strings.Contains(c.Stopped, test.stopped) {
+					t.Errorf("%+v", c)
+				}
+			})
+		})
+	}
+}
+
 func (w *world) notHalted() {
 	w.t.Helper()
 	if halt, err := w.store.Halted(w.t.Context()); halt != "" || err != nil {

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"sluice/chain"
 	"sluice/metastore"
 )
+
+// proofPatience is for how long fullnodes that fail, or are behind, are asked for the proof of a collection.
+const proofPatience = 10 * time.Minute
 
 // verdict is what is known of a collection beside its success.
 type verdict struct {
@@ -24,12 +28,16 @@ type verdict struct {
 // collected, or end the channel, any number of times, over any number of channels, and must not be able to halt settling by
 // that. Only the channel directly before and directly after the transaction is a proof. Where no fullnode shows these, what
 // cannot be explained stops the channel alone.
-func (c *Collector) judge(ctx context.Context, s metastore.Submission, t chain.Transaction, of metastore.Channel, now metastore.Reading) (verdict, error) {
+func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, of metastore.Channel, now metastore.Reading) (verdict, error) {
+	s := a.Submission
 	v := verdict{withdrawn: withdrawnAfter(s.Amount)}
 	if conclusive(s, recorded(of), now) {
 		return v, nil
 	}
 	before, after, err := c.around(ctx, s, of, t.Version)
+	if err != nil && ctx.Err() == nil && c.store.Now().Sub(a.executed) > proofPatience {
+		err = &unprovenError{err}
+	}
 	what := unexplained(s, recorded(of), now)
 	switch unproven, ok := errors.AsType[*unprovenError](err); {
 	case ok && what != "":

@@ -136,7 +136,10 @@ func (c *Collector) compare(ctx context.Context, channel string, since time.Time
 func (c *Collector) end(ctx context.Context, a *attempt, t chain.Transaction, of metastore.Channel, now metastore.Reading) (ended bool, err error) {
 	o := outcome(a, t, recorded(of), now)
 	if o.State == metastore.Collected {
-		v, err := c.judge(ctx, a.Submission, t, of, now)
+		if a.executed.IsZero() {
+			a.executed = c.store.Now()
+		}
+		v, err := c.judge(ctx, a, t, of, now)
 		if err != nil {
 			return false, err
 		}
