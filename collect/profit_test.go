@@ -29,6 +29,9 @@ func TestPaymentsPayForTheirFee(t *testing.T) {
 		if s := w.last.Stats(); s.AmountCollected != 1_500 || s.GasSpent != 1_400 {
 			t.Errorf("%+v", s)
 		}
+		w.mustPay(1, 4, 1_505) // 5 units more do not pay for 7
+		w.wait(40 * time.Second)
+		w.settled(1, 1_500)
 	})
 }
 
