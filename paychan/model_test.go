@@ -147,11 +147,11 @@ func (c *modelChannel) settled(s metastore.Settlement) {
 	}
 }
 
-// due returns the settlements that are due now.
+// due returns the pending settlements, also those that have expired.
 func (m *model) due() []metastore.Settlement {
 	var list []metastore.Settlement
 	for _, c := range m.channels {
-		if c.pending != nil && m.now.Before(c.pending.Expires) {
+		if c.pending != nil {
 			list = append(list, *c.pending)
 		}
 	}

@@ -296,20 +296,22 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 	})
 }
 
-func TestRunAbandonsExpiredPayments(t *testing.T) {
+// TestRunPaysOutExpiredPayments checks that the embedded ledger, which no chain can refuse, pays out what has expired.
+func TestRunPaysOutExpiredPayments(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(refuseAll)
 		p := s.paid(s.payer, 1, 1, 10)
 		s.buy(paychan.BuyOptions{Payment: p})
 		s.wait(10 * time.Minute)
-		calls, at := s.ledger.called()
-		if n := len(calls); n < 10 || n > 61 || s.reported(errLedger) != n || !at[n-1].Before(p.Expires) {
-			t.Errorf("%d calls, the last at %s, and %d reports of a payment that expires at %s", n, at[n-1], s.reported(errLedger), p.Expires)
+		if _, at := s.ledger.called(); len(at) == 0 || !at[len(at)-1].After(p.Expires) {
+			t.Errorf("the last of %d calls is not after the payment expired at %s", len(at), p.Expires)
 		}
-		closed, err := s.Close(t.Context(), s.channel.ID)
-		if err != nil || closed.Accepted != 10 || closed.Settled != 0 {
-			t.Errorf("%+v, %v", closed, err)
+		if c := s.shop.channel(s.channel.ID); c.Settled != 0 || c.Accepted != 10 {
+			t.Errorf("%+v", c)
 		}
+		s.ledger.fails(nil)
+		s.wait(2 * time.Second)
+		s.settled(10)
 	})
 }
 
