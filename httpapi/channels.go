@@ -169,6 +169,48 @@ func (s *Server) closeChannel(x *exchange) error {
 	return s.writeChanged(x, http.StatusOK, c)
 }
 
+func (s *Server) renewPayment(x *exchange) error {
+	var in wire.RenewPayment
+	if _, err := x.readJSON(&in); err != nil {
+		return err
+	}
+	if in.MicropaymentUpdate == nil {
+		return missingMember("micropaymentUpdate")
+	}
+	payment, err := s.channels.Verify(x.r.Context(), *in.MicropaymentUpdate, x.affordSignatures)
+	if err != nil {
+		return err
+	}
+	c, err := s.channels.Renew(x.r.Context(), x.params.Get("channelId"), payment)
+	if err != nil { // a renewal has no second effect, however often it is sent
+		return inDoubt(channelError(err), doubtError{retryable: true})
+	}
+	return s.writeChanged(x, http.StatusOK, c)
+}
+
+func (s *Server) reconcileChannel(x *exchange) error {
+	var in wire.ReconcileChannel
+	if _, err := x.readJSON(&in); err != nil {
+		return err
+	}
+	r, err := s.channels.Reconcile(x.r.Context(), x.params.Get("channelId"), in.Write)
+	if err != nil { // what is recorded is what the chain shows, however often it is recorded
+		return inDoubt(channelError(err), doubtError{retryable: true})
+	}
+	out := wire.Reconciliation{Channel: s.channelJSON(r.Books)}
+	if !r.Chain.Gone {
+		out.Chain = &wire.ChainChannel{
+			Deposit: decimal(r.Chain.Deposit), Withdrawn: decimal(r.Chain.Withdrawn),
+			NextSequenceNumber: decimal(r.Chain.NextSequence), Expires: r.Chain.Expires,
+		}
+	}
+	if r.After != nil {
+		after := s.channelJSON(*r.After)
+		out.After = &after
+	}
+	return writeJSON(x, http.StatusOK, out)
+}
+
 // sessionsTimeout bounds how long the response to a change waits for the sessions of the channel.
 const sessionsTimeout = 2 * time.Second
 
@@ -218,11 +260,18 @@ func (s *Server) channelJSON(c metastore.Channel) wire.Channel {
 		Credit:           decimal(c.Credit),
 		Settled:          decimal(c.Settled),
 		Unsettled:        decimal(c.Accepted - c.Settled),
+		SellingLimit:     decimal(s.channels.SellingLimit(c)),
 		SequenceNumber:   decimal(max(0, c.Sequence)),
 		State:            string(s.channels.State(c)),
 		Stopped:          c.Stopped,
 		Created:          c.Created,
 		Expires:          c.Expires,
+	}
+	if c.Expired > 0 {
+		out.Expired = decimal(c.Expired)
+	}
+	if c.Elsewhere > 0 {
+		out.Elsewhere = decimal(c.Elsewhere)
 	}
 	if !c.Closed.IsZero() && c.Ledger.IsZero() {
 		out.Refund = decimal(c.Deposit - c.Accepted)

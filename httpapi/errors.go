@@ -125,7 +125,10 @@ var errorTable = []errorRow{
 	{is: paychan.ErrChainTerms, status: http.StatusBadRequest, code: wire.CodeBadParameter},
 	{is: paychan.ErrNotOnChain, status: http.StatusNotFound, code: wire.CodeChannelNotFound},
 	{is: paychan.ErrDepositOnChain, status: http.StatusConflict, code: wire.CodeDepositOnChain},
+	{is: paychan.ErrNoChain, status: http.StatusBadRequest, code: wire.CodeBadParameter},
+	{is: paychan.ErrClock, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: paychan.ErrClock.Error(), retryAfter: 5},
 	{is: paychan.ErrChain, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: paychan.ErrChain.Error(), retryAfter: 1},
+	{is: paychan.ErrOtherChannel, status: http.StatusBadRequest, code: wire.CodeBadParameter},
 	{is: paychan.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter},
 	{is: blob.ErrPartIndex, status: http.StatusBadRequest, code: wire.CodePartIndex},
 	{is: blob.ErrPartSize, status: http.StatusBadRequest, code: wire.CodePartSize},
@@ -138,7 +141,7 @@ var errorTable = []errorRow{
 	{is: metastore.ErrInsufficientFunds, status: http.StatusPaymentRequired, code: wire.CodeInsufficientFunds, detail: "the payment is insufficient"},
 	{is: metastore.ErrChannelStopped, status: http.StatusPaymentRequired, code: wire.CodeChannelStopped},
 	{is: metastore.ErrOutdated, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the channel could not be read from the chain", retryAfter: 1},
-	{is: metastore.ErrUnsettledLimit, status: http.StatusPaymentRequired, code: wire.CodeUnsettledLimit, detail: "the limit of accepted micropayments that are not settled is reached; wait until they are settled"},
+	{is: metastore.ErrUnsettledLimit, status: http.StatusPaymentRequired, code: wire.CodeUnsettledLimit},
 	{is: session.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
 	{is: metastore.ErrExhausted, status: http.StatusPaymentRequired, code: wire.CodeNoChunksetsLeft, detail: "the session does not have enough chunksets left"},
 	{is: errNoCredential, status: http.StatusUnauthorized, code: wire.CodeCredentialRequired},
@@ -155,12 +158,14 @@ var errorTable = []errorRow{
 	{is: errForeignHost, status: http.StatusMisdirectedRequest, code: wire.CodeForeignHost},
 
 	{is: metastore.ErrStalePayment, status: http.StatusConflict, code: wire.CodeMicropaymentStale, detail: "the sequence number or amount of the micropayment is not greater than the accepted one"},
+	{is: metastore.ErrNothingExpired, status: http.StatusConflict, code: wire.CodeNothingExpired, detail: "the payment over the channel has not expired, so there is nothing to renew"},
 	{is: metastore.ErrCommitted, status: http.StatusConflict, code: wire.CodeUploadCommitted, detail: "the upload was already completed"},
 	{is: metastore.ErrExists, status: http.StatusConflict, code: wire.CodeChannelExists, detail: "the channel of this sender, receiver, asset and paymentChannelId already exists"},
 	{is: blob.ErrUploadChanging, status: http.StatusConflict, code: wire.CodeUploadChanged, retryAfter: 1},
 	{is: metastore.ErrRevisionMismatch, status: http.StatusConflict, code: wire.CodeUploadChanged, detail: blob.ErrUploadChanging.Error(), retryAfter: 1},
 	{is: metastore.ErrAborted, status: http.StatusGone, code: wire.CodeUploadAborted, detail: "the upload was aborted"},
 	{is: metastore.ErrChannelClosed, status: http.StatusGone, code: wire.CodeChannelClosed, detail: "the channel is closed"},
+	{is: paychan.ErrChannelEnding, status: http.StatusGone, code: wire.CodeChannelExpired, detail: "the channel ends too soon to collect a payment over it"},
 	{is: metastore.ErrChannelExpired, status: http.StatusGone, code: wire.CodeChannelExpired, detail: "the channel has expired"},
 	{is: errBlobExpired, status: http.StatusGone, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
 	{is: errSessionExpired, status: http.StatusGone, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
@@ -244,6 +249,7 @@ func rowOf(err error) errorRow {
 	}
 	var payment *micropay.Error
 	var quota *access.QuotaError
+	var limit *metastore.UnsettledLimitError
 	for _, row := range errorTable {
 		if errors.Is(err, row.is) {
 			if errors.As(err, &payment) {
@@ -251,6 +257,9 @@ func rowOf(err error) errorRow {
 			}
 			if errors.As(err, &quota) {
 				row.detail = quota.Error() // without what wraps it
+			}
+			if errors.As(err, &limit) {
+				row.detail = limitDetail(limit)
 			}
 			if row.detail == "" {
 				// Errors that were joined to it are for the log.
@@ -261,6 +270,19 @@ func rowOf(err error) errorRow {
 		}
 	}
 	return internalError
+}
+
+// limitDetail says what a payer can do about an unsettled limit.
+func limitDetail(e *metastore.UnsettledLimitError) string {
+	detail := fmt.Sprintf("the payment would exceed the selling limit of the channel: %d units may be unsettled, and %d are", e.Limit, e.Unsettled)
+	switch {
+	case e.Expired > 0:
+		return detail + fmt.Sprintf("; %d of them have expired, and are collected after a renewal: send a micropayment of the accepted amount with a higher sequence number to .../renew", e.Expired)
+	case e.Unsettled == 0:
+		return detail + "; pay a smaller amount first"
+	default:
+		return detail + "; pay less, or wait until they are settled"
+	}
 }
 
 // unsatisfiedRange is errRange with the size of the blob.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"time"
 
 	"sluice/blob"
@@ -34,8 +35,21 @@ func (s *Server) getInfo(x *exchange) error {
 		SessionChunksets:   s.sessions.Granted(),
 		ExpiredGoneSeconds: int64(metastore.ExpiredBlobGrace / time.Second),
 	}
+	if terms, ok := s.channels.Terms(); ok {
+		info.Payment.StartingLimit, info.Payment.MinGas = decimal(terms.StartingLimit), gas(terms.MinGas)
+		info.Payment.MinGasPrice, info.Payment.MaxGasPrice = gas(terms.MinGasPrice), gas(terms.MaxGasPrice)
+		info.Payment.MaxFee = gas(terms.MaxFee)
+	}
 	info.Rates = wire.Rates{Key: rateJSON(s.limiter.KeyLimits()), Address: rateJSON(s.limiter.AddressLimits())}
 	return writeJSON(x, http.StatusOK, info)
+}
+
+// gas returns an amount of gas, its price or a fee as text, and "" if it is not known.
+func gas(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
 }
 
 // rateJSON returns the limits that apply.

@@ -105,6 +105,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		"Figures": wire.Figures{}, "StorageFigures": wire.StorageFigures{}, "GarbageFigures": wire.GarbageFigures{}, "SessionFigures": wire.SessionFigures{},
 		"ChannelFigures": wire.ChannelFigures{}, "Interval": wire.Interval{},
 		"BeginUpload": wire.BeginUpload{}, "CompleteUpload": wire.CompleteUpload{}, "CreateSession": wire.CreateSession{},
+		"RenewPayment": wire.RenewPayment{}, "ReconcileChannel": wire.ReconcileChannel{}, "Reconciliation": wire.Reconciliation{}, "ChainChannel": wire.ChainChannel{},
 	} {
 		schema := schemas[name]
 		if schema == nil {
@@ -116,7 +117,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		if !slices.Equal(described, members) {
 			t.Errorf("%s has the members %v, and %v are described", name, members, described)
 		}
-		request := name == "BeginUpload" || name == "CompleteUpload" || name == "CreateSession"
+		request := name == "BeginUpload" || name == "CompleteUpload" || name == "CreateSession" || name == "RenewPayment" || name == "ReconcileChannel"
 		if !request && !slices.Equal(describedAlways, required) { // a request states its own
 			t.Errorf("%s always has the members %v, and %v are described as required", name, required, describedAlways)
 		}

@@ -95,6 +95,7 @@ func setPaymentMembers(p *wire.Problem, err error, price func() int64) {
 		short *metering.ShortfallError
 		funds *metastore.InsufficientFundsError
 		stale *metastore.StaleError
+		limit *metastore.UnsettledLimitError
 		bad   *micropay.Error
 	)
 	switch {
@@ -102,10 +103,16 @@ func setPaymentMembers(p *wire.Problem, err error, price func() int64) {
 		p.Required, p.Available = decimal(short.Required), decimal(short.Available)
 	case errors.As(err, &funds):
 		p.Required, p.Available = decimal(funds.Required), decimal(funds.Available)
+	case errors.As(err, &limit):
+		p.Limit, p.Unsettled = decimal(limit.Limit), decimal(limit.Unsettled)
+		if limit.Expired > 0 {
+			p.Expired = decimal(limit.Expired)
+		}
 	case errors.As(err, &stale):
 		p.StoredMicropayment = base64.StdEncoding.EncodeToString(stale.Stored)
 	case errors.As(err, &bad):
 		p.Reason = string(bad.Reason)
+		p.MinGas, p.MinGasPrice, p.MaxGasPrice = gas(bad.MinGas), gas(bad.MinGasPrice), gas(bad.MaxGasPrice)
 	}
 	if p.Status == http.StatusPaymentRequired {
 		p.ChunksetPrice = decimal(price())

@@ -3,13 +3,17 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 
 	"sluice/internal/connlimit"
+	"sluice/metastore"
+	"sluice/micropay"
 	"sluice/wire"
 )
 
@@ -50,5 +54,30 @@ func TestConnectionRefusal(t *testing.T) {
 				t.Errorf("problem %s", body)
 			}
 		}
+	}
+}
+
+// TestUnsettledLimitSaysWhatHelps checks the body of a refusal at the selling limit.
+func TestUnsettledLimitSaysWhatHelps(t *testing.T) {
+	for _, test := range []struct {
+		limit metastore.UnsettledLimitError
+		body  string // members that are added
+		says  string
+	}{
+		{metastore.UnsettledLimitError{Limit: 30}, `30 0  `, "pay a smaller amount first"},
+		{metastore.UnsettledLimitError{Limit: 30, Unsettled: 20}, `30 20  `, "wait until they are settled"},
+		{metastore.UnsettledLimitError{Limit: 30, Unsettled: 20, Expired: 20}, `30 20 20 `, "collected after a renewal"},
+	} {
+		err := fmt.Errorf("buying: %w", &test.limit)
+		p := newProblem(rowOf(err), "id")
+		setPaymentMembers(&p, err, func() int64 { return 3 })
+		if got := fmt.Sprintf("%s %s %s ", p.Limit, p.Unsettled, p.Expired); got != test.body || p.Status != 402 || p.ChunksetPrice != "3" || !strings.Contains(p.Detail, test.says) {
+			t.Errorf("%+v: %+v", test.limit, p)
+		}
+	}
+	bad := &micropay.Error{Class: micropay.ClassPolicy, Reason: micropay.ReasonGas, MinGas: 12, MinGasPrice: 100, MaxGasPrice: 500}
+	p := newProblem(rowOf(bad), "id")
+	if setPaymentMembers(&p, bad, func() int64 { return 3 }); p.MinGas != "12" || p.MinGasPrice != "100" || p.MaxGasPrice != "500" || p.Reason != "gas" {
+		t.Errorf("%+v", p)
 	}
 }

@@ -41,6 +41,8 @@ func routes(s *Server) []router.Route[operation] {
 	add("GET", "/v1/sessions/micropaymentchannels/{channelId}", public(), s.getChannel)
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/deposit", channel, s.addDeposit)
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/close", channel, s.closeChannel)
+	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/renew", public(), s.renewPayment)
+	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/reconcile", requireKey(access.ScopeAdmin, everyAccount), s.reconcileChannel)
 
 	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyAccount), s.listAccounts)
 	add("GET", "/v1/blobs/{account}", list, s.listBlobs)

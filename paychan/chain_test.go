@@ -20,6 +20,36 @@ type chainView struct {
 	fails   error
 	hangs   bool
 	reads   atomic.Int64
+
+	simulation      paychan.Simulation
+	simulates       func() (paychan.Simulation, error) // nil: simulation
+	simulations     atomic.Int64
+	accountSequence uint64
+	accounts        atomic.Int64
+	ahead           time.Duration
+	clock           error
+}
+
+func (v *chainView) simulate(ctx context.Context, _ *micropay.Micropayment) (paychan.Simulation, error) {
+	v.simulations.Add(1)
+	switch {
+	case v.hangs:
+		<-ctx.Done()
+		return paychan.Simulation{}, ctx.Err()
+	case v.simulates != nil:
+		return v.simulates()
+	default:
+		return v.simulation, v.fails
+	}
+}
+
+func (v *chainView) sequence(ctx context.Context, _ micropay.Address) (uint64, error) {
+	v.accounts.Add(1)
+	if v.hangs {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return v.accountSequence, v.fails
 }
 
 func (v *chainView) read(ctx context.Context, _, _ string, number int64) (metastore.Reading, error) {
@@ -30,17 +60,26 @@ func (v *chainView) read(ctx context.Context, _, _ string, number int64) (metast
 	}
 	r := v.reading
 	r.Gone = r.Gone || number != 1
-	r.Ledger = time.Now()
+	r.Ledger = time.Now().Add(v.ahead)
 	return r, v.fails
 }
 
 // onChain runs a test in a bubble with a shop whose channel 1 is on the chain, with a deposit of 100.
-func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p payer)) {
+func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p payer), change ...func(*paychan.Options)) {
 	path := filepath.Join(t.TempDir(), "meta.db")
 	synctest.Test(t, func(t *testing.T) {
-		v := &chainView{reading: metastore.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)}}
+		v := &chainView{
+			reading:    metastore.Reading{Deposit: 100, NextSequence: 1, Expires: time.Now().Add(time.Hour)},
+			simulation: paychan.Simulation{Success: true, GasUsed: 12},
+		}
 		opt := options()
-		opt.Chain = &paychan.ChainOptions{Read: v.read, Refresh: 30 * time.Second, SettleAt: 50, MaxFee: 1 << 40}
+		opt.Chain = &paychan.ChainOptions{
+			Read: v.read, Simulate: v.simulate, AccountSequence: v.sequence, Ahead: func() (time.Duration, error) { return v.ahead, v.clock },
+			Refresh: 30 * time.Second, StartingLimit: opt.UnsettledLimit, SettleAt: 50, MaxFee: 1 << 40,
+		}
+		for _, f := range change {
+			f(&opt)
+		}
 		s := &shop{t: t, path: path, opt: opt, now: time.Now}
 		s.start()
 		defer s.stop()
@@ -161,15 +200,20 @@ func TestSalesGoOnWithoutTheChain(t *testing.T) {
 		v.reads.Store(0)
 		began := time.Now()
 		for i := range uint64(20) {
+			began := time.Now()
 			if _, err := s.PayRead(t.Context(), s.paid(p, 1, i+1, 3*(i+1)), 1, ""); err != nil {
 				t.Fatal(err)
 			}
+			if waited := time.Since(began); waited > 2*time.Second {
+				t.Errorf("payment %d took %s", i, waited)
+			}
 			if i == 5 {
-				time.Sleep(10 * time.Second) // the reading has failed
+				time.Sleep(10 * time.Second) // the reading and the simulation have failed
 			}
 		}
-		if waited := time.Since(began) - 10*time.Second; waited > 3*time.Second || v.reads.Load() != 1 {
-			t.Errorf("20 payments took %s, with %d readings", waited, v.reads.Load())
+		// One payment waits for a reading, and one for a simulation.
+		if waited := time.Since(began) - 10*time.Second; waited > 4*time.Second || v.reads.Load() != 1 || v.simulations.Load() != 1 {
+			t.Errorf("20 payments took %s, with %d readings and %d simulations", waited, v.reads.Load(), v.simulations.Load())
 		}
 		time.Sleep(time.Minute)
 	})
@@ -190,11 +234,14 @@ func TestGasIsCheckedBeforeAcceptance(t *testing.T) {
 			}
 			return err != nil
 		}
-		s.SetMinGasPrice(100)
+		s.SetGasPrices(100, 300)
 		for _, test := range []struct {
 			gas, price uint64
 			refused    bool
-		}{{1 << 30, 1 << 10, false}, {1 << 30, 1<<10 + 1, true}, {1 << 63, 100, true}, {1 << 33, 1 << 33, true}, {1000, 100, false}, {1000, 99, true}} {
+		}{
+			{1 << 30, 1 << 10, false}, {1 << 30, 1<<10 + 1, true}, {1 << 63, 100, true}, {1 << 33, 1 << 33, true}, {1000, 100, false}, {1000, 99, true},
+			{3, 100, false}, {2, 100, true}, {1000, 1500, false}, {1000, 1501, true},
+		} {
 			if refused(test.gas, test.price) != test.refused {
 				t.Errorf("%+v", test)
 			}

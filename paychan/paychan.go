@@ -37,8 +37,12 @@ import (
 	"sluice/micropay"
 )
 
-// ErrExpiryPast means that the expiry of a new channel is in the past.
-var ErrExpiryPast = errors.New("the expiry lies in the past")
+var (
+	// ErrExpiryPast means that the expiry of a new channel is in the past.
+	ErrExpiryPast = errors.New("the expiry lies in the past")
+	// ErrOtherChannel means that a renewal is a payment over another channel than the one to renew.
+	ErrOtherChannel = errors.New("the micropayment is one over another channel")
+)
 
 // Options are the settings of a Service. Addresses are accepted in any spelling.
 type Options struct {
@@ -102,8 +106,7 @@ type Service struct {
 	kick   chan struct{}
 	turns  turns
 
-	readings    *readings     // nil without a chain
-	minGasPrice atomic.Uint64 // the least gas price that the chain executes
+	chain *onChain // nil without a chain
 
 	unsettled atomic.Pointer[metastore.Unsettled] // result of the last review; nil unless Review runs
 	counts    struct{ opened, purchases, reads, settled atomic.Int64 }
@@ -117,21 +120,25 @@ type Stats struct {
 	Reads       int64 // that were paid for directly
 	Settled     int64 // settlements that were paid out into the embedded ledger
 	ReadsFailed int64 // readings of channels from the chain that failed
-	Verified    int64 // signatures, and keys that did not sign, that Verify has checked
+
+	Simulated         int64 // payments that the chain would execute, by a simulation
+	SimulationRefused int64 // payments that it would not execute
+	SimulationFailed  int64 // simulations without a result
+	Verified          int64 // signatures, and keys that did not sign, that Verify has checked
 }
 
 // Stats returns the counters.
 func (s *Service) Stats() Stats {
-	var failed int64
-	if s.readings != nil {
-		failed = s.readings.failed.Load()
-	}
-	return Stats{
-		ReadsFailed: failed,
-		Verified:    s.turns.taken.Load(),
-		Opened:      s.counts.opened.Load(), Purchases: s.counts.purchases.Load(),
+	stats := Stats{
+		Verified: s.turns.taken.Load(),
+		Opened:   s.counts.opened.Load(), Purchases: s.counts.purchases.Load(),
 		Reads: s.counts.reads.Load(), Settled: s.counts.settled.Load(),
 	}
+	if o := s.chain; o != nil {
+		stats.ReadsFailed = o.readings.failed.Load()
+		stats.Simulated, stats.SimulationRefused, stats.SimulationFailed = o.counts.simulated.Load(), o.counts.refused.Load(), o.simulations.failed.Load()
+	}
+	return stats
 }
 
 // New returns a Service over a store. It returns an error if an address is invalid, or if the
@@ -154,7 +161,10 @@ func New(meta Store, opt Options) (*Service, error) {
 		if opt.Chain.SettleAt < 1 {
 			return nil, fmt.Errorf("the amount to settle at must be at least 1, not %d", opt.Chain.SettleAt)
 		}
-		s.readings = newReadings(*opt.Chain, meta)
+		if opt.Chain.StartingLimit < 1 {
+			return nil, fmt.Errorf("the starting limit must be at least 1, not %d", opt.Chain.StartingLimit)
+		}
+		s.chain = newOnChain(*opt.Chain, meta)
 		s.policy.MaxFee = opt.Chain.MaxFee
 	}
 	for _, a := range []struct {
@@ -183,10 +193,6 @@ func (s *Service) Payee() (receiver, asset, module string) {
 
 // TTL returns the time from a channel's opening to its expiry by default.
 func (s *Service) TTL() time.Duration { return s.opt.TTL }
-
-// SetMinGasPrice sets the least gas price at which the chain executes a transaction. Micropayments with a
-// lower one are refused.
-func (s *Service) SetMinGasPrice(price uint64) { s.minGasPrice.Store(price) }
 
 // Price returns the price of a chunkset, in units of the asset.
 func (s *Service) Price() int64 { return s.opt.Price }
@@ -230,11 +236,11 @@ func (s *Service) Open(ctx context.Context, o OpenOptions, idem *metastore.Idemp
 	if c.Expires.IsZero() {
 		c.Expires = now.Add(s.opt.TTL)
 	}
-	if s.readings != nil {
+	if s.chain != nil {
 		if o.Sender == "" || o.PaymentChannelID == nil || o.Deposit != nil || !o.Expires.IsZero() {
 			return metastore.Channel{}, ErrChainTerms
 		}
-		if err := s.readings.describe(ctx, &c); err != nil {
+		if err := s.chain.describe(ctx, &c); err != nil {
 			return metastore.Channel{}, err
 		}
 	}
@@ -283,7 +289,7 @@ func (s *Service) Sessions(ctx context.Context, id string) ([]metastore.Session,
 // metastore.ErrChannelExpired, metastore.ErrAmountOverflow or metastore.ErrIdempotencyReuse, and
 // with a chain always ErrDepositOnChain.
 func (s *Service) Deposit(ctx context.Context, id string, amount int64, idem *metastore.Idempotency) (metastore.Channel, error) {
-	if s.readings != nil {
+	if s.chain != nil {
 		return metastore.Channel{}, ErrDepositOnChain
 	}
 	if err := s.opt.Space(0); err != nil {

@@ -38,21 +38,20 @@ func (s *Service) Verify(ctx context.Context, encoded string, afford func(ctx co
 		Expires:          m.Expires(),
 		UnsettledLimit:   s.opt.UnsettledLimit,
 	}
-	if s.readings != nil {
-		p.SettleAt = s.opt.Chain.SettleAt
+	if s.chain != nil {
+		p.SettleAt, p.SettleWithin = s.chain.opt.SettleAt, s.chain.opt.SettleWithin
+		p.StartingLimit, p.Form = s.chain.opt.StartingLimit, m.Form()
 	}
 	return p, nil
 }
 
 // receive is micropay.Receive, which makes the same checks in the same order.
 func (s *Service) receive(ctx context.Context, encoded string, afford func(context.Context, int) error) (*micropay.Micropayment, error) {
-	policy := s.policy
-	policy.MinGasPrice = s.minGasPrice.Load()
 	m, err := micropay.ParseBase64(encoded)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Check(policy, s.meta.Now()); err != nil {
+	if err := s.check(m); err != nil {
 		return nil, err
 	}
 	if err := m.CheckSigner(); err != nil {
@@ -70,33 +69,34 @@ func (s *Service) receive(ctx context.Context, encoded string, afford func(conte
 	return m, nil
 }
 
-// everRead is the age of a reading that may be any, but must exist.
-const everRead = 100 * 365 * 24 * time.Hour
-
-// sell calls accept, which accepts p and sells for it. With a chain, the channel is read before that if it was not read
-// recently, or after a refusal for what a deposit may have changed. If it cannot be read, it sells by the last
-// reading: what can be lost is bounded by the unsettled limit.
-func (s *Service) sell(ctx context.Context, p metastore.Payment, accept func(metastore.Payment) error) error {
-	if s.readings == nil {
-		return accept(p)
+// check compares a micropayment with the policy. With a chain, the time of its ledger decides whether it has expired, and it
+// must live long enough to be collected.
+func (s *Service) check(m *micropay.Micropayment) error {
+	policy, now := s.policy, s.meta.Now()
+	if s.chain == nil {
+		return m.Check(policy, now)
 	}
-	p.MaxAge = s.opt.Chain.Refresh
-	err := accept(p)
-	outdated := errors.Is(err, metastore.ErrOutdated)
-	if !outdated && !errors.Is(err, metastore.ErrChannelStopped) && !exceedsDeposit(err, p) {
+	ahead, err := s.chain.ahead()
+	if err != nil {
 		return err
 	}
-	if failed := s.readings.refresh(ctx, p); failed != nil && !outdated {
+	now = now.Add(ahead)
+	policy.MinGas, policy.MinGasPrice, policy.MaxGasPrice = s.chain.minGas.Load(), s.chain.minGasPrice.Load(), s.chain.maxGasPrice.Load()
+	if err := m.Check(policy, now); err != nil {
 		return err
 	}
-	p.MaxAge = everRead
-	return accept(p)
+	if left := m.Expires().Sub(now); left < collectMargin {
+		return refuse(micropay.ReasonExpired, "it expires in %s, and collecting it takes up to %s: sign it with a longer life", left.Round(time.Second), collectMargin)
+	}
+	return nil
 }
 
-// exceedsDeposit reports whether a payment was refused because its amount is above the deposit.
-func exceedsDeposit(err error, p metastore.Payment) bool {
-	funds, ok := errors.AsType[*metastore.InsufficientFundsError](err)
-	return ok && funds.Required == p.Amount && funds.Available < p.Amount
+// sell calls accept, which accepts p and sells for it.
+func (s *Service) sell(ctx context.Context, p metastore.Payment, accept func(metastore.Payment) error) error {
+	if s.chain == nil {
+		return accept(p)
+	}
+	return s.acceptOnChain(ctx, &attempt{payment: p, accept: accept})
 }
 
 // Live returns nil if there is an open channel for a payment, otherwise metastore.ErrNoChannel,
@@ -105,6 +105,11 @@ func (s *Service) Live(ctx context.Context, p metastore.Payment) error {
 	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err != nil {
 		return err
+	}
+	if s.chain != nil && s.State(c) == metastore.ChannelExpired && s.chain.refresh(ctx, p, time.Now().Add(chainPatience)) == nil {
+		if c, err = s.meta.Channel(ctx, c.ID); err != nil {
+			return err
+		}
 	}
 	switch s.State(c) {
 	case metastore.ChannelClosed:

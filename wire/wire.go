@@ -165,6 +165,31 @@ type CreateSession struct {
 	SessionID          *string `json:"sessionId"`
 }
 
+// RenewPayment is the request that renews the expired payment of a channel.
+type RenewPayment struct {
+	MicropaymentUpdate *string `json:"micropaymentUpdate"`
+}
+
+// ReconcileChannel is the request that compares a channel with the chain.
+type ReconcileChannel struct {
+	Write bool `json:"write"` // record what the chain shows
+}
+
+// Reconciliation is the response to ReconcileChannel.
+type Reconciliation struct {
+	Channel Channel       `json:"channel"`         // as it was in the books
+	Chain   *ChainChannel `json:"chain,omitempty"` // as it is on the chain; absent: it does not exist there
+	After   *Channel      `json:"after,omitempty"` // the books after what the chain shows was recorded; absent: it was not
+}
+
+// ChainChannel is a channel as it is on the chain.
+type ChainChannel struct {
+	Deposit            string    `json:"deposit"`
+	Withdrawn          string    `json:"withdrawn"` // by the receiver
+	NextSequenceNumber string    `json:"nextSequenceNumber"`
+	Expires            time.Time `json:"expires"`
+}
+
 // Session is the state of a session.
 type Session struct {
 	SessionID      string    `json:"sessionId"`
@@ -333,7 +358,7 @@ type Payment struct {
 	MinGasPrice   string `json:"minGasPrice,omitempty"`
 	MaxGasPrice   string `json:"maxGasPrice,omitempty"`
 	MaxFee        string `json:"maxFee,omitempty"` // the greatest product of maximum gas and gas price
-	Settlement     string `json:"settlement"` // SettlementLedger or SettlementChain
+	Settlement    string `json:"settlement"`       // SettlementLedger or SettlementChain
 }
 
 // What becomes of accepted micropayments.

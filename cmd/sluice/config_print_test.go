@@ -87,7 +87,7 @@ func TestPrintedConfigurationIsAConfiguration(t *testing.T) {
 		}
 	}
 	settings := printedSettings(t, onChain...)
-	for name, want := range map[string]string{"settle-at": "500000", "settle-parallel": "9", "max-settle-gas": "100000000", "channel-refresh": "30s"} {
+	for name, want := range map[string]string{"starting-limit": "10000", "settle-at": "500000", "settle-within": "24h0m0s", "coin-price": "0", "settle-parallel": "9", "max-settle-gas": "100000000", "channel-refresh": "30s"} {
 		if settings[name].Value != want {
 			t.Errorf("%s is %v with a chain, want %s", name, settings[name].Value, want)
 		}

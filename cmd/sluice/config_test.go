@@ -203,3 +203,19 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 		}
 	}
 }
+
+// TestStartingLimitByDefault checks that a new channel is trusted with little of what is trusted in the end, but with enough
+// for a purchase of the Go client.
+func TestStartingLimitByDefault(t *testing.T) {
+	for _, test := range []struct {
+		limit, price string
+		want         int64
+	}{
+		{"1000000", "1", 10_000}, {"5000", "1", 100}, {"5000", "7", 700}, {"50", "1", 50}, {"1", "1", 1}, {"1000000", "9223372036854775807", 1_000_000},
+	} {
+		c, err := parse(t, "--chain-url", "http://127.0.0.1:1", "--receiver-key-file", "x", "--unsettled-limit", test.limit, "--chunkset-price", test.price)
+		if err != nil || c.StartingLimit != test.want || c.SettleWithin != 24*time.Hour || c.CoinPrice != 0 {
+			t.Errorf("%+v: %d, %v", test, c.StartingLimit, err)
+		}
+	}
+}

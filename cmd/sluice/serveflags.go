@@ -79,9 +79,12 @@ type paymentFlags struct {
 	ChainURL           []string       `name:"chain-url" placeholder:"URL" help:"Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Plain http is accepted for loopback addresses only. Default: none; payments are recorded in the embedded ledger and not collected."`
 	ChainAPIKeyFile    string         `name:"chain-api-key-file" type:"path" placeholder:"FILE" help:"File with the API key that the fullnodes require, which only its owner may access."`
 	ReceiverKeyFile    string         `type:"path" placeholder:"FILE" help:"File with the private key of the receiver, which signs what is collected: 64 hexadecimal digits after ed25519-priv-0x or secp256k1-priv-0x. Only its owner may access it (mode 0600 or 0400). Required with --chain-url."`
+	StartingLimit      *int64         `placeholder:"N" help:"Maximum amount that a channel of the chain may have accepted and not settled before anything was collected over it, in units of the asset. It grows by what is collected, up to --unsettled-limit. Default: a hundredth of --unsettled-limit, but at least the price of 100 chunksets."`
 	SettleAt           *int64         `placeholder:"N" help:"Unsettled amount of a channel at which it is collected on the chain, in units of the asset. Default: half of --unsettled-limit. A micropayment is collected after half of its life at the latest."`
+	SettleWithin       *time.Duration `placeholder:"DURATION" help:"Time within which an accepted micropayment is collected on the chain, however long it lives. Default: ${settle_within}."`
 	SettleParallel     *int           `placeholder:"N" help:"Maximum number of submissions to the chain that are sent concurrently, and of other calls of it. Default: ${settle_parallel}."`
 	MaxSettleGas       *uint64        `placeholder:"N" help:"Highest fee of a micropayment to accept, its maximum gas times its gas price, in the smallest coin of the chain: the receiver pays it. Default: ${max_settle_gas}."`
+	CoinPrice          *int64         `placeholder:"N" help:"What a coin of the chain (10^8 of its smallest coin) is worth in units of the asset. Micropayments that cost more gas than they pay are refused. Default: not known; fees are not compared."`
 	ChannelRefresh     *time.Duration `placeholder:"DURATION" help:"Age at which a channel is read from the chain again before it sells. Default: ${channel_refresh}."`
 	ResumeSettling     bool           `help:"Resume settling on the chain, which halts if what the chain shows after a collection is not what was expected."`
 }
@@ -139,6 +142,7 @@ func flagDefaults() map[string]string {
 		"settle_parallel": strconv.Itoa(collect.DefaultParallel),
 		"max_settle_gas":  strconv.Itoa(collect.DefaultMaxFee),
 		"channel_refresh": defaultChannelRefresh.String(),
+		"settle_within":   hours(defaultSettleWithin),
 		"session_ttl":     hours(session.DefaultTTL),
 		"channel_ttl":     hours(paychan.DefaultTTL),
 		"purge_every":     blob.DefaultPurgeEvery.String(),
@@ -190,6 +194,16 @@ const sharedGarbageGrace = 24 * time.Hour
 // defaultChannelRefresh is the default of --channel-refresh.
 const defaultChannelRefresh = 30 * time.Second
 
+// defaultSettleWithin is the default of --settle-within.
+const defaultSettleWithin = 24 * time.Hour
+
+// defaultStartingLimit returns the default of --starting-limit: little of what is trusted in the end, but enough for what the
+// Go client buys at once.
+func (c *serveFlags) defaultStartingLimit() int64 {
+	const purchase = 100 // chunksets
+	return max(1, min(c.UnsettledLimit, max(c.UnsettledLimit/100, metastore.Cost(purchase, max(1, c.ChunksetPrice)))))
+}
+
 // Validate reports all errors.
 func (c *serveFlags) Validate() error {
 	var err error
@@ -210,9 +224,12 @@ func (c *serveFlags) validateSettling() error {
 		set  bool
 		flag string
 	}{
+		{c.StartingLimit != nil, "--starting-limit"},
 		{c.SettleAt != nil, "--settle-at"},
+		{c.SettleWithin != nil, "--settle-within"},
 		{c.SettleParallel != nil, "--settle-parallel"},
 		{c.MaxSettleGas != nil, "--max-settle-gas"},
+		{c.CoinPrice != nil, "--coin-price"},
 		{c.ChannelRefresh != nil, "--channel-refresh"},
 		{c.ResumeSettling, "--resume-settling"},
 	} {
@@ -272,9 +289,12 @@ func (c *serveFlags) nodeConfig() node.Config {
 		ChainURLs:          c.ChainURL,
 		ChainAPIKeyFile:    c.ChainAPIKeyFile,
 		ReceiverKeyFile:    c.ReceiverKeyFile,
+		StartingLimit:      valueOr(c.StartingLimit, c.defaultStartingLimit()),
 		SettleAt:           valueOr(c.SettleAt, max(1, c.UnsettledLimit/2)),
+		SettleWithin:       valueOr(c.SettleWithin, defaultSettleWithin),
 		SettleParallel:     valueOr(c.SettleParallel, collect.DefaultParallel),
 		MaxSettleGas:       valueOr(c.MaxSettleGas, collect.DefaultMaxFee),
+		CoinPrice:          valueOr(c.CoinPrice, 0),
 		ChannelRefresh:     valueOr(c.ChannelRefresh, defaultChannelRefresh),
 		ResumeSettling:     c.ResumeSettling,
 

@@ -107,7 +107,10 @@ func (c *serveFlags) dependentDefaults() map[string]string {
 		"max-connections-per-address": count(c.MaxConnectionsPerAddress).String(),
 	}
 	if len(config.ChainURLs) > 0 { // without, they have no effect, and cannot be set
+		values["starting-limit"] = strconv.FormatInt(config.StartingLimit, 10)
 		values["settle-at"] = strconv.FormatInt(config.SettleAt, 10)
+		values["settle-within"] = config.SettleWithin.String()
+		values["coin-price"] = strconv.FormatInt(config.CoinPrice, 10)
 		values["settle-parallel"] = strconv.Itoa(config.SettleParallel)
 		values["max-settle-gas"] = strconv.FormatUint(config.MaxSettleGas, 10)
 		values["channel-refresh"] = config.ChannelRefresh.String()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/chain"
+	"sluice/collect"
 	"sluice/internal/secretfile"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -33,13 +34,14 @@ const (
 type receiverAccount struct {
 	signer *micropay.Signer
 	chain  *chain.Client
+	clock  *ledgerClock
 	nodes  []*chain.Client // a client of each fullnode, to compare its chain
 	silent []int           // the fullnodes whose chain is not known, because they did not answer
 }
 
-// openReceiver reads the keys of the receiver and of the fullnodes. It sends nothing. It returns nil if no
-// chain is configured.
-func (c *Config) openReceiver() (*receiverAccount, error) {
+// openReceiver reads the keys of the receiver and of the fullnodes, whose ledgers are compared with the clock now. It sends
+// nothing. It returns nil if no chain is configured.
+func (c *Config) openReceiver(now func() time.Time) (*receiverAccount, error) {
 	if len(c.ChainURLs) == 0 {
 		return nil, nil
 	}
@@ -52,10 +54,11 @@ func (c *Config) openReceiver() (*receiverAccount, error) {
 		return nil, err
 	}
 	r := &receiverAccount{signer: signer}
-	opt.Timeout, opt.Rounds = chainTimeout, chainRounds
+	opt.Timeout, opt.Rounds, opt.Now = chainTimeout, chainRounds, now
 	if r.chain, err = chain.New(opt); err != nil {
 		return nil, err
 	}
+	r.clock = &ledgerClock{chain: r.chain}
 	opt.Rounds, opt.Timeout = 1, chainStartTimeout
 	for _, url := range c.ChainURLs {
 		opt.Nodes = []string{url}
@@ -132,13 +135,39 @@ func readSecret(flag, file string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// start compares the chain of each fullnode with --chain-id. It returns an error if one belongs to another
-// chain, and warns of those that do not answer.
+// start compares the chain of each fullnode with --chain-id, and the time of the ledger with the clock. It returns an error if
+// a fullnode belongs to another chain, and warns of those that do not answer.
 func (r *receiverAccount) start(ctx context.Context, log *slog.Logger) error {
 	for i := range r.nodes {
 		r.silent = append(r.silent, i)
 	}
+	var looked sync.WaitGroup
+	defer looked.Wait()
+	looked.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, chainStartTimeout)
+		defer cancel()
+		r.clock.look(ctx, log)
+	})
 	return r.compareChains(ctx, log)
+}
+
+// ahead returns by how many seconds the ledger is ahead of the clock of the store, or 0.
+func (r *receiverAccount) ahead() float64 {
+	if r == nil {
+		return 0
+	}
+	ahead, _ := r.chain.Ahead()
+	return ahead.Seconds()
+}
+
+// simulate returns what the chain would do with a micropayment.
+func (r *receiverAccount) simulate(ctx context.Context, m *micropay.Micropayment) (paychan.Simulation, error) {
+	body, err := m.Simulation(r.signer)
+	if err != nil {
+		return paychan.Simulation{}, err
+	}
+	s, err := r.chain.Simulate(ctx, body)
+	return paychan.Simulation{Success: s.Success, VMStatus: s.VMStatus, GasUsed: s.GasUsed}, err
 }
 
 // watch compares the chains of the fullnodes that did not answer at the start, until all have or ctx ends. One
@@ -185,9 +214,9 @@ func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) e
 	return errors.Join(wrong...)
 }
 
-// watchGas reads the least gas price of the chain until ctx ends, so that micropayments with a lower one are
-// refused. It warns once if a chunkset is priced below the gas of a collection.
-func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, chunksetPrice int64, log *slog.Logger) {
+// watchGas reads the gas prices of the chain until ctx ends, so that micropayments with others are refused. It warns once if a
+// chunkset is priced below the gas of a collection.
+func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, c *Config, log *slog.Logger) {
 	tick := time.NewTicker(gasInterval)
 	defer tick.Stop()
 	warned := false
@@ -199,11 +228,10 @@ func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Servic
 		case err != nil:
 			log.Warn("the gas price of the chain cannot be read", "error", err)
 		default:
-			channels.SetMinGasPrice(prices.Lowest)
-			if fee := prices.Lowest * collectionGas; !warned && uint64(chunksetPrice) < fee {
+			channels.SetGasPrices(prices.Lowest, prices.Usual)
+			if fee := collect.FeeUnits(collectionGas, prices.Usual, c.CoinPrice); !warned && c.ChunksetPrice < fee {
 				warned = true
-				log.Warn("a chunkset costs less than the gas of a collection, unless a unit of the asset is worth more than the chain's smallest coin",
-					"chunkset_price", chunksetPrice, "gas_of_a_collection", fee)
+				log.Warn("a chunkset costs less than the gas of a collection", "chunkset_price", c.ChunksetPrice, "gas_of_a_collection", fee)
 			}
 		}
 		select {

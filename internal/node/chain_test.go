@@ -63,7 +63,7 @@ func TestReceiverOfTheKey(t *testing.T) {
 		{legacy, "secp256k1-priv-0x" + digits, "", "--receiver " + legacy + ": is not an address of the key in --receiver-key-file: want " + secp},
 		{legacy, digits + "01", "", "want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them"},
 	} {
-		r, err := chainConfig(t, test.receiver, test.key, "http://127.0.0.1:1").openReceiver()
+		r, err := chainConfig(t, test.receiver, test.key, "http://127.0.0.1:1").openReceiver(time.Now)
 		switch {
 		case test.wantErr == "" && (err != nil || r.signer.Address().String() != test.want):
 			t.Errorf("receiver %q, key %q: %v", test.receiver, test.key, err)
@@ -81,7 +81,7 @@ func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
 		if err := os.WriteFile(c.ChainAPIKeyFile, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.openReceiver()
+		_, err := c.openReceiver(time.Now)
 		if want == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canar")) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
@@ -90,7 +90,7 @@ func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
 		if err := os.Chmod(file, 0o640); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.openReceiver(); err == nil || !strings.Contains(err.Error(), "others may access it (mode 0640): chmod 600 "+file) {
+		if _, err := c.openReceiver(time.Now); err == nil || !strings.Contains(err.Error(), "others may access it (mode 0640): chmod 600 "+file) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestChainOfTheFullnodes(t *testing.T) {
 			chains[i].Store(id)
 			urls = append(urls, fullnodeOf(t, &chains[i]).URL)
 		}
-		r, err := chainConfig(t, legacy, strings.Repeat("01", 32), urls...).openReceiver()
+		r, err := chainConfig(t, legacy, strings.Repeat("01", 32), urls...).openReceiver(time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var id atomic.Int64
 			c.chainTransport = answers{&id}
-			r, err := c.openReceiver()
+			r, err := c.openReceiver(time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,6 +203,7 @@ func openLocal(t *testing.T, c Config) *Node {
 	c.Storage = storage.Options{CacheSize: storage.MinCacheSize, StagingSize: storage.MinStagingSize, BlobCache: 1 << 20}
 	c.MaxRequests, c.DrainDeadline, c.KeyLimits, c.AddressLimits = 10, time.Minute, metastore.NoLimits(), metastore.NoLimits()
 	c.PurgeEvery, c.SweepEvery = time.Minute, time.Hour
+	c.StartingLimit, c.SettleWithin = c.UnsettledLimit, time.Hour
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}

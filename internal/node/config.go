@@ -60,9 +60,12 @@ type Config struct {
 	ChainURLs          []string // fullnodes, in the order in which they are asked; none for the embedded ledger
 	ChainAPIKeyFile    string   // "" for none
 	ReceiverKeyFile    string   // required with ChainURLs
-	SettleAt           int64    // from 1 to UnsettledLimit; like the next three, required with ChainURLs
+	StartingLimit      int64    // from 1 to UnsettledLimit; like the next five, required with ChainURLs
+	SettleAt           int64    // from 1 to UnsettledLimit
+	SettleWithin       time.Duration
 	SettleParallel     int
 	MaxSettleGas       uint64 // in the chain's smallest coin
+	CoinPrice          int64  // units of the asset that 10^8 of the chain's smallest coin are worth; 0 if that is not known
 	ChannelRefresh     time.Duration
 	ResumeSettling     bool
 	chainTransport     http.RoundTripper // nil, or the transport of tests
@@ -270,6 +273,15 @@ func (c *Config) validateChain() error {
 	}
 	if c.SettleAt < 1 || c.SettleAt > max(1, c.UnsettledLimit) {
 		errs = append(errs, fmt.Errorf("--settle-at %d: must be from 1 to --unsettled-limit, %d", c.SettleAt, c.UnsettledLimit))
+	}
+	if c.StartingLimit < 1 || c.StartingLimit > max(1, c.UnsettledLimit) {
+		errs = append(errs, fmt.Errorf("--starting-limit %d: must be from 1 to --unsettled-limit, %d", c.StartingLimit, c.UnsettledLimit))
+	}
+	if c.SettleWithin <= 0 {
+		errs = append(errs, fmt.Errorf("--settle-within %s: must be positive", c.SettleWithin))
+	}
+	if c.CoinPrice < 0 {
+		errs = append(errs, fmt.Errorf("--coin-price %d: must not be negative", c.CoinPrice))
 	}
 	if c.SettleParallel < 1 {
 		errs = append(errs, fmt.Errorf("--settle-parallel %d: must be at least 1", c.SettleParallel))

@@ -108,6 +108,9 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	if c.Profile == Hosted && n.receiver == nil {
 		log.Warn("payments are recorded in the embedded ledger and not collected: set --chain-url and --receiver-key-file to collect them")
 	}
+	if n.receiver != nil && c.CoinPrice == 0 {
+		log.Warn("what a coin of the chain is worth is not known, so fees are not compared with what they collect: set --coin-price")
+	}
 	if c.ExternalURL != "" {
 		log.Info("clients use the external URL", "url", c.ExternalURL)
 	}
@@ -283,7 +286,8 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	}
 	if n.receiver != nil {
 		tasks.Go(func() { n.receiver.watch(ctx, n.log) })
-		tasks.Go(func() { n.receiver.watchGas(ctx, n.channels, n.config.ChunksetPrice, n.log) })
+		tasks.Go(func() { n.receiver.clock.watch(ctx, n.log) })
+		tasks.Go(func() { n.receiver.watchGas(ctx, n.channels, &n.config, n.log) })
 	}
 	if n.cert != nil {
 		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"sluice/access"
 	"sluice/blob"
@@ -61,11 +62,19 @@ func (n *Node) openServices(ctx context.Context) error {
 
 // openReceiver opens the account that is paid on the chain, if there is one, and sets the receiver.
 func (n *Node) openReceiver(ctx context.Context) (err error) {
-	if n.receiver, err = n.config.openReceiver(); n.receiver == nil || err != nil {
+	if n.receiver, err = n.config.openReceiver(n.now); n.receiver == nil || err != nil {
 		return err
 	}
 	n.config.Receiver = n.receiver.signer.Address().String()
 	return n.receiver.start(ctx, n.log)
+}
+
+// now returns the time of the clock of the stores, or of this node before they are open.
+func (n *Node) now() time.Time {
+	if n.stores == nil {
+		return time.Now()
+	}
+	return n.stores.Meta.Now()
 }
 
 // recordHosted records that a hosted node has used the instance, so that it is never taken for a local one.
@@ -84,7 +93,7 @@ func recordHosted(ctx context.Context, properties metastore.Properties) error {
 // openCollector opens the collector of payments. It resumes settling if that was requested, and otherwise logs
 // if it has halted.
 func (n *Node) openCollector(ctx context.Context) error {
-	n.collector = collect.New(n.stores.Meta, collect.Options{Chain: n.receiver.chain, Receiver: n.receiver.signer, Parallel: n.config.SettleParallel})
+	n.collector = collect.New(n.stores.Meta, collect.Options{Chain: n.receiver.chain, Receiver: n.receiver.signer, Parallel: n.config.SettleParallel, CoinPrice: n.config.CoinPrice})
 	halt, err := n.stores.Meta.Halted(ctx)
 	if err != nil || halt == "" {
 		return err
@@ -121,10 +130,16 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 	var onChain *paychan.ChainOptions
 	if n.receiver != nil {
 		onChain = &paychan.ChainOptions{
-			Read:     collect.Reader{Chain: n.receiver.chain, Receiver: n.receiver.signer.Address()}.Read,
-			Refresh:  c.ChannelRefresh,
-			SettleAt: c.SettleAt,
-			MaxFee:   c.MaxSettleGas,
+			Read:            collect.Reader{Chain: n.receiver.chain, Receiver: n.receiver.signer.Address()}.Read,
+			Simulate:        n.receiver.simulate,
+			AccountSequence: n.receiver.chain.AccountSequence,
+			Ahead:           n.receiver.clock.ahead,
+			Refresh:         c.ChannelRefresh,
+			StartingLimit:   c.StartingLimit,
+			SettleAt:        c.SettleAt,
+			SettleWithin:    c.SettleWithin,
+			MaxFee:          c.MaxSettleGas,
+			Worth:           func(gas, price uint64) int64 { return collect.FeeUnits(gas, price, c.CoinPrice) },
 		}
 	}
 	return paychan.New(n.stores.Meta, paychan.Options{

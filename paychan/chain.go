@@ -1,0 +1,230 @@
+package paychan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+// ChainOptions are the settings of a Service whose payments are collected on a chain. The functions ask the chain, and must
+// return when ctx ends.
+type ChainOptions struct {
+	// Read reads the channel with this number between a sender and the receiver.
+	Read func(ctx context.Context, sender, asset string, paymentChannelID int64) (metastore.Reading, error)
+	// Simulate returns what the chain would do with a micropayment now.
+	Simulate func(ctx context.Context, m *micropay.Micropayment) (Simulation, error)
+	// AccountSequence returns the sequence number of an account.
+	AccountSequence func(ctx context.Context, account micropay.Address) (uint64, error)
+	// Ahead returns by how much the ledger of the chain is ahead of the clock of the store, and 0 if that is not known. It
+	// returns an error if no fullnode that answers has a time that can be right. It asks nobody.
+	Ahead func() (time.Duration, error)
+
+	// Refresh is the age from which on a reading is read again before it sells.
+	Refresh time.Duration
+	// StartingLimit is the unsettled amount up to which a channel sells before anything was collected over it, at
+	// least 1; see metastore.Channel.SellingLimit.
+	StartingLimit int64
+	// SettleAt is the unsettled amount of a channel at which it is collected, at least 1.
+	SettleAt int64
+	// SettleWithin is the time after which an accepted payment is collected at the latest. 0: half of its life.
+	SettleWithin time.Duration
+	// MaxFee is the greatest fee that a micropayment may make the receiver pay, in the chain's smallest
+	// coin. 0: any.
+	MaxFee uint64
+	// Worth returns what an amount of gas at a price is worth, in units of the asset, rounded up; 0 if that is not known.
+	Worth func(gas, price uint64) int64
+}
+
+// Simulation is what the chain would do with a micropayment.
+type Simulation struct {
+	Success  bool
+	VMStatus string // why it would have no effect
+	GasUsed  uint64
+}
+
+// Errors of a Service whose payments are collected on a chain.
+var (
+	// ErrChain means that a channel could not be read from the chain.
+	ErrChain = errors.New("the chain cannot be read now")
+	// ErrChainTerms means that a channel was not named as one of the chain.
+	ErrChainTerms = errors.New("a channel of the chain is opened by naming it: userIdentity and paymentChannelId are required, and deposit and expires are read from the chain")
+	// ErrNotOnChain means that the channel to open does not exist on the chain.
+	ErrNotOnChain = errors.New("the channel does not exist on the chain: open it there first")
+	// ErrDepositOnChain means that a deposit must be made on the chain.
+	ErrDepositOnChain = errors.New("deposit into the channel on the chain: the service sees it when it is needed")
+	// ErrChannelEnding means that a channel ends too soon to collect a payment over it. It wraps
+	// metastore.ErrChannelExpired.
+	ErrChannelEnding = fmt.Errorf("%w: too little of its life is left to collect a payment over it", metastore.ErrChannelExpired)
+	// ErrClock means that the ledger of the chain is too far ahead of the clock of the store.
+	ErrClock = errors.New("the time of the chain and that of the service differ too much, so that nothing is sold")
+	// ErrNoChain means that payments are not collected on a chain.
+	ErrNoChain = errors.New("payments are recorded in the embedded ledger, so there is no chain to read")
+)
+
+const (
+	// readInterval is the time between readings of a channel, or of an account.
+	readInterval = 2 * time.Second
+	// maxAhead is by how much the ledger may be ahead of the clock of the store while something is sold.
+	maxAhead = 10 * time.Second
+	// collectMargin is the life that a payment, and its channel, must have left when it is accepted: enough to submit a
+	// transaction and have it executed.
+	collectMargin = 10 * time.Second
+
+	// MinGas is the least maximum gas with which the chain executes a transaction (aptos-gas-schedule: 2.76 units). Simulations
+	// raise the least maximum gas of a micropayment to what the call needs, but not above maxMinGas.
+	MinGas    = 3
+	maxMinGas = 10_000
+	// maxGasPriceFactor is how many times the usual gas price a micropayment may state.
+	maxGasPriceFactor = 5
+)
+
+// onChain is what a Service knows of the chain.
+type onChain struct {
+	opt  ChainOptions
+	meta Store
+
+	readings    *calls[channelName, struct{}]
+	simulations *calls[channelName, simulated]
+	sequences   *calls[micropay.Address, uint64]
+
+	minGas, minGasPrice, maxGasPrice atomic.Uint64
+	counts                           struct{ simulated, refused atomic.Int64 }
+}
+
+// channelName identifies a channel of the receiver on the chain.
+type channelName struct {
+	sender, asset string
+	number        int64
+}
+
+func nameOf(p *metastore.Payment) channelName {
+	return channelName{p.Sender, p.Asset, p.PaymentChannelID}
+}
+
+func newOnChain(opt ChainOptions, meta Store) *onChain {
+	o := &onChain{
+		opt: opt, meta: meta,
+		readings:    newCalls[channelName, struct{}](readInterval),
+		simulations: newCalls[channelName, simulated](0),
+		sequences:   newCalls[micropay.Address, uint64](readInterval),
+	}
+	o.minGas.Store(MinGas)
+	return o
+}
+
+// ahead returns by how much the ledger is ahead of the clock of the store, at least 0, or ErrClock.
+func (o *onChain) ahead() (time.Duration, error) {
+	ahead, err := o.opt.Ahead()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrClock, err)
+	}
+	if ahead > maxAhead {
+		return 0, fmt.Errorf("%w: the ledger is %s ahead", ErrClock, ahead.Round(time.Second))
+	}
+	return max(0, ahead), nil
+}
+
+// refresh reads the channel of a payment, or waits for a reading that runs. It returns the error of the last reading
+// if the channel may not be read again yet, or ErrChain if a reading takes too long.
+func (o *onChain) refresh(ctx context.Context, p metastore.Payment, until time.Time) error {
+	_, _, err := o.readings.get(ctx, nameOf(&p), until, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, o.record(ctx, p)
+	})
+	return err
+}
+
+// record reads the channel of a payment and records what was read.
+func (o *onChain) record(ctx context.Context, p metastore.Payment) error {
+	c, err := o.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+	if err != nil {
+		return err
+	}
+	read, err := o.read(ctx, p.Sender, p.Asset, p.PaymentChannelID)
+	if err != nil {
+		return err
+	}
+	_, err = o.meta.RecordReading(ctx, c.ID, read)
+	return err
+}
+
+// describe sets what the chain knows of a channel that is about to be opened. It returns ErrNotOnChain if the channel does not
+// exist there.
+func (o *onChain) describe(ctx context.Context, c *metastore.Channel) error {
+	read, err := o.read(ctx, c.Sender, c.Asset, c.PaymentChannelID)
+	if err != nil {
+		return err
+	}
+	if read.Gone {
+		return ErrNotOnChain
+	}
+	c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = read.Deposit, read.Withdrawn, read.NextSequence, read.Expires
+	c.Ledger, c.ChainCreated = read.Ledger, read.Created
+	return nil
+}
+
+func (o *onChain) read(ctx context.Context, sender, asset string, number int64) (metastore.Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, chainTimeout)
+	defer cancel()
+	read, err := o.opt.Read(ctx, sender, asset, number)
+	if err != nil {
+		return read, fmt.Errorf("%w: %w", ErrChain, err)
+	}
+	return read, nil
+}
+
+// SetGasPrices sets the least gas price at which the chain executes a transaction, and the usual one. Micropayments with
+// a lower one than the least, or with one that is far above the usual one, are refused.
+func (s *Service) SetGasPrices(least, usual uint64) {
+	if s.chain != nil {
+		s.chain.minGasPrice.Store(least)
+		s.chain.maxGasPrice.Store(max(least, usual) * maxGasPriceFactor)
+	}
+}
+
+// Terms are what is accepted of a Service whose payments are collected on a chain. Gas prices are 0 until they are known.
+type Terms struct {
+	StartingLimit            int64
+	MinGas                   uint64 // the least maximum gas of a micropayment
+	MinGasPrice, MaxGasPrice uint64
+	MaxFee                   uint64 // 0: any
+}
+
+// Terms returns the present terms, and false without a chain.
+func (s *Service) Terms() (Terms, bool) {
+	if s.chain == nil {
+		return Terms{}, false
+	}
+	o := s.chain
+	return Terms{
+		StartingLimit: o.opt.StartingLimit, MinGas: o.minGas.Load(),
+		MinGasPrice: o.minGasPrice.Load(), MaxGasPrice: o.maxGasPrice.Load(), MaxFee: o.opt.MaxFee,
+	}, true
+}
+
+// SellingLimit returns the greatest unsettled amount that a payment over a channel may lead to now.
+func (s *Service) SellingLimit(c metastore.Channel) int64 {
+	return c.SellingLimit(s.startingLimit(), s.opt.UnsettledLimit, c.Form)
+}
+
+// startingLimit returns metastore.Payment.StartingLimit.
+func (s *Service) startingLimit() int64 {
+	if s.chain == nil {
+		return 0
+	}
+	return s.chain.opt.StartingLimit
+}
+
+// LedgerAgrees returns nil without a chain, or if its ledger is not too far ahead of the clock of the store, and ErrClock
+// otherwise.
+func (s *Service) LedgerAgrees() error {
+	if s.chain == nil {
+		return nil
+	}
+	_, err := s.chain.ahead()
+	return err
+}

@@ -1,0 +1,191 @@
+package paychan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/metastore"
+	"sluice/micropay"
+)
+
+// attempt is a payment that is being accepted, by a sale or by a renewal.
+type attempt struct {
+	payment metastore.Payment
+	until   time.Time // when it stops waiting for the chain
+	renews  bool
+	accept  func(metastore.Payment) error
+}
+
+// acceptOnChain accepts a payment that the chain would execute, as far as that is known. The channel is read before that if it
+// was not read recently, or after a refusal for what may have changed. If it cannot be read, the last reading counts: what
+// can be lost is bounded by the selling limit.
+func (s *Service) acceptOnChain(ctx context.Context, a *attempt) error {
+	ahead, err := s.chain.ahead()
+	if err != nil {
+		return err
+	}
+	a.until = time.Now().Add(chainPatience)
+	a.payment.Ahead, a.payment.MaxAge = ahead, s.chain.opt.Refresh
+	err = s.try(ctx, a)
+	outdated := errors.Is(err, metastore.ErrOutdated)
+	if !outdated && !mayHaveChanged(err, a.payment) {
+		return err
+	}
+	if failed := s.chain.refresh(ctx, a.payment, a.until); failed != nil && !outdated {
+		return err
+	}
+	a.payment.MaxAge = everRead
+	return s.try(ctx, a)
+}
+
+// everRead is the age of a reading that may be any, but must exist.
+const everRead = 100 * 365 * 24 * time.Hour
+
+// mayHaveChanged reports whether a payment was refused for what a transaction of its payer may have changed since the
+// channel was read: its deposit, or its expiry.
+func mayHaveChanged(err error, p metastore.Payment) bool {
+	return errors.Is(err, metastore.ErrChannelStopped) || errors.Is(err, metastore.ErrChannelExpired) || exceedsDeposit(err, p)
+}
+
+// exceedsDeposit reports whether a payment was refused because its amount is above the deposit.
+func exceedsDeposit(err error, p metastore.Payment) bool {
+	funds, ok := errors.AsType[*metastore.InsufficientFundsError](err)
+	return ok && funds.Required == p.Amount && funds.Available < p.Amount
+}
+
+// try accepts a payment once. What the store would refuse anyway is left to it, so that the chain is not asked for it.
+func (s *Service) try(ctx context.Context, a *attempt) error {
+	p := &a.payment
+	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+	if err != nil {
+		return err
+	}
+	if a.acceptable(c, s.meta.Now()) {
+		if err := s.examine(ctx, c, a); err != nil {
+			return err
+		}
+	}
+	return a.accept(*p)
+}
+
+// acceptable reports whether the store has no reason to refuse the payment except for the selling limit.
+func (a *attempt) acceptable(c metastore.Channel, now time.Time) bool {
+	p := &a.payment
+	switch {
+	case p.Sequence <= c.Sequence || p.Sequence < c.NextSequence || p.Amount > c.Deposit || !now.Before(c.Expires):
+		return false
+	case a.renews:
+		return p.Amount == c.Accepted
+	default:
+		return p.Amount > max(c.Accepted, c.Withdrawn) && c.State(now) == metastore.ChannelOpen && now.Sub(c.Read) <= p.MaxAge
+	}
+}
+
+// examine returns an error if the chain would not execute the payment, or if collecting it would cost more than it pays.
+// As far as that cannot be found out, the payment sells up to the starting limit only.
+func (s *Service) examine(ctx context.Context, c metastore.Channel, a *attempt) error {
+	p := &a.payment
+	if left := c.Expires.Sub(s.meta.Now().Add(p.Ahead)); left < collectMargin {
+		return ErrChannelEnding
+	}
+	m, err := micropay.Parse(p.Proof)
+	if err != nil {
+		return err
+	}
+	if err := s.chain.checkSequence(ctx, m, a); err != nil {
+		return err
+	}
+	if !p.Simulated && c.Form != p.Form {
+		if err := s.chain.simulate(ctx, m, a); err != nil {
+			return err
+		}
+	}
+	return s.chain.checkFee(c, p, m)
+}
+
+// checkFee refuses a payment that can never pay for its collection: at most the selling limit, or what is left of the
+// deposit, is collected together.
+func (o *onChain) checkFee(c metastore.Channel, p *metastore.Payment, m *micropay.Micropayment) error {
+	if o.opt.Worth == nil {
+		return nil
+	}
+	fee := o.opt.Worth(o.minGas.Load(), m.GasPrice)
+	most := min(c.Deposit-c.Settled, c.SellingLimit(p.StartingLimit, p.UnsettledLimit, c.Form))
+	if fee <= most {
+		return nil
+	}
+	return refuse(micropay.ReasonUnprofitable, "the gas of its collection is worth %d units at its price of %d, and at most %d units are collected together over this channel", fee, m.GasPrice, most)
+}
+
+// checkSequence refuses a payment that the chain executes at one sequence number of the sender's account only, if the account
+// has passed that. If the chain does not answer, the payment sells up to the starting limit.
+func (o *onChain) checkSequence(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
+	if !m.UsesAccountSequence() {
+		return nil
+	}
+	next, _, err := o.sequences.get(ctx, m.Sender, a.until, func(ctx context.Context) (uint64, error) { return o.opt.AccountSequence(ctx, m.Sender) })
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		a.payment.UnsettledLimit = min(a.payment.UnsettledLimit, a.payment.StartingLimit)
+	case m.AccountSequence < next:
+		return refuse(micropay.ReasonAccountSequence, "its account sequence number is %d, and the next one of the account is %d: sign it with that one, or with a nonce", m.AccountSequence, next)
+	}
+	return nil
+}
+
+// simulated is the result of a simulation, and the form of the payment.
+type simulated struct {
+	Simulation
+	form string
+}
+
+// simulate refuses a payment that the chain would not execute. If the chain does not answer, or if another payment over the
+// channel is being simulated, the payment counts as not simulated.
+func (o *onChain) simulate(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
+	p := &a.payment
+	result, own, err := o.simulations.get(ctx, nameOf(p), a.until, func(ctx context.Context) (simulated, error) {
+		result, err := o.opt.Simulate(ctx, m)
+		return simulated{result, p.Form}, err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil || result.form != p.Form:
+		return nil
+	case result.Success:
+		o.counts.simulated.Add(1)
+		o.needed(result.GasUsed)
+		p.Simulated = true
+		return nil
+	case !own || isReceivers(result.VMStatus): // the other payment may have been refused for its number
+		return nil
+	default:
+		o.counts.refused.Add(1)
+		return refuse(micropay.ReasonExecution, "the chain would not execute it: %s", result.VMStatus)
+	}
+}
+
+// isReceivers reports whether the chain refuses a transaction because of the account that pays its gas, which is not the
+// payer's.
+func isReceivers(status string) bool {
+	return strings.Contains(status, "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE")
+}
+
+// needed raises the least maximum gas to what a transaction took.
+func (o *onChain) needed(gas uint64) {
+	gas = min(gas, maxMinGas)
+	for {
+		if least := o.minGas.Load(); gas <= least || o.minGas.CompareAndSwap(least, gas) {
+			return
+		}
+	}
+}
+
+func refuse(reason micropay.Reason, format string, args ...any) error {
+	return &micropay.Error{Class: micropay.ClassPolicy, Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,32 @@
+package paychan
+
+import (
+	"context"
+
+	"sluice/metastore"
+)
+
+// Reconciliation is a channel in the books and on the chain.
+type Reconciliation struct {
+	Books metastore.Channel
+	Chain metastore.Reading
+	After *metastore.Channel // the books after the reading was recorded; nil: it was not
+}
+
+// Reconcile reads a channel from the chain and, if write is set, records the reading. It returns metastore.ErrNotFound,
+// ErrNoChain or ErrChain.
+func (s *Service) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
+	if s.chain == nil {
+		return Reconciliation{}, ErrNoChain
+	}
+	books, err := s.meta.Channel(ctx, id)
+	if err != nil {
+		return Reconciliation{}, err
+	}
+	read, err := s.chain.read(ctx, books.Sender, books.Asset, books.PaymentChannelID)
+	if err != nil || !write {
+		return Reconciliation{Books: books, Chain: read}, err
+	}
+	after, err := s.meta.RecordReading(ctx, id, read)
+	return Reconciliation{Books: books, Chain: read, After: &after}, err
+}

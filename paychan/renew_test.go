@@ -1,0 +1,134 @@
+package paychan_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"sluice/metastore"
+	"sluice/micropay"
+	"sluice/paychan"
+)
+
+func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func(*micropay.Payment)) (metastore.Channel, error) {
+	s.t.Helper()
+	m := promise(s.now(), 1, sequence, amount)
+	for _, f := range change {
+		f(&m)
+	}
+	payment, err := s.Verify(s.t.Context(), p.sign(s.t, m), nil)
+	if err != nil {
+		return metastore.Channel{}, err
+	}
+	return s.Renew(s.t.Context(), id, payment)
+}
+
+// TestRenew lets the payment of a channel that is at its limit expire. Only a renewal brings the channel back, which sells
+// nothing and can be repeated.
+func TestRenew(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
+		c := s.openOnChain(p)
+		if _, err := s.renew(c.ID, p, 1, 0); !errors.Is(err, metastore.ErrStalePayment) && !errors.Is(err, metastore.ErrNothingExpired) {
+			t.Errorf("before a payment: %v", err)
+		}
+		s.mustPay(p, 1, 30)
+		s.unchanged(c.ID, metastore.ErrNothingExpired, func() error { _, err := s.renew(c.ID, p, 2, 30); return err })
+		time.Sleep(time.Minute)
+		wantLimit(t, "a payment over the channel", s.pay(p, 2, 33), metastore.UnsettledLimitError{Limit: 30, Unsettled: 30, Expired: 30})
+		if got := s.channel(c.ID); got.Expired != 30 {
+			t.Errorf("%+v", got)
+		}
+		stored := &metastore.StaleError{Stored: s.channel(c.ID).Proof}
+		for what, test := range map[string]struct{ sequence, amount uint64 }{
+			"the same number": {1, 30}, "another amount": {2, 33}, "a smaller amount": {2, 29},
+		} {
+			s.unchanged(c.ID, stored, func() error { _, err := s.renew(c.ID, p, test.sequence, test.amount); return err })
+			if t.Failed() {
+				t.Fatal(what)
+			}
+		}
+		stranger := newPayer(t, 2)
+		if _, err := s.renew(c.ID, stranger, 2, 30); !errors.Is(err, paychan.ErrOtherChannel) {
+			t.Errorf("by another payer: %v", err)
+		}
+		if _, err := s.renew(c.ID, p, 2, 30, func(m *micropay.Payment) { m.PaymentChannelID = 2 }); !errors.Is(err, paychan.ErrOtherChannel) {
+			t.Errorf("over another channel: %v", err)
+		}
+		if _, err := s.renew("unknown", p, 2, 30); !errors.Is(err, metastore.ErrNotFound) {
+			t.Errorf("of an unknown channel: %v", err)
+		}
+		v.simulation = paychan.Simulation{VMStatus: "Out of gas"}
+		_, err := s.renew(c.ID, p, 2, 30, gas(1000, 100))
+		wantReason(t, "one that cannot be executed", err, micropay.ReasonExecution)
+		v.simulation = paychan.Simulation{Success: true}
+
+		payment := s.paid(p, 1, 2, 30)
+		for range 2 {
+			renewed, err := s.Renew(t.Context(), c.ID, payment)
+			if err != nil || renewed.Sequence != 2 || renewed.Accepted != 30 || renewed.Credit != s.channel(c.ID).Credit || renewed.Expired != 0 {
+				t.Errorf("%+v, %v", renewed, err)
+			}
+		}
+		wantLimit(t, "before it is collected", s.pay(p, 3, 33), metastore.UnsettledLimitError{Limit: 30, Unsettled: 30})
+		s.collect(c.ID, v)
+		s.mustPay(p, 3, 33)
+	}, startingLimit)
+}
+
+// TestRenewalOutlivesAnExpiredSubmission checks that a channel whose submission has expired sells again when its renewal was
+// collected.
+func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
+		c := s.openOnChain(p)
+		s.mustPay(p, 1, 10)
+		s.submit(c.ID)
+		if _, err := s.renew(c.ID, p, 2, 10); !errors.Is(err, metastore.ErrNothingExpired) {
+			t.Errorf("while it is in flight: %v", err)
+		}
+		time.Sleep(time.Minute)
+		after := v.reading
+		after.Ledger = s.now()
+		if err := s.meta.EndSubmission(t.Context(), c.ID, 1, metastore.Outcome{State: metastore.Expired, Reading: after}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.pay(p, 2, 13); !errors.Is(err, metastore.ErrChannelStopped) {
+			t.Errorf("before the renewal: %v", err)
+		}
+		if _, err := s.renew(c.ID, p, 2, 10); err != nil {
+			t.Fatal(err)
+		}
+		s.collect(c.ID, v)
+		s.mustPay(p, 3, 13)
+	})
+}
+
+// TestReconcile compares a channel with the chain, and records what the chain shows only if that is requested.
+func TestReconcile(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
+		c := s.openOnChain(p)
+		s.mustPay(p, 1, 10)
+		v.reading.Withdrawn, v.reading.NextSequence = 25, 4
+		time.Sleep(time.Second)
+		shown, err := s.Reconcile(t.Context(), c.ID, false)
+		if err != nil || shown.Books.Accepted != 10 || shown.Chain.Withdrawn != 25 || shown.After != nil || s.channel(c.ID).Accepted != 10 {
+			t.Errorf("%+v, %v", shown, err)
+		}
+		written, err := s.Reconcile(t.Context(), c.ID, true)
+		if err != nil || written.Books.Settled != 0 || written.After == nil || written.After.Settled != 25 || written.After.Accepted != 25 || written.After.Credit != c.Credit+s.channel(c.ID).Credit {
+			t.Errorf("%+v, %v", written, err)
+		}
+		if got := s.channel(c.ID); got.Settled != 25 || got.Elsewhere != 25 {
+			t.Errorf("%+v", got)
+		}
+		if _, err := s.Reconcile(t.Context(), "unknown", true); !errors.Is(err, metastore.ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+		v.fails = errors.New("no fullnode answers")
+		if _, err := s.Reconcile(t.Context(), c.ID, true); !errors.Is(err, paychan.ErrChain) {
+			t.Errorf("%v", err)
+		}
+	})
+	if _, err := newShop(t).Reconcile(t.Context(), "any", false); !errors.Is(err, paychan.ErrNoChain) {
+		t.Errorf("without a chain: %v", err)
+	}
+}
