@@ -40,7 +40,7 @@ func (n *Node) registerMetrics() {
 	registerCensus(set, n.census)
 	registerSessions(set, n.sessions)
 	registerChannels(set, n.channels)
-	registerCollector(set, n.channels, n.collector)
+	registerCollector(set, n.channels, n.collector, n.receiver.ahead)
 	registerReturns(set, n.returns)
 	n.stores.RegisterMetrics(set)
 	if n.cert != nil {
@@ -63,7 +63,7 @@ func DescribeMetrics() []metrics.Metric {
 	registerCensus(set, nil)
 	registerSessions(set, nil)
 	registerChannels(set, nil)
-	registerCollector(set, nil, nil)
+	registerCollector(set, nil, nil, func() float64 { return 0 })
 	registerReturns(set, nil)
 	storage.DescribeMetrics(set)
 	registerCertificate(set, nil)
@@ -284,30 +284,32 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 		{"expired", "with a payment that expired before it was collected", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Expired }},
 		{"failed", "with a payment that the chain refused to collect", func(u metastore.Unsettled) metastore.UnsettledSum { return u.Failed }},
 	} {
-		reviewed := func(of func(metastore.UnsettledSum) int64) func() float64 {
-			return func() float64 {
-				if u, ok := channels.Unsettled(); ok {
-					return float64(of(kind.of(u)))
-				}
-				return math.NaN()
-			}
-		}
 		set.Gauge("sluice_settlements_"+kind.name, "Channels "+kind.help+"."+leaderOnly,
-			reviewed(func(s metastore.UnsettledSum) int64 { return s.Channels }))
+			reviewed(channels, func(u metastore.Unsettled) float64 { return float64(kind.of(u).Channels) }))
 		set.Gauge("sluice_settlements_"+kind.name+"_units", "Accepted and unsettled amount of these channels, in units of the asset."+leaderOnly,
-			reviewed(func(s metastore.UnsettledSum) int64 { return s.Amount }))
+			reviewed(channels, func(u metastore.Unsettled) float64 { return float64(kind.of(u).Amount) }))
 	}
 	set.Gauge("sluice_settlements_overdue_seconds", "Time for which the payment that has waited longest for the chain has been due, or in flight; 0 if none is, and without a chain."+leaderOnly,
-		func() float64 {
-			if u, ok := channels.Unsettled(); ok {
-				return u.Overdue.Seconds()
-			}
-			return math.NaN()
-		})
+		reviewed(channels, func(u metastore.Unsettled) float64 { return u.Overdue.Seconds() }))
+	set.Gauge("sluice_withdrawn_elsewhere", "Channels of which something was withdrawn on the chain that this service has not collected."+leaderOnly,
+		reviewed(channels, func(u metastore.Unsettled) float64 { return float64(u.Elsewhere.Channels) }))
+	set.Gauge("sluice_withdrawn_elsewhere_units", "Amount that was withdrawn from channels on the chain and that this service has not collected, in units of the asset."+leaderOnly,
+		reviewed(channels, func(u metastore.Unsettled) float64 { return float64(u.Elsewhere.Amount) }))
 }
 
-// registerCollector registers the metrics of collections. collector is nil without a chain.
-func registerCollector(set *metrics.Set, channels *paychan.Service, collector *collect.Collector) {
+// reviewed returns a figure of what is unsettled, or NaN on a node that does not count it.
+func reviewed(channels *paychan.Service, of func(metastore.Unsettled) float64) func() float64 {
+	return func() float64 {
+		if u, ok := channels.Unsettled(); ok {
+			return of(u)
+		}
+		return math.NaN()
+	}
+}
+
+// registerCollector registers the metrics of collections. collector is nil without a chain. ahead returns by how much its ledger
+// is ahead of the clock.
+func registerCollector(set *metrics.Set, channels *paychan.Service, collector *collect.Collector, ahead func() float64) {
 	stats := func() collect.Stats {
 		if collector == nil {
 			return collect.Stats{}
@@ -321,6 +323,16 @@ func registerCollector(set *metrics.Set, channels *paychan.Service, collector *c
 	})
 	set.Gauge("sluice_settling_halted", "1 on the node that settles while nothing is sold or collected, because the chain contradicted the rules of the contract; otherwise 0.",
 		func() float64 { return number(collector != nil && collector.Halted()) })
+	set.Counter("sluice_collected_units_total", "Amount that this node has collected on the chain, in units of the asset.", func() int64 { return stats().AmountCollected })
+	set.Counter("sluice_collection_gas_total", "Gas that collections of this node have cost, in the smallest coin of the chain.", func() int64 { return stats().GasSpent })
+	set.Counter("sluice_settlements_postponed_total", "Times a settlement that was due has waited, because its gas would have cost more than it pays.", func() int64 { return stats().Postponed })
+	set.Counters("sluice_simulations_total", "Simulations of micropayments on the chain. executed: it would have its effect; refused: it would not; failed: no fullnode has answered.", "outcome", []string{"executed", "refused", "failed"}, func(outcome string) int64 {
+		s := channels.Stats()
+		return map[string]int64{"executed": s.Simulated, "refused": s.SimulationRefused, "failed": s.SimulationFailed}[outcome]
+	})
+	set.Gauge("sluice_ledger_ahead_seconds", "Time by which the ledger of the chain is ahead of the clock of the store; negative if it is behind; 0 without a chain, and if it is not known.", ahead)
+	set.Gauge("sluice_clock_stops_sales", "1 while nothing is sold, because the ledger of the chain is more than 10 seconds ahead of the clock of the store, or has no time that can be right; otherwise 0.",
+		func() float64 { return number(channels.LedgerAgrees() != nil) })
 	set.Counter("sluice_channel_readings_failed_total", "Readings of channels from the chain that failed.", func() int64 { return channels.Stats().ReadsFailed })
 }
 
