@@ -15,7 +15,7 @@ import (
 func TestChannelsOfTheChain(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
-	s := start(t, chain.with("--settle-at", "1000", "--unsettled-limit", "1000", "--max-settle-gas", "20000000", "--channel-refresh", "1s"))
+	s := start(t, chain.with("--settle-at", "1000", "--unsettled-limit", "1000", "--starting-limit", "1000", "--max-settle-gas", "20000000", "--channel-refresh", "1s"))
 	if r := s.must(200, "GET", "/v1/info", nil); !strings.Contains(string(r.body), `"settlement":"chain"`) {
 		t.Errorf("/v1/info: %v", r)
 	}

@@ -226,7 +226,7 @@ func walkChannels(t *testing.T, s *server) {
 	}
 	state := s.must(200, "GET", "/v1/sessions/micropaymentchannels/"+id, nil).object(t)
 	for _, member := range []string{"channelId", "paymentChannelId", "receiver", "asset", "deposit", "accepted", "credit",
-		"settled", "unsettled", "sequenceNumber", "state", "created", "expires", "sessions"} {
+		"settled", "unsettled", "sellingLimit", "sequenceNumber", "state", "created", "expires", "sessions"} {
 		if got, want := text(t, state, member), text(t, made, member); got != want {
 			t.Errorf("channel: %s is %q, was %q", member, got, want)
 		}
@@ -234,6 +234,12 @@ func walkChannels(t *testing.T, s *server) {
 	if state["state"] != "open" || state["accepted"] != "0" {
 		t.Errorf("channel: %v", state)
 	}
+	p := s.payer(1)
+	renewal := asJSON(t, map[string]any{"micropaymentUpdate": p.sign(t, uint64(number(t, text(t, made, "paymentChannelId"))), 1, 0).Base64()})
+	if r := s.do("POST", "/v1/sessions/micropaymentchannels/"+id+"/renew", renewal); r.status != 409 {
+		t.Errorf("a renewal of nothing: %v", r)
+	}
+	s.wantCode(400, "bad_parameter", "POST", "/v1/sessions/micropaymentchannels/"+id+"/reconcile", nil) // there is no chain
 	if _, there := state["sender"]; there {
 		t.Errorf("channel: a sender although none was sent: %v", state)
 	}

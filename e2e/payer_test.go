@@ -191,7 +191,7 @@ func checkChannelForm(t testing.TB, r response) {
 		t.Fatalf("%v: %v", r, err)
 	}
 	numbers := map[string]int64{}
-	for _, member := range []string{"paymentChannelId", "deposit", "accepted", "credit", "settled", "unsettled", "sequenceNumber"} {
+	for _, member := range []string{"paymentChannelId", "deposit", "accepted", "credit", "settled", "unsettled", "sellingLimit", "sequenceNumber"} {
 		written, ok := members[member].(string)
 		value, err := strconv.ParseInt(written, 10, 64)
 		if !ok || err != nil || value < 0 {

@@ -164,28 +164,34 @@ func TestSettlingOutlastsFaults(t *testing.T) {
 }
 
 // TestExpiredSettlementIsCovered lets a submission expire, which is recorded only when the ledger is past its
-// expiry. The next payment includes its amount.
+// expiry. The channel stops, and a renewal collects its amount.
 func TestExpiredSettlementIsCovered(t *testing.T) {
 	t.Parallel()
 	chain := startChain(t)
 	s := start(t, chain.with(settleNow...))
 	c := chain.open(s, s.payer(1), 7, 1000)
-	// Both this payment and the next one, which is valid for a minute, are far from their expiry when they are made.
-	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(20 * time.Second).Unix()) }
+	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(13 * time.Second).Unix()) }
 
 	chain.Hold()
 	asSession(t, s.must(201, "POST", "/v1/sessions", purchaseBody(t, c.next(10, brief), "")))
 	chain.AwaitRequests(fullnode.Submit, 1)
-	chain.Advance(25 * time.Second)
-	chain.Execute()
-	lookups := len(chain.Requests(fullnode.Lookup))
-	chain.AwaitRequests(fullnode.Lookup, lookups+1)
-	if state := c.state(); state.Settled != "0" || state.Unsettled != "10" || state.State != "open" {
+	if r := c.renew(2, 10); r.status != 409 || member(t, r, "code") != "nothing_expired" {
+		t.Errorf("a renewal while it is in flight: %v", r)
+	}
+	s.eventually("the channel does not stop", func() bool { return c.state().State == "stopped" })
+	if state := c.state(); state.Settled != "0" || state.Unsettled != "10" {
 		t.Errorf("the channel is %+v", state)
 	}
+	chain.Execute()
+	s.wantCode(402, "channel_stopped", "POST", "/v1/sessions", purchaseBody(t, c.payer.sign(t, c.number, 2, 15).Base64(), ""))
+	if r := c.renew(2, 10); r.status != 200 {
+		t.Fatalf("a renewal: %v", r)
+	}
+	c.sequence = 2
+	c.settled()
 	c.buy(5)
 	c.settled()
-	chain.collected(t, c.number, 15)
+	chain.collected(t, c.number, 10, 5)
 }
 
 // TestAbortStopsTheChannel executes a collection with failure. The channel sells nothing until it has a new deposit.

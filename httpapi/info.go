@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strconv"
 	"time"
 
 	"sluice/blob"
@@ -42,14 +41,6 @@ func (s *Server) getInfo(x *exchange) error {
 	}
 	info.Rates = wire.Rates{Key: rateJSON(s.limiter.KeyLimits()), Address: rateJSON(s.limiter.AddressLimits())}
 	return writeJSON(x, http.StatusOK, info)
-}
-
-// gas returns an amount of gas, its price or a fee as text, and "" if it is not known.
-func gas(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(n, 10)
 }
 
 // rateJSON returns the limits that apply.

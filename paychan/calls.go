@@ -2,6 +2,7 @@ package paychan
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,9 @@ const (
 	chainSlots    = 64               // concurrent calls of a kind
 	callsRetained = 4096             // calls of a kind that have ended and are retained
 )
+
+// ErrChain means that the chain could not be read.
+var ErrChain = errors.New("the chain cannot be read now")
 
 // calls are calls of the chain of one kind, each about something that K names. Those about the same are made one at a time,
 // and not again before a pause, in which the last result counts.

@@ -49,8 +49,6 @@ type Simulation struct {
 
 // Errors of a Service whose payments are collected on a chain.
 var (
-	// ErrChain means that a channel could not be read from the chain.
-	ErrChain = errors.New("the chain cannot be read now")
 	// ErrChainTerms means that a channel was not named as one of the chain.
 	ErrChainTerms = errors.New("a channel of the chain is opened by naming it: userIdentity and paymentChannelId are required, and deposit and expires are read from the chain")
 	// ErrNotOnChain means that the channel to open does not exist on the chain.
@@ -86,7 +84,7 @@ const (
 // onChain is what a Service knows of the chain.
 type onChain struct {
 	opt  ChainOptions
-	meta Store
+	meta metastore.Channels
 
 	readings    *calls[channelName, struct{}]
 	simulations *calls[channelName, simulated]
@@ -94,6 +92,12 @@ type onChain struct {
 
 	minGas, minGasPrice, maxGasPrice atomic.Uint64
 	counts                           struct{ simulated, refused atomic.Int64 }
+}
+
+// simulated is the result of a simulation, and the form of the payment.
+type simulated struct {
+	Simulation
+	form string
 }
 
 // channelName identifies a channel of the receiver on the chain.
@@ -106,7 +110,7 @@ func nameOf(p *metastore.Payment) channelName {
 	return channelName{p.Sender, p.Asset, p.PaymentChannelID}
 }
 
-func newOnChain(opt ChainOptions, meta Store) *onChain {
+func newOnChain(opt ChainOptions, meta metastore.Channels) *onChain {
 	o := &onChain{
 		opt: opt, meta: meta,
 		readings:    newCalls[channelName, struct{}](readInterval),
@@ -175,56 +179,4 @@ func (o *onChain) read(ctx context.Context, sender, asset string, number int64) 
 		return read, fmt.Errorf("%w: %w", ErrChain, err)
 	}
 	return read, nil
-}
-
-// SetGasPrices sets the least gas price at which the chain executes a transaction, and the usual one. Micropayments with
-// a lower one than the least, or with one that is far above the usual one, are refused.
-func (s *Service) SetGasPrices(least, usual uint64) {
-	if s.chain != nil {
-		s.chain.minGasPrice.Store(least)
-		s.chain.maxGasPrice.Store(max(least, usual) * maxGasPriceFactor)
-	}
-}
-
-// Terms are what is accepted of a Service whose payments are collected on a chain. Gas prices are 0 until they are known.
-type Terms struct {
-	StartingLimit            int64
-	MinGas                   uint64 // the least maximum gas of a micropayment
-	MinGasPrice, MaxGasPrice uint64
-	MaxFee                   uint64 // 0: any
-}
-
-// Terms returns the present terms, and false without a chain.
-func (s *Service) Terms() (Terms, bool) {
-	if s.chain == nil {
-		return Terms{}, false
-	}
-	o := s.chain
-	return Terms{
-		StartingLimit: o.opt.StartingLimit, MinGas: o.minGas.Load(),
-		MinGasPrice: o.minGasPrice.Load(), MaxGasPrice: o.maxGasPrice.Load(), MaxFee: o.opt.MaxFee,
-	}, true
-}
-
-// SellingLimit returns the greatest unsettled amount that a payment over a channel may lead to now.
-func (s *Service) SellingLimit(c metastore.Channel) int64 {
-	return c.SellingLimit(s.startingLimit(), s.opt.UnsettledLimit, c.Form)
-}
-
-// startingLimit returns metastore.Payment.StartingLimit.
-func (s *Service) startingLimit() int64 {
-	if s.chain == nil {
-		return 0
-	}
-	return s.chain.opt.StartingLimit
-}
-
-// LedgerAgrees returns nil without a chain, or if its ledger is not too far ahead of the clock of the store, and ErrClock
-// otherwise.
-func (s *Service) LedgerAgrees() error {
-	if s.chain == nil {
-		return nil
-	}
-	_, err := s.chain.ahead()
-	return err
 }

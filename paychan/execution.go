@@ -138,12 +138,6 @@ func (o *onChain) checkSequence(ctx context.Context, m *micropay.Micropayment, a
 	return nil
 }
 
-// simulated is the result of a simulation, and the form of the payment.
-type simulated struct {
-	Simulation
-	form string
-}
-
 // simulate refuses a payment that the chain would not execute. If the chain does not answer, or if another payment over the
 // channel is being simulated, the payment counts as not simulated.
 func (o *onChain) simulate(ctx context.Context, m *micropay.Micropayment, a *attempt) error {

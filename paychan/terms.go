@@ -1,0 +1,55 @@
+package paychan
+
+import "sluice/metastore"
+
+// SetGasPrices sets the least gas price at which the chain executes a transaction, and the usual one. Micropayments with
+// a lower one than the least, or with one that is far above the usual one, are refused.
+func (s *Service) SetGasPrices(least, usual uint64) {
+	if s.chain != nil {
+		s.chain.minGasPrice.Store(least)
+		s.chain.maxGasPrice.Store(max(least, usual) * maxGasPriceFactor)
+	}
+}
+
+// Terms are what is accepted of a Service whose payments are collected on a chain. Gas prices are 0 until they are known.
+type Terms struct {
+	StartingLimit            int64
+	MinGas                   uint64 // the least maximum gas of a micropayment
+	MinGasPrice, MaxGasPrice uint64
+	MaxFee                   uint64 // 0: any
+}
+
+// Terms returns the present terms, and false without a chain.
+func (s *Service) Terms() (Terms, bool) {
+	if s.chain == nil {
+		return Terms{}, false
+	}
+	o := s.chain
+	return Terms{
+		StartingLimit: o.opt.StartingLimit, MinGas: o.minGas.Load(),
+		MinGasPrice: o.minGasPrice.Load(), MaxGasPrice: o.maxGasPrice.Load(), MaxFee: o.opt.MaxFee,
+	}, true
+}
+
+// SellingLimit returns the greatest unsettled amount that a payment over a channel may lead to now.
+func (s *Service) SellingLimit(c metastore.Channel) int64 {
+	return c.SellingLimit(s.startingLimit(), s.opt.UnsettledLimit, c.Form)
+}
+
+// startingLimit returns metastore.Payment.StartingLimit.
+func (s *Service) startingLimit() int64 {
+	if s.chain == nil {
+		return 0
+	}
+	return s.chain.opt.StartingLimit
+}
+
+// LedgerAgrees returns nil without a chain, or if its ledger is not too far ahead of the clock of the store, and ErrClock
+// otherwise.
+func (s *Service) LedgerAgrees() error {
+	if s.chain == nil {
+		return nil
+	}
+	_, err := s.chain.ahead()
+	return err
+}
