@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/micropay"
 	"sluice/wire"
 )
 
@@ -25,8 +26,12 @@ type Channel struct {
 	Credit           uint64 // part of Accepted that is not spent yet
 	Settled          uint64 // part of Accepted that was collected
 	Refund           uint64 // of a closed channel: part of Deposit that was never accepted
+	SellingLimit     uint64 // the greatest Accepted - Settled that a payment may lead to now; 2^63-1 if the service does not say
+	Expired          uint64 // part of Accepted - Settled that can be collected only after a renewal: see RenewChannel
+	Elsewhere        uint64 // withdrawn on the chain, and not known to the service
 	Sequence         uint64 // sequence number of the newest accepted micropayment
-	State            string // "open", "closed" or "expired"
+	State            string // "open", "closed", "expired", or "stopped": nothing is sold for now
+	Stopped          string // why, in the state "stopped"
 	Created          time.Time
 	Expires          time.Time
 
@@ -49,6 +54,10 @@ type OpenChannelOptions struct {
 // OpenChannel opens a channel. A hosted network requires a key with the scope channels for the account
 // of the sender. It repeats the request until its outcome is known, and opens only one. It returns
 // ErrConflict if there was ever a channel with the same sender, receiver, asset and PaymentChannelID.
+//
+// A service that collects on a chain takes only a channel that the sender has opened there: Sender and
+// PaymentChannelID name it and are required, Deposit and Expires are read from the chain and must be
+// zero, and it returns ErrNotFound if the chain has no such channel.
 func (c *Client) OpenChannel(ctx context.Context, o OpenChannelOptions) (Channel, error) {
 	r := newRequest("open a channel", http.MethodPost, channelsPath, idempotent)
 	setIdempotencyKey(r, o.IdempotencyKey)
@@ -125,6 +134,105 @@ func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {
 	return c.callChannel(ctx, newRequest("close a channel", http.MethodPost, path+"/close", idempotent))
 }
 
+// RenewChannel sends a micropayment of the amount that was accepted over the channel, with a higher sequence number,
+// in the place of one that can no longer be collected: it has expired, or the chain refused it. That buys
+// nothing. It repeats the request until its outcome is known. It returns ErrNotFound, ErrGone if the channel
+// has expired, ErrPaymentRequired if the micropayment is refused, or ErrConflict: with the code
+// wire.CodeNothingExpired there is nothing to renew, and with wire.CodeMicropaymentStale the amount or the sequence
+// number is another than that. Payer.Renew signs the micropayment, and keeps count of it.
+func (c *Client) RenewChannel(ctx context.Context, id string, m *micropay.Micropayment) (Channel, error) {
+	path, err := channelPath(id)
+	if err != nil {
+		return Channel{}, err
+	}
+	r := newRequest("renew a payment", http.MethodPost, path+"/renew", idempotent)
+	r.ownEffect = refusesPayment
+	body := struct {
+		MicropaymentUpdate string `json:"micropaymentUpdate"`
+	}{m.Base64()}
+	if err := r.setJSON(body); err != nil {
+		return Channel{}, err
+	}
+	return c.callChannel(ctx, r)
+}
+
+// Reconciliation compares a channel with the chain. Amounts are in units of the asset.
+type Reconciliation struct {
+	Channel Channel    // before
+	Chain   ChainState // as the chain has it
+	After   Channel    // as it would be, or is, with what the chain says
+}
+
+// ChainState is a channel as a chain has it.
+type ChainState struct {
+	Deposit      uint64
+	Withdrawn    uint64 // by the receiver, ever
+	NextSequence uint64 // the least sequence number that is accepted
+	Expires      time.Time
+}
+
+// Reconcile compares what the service knows of a channel with the chain. If write is true, the service records what the
+// chain says. It requires a key with the scope admin, and returns ErrNotFound if there is no such channel,
+// or ErrUnavailable if the chain cannot be read.
+func (c *Client) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
+	path, err := channelPath(id)
+	if err != nil {
+		return Reconciliation{}, err
+	}
+	r := newRequest("reconcile a channel", http.MethodPost, path+"/reconcile", idempotent)
+	body := struct {
+		Write bool `json:"write"`
+	}{write}
+	if err := r.setJSON(body); err != nil {
+		return Reconciliation{}, err
+	}
+	var sent sentReconciliation
+	var result Reconciliation
+	r.check = func() (err error) {
+		result, err = parseReconciliation(&sent)
+		return err
+	}
+	_, err = c.call(ctx, r, &sent)
+	return result, err
+}
+
+// sentReconciliation is a Reconciliation in a response.
+type sentReconciliation struct {
+	Channel wire.Channel `json:"channel"`
+	Chain   struct {
+		Deposit            string    `json:"deposit"`
+		Withdrawn          string    `json:"withdrawn"`
+		NextSequenceNumber string    `json:"nextSequenceNumber"`
+		Expires            time.Time `json:"expires"`
+	} `json:"chain"`
+	After wire.Channel `json:"after"`
+}
+
+func parseReconciliation(w *sentReconciliation) (r Reconciliation, err error) {
+	r.Chain.Expires = w.Chain.Expires
+	for _, channel := range []struct {
+		from *wire.Channel
+		to   *Channel
+	}{{&w.Channel, &r.Channel}, {&w.After, &r.After}} {
+		if *channel.to, err = parseChannel(channel.from); err != nil {
+			return r, err
+		}
+		if err := checkChannel(channel.from); err != nil {
+			return r, err
+		}
+	}
+	for _, n := range []amountMember{
+		{"deposit", w.Chain.Deposit, &r.Chain.Deposit},
+		{"withdrawn", w.Chain.Withdrawn, &r.Chain.Withdrawn},
+		{"nextSequenceNumber", w.Chain.NextSequenceNumber, &r.Chain.NextSequence},
+	} {
+		if err := n.parse(); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
 const channelsPath = "/v1/sessions/micropaymentchannels"
 
 // channelPath returns the path of a channel, or ErrInvalid if the id cannot be one.
@@ -150,32 +258,51 @@ func (c *Client) callChannel(ctx context.Context, r *request) (Channel, error) {
 func parseChannel(w *wire.Channel) (Channel, error) {
 	ch := Channel{
 		ID: w.ChannelID, Sender: w.Sender, Receiver: w.Receiver, Asset: w.Asset, State: w.State,
-		Created: w.Created, Expires: w.Expires, SessionsKnown: w.Sessions != nil,
+		Stopped: w.Stopped, Created: w.Created, Expires: w.Expires, SessionsKnown: w.Sessions != nil,
+		SellingLimit: maxAmount,
 	}
 	for _, s := range w.Sessions {
 		ch.Sessions = append(ch.Sessions, Session{ID: s.SessionID, ChunksetsLeft: s.ChunksetsLeft, Expires: s.Expires})
 	}
-	for _, n := range []struct {
-		member, value string
-		to            *uint64
-	}{
+	for _, n := range []amountMember{
 		{"paymentChannelId", w.PaymentChannelID, &ch.PaymentChannelID},
 		{"deposit", w.Deposit, &ch.Deposit},
 		{"accepted", w.Accepted, &ch.Accepted},
 		{"credit", w.Credit, &ch.Credit},
 		{"settled", w.Settled, &ch.Settled},
 		{"sequenceNumber", w.SequenceNumber, &ch.Sequence},
-		{"refund", w.Refund, &ch.Refund},
 	} {
-		if n.member == "refund" && n.value == "" {
+		if err := n.parse(); err != nil {
+			return Channel{}, err
+		}
+	}
+	for _, n := range []amountMember{
+		{"refund", w.Refund, &ch.Refund},
+		{"sellingLimit", w.SellingLimit, &ch.SellingLimit},
+		{"expired", w.Expired, &ch.Expired},
+		{"elsewhere", w.Elsewhere, &ch.Elsewhere},
+	} {
+		if n.value == "" {
 			continue
 		}
-		var err error
-		if *n.to, err = strconv.ParseUint(n.value, 10, 63); err != nil {
-			return Channel{}, invalid(n.member, "is not an amount: %s", shown(n.value))
+		if err := n.parse(); err != nil {
+			return Channel{}, err
 		}
 	}
 	return ch, nil
+}
+
+// amountMember is a member of a response that is an amount, and where it is stored.
+type amountMember struct {
+	member, value string
+	to            *uint64
+}
+
+func (a amountMember) parse() (err error) {
+	if *a.to, err = strconv.ParseUint(a.value, 10, 63); err != nil {
+		return invalid(a.member, "is not an amount: %s", shown(a.value))
+	}
+	return nil
 }
 
 func checkChannel(c *wire.Channel) error {
@@ -192,5 +319,6 @@ func checkChannel(c *wire.Channel) error {
 		}
 	}
 	return cmp.Or(checkID("channelId", c.ChannelID), checkWord("sender", c.Sender, maxWord), checkWord("receiver", c.Receiver, maxWord),
-		checkWord("asset", c.Asset, maxWord), checkWord("state", c.State, maxWord))
+		checkWord("asset", c.Asset, maxWord), checkWord("state", c.State, maxWord),
+		checkLength("stopped", c.Stopped, maxSentence))
 }

@@ -62,6 +62,18 @@ type Error struct {
 	ChunksetPrice      string
 	StoredMicropayment []byte // of a stale micropayment: the accepted one
 
+	// Of a payment that would lead to more than the selling limit of the channel: the limit, what is unsettled, and
+	// the part of it that can be collected only after a renewal. They are "" otherwise.
+	Limit     string
+	Unsettled string
+	Expired   string
+
+	// Of a micropayment that was refused because of its gas: the least maximum gas, and the least and the greatest gas
+	// price that are accepted. They are "" otherwise, or if any is accepted.
+	MinGas      string
+	MinGasPrice string
+	MaxGasPrice string
+
 	// The id of what a request with an unknown outcome may have created.
 	ChannelID string
 	SessionID string
@@ -145,6 +157,8 @@ func newError(r *http.Response, host string) *Error {
 	e.Code, e.Detail, e.RequestID = wire.Code(p.Code), shorten(p.Detail, maxSentence), shorten(p.RequestID, maxID)
 	e.Retryable = p.Retryable != nil && *p.Retryable
 	e.Reason, e.Required, e.Available, e.ChunksetPrice = shorten(p.Reason, maxWord), shorten(p.Required, maxWord), shorten(p.Available, maxWord), shorten(p.ChunksetPrice, maxWord)
+	e.Limit, e.Unsettled, e.Expired = shorten(p.Limit, maxWord), shorten(p.Unsettled, maxWord), shorten(p.Expired, maxWord)
+	e.MinGas, e.MinGasPrice, e.MaxGasPrice = shorten(p.MinGas, maxWord), shorten(p.MinGasPrice, maxWord), shorten(p.MaxGasPrice, maxWord)
 	e.StoredMicropayment, _ = base64.StdEncoding.DecodeString(p.StoredMicropayment) // nil if malformed: it proves nothing
 	e.ChannelID, e.SessionID, e.UploadID = shorten(p.ChannelID, maxID), shorten(p.SessionID, maxID), shorten(p.UploadID, maxID)
 	return e

@@ -85,20 +85,20 @@ func (p *Payment) required(ctx context.Context, s *source, offset, end, n int64,
 	return need, nil
 }
 
-// refill obtains a session with need chunksets, and sends the request with it. Requests of one payer do so
+// refill obtains a session with so many chunksets, and sends the request with it. Requests of one payer do so
 // one after another, so that they do not take what another has bought.
-func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, need int64, unusable string) (resp *http.Response, now string, bought bool, err error) {
+func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, chunksets int64, unusable string) (resp *http.Response, now string, bought bool, err error) {
 	select {
 	case <-ctx.Done():
 		return nil, id, false, ctx.Err()
 	case <-p.Payer.refilling:
 	}
 	defer func() { p.Payer.refilling <- struct{}{} }()
-	session, bought, err := p.Payer.obtain(ctx, unusable, func(left int64) int64 { return need - left })
+	session, bought, err := p.Payer.obtain(ctx, demand{chunksets: chunksets, unusable: unusable})
 	if err != nil {
 		return nil, id, bought, err
 	}
-	resp, err = p.send(ctx, s, r, session.ID, need)
+	resp, err = p.send(ctx, s, r, session.ID, chunksets)
 	return resp, session.ID, bought, err
 }
 

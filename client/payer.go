@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,17 @@ var (
 	// ErrNotDelivered is returned if the service has accepted a micropayment and does not have the
 	// chunksets that it paid for. The payer signs nothing more until WriteOff is called.
 	ErrNotDelivered = errors.New("the service was paid and did not deliver")
+
+	// ErrNoChannel is returned if the service collects payments on a chain, and neither the options nor the
+	// state name a channel. Open one there first.
+	ErrNoChannel = errors.New("the payer has no channel on the chain")
 )
 
-// DefaultPurchase is the default of PayerOptions.Chunksets.
-const DefaultPurchase = 100
+// Defaults of PayerOptions.
+const (
+	DefaultPurchase = 100
+	DefaultMaxWait  = 2 * time.Minute
+)
 
 // PayerOptions configure a Payer. Amounts are in units of the asset.
 type PayerOptions struct {
@@ -42,8 +50,9 @@ type PayerOptions struct {
 	// MaxPrice is the highest price of a chunkset. It is required.
 	MaxPrice uint64
 
-	// MaxSpend limits the sum of all that is ever signed with this state file. It is required. What
-	// another state signed over the same channel counts too, once this payer knows of it.
+	// MaxSpend limits the sum of all that is bought with this state file, and of what else may still be
+	// collected of what it signed; see PayerStatus.Spent. It is required. What another state signed over the
+	// same channel counts too, once this payer knows of it.
 	MaxSpend uint64
 
 	// MaxPurchase limits a single purchase. 0 means MaxSpend.
@@ -58,17 +67,40 @@ type PayerOptions struct {
 	Terms *Terms
 
 	// Deposit is that of a channel that the payer opens. 0 means the default of the service. Opening
-	// one requires, on a hosted network, a key with the scope channels for the account.
+	// one requires, on a hosted network, a key with the scope channels for the account. It must be 0 if
+	// the service collects on a chain, because the deposit is made there.
 	Deposit uint64
 
 	// ChannelID is the id of an open channel to use, which no other state file may use at the same
 	// time. If it is "", the payer opens one.
 	ChannelID string
+
+	// PaymentChannelID is the number of the channel. If the service collects on a chain, it is that of a channel
+	// which exists there, and which the payer makes known to the service; it is required then, unless ChannelID
+	// is set. 0: that of the channel with ChannelID, or a number at random.
+	PaymentChannelID uint64
+
+	// MaxWait is how long a purchase waits for the service to collect earlier payments, if there is too much that
+	// it has not collected. After each purchase that was delivered the time begins again. 0 means
+	// DefaultMaxWait, and a negative time that it does not wait. OnWait, if it is not nil, is called with the
+	// channel when a purchase begins to wait.
+	MaxWait time.Duration
+	OnWait  func(Channel)
 }
 
 // Payer pays a service for one account, over one channel: it opens the channel, signs micropayments,
 // buys sessions and adds chunksets to them. It may be used concurrently, also by several processes
 // with the same state file; purchases are made one at a time.
+//
+// # What the service collects
+//
+// A service sells no more over a channel than its selling limit beyond what it has collected. A payer buys as much as
+// that permits, and the rest, if more is needed, after the service has collected: within MaxWait. If a
+// micropayment expires before the service has collected it, the payer signs the same amount once more, without a
+// purchase, as soon as a purchase needs that.
+//
+// A session ends at its time, whatever is added to it. In the last tenth of its life it is used as long as it has
+// enough, and then the payer buys another.
 //
 // # What a service that lies can take
 //
@@ -76,13 +108,20 @@ type PayerOptions struct {
 // the channel, once. The payer never signs more than the amount of the purchases that were delivered
 // plus one purchase, which is at most MaxPurchase. If a purchase is refused, or its outcome is unknown,
 // the next micropayment does not add to it. A purchase is delivered if the service has shown a session
-// with the chunksets, at MaxPrice at most. So a service that accepts payments and delivers nothing
+// with the chunksets, at MaxPrice at most; if the price has changed meanwhile, less than MaxPrice of each channel
+// may remain as credit. So a service that accepts payments and delivers nothing
 // takes at most MaxPurchase: the payer then returns ErrNotDelivered and signs nothing more. A stale
 // payment is believed only if the service proves it by a micropayment with a valid signature of the
-// account for this channel, so what is adopted was already owed.
+// account for this channel, so what is adopted was already owed. A renewal is of an amount that was
+// delivered, so it adds nothing, however often a service asks for one.
 //
-// A session is a promise: a service may sell one and then refuse to serve. A call of Ensure makes at most
-// one purchase, a request of a paid read at most three, and all together never exceed MaxSpend.
+// What was refused counts as spent until it has expired. A service that collects it nevertheless gains nothing
+// over the same channel, where the next purchase pays that amount again; but each CloseChannel after a
+// refusal permits it to have taken one purchase that MaxSpend does not count.
+//
+// A session is a promise: a service may sell one and then refuse to serve. A call of Ensure buys at most
+// as many chunksets as it was asked for, or Chunksets if that is more, a request of a paid read at most three
+// times as many, and all together never exceed MaxSpend.
 type Payer struct {
 	c     *Client
 	o     PayerOptions
@@ -90,7 +129,8 @@ type Payer struct {
 	known atomic.Pointer[string] // id of the session, as far as this process knows
 
 	refilling chan struct{} // holds a token while no read of this process adds to the session
-	added     atomic.Uint64 // to what was signed, by this payer
+	added     atomic.Uint64 // to what was bought, by this payer
+	signed    atomic.Uint64 // the last amount that this payer signed for a purchase
 }
 
 // NewPayer returns a payer that uses the service of c. It sends no request. It returns an error if an
@@ -102,6 +142,9 @@ func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 	}
 	if o.Chunksets == 0 {
 		o.Chunksets = DefaultPurchase
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = DefaultMaxWait
 	}
 	var missing string
 	switch {
@@ -115,6 +158,8 @@ func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 		missing = "MaxSpend"
 	case o.Chunksets < 0:
 		missing = "Chunksets"
+	case o.PaymentChannelID > maxAmount:
+		missing = "PaymentChannelID"
 	}
 	if missing != "" {
 		return nil, fmt.Errorf("client: %w: PayerOptions.%s is missing or out of range", ErrInvalid, missing)
@@ -151,10 +196,10 @@ func (p *Payer) locked(ctx context.Context, f func(*payerState) error) (err erro
 	if err != nil {
 		return err
 	}
-	before := s.spent()
+	before := s.bought()
 	err = f(s)
-	p.added.Add(s.spent() - before)
-	id := s.SessionID
+	p.added.Add(s.bought() - before)
+	id := cmp.Or(s.EndingID, s.SessionID)
 	p.known.Store(&id)
 	return err
 }
@@ -191,17 +236,25 @@ type PayerStatus struct {
 	SessionID        string // "": none was bought
 	Signed           uint64 // highest amount that was signed for the channel
 	Bought           uint64 // part of Signed whose chunksets were delivered
-	Spent            uint64 // all that was signed with the state file; MaxSpend limits it
-	Added            uint64 // part of Spent that this Payer has added, and no other with the state file
 	Pending          bool   // reports whether the outcome of a purchase is unknown
+
+	// Spent is what was bought with the state file, and what may still be collected in addition: a purchase whose
+	// outcome is unknown, or one that was refused, until a minute after its micropayment has expired. (The
+	// clock of this machine may be ahead of that of the chain by so much.) MaxSpend limits it. Added is the part of
+	// it that this Payer has added, and no other with the state file.
+	Spent, Added uint64
 }
 
 // Status returns the state of the payer. It sends no request.
 func (p *Payer) Status(ctx context.Context) (PayerStatus, error) {
 	var status PayerStatus
 	err := p.locked(ctx, func(s *payerState) error {
-		status = PayerStatus{Account: s.Account, SessionID: s.SessionID, Spent: s.spent(), Added: p.added.Load()}
+		now := time.Now()
+		status = PayerStatus{Account: s.Account, SessionID: s.SessionID, Spent: s.spent(now), Added: p.added.Load()}
 		if c := s.Channel; c != nil {
+			if c.Signed == p.signed.Load() {
+				status.Added += c.collectable(now) - c.Bought
+			}
 			status.ChannelID, status.PaymentChannelID = c.ID, c.PaymentChannelID
 			status.Signed, status.Bought, status.Pending = c.Signed, c.Bought, c.Pending != nil
 		}
@@ -214,9 +267,12 @@ func (p *Payer) Status(ctx context.Context) (PayerStatus, error) {
 func (p *Payer) Channel(ctx context.Context) (Channel, error) {
 	var ch Channel
 	err := p.locked(ctx, func(s *payerState) error {
-		_, err := p.price(ctx, s)
+		of, err := p.offer(ctx, s)
 		if err == nil {
-			ch, err = p.channel(ctx, s)
+			err = p.affordable(of)
+		}
+		if err == nil {
+			ch, err = p.channel(ctx, s, of)
 		}
 		return err
 	})
@@ -225,68 +281,111 @@ func (p *Payer) Channel(ctx context.Context) (Channel, error) {
 
 // Ensure returns a session that has at least the given number of chunksets left. It buys a session, or
 // adds to the one that the payer has, if that is needed. If the response to the purchase is lost, it
-// finds the session again, in this call or in a later one, also in another process.
+// finds the session again, in this call or in a later one, also in another process. If the selling limit of
+// the channel permits only a part, it buys that, and the rest when the service has collected.
 //
-// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, ErrGone if the channel was closed or has
-// expired (CloseChannel forgets it), or ErrOutcomeUnknown if it is unknown whether the service accepted
-// a purchase: then the next call resolves it, and never pays for it twice.
+// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, ErrNoChannel, ErrGone if the channel was closed or has
+// expired (CloseChannel forgets it), ErrPaymentRequired if the service has not collected enough within
+// MaxWait or sells nothing over the channel, or ErrOutcomeUnknown if it is unknown whether the service accepted
+// a purchase: then the next call resolves it, and never pays for it twice. What was bought before the error is in
+// the session.
 func (p *Payer) Ensure(ctx context.Context, chunksets int64) (Session, error) {
-	session, _, err := p.obtain(ctx, "", func(left int64) int64 { return chunksets - left })
+	session, _, err := p.obtain(ctx, demand{chunksets: chunksets})
 	return session, err
 }
 
 // Buy buys the given number of chunksets, whatever the session of the payer has left, and returns the
 // session. Its errors are those of Ensure. A purchase whose outcome was unknown is resolved first; then
-// Buy buys in addition.
+// Buy buys in addition. If the session ends soon, Buy buys another, and paid reads and Ensure use what is left of the
+// former one first.
 func (p *Payer) Buy(ctx context.Context, chunksets int64) (Session, error) {
 	if chunksets < 1 {
 		return Session{}, fmt.Errorf("client: %w: a purchase of %d chunksets", ErrInvalid, chunksets)
 	}
-	session, _, err := p.obtain(ctx, "", func(int64) int64 { return chunksets })
+	session, _, err := p.obtain(ctx, demand{chunksets: chunksets, more: true})
 	return session, err
 }
 
-// obtain returns the session of the payer after a purchase of as many chunksets as missing returns for
-// the number that is left. It reports whether it bought any. The
+// demand is what the caller of obtain needs: a session with so many chunksets left or, with more, so many in addition. The
 // session with the id unusable, if it is not "", is replaced by another.
-func (p *Payer) obtain(ctx context.Context, unusable string, missing func(left int64) int64) (session Session, bought bool, err error) {
+type demand struct {
+	chunksets int64
+	more      bool
+	unusable  string
+}
+
+// missing returns how many chunksets are missing in a session that has some left.
+func (n demand) missing(left int64) int64 {
+	if n.more {
+		return n.chunksets
+	}
+	return n.chunksets - left
+}
+
+// obtain returns the session of the payer with what is needed. It reports whether it bought any.
+func (p *Payer) obtain(ctx context.Context, n demand) (session Session, bought bool, err error) {
 	err = p.locked(ctx, func(s *payerState) error {
+		if err := p.checkNamed(s); err != nil {
+			return err
+		}
 		if err := p.settlePending(ctx, s); err != nil {
 			return err
 		}
-		if s.SessionID == unusable {
-			s.SessionID = ""
-		}
 		var err error
-		if session, err = p.session(ctx, s); err != nil {
+		if !n.more {
+			session, err = p.session(ctx, &s.EndingID, n.unusable)
+			if err != nil || session.ID != "" && n.missing(session.ChunksetsLeft) <= 0 {
+				return err
+			}
+			s.EndingID = "" // what it has left is not enough
+		}
+		if session, err = p.session(ctx, &s.SessionID, n.unusable); err != nil {
 			return err
 		}
-		n := missing(session.ChunksetsLeft)
-		if n <= 0 && session.ID != "" {
+		missing := n.missing(session.ChunksetsLeft)
+		if missing <= 0 && session.ID != "" {
 			return nil
+		}
+		if endsSoon(session) {
+			if n.more && session.ChunksetsLeft > 0 {
+				s.EndingID = session.ID
+			}
+			session, missing = Session{}, n.missing(0)
 		}
 		bought = true
 		refilled := session.ID != ""
-		session, err = p.buy(ctx, s, max(n, 1), session)
+		session, err = p.buy(ctx, s, max(missing, 1), session)
 		if refilled && s.Channel != nil && s.Channel.Pending == nil && sessionEnded(err) { // meanwhile
-			session, err = p.buy(ctx, s, max(missing(0), 1), Session{})
+			session, err = p.buy(ctx, s, max(n.missing(0), 1), Session{})
 		}
 		return err
 	})
 	return session, bought, err
 }
 
-// session returns the session of the state, or one without an id if there is none or it has expired.
-func (p *Payer) session(ctx context.Context, s *payerState) (Session, error) {
-	if s.SessionID == "" {
+// session returns a session of the state, or one without an id if there is none, or it is unusable or has expired. Then
+// the id becomes "".
+func (p *Payer) session(ctx context.Context, id *string, unusable string) (Session, error) {
+	if *id == unusable {
+		*id = ""
+	}
+	if *id == "" {
 		return Session{}, nil
 	}
-	session, err := p.c.Session(ctx, s.SessionID)
+	session, err := p.c.Session(ctx, *id)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone) || err == nil && !time.Now().Before(session.Expires) {
-		s.SessionID = ""
+		*id = ""
 		return Session{}, nil
 	}
 	return session, err
+}
+
+// lastPart is the part of the life of a session in which nothing is added to it.
+const lastPart = 10
+
+// endsSoon reports whether what is added to a session would be lost soon.
+func endsSoon(s Session) bool {
+	return s.ID != "" && !s.Created.IsZero() && time.Until(s.Expires) < s.Expires.Sub(s.Created)/lastPart
 }
 
 // sessionEnded reports whether err means that a session does not exist or has expired.
@@ -327,7 +426,7 @@ func (p *Payer) CloseChannel(ctx context.Context) (Channel, error) {
 		if err != nil && !errors.Is(err, ErrGone) {
 			return err
 		}
-		s.Earlier, s.Channel = s.Earlier+s.Channel.Signed, nil
+		s.leave(time.Now())
 		return errors.Join(err, p.file.save(s))
 	})
 	return ch, err
@@ -343,7 +442,7 @@ func (p *Payer) WriteOff(ctx context.Context) (lost uint64, err error) {
 		}
 		c := s.Channel
 		lost = c.Signed - c.Bought
-		c.Bought, c.Pending = c.Signed, nil
+		c.Bought, c.Credit, c.Pending = c.Signed, 0, nil
 		return p.file.save(s)
 	})
 	return lost, err

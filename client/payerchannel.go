@@ -1,79 +1,168 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"strconv"
+
+	"sluice/wire"
 )
 
-// price checks the terms of the service and returns its price of a chunkset. It sets the terms of the
-// state if there are none.
-func (p *Payer) price(ctx context.Context, s *payerState) (uint64, error) {
+// offer is what a service asks for a payment.
+type offer struct {
+	price uint64 // of a chunkset
+	gas   gas    // of micropayments
+	chain bool   // the service collects on a chain
+}
+
+// gas is what a micropayment states about its execution: the maximum gas, and its price in the smallest coin of the
+// chain. The receiver pays it.
+type gas struct{ max, price uint64 }
+
+// usualGas is that of the public client.
+var usualGas = gas{200_000, 100}
+
+// offer checks the terms of the service and returns what it asks. It sets the terms of the state if there
+// are none.
+func (p *Payer) offer(ctx context.Context, s *payerState) (offer, error) {
 	info, err := p.c.Info(ctx)
 	if err != nil {
-		return 0, err
+		return offer{}, err
 	}
-	offered := Terms{Receiver: info.Payment.Receiver, Asset: info.Payment.Asset, Module: info.Payment.Module, ChainID: uint8(info.Payment.ChainID)}
-	offered, err = offered.canonical()
+	if err := p.checkTerms(s, info); err != nil {
+		return offer{}, err
+	}
+	price, err := strconv.ParseUint(info.Payment.ChunksetPrice, 10, 63)
+	if err != nil || price == 0 {
+		return offer{}, fmt.Errorf("client: %w: the price of a chunkset is %q", ErrTermsChanged, info.Payment.ChunksetPrice)
+	}
+	g, err := gasOf(&info.Payment)
+	return offer{price, g, info.Payment.Settlement == wire.SettlementChain}, err
+}
+
+// affordable returns ErrBudget if the price is above MaxPrice.
+func (p *Payer) affordable(of offer) error {
+	if of.price > p.o.MaxPrice {
+		return fmt.Errorf("client: %w: the price of a chunkset is %d, and MaxPrice is %d", ErrBudget, of.price, p.o.MaxPrice)
+	}
+	return nil
+}
+
+// gasOf returns the usual gas, or as near to it as the terms permit.
+func gasOf(terms *wire.Payment) (gas, error) {
+	var minGas, minPrice, maxPrice, maxFee uint64
+	for _, n := range []amountMember{
+		{"minGas", terms.MinGas, &minGas}, {"minGasPrice", terms.MinGasPrice, &minPrice}, {"maxGasPrice", terms.MaxGasPrice, &maxPrice}, {"maxFee", terms.MaxFee, &maxFee},
+	} {
+		if n.value == "" {
+			continue
+		}
+		if err := n.parse(); err != nil {
+			return gas{}, fmt.Errorf("client: %w: %w", ErrTermsChanged, err)
+		}
+	}
+	g := usualGas
+	if minPrice > 0 {
+		g.price = minPrice
+	}
+	if maxPrice > 0 {
+		g.price = min(g.price, maxPrice)
+	}
+	if maxFee > 0 && g.price > 0 {
+		g.max = min(g.max, maxFee/g.price)
+	}
+	g.max = max(g.max, minGas)
+	return g, nil
+}
+
+// checkTerms returns ErrTermsChanged unless the terms of the service are those of the state. It sets them if there
+// are none.
+func (p *Payer) checkTerms(s *payerState, info wire.Info) error {
+	given := Terms{Receiver: info.Payment.Receiver, Asset: info.Payment.Asset, Module: info.Payment.Module, ChainID: uint8(info.Payment.ChainID)}
+	offered, err := given.canonical()
 	if err != nil || info.Payment.ChainID != int(offered.ChainID) {
-		return 0, fmt.Errorf("client: %w: the terms of the service are invalid: %+v", ErrTermsChanged, info.Payment)
+		return fmt.Errorf("client: %w: the terms of the service are invalid: %+v", ErrTermsChanged, info.Payment)
 	}
 	if s.Terms == nil {
 		s.Terms = &offered
 	}
 	if *s.Terms != offered {
-		err := fmt.Errorf("client: %w: %s", ErrTermsChanged, offered.changes(*s.Terms))
+		err = fmt.Errorf("client: %w: %s", ErrTermsChanged, offered.changes(*s.Terms))
 		if p.o.Terms == nil {
 			err = fmt.Errorf("%w; if another instance is at %s now, it requires another state file than %s", err, p.c.URL(), p.file.path)
 		}
-		return 0, err
+		return err
 	}
-	price, err := strconv.ParseUint(info.Payment.ChunksetPrice, 10, 63)
-	if err != nil || price == 0 {
-		return 0, fmt.Errorf("client: %w: the price of a chunkset is %q", ErrTermsChanged, info.Payment.ChunksetPrice)
-	}
-	if price > p.o.MaxPrice {
-		return 0, fmt.Errorf("client: %w: the price of a chunkset is %d, and MaxPrice is %d", ErrBudget, price, p.o.MaxPrice)
-	}
-	return price, nil
+	return nil
 }
 
-// channel returns the channel, which must be open. It opens one, or looks at that of the options, if
+// checkNamed returns an error if the options name another channel than that of the state.
+func (p *Payer) checkNamed(s *payerState) error {
+	c := s.Channel
+	switch {
+	case c == nil || c.ID == "":
+		return nil
+	case p.o.ChannelID != "" && p.o.ChannelID != c.ID:
+		return fmt.Errorf("client: %w: the state file %s has another channel than PayerOptions.ChannelID: %s; CloseChannel forgets it", ErrInvalid, p.file.path, c.ID)
+	case p.o.PaymentChannelID != 0 && p.o.PaymentChannelID != c.PaymentChannelID:
+		return fmt.Errorf("client: %w: the state file %s has another channel than PayerOptions.PaymentChannelID: number %d; CloseChannel forgets it", ErrInvalid, p.file.path, c.PaymentChannelID)
+	}
+	return nil
+}
+
+// channel returns the channel, over which payments are possible. It opens one, or looks at that of the options, if
 // the state has none.
-func (p *Payer) channel(ctx context.Context, s *payerState) (Channel, error) {
+func (p *Payer) channel(ctx context.Context, s *payerState, of offer) (Channel, error) {
 	var ch Channel
 	var err error
-	switch {
-	case s.Channel != nil && s.Channel.ID != "" && p.o.ChannelID != "" && s.Channel.ID != p.o.ChannelID:
-		return Channel{}, fmt.Errorf("client: %w: the state file %s has another channel than PayerOptions.ChannelID; CloseChannel forgets it", ErrInvalid, p.file.path)
-	case s.Channel != nil && s.Channel.ID != "":
-		ch, err = p.c.Channel(ctx, s.Channel.ID)
-	case p.o.ChannelID != "":
-		ch, err = p.c.Channel(ctx, p.o.ChannelID)
-		if err == nil {
-			// The accepted amount that the service reports is not believed: see adopt.
-			s.Channel = &channelRecord{PaymentChannelID: ch.PaymentChannelID}
-		}
-	default:
-		ch, err = p.open(ctx, s)
+	if p.o.ChannelID != "" || s.Channel != nil && s.Channel.ID != "" {
+		ch, err = p.look(ctx, s)
+	} else if ch, err = p.open(ctx, s, of); err == nil {
+		err = p.checkChannel(&ch, s)
 	}
+	switch {
+	case err != nil:
+		return Channel{}, err
+	case ch.State != "open" && ch.State != "stopped":
+		return Channel{}, fmt.Errorf("client: %w: the state of the channel is %q", ErrGone, ch.State)
+	}
+	return ch, p.keep(s, &ch)
+}
+
+// look returns the channel of the state or, if it has none, of the options. It may be closed.
+func (p *Payer) look(ctx context.Context, s *payerState) (Channel, error) {
+	if err := p.checkNamed(s); err != nil {
+		return Channel{}, err
+	}
+	id := p.o.ChannelID
+	if s.Channel != nil && s.Channel.ID != "" {
+		id = s.Channel.ID
+	}
+	ch, err := p.c.Channel(ctx, id)
 	if err != nil {
 		return Channel{}, err
 	}
-	if err := p.checkChannel(&ch, s); err != nil {
-		return Channel{}, err
+	if s.Channel == nil || s.Channel.ID == "" {
+		// The accepted amount that the service reports is not believed: see adopt.
+		s.Channel = &channelRecord{PaymentChannelID: cmp.Or(p.o.PaymentChannelID, ch.PaymentChannelID)}
 	}
-	if s.Channel.ID == "" {
-		s.Channel.ID = ch.ID
-		return ch, p.file.save(s)
-	}
-	return ch, nil
+	return ch, p.checkChannel(&ch, s)
 }
 
-// checkChannel returns an error unless the payer can pay over the channel.
+// keep writes the id of the channel if the state does not have it.
+func (p *Payer) keep(s *payerState, ch *Channel) error {
+	if s.Channel.ID != "" {
+		return nil
+	}
+	s.Channel.ID = ch.ID
+	return p.file.save(s)
+}
+
+// checkChannel returns an error unless the channel is that of the payer.
 func (p *Payer) checkChannel(ch *Channel, s *payerState) error {
 	switch {
 	case ch.ID == "" || ch.PaymentChannelID != s.Channel.PaymentChannelID:
@@ -82,18 +171,25 @@ func (p *Payer) checkChannel(ch *Channel, s *payerState) error {
 		return fmt.Errorf("client: %w: the channel is that of %s, and the key is that of %s", ErrTermsChanged, ch.Sender, p.Address())
 	case ch.Receiver != s.Terms.Receiver || ch.Asset != s.Terms.Asset:
 		return fmt.Errorf("client: %w: the channel pays %s in %s", ErrTermsChanged, ch.Receiver, ch.Asset)
-	case ch.State != "open":
-		return fmt.Errorf("client: %w: the state of the channel is %q", ErrGone, ch.State)
 	}
 	return nil
 }
 
-// open opens a channel. The payer chooses its number and writes it before it sends the request, so that
-// the same channel is found if the response is lost.
-func (p *Payer) open(ctx context.Context, s *payerState) (Channel, error) {
-	fresh := s.Channel == nil
+// open opens a channel. The payer writes its number before it sends the request, so that the same channel is found if
+// the response is lost. On a chain the channel must exist, so that its number must be known.
+func (p *Payer) open(ctx context.Context, s *payerState, of offer) (Channel, error) {
+	number := p.o.PaymentChannelID
+	fresh := s.Channel == nil || number != 0 && number != s.Channel.PaymentChannelID
 	if fresh {
-		s.Channel = &channelRecord{PaymentChannelID: 1 + mathrand.Uint64N(1<<53-1), OpenKey: rand.Text(), Deposit: p.o.Deposit}
+		switch {
+		case of.chain && number == 0:
+			return Channel{}, fmt.Errorf("client: %w: open one there for the receiver %s and the asset %s, and name its number in PayerOptions.PaymentChannelID", ErrNoChannel, s.Terms.Receiver, s.Terms.Asset)
+		case of.chain && p.o.Deposit != 0:
+			return Channel{}, fmt.Errorf("client: %w: PayerOptions.Deposit is %d, and the service reads the deposit from the chain", ErrInvalid, p.o.Deposit)
+		case number == 0:
+			number = 1 + mathrand.Uint64N(1<<53-1)
+		}
+		s.Channel = &channelRecord{PaymentChannelID: number, OpenKey: rand.Text(), Deposit: p.o.Deposit}
 		if err := p.file.save(s); err != nil {
 			return Channel{}, err
 		}
@@ -105,9 +201,12 @@ func (p *Payer) open(ctx context.Context, s *payerState) (Channel, error) {
 	if err == nil || errors.Is(err, ErrOutcomeUnknown) || !fresh && !isRefusal(err) {
 		return ch, err
 	}
-	if !fresh && errors.Is(err, ErrConflict) { // the response of a request was lost more than 24 hours ago
+	if !fresh && errors.Is(err, ErrConflict) && !of.chain { // the response of a request was lost more than 24 hours ago
 		return Channel{}, fmt.Errorf("client: a channel with number %d exists, and its id is not known: its deposit is refunded when it expires; remove the state file %s to open another: %w",
 			s.Channel.PaymentChannelID, p.file.path, err)
+	}
+	if errors.Is(err, ErrConflict) && of.chain {
+		err = fmt.Errorf("client: the channel with number %d is known to the service already: name its id in PayerOptions.ChannelID, which was returned to whoever opened it there: %w", s.Channel.PaymentChannelID, err)
 	}
 	s.Channel = nil // refused: the next attempt may have other options
 	return Channel{}, errors.Join(err, p.file.save(s))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,12 +28,17 @@ type liar struct {
 
 	other *micropay.Signer // another account
 
-	highest   uint64 // amount of any micropayment: what it can collect
+	highest   uint64 // amount of any micropayment over the channel: what it can collect
+	earlier   uint64 // the same of the channels before
+	closed    uint64 // how many these are
+	paid      uint64 // regarded as bought over them
 	delivered int64  // chunksets in the sessions that it has shown
 	sessions  map[string]*lieSession
 	seen      [][]byte
 	number    string // of the channel
 	honest    bool
+	renewals  int
+	accepted  uint64 // amount of the last purchase that it delivered
 }
 
 type lieSession struct {
@@ -40,6 +46,7 @@ type lieSession struct {
 	UserIdentity   string    `json:"userIdentity"`
 	ChunksetsLeft  int64     `json:"chunksetsLeft"`
 	ChunksetsTotal int64     `json:"chunksetsTotal"`
+	Created        time.Time `json:"created"`
 	Expires        time.Time `json:"expires"`
 }
 
@@ -63,7 +70,12 @@ func (l *liar) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch path := r.URL.Path; {
 	case path == "/v1/info":
 		price := l.lie("price", "1", "1", "1", "4")
-		return respond(200, nil, `{"payment":{"receiver":"0xa","asset":"0xb","module":"0xc","chainId":4,"chunksetPrice":"`+price+`"}}`)(r)
+		asks := l.lie("gas", "", `,"minGas":"9223372036854775807","minGasPrice":"9223372036854775807","maxFee":"1"`, `,"maxGasPrice":"1"`)
+		return respond(200, nil, `{"payment":{"receiver":"0xa","asset":"0xb","module":"0xc","chainId":4,"chunksetPrice":"`+price+`"`+asks+`}}`)(r)
+	case strings.HasSuffix(path, "/close"):
+		return respond(200, nil, l.channel())(r)
+	case strings.HasSuffix(path, "/renew"):
+		return l.renew(r, body.MicropaymentUpdate)
 	case strings.HasPrefix(path, "/v1/sessions/micropaymentchannels"):
 		if body.PaymentChannelID != "" {
 			l.number = body.PaymentChannelID
@@ -107,28 +119,68 @@ func (l *liar) channel() string {
 	if err != nil {
 		l.t.Error(err)
 	}
-	state := l.lie("channel state", "open", "open", "open", "closed")
-	return fmt.Sprintf(`{"channelId":"C","paymentChannelId":%q,"receiver":"0xa","asset":"0xb","deposit":"9000000","accepted":%q,"credit":"0","settled":"0","unsettled":"0","sequenceNumber":"5","state":%q,"sessions":%s}`, number, l.lie("accepted", "0", "0", "15", "8000000"), state, text)
+	state := l.lie("channel state", "open", "open", "open", "stopped", "closed")
+	limits := l.lie("limits", "", "", `,"sellingLimit":"3"`, `,"sellingLimit":"9223372036854775807"`, `,"sellingLimit":"0","expired":"10"`, `,"sellingLimit":"1","expired":"1"`, `,"sellingLimit":"0","expired":"9000000"`)
+	settled := l.lie("settled", "0", "0", "9223372036854775807")
+	return fmt.Sprintf(`{"channelId":"C","paymentChannelId":%q,"receiver":"0xa","asset":"0xb","deposit":"9000000","accepted":%q,"credit":"0","settled":%q,"unsettled":"0","sequenceNumber":"5","state":%q,"sessions":%s%s}`,
+		number, l.lie("accepted", strconv.FormatUint(l.accepted, 10), strconv.FormatUint(l.accepted, 10), "0", "15", "8000000"), settled, state, text, limits)
 }
 
-// sell answers a purchase.
-func (l *liar) sell(r *http.Request, sent, sessionID, identity string) (*http.Response, error) {
+// take keeps a micropayment.
+func (l *liar) take(sent string) (*micropay.Micropayment, []byte) {
 	raw, err := base64.StdEncoding.DecodeString(sent)
 	if err != nil {
 		l.t.Errorf("a micropayment is not base64: %v", err)
 	}
 	m, err := micropay.Parse(raw)
 	if err != nil {
-		l.t.Errorf("a micropayment is malformed: %v", err)
-		return nil, err
+		l.t.Fatalf("a micropayment is malformed: %v", err)
 	}
 	l.highest = max(l.highest, m.Amount)
 	l.seen = append(l.seen, raw)
+	return m, raw
+}
+
+// renew answers a renewal, which must not be of more than was signed for purchases.
+func (l *liar) renew(r *http.Request, sent string) (*http.Response, error) {
+	before := l.highest
+	_, raw := l.take(sent)
+	if l.highest > before {
+		l.t.Errorf("a renewal is of %d, and %d was signed before", l.highest, before)
+	}
+	l.renewals++
+	switch answer := l.lie("renewed", "renewed", "renewed", "nothing", "refuse", "cut", "unknown", "stale by it", "stale by an earlier one", "stale by another account",
+		"stale by another channel", "stale by a forgery", "stale by nothing"); answer {
+	case "renewed":
+		return respond(200, nil, l.channel())(r)
+	case "nothing":
+		return problem(409, "nothing_expired", "")(r)
+	case "refuse":
+		return problem(402, "micropayment_refused", `,"reason":"expired"`)(r)
+	case "cut":
+		return nil, errCut
+	case "unknown":
+		return problem(503, "outcome_unknown", `,"retryable":false`)(r)
+	default:
+		return l.stale(r, answer, raw)
+	}
+}
+
+func (l *liar) stale(r *http.Request, answer string, raw []byte) (*http.Response, error) {
+	return problem(409, "micropayment_stale", `,"storedMicropayment":"`+base64.StdEncoding.EncodeToString(l.stored(answer, raw))+`"`)(r)
+}
+
+// sell answers a purchase.
+func (l *liar) sell(r *http.Request, sent, sessionID, identity string) (*http.Response, error) {
+	m, raw := l.take(sent)
 	s := l.sessions[sessionID]
 	if s == nil {
 		s = &lieSession{SessionID: fmt.Sprintf("S%d", len(l.sessions)), UserIdentity: identity, Expires: time.Now().Add(time.Hour)}
+		if l.lie("life", "an hour", "at its end") == "at its end" {
+			s.Created = time.Now().Add(-100 * time.Hour)
+		}
 	}
-	answer := l.lie("answer", "deliver", "deliver", "deliver too little", "cut", "deliver and cut", "refuse", "stale by it", "stale by an earlier one", "stale by another account",
+	answer := l.lie("answer", "deliver", "deliver", "deliver too little", "cut", "deliver and cut", "refuse", "stopped", "stale by it", "stale by an earlier one", "stale by another account",
 		"stale by another channel", "stale by a forgery", "stale by nothing", "expired", "unknown", "503", "garbage")
 	switch answer {
 	case "deliver", "deliver too little", "deliver and cut":
@@ -140,6 +192,7 @@ func (l *liar) sell(r *http.Request, sent, sessionID, identity string) (*http.Re
 		s.ChunksetsLeft += n
 		s.ChunksetsTotal += n
 		l.delivered += n
+		l.accepted = m.Amount
 		if answer == "deliver and cut" {
 			return nil, errCut
 		}
@@ -147,7 +200,9 @@ func (l *liar) sell(r *http.Request, sent, sessionID, identity string) (*http.Re
 	case "cut":
 		return nil, errCut
 	case "refuse":
-		return problem(402, "unsettled_limit", "")(r)
+		return problem(402, "unsettled_limit", l.lie("limit", "", `,"limit":"3","unsettled":"0"`, `,"limit":"9223372036854775807","unsettled":"0","expired":"5"`))(r)
+	case "stopped":
+		return problem(402, "channel_stopped", "")(r)
 	case "expired":
 		return problem(402, "micropayment_refused", `,"reason":"expired"`)(r)
 	case "unknown":
@@ -157,7 +212,7 @@ func (l *liar) sell(r *http.Request, sent, sessionID, identity string) (*http.Re
 	case "garbage":
 		return respond(201, nil, "}{")(r)
 	}
-	return problem(409, "micropayment_stale", `,"storedMicropayment":"`+base64.StdEncoding.EncodeToString(l.stored(answer, raw))+`"`)(r)
+	return l.stale(r, answer, raw)
 }
 
 // stored returns the micropayment that a stale one is compared with.
@@ -201,7 +256,7 @@ func (l *liar) stored(answer string, raw []byte) []byte {
 
 // TestLyingServiceTakesAtMostOnePurchase checks the bound in the documentation of Payer: a service that
 // lies in any way can collect at most MaxPurchase more than the chunksets that it has delivered cost at
-// MaxPrice, and never more than MaxSpend. Afterwards WriteOff lets the payer go on with a service that
+// MaxPrice, and never more than MaxSpend, unless channels are closed after refusals. Afterwards WriteOff lets the payer go on with a service that
 // has become honest.
 func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 	const maxPrice, maxPurchase, maxSpend = 2, 20, 10_000_000
@@ -237,13 +292,16 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 				if st.ChannelID != "" && l.highest != st.Signed {
 					rt.Fatalf("%d was signed, and the state has %+v", l.highest, st)
 				}
-				if l.highest > spend {
-					rt.Fatalf("%d was signed, above MaxSpend", l.highest)
+				if l.earlier+l.highest > spend+l.closed*maxPurchase {
+					rt.Fatalf("%d and before that %d were signed over %d channels, above MaxSpend", l.highest, l.earlier, l.closed)
+				}
+				if st.Spent > spend {
+					rt.Fatalf("%d is spent, above MaxSpend: %+v", st.Spent, st)
 				}
 				if l.highest > st.Bought+maxPurchase {
 					rt.Fatalf("%d was signed for one more purchase after %d", l.highest, st.Bought)
 				}
-				if st.Bought > uint64(l.delivered)*maxPrice {
+				if l.paid+st.Bought > uint64(l.delivered)*maxPrice+(maxPrice-1)*(l.closed+1) {
 					rt.Fatalf("%d is regarded as bought for %d chunksets", st.Bought, l.delivered)
 				}
 				if errors.Is(err, client.ErrNotDelivered) {
@@ -252,6 +310,20 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 					takes["delivered"]++
 				}
 				time.Sleep(time.Duration(rapid.IntRange(0, 90).Draw(rt, "pause")) * time.Second)
+				if rapid.IntRange(0, 5).Draw(rt, "close") == 0 {
+					st, err := p.Status(t.Context())
+					if err != nil {
+						rt.Fatal(err)
+					}
+					if _, err := p.CloseChannel(t.Context()); err == nil || errors.Is(err, client.ErrGone) {
+						l.paid += st.Bought
+						l.earlier, l.highest, l.accepted, l.seen = l.earlier+l.highest, 0, 0, nil
+						l.closed++
+					}
+				}
+			}
+			if takes["renewed"] += l.renewals; l.renewals > 100 {
+				rt.Fatalf("%d renewals", l.renewals)
 			}
 			l.honest = true
 			p, err := c.NewPayer(t.Context(), o)
@@ -266,7 +338,7 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 			}
 		})
 	})
-	if takes["delivered"] == 0 || takes["not delivered"] == 0 {
+	if takes["delivered"] == 0 || takes["not delivered"] == 0 || takes["renewed"] == 0 {
 		t.Errorf("outcomes %v: the lies do not cover both", takes)
 	}
 }

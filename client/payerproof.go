@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice/micropay"
 	"sluice/wire"
@@ -37,7 +38,7 @@ func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayme
 		return Session{}, p.dropped(s, err)
 	}
 	c.Pending.Amount, c.Pending.Micropayments = c.Bought+cost, nil
-	return Session{}, p.sign(s)
+	return Session{}, p.sign(s, gas{m.MaxGas, m.GasPrice})
 }
 
 // own parses a micropayment and returns an error unless the account signed it for this channel.
@@ -64,18 +65,12 @@ func (p *Payer) own(s *payerState, raw []byte) (*micropay.Micropayment, error) {
 // catchUp adopts the numbers of the service if it has accepted more than this state knows of: the state
 // is new and the channel is not, or the state is an old copy. The service must prove it: it is sent a
 // micropayment of an amount that is owed already, or of 1 unit, and says that it is stale.
-func (p *Payer) catchUp(ctx context.Context, s *payerState, accepted uint64) error {
+func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, accepted uint64) error {
 	c := s.Channel
 	if accepted <= c.Bought {
 		return nil
 	}
-	if c.Sequence == maxAmount {
-		return fmt.Errorf("client: %w: the sequence numbers of the channel are used up", ErrBudget)
-	}
-	amount := max(c.Bought, 1)
-	c.Sequence++
-	c.Signed = max(c.Signed, amount)
-	m, err := p.micropayment(s, amount)
+	m, err := p.next(s, max(c.Bought, 1), g)
 	if err == nil {
 		err = p.file.save(s)
 	}
@@ -113,10 +108,12 @@ func (p *Payer) signedHere(s *payerState, m *micropay.Micropayment) bool {
 // that and cost exceed the budget.
 func (p *Payer) adopt(s *payerState, stored *micropay.Micropayment, cost uint64) error {
 	c := s.Channel
-	bought := max(c.Bought, stored.Amount)
-	if s.Earlier > maxAmount-bought || cost > maxAmount-bought-s.Earlier || s.Earlier+max(c.Signed, bought+cost) > p.o.MaxSpend {
+	bought, now := max(c.Bought, stored.Amount), time.Now()
+	earlier := s.earlier(now)
+	if earlier > maxAmount-bought || cost > maxAmount-bought-earlier || earlier+max(c.collectable(now), bought+cost) > p.o.MaxSpend {
 		return fmt.Errorf("client: %w: another state signed %d over the channel, and MaxSpend is %d", ErrBudget, stored.Amount, p.o.MaxSpend)
 	}
 	c.Sequence, c.Bought, c.Signed = max(c.Sequence, stored.Sequence), bought, max(c.Signed, bought)
+	c.Credit = 0 // the other state may have spent it
 	return nil
 }

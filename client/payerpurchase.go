@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"time"
 
@@ -12,83 +13,148 @@ import (
 	"sluice/wire"
 )
 
-// buy buys at least n chunksets and adds them to the session to, or to a new one if to has no id.
+// buy buys at least n chunksets and adds them to the session to, or to a new one if to has no id. It makes as many
+// purchases as the selling limit of the channel requires, and waits for the service to collect between them.
 func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Session, error) {
-	price, err := p.price(ctx, s)
-	if err != nil {
-		return Session{}, err
+	usual := p.o.Chunksets
+	for w := newWait(p.o.MaxWait); ; {
+		of, err := p.offer(ctx, s)
+		if err != nil {
+			return Session{}, err
+		}
+		if err := p.affordable(of); err != nil {
+			return Session{}, err
+		}
+		ch, err := p.channel(ctx, s, of)
+		if err != nil {
+			return Session{}, err
+		}
+		if err := p.catchUp(ctx, s, of.gas, ch.Accepted); err != nil {
+			return Session{}, err
+		}
+		count, err := p.count(s, ch.Deposit, of, n, usual)
+		if err != nil {
+			return Session{}, err
+		}
+		count = min(count, int64(w.room(ch, s.Channel)/of.price))
+		if count > 0 && ch.State == "open" {
+			bought, err := p.purchase(ctx, s, of, count, to)
+			if err == nil {
+				got := bought.ChunksetsTotal
+				if bought.ID == to.ID {
+					got -= to.ChunksetsTotal
+				}
+				if n -= got; n <= 0 {
+					return bought, nil
+				}
+				usual, to, w = usual-got, bought, newWait(p.o.MaxWait)
+				continue
+			}
+			if !w.refused(err, ch, s.Channel) {
+				return Session{}, err
+			}
+			if w.room(ch, s.Channel) >= of.price {
+				continue // with a smaller purchase
+			}
+		}
+		if ch.Expired > 0 && w.renews() {
+			if ch, err = p.renew(ctx, s, of.gas, ch.Accepted); err != nil {
+				return Session{}, err
+			}
+		}
+		if err := p.await(ctx, w, ch, of.price); err != nil {
+			return Session{}, err
+		}
 	}
-	ch, err := p.channel(ctx, s)
-	if err != nil {
-		return Session{}, err
-	}
-	if err := p.catchUp(ctx, s, ch.Accepted); err != nil {
-		return Session{}, err
-	}
-	// As many as a purchase has, or as the budget and the deposit permit, but no fewer than n.
-	c := s.Channel
-	room := min(p.o.MaxPurchase, less(p.o.MaxSpend, s.Earlier+c.Bought), less(ch.Deposit, c.Bought))
-	count := max(n, min(p.o.Chunksets, int64(room/price)))
-	amount, err := p.affordable(s, ch.Deposit, count, price)
-	if err != nil {
-		return Session{}, err
-	}
-	c.Pending = &purchase{ID: rand.Text(), Amount: amount, Chunksets: count, SessionID: to.ID, Total: to.ChunksetsTotal}
-	if err := p.sign(s); err != nil {
-		return Session{}, err
-	}
-	return p.settle(ctx, s, false)
 }
 
-// affordable returns the amount of a micropayment that buys count chunksets, or an error if a limit
-// does not permit it.
-func (p *Payer) affordable(s *payerState, deposit uint64, count int64, price uint64) (uint64, error) {
-	c := s.Channel
-	if uint64(count) > maxAmount/price || uint64(count)*price > maxAmount-c.Bought-s.Earlier {
-		return 0, fmt.Errorf("client: %w: %d chunksets at a price of %d", ErrBudget, count, price)
+// count returns how many chunksets a purchase has: the usual number, or as the budget and the deposit permit, but no
+// fewer than n. It returns an error if a limit does not permit these.
+func (p *Payer) count(s *payerState, deposit uint64, of offer, n, usual int64) (int64, error) {
+	c, now := s.Channel, time.Now()
+	earlier := s.earlier(now)
+	if uint64(n) > maxAmount/of.price || uint64(n)*of.price > less(maxAmount-c.Bought, earlier) {
+		return 0, fmt.Errorf("client: %w: %d chunksets at a price of %d", ErrBudget, n, of.price)
 	}
-	cost := uint64(count) * price
+	cost := uint64(n) * of.price
 	amount := c.Bought + cost
 	switch {
-	case s.Earlier+max(amount, c.Signed) > p.o.MaxSpend:
-		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, %d is spent already, and MaxSpend is %d", ErrBudget, count, cost, s.Earlier+c.Bought, p.o.MaxSpend)
+	case earlier+max(amount, c.collectable(now)) > p.o.MaxSpend:
+		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, %d is spent already, and MaxSpend is %d", ErrBudget, n, cost, earlier+c.Bought, p.o.MaxSpend)
 	case cost > p.o.MaxPurchase:
-		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, and MaxPurchase is %d", ErrBudget, count, cost, p.o.MaxPurchase)
-	case amount > deposit:
+		return 0, fmt.Errorf("client: %w: a purchase of %d chunksets costs %d, and MaxPurchase is %d", ErrBudget, n, cost, p.o.MaxPurchase)
+	case amount > deposit && !of.chain: // the service reads the deposit from the chain when a payment exceeds it
 		return 0, fmt.Errorf("client: %w: the deposit of the channel is %d, and %d is needed; add to it with Deposit", ErrPaymentRequired, deposit, amount)
 	}
-	return amount, nil
+	room := min(p.o.MaxPurchase, less(p.o.MaxSpend, earlier+c.Bought), less(deposit, c.Bought))
+	return max(n, min(usual, int64(room/of.price))), nil
+}
+
+// purchase buys count chunksets with one micropayment.
+func (p *Payer) purchase(ctx context.Context, s *payerState, of offer, count int64, to Session) (Session, error) {
+	amount := s.Channel.Bought + uint64(count)*of.price
+	s.Channel.Pending = &purchase{ID: rand.Text(), Amount: amount, Chunksets: count, SessionID: to.ID, Total: to.ChunksetsTotal}
+	if err := p.sign(s, of.gas); err != nil {
+		return Session{}, err
+	}
+	p.signed.Store(s.Channel.Signed)
+	return p.settle(ctx, s, false)
 }
 
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
 // sign signs a micropayment for the pending purchase and writes the state: a micropayment is sent only
 // after it is durable that it was signed.
-func (p *Payer) sign(s *payerState) error {
-	c := s.Channel
-	if c.Sequence == maxAmount {
-		return fmt.Errorf("client: %w: the sequence numbers of the channel are used up", ErrBudget)
-	}
-	c.Sequence++
-	c.Signed = max(c.Signed, c.Pending.Amount)
-	m, err := p.micropayment(s, c.Pending.Amount)
+func (p *Payer) sign(s *payerState, g gas) error {
+	m, err := p.next(s, s.Channel.Pending.Amount, g)
 	if err != nil {
 		return err
 	}
-	c.Pending.Micropayments = append(c.Pending.Micropayments, m.Base64())
+	s.Channel.Pending.Micropayments = append(s.Channel.Pending.Micropayments, m.Base64())
 	return p.file.save(s)
 }
 
-// micropaymentLife is how long a micropayment is valid: as with the public client.
-const micropaymentLife = time.Minute
+// next signs a micropayment of an amount with the next sequence number, and records in the state, which the caller
+// writes, what can be collected with it.
+func (p *Payer) next(s *payerState, amount uint64, g gas) (*micropay.Micropayment, error) {
+	c := s.Channel
+	if c.Sequence == maxAmount {
+		return nil, fmt.Errorf("client: %w: the sequence numbers of the channel are used up", ErrBudget)
+	}
+	c.Sequence++
+	m, err := p.micropayment(s, amount, g)
+	if err != nil {
+		return nil, err
+	}
+	if c.Signed = max(c.Signed, amount); amount > c.Bought {
+		c.SignedUntil = later(c.SignedUntil, m.Expires().Add(ledgerMargin))
+	}
+	return m, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+const (
+	// micropaymentLife is how long a micropayment is valid: as with the public client.
+	micropaymentLife = time.Minute
+
+	// ledgerMargin is by how much the clock of this machine may be ahead of the ledger, by which a micropayment
+	// expires.
+	ledgerMargin = time.Minute
+)
 
 // micropayment signs an amount with the sequence number of the state.
-func (p *Payer) micropayment(s *payerState, amount uint64) (*micropay.Micropayment, error) {
+func (p *Payer) micropayment(s *payerState, amount uint64, g gas) (*micropay.Micropayment, error) {
 	payment := micropay.Payment{
 		Amount: amount, PaymentChannelID: s.Channel.PaymentChannelID, Sequence: s.Channel.Sequence,
 		ChainID: s.Terms.ChainID, Expiration: uint64(time.Now().Add(micropaymentLife).Unix()),
 		Nonce:           uint64(s.Mark)<<32 | s.Channel.Sequence&(1<<32-1),
-		AccountSequence: micropay.NoAccountSequence, MaxGas: 200_000, GasPrice: 100,
+		AccountSequence: micropay.NoAccountSequence, MaxGas: g.max, GasPrice: g.price,
 	}
 	for _, a := range []struct {
 		text string
@@ -125,7 +191,7 @@ func (p *Payer) settle(ctx context.Context, s *payerState, doubt bool) (Session,
 			if found, err := p.find(ctx, s); err != nil || found.ID != "" {
 				return found, err
 			}
-			if err := p.sign(s); err != nil {
+			if err := p.sign(s, gas{m.MaxGas, m.GasPrice}); err != nil {
 				return Session{}, err
 			}
 			continue
@@ -176,7 +242,7 @@ func (p *Payer) resolve(ctx context.Context, s *payerState, m *micropay.Micropay
 	case findErr != nil:
 		return Session{}, unknown(err)
 	case e != nil && e.Code == wire.CodeMicropaymentRefused && e.Reason == string(micropay.ReasonExpired):
-		return Session{}, p.sign(s)
+		return Session{}, p.sign(s, gas{m.MaxGas, m.GasPrice})
 	case !inDoubt && isRefusal(err):
 		return Session{}, p.dropped(s, err)
 	case ctx.Err() == nil && !time.Now().Before(m.Expires()):
@@ -195,11 +261,15 @@ func (p *Payer) dropped(s *payerState, err error) error {
 // delivered checks that the session has what was bought, and writes that the purchase is complete.
 func (p *Payer) delivered(s *payerState, bought Session) (Session, error) {
 	c := s.Channel
-	cost := c.Pending.Amount - c.Bought
 	got := bought.ChunksetsTotal - c.Pending.Total
-	// The price may have changed since it was read, and is acceptable up to MaxPrice.
-	if bought.ID == "" || c.Pending.SessionID != "" && bought.ID != c.Pending.SessionID || got < 1 || uint64(got) < min(uint64(c.Pending.Chunksets), cost/p.o.MaxPrice) {
+	// The price may have changed since it was read, and is acceptable up to MaxPrice. What it leaves is credit.
+	paid := c.Pending.Amount - c.Bought + c.Credit
+	if bought.ID == "" || c.Pending.SessionID != "" && bought.ID != c.Pending.SessionID || got < 1 || uint64(got) < min(uint64(c.Pending.Chunksets), paid/p.o.MaxPrice) {
 		return Session{}, fmt.Errorf("client: %w: %d chunksets were bought, and the session has %d more", ErrNotDelivered, c.Pending.Chunksets, max(0, got))
+	}
+	c.Credit = 0
+	if high, cost := bits.Mul64(uint64(got), p.o.MaxPrice); high == 0 {
+		c.Credit = less(paid, cost)
 	}
 	c.Bought, c.Pending, s.SessionID = c.Pending.Amount, nil, bought.ID
 	return bought, p.file.save(s)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +39,16 @@ type payerState struct {
 	Mark    uint32 `json:"mark"` // upper half of the nonce of each micropayment that this state signed
 
 	Channel   *channelRecord `json:"channel,omitempty"`
-	Earlier   uint64         `json:"earlier,string"` // signed over channels before this one
+	Earlier   uint64         `json:"earlier,string"`    // bought over channels before this one
+	Refused   []refused      `json:"refused,omitempty"` // signed over channels before this one, and not bought
 	SessionID string         `json:"sessionId,omitempty"`
+	EndingID  string         `json:"endingSessionId,omitempty"` // of the session before, which has chunksets left and ends soon
+}
+
+// refused is an amount that was signed and refused.
+type refused struct {
+	Amount uint64    `json:"amount,string"`
+	Until  time.Time `json:"until"` // from then on it cannot be collected
 }
 
 // channelRecord is what a payer knows of its channel. Bought <= Signed <= Bought + the cost of the
@@ -54,6 +63,10 @@ type channelRecord struct {
 	Signed   uint64    `json:"signed,string"`   // highest amount that was signed
 	Bought   uint64    `json:"bought,string"`   // amount of all purchases that are known to be delivered
 	Pending  *purchase `json:"pending,omitempty"`
+
+	Credit      uint64    `json:"credit,omitempty,string"` // part of Bought for which nothing was delivered yet: less than MaxPrice
+	SignedUntil time.Time `json:"signedUntil,omitzero"`    // from then on nothing above Bought can be collected, unless a purchase is pending
+	Renewal     string    `json:"renewal,omitempty"`       // micropayment of a renewal whose outcome is unknown, in base64
 }
 
 // purchase is a purchase whose outcome is not known yet.
@@ -98,27 +111,57 @@ func (s *payerState) check() error {
 	if err != nil || account.String() != s.Account {
 		return fmt.Errorf("account is not an address: %q", s.Account)
 	}
+	earlier, err := s.signedEarlier()
 	c := s.Channel
-	if c == nil {
-		return nil
+	if err != nil || c == nil {
+		return err
 	}
 	switch {
 	case s.Terms == nil:
 		return errors.New("there is a channel without terms")
 	case c.ID == "" && (c.OpenKey == "" || c.Signed != 0 || c.Sequence != 0):
 		return errors.New("the channel has no id")
-	case c.Sequence > maxAmount || c.PaymentChannelID > maxAmount || c.Signed > maxAmount || s.Earlier > maxAmount-c.Signed:
+	case c.Sequence > maxAmount || c.PaymentChannelID > maxAmount || c.Signed > maxAmount || earlier > maxAmount-c.Signed:
 		return errors.New("a number is above 2^63-1")
 	case c.Bought > c.Signed:
 		return fmt.Errorf("bought is %d, above signed %d", c.Bought, c.Signed)
-	case c.Pending == nil:
+	case c.Credit > c.Bought:
+		return fmt.Errorf("credit is %d, above bought %d", c.Credit, c.Bought)
+	}
+	return cmp.Or(c.checkPending(account), c.checkRenewal(account))
+}
+
+// signedEarlier returns all that was signed over channels before this one, or an error if it is above 2^63-1.
+func (s *payerState) signedEarlier() (uint64, error) {
+	sum := s.Earlier
+	for _, r := range s.Refused {
+		if r.Amount > maxAmount || sum > maxAmount-r.Amount {
+			return 0, errors.New("the sum of what was refused is above 2^63-1")
+		}
+		sum += r.Amount
+	}
+	return sum, nil
+}
+
+func (c *channelRecord) checkRenewal(account micropay.Address) error {
+	if c.Renewal == "" {
 		return nil
 	}
-	return c.checkPending(account)
+	m, err := micropay.ParseBase64(c.Renewal)
+	if err != nil {
+		return fmt.Errorf("renewal: %w", err)
+	}
+	if m.Sender != account || m.PaymentChannelID != c.PaymentChannelID || m.Amount > c.Bought || m.Sequence > c.Sequence {
+		return errors.New("the renewal does not belong to the channel")
+	}
+	return nil
 }
 
 func (c *channelRecord) checkPending(account micropay.Address) error {
 	p := c.Pending
+	if p == nil {
+		return nil
+	}
 	if p.ID == "" || p.Chunksets < 1 || p.Total < 0 || p.Amount <= c.Bought || p.Amount > c.Signed || len(p.Micropayments) == 0 {
 		return errors.New("the pending purchase is inconsistent")
 	}
@@ -134,12 +177,50 @@ func (c *channelRecord) checkPending(account micropay.Address) error {
 	return nil
 }
 
-// spent returns what this state has signed in all, over all channels.
-func (s *payerState) spent() uint64 {
+// spent returns what was bought over all channels, and what may still be collected of what was signed and not bought.
+func (s *payerState) spent(now time.Time) uint64 {
+	sum := s.earlier(now)
+	if s.Channel != nil {
+		sum += s.Channel.collectable(now)
+	}
+	return sum
+}
+
+// earlier is spent for the channels before this one.
+func (s *payerState) earlier(now time.Time) uint64 {
+	sum := s.Earlier
+	for _, r := range s.Refused {
+		if now.Before(r.Until) {
+			sum += r.Amount
+		}
+	}
+	return sum
+}
+
+// bought returns what was bought over all channels.
+func (s *payerState) bought() uint64 {
 	if s.Channel == nil {
 		return s.Earlier
 	}
-	return s.Earlier + s.Channel.Signed
+	return s.Earlier + s.Channel.Bought
+}
+
+// leave makes the channel, over which no purchase is pending, an earlier one.
+func (s *payerState) leave(now time.Time) {
+	c := s.Channel
+	s.Refused = slices.DeleteFunc(s.Refused, func(r refused) bool { return !now.Before(r.Until) })
+	if c.collectable(now) > c.Bought {
+		s.Refused = append(s.Refused, refused{c.Signed - c.Bought, c.SignedUntil})
+	}
+	s.Earlier, s.Channel = s.Earlier+c.Bought, nil
+}
+
+// collectable returns the highest amount that can be collected over the channel.
+func (c *channelRecord) collectable(now time.Time) uint64 {
+	if c.Pending == nil && !now.Before(c.SignedUntil) {
+		return c.Bought
+	}
+	return c.Signed
 }
 
 // has reports whether m is one of the micropayments of the purchase.

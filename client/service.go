@@ -59,6 +59,7 @@ func checkInfo(i *wire.Info) error {
 	for member, text := range map[string]string{
 		"version": i.Version, "profile": i.Profile, "reads": i.Reads, "receiver": i.Payment.Receiver, "asset": i.Payment.Asset,
 		"module": i.Payment.Module, "chunksetPrice": i.Payment.ChunksetPrice, "unsettledLimit": i.Payment.UnsettledLimit, "settlement": i.Payment.Settlement,
+		"startingLimit": i.Payment.StartingLimit, "minGas": i.Payment.MinGas, "minGasPrice": i.Payment.MinGasPrice, "maxGasPrice": i.Payment.MaxGasPrice, "maxFee": i.Payment.MaxFee,
 	} {
 		if err := checkLength(member, text, maxWord); err != nil {
 			return err

@@ -1,0 +1,470 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/client"
+	"sluice/micropay"
+	"sluice/wire"
+)
+
+// amounts returns those of the micropayments that were sent to a path.
+func (s *chainService) amounts(path string) (list []uint64) {
+	for _, m := range s.sent {
+		if strings.HasSuffix(m.path, path) {
+			list = append(list, m.amount)
+		}
+	}
+	return list
+}
+
+// TestPayerBuysWithinTheSellingLimit buys more than the service sells at once: in purchases that the limit permits, each
+// after the one before was collected, with the gas that the service asks, and without a refusal.
+func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainService(t)
+		waits := 0
+		p := s.pay(t.TempDir(), func(o *client.PayerOptions) { o.OnWait = func(client.Channel) { waits++ } })
+		session, err := p.Ensure(t.Context(), 1)
+		if err != nil || session.ChunksetsLeft != 3 { // 10 usually
+			t.Fatalf("session %+v, %v", session, err)
+		}
+		session, err = p.Ensure(t.Context(), 20)
+		if err != nil || session.ChunksetsLeft != 20 || s.total() != 20 || s.accepted != 60 {
+			t.Fatalf("session %+v, %v; %d were sold for %d", session, err, s.total(), s.accepted)
+		}
+		if want := []uint64{9, 27, 60}; !slices.Equal(s.amounts("/sessions"), want) || waits != 2 {
+			t.Errorf("sent %v in %d waits, want %v", s.sent, waits, want)
+		}
+		if s.requests > 40 {
+			t.Errorf("%d requests", s.requests)
+		}
+		if got := status(t, p); got.Spent != 60 || got.Added != 60 || got.Bought != 60 || got.PaymentChannelID != 7 {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
+
+// TestPayerWaitsWithinItsBounds checks that a purchase which the selling limit does not permit ends with an error: after
+// MaxWait, with its context, or at once if waiting changes nothing. What was bought before remains.
+func TestPayerWaitsWithinItsBounds(t *testing.T) {
+	for name, test := range map[string]struct {
+		maxWait time.Duration
+		ctx     time.Duration // 0: no deadline
+		set     func(*chainService)
+		least   time.Duration
+		most    time.Duration
+		left    int64
+	}{
+		"default":               {0, 0, func(s *chainService) { s.away = true }, time.Minute, 2 * time.Minute, 3},
+		"none":                  {-1, 0, func(s *chainService) { s.away = true }, 0, 0, 3},
+		"context":               {time.Hour, 30 * time.Second, func(s *chainService) { s.away = true }, 0, 30 * time.Second, 3},
+		"price above the limit": {0, 0, func(s *chainService) { s.start = 2 }, 0, 0, 0},
+		"stopped":               {0, 0, func(s *chainService) { s.stopped = "the channel does not exist on the chain" }, 0, 0, 0},
+		"refused":               {0, 0, func(s *chainService) { s.refuse = wire.CodeChannelStopped }, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newChainService(t)
+				test.set(s)
+				p := s.pay(t.TempDir(), func(o *client.PayerOptions) { o.MaxWait = test.maxWait })
+				ctx := t.Context()
+				if test.ctx > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.ctx)
+					defer cancel()
+				}
+				began := time.Now()
+				_, err := p.Ensure(ctx, 20)
+				if took := time.Since(began); !errors.Is(err, client.ErrPaymentRequired) || took < test.least || took > test.most {
+					t.Errorf("error %v after %v", err, took)
+				}
+				if s.total() != test.left || s.requests > 120 || len(s.sent) > 2 {
+					t.Errorf("%d chunksets were sold, %d requests, sent %v", s.total(), s.requests, s.sent)
+				}
+			})
+		})
+	}
+}
+
+// TestPayerShrinksToWhatARefusalPermits checks that a purchase is made smaller if the service refuses it because of a
+// lower limit than the channel has shown, and that the number of such refusals is bounded.
+func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainService(t)
+		s.start = 600
+		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/v1/sessions" {
+				s.start = 20 // as with another form of payment
+				defer func() { s.start = 600 }()
+			}
+			return s.RoundTrip(r)
+		}))
+		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit = 7, 0 })
+		if session, err := p.Ensure(t.Context(), 1); err != nil || session.ChunksetsLeft != 6 {
+			t.Errorf("session %+v, %v", session, err)
+		}
+		if want := []uint64{30, 18}; !slices.Equal(s.amounts("/sessions"), want) {
+			t.Errorf("sent %v, want %v", s.sent, want)
+		}
+		if got := status(t, p); got.Bought != 18 || got.Signed != 30 {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
+
+// TestPayerRenewsWhatHasExpired takes the chain away until the payments of a channel have expired, at the selling limit. When
+// it is back, the payer renews by itself, of the amount that was accepted, which is in its state file before it is sent,
+// and buys again.
+func TestPayerRenewsWhatHasExpired(t *testing.T) {
+	for name, test := range map[string]struct {
+		stopped string
+		fault   func(sent int) fault // of the renewals
+		renewed int                  // how many different micropayments
+	}{
+		"at the limit": {"", func(int) fault { return pass }, 1},
+		"stopped":      {"a payment of 9 units has expired before it was collected: renew it", func(int) fault { return pass }, 1},
+		"lost":         {"", func(sent int) fault { return map[bool]fault{true: lost, false: pass}[sent < 7] }, 1},
+		"no answer":    {"", func(sent int) fault { return map[bool]fault{true: noAnswer, false: pass}[sent < 7] }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newChainService(t)
+				s.away = true
+				dir, renewals := t.TempDir(), 0
+				s.fault = func(r *http.Request) fault {
+					if !strings.HasSuffix(r.URL.Path, "/renew") {
+						return pass
+					}
+					renewals++
+					return test.fault(renewals)
+				}
+				s.before = func(path string, m *micropay.Micropayment) {
+					text, err := os.ReadFile(filepath.Join(dir, "payer.json"))
+					if err != nil || !strings.Contains(string(text), m.Base64()) {
+						t.Errorf("a micropayment is sent to %s, and the state file is %s, %v", path, text, err)
+					}
+				}
+				if _, err := s.pay(dir).Ensure(t.Context(), 3); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				if s.expired() != 9 {
+					t.Fatalf("%d have expired", s.expired())
+				}
+				s.away, s.stopped = false, test.stopped
+				var session client.Session
+				var err error
+				for range 3 {
+					if session, err = s.pay(dir).Ensure(t.Context(), 6); err == nil {
+						break
+					}
+					if !errors.Is(err, client.ErrOutcomeUnknown) {
+						t.Fatal(err)
+					}
+				}
+				if err != nil || session.ChunksetsLeft != 9 || s.accepted != 27 {
+					t.Fatalf("session %+v, %v", session, err)
+				}
+				renewed := s.amounts("/renew")
+				if len(slices.Compact(slices.Clone(renewed))) != test.renewed || renewed[0] != 9 {
+					t.Errorf("the amounts of the renewals are %v", renewed)
+				}
+				if sequences := s.sequences("/renew"); len(sequences) != test.renewed {
+					t.Errorf("the sequence numbers of the renewals are %v", sequences)
+				}
+				if got := status(t, s.pay(dir)); got.Bought != 27 || got.Signed != 27 || got.Spent != 27 || got.Pending {
+					t.Errorf("status %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// sequences returns the different sequence numbers of the micropayments that were sent to a path.
+func (s *chainService) sequences(path string) (list []uint64) {
+	for _, m := range s.sent {
+		if strings.HasSuffix(m.path, path) && !slices.Contains(list, m.sequence) {
+			list = append(list, m.sequence)
+		}
+	}
+	return list
+}
+
+// TestPayerRenew renews by Payer.Renew: once, however often it is called, after another state has signed higher numbers, and
+// when there is nothing to renew.
+func TestPayerRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainService(t)
+		s.away = true
+		dir := t.TempDir()
+		p := s.pay(dir)
+		if _, err := p.Renew(t.Context()); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("without a channel: %v", err)
+		}
+		if _, err := p.Ensure(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 || ch.Accepted != 9 {
+			t.Errorf("before it expires: %+v, %v", ch, err)
+		}
+		old, err := os.ReadFile(filepath.Join(dir, "payer.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(2 * time.Minute)
+			if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 {
+				t.Fatalf("channel %+v, %v", ch, err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "payer.json"), old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		p = s.pay(dir)
+		for range 2 {
+			if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 {
+				t.Fatalf("with an old state: %+v, %v", ch, err)
+			}
+		}
+		if want := []uint64{9, 9, 9, 9, 9}; !slices.Equal(s.amounts("/renew"), want) || len(s.sequences("/renew")) != 4 {
+			t.Errorf("renewed %v, want %v: the one that was not known, and another", s.sent, want)
+		}
+		if got := status(t, p); got.Signed != 9 || got.Bought != 9 || s.accepted != 9 {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
+
+// TestPayerOpensOnTheChainFirst checks that a payer of a service that collects on a chain never invents the number of a
+// channel, and sends neither a deposit nor an expiry.
+func TestPayerOpensOnTheChainFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainService(t)
+		none := func(o *client.PayerOptions) { o.PaymentChannelID = 0 }
+		if _, err := s.pay(t.TempDir(), none).Ensure(t.Context(), 1); !errors.Is(err, client.ErrNoChannel) || !strings.Contains(err.Error(), "receiver 0xa and the asset 0xb") {
+			t.Errorf("without a number: %v", err)
+		}
+		if s.requests != 1 {
+			t.Errorf("%d requests, want that for the terms only", s.requests)
+		}
+		deposit := func(o *client.PayerOptions) { o.Deposit = 5 }
+		if _, err := s.pay(t.TempDir(), deposit).Ensure(t.Context(), 1); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("with a deposit: %v", err)
+		}
+		dir := t.TempDir()
+		if _, err := s.pay(dir, func(o *client.PayerOptions) { o.PaymentChannelID = 8 }).Ensure(t.Context(), 1); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("a channel that does not exist: %v", err)
+		}
+		if _, err := s.pay(dir).Ensure(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.pay(t.TempDir()).Ensure(t.Context(), 1); !errors.Is(err, client.ErrConflict) || !strings.Contains(err.Error(), "PayerOptions.ChannelID") {
+			t.Errorf("a channel that is known: %v", err)
+		}
+		other := func(o *client.PayerOptions) { o.ChannelID, o.PaymentChannelID = "C", 8 }
+		if _, err := s.pay(t.TempDir(), other).Ensure(t.Context(), 1); !errors.Is(err, client.ErrTermsChanged) {
+			t.Errorf("the id of another number: %v", err)
+		}
+		lower := s.deposit
+		s.deposit = 5 // as it was read last; a payment above it makes the service read it again
+		if _, err := s.pay(dir).Ensure(t.Context(), 30); errors.Is(err, client.ErrPaymentRequired) && strings.Contains(err.Error(), "add to it with Deposit") {
+			t.Errorf("a deposit that may have grown: %v", err)
+		}
+		s.deposit = lower
+	})
+}
+
+// TestPayerSaysThatAnotherChannelIsNamed checks that options which name another channel than the state file are an error,
+// also if nothing must be bought, and that the payer uses the other one after CloseChannel.
+func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		dir := t.TempDir()
+		first := newPayer(t, c, dir)
+		if _, err := first.Ensure(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		ch, err := c.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: first.Address()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, name := range map[string]func(*client.PayerOptions){
+			"id": func(o *client.PayerOptions) { o.ChannelID = ch.ID }, "number": func(o *client.PayerOptions) { o.PaymentChannelID = ch.PaymentChannelID },
+		} {
+			if _, err := newPayer(t, c, dir, name).Ensure(t.Context(), 1); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "CloseChannel forgets it") {
+				t.Errorf("another %s: %v", what, err)
+			}
+		}
+		p := newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID = ch.ID })
+		if _, err := p.CloseChannel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Buy(t.Context(), 5); err != nil || status(t, p).ChannelID != ch.ID {
+			t.Errorf("status %+v, %v", status(t, p), err)
+		}
+	})
+}
+
+// TestPayerDoesNotCountWhatWasRefused checks that what was refused counts as spent until a minute after it has expired, also
+// after the channel was closed, and that MaxSpend permits as much again then.
+func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := openService(serviceOptions{price: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { check(s.close()) }()
+		refuse := false
+		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if refuse && r.Method == "POST" && r.URL.Path == "/v1/sessions" {
+				return problem(402, "insufficient_funds", "")(r)
+			}
+			return s.RoundTrip(r)
+		}))
+		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.MaxSpend = 90 })
+		spent := func(what string, spent, added uint64) {
+			t.Helper()
+			if got := status(t, p); got.Spent != spent || got.Added != added {
+				t.Errorf("%s: status %+v, want %d spent, %d added", what, got, spent, added)
+			}
+		}
+		if _, err := p.Buy(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		refuse = true
+		for range 3 {
+			if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) {
+				t.Fatalf("error %v", err)
+			}
+		}
+		spent("refused", 90, 90)
+		refuse = false
+		if _, err := p.CloseChannel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		spent("closed", 90, 30)
+		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrBudget) {
+			t.Errorf("while it can be collected: %v", err)
+		}
+		time.Sleep(119 * time.Second)
+		spent("a minute after it has expired", 90, 30)
+		time.Sleep(2 * time.Second)
+		spent("later", 30, 30)
+		if _, err := p.Buy(t.Context(), 20); err != nil {
+			t.Error(err)
+		}
+		spent("in the end", 90, 90)
+		if _, err := p.Buy(t.Context(), 10); !errors.Is(err, client.ErrBudget) {
+			t.Errorf("above the budget: %v", err)
+		}
+	})
+}
+
+// TestPayerBuysAnotherSessionNearTheEnd checks that nothing is added to a session in the last tenth of its life, that what
+// it has left is used first, and that the next session has what is needed.
+func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		dir := t.TempDir()
+		p := newPayer(t, c, dir)
+		old, err := p.Ensure(t.Context(), 4) // it has 10, and lives for an hour
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Minute)
+		if s, err := p.Buy(t.Context(), 10); err != nil || s.ID != old.ID || s.ChunksetsLeft != 20 {
+			t.Errorf("early: %+v, %v", s, err)
+		}
+		time.Sleep(5 * time.Minute)
+		bought, err := p.Buy(t.Context(), 10)
+		if err != nil || bought.ID == old.ID || bought.ChunksetsLeft != 10 {
+			t.Fatalf("near the end: %+v, %v", bought, err)
+		}
+		p = newPayer(t, c, dir)
+		if s, err := p.Ensure(t.Context(), 20); err != nil || s.ID != old.ID || s.ChunksetsLeft != 20 {
+			t.Errorf("what is left: %+v, %v", s, err)
+		}
+		if s, err := p.Ensure(t.Context(), 30); err != nil || s.ID != bought.ID || s.ChunksetsLeft != 30 {
+			t.Errorf("more than that: %+v, %v", s, err)
+		}
+		time.Sleep(55 * time.Minute)
+		last, err := p.Ensure(t.Context(), 31)
+		if err != nil || last.ID == bought.ID || last.ChunksetsLeft != 31 {
+			t.Errorf("near the end of the second: %+v, %v", last, err)
+		}
+	})
+}
+
+// TestPaidReadsUseASessionThatEndsFirst reads with what is left of the former session after Buy bought another.
+func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newService(t, serviceOptions{price: 3}, func(*http.Request) fault { return pass })
+		paidBlob(t, c) // of 3 chunksets
+		p := newPayer(t, c, t.TempDir())
+		old, err := p.Buy(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(55 * time.Minute)
+		bought, err := p.Buy(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		payment := &client.Payment{Payer: p}
+		for range 4 {
+			if _, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, want := range map[string]int64{old.ID: 1, bought.ID: 7} {
+			if s, err := c.Session(t.Context(), id); err != nil || s.ChunksetsLeft != want {
+				t.Errorf("session %+v, %v, want %d left", s, err, want)
+			}
+		}
+	})
+}
+
+// TestChannelOfAChain checks the members of a channel that collects on a chain, and Reconcile.
+func TestChannelOfAChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainService(t)
+		s.away = true
+		p := s.pay(t.TempDir())
+		if _, err := p.Ensure(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		s.stopped = "it has expired"
+		c := s.client()
+		ch, err := c.Channel(t.Context(), "C")
+		if err != nil || ch.SellingLimit != 10 || ch.Expired != 9 || ch.State != "stopped" || ch.Stopped != "it has expired" || ch.Elsewhere != 0 {
+			t.Errorf("channel %+v, %v", ch, err)
+		}
+		for _, write := range []bool{false, true} {
+			r, err := c.Reconcile(t.Context(), "C", write)
+			want := client.ChainState{Deposit: 10_000, Withdrawn: 8, NextSequence: 3, Expires: time.Unix(1000, 0).UTC()}
+			if err != nil || r.Chain != want || r.Channel.Settled != 0 || r.After.Settled != map[bool]uint64{true: 8}[write] {
+				t.Errorf("reconciled %+v, %v", r, err)
+			}
+		}
+		if _, err := c.Reconcile(t.Context(), "", false); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("without an id: %v", err)
+		}
+		local, _ := newService(t, serviceOptions{}, func(*http.Request) fault { return pass })
+		if ch, err := local.OpenChannel(t.Context(), client.OpenChannelOptions{}); err != nil || ch.SellingLimit == 0 || ch.SellingLimit > math.MaxInt64 {
+			t.Errorf("channel %+v, %v", ch, err)
+		}
+	})
+}
