@@ -29,6 +29,10 @@ var (
 	// ErrNoChannel is returned if the service collects payments on a chain, and neither the options nor the
 	// state name a channel. Open one there first.
 	ErrNoChannel = errors.New("the payer has no channel on the chain")
+
+	// ErrOtherChannel is returned if the options name another channel than that of the state. CloseChannel
+	// forgets that.
+	ErrOtherChannel = errors.New("the state file has another channel")
 )
 
 // Defaults of PayerOptions.
@@ -284,7 +288,7 @@ func (p *Payer) Channel(ctx context.Context) (Channel, error) {
 // finds the session again, in this call or in a later one, also in another process. If the selling limit of
 // the channel permits only a part, it buys that, and the rest when the service has collected.
 //
-// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, ErrNoChannel, ErrGone if the channel was closed or has
+// It returns ErrBudget, ErrTermsChanged, ErrNotDelivered, ErrNoChannel, ErrOtherChannel, ErrGone if the channel was closed or has
 // expired (CloseChannel forgets it), ErrPaymentRequired if the service has not collected enough within
 // MaxWait or sells nothing over the channel, or ErrOutcomeUnknown if it is unknown whether the service accepted
 // a purchase: then the next call resolves it, and never pays for it twice. What was bought before the error is in

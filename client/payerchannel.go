@@ -107,9 +107,9 @@ func (p *Payer) checkNamed(s *payerState) error {
 	case c == nil || c.ID == "":
 		return nil
 	case p.o.ChannelID != "" && p.o.ChannelID != c.ID:
-		return fmt.Errorf("client: %w: the state file %s has another channel than PayerOptions.ChannelID: %s; CloseChannel forgets it", ErrInvalid, p.file.path, c.ID)
+		return fmt.Errorf("client: %w: that of %s has the id %s, and PayerOptions.ChannelID is %s", ErrOtherChannel, p.file.path, c.ID, p.o.ChannelID)
 	case p.o.PaymentChannelID != 0 && p.o.PaymentChannelID != c.PaymentChannelID:
-		return fmt.Errorf("client: %w: the state file %s has another channel than PayerOptions.PaymentChannelID: number %d; CloseChannel forgets it", ErrInvalid, p.file.path, c.PaymentChannelID)
+		return fmt.Errorf("client: %w: that of %s has the number %d, and PayerOptions.PaymentChannelID is %d", ErrOtherChannel, p.file.path, c.PaymentChannelID, p.o.PaymentChannelID)
 	}
 	return nil
 }

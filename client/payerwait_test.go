@@ -303,7 +303,7 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 		for what, name := range map[string]func(*client.PayerOptions){
 			"id": func(o *client.PayerOptions) { o.ChannelID = ch.ID }, "number": func(o *client.PayerOptions) { o.PaymentChannelID = ch.PaymentChannelID },
 		} {
-			if _, err := newPayer(t, c, dir, name).Ensure(t.Context(), 1); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "CloseChannel forgets it") {
+			if _, err := newPayer(t, c, dir, name).Ensure(t.Context(), 1); !errors.Is(err, client.ErrOtherChannel) {
 				t.Errorf("another %s: %v", what, err)
 			}
 		}

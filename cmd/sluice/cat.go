@@ -33,7 +33,7 @@ func (c *catCommand) Run(ctx context.Context, console *console) error {
 	if err := allBlobs(c.Blobs); err != nil {
 		return err
 	}
-	reads, err := c.reads(ctx, from)
+	reads, err := c.reads(ctx, console, from)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strconv"
 	"time"
 
@@ -12,34 +13,38 @@ import (
 	"sluice/internal/accountkey"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
+	"sluice/wire"
 )
 
 // channelCommand manages payment channels.
 type channelCommand struct {
-	Open    channelOpen    `cmd:"" help:"Open a payment channel with a deposit."`
-	Show    channelShow    `cmd:"" help:"Print the state of a channel, and its sessions."`
-	Deposit channelDeposit `cmd:"" help:"Add to the deposit of a channel."`
-	Close   channelClose   `cmd:"" help:"Close a channel. What was never paid is refunded."`
+	Open      channelOpen      `cmd:"" help:"Open a payment channel with a deposit, or make one that exists on the chain known to the server."`
+	Show      channelShow      `cmd:"" help:"Print the state of a channel, and its sessions."`
+	Deposit   channelDeposit   `cmd:"" help:"Add to the deposit of a channel."`
+	Renew     channelRenew     `cmd:"" help:"Sign what was paid over a channel once more, after the payment has expired before it was collected."`
+	Close     channelClose     `cmd:"" help:"Close a channel. What was never paid is refunded."`
+	Reconcile channelReconcile `cmd:"" help:"Compare a channel with the chain. Requires a key with the scope admin."`
 }
 
 type channelOpen struct {
 	paymentCommand
 
-	Sender         string     `env:"-" placeholder:"ADDRESS" help:"Address of the account that will pay. Default: that of the key pair of sluice account new, if there is one."`
-	Deposit        uint64     `env:"-" placeholder:"AMOUNT" help:"Deposit in units of the asset. Default: that of the server, 1000000."`
-	Asset          string     `env:"-" placeholder:"ADDRESS" help:"Address of the asset. Default: that of the server."`
-	Expires        units.When `env:"-" placeholder:"TIME" help:"When the channel expires: 30d, 2030-01-31 or a time. Default: that of the server, 90 days."`
-	IdempotencyKey string     `env:"-" placeholder:"KEY" help:"Name of this request: calls with the same one within 24 hours open one channel together."`
+	Sender           string     `env:"-" placeholder:"ADDRESS" help:"Address of the account that will pay. Default: that of the key pair of sluice account new, if there is one."`
+	PaymentChannelID uint64     `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of the channel. If the server collects on a chain, it is required: that of a channel which the sender has opened there. Default: a random one."`
+	Deposit          uint64     `env:"-" placeholder:"AMOUNT" help:"Deposit in units of the asset. On a chain it is made there. Default: that of the server, 1000000."`
+	Asset            string     `env:"-" placeholder:"ADDRESS" help:"Address of the asset. Default: that of the server."`
+	Expires          units.When `env:"-" placeholder:"TIME" help:"When the channel expires: 30d, 2030-01-31 or a time. On a chain it is set there. Default: that of the server, 90 days."`
+	IdempotencyKey   string     `env:"-" placeholder:"KEY" help:"Name of this request: calls with the same one within 24 hours open one channel together."`
 }
 
 // Help returns examples.
 func (channelOpen) Help() string {
-	return examples("sluice channel open --deposit 5000", "sluice channel open --sender 0x7a --deposit 5000 --expires 30d")
+	return examples("sluice channel open --deposit 5000", "sluice channel open --sender 0x7a --deposit 5000 --expires 30d", "sluice channel open --sender 0x7a --payment-channel-id 1")
 }
 
 // Run opens the channel, and prints its id alone to stdout.
 func (c *channelOpen) Run(ctx context.Context, console *console) error {
-	o := client.OpenChannelOptions{Sender: c.Sender, Deposit: c.Deposit, Asset: c.Asset, IdempotencyKey: c.IdempotencyKey}
+	o := client.OpenChannelOptions{Sender: c.Sender, Deposit: c.Deposit, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID, IdempotencyKey: c.IdempotencyKey}
 	var err error
 	if o.Sender == "" {
 		if o.Sender, err = ownAddress(); err != nil {
@@ -56,6 +61,11 @@ func (c *channelOpen) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	ch, err := of.OpenChannel(ctx, o)
+	if errors.Is(err, client.ErrInvalid) && c.PaymentChannelID == 0 {
+		if info, infoErr := of.Info(ctx); infoErr == nil && info.Payment.Settlement == wire.SettlementChain {
+			return fmt.Errorf("%w; the server collects on a chain: --payment-channel-id names a channel that the sender has opened there", err)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -142,6 +152,69 @@ func (c *channelDeposit) Run(ctx context.Context, console *console) error {
 		return err
 	}
 	return c.printChannel(console, ch)
+}
+
+type channelRenew struct {
+	paymentCommand
+	ownPayer
+}
+
+// Help describes the command and returns examples.
+func (channelRenew) Help() string {
+	return `Signs what was paid over the channel of the state file once more, if the payment has expired before
+the server has collected it. Nothing is bought. sluice pay and --pay do this by themselves when
+they buy. Without need, nothing is signed. It prints the channel.
+
+` + examples("sluice channel renew", "sluice channel renew --state-file payer.json")
+}
+
+// Run renews the payment.
+func (c *channelRenew) Run(ctx context.Context, console *console) error {
+	of, err := c.client(console)
+	if err != nil {
+		return err
+	}
+	// The limits concern what is bought.
+	p, _, err := c.open(ctx, of, client.PayerOptions{MaxPrice: math.MaxInt64, MaxSpend: math.MaxInt64})
+	if err != nil {
+		return err
+	}
+	ch, err := p.Renew(ctx)
+	if err != nil {
+		return explainPayer(err)
+	}
+	return c.printChannel(console, ch)
+}
+
+type channelReconcile struct {
+	oneChannel
+
+	Write bool `env:"-" help:"Record in the server what the chain says."`
+}
+
+// Help describes the command and returns examples.
+func (channelReconcile) Help() string {
+	return `Reads a channel from the chain, and prints what the server knows of it, what the chain says, and what
+the server knows after that. Without --write nothing is changed. It is for a server whose data is
+older than the chain, as after a restored backup.
+
+` + examples("sluice channel reconcile PN2GSKYIOXGVHYTJIRCOBD7OL5", "sluice channel reconcile PN2GSKYIOXGVHYTJIRCOBD7OL5 --write")
+}
+
+// Run compares the channel.
+func (c *channelReconcile) Run(ctx context.Context, console *console) error {
+	of, err := c.client(console)
+	if err != nil {
+		return err
+	}
+	r, err := of.Reconcile(ctx, c.ID, c.Write)
+	if err != nil {
+		return err
+	}
+	if err := c.printReconciliation(console, r); err != nil || c.Write {
+		return err
+	}
+	return c.remark(console, "nothing was changed: --write records it")
 }
 
 type channelClose struct{ oneChannel }

@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
+	"sluice/client"
 	"sluice/internal/terminal"
 )
 
@@ -48,7 +49,19 @@ func (c *console) waits(d time.Duration) {
 		return
 	}
 	c.waiting = until
-	line := fmt.Sprintf("waiting %v because the server asked", d.Round(time.Second))
+	c.announce(fmt.Sprintf("waiting %v because the server asked", d.Round(time.Second)))
+}
+
+// awaits says that a purchase waits until the server has collected earlier payments over the channel. It may be
+// called concurrently.
+func (c *console) awaits(ch client.Channel) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.announce(fmt.Sprintf("waiting until the server has collected earlier payments of %s", counted(unsettled(ch), "unit")))
+}
+
+// announce prints a line to err, above the progress. The caller holds mu.
+func (c *console) announce(line string) {
 	if c.progress != nil {
 		_ = c.progress.Print(line) // what cannot be printed there has no other place
 		return

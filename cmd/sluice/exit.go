@@ -65,7 +65,7 @@ func exitCode(err error) int {
 	case anyOf(err, metastore.ErrNotFound, contexts.ErrUnknown, client.ErrNotFound, client.ErrGone):
 		return exitNotFound
 	case anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
-		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered):
+		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered, client.ErrNoChannel, client.ErrOtherChannel):
 		return exitRefused
 	default:
 		return exitFailed

@@ -34,7 +34,7 @@ func (c *getCommand) Run(ctx context.Context, console *console) error {
 	if c.Target == "" {
 		return usagef("the name of the file is empty: want a file, a folder, or - for standard output")
 	}
-	reads, err := c.reads(ctx, from)
+	reads, err := c.reads(ctx, console, from)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strconv"
 
 	"sluice/client"
 	"sluice/internal/terminal"
@@ -48,9 +47,7 @@ func writeInfo(out io.Writer, url string, info wire.Info) error {
 	if !known {
 		who = info.Reads
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var errs []error
-	for _, line := range [][2]string{
+	lines := [][2]string{
 		{"server", url},
 		{"version", info.Version},
 		{"profile", info.Profile},
@@ -58,12 +55,42 @@ func writeInfo(out io.Writer, url string, info wire.Info) error {
 		{"largest blob", units.Bytes(info.Limits.MaxBlobSize)},
 		{"largest part", units.Bytes(info.Limits.MaxPartSize)},
 		{"price", fmt.Sprintf("%s for %d bytes (%s)", info.Payment.ChunksetPrice, info.ChunksetSize, units.Bytes(info.ChunksetSize))},
-		{"receiver", info.Payment.Receiver},
-		{"asset", info.Payment.Asset},
-		{"chain", fmt.Sprint(info.Payment.ChainID)},
-	} {
-		_, err := fmt.Fprintf(table, "%s\t%s\n", line[0], terminal.Text(line[1]))
-		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, table.Flush())...)
+	return printTable(out, append(lines, termsOf(info.Payment)...))
+}
+
+// termsOf returns the names and values of the terms of payment. What the server does not state is absent.
+func termsOf(p wire.Payment) [][2]string {
+	settlement := map[string]string{wire.SettlementLedger: "in the ledger of the server: no money moves", wire.SettlementChain: "on the chain"}
+	collected, known := settlement[p.Settlement]
+	if !known {
+		collected = p.Settlement
+	}
+	price := ""
+	switch {
+	case p.MinGasPrice != "" && p.MaxGasPrice != "":
+		price = p.MinGasPrice + " to " + p.MaxGasPrice
+	case p.MinGasPrice != "":
+		price = "at least " + p.MinGasPrice
+	case p.MaxGasPrice != "":
+		price = "at most " + p.MaxGasPrice
+	}
+	var lines [][2]string
+	for _, line := range [][2]string{
+		{"receiver", p.Receiver},
+		{"asset", p.Asset},
+		{"module", p.Module},
+		{"chain", strconv.Itoa(p.ChainID)},
+		{"payments are collected", collected},
+		{"unsettled limit", p.UnsettledLimit},
+		{"starting limit", p.StartingLimit},
+		{"least gas", p.MinGas},
+		{"gas price", price},
+		{"greatest fee", p.MaxFee},
+	} {
+		if line[1] != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }

@@ -50,7 +50,7 @@ type paidReads struct {
 }
 
 // reads returns what pays for the reads from a server.
-func (f *readFlags) reads(ctx context.Context, from *client.Client) (*paidReads, error) {
+func (f *readFlags) reads(ctx context.Context, console *console, from *client.Client) (*paidReads, error) {
 	if !f.Pay && f.Session == "" {
 		return &paidReads{}, nil
 	}
@@ -65,7 +65,7 @@ func (f *readFlags) reads(ctx context.Context, from *client.Client) (*paidReads,
 		return r, nil
 	}
 	var err error
-	r.payment.Payer, r.file, err = f.payer(ctx, from, f.Purchase)
+	r.payment.Payer, r.file, err = f.payer(ctx, console, from, f.Purchase)
 	return r, err
 }
 

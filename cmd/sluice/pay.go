@@ -27,8 +27,12 @@ channel, signs a micropayment and sends it. It prints the id of the session, and
 stderr. If it is interrupted, or an answer is lost, the next call goes on, and nothing is paid twice.
 The terms of payment of the server are kept in the state file, and no others are paid.
 
+If the server collects on a chain, the account opens the channel there first, and --payment-channel-id
+names it at the first payment. Such a server sells little over a channel that it has not collected
+from yet: then sluice pay buys a part, and the rest when the server has collected.
+
 ` + examples("sluice pay --max-price 1 --max-spend 1000", "sluice pay --faucet 1000 --max-price 1 --max-spend 1000", "sluice pay --chunksets 500 --max-price 1 --max-spend 1000 --json",
-		"sluice pay --max-price 1 --max-spend 9 --channel PN2GSKYIOXGVHYTJIRCOBD7OL5")
+		"sluice pay --max-price 1 --max-spend 1000 --payment-channel-id 1", "sluice pay --max-price 1 --max-spend 9 --channel PN2GSKYIOXGVHYTJIRCOBD7OL5")
 }
 
 // Validate checks the flags.
@@ -55,7 +59,7 @@ func (c *payCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	p, file, err := c.payer(ctx, of, 1)
+	p, file, err := c.payer(ctx, console, of, 1)
 	if err != nil {
 		return err
 	}
@@ -98,6 +102,11 @@ func (c *payCommand) Run(ctx context.Context, console *console) error {
 			return err
 		}
 	}
+	if st.Added == 0 && c.Faucet == 0 {
+		if err := c.remark(console, fmt.Sprintf("nothing was bought: the session has %s left", counted(s.ChunksetsLeft, "chunkset"))); err != nil {
+			return err
+		}
+	}
 	return errors.Join(c.print(console, s),
 		c.remark(console, fmt.Sprintf("channel %s, %d of at most %d units spent", terminal.Text(st.ChannelID), st.Spent, c.MaxSpend)),
 		c.remark(console, "state in "+terminal.Name(file)))
@@ -130,7 +139,7 @@ func (c *payCommand) fund(ctx context.Context, console *console, of *client.Clie
 			counted(c.Faucet, "unit"), terminal.Text(ch.ID), counted(ch.Deposit, "unit")))); err != nil {
 		return nil, "", err
 	}
-	return c.payer(ctx, of, 1)
+	return c.payer(ctx, console, of, 1)
 }
 
 // explain says what the payer has done after fund, and how to use it.

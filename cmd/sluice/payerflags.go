@@ -12,14 +12,22 @@ import (
 
 	"sluice/client"
 	"sluice/internal/accountkey"
+	"sluice/wire"
 )
 
 // payerFlags configure a payer. Commands that pay embed them.
 type payerFlags struct {
-	MaxPrice    uint64 `env:"-" placeholder:"AMOUNT" help:"Highest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
-	MaxSpend    uint64 `env:"-" placeholder:"AMOUNT" help:"Highest sum of all that is ever paid with the state file. Required to pay."`
-	Deposit     uint64 `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. Default: that of the server, 1000000."`
-	Channel     string `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
+	MaxPrice         uint64 `env:"-" placeholder:"AMOUNT" help:"Highest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
+	MaxSpend         uint64 `env:"-" placeholder:"AMOUNT" help:"Highest sum of all that is ever paid with the state file. Required to pay."`
+	Deposit          uint64 `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. On a chain it is made there. Default: that of the server, 1000000."`
+	Channel          string `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
+	PaymentChannelID uint64 `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of a channel that the account has opened on the chain, to make it known to a server that collects there. Required for the first payment to one, unless --channel is used."`
+
+	ownPayer
+}
+
+// ownPayer names the key pair and the state of a payer.
+type ownPayer struct {
 	AccountFile string `env:"-" type:"path" placeholder:"FILE" help:"Key pair that signs. Default: that of sluice account new."`
 	StateFile   string `env:"-" type:"path" placeholder:"FILE" help:"File that keeps count of what was signed. Default: one for the account and the server, beside the contexts."`
 }
@@ -36,7 +44,15 @@ func (f *payerFlags) limited() error {
 }
 
 // payer returns the payer of the flags, which buys so many chunksets at a time, and its state file.
-func (f *payerFlags) payer(ctx context.Context, of *client.Client, chunksets int64) (*client.Payer, string, error) {
+func (f *payerFlags) payer(ctx context.Context, console *console, of *client.Client, chunksets int64) (*client.Payer, string, error) {
+	return f.open(ctx, of, client.PayerOptions{
+		MaxPrice: f.MaxPrice, MaxSpend: f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel, PaymentChannelID: f.PaymentChannelID,
+		OnWait: console.awaits,
+	})
+}
+
+// open returns the payer with these options, its key pair and its state, and the state file.
+func (f *ownPayer) open(ctx context.Context, of *client.Client, o client.PayerOptions) (*client.Payer, string, error) {
 	own, err := accountkey.DefaultFile()
 	if err != nil {
 		return nil, "", err
@@ -60,10 +76,15 @@ func (f *payerFlags) payer(ctx context.Context, of *client.Client, chunksets int
 		}
 		state = filepath.Join(filepath.Dir(own), "payer-"+hex.EncodeToString(sum[:8])+".json")
 	}
-	p, err := of.NewPayer(ctx, client.PayerOptions{
-		Signer: k.Signer(), StateFile: state, MaxPrice: f.MaxPrice, MaxSpend: f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel,
-	})
+	o.Signer, o.StateFile = k.Signer(), state
+	p, err := of.NewPayer(ctx, o)
 	return p, state, err
+}
+
+// reports reports whether err is an error of the server with a code.
+func reports(err error, code wire.Code) bool {
+	e, reported := errors.AsType[*client.Error](err)
+	return reported && e.Code == code
 }
 
 // explainPayer returns the error of a payer, with what to do about it.
@@ -71,6 +92,12 @@ func explainPayer(err error) error {
 	switch {
 	case errors.Is(err, client.ErrBudget):
 		return fmt.Errorf("%w; --max-price and --max-spend set the budget", err)
+	case errors.Is(err, client.ErrNoChannel):
+		return fmt.Errorf("%w, which is --payment-channel-id", err)
+	case errors.Is(err, client.ErrOtherChannel):
+		return fmt.Errorf("%w; sluice pay --new-channel closes that, and --state-file names another file", err)
+	case reports(err, wire.CodeChannelExists):
+		return fmt.Errorf("%w; PayerOptions.ChannelID is --channel", err)
 	case errors.Is(err, client.ErrNotDelivered):
 		return fmt.Errorf("%w; sluice pay --write-off gives the purchase up", err)
 	default:

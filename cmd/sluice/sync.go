@@ -55,7 +55,7 @@ func (c *syncCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	reads, err := c.reads(ctx, from)
+	reads, err := c.reads(ctx, console, from)
 	if err != nil {
 		return err
 	}
