@@ -144,11 +144,12 @@ func (s *chainService) RoundTrip(r *http.Request) (*http.Response, error) {
 		return s.renew(r, m)
 	case path == channel+"/C/reconcile":
 		chain := map[string]any{"deposit": "10000", "withdrawn": "8", "nextSequenceNumber": "3", "expires": time.Unix(1000, 0).UTC()}
-		before := s.channel()
+		answer := map[string]any{"channel": s.channel(), "chain": chain}
 		if body.Write {
 			s.settled = 8
+			answer["after"] = s.channel()
 		}
-		return s.answer(r, 200, map[string]any{"channel": before, "chain": chain, "after": s.channel()})
+		return s.answer(r, 200, answer)
 	case strings.HasPrefix(path, channel):
 		return s.answer(r, 200, s.channel())
 	case r.Method == http.MethodGet:

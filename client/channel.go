@@ -156,11 +156,11 @@ func (c *Client) RenewChannel(ctx context.Context, id string, m *micropay.Microp
 	return c.callChannel(ctx, r)
 }
 
-// Reconciliation compares a channel with the chain. Amounts are in units of the asset.
+// Reconciliation compares a channel with the chain. Amounts are in units of the asset. The channels have no sessions.
 type Reconciliation struct {
-	Channel Channel    // before
-	Chain   ChainState // as the chain has it
-	After   Channel    // as it would be, or is, with what the chain says
+	Channel Channel     // as the service had it
+	Chain   *ChainState // as the chain has it; nil: it does not exist there
+	After   *Channel    // as the service has it after it recorded what the chain says; nil: it did not
 }
 
 // ChainState is a channel as a chain has it.
@@ -172,8 +172,8 @@ type ChainState struct {
 }
 
 // Reconcile compares what the service knows of a channel with the chain. If write is true, the service records what the
-// chain says. It requires a key with the scope admin, and returns ErrNotFound if there is no such channel,
-// or ErrUnavailable if the chain cannot be read.
+// chain says. A hosted network requires a key with the scope admin for all accounts. It returns ErrNotFound if
+// there is no such channel, ErrInvalid without a chain, or ErrUnavailable if the chain cannot be read.
 func (c *Client) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
 	path, err := channelPath(id)
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *Client) Reconcile(ctx context.Context, id string, write bool) (Reconcil
 	if err := r.setJSON(body); err != nil {
 		return Reconciliation{}, err
 	}
-	var sent sentReconciliation
+	var sent wire.Reconciliation
 	var result Reconciliation
 	r.check = func() (err error) {
 		result, err = parseReconciliation(&sent)
@@ -196,31 +196,19 @@ func (c *Client) Reconcile(ctx context.Context, id string, write bool) (Reconcil
 	return result, err
 }
 
-// sentReconciliation is a Reconciliation in a response.
-type sentReconciliation struct {
-	Channel wire.Channel `json:"channel"`
-	Chain   struct {
-		Deposit            string    `json:"deposit"`
-		Withdrawn          string    `json:"withdrawn"`
-		NextSequenceNumber string    `json:"nextSequenceNumber"`
-		Expires            time.Time `json:"expires"`
-	} `json:"chain"`
-	After wire.Channel `json:"after"`
-}
-
-func parseReconciliation(w *sentReconciliation) (r Reconciliation, err error) {
-	r.Chain.Expires = w.Chain.Expires
-	for _, channel := range []struct {
-		from *wire.Channel
-		to   *Channel
-	}{{&w.Channel, &r.Channel}, {&w.After, &r.After}} {
-		if *channel.to, err = parseChannel(channel.from); err != nil {
-			return r, err
-		}
-		if err := checkChannel(channel.from); err != nil {
-			return r, err
-		}
+func parseReconciliation(w *wire.Reconciliation) (r Reconciliation, err error) {
+	if r.Channel, err = parseChannel(&w.Channel); err == nil {
+		err = checkChannel(&w.Channel)
 	}
+	if err == nil && w.After != nil {
+		var after Channel
+		after, err = parseChannel(w.After)
+		r.After, err = &after, cmp.Or(err, checkChannel(w.After))
+	}
+	if err != nil || w.Chain == nil {
+		return r, err
+	}
+	r.Chain = &ChainState{Expires: w.Chain.Expires}
 	for _, n := range []amountMember{
 		{"deposit", w.Chain.Deposit, &r.Chain.Deposit},
 		{"withdrawn", w.Chain.Withdrawn, &r.Chain.Withdrawn},

@@ -194,9 +194,9 @@ type channelReconcile struct {
 
 // Help describes the command and returns examples.
 func (channelReconcile) Help() string {
-	return `Reads a channel from the chain, and prints what the server knows of it, what the chain says, and what
-the server knows after that. Without --write nothing is changed. It is for a server whose data is
-older than the chain, as after a restored backup.
+	return `Reads a channel from the chain, and prints what the server knows of it and what the chain says. With
+--write, the server records that: what was withdrawn and is not known to it counts as settled and
+sold. It is for a server whose data is older than the chain, as after a restored backup.
 
 ` + examples("sluice channel reconcile PN2GSKYIOXGVHYTJIRCOBD7OL5", "sluice channel reconcile PN2GSKYIOXGVHYTJIRCOBD7OL5 --write")
 }
@@ -214,7 +214,7 @@ func (c *channelReconcile) Run(ctx context.Context, console *console) error {
 	if err := c.printReconciliation(console, r); err != nil || c.Write {
 		return err
 	}
-	return c.remark(console, "nothing was changed: --write records it")
+	return c.remark(console, "nothing was recorded: --write does that")
 }
 
 type channelClose struct{ oneChannel }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -117,9 +118,9 @@ func channelLines(ch client.Channel) [][2]string {
 
 // printedReconciliation is a comparison with the chain in JSON.
 type printedReconciliation struct {
-	Channel printedChannel    `json:"channel"`
-	Chain   printedChainState `json:"chain"`
-	After   printedChannel    `json:"after"`
+	Channel printedChannel     `json:"channel"`
+	Chain   *printedChainState `json:"chain,omitempty"`
+	After   *printedChannel    `json:"after,omitempty"`
 }
 
 type printedChainState struct {
@@ -129,33 +130,44 @@ type printedChainState struct {
 	Expires            time.Time `json:"expires"`
 }
 
-// printReconciliation prints what the server knows of a channel before and after, and what the chain says.
+// printReconciliation prints what the server knows of a channel, what the chain says, and what the server has
+// recorded of that.
 func (c *paymentCommand) printReconciliation(console *console, r client.Reconciliation) error {
 	if c.JSON {
-		chain := printedChainState{r.Chain.Deposit, r.Chain.Withdrawn, r.Chain.NextSequence, r.Chain.Expires}
-		return terminal.WriteJSON(console.out, printedReconciliation{channelAsJSON(r.Channel), chain, channelAsJSON(r.After)})
-	}
-	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', 0)
-	row := func(name, before, chain, after string) error {
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, terminal.Text(before), terminal.Text(chain), terminal.Text(after))
-		return err
-	}
-	amounts := func(name string, before uint64, chain string, after uint64) error {
-		return row(name, strconv.FormatUint(before, 10), chain, strconv.FormatUint(after, 10))
+		p := printedReconciliation{Channel: channelAsJSON(r.Channel)}
+		if of := r.Chain; of != nil {
+			p.Chain = &printedChainState{of.Deposit, of.Withdrawn, of.NextSequence, of.Expires}
+		}
+		if r.After != nil {
+			after := channelAsJSON(*r.After)
+			p.After = &after
+		}
+		return terminal.WriteJSON(console.out, p)
 	}
 	amount := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	date := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	b, a := r.Channel, r.After
-	return errors.Join(
-		row("", "server", "chain", "after"),
-		amounts("deposit", b.Deposit, amount(r.Chain.Deposit), a.Deposit),
-		amounts("paid", b.Accepted, "", a.Accepted),
-		amounts("settled", b.Settled, amount(r.Chain.Withdrawn), a.Settled),
-		amounts("unsettled", unsettled(b), "", unsettled(a)),
-		amounts("elsewhere", b.Elsewhere, "", a.Elsewhere),
-		amounts("sequence number", b.Sequence, "next "+amount(r.Chain.NextSequence), a.Sequence),
-		row("expires", date(b.Expires), date(r.Chain.Expires), date(a.Expires)),
-		row("state", b.State, "", a.State),
-		table.Flush(),
-	)
+	// Each column has the values of these rows.
+	rows := []string{"", "deposit", "paid", "settled", "unsettled", "elsewhere", "next sequence number", "expires", "state"}
+	books := func(title string, ch client.Channel) []string {
+		return []string{title, amount(ch.Deposit), amount(ch.Accepted), amount(ch.Settled), amount(unsettled(ch)), amount(ch.Elsewhere), amount(ch.Sequence + 1), date(ch.Expires), ch.State}
+	}
+	chain := []string{"chain", "", "", "", "", "", "", "", "does not exist"}
+	if of := r.Chain; of != nil {
+		chain = []string{"chain", amount(of.Deposit), "", amount(of.Withdrawn), "", "", amount(of.NextSequence), date(of.Expires), "exists"}
+	}
+	columns := [][]string{rows, books("server", r.Channel), chain}
+	if r.After != nil {
+		columns = append(columns, books("recorded", *r.After))
+	}
+	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', 0)
+	var errs []error
+	for i := range rows {
+		line := make([]string, len(columns))
+		for j, column := range columns {
+			line[j] = terminal.Text(column[i])
+		}
+		_, err := fmt.Fprintln(table, strings.Join(line, "\t"))
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, table.Flush())...)
 }
