@@ -4,16 +4,19 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"sluice/internal/fullnode"
 	"sluice/internal/testenv"
 )
 
@@ -73,8 +76,35 @@ type reader struct {
 	root    string // folder of the repository
 	dir     string // folder of the reader
 	environ []string
-	server  *server // nil: none runs
-	shown   string  // by the last block
+	server  *server       // nil: none runs
+	chain   *localNetwork // nil: none runs
+	shown   string        // by the last block
+}
+
+// localNetwork is a local network of the chain: a fullnode, and a faucet, which documents address by the ports 8080 and 8081.
+type localNetwork struct{ fullnode, faucet string }
+
+// startNetwork starts a fullnode and a faucet. An account exists when the faucet has sent it coins.
+func startNetwork(t *testing.T) *localNetwork {
+	t.Helper()
+	node := fullnode.Start(t, fullnode.Options{})
+	faucet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		units, err := strconv.ParseUint(r.FormValue("amount"), 10, 64)
+		if r.Method != http.MethodPost || r.URL.Path != "/mint" || err != nil {
+			http.Error(w, "want POST /mint?address=&amount=", http.StatusBadRequest)
+			return
+		}
+		node.SetGas(r.FormValue("address"), units)
+	}))
+	t.Cleanup(faucet.Close)
+	host := func(address string) string {
+		parsed, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed.Host
+	}
+	return &localNetwork{host(node.URL()), host(faucet.URL)}
 }
 
 func newReader(t *testing.T, root string) *reader {
@@ -128,8 +158,14 @@ func newReader(t *testing.T, root string) *reader {
 // follow does what the document says.
 func (r *reader) follow(b block) {
 	r.t.Helper()
-	text := b.text
-	if r.server != nil {
+	text := strings.ReplaceAll(b.text, "/path/to/sluice", r.root)
+	if r.chain == nil && strings.Contains(text, "localhost:8080") {
+		r.chain = startNetwork(r.t)
+	}
+	if r.chain != nil {
+		text = strings.NewReplacer("localhost:8080", r.chain.fullnode, "localhost:8081", r.chain.faucet).Replace(text)
+	}
+	if r.server != nil && b.kind != "sh server" {
 		text = strings.ReplaceAll(text, "localhost:9090", r.server.host)
 	}
 	switch b.kind {
@@ -172,12 +208,12 @@ func (r *reader) serve(command string) {
 	if r.server != nil {
 		r.server.stop()
 	}
-	line := strings.Fields(strings.Replace(strings.TrimSpace(command), "go run ./cmd/sluice", "sluice", 1))
+	line := strings.Fields(strings.NewReplacer("go run ./cmd/sluice", "sluice", "\\\n", " ").Replace(command))
 	if len(line) < 2 || line[0] != "sluice" || line[1] != "serve" {
 		r.t.Fatalf("%q does not run a server", command)
 	}
 	s := &server{t: r.t}
-	s.run(slices.Concat([]string{"env", "SLUICE_ADDR=localhost:0", sluice}, line[1:]))
+	s.run(slices.Concat([]string{"sh", "-c", `cd "$0" && SLUICE_ADDR=localhost:0 exec "$@"`, r.dir, sluice}, line[1:]))
 	r.server = s
 	r.environ = append(r.environ, "SLUICE_URL="+s.url)
 	r.t.Cleanup(func() {
