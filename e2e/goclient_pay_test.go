@@ -94,7 +94,7 @@ func finish(t testing.TB, command *exec.Cmd) {
 }
 
 // goPayer returns a payer of the Go client for account 1, which buys 2 chunksets at a time.
-func goPayer(ctx context.Context, c *goclient.Client, stateFile string) (*goclient.Payer, error) {
+func goPayer(ctx context.Context, c *goclient.Client, stateFile string, change ...func(*goclient.PayerOptions)) (*goclient.Payer, error) {
 	key, err := micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		return nil, err
@@ -103,7 +103,11 @@ func goPayer(ctx context.Context, c *goclient.Client, stateFile string) (*goclie
 	if err != nil {
 		return nil, err
 	}
-	return c.NewPayer(ctx, goclient.PayerOptions{Signer: signer, StateFile: stateFile, MaxPrice: 3, MaxSpend: 10_000, Chunksets: 2, Deposit: 20_000})
+	o := goclient.PayerOptions{Signer: signer, StateFile: stateFile, MaxPrice: 3, MaxSpend: 10_000, Chunksets: 2, Deposit: 20_000}
+	for _, f := range change {
+		f(&o)
+	}
+	return c.NewPayer(ctx, o)
 }
 
 // newGoClient returns a client, and a payer with a state file in a new folder, which it also returns.

@@ -74,7 +74,7 @@ func TestPayCommand(t *testing.T) {
 		t.Errorf("session show: %s", shown)
 	}
 	shown := prints(t, append([]string{"channel", "show", bought.ChannelID}, server...)...)
-	for _, want := range []string{address, "deposit     500\n", "paid        39\n", "state       open\n", id + " with 10 chunksets left"} {
+	for _, want := range []string{address, "deposit        500\n", "paid           39\n", "state          open\n", id + " with 10 chunksets left"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("channel show lacks %q:\n%s", want, shown)
 		}

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	goclient "sluice/client"
+)
+
+// TestPayCommandOnAChain pays a server that collects on a chain: it says what is missing before the channel is named, buys
+// more than the server sells at once, and goes on with a new state file, which then names the channel by its id.
+func TestPayCommandOnAChain(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	s := start(t, chain.with("--starting-limit", "10", "--unsettled-limit", "1000"))
+	p := s.payer(1)
+	on := chain.fund(p, 7, 500)
+	dir := t.TempDir()
+	account := secretFile(t, strings.Repeat("01", 32)+"\n")
+	server := []string{"--url", s.url}
+	own := func(state string) []string {
+		return []string{"--account-file", account, "--state-file", filepath.Join(dir, state)}
+	}
+	pay := func(state string, more ...string) []string {
+		return append(append(append([]string{"pay", "--max-price", "1", "--max-spend", "400"}, own(state)...), server...), more...)
+	}
+	refuses(t, 4, "which is --payment-channel-id", pay("first")...)
+	refuses(t, 3, "open it there first", pay("first", "--payment-channel-id", "8")...)
+	refuses(t, 1, "--payment-channel-id names a channel", append([]string{"channel", "open", "--sender", p.signer.Address().String()}, server...)...)
+
+	r := sluiceRuns(t, pay("first", "--payment-channel-id", strconv.FormatUint(on.ID, 10), "--chunksets", "35")...)
+	if r.code != 0 || !strings.Contains(r.stderr, "waiting until the server has collected earlier payments of 10 units") {
+		t.Fatalf("pay: %+v", r)
+	}
+	if got := s.sessionState(strings.TrimSpace(r.stdout)); got.ChunksetsTotal != 35 {
+		t.Errorf("the session is %+v", got)
+	}
+	var bought struct{ SessionID, ChannelID, Spent string }
+	if err := json.Unmarshal([]byte(prints(t, pay("first", "--chunksets", "35", "--json")...)), &bought); err != nil || bought.Spent != "35" {
+		t.Errorf("nothing more to buy: %+v, %v", bought, err)
+	}
+	refuses(t, 4, "is known to the service already", pay("second", "--payment-channel-id", "7")...)
+	var second struct{ SessionID, ChannelID, Spent string }
+	text := prints(t, pay("second", "--channel", bought.ChannelID, "--chunksets", "5", "--json")...)
+	if err := json.Unmarshal([]byte(text), &second); err != nil || second.ChannelID != bought.ChannelID || second.Spent != "40" {
+		t.Errorf("another state: %s, %v", text, err)
+	}
+	refuses(t, 4, "sluice pay --new-channel closes that", pay("second", "--channel", "ANOTHER")...)
+
+	c := &channel{s: s, payer: p, id: bought.ChannelID, number: on.ID}
+	s.must(200, "POST", channels+"/"+c.id+"/close", nil) // which collects what is pending
+	c.settled()
+	if shown := prints(t, append(append([]string{"channel", "renew"}, own("second")...), server...)...); !strings.Contains(shown, "unsettled      0") || strings.Contains(shown, "expired ") {
+		t.Errorf("channel renew: %s", shown)
+	}
+	if shown := prints(t, append([]string{"channel", "reconcile", bought.ChannelID}, server...)...); !strings.Contains(shown, "settled               40                    40\n") {
+		t.Errorf("channel reconcile: %s", shown)
+	}
+	chain.collected(t, on.ID, 10, 20, 10)
+}
+
+// TestGoClientOnAChain buys more with the Go client than a server that collects on a chain sells at once.
+func TestGoClientOnAChain(t *testing.T) {
+	t.Parallel()
+	chain := startChain(t)
+	s := start(t, chain.with("--chunkset-price", "3", "--starting-limit", "9", "--unsettled-limit", "1000"))
+	chain.fund(s.payer(1), 7, 500)
+	c, _, file := newGoClient(t, s.url, "")
+	p, err := goPayer(t.Context(), c, file, func(o *goclient.PayerOptions) { o.Deposit, o.PaymentChannelID = 0, 7 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if session, err := p.Ensure(t.Context(), 10); err != nil || session.ChunksetsLeft != 10 {
+		t.Fatalf("session %+v, %v", session, err)
+	}
+	checkGoPayer(t, s, p, 3, 0)
+	ch, err := p.CloseChannel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&channel{s: s, id: ch.ID}).settled()
+	chain.collected(t, 7, 9, 18, 3)
+}
