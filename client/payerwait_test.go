@@ -372,6 +372,55 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	})
 }
 
+// TestPayerRenewsOnlyWhatWasDelivered checks that a renewal is of what was bought after a higher amount was signed and
+// refused, and that a service which asks for one without a payment gets none.
+func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainService(t)
+		s.away = true
+		p := s.pay(t.TempDir(), func(o *client.PayerOptions) { o.MaxWait = -1 })
+		s.refuse = wire.CodeInsufficientFunds
+		if _, err := p.Ensure(t.Context(), 3); !errors.Is(err, client.ErrPaymentRequired) {
+			t.Fatal(err)
+		}
+		s.refuse, s.price = "", 2
+		if _, err := p.Ensure(t.Context(), 3); err != nil { // for 10, of which 10 are possible
+			t.Fatal(err)
+		}
+		s.start, s.refuse = 1000, wire.CodeInsufficientFunds
+		if _, err := p.Buy(t.Context(), 20); !errors.Is(err, client.ErrPaymentRequired) || status(t, p).Signed != 50 {
+			t.Fatalf("error %v, %+v", err, status(t, p))
+		}
+		time.Sleep(5 * time.Minute)
+		if ch, err := p.Renew(t.Context()); err != nil || ch.Expired != 0 || !slices.Equal(s.amounts("/renew"), []uint64{10}) {
+			t.Errorf("channel %+v, %v, renewed %v", ch, err, s.amounts("/renew"))
+		}
+	})
+}
+
+// TestPayerCountsCredit checks that what a purchase leaves as credit counts for the next one: a service whose price is
+// higher than it says takes less than one MaxPrice with it, however many purchases are made.
+func TestPayerCountsCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newChainService(t)
+		s.start = 3
+		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			s.price = 1
+			if r.URL.Path == "/v1/sessions" {
+				s.price = 3
+			}
+			return s.RoundTrip(r)
+		}))
+		p := newPayer(t, c, t.TempDir(), func(o *client.PayerOptions) { o.PaymentChannelID, o.Deposit, o.MaxPrice = 7, 0, 2 })
+		if session, err := p.Ensure(t.Context(), 1); err != nil || session.ChunksetsLeft != 1 || s.accepted != 3 {
+			t.Fatalf("session %+v, %v", session, err)
+		}
+		if _, err := p.Ensure(t.Context(), 2); !errors.Is(err, client.ErrNotDelivered) {
+			t.Errorf("error %v after %d for %d chunksets", err, s.accepted, s.total())
+		}
+	})
+}
+
 // TestPayerBuysAnotherSessionNearTheEnd checks that nothing is added to a session in the last tenth of its life, that what
 // it has left is used first, and that the next session has what is needed.
 func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
