@@ -116,6 +116,7 @@ func (s *chainService) RoundTrip(r *http.Request) (*http.Response, error) {
 		policy := micropay.Policy{Receiver: micropay.Address{31: 0xa}, Asset: micropay.Address{31: 0xb}, ModuleAddress: micropay.Address{31: 0xc}, ChainID: 4, MaxFee: s.maxFee, MinGasPrice: s.minGasPrice}
 		if m, err = micropay.Receive(body.MicropaymentUpdate, policy, time.Now()); err != nil || m.PaymentChannelID != s.number || m.MaxGas < s.minGas {
 			s.t.Errorf("the micropayment %+v is refused: %v", m, err)
+			return problem(400, "micropayment_malformed", "")(r)
 		}
 		s.sent = append(s.sent, sentPayment{r.URL.Path, m.Amount, m.Sequence})
 		if s.before != nil {

@@ -101,8 +101,6 @@ func (p *Payer) purchase(ctx context.Context, s *payerState, of offer, count int
 	return p.settle(ctx, s, false)
 }
 
-func less(a, b uint64) uint64 { return a - min(a, b) }
-
 // sign signs a micropayment for the pending purchase and writes the state: a micropayment is sent only
 // after it is durable that it was signed.
 func (p *Payer) sign(s *payerState, g gas) error {
@@ -138,15 +136,6 @@ func later(a, b time.Time) time.Time {
 	}
 	return b
 }
-
-const (
-	// micropaymentLife is how long a micropayment is valid: as with the public client.
-	micropaymentLife = time.Minute
-
-	// ledgerMargin is by how much the clock of this machine may be ahead of the ledger, by which a micropayment
-	// expires.
-	ledgerMargin = time.Minute
-)
 
 // micropayment signs an amount with the sequence number of the state.
 func (p *Payer) micropayment(s *payerState, amount uint64, g gas) (*micropay.Micropayment, error) {

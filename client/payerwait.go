@@ -12,6 +12,15 @@ import (
 	"sluice/wire"
 )
 
+const (
+	// micropaymentLife is how long a micropayment is valid: as with the public client.
+	micropaymentLife = time.Minute
+
+	// ledgerMargin is by how much the clock of this machine may be ahead of the ledger, by which a micropayment
+	// expires.
+	ledgerMargin = time.Minute
+)
+
 // Bounds of the pauses between two looks at a channel whose payments are awaited.
 const (
 	shortestWaitPause = 500 * time.Millisecond
@@ -47,6 +56,9 @@ func (w *wait) room(ch Channel, c *channelRecord) uint64 {
 	}
 	return less(most, c.Bought)
 }
+
+// less returns a less b, or 0 if b is more.
+func less(a, b uint64) uint64 { return a - min(a, b) }
 
 // refused records that the service refused a purchase with err. It reports whether to wait, or to buy less.
 func (w *wait) refused(err error, ch Channel, c *channelRecord) bool {

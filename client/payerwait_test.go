@@ -403,7 +403,7 @@ func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 func TestPayerCountsCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
-		s.start = 3
+		s.ceiling = 3
 		c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			s.price = 1
 			if r.URL.Path == "/v1/sessions" {

@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
-	"sluice/client"
 	"sluice/internal/terminal"
 )
 
@@ -52,12 +51,12 @@ func (c *console) waits(d time.Duration) {
 	c.announce(fmt.Sprintf("waiting %v because the server asked", d.Round(time.Second)))
 }
 
-// awaits says that a purchase waits until the server has collected earlier payments over the channel. It may be
-// called concurrently.
-func (c *console) awaits(ch client.Channel) {
+// awaits says that a purchase waits until the server has collected so many units of earlier payments. It may be called
+// concurrently.
+func (c *console) awaits(units uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.announce(fmt.Sprintf("waiting until the server has collected earlier payments of %s", counted(unsettled(ch), "unit")))
+	c.announce(fmt.Sprintf("waiting until the server has collected earlier payments of %d units", units))
 }
 
 // announce prints a line to err, above the progress. The caller holds mu.

@@ -47,7 +47,7 @@ func (f *payerFlags) limited() error {
 func (f *payerFlags) payer(ctx context.Context, console *console, of *client.Client, chunksets int64) (*client.Payer, string, error) {
 	return f.open(ctx, of, client.PayerOptions{
 		MaxPrice: f.MaxPrice, MaxSpend: f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel, PaymentChannelID: f.PaymentChannelID,
-		OnWait: console.awaits,
+		OnWait: func(ch client.Channel) { console.awaits(unsettled(ch)) },
 	})
 }
 
