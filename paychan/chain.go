@@ -20,6 +20,8 @@ type ChainOptions struct {
 	Simulate func(ctx context.Context, m *micropay.Micropayment) (Simulation, error)
 	// AccountSequence returns the sequence number of an account.
 	AccountSequence func(ctx context.Context, account micropay.Address) (uint64, error)
+	// GasPrices returns the least gas price at which the chain executes a transaction, and the usual one.
+	GasPrices func(ctx context.Context) (least, usual uint64, err error)
 	// Ahead returns by how much the ledger of the chain is ahead of the clock of the store, and 0 if that is not known. It
 	// returns an error if no fullnode that answers has a time that can be right. It asks nobody.
 	Ahead func() (time.Duration, error)
@@ -89,6 +91,7 @@ type onChain struct {
 	readings    *calls[channelName, struct{}]
 	simulations *calls[channelName, simulated]
 	sequences   *calls[micropay.Address, uint64]
+	prices      *calls[struct{}, gasPrices]
 
 	minGas, minGasPrice, maxGasPrice atomic.Uint64
 	counts                           struct{ simulated, refused atomic.Int64 }
@@ -99,6 +102,9 @@ type simulated struct {
 	Simulation
 	form string
 }
+
+// gasPrices are the least gas price at which the chain executes a transaction, and the usual one.
+type gasPrices struct{ least, usual uint64 }
 
 // channelName identifies a channel of the receiver on the chain.
 type channelName struct {
@@ -116,6 +122,7 @@ func newOnChain(opt ChainOptions, meta metastore.Channels) *onChain {
 		readings:    newCalls[channelName, struct{}](readInterval),
 		simulations: newCalls[channelName, simulated](0),
 		sequences:   newCalls[micropay.Address, uint64](readInterval),
+		prices:      newCalls[struct{}, gasPrices](readInterval),
 	}
 	o.minGas.Store(MinGas)
 	return o

@@ -28,6 +28,11 @@ type chainView struct {
 	accounts        atomic.Int64
 	ahead           time.Duration
 	clock           error
+	priceless       error // of the prices of gas
+}
+
+func (v *chainView) gasPrices(context.Context) (least, usual uint64, err error) {
+	return 0, 1 << 40, v.priceless
 }
 
 func (v *chainView) simulate(ctx context.Context, _ *micropay.Micropayment) (paychan.Simulation, error) {
@@ -74,7 +79,7 @@ func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p paye
 		}
 		opt := options()
 		opt.Chain = &paychan.ChainOptions{
-			Read: v.read, Simulate: v.simulate, AccountSequence: v.sequence, Ahead: func() (time.Duration, error) { return v.ahead, v.clock },
+			Read: v.read, Simulate: v.simulate, AccountSequence: v.sequence, GasPrices: v.gasPrices, Ahead: func() (time.Duration, error) { return v.ahead, v.clock },
 			Refresh: 30 * time.Second, StartingLimit: opt.UnsettledLimit, SettleAt: 50, MaxFee: 1 << 40,
 		}
 		for _, f := range change {
@@ -83,6 +88,7 @@ func onChain(t *testing.T, test func(t *testing.T, s *shop, v *chainView, p paye
 		s := &shop{t: t, path: path, opt: opt, now: time.Now}
 		s.start()
 		defer s.stop()
+		s.SetGasPrices(0, 1<<40) // a node reads them when it starts
 		test(t, s, v, newPayer(t, 1))
 		s.audit()
 	})
@@ -96,6 +102,39 @@ func (s *shop) openOnChain(p payer) metastore.Channel {
 		s.t.Fatal(err)
 	}
 	return c
+}
+
+// TestNothingIsSoldAtAnUnknownGasPrice checks that a payment of a new form is compared with the price of gas before anything is
+// sold for it, also right after a start, and that nothing is sold for it while that price cannot be read. A form that was
+// accepted before sells on.
+func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
+	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
+		s.openOnChain(p)
+		buy := func(sequence, amount, price uint64) error {
+			return s.pay(p, sequence, amount, func(m *micropay.Payment) { m.MaxGas, m.GasPrice = 20, price })
+		}
+		s.stop()
+		s.start() // the prices are not known
+		v.priceless = errors.New("away")
+		if err := buy(1, 3, 100); !errors.Is(err, paychan.ErrChain) {
+			t.Errorf("while the price cannot be read: %v, want %v", err, paychan.ErrChain)
+		}
+		v.priceless = nil
+		time.Sleep(time.Minute)
+		var refusal *micropay.Error
+		if err := buy(2, 3, 6<<40); !errors.As(err, &refusal) || refusal.Reason != micropay.ReasonGas {
+			t.Errorf("at six times the usual price: %v", err)
+		}
+		if err := buy(3, 3, 100); err != nil {
+			t.Error(err)
+		}
+		s.stop()
+		s.start()
+		v.priceless = errors.New("away")
+		if err := buy(4, 6, 100); err != nil {
+			t.Errorf("a form that was accepted before: %v", err)
+		}
+	})
 }
 
 // TestChannelsOfTheChainAreNamed checks how channels are opened, and that deposits are made on the chain.

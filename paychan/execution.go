@@ -99,11 +99,34 @@ func (s *Service) examine(ctx context.Context, c metastore.Channel, a *attempt) 
 		return err
 	}
 	if !p.Simulated && c.Form != p.Form {
+		if err := s.checkPrice(ctx, m, a); err != nil {
+			return err
+		}
 		if err := s.chain.simulate(ctx, m, a); err != nil {
 			return err
 		}
 	}
 	return s.chain.checkFee(c, p, m)
+}
+
+// checkPrice compares the gas price of a payment of a new form with the usual one, if that was not known yet. Without it
+// nothing bounds what the collection costs the receiver, so that ErrChain is returned if it cannot be read.
+func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
+	if s.chain.maxGasPrice.Load() > 0 {
+		return nil
+	}
+	prices, _, err := s.chain.prices.get(ctx, struct{}{}, a.until, func(ctx context.Context) (gasPrices, error) {
+		least, usual, err := s.chain.opt.GasPrices(ctx)
+		return gasPrices{least, usual}, err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: the price of gas: %w", ErrChain, err)
+	}
+	s.SetGasPrices(prices.least, prices.usual)
+	return s.check(m)
 }
 
 // checkFee refuses a payment that can never pay for its collection: at most the selling limit, or what is left of the

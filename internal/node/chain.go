@@ -214,6 +214,12 @@ func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) e
 	return errors.Join(wrong...)
 }
 
+// gasPrices returns the least gas price at which the chain executes a transaction, and the usual one.
+func (r *receiverAccount) gasPrices(ctx context.Context) (least, usual uint64, err error) {
+	prices, err := r.chain.GasPrices(ctx)
+	return prices.Lowest, prices.Usual, err
+}
+
 // watchGas reads the gas prices of the chain until ctx ends, so that micropayments with others are refused. It warns once if a
 // chunkset is priced below the gas of a collection.
 func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, c *Config, log *slog.Logger) {

@@ -133,6 +133,7 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 			Read:            collect.Reader{Chain: n.receiver.chain, Receiver: n.receiver.signer.Address()}.Read,
 			Simulate:        n.receiver.simulate,
 			AccountSequence: n.receiver.chain.AccountSequence,
+			GasPrices:       n.receiver.gasPrices,
 			Ahead:           n.receiver.clock.ahead,
 			Refresh:         c.ChannelRefresh,
 			StartingLimit:   c.StartingLimit,
