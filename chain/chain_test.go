@@ -654,7 +654,7 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 	}
 }
 
-// TestLedgerThatStatesAnotherTime asks for the ledger of a node whose proxy removes the headers.
+// TestLedgerThatStatesAnotherTime asks for the ledger of a node behind a proxy that removes the headers.
 func TestLedgerThatStatesAnotherTime(t *testing.T) {
 	for ahead, failed := range map[time.Duration]bool{time.Minute: false, time.Minute + time.Microsecond: true} {
 		c := newClient(t, Options{Rounds: 1, Now: func() time.Time { return ledgerTime }, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {

@@ -30,7 +30,7 @@ var (
 	// state name a channel. Open one there first.
 	ErrNoChannel = errors.New("the payer has no channel on the chain")
 
-	// ErrOtherChannel is returned if the options name another channel than that of the state. CloseChannel
+	// ErrOtherChannel is returned if the options name another channel than the state's. CloseChannel
 	// forgets that.
 	ErrOtherChannel = errors.New("the state file has another channel")
 )

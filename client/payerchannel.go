@@ -23,7 +23,7 @@ type offer struct {
 // chain. The receiver pays it.
 type gas struct{ max, price uint64 }
 
-// usualGas is that of the public client.
+// usualGas is the public client's maximum gas and gas price.
 var usualGas = gas{200_000, 100}
 
 // offer checks the terms of the service and returns what it asks. It sets the terms of the state if there
@@ -100,7 +100,7 @@ func (p *Payer) checkTerms(s *payerState, info wire.Info) error {
 	return nil
 }
 
-// checkNamed returns an error if the options name another channel than that of the state.
+// checkNamed returns an error if the options name another channel than the state's.
 func (p *Payer) checkNamed(s *payerState) error {
 	c := s.Channel
 	switch {
@@ -162,7 +162,7 @@ func (p *Payer) keep(s *payerState, ch *Channel) error {
 	return p.file.save(s)
 }
 
-// checkChannel returns an error unless the channel is that of the payer.
+// checkChannel returns an error unless the channel is the payer's.
 func (p *Payer) checkChannel(ch *Channel, s *payerState) error {
 	switch {
 	case ch.ID == "" || ch.PaymentChannelID != s.Channel.PaymentChannelID:

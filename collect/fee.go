@@ -9,8 +9,8 @@ import (
 // coin is how many of the chain's smallest coins are a coin.
 const coin = 100_000_000
 
-// typicalGas is the gas that a collection is expected to use before one was measured: above that of a transfer between
-// accounts that have the asset.
+// typicalGas is the gas that a collection is expected to use before one was measured: more than a transfer between
+// accounts that have the asset takes.
 const typicalGas = 1_000
 
 // greatestGas is the most gas that a transaction of the chain may use.

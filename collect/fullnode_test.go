@@ -269,7 +269,7 @@ func TestFullnodeOfALatePayment(t *testing.T) {
 	})
 }
 
-// TestFullnodeThatRefuses submits a payment whose maximum gas is below that of the chain. Its channel sells nothing until the payment
+// TestFullnodeThatRefuses submits a payment with less maximum gas than the chain's minimum. Its channel sells nothing until the payment
 // is collected, and others do.
 func TestFullnodeThatRefuses(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {

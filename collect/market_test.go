@@ -116,7 +116,7 @@ type channel struct {
 	payer    *micropay.Signer
 	sequence uint64
 	amount   uint64
-	maxGas   uint64 // of its payments; 0: that of the public client
+	maxGas   uint64 // of its payments; 0: the public client's
 }
 
 // open opens the channel with a number in the store.
