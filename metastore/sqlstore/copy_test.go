@@ -135,9 +135,9 @@ func fill(tb testing.TB, s *Store, parts int) {
 	tb.Helper()
 	f := &filler{Store: s, ctx: tb.Context()}
 	long := strings.Repeat("n", 2000)
-	// First, so that their rows of usage become sums.
 	f.blob("b", "replaced", objectExtent("00-second", 3))
 	f.blob("b", "replaced", objectExtent("ff-third", 4), metastore.Extent{Offset: 4, Size: 1, Blocks: []uint32{3}, Key: "ff-fourth", Created: time.Now()})
+	f.note(f.Purge(f.ctx, 10)) // their rows of usage become sums, and the replaced content is retained
 	for _, name := range []string{"a", "ab", "\x00\xff", long, long + "1", long + "22", strings.Repeat("é", 1500)} {
 		f.blob("account", name, bodyExtent("body"))
 	}
@@ -174,7 +174,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 		_, err := t.exec(`UPDATE sales SET at = 5 WHERE sequence IS NULL`)
 		return err
 	}))
-	f.note(f.Purge(f.ctx, 3)) // some rows of usage become a sum, some sales are folded
+	f.note(f.Purge(f.ctx, 3)) // some sales are folded, and some rows of usage remain
 	f.note(f.CreateKey(f.ctx, metastore.Key{ID: "all", Group: "g", Limits: metastore.Limits{StoredBytes: -1}}))
 	f.note(f.CreateKey(f.ctx, metastore.Key{ID: "none", Group: "g", Limits: metastore.Limits{StoredBytes: -1}, Accounts: []string{}, Label: "label"}))
 	f.note(f.RevokeKey(f.ctx, "none"))
