@@ -151,3 +151,12 @@ func findFlag(node *kong.Node, is func(*kong.Flag) bool) *kong.Flag {
 }
 
 func takesValue(f *kong.Flag) bool { return !f.IsBool() && !f.IsCounter() }
+
+// settingsOf returns the flags of serve by their names.
+func settingsOf(app *kong.Application) map[string]*kong.Flag {
+	settings := map[string]*kong.Flag{}
+	for _, flag := range childOf(app.Node, "serve").Flags {
+		settings[flag.Name] = flag
+	}
+	return settings
+}

@@ -40,7 +40,7 @@ func (configPrint) Help() string {
 
 // Run prints the settings as lines of a configuration file, with their sources as comments.
 func (c *configPrint) Run(console *console) error {
-	for _, setting := range c.settings(console) {
+	for _, setting := range c.effective(console) {
 		var err error
 		if c.JSON {
 			err = terminal.WriteJSON(console.out, setting)
@@ -59,7 +59,7 @@ const settingWidth = 38
 
 // writeSetting writes a setting as a line of YAML with a comment. A setting without a value is a
 // comment.
-func writeSetting(out io.Writer, s setting) error {
+func writeSetting(out io.Writer, s effectiveSetting) error {
 	if s.Value == "" {
 		_, err := fmt.Fprintf(out, "%-*s # %s\n", settingWidth, "# "+s.Name+":", terminal.Text(s.Source))
 		return err

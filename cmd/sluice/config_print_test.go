@@ -9,13 +9,13 @@ import (
 )
 
 // printedSettings parses the output of config print --json.
-func printedSettings(t *testing.T, args ...string) map[string]setting {
+func printedSettings(t *testing.T, args ...string) map[string]effectiveSetting {
 	t.Helper()
 	r := must(t, append([]string{"config", "print", "--json"}, args...)...)
-	settings := map[string]setting{}
+	settings := map[string]effectiveSetting{}
 	d := json.NewDecoder(strings.NewReader(r.stdout))
 	for d.More() {
-		var s setting
+		var s effectiveSetting
 		if err := d.Decode(&s); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestConfigPrint(t *testing.T) {
 	t.Setenv("SLUICE_ADDR", "localhost:1")
 	got := printedSettings(t, "--config", file, "--addr", "localhost:2", "--profile", "hosted", "--base-path", "/x", "--external-url", "https://h/x",
 		"--reads", "paid", "--receiver", "0x1", "--allowed-hosts", "")
-	for name, want := range map[string]setting{
+	for name, want := range map[string]effectiveSetting{
 		"addr":                        {"addr", "localhost:2", "the command line"},
 		"profile":                     {"profile", "hosted", "the command line"},
 		"chunkset-price":              {"chunkset-price", "4", "SLUICE_CHUNKSET_PRICE"},
@@ -40,6 +40,7 @@ func TestConfigPrint(t *testing.T) {
 		"meta":                        {"meta", "postgres://u:xxxxx@h/n", file + ":5"},
 		"key-stored-bytes":            {"key-stored-bytes", "10G", file + ":6"},
 		"drain-wait":                  {"drain-wait", "5s", "the default"},
+		"console":                     {"console", "false", "the default"},
 		"admin-addr":                  {"admin-addr", "localhost:9091", "the default"},
 		"garbage-grace":               {"garbage-grace", "24h0m0s", "the default"},
 		"key-requests-per-second":     {"key-requests-per-second", "1000", "the default"},

@@ -23,7 +23,7 @@ func parse(t *testing.T, args ...string) (node.Config, error) {
 		t.Fatal(err)
 	}
 	_, err = p.parse(append([]string{"serve"}, args...))
-	return commands.Serve.nodeConfig(), err
+	return commands.Serve.read().nodeConfig(), err
 }
 
 func configFileOf(t *testing.T, text string) string {
@@ -106,7 +106,7 @@ func TestBadConfiguration(t *testing.T) {
 		"--drain-wait -1s":              {"--drain-wait=-1s"},
 		"--max-connections -1":          {"--max-connections=-1"},
 		"--max-requests 0":              {"--max-requests", "0"},
-		"--staging-size: must be at":    {"--staging-size", "31MiB"},
+		"--staging-size 31MiB: must be": {"--staging-size", "31MiB"},
 		"--address-requests-per-second": {"--address-requests-per-second", "0"},
 		"--address-bytes-in-per-second": {"--address-bytes-in-per-second", "1 GiBi"},
 		"no keys to limit":              {"--key-open-uploads", "7"},

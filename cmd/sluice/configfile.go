@@ -187,16 +187,3 @@ func variable(flag *kong.Flag) string {
 	}
 	return ""
 }
-
-// settingsOf returns the flags of serve by their names.
-func settingsOf(app *kong.Application) map[string]*kong.Flag {
-	settings := map[string]*kong.Flag{}
-	for _, command := range app.Children {
-		for _, flag := range command.Flags {
-			if command.Name == "serve" {
-				settings[flag.Name] = flag
-			}
-		}
-	}
-	return settings
-}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
@@ -22,74 +22,52 @@ one profile is refused with the other. [Operations](operations.md) describes the
 This file is the output of ` + "`sluice help --flags`" + `.
 `
 
-// writeFlagTable writes the flags of serve as tables in Markdown, one for each group.
-func writeFlagTable(out io.Writer, app *kong.Application) error {
-	local, hosted := serveFlags{Profile: node.Local, Key: newLimitFlags(true), Address: newLimitFlags(false)}, serveFlags{Profile: node.Hosted, Key: newLimitFlags(true), Address: newLimitFlags(false)}
-	limits := limitDefaults(local.dependentDefaults(), hosted.dependentDefaults())
+// writeFlagTable writes the flags of serve as tables in Markdown, one for each section.
+func writeFlagTable(out io.Writer, app *kong.Application, table []setting) error {
+	flags := settingsOf(app)
+	config := setting{name: "config", help: flags["config"].Help, value: optional(new(configFlag))}
+	sections := map[string]string{}
+	var titles []string
+	for _, s := range append([]setting{config}, table...) {
+		title := cmp.Or(strings.TrimSuffix(s.section.title, ":"), "General")
+		if sections[title] == "" {
+			titles = append(titles, title)
+		}
+		sections[title] += flagRow(&s, flags[s.name])
+	}
 	var b strings.Builder
 	b.WriteString(flagTableHead)
-	group := ""
-	for _, flag := range serveFlagsOf(app) {
-		if title := groupTitle(flag); title != group {
-			group = title
-			_, _ = fmt.Fprintf(&b, "\n## %s\n\n| Flag | Variable | Key | Default | Meaning | Profile |\n|---|---|---|---|---|---|\n", group)
-		}
-		meaning, byDefault := meaningAndDefault(flag)
-		meaning, profile := withoutProfile(flag, meaning)
-		if limit := limits[flag.Name]; limit != "" {
-			byDefault = limit
-		}
-		_, _ = fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s | %s | %s |\n", cell(flagUsage(flag)), strings.Join(flag.Tag.Envs, ", "), flag.Name, cell(byDefault), cell(meaning), profile)
+	for _, title := range titles {
+		_, _ = fmt.Fprintf(&b, "\n## %s\n\n| Flag | Variable | Key | Default | Meaning | Profile |\n|---|---|---|---|---|---|\n%s", title, sections[title])
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// limitDefaults returns the defaults of the limits of callers, which depend on the profile.
-func limitDefaults(local, hosted map[string]string) map[string]string {
-	limits := map[string]string{}
-	for name, value := range hosted {
-		switch {
-		case strings.HasPrefix(name, "key-"), strings.HasPrefix(name, "address-") && value == local[name]:
-			limits[name] = "`" + value + "`"
-		case strings.HasPrefix(name, "address-"):
-			limits[name] = "`" + local[name] + "`; `" + value + "` if hosted"
-		}
-	}
-	return limits
+// flagRow returns a line of a table.
+func flagRow(s *setting, flag *kong.Flag) string {
+	escape := func(cell string) string { return strings.ReplaceAll(cell, "|", `\|`) }
+	return fmt.Sprintf("| `%s` | `%s` | `%s` | %s | %s | %s |\n", escape(flagUsage(flag)), strings.Join(flag.Tag.Envs, ", "), s.name,
+		escape(s.defaultWords()), escape(s.help), cmp.Or(string(s.profile()), "both"))
 }
 
-// serveFlagsOf returns the flags of serve in the order of its help, the groups together.
-func serveFlagsOf(app *kong.Application) []*kong.Flag {
-	var titles []string
-	groups := map[string][]*kong.Flag{}
-	for _, command := range app.Children {
-		if command.Name != "serve" {
-			continue
-		}
-		for _, flag := range command.Flags {
-			if flag.Hidden || len(flag.Tag.Envs) == 0 {
-				continue
-			}
-			title := groupTitle(flag)
-			if groups[title] == nil {
-				titles = append(titles, title)
-			}
-			groups[title] = append(groups[title], flag)
-		}
+// defaultWords returns the default in words, or as a value in backticks.
+func (s *setting) defaultWords() string {
+	_, isBool := s.value.(*bound[bool])
+	switch d := s.value.defaults(); {
+	case s.words != "":
+		return s.words
+	case isBool:
+		return "off"
+	case d.constant != "":
+		return "`" + d.constant + "`"
+	case d.local == "" && d.hosted == "":
+		return "none"
+	case s.profile() == node.Hosted || d.local == d.hosted:
+		return "`" + d.hosted + "`"
+	default:
+		return "`" + d.local + "`; `" + d.hosted + "` if hosted"
 	}
-	var all []*kong.Flag
-	for _, title := range titles {
-		all = append(all, groups[title]...)
-	}
-	return all
-}
-
-func groupTitle(flag *kong.Flag) string {
-	if flag.Group == nil {
-		return "General"
-	}
-	return strings.TrimSuffix(flag.Group.Title, ":")
 }
 
 // flagUsage returns a flag with a placeholder of its value.
@@ -121,42 +99,3 @@ func kindOf(flag *kong.Flag) string {
 		return "N"
 	}
 }
-
-var defaultSentence = regexp.MustCompile(` ?Default: ([^.]+(?:\.[^ .][^.]*)*)\.`)
-
-// meaningAndDefault returns the help of a flag without its default, and the default.
-func meaningAndDefault(flag *kong.Flag) (meaning, byDefault string) {
-	if found := defaultSentence.FindStringSubmatch(flag.Help); found != nil {
-		return strings.TrimSpace(strings.Replace(flag.Help, found[0], "", 1)), found[1]
-	}
-	switch {
-	case flag.IsBool():
-		return flag.Help, "off"
-	case flag.HasDefault && flag.Default != "":
-		return flag.Help, "`" + flag.Default + "`"
-	default:
-		return flag.Help, "none"
-	}
-}
-
-// withoutProfile returns the help of a flag without the sentence that says for which profile it is, and
-// the profile.
-func withoutProfile(flag *kong.Flag, help string) (meaning, profile string) {
-	for _, p := range []string{"local", "hosted"} {
-		sentence := strings.ToUpper(p[:1]) + p[1:] + " profile only."
-		if before, after, found := strings.Cut(help, sentence); found {
-			return strings.TrimSpace(strings.TrimSpace(before) + " " + strings.TrimSpace(after)), p
-		}
-	}
-	switch {
-	case strings.HasSuffix(groupTitle(flag), "local instance"):
-		return help, "local"
-	case strings.HasPrefix(flag.Name, "key-"):
-		return help, "hosted"
-	default:
-		return help, "both"
-	}
-}
-
-// cell escapes a text of a cell.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -24,7 +24,7 @@ func (c *helpCommand) Run(console *console) error {
 		return writeMan(console.out, console.parser.kong.Model)
 	}
 	if c.Flags {
-		return writeFlagTable(console.out, console.parser.kong.Model)
+		return writeFlagTable(console.out, console.parser.kong.Model, settingTable(&configuration{}))
 	}
 	printed := false
 	p, err := console.newParser(kong.Writers(console.out, console.err), kong.Exit(func(int) { printed = true }))

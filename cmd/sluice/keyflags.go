@@ -5,11 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
+
 	"sluice/blob"
 	"sluice/internal/storage"
 	"sluice/metastore"
-	"strings"
 )
+
+// metaFlags say where the metadata is. Their help and defaults are those of the settings.
+type metaFlags struct {
+	Data string `default:"${data}" help:"${data_help}"`
+	Meta string `placeholder:"DSN" help:"${meta_help}"`
+}
+
+func (f metaFlags) location() storage.Location {
+	return storage.Location{Data: f.Data, Meta: f.Meta}
+}
 
 // keyFlags are the flags of all key commands.
 type keyFlags struct {

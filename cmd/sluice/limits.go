@@ -11,30 +11,38 @@ import (
 	"sluice/metastore"
 )
 
-// limitFlags are flags that set limits, one for each of metastore.LimitKinds, or for
-// all but the quotas.
+// limitFlags are flags that set limits, one for each of metastore.LimitKinds.
 type limitFlags struct {
 	// Values points to a struct with a field of type count or size for each flag.
 	// newLimitFlags creates its type, because kong defines flags by struct fields.
 	Values any `embed:""`
 }
 
-// newLimitFlags returns flags for all limits, or for all but the quotas.
-func newLimitFlags(quotas bool) limitFlags {
+// newLimitFlags returns flags for all limits.
+func newLimitFlags() limitFlags {
 	var fields []reflect.StructField
 	for _, k := range metastore.LimitKinds {
-		if k.Quota() && !quotas {
-			continue
-		}
-		typ, placeholder := reflect.TypeFor[count](), "N"
+		typ := reflect.TypeFor[count]()
 		if k.Bytes {
-			typ, placeholder = reflect.TypeFor[size](), "SIZE"
+			typ = reflect.TypeFor[size]()
 		}
-		help := fmt.Sprintf("Maximum %s for ${whose}, or %s.", k.Help, unlimitedText)
-		tag := fmt.Sprintf("name:%q placeholder:%q help:%q", k.Flag(), placeholder, help)
+		tag := fmt.Sprintf("name:%q placeholder:%q help:%q", k.Flag(), limitPlaceholder(k), limitHelp(k, "${whose}"))
 		fields = append(fields, reflect.StructField{Name: fieldName(k), Type: typ, Tag: reflect.StructTag(tag)})
 	}
 	return limitFlags{reflect.New(reflect.StructOf(fields)).Interface()}
+}
+
+// limitPlaceholder returns what stands for a limit in the help.
+func limitPlaceholder(k metastore.LimitKind) string {
+	if k.Bytes {
+		return "SIZE"
+	}
+	return "N"
+}
+
+// limitHelp returns the help of a limit for some callers.
+func limitHelp(k metastore.LimitKind, callers string) string {
+	return fmt.Sprintf("Maximum %s for %s, or %s.", k.Help, callers, unlimitedText)
 }
 
 // fieldName returns the name of the field for a flag.
@@ -43,14 +51,11 @@ func fieldName(k metastore.LimitKind) string {
 	return strings.ToUpper(member[:1]) + member[1:]
 }
 
-// limits returns the limits that were set. A limit that was not set is 0, and a limit
-// without a flag is Unlimited.
-func (f limitFlags) limits() metastore.Limits {
-	limits, values := metastore.NoLimits(), reflect.ValueOf(f.Values).Elem()
+// limits returns the limits that were set. A limit that was not set is 0.
+func (f limitFlags) limits() (limits metastore.Limits) {
+	values := reflect.ValueOf(f.Values).Elem()
 	for _, k := range metastore.LimitKinds {
-		if field := values.FieldByName(fieldName(k)); field.IsValid() {
-			*k.Of(&limits) = field.Int()
-		}
+		*k.Of(&limits) = values.FieldByName(fieldName(k)).Int()
 	}
 	return limits
 }

@@ -52,13 +52,11 @@ type commands struct {
 	HelpCommand helpCommand       `cmd:"" group:"Other:" name:"help" help:"Print the help of a command, or the list of all commands."`
 }
 
-// newCommands returns the commands with their flags for limits.
+// newCommands returns the commands with the flags that are made of tables.
 func newCommands() *commands {
 	var c commands
-	c.Serve.Key, c.Serve.Address = newLimitFlags(true), newLimitFlags(false)
-	c.Config.Check.Key, c.Config.Check.Address = newLimitFlags(true), newLimitFlags(false)
-	c.Config.Print.Key, c.Config.Print.Address = newLimitFlags(true), newLimitFlags(false)
-	c.Key.Create.Limits, c.Group.Set.Limits = newLimitFlags(true), newLimitFlags(true)
+	c.Serve.serveFlags, c.Config.Check.serveFlags, c.Config.Print.serveFlags = newServeFlags(), newServeFlags(), newServeFlags()
+	c.Key.Create.Limits, c.Group.Set.Limits = newLimitFlags(), newLimitFlags()
 	return &c
 }
 
@@ -81,7 +79,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exit
 	}
 	if command != nil && command.Selected() != nil && command.Selected().Name == "serve" {
-		lines.format = all.Serve.LogFormat
+		lines.format = all.Serve.read().logFormat
 	}
 	for _, warning := range unknownVariables(p.kong.Model, environment()) {
 		lines.warn(warning)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"sluice/internal/contexts"
 	"sluice/internal/units"
 )
 
@@ -51,7 +52,7 @@ func parserOptions() []kong.Option {
 		kong.PostBuild(onlySettings),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeString)),
-		kong.Vars(flagDefaults()),
+		kong.Vars(flagTexts()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
 		kong.ValueFormatter(describeFlag),
 	}
@@ -85,4 +86,13 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	target.SetInt(int64(d))
 	return nil
+}
+
+// flagTexts are the defaults and help texts of flags that are defined elsewhere.
+func flagTexts() map[string]string {
+	texts := map[string]string{"data": defaultData, "default_url": contexts.DefaultURL}
+	for _, s := range locationSettings(&configuration{}) {
+		texts[s.name+"_help"] = s.flagHelp()
+	}
+	return texts
 }

@@ -33,9 +33,10 @@ func (serveCommand) Help() string {
 // Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS
 // certificate. See node.Node.Run for errors.
 func (c *serveCommand) Run(console *console) (err error) {
+	settings := c.configuration
 	lines := logbuffer.New(console.err)
 	defer func() { _ = lines.Flush() }() // an error could only be logged
-	log, requests := lines.Loggers(c.LogFormat, &slog.HandlerOptions{Level: c.LogLevel})
+	log, requests := lines.Loggers(settings.logFormat, &slog.HandlerOptions{Level: settings.logLevel})
 	gcfloor.Set(minHeap)
 	ignoreSignals()
 	// Without TLS there is nothing to reload, but SIGHUP must not end the process.
@@ -43,15 +44,15 @@ func (c *serveCommand) Run(console *console) (err error) {
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 
-	config := c.nodeConfig()
-	if c.Ephemeral {
+	config := settings.nodeConfig()
+	if settings.ephemeral {
 		folders, err := createFolders(log)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, folders.Remove()) }()
 		config.Location.Data, config.Storage.Database = folders.Data, folders.Database
-		c.Data = folders.Data // the effective value, which is logged
+		settings.node.Location.Data = folders.Data // the effective value, which is logged
 	}
 	n, err := node.Open(context.Background(), config, log, requests)
 	if err != nil {
@@ -65,11 +66,11 @@ func (c *serveCommand) Run(console *console) (err error) {
 	if c.greets(console, config) && isTerminal(console.err) {
 		level = slog.LevelDebug // the first screen has the essentials, and must not follow a page of settings
 	}
-	if c.Seed != "" {
+	if config.Seed != "" {
 		seeded := n.Seeded()
 		log.Log(context.Background(), level, "seeded", "blobs", seeded.Blobs, "bytes", seeded.Bytes, "accounts", seeded.Accounts, "kept", seeded.Kept, "skipped", len(seeded.Skipped))
 	}
-	log.Log(context.Background(), level, "serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.settings(console))...))
+	log.Log(context.Background(), level, "serving", "version", version(), "go", runtime.Version(), "url", n.URL(), slog.Group("settings", settingAttrs(c.effective(console))...))
 	if err := c.printStart(console, n, config); err != nil {
 		log.Warn("cannot print the address of the service", "error", err)
 	}
@@ -97,10 +98,10 @@ func (c *serveCommand) greets(console *console, config node.Config) bool {
 func (c *serveCommand) printStart(console *console, n *node.Node, config node.Config) error {
 	if c.greets(console, config) {
 		data := config.Location.Data
-		if c.Ephemeral {
+		if c.configuration.ephemeral {
 			data = filepath.Dir(data) // all of which is removed
 		}
-		first := firstScreen{version: version(), url: n.URL(), data: data, console: config.Console, ephemeral: c.Ephemeral, seed: c.Seed, seeded: n.Seeded()}
+		first := firstScreen{version: version(), url: n.URL(), data: data, console: config.Console, ephemeral: c.configuration.ephemeral, seed: config.Seed, seeded: n.Seeded()}
 		return first.print(console.out)
 	}
 	_, err := fmt.Fprintf(console.out, "sluice %s listening on %s (data in %s)\n", version(), n.URL(), config.Location.Data)

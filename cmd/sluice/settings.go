@@ -1,55 +1,125 @@
 package main
 
 import (
-	"encoding"
-	"fmt"
+	"errors"
 	"log/slog"
 	"reflect"
-	"strconv"
 	"strings"
-	"time"
-
-	"github.com/alecthomas/kong"
 
 	"sluice/internal/node"
 	"sluice/internal/storage"
 	"sluice/metastore"
 )
 
-// setting is the effective value of a flag of serve, with its passwords masked.
-type setting struct {
+// serveFlags are the flags of serve. Each has an environment variable (--base-path is
+// SLUICE_BASE_PATH) and a key in the configuration file (base-path). The flag overrides the
+// variable, and the variable overrides the file.
+type serveFlags struct {
+	Config configFlag `placeholder:"FILE" help:"YAML file with flags, such as base-path: /sluice. Environment variables and flags override it."`
+	settingFlags
+}
+
+// settingFlags are the flags of some settings.
+type settingFlags struct {
+	// Values points to a struct with a field for each setting. newSettingFlags creates its type,
+	// because kong defines flags by struct fields.
+	Values any `embed:""`
+
+	configuration *configuration
+	table         []setting
+}
+
+// newServeFlags returns flags for all settings.
+func newServeFlags() serveFlags { return serveFlags{settingFlags: newSettingFlags(settingTable)} }
+
+// newSettingFlags returns flags for the settings of a table.
+func newSettingFlags(table func(*configuration) []setting) settingFlags {
+	c := &configuration{node: node.Config{Version: version()}}
+	c.node.AddressLimits = metastore.NoLimits() // which has no flags for quotas
+	f := settingFlags{configuration: c, table: table(c)}
+	var fields []reflect.StructField
+	for _, s := range f.table {
+		fields = append(fields, s.field())
+	}
+	f.Values = reflect.New(reflect.StructOf(fields)).Interface()
+	return f
+}
+
+// read sets the configuration to what the flags have, and to the defaults.
+func (f *settingFlags) read() *configuration {
+	flags := reflect.ValueOf(f.Values).Elem()
+	for i, s := range f.table {
+		s.value.take(flags.Field(i))
+	}
+	for _, s := range f.table {
+		s.value.complete()
+	}
+	return f.configuration
+}
+
+// Validate reports all errors.
+func (f *serveFlags) Validate() error {
+	c := f.read()
+	var errs []error
+	for _, s := range f.table {
+		errs = append(errs, s.validate(c.node.Profile, c.hasChain()))
+	}
+	config := c.nodeConfig()
+	return errors.Join(append(errs, c.validateEphemeral(), config.Validate())...)
+}
+
+// hasChain reports whether payments are collected on a chain.
+func (c *configuration) hasChain() bool { return len(c.node.ChainURLs) > 0 }
+
+// nodeConfig returns the configuration of the node.
+func (c *configuration) nodeConfig() node.Config {
+	config := c.node
+	if c.adminAddr != adminOff {
+		config.AdminAddr = c.adminAddr
+	}
+	return config
+}
+
+// validateEphemeral rejects the settings that name where something is kept.
+func (c *configuration) validateEphemeral() error {
+	switch location := c.node.Location; {
+	case !c.ephemeral:
+		return nil
+	case location.Meta != "" || location.Bytes != "":
+		return errors.New("--ephemeral: keeps nothing, so it excludes --meta and --bytes")
+	case location.Data != defaultData:
+		return errors.New("--ephemeral: keeps nothing, so it excludes --data")
+	}
+	return nil
+}
+
+// effectiveSetting is the effective value of a setting, with its passwords masked.
+type effectiveSetting struct {
 	Name   string `json:"name"`
 	Value  any    `json:"value"`  // a string, or a list of strings
 	Source string `json:"source"` // the command line, a variable, a file and line, or the default
 }
 
-// settings returns the settings in the order of the flags.
-func (c *serveFlags) settings(console *console) []setting {
-	own := map[string]bool{"json": true, "quiet": true, "config": true, "help": true, "version": true}
-	defaults := c.dependentDefaults()
-	var all []setting
-	for _, flag := range console.parsed.Selected().Flags {
-		if own[flag.Name] {
-			continue
-		}
-		value := settingOf(flag)
-		if value == "" {
-			value = defaults[flag.Name]
-		}
+// effective returns the effective settings in the order of the table.
+func (f *settingFlags) effective(console *console) []effectiveSetting {
+	var all []effectiveSetting
+	for _, s := range f.table {
+		value := s.effective(f.configuration.node.Profile, f.configuration.hasChain())
 		if strings.Contains(value, "://") {
 			value = storage.Redacted(value)
 		}
-		s := setting{flag.Name, value, sourceOf(console.parsed, flag, &console.parser.read)}
-		if list, isList := flag.Target.Interface().([]string); isList {
-			s.Value = append([]string{}, list...)
+		flag := flagOf(console.parsed.Selected(), s.name)
+		e := effectiveSetting{s.name, value, sourceOf(console.parsed, flag, &console.parser.read)}
+		if list, isList := s.value.list(); isList {
+			e.Value = append([]string{}, list...)
 		}
-		all = append(all, s)
+		all = append(all, e)
 	}
 	return all
 }
 
 // settingAttrs returns the settings that have a value, for the log.
-func settingAttrs(settings []setting) []any {
+func settingAttrs(settings []effectiveSetting) []any {
 	var attrs []any
 	for _, s := range settings {
 		value, isText := s.Value.(string)
@@ -61,70 +131,4 @@ func settingAttrs(settings []setting) []any {
 		}
 	}
 	return attrs
-}
-
-// settingOf returns the value of a flag as it is written in a configuration file, or "" if it has
-// none.
-func settingOf(flag *kong.Flag) string {
-	target := flag.Target
-	if target.Kind() == reflect.Pointer {
-		if target.IsNil() {
-			return ""
-		}
-		target = target.Elem()
-	}
-	switch value := target.Interface().(type) {
-	case time.Duration:
-		return value.String()
-	case encoding.TextMarshaler:
-		if text, err := value.MarshalText(); err == nil {
-			return strings.ToLower(string(text))
-		}
-	case fmt.Stringer:
-		return value.String()
-	case []string:
-		return strings.Join(value, ",")
-	}
-	if target.Kind() == reflect.Int && target.IsZero() && !flag.HasDefault {
-		return ""
-	}
-	return fmt.Sprint(target.Interface())
-}
-
-// dependentDefaults returns the values of the settings that are not set and whose default depends on
-// others, or on the instance.
-func (c *serveFlags) dependentDefaults() map[string]string {
-	config := c.nodeConfig()
-	admin := config.AdminAddr
-	if admin == "" {
-		admin = adminOff
-	}
-	values := map[string]string{
-		"admin-addr":                  admin,
-		"reads":                       string(config.Reads),
-		"drain-wait":                  config.DrainWait.String(),
-		"garbage-grace":               config.GarbageGrace.String(),
-		"max-connections-per-address": count(c.MaxConnectionsPerAddress).String(),
-	}
-	if len(config.ChainURLs) > 0 { // without, they have no effect, and cannot be set
-		values["starting-limit"] = strconv.FormatInt(config.StartingLimit, 10)
-		values["settle-at"] = strconv.FormatInt(config.SettleAt, 10)
-		values["settle-within"] = config.SettleWithin.String()
-		values["coin-price"] = strconv.FormatInt(config.CoinPrice, 10)
-		values["settle-parallel"] = strconv.Itoa(config.SettleParallel)
-		values["max-settle-gas"] = strconv.FormatUint(config.MaxSettleGas, 10)
-		values["channel-refresh"] = config.ChannelRefresh.String()
-	}
-	for _, k := range metastore.LimitKinds {
-		for prefix, limits := range map[string]metastore.Limits{"key-": config.KeyLimits, "address-": config.AddressLimits} {
-			limit := *k.Of(&limits)
-			if prefix == "key-" && config.Profile == node.Local {
-				continue // they have no effect, and cannot be set
-			}
-			if values[prefix+k.Flag()] = count(limit).String(); k.Bytes {
-				values[prefix+k.Flag()] = size(limit).String()
-			}
-		}
-	}
-	return values
 }

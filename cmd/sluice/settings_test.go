@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestStartLineHasTheSettings checks that the line at the start has every effective setting that has a
-// value, and no password.
+// TestStartLineHasTheSettings checks that the line at the start has every effective setting that
+// has a value, and no password.
 func TestStartLineHasTheSettings(t *testing.T) {
 	ownContexts(t)
 	t.Setenv("SLUICE_META", "postgres://u:canary@h/n?sslpassword=canary")
@@ -22,7 +22,7 @@ func TestStartLineHasTheSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := commands.Serve.settings(&console{parser: p, parsed: parsed})
+	settings := commands.Serve.effective(&console{parser: p, parsed: parsed})
 	var line bytes.Buffer
 	slog.New(slog.NewJSONHandler(&line, nil)).Info("serving", slog.Group("settings", settingAttrs(settings)...))
 	if bytes.Contains(line.Bytes(), []byte("canary")) {

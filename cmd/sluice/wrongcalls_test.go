@@ -127,7 +127,7 @@ var wrongCalls = []wrongCall{
 	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: "canary", code: exitFailed, want: `--receiver-key-file: the file $FILE: want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them`},
 	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: ones, code: exitFailed, want: `--receiver: is required with an Ed25519 key, which has two addresses: want ` + onesLegacy + ` or ` + onesSingle},
 	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE --receiver 0x1", file: "secp256k1-priv-0x" + ones, code: exitFailed, want: `--receiver 0x1: is not an address of the key in --receiver-key-file: want ` + onesSecp256k1},
-	{line: "serve --key-open-uploads 7", want: `the limits --key-... require the hosted profile: a local instance has no keys to limit`},
+	{line: "serve --key-open-uploads 7", want: `--key-open-uploads: requires the hosted profile; a local instance has no keys to limit`},
 	{line: "key create --scopes", want: `--scopes requires a value: want --scopes SCOPE, or --scopes=SCOPE if the value begins with a dash`},
 	{line: "key create --scopes read", want: `--accounts or --all-accounts: exactly one of the two is required`},
 	{line: "key create --scopes read --all-accounts --expires 7", want: `--expires: 7 has no unit: want a duration, such as 7d for days, or Unix seconds`},

@@ -44,7 +44,10 @@ func chainConfig(t *testing.T, receiver, key string, urls ...string) *Config {
 	if err := os.WriteFile(file, []byte(key+"\n"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	return &Config{Receiver: receiver, ReceiverKeyFile: file, ChainURLs: urls, ChainID: 4, MicropaymentModule: paychan.DefaultModule}
+	return &Config{
+		Payments: Payments{Receiver: receiver, ChainID: 4, MicropaymentModule: paychan.DefaultModule},
+		Chain:    Chain{ReceiverKeyFile: file, ChainURLs: urls},
+	}
 }
 
 // TestReceiverOfTheKey checks which receivers a key can have, and that no error repeats the key.

@@ -6,7 +6,7 @@ import (
 )
 
 func TestTrustedProxies(t *testing.T) {
-	c := Config{TrustedProxies: []string{"10.1.2.3/8", "192.0.2.7", "2001:db8::/32", "::1"}}
+	c := Config{Network: Network{TrustedProxies: []string{"10.1.2.3/8", "192.0.2.7", "2001:db8::/32", "::1"}}}
 	networks, err := c.trustedProxies()
 	var texts []string
 	for _, network := range networks {

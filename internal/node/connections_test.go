@@ -31,12 +31,12 @@ func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
 
 func TestChosenConnectionsAreAccepted(t *testing.T) {
 	for chosen, want := range map[int]int{7: 7, 50_000: 50_000} {
-		c := Config{MaxConnections: chosen, MaxRequests: 1}
+		c := Config{Limits: Limits{MaxConnections: chosen, MaxRequests: 1}}
 		if got, err := c.maxConnections(); err != nil || got != want {
 			t.Errorf("--max-connections %d: %d, %v", chosen, got, err)
 		}
 	}
-	c := Config{MaxRequests: 4096}
+	c := Config{Limits: Limits{MaxRequests: 4096}}
 	if got, err := c.maxConnections(); err != nil || got < 1 || got > MaxDefaultConnections {
 		t.Errorf("derived: %d, %v", got, err)
 	}
@@ -54,7 +54,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 		{Hosted, 7, 7},
 		{Hosted, metastore.Unlimited, 0},
 	} {
-		c := Config{Profile: test.profile, MaxConnections: 1000, MaxConnectionsPerAddress: test.chosen}
+		c := Config{Profile: test.profile, Limits: Limits{MaxConnections: 1000, MaxConnectionsPerAddress: test.chosen}}
 		if connections, err := c.newConnections(); err != nil || connections.PerAddress != test.want {
 			t.Errorf("%s, --max-connections-per-address %d: %d, %v, want %d", test.profile, test.chosen, connections.PerAddress, err, test.want)
 		}

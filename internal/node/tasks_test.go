@@ -41,7 +41,7 @@ func TestMetricsOfTasks(t *testing.T) {
 // TestOverdueTasks checks for how long tasks are overdue: by their interval, since the last success on
 // this node or since it leads, and only while it leads.
 func TestOverdueTasks(t *testing.T) {
-	config := Config{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}
+	config := Config{Stores: Stores{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}}
 	tasks := newTaskLog(config.intervals())
 	start := time.Unix(1_000_000, 0)
 	overdue := func(name task.Name, after, want time.Duration) {

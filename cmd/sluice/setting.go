@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"sluice/internal/node"
+)
+
+// setting is a row of settingTable: a flag, an environment variable and a key of the configuration
+// file with the same value.
+type setting struct {
+	name    string // of the flag and the key; the variable is SLUICE_ and the name in upper case
+	section section
+	value   target // where the value goes, with its type and default
+	help    string // sentences, without the default and the profile
+
+	choices     string // the possible values, separated by commas; "" if there are others
+	placeholder string // what the value is, such as FILE; "" for one that is derived from the type
+	words       string // the default in words; "" if value has all of it
+	tag         string // what kong has to know in addition
+
+	only       node.Profile // the profile that allows it; "": that of the section, or both
+	refusal    string       // why the other profile refuses it; "" for a general sentence
+	required   string       // how the error of a hosted instance without it ends; "": it is not required
+	needsChain bool         // it has an effect only with --chain-url
+	check      check        // of the value; nil: each is valid
+}
+
+// section is a group of settings in the help and in docs/flags.md.
+type section struct {
+	title string       // as in the help, with a colon; "" for the first, which has none
+	only  node.Profile // the profile that allows its settings; "": both
+}
+
+// profile returns the profile that allows the setting, or "" for both.
+func (s *setting) profile() node.Profile { return cmp.Or(s.only, s.section.only) }
+
+// flagHelp returns the help with the default, unless kong adds it, and the profile, unless the
+// title of the section names it.
+func (s *setting) flagHelp() string {
+	text := s.help
+	if s.words != "" {
+		text += " Default: " + s.words + "."
+	}
+	if s.only != "" {
+		text += " " + strings.ToUpper(string(s.only[:1])) + string(s.only[1:]) + " profile only."
+	}
+	return text
+}
+
+// field returns a field with which kong defines the flag.
+func (s *setting) field() reflect.StructField {
+	tag := fmt.Sprintf("name:%q help:%q", s.name, s.flagHelp())
+	for key, value := range map[string]string{"group": s.section.title, "placeholder": s.placeholder, "enum": s.choices, "default": s.value.defaults().constant} {
+		if value != "" {
+			tag += fmt.Sprintf(" %s:%q", key, value)
+		}
+	}
+	return reflect.StructField{Name: "Flag" + strings.ReplaceAll(s.name, "-", "_"), Type: s.value.flagType(), Tag: reflect.StructTag(tag + " " + s.tag)}
+}
+
+// validate reports whether the setting is given where it is not allowed, is missing where it is
+// required, or has a value that is not valid.
+func (s *setting) validate(p node.Profile, chain bool) error {
+	flag := "--" + s.name
+	switch only := s.profile(); {
+	case s.value.given() && only != "" && only != p:
+		return fmt.Errorf("%s: %s", flag, cmp.Or(s.refusal, "requires the "+string(only)+" profile"))
+	case s.value.given() && s.needsChain && !chain:
+		return fmt.Errorf("%s: requires --chain-url; without a chain nothing is collected", flag)
+	case s.required != "" && p == node.Hosted && s.value.text() == "":
+		return fmt.Errorf("%s: is required for the hosted profile%s", flag, s.required)
+	case s.check == nil || s.needsChain && !chain:
+		return nil
+	}
+	return s.check(flag)
+}
+
+// effective returns the value as it is written in a configuration file. It is "" if the setting has
+// none, or is not set and cannot be.
+func (s *setting) effective(p node.Profile, chain bool) string {
+	disallowed := s.profile() != "" && s.profile() != p || s.needsChain && !chain
+	if disallowed && !s.value.given() && s.value.defaults().depends {
+		return ""
+	}
+	return s.value.text()
+}
+
+// target is where a setting's value goes: a variable of any type.
+type target interface {
+	flagType() reflect.Type
+	defaults() defaults
+	take(flag reflect.Value) // sets the variable to the value of a flag of this type
+	complete()               // sets the variable to its default if the flag was not given
+	given() bool             // reports whether the flag was given; false if its default is a constant
+	text() string            // the value as in a configuration file; "" if there is none
+	list() ([]string, bool)  // the value if it is a list
+}
+
+// defaults describe the default of a setting. They are empty if it is the zero value.
+type defaults struct {
+	constant      string // always the same
+	depends       bool   // on other settings
+	local, hosted string // of each profile, if it depends on nothing else
+}
+
+// bound is a target: a variable, and its default.
+type bound[T any] struct {
+	to        *T
+	byDefault defaults
+	otherwise func() T // returns a default that depends on other settings; nil if none does
+	set       bool
+}
+
+// optional returns a target without a default.
+func optional[T any](to *T) *bound[T] { return &bound[T]{to: to} }
+
+// constant returns a target with a default, as text.
+func constant[T any](to *T, text string) *bound[T] {
+	return &bound[T]{to: to, byDefault: defaults{constant: text}}
+}
+
+// computed returns a target with a default that depends on settings before it.
+func computed[T any](to *T, otherwise func() T) *bound[T] {
+	return &bound[T]{to: to, byDefault: defaults{depends: true}, otherwise: otherwise}
+}
+
+// fixed returns a target with a default. Unlike with constant, it is known whether the flag was
+// given.
+func fixed[T any](to *T, value T) *bound[T] { return computed(to, func() T { return value }) }
+
+// perProfile returns a target with a default for each profile.
+func perProfile[T any](profile *node.Profile, to *T, local, hosted T) *bound[T] {
+	v := computed(to, func() T {
+		if *profile == node.Hosted {
+			return hosted
+		}
+		return local
+	})
+	v.byDefault.local, v.byDefault.hosted = textOf(local), textOf(hosted)
+	return v
+}
+
+func (v *bound[T]) defaults() defaults { return v.byDefault }
+
+// flagType returns a pointer type if zero can be given and differs from the default. An empty
+// string is not given, and neither is the zero of a count or size.
+func (v *bound[T]) flagType() reflect.Type {
+	_, limit := any(v.to).(encoding.TextUnmarshaler)
+	if v.otherwise == nil || limit || reflect.TypeFor[T]().Kind() == reflect.String {
+		return reflect.TypeFor[T]()
+	}
+	return reflect.TypeFor[*T]()
+}
+
+func (v *bound[T]) take(flag reflect.Value) {
+	empty := flag.IsZero() || flag.Kind() == reflect.Slice && flag.Len() == 0
+	v.set = !empty && v.byDefault.constant == ""
+	switch value := flag.Interface().(type) {
+	case T:
+		*v.to = value
+	case *T:
+		if value != nil {
+			*v.to = *value
+		}
+	}
+}
+
+func (v *bound[T]) complete() {
+	if v.otherwise != nil && !v.set {
+		*v.to = v.otherwise()
+	}
+}
+
+func (v *bound[T]) given() bool { return v.set }
+
+func (v *bound[T]) list() ([]string, bool) {
+	list, isList := any(*v.to).([]string)
+	return list, isList
+}
+
+func (v *bound[T]) text() string {
+	if n, isNumber := any(*v.to).(int); isNumber && n == 0 && v.byDefault == (defaults{}) {
+		return ""
+	}
+	return textOf(*v.to)
+}
+
+// textOf returns a value as it is written in a configuration file.
+func textOf(value any) string {
+	switch value := value.(type) {
+	case time.Duration:
+		return value.String()
+	case encoding.TextMarshaler:
+		if text, err := value.MarshalText(); err == nil {
+			return strings.ToLower(string(text))
+		}
+	case fmt.Stringer:
+		return value.String()
+	case []string:
+		return strings.Join(value, ",")
+	}
+	return fmt.Sprint(value)
+}

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"sluice/blob"
+	"sluice/collect"
+	"sluice/httpapi"
+	"sluice/internal/logbuffer"
+	"sluice/internal/node"
+	"sluice/internal/storage"
+	"sluice/metastore"
+	"sluice/paychan"
+	"sluice/session"
+)
+
+// configuration is what the settings of serve set.
+type configuration struct {
+	logFormat logbuffer.Format
+	logLevel  slog.Level
+	adminAddr string // or adminOff
+	ephemeral bool
+
+	node node.Config
+}
+
+// defaultData is the default of --data.
+const defaultData = "./sluice-data"
+
+// sharedGarbageGrace is the default of --garbage-grace if several nodes may run. A single node
+// knows its readers, so it needs no grace period.
+const sharedGarbageGrace = 24 * time.Hour
+
+// The defaults of settings that have an effect only with a chain.
+const (
+	defaultChannelRefresh = 30 * time.Second
+	defaultSettleWithin   = 24 * time.Hour
+)
+
+// The sections.
+var (
+	general   = section{}
+	logging   = section{title: "Log:"}
+	network   = section{title: "Network:"}
+	callers   = section{title: "Callers:"}
+	payments  = section{title: "Payments:"}
+	stored    = section{title: "Storage:"}
+	shutdown  = section{title: "Shutdown:"}
+	faults    = section{title: "Faults of a local instance:", only: node.Local}
+	limits    = section{title: "Limits:"}
+	keyLimits = section{title: "Limits:", only: node.Hosted}
+)
+
+// with returns rows in the section.
+func (s section) with(rows []setting) []setting {
+	for i := range rows {
+		rows[i].section = s
+	}
+	return rows
+}
+
+// settingTable returns the settings of serve, in the order of its help, which set c. Everything
+// else derives from these rows: flags, variables, keys of the configuration file, config print,
+// checks, docs/flags.md and completion.
+func settingTable(c *configuration) []setting {
+	return slices.Concat(
+		generalSettings(c), logSettings(c), networkSettings(c), callerSettings(c), paymentSettings(c), chainSettings(c),
+		locationSettings(c), storageSettings(c), shutdownSettings(c), faultSettings(c),
+		limitSettings(c), callerLimitSettings(c),
+	)
+}
+
+func generalSettings(c *configuration) []setting {
+	n := &c.node
+	return general.with([]setting{
+		{name: "profile", value: constant(&n.Profile, "local"), choices: "local,hosted",
+			help: "local: for development, without keys, on this machine only. hosted: for a network, with API keys."},
+	})
+}
+
+func logSettings(c *configuration) []setting {
+	n := &c.node
+	return logging.with([]setting{
+		{name: "log-format", value: constant(&c.logFormat, "text"), choices: "text,json",
+			help: "Format of the log: text (key=value) or json (an object a line)."},
+		{name: "log-level", value: constant(&c.logLevel, "info"), placeholder: "LEVEL", words: "info",
+			help: "Lowest level to log: debug (includes health checks and preflight requests), info, warn or error."},
+		{name: "log-requests", value: constant(&n.LogRequests, "all"), choices: "all,errors,none",
+			help: "Requests to log: all, errors (with a status from 400 on, or a response that was cut) or none, not even those with 500."},
+	})
+}
+
+func networkSettings(c *configuration) []setting {
+	n := &c.node
+	return network.with([]setting{
+		{name: "addr", value: constant(&n.Addr, "localhost:9090"), check: isListenAddress(&n.Addr),
+			help: "Address to listen on. Host localhost means both loopback addresses, port 0 any free port."},
+		{name: "admin-addr", value: perProfile(&n.Profile, &c.adminAddr, adminOff, "localhost:9091"), placeholder: "HOST:PORT", words: "off; localhost:9091 if hosted",
+			check: isAdminAddress(&c.adminAddr),
+			help:  "Address for metrics and profiles, or off."},
+		{name: "tls-cert", value: optional(&n.TLSCert), placeholder: "FILE",
+			help: "Certificate chain in PEM with which to serve TLS. It is reloaded when the file changes, and on SIGHUP."},
+		{name: "tls-key", value: optional(&n.TLSKey), placeholder: "FILE",
+			help: "Private key of the certificate, in PEM."},
+		{name: "console", value: perProfile(&n.Profile, &n.Console, true, false), tag: `negatable:""`, words: "on if local, off if hosted",
+			help: "Serve the web console at /console/, and lead browsers there from / if local."},
+		{name: "base-path", value: optional(&n.BasePath), placeholder: "/NAME", words: "the root; required if hosted",
+			required: ", such as /sluice", check: passes(&n.BasePath, httpapi.CheckBasePath),
+			help: "Path under which to serve."},
+		{name: "external-url", value: optional(&n.ExternalURL), placeholder: "URL",
+			required: ", such as https://blobs.example.org/sluice",
+			help:     "Base URL by which clients reach the service, including the base path. Required if hosted."},
+		{name: "trusted-proxies", value: optional(&n.TrustedProxies), placeholder: "CIDR", check: each(&n.TrustedProxies, node.CheckProxy),
+			help: "Proxies that may set the address of a client in X-Forwarded-For."},
+		{name: "allowed-hosts", value: optional(&n.AllowedHosts), placeholder: "HOST", check: each(&n.AllowedHosts, httpapi.CheckAllowedHost),
+			only: node.Local, refusal: "the hosted profile accepts every host name",
+			help: "Additional host names to accept in requests."},
+		{name: "cors-origins", value: optional(&n.CORSOrigins), placeholder: "ORIGIN", check: each(&n.CORSOrigins, httpapi.CheckOrigin),
+			only: node.Local, refusal: "the hosted profile accepts every origin, because browsers never send keys on their own",
+			help: "Additional origins whose pages may use the service."},
+	})
+}
+
+func callerSettings(c *configuration) []setting {
+	n := &c.node
+	return callers.with([]setting{
+		{name: "reads", value: perProfile(&n.Profile, &n.Reads, httpapi.ReadsPublic, ""), placeholder: "WHO", words: "public; required if hosted",
+			required: ": public, key or paid",
+			help:     "Who may read blobs: public (everyone), key (keys for the account), or paid (callers who pay, and keys for the account)."},
+		{name: "public-cache-control", value: optional(&n.PublicCacheControl), placeholder: "VALUE", words: "no-cache",
+			only: node.Hosted, refusal: "the blobs of a local instance are not cached by others; it requires the hosted profile", check: isCacheControl(&n.PublicCacheControl),
+			help: "Cache-Control of blobs whose writer has stated none, with reads that are public, such as 'public, max-age=300' for a CDN in front."},
+		{name: "open-to-network", value: optional(&n.OpenToNetwork),
+			only: node.Local, refusal: "the hosted profile always serves networks, and requires keys",
+			help: "Allow an address that is not loopback. Everyone who can connect to it can read and write everything."},
+	})
+}
+
+func paymentSettings(c *configuration) []setting {
+	n := &c.node
+	return payments.with([]setting{
+		{name: "receiver", value: optional(&n.Receiver), placeholder: "ADDRESS", words: "an address generated for this instance; required if hosted",
+			required: ": the address that is paid", check: isAccountAddress(&n.Receiver),
+			help: "Address that receives payments."},
+		{name: "asset", value: constant(&n.Asset, paychan.DefaultAsset), placeholder: "ADDRESS", words: "that of the public client", check: isAccountAddress(&n.Asset),
+			help: "Metadata address of the asset in which to pay."},
+		{name: "micropayment-module", value: constant(&n.MicropaymentModule, paychan.DefaultModule), placeholder: "ADDRESS", words: "that of the public client", check: isAccountAddress(&n.MicropaymentModule),
+			help: "Address that deployed the module which micropayments call."},
+		{name: "chain-id", value: constant(&n.ChainID, strconv.Itoa(paychan.DefaultChainID)),
+			help: "Chain on which micropayments are collected."},
+		{name: "chunkset-price", value: constant(&n.ChunksetPrice, strconv.Itoa(paychan.DefaultPrice)), check: atLeast(&n.ChunksetPrice, 1),
+			help: "Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."},
+		{name: "session-ttl", value: constant(&n.SessionTTL, hours(session.DefaultTTL)), check: isPositive(&n.SessionTTL),
+			help: "Lifetime of a session."},
+		{name: "channel-ttl", value: constant(&n.ChannelTTL, hours(paychan.DefaultTTL)), check: isPositive(&n.ChannelTTL),
+			help: "Lifetime of a channel, unless the request chooses another."},
+		{name: "unsettled-limit", value: constant(&n.UnsettledLimit, strconv.Itoa(paychan.DefaultUnsettledLimit)), check: atLeast(&n.UnsettledLimit, 1),
+			help: "Maximum amount that a channel may have accepted and not settled, in units of the asset."},
+	})
+}
+
+func chainSettings(c *configuration) []setting {
+	n := &c.node
+	return payments.with([]setting{
+		{name: "chain-url", value: optional(&n.ChainURLs), placeholder: "URL", words: "none; payments are recorded in the embedded ledger and not collected",
+			help: "Fullnodes of the chain on which to collect payments, such as https://node.example.org/v1, in the order in which to ask them. Plain http is accepted for loopback addresses only."},
+		{name: "chain-api-key-file", value: optional(&n.ChainAPIKeyFile), placeholder: "FILE", tag: `type:"path"`,
+			help: "File with the API key that the fullnodes require, which only its owner may access."},
+		{name: "receiver-key-file", value: optional(&n.ReceiverKeyFile), placeholder: "FILE", tag: `type:"path"`,
+			help: "File with the private key of the receiver, which signs what is collected: 64 hexadecimal digits after ed25519-priv-0x or secp256k1-priv-0x. Only its owner may access it (mode 0600 or 0400). Required with --chain-url."},
+		{name: "starting-limit", value: computed(&n.StartingLimit, c.startingLimit), placeholder: "N", words: "a hundredth of --unsettled-limit, but at least the price of 100 chunksets",
+			needsChain: true,
+			help:       "Maximum amount that a channel of the chain may have accepted and not settled before anything was collected over it, in units of the asset. It grows by what is collected, up to --unsettled-limit."},
+		{name: "settle-at", value: computed(&n.SettleAt, func() int64 { return max(1, n.UnsettledLimit/2) }), placeholder: "N", words: "half of --unsettled-limit",
+			needsChain: true,
+			help:       "Unsettled amount of a channel at which it is collected on the chain, in units of the asset. A micropayment is collected after half of its life at the latest."},
+		{name: "settle-within", value: fixed(&n.SettleWithin, defaultSettleWithin), placeholder: "DURATION", words: hours(defaultSettleWithin),
+			needsChain: true, check: isPositive(&n.SettleWithin),
+			help: "Time within which an accepted micropayment is collected on the chain, however long it lives."},
+		{name: "settle-parallel", value: fixed(&n.SettleParallel, collect.DefaultParallel), placeholder: "N", words: strconv.Itoa(collect.DefaultParallel),
+			needsChain: true, check: atLeast(&n.SettleParallel, 1),
+			help: "Maximum number of submissions to the chain that are sent concurrently, and of other calls of it."},
+		{name: "max-settle-gas", value: fixed(&n.MaxSettleGas, collect.DefaultMaxFee), placeholder: "N", words: strconv.Itoa(collect.DefaultMaxFee),
+			needsChain: true, check: atLeast(&n.MaxSettleGas, 1),
+			help: "Highest fee of a micropayment to accept, its maximum gas times its gas price, in the smallest coin of the chain: the receiver pays it."},
+		{name: "coin-price", value: fixed(&n.CoinPrice, 0), placeholder: "N", words: "not known; fees are not compared",
+			needsChain: true, check: notNegative(&n.CoinPrice),
+			help: "What a coin of the chain (10^8 of its smallest coin) is worth in units of the asset. Micropayments that cost more gas than they pay are refused."},
+		{name: "channel-refresh", value: fixed(&n.ChannelRefresh, defaultChannelRefresh), placeholder: "DURATION", words: defaultChannelRefresh.String(),
+			needsChain: true, check: isPositive(&n.ChannelRefresh),
+			help: "Age at which a channel is read from the chain again before it sells."},
+		{name: "resume-settling", value: optional(&n.ResumeSettling),
+			needsChain: true,
+			help:       "Resume settling on the chain, which halts if what the chain shows after a collection is not what was expected."},
+	})
+}
+
+// locationSettings returns the rows that say where the metadata is. Commands that work on the
+// metadata have these flags, too.
+func locationSettings(c *configuration) []setting {
+	n := &c.node
+	return stored.with([]setting{
+		{name: "data", value: constant(&n.Location.Data, defaultData), check: notEmpty(&n.Location.Data),
+			help: "Data folder, for everything that is not stored elsewhere. serve and key create create it, with mode 0700. A folder with other files is refused."},
+		{name: "meta", value: optional(&n.Location.Meta), placeholder: "DSN", words: "a SQLite database in the data folder",
+			help: "PostgreSQL database for the metadata, such as postgres://HOST/NAME."},
+	})
+}
+
+func storageSettings(c *configuration) []setting {
+	n := &c.node
+	cacheSize, stagingSize, blobCache := (*size)(&n.Storage.CacheSize), (*size)(&n.Storage.StagingSize), (*size)(&n.Storage.BlobCache)
+	return stored.with([]setting{
+		{name: "bytes", value: optional(&n.Location.Bytes), placeholder: "DSN", words: "files in the data folder",
+			help: "Object store for the bytes, such as s3://BUCKET/PREFIX?endpoint=https://HOST."},
+		{name: "cache", value: optional(&n.Storage.Cache), placeholder: "DIR", words: "no cache",
+			help: "Folder in which to cache bytes from an object store."},
+		{name: "cache-size", value: constant(cacheSize, "10GiB"), check: atLeast(cacheSize, storage.MinCacheSize),
+			help: "Maximum size of the cache."},
+		{name: "staging-size", value: constant(stagingSize, "1GiB"), check: atLeast(stagingSize, storage.MinStagingSize),
+			help: "Maximum size of the request bodies being sent to an object store, which are staged in memory (up to 64 MiB) and in the data folder; at least 32MiB."},
+		{name: "blob-cache", value: constant(blobCache, "64MiB"),
+			help: "Maximum size of the cache, in memory, of blobs up to 16 KiB that are read often, and of the rows of larger ones. It is not used with PostgreSQL."},
+		{name: "verify-ttl", value: constant(&n.VerifyTTL, "10m"), check: notNegative(&n.VerifyTTL),
+			help: "How long a block is served after its checksum was verified before it is verified again; 0 to verify each read. Fractions of a second are ignored."},
+		{name: "garbage-grace", value: computed(&n.GarbageGrace, c.garbageGrace), placeholder: "DURATION", words: "0s; 24h with PostgreSQL",
+			help: "How long to keep the bytes of deleted blobs; unless it is 0, a download is cut after this time minus one minute."},
+		{name: "purge-every", value: constant(&n.PurgeEvery, blob.DefaultPurgeEvery.String()), check: atLeast(&n.PurgeEvery, time.Second),
+			help: "Interval at which expired blobs, idle uploads and other records whose time is over are removed."},
+		{name: "sweep-every", value: constant(&n.SweepEvery, hours(blob.DefaultSweepEvery)), check: atLeast(&n.SweepEvery, time.Second),
+			help: "Interval at which all objects are listed, and those that nothing refers to are removed. The first time is at most 5 minutes after the start."},
+		{name: "allow-large-sweep", value: optional(&n.AllowLargeSweep),
+			help: "Allow the sweep for orphaned objects to delete more than its safety limit."},
+		{name: "ephemeral", value: optional(&c.ephemeral), only: node.Local,
+			help: "Keep everything in memory and in a temporary folder, and remove it when the server stops."},
+		{name: "seed", value: optional(&n.Seed), placeholder: "DIR", only: node.Local, refusal: "requires the local profile; sluice put -r stores a folder",
+			help: "Store the files of a folder at the start: DIR/ACCOUNT/NAME becomes the blob NAME of ACCOUNT. Blobs that exist are kept."},
+	})
+}
+
+func shutdownSettings(c *configuration) []setting {
+	n := &c.node
+	return shutdown.with([]setting{
+		// The hosted default is enough for a load balancer to poll /readyz.
+		{name: "drain-wait", value: perProfile(&n.Profile, &n.DrainWait, 0, 5*time.Second), placeholder: "DURATION", words: "0s; 5s if hosted",
+			check: notNegative(&n.DrainWait),
+			help:  "How long to keep serving after SIGTERM while /readyz reports 503, so that load balancers can notice."},
+		{name: "drain-deadline", value: constant(&n.DrainDeadline, "30s"), check: isPositive(&n.DrainDeadline),
+			help: "How long running requests may take to complete after that."},
+	})
+}
+
+func faultSettings(c *configuration) []setting {
+	n := &c.node
+	return faults.with([]setting{
+		{name: "fault", value: optional(&n.Faults), placeholder: "RULE", tag: `sep:"none"`, check: allPass(&n.Faults, httpapi.CheckFault),
+			help: "Make requests fail, such as 'PUT part 2%: drop-reply' or 'GET blob first 1: cut 64KiB'. It can be repeated. Faults: delay DURATION, status CODE, cut BYTES, drop-reply, slow BYTES, expired-session, full-disk."},
+		{name: "fault-seed", value: constant(&n.FaultSeed, "1"), placeholder: "N",
+			help: "Seed of the random choices of faults."},
+	})
+}
+
+func limitSettings(c *configuration) []setting {
+	n := &c.node
+	return limits.with([]setting{
+		{name: "max-requests", value: constant(&n.MaxRequests, "4096"), check: atLeast(&n.MaxRequests, 1),
+			help: "Maximum number of concurrent requests of all callers. Those without a key get at most three quarters."},
+		{name: "max-connections", value: optional(&n.MaxConnections), placeholder: "N", words: "what the limit of open files allows, at most " + strconv.Itoa(node.MaxDefaultConnections),
+			check: notNegative(&n.MaxConnections),
+			help:  "Maximum number of connections."},
+		{name: "max-connections-per-address", value: optional((*count)(&n.MaxConnectionsPerAddress)), placeholder: "N", words: "unlimited; a quarter of all if hosted",
+			help: "Maximum number of connections of one address (IPv6: of one /64), except trusted proxies, or unlimited."},
+	})
+}
+
+// callerLimitSettings returns a row for each of metastore.LimitKinds, for keys and for addresses.
+// Callers without a key have no quotas.
+func callerLimitSettings(c *configuration) (rows []setting) {
+	n := &c.node
+	for _, k := range metastore.LimitKinds {
+		rows = append(rows, setting{name: "key-" + k.Flag(), section: keyLimits, value: limitOf(&n.Profile, k, &n.KeyLimits, keyDefaults), placeholder: limitPlaceholder(k),
+			refusal: "requires the hosted profile; a local instance has no keys to limit",
+			help:    limitHelp(k, "the keys of a group")})
+	}
+	for _, k := range metastore.LimitKinds {
+		if !k.Quota() {
+			rows = append(rows, setting{name: "address-" + k.Flag(), section: limits, value: limitOf(&n.Profile, k, &n.AddressLimits, addressDefaults), placeholder: limitPlaceholder(k),
+				help: limitHelp(k, "callers without a key that share an address")})
+		}
+	}
+	return rows
+}
+
+// The limits of a hosted service. A local instance has none.
+var (
+	keyDefaults = metastore.Limits{
+		RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024,
+	}.Or(metastore.NoLimits())
+	addressDefaults = metastore.Limits{
+		RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64,
+	}.Or(metastore.NoLimits())
+)
+
+// limitOf returns where a limit goes, which is a size or a count.
+func limitOf(profile *node.Profile, k metastore.LimitKind, limits *metastore.Limits, hosted metastore.Limits) target {
+	if k.Bytes {
+		return boundLimit((*size)(k.Of(limits)), profile, k, limits, hosted)
+	}
+	return boundLimit((*count)(k.Of(limits)), profile, k, limits, hosted)
+}
+
+func boundLimit[T size | count](to *T, profile *node.Profile, k metastore.LimitKind, limits *metastore.Limits, hosted metastore.Limits) *bound[T] {
+	v := computed(to, func() T {
+		defaults := metastore.NoLimits()
+		if *profile == node.Hosted {
+			defaults = hosted
+		}
+		inForce := limits.Resolve(defaults)
+		return T(*k.Of(&inForce))
+	})
+	v.byDefault.local, v.byDefault.hosted = unlimitedText, textOf(T(*k.Of(&hosted)))
+	return v
+}
+
+// startingLimit returns the default of --starting-limit: little of what is trusted in the end, but
+// enough for what the Go client buys at once.
+func (c *configuration) startingLimit() int64 {
+	const purchase = 100 // chunksets
+	n := &c.node
+	return max(1, min(n.UnsettledLimit, max(n.UnsettledLimit/100, metastore.Cost(purchase, max(1, n.ChunksetPrice)))))
+}
+
+// garbageGrace returns the default of --garbage-grace.
+func (c *configuration) garbageGrace() time.Duration {
+	if c.node.Location.Shared() {
+		return sharedGarbageGrace
+	}
+	return 0
+}
+
+func hours(d time.Duration) string { return strconv.Itoa(int(d/time.Hour)) + "h" }

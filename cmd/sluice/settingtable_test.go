@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestSettingsRemain checks that no setting of an earlier version was removed, renamed, or got
+// another type, default or profile. testdata/settings.txt has them; a new setting need not be
+// added.
+func TestSettingsRemain(t *testing.T) {
+	rows := map[string]bool{}
+	for line := range strings.Lines(must(t, "help", "--flags").stdout) {
+		line = strings.ReplaceAll(line, `\|`, "\x00")
+		if cells := strings.Split(line, " | "); len(cells) == 6 {
+			row := strings.Join([]string{strings.TrimPrefix(cells[0], "| "), cells[1], cells[2], cells[3], strings.TrimSuffix(cells[5], " |\n")}, " | ")
+			rows[strings.ReplaceAll(row, "\x00", `\|`)] = true
+		}
+	}
+	text, err := os.ReadFile("testdata/settings.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if !rows[strings.TrimSuffix(line, "\n")] {
+			t.Errorf("there was a setting %s", line)
+		}
+	}
+}
+
+// TestConfigurationsRemain checks that files with every setting mean what they meant to earlier
+// versions, and that the variables mean the same.
+func TestConfigurationsRemain(t *testing.T) {
+	for _, profile := range []string{"local", "hosted"} {
+		t.Run(profile, func(t *testing.T) {
+			ownContexts(t)
+			file := "testdata/" + profile + ".yaml"
+			want, err := os.ReadFile("testdata/" + profile + ".print")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := must(t, "config", "print", "--config", file).stdout; got != string(want) {
+				t.Errorf("%s is\n%s, want\n%s", file, got, want)
+			}
+			settings := printedSettings(t, "--config", file)
+			for name, s := range settings {
+				if value := textOfAny(s.Value); strings.HasPrefix(s.Source, file) && s.Name != "meta" { // masked
+					t.Setenv("SLUICE_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
+				}
+			}
+			for name, s := range printedSettings(t, "--meta", "postgres://u:x@h/n") {
+				if name != "meta" && !reflect.DeepEqual(s.Value, settings[name].Value) {
+					t.Errorf("%s is %v as a variable, and %v in the file", name, s.Value, settings[name].Value)
+				}
+			}
+		})
+	}
+}
+
+// textOfAny returns a value of an effectiveSetting that was decoded from JSON.
+func textOfAny(value any) string {
+	list, isList := value.([]any)
+	if !isList {
+		return value.(string)
+	}
+	var texts []string
+	for _, item := range list {
+		texts = append(texts, item.(string))
+	}
+	return strings.Join(texts, ",")
+}
+
+// TestWordsAgreeWithDefaults checks that the words for the defaults of the profiles are those defaults.
+func TestWordsAgreeWithDefaults(t *testing.T) {
+	asWritten := map[string]string{"": "required", "true": "on", "false": "off"}
+	for _, s := range settingTable(&configuration{}) {
+		d := s.value.defaults()
+		if s.words == "" || d.local == "" && d.hosted == "" {
+			continue
+		}
+		local, hosted, _ := strings.Cut(strings.ReplaceAll(s.words, ", ", "; "), "; ")
+		wantLocal, wantHosted := cmp.Or(asWritten[d.local], d.local), cmp.Or(asWritten[d.hosted], d.hosted)
+		if strings.TrimSuffix(local, " if local") != wantLocal || hosted != wantHosted+" if hosted" {
+			t.Errorf("--%s: the words %q for %q and %q", s.name, s.words, wantLocal, wantHosted)
+		}
+	}
+}
