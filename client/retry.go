@@ -105,7 +105,7 @@ func repeatable(r *request, err error) bool {
 		return r.safety != once || isDialError(err)
 	}
 	switch {
-	case e.Status == http.StatusTooManyRequests, e.Retryable, e.Code == wire.CodeUploadChanged:
+	case e.Status == http.StatusTooManyRequests, e.Retryable, e.Code.Row().Retry == wire.RetryLater:
 		return true
 	case e.Code != "" && e.Status == http.StatusServiceUnavailable:
 		return false // the service said that it must not be repeated

@@ -59,155 +59,176 @@ var (
 	errOlderNodes = errors.New("metadata cannot be stored while a node of an earlier version runs; try again when all nodes are upgraded")
 )
 
-// errorRow says how an error is reported to a client. An error matches the first row of the table
-// that it is. If detail is empty, the text of the error itself is sent.
+// errorRow says how an error is reported to a client. An error has the first row for which
+// errors.Is holds. If detail is empty, the text of the error itself is sent.
 type errorRow struct {
 	is         error
-	status     int
 	code       wire.Code
+	status     int // set by complete
 	detail     string
-	retryAfter int  // seconds; 0: a retry does not help
+	payment    bool // it is about the means of payment of a read: the status is 402
+	retryAfter int  // seconds; 0: a retry does not help, or after a second, as the code says
 	closes     bool // the connection cannot be used again
+}
+
+// complete returns the row with the status and the delay that its code implies.
+func (r errorRow) complete() errorRow {
+	implied := r.code.Row()
+	r.status = implied.Status
+	if r.payment {
+		r.status = http.StatusPaymentRequired
+	}
+	if r.retryAfter == 0 && implied.Retry == wire.RetryLater {
+		r.retryAfter = 1
+	}
+	return r
+}
+
+func complete(rows []errorRow) []errorRow {
+	for i := range rows {
+		rows[i] = rows[i].complete()
+	}
+	return rows
 }
 
 // errorTable contains only errors of this module, because an error of another package, such as
 // io.ErrUnexpectedEOF, does not say who caused it. The exceptions, context.Canceled and
 // context.DeadlineExceeded, are last.
-var errorTable = []errorRow{
+var errorTable = complete([]errorRow{
 	// Errors of the stores are first, whatever they wrap: an unknown outcome must not look like a
 	// refusal, nor an outage like an error of the client.
-	{is: metastore.ErrUnknownOutcome, status: http.StatusServiceUnavailable, code: wire.CodeOutcomeUnknown, detail: "it is unknown whether the request took effect; check, or retry it", retryAfter: 1},
-	{is: blob.ErrFenced, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", retryAfter: 10},
-	{is: blob.ErrFenceWaits, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed", retryAfter: 1},
-	{is: blob.ErrCorrupt, status: http.StatusInternalServerError, code: wire.CodeInternal, detail: internalError.detail},
-	{is: metastore.ErrUnavailable, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the database is unreachable or read-only; nothing was changed", retryAfter: 1},
-	{is: metastore.ErrBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the request waited too long for other requests in the database; nothing was changed", retryAfter: 1},
-	{is: blob.ErrCut, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: blob.ErrCut.Error(), retryAfter: 1},
-	{is: bytestore.ErrOverloaded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the storage is overloaded or unreachable", retryAfter: 1},
-	{is: bytestore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full"},
-	{is: metastore.ErrNoSpace, status: http.StatusInsufficientStorage, code: wire.CodeStorageFull, detail: "the storage is full"},
+	{is: metastore.ErrUnknownOutcome, code: wire.CodeOutcomeUnknown, detail: "it is unknown whether the request took effect; check, or retry it", retryAfter: 1},
+	{is: blob.ErrFenced, code: wire.CodeNotReady, detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", retryAfter: 10},
+	{is: blob.ErrFenceWaits, code: wire.CodeNotReady, detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
+	{is: blob.ErrCorrupt, code: wire.CodeInternal, detail: internalError.detail},
+	{is: metastore.ErrUnavailable, code: wire.CodeUnavailable, detail: "the database is unreachable or read-only; nothing was changed"},
+	{is: metastore.ErrBusy, code: wire.CodeOverloaded, detail: "the request waited too long for other requests in the database; nothing was changed"},
+	{is: blob.ErrCut, code: wire.CodeOverloaded, detail: blob.ErrCut.Error()},
+	{is: bytestore.ErrOverloaded, code: wire.CodeOverloaded, detail: "the storage is overloaded or unreachable"},
+	{is: bytestore.ErrNoSpace, code: wire.CodeStorageFull, detail: "the storage is full"},
+	{is: metastore.ErrNoSpace, code: wire.CodeStorageFull, detail: "the storage is full"},
 
 	// Before the errors that they wrap, which are 404 or 410 for other requests.
-	{is: metering.ErrSessionNotFound, status: http.StatusPaymentRequired, code: wire.CodeSessionNotFound, detail: metering.ErrSessionNotFound.Error()},
-	{is: metering.ErrSessionExpired, status: http.StatusPaymentRequired, code: wire.CodeSessionExpired, detail: metering.ErrSessionExpired.Error()},
-	{is: metering.ErrChannelNotFound, status: http.StatusPaymentRequired, code: wire.CodeChannelNotFound, detail: "the channel of this sender, receiver, asset and paymentChannelId to pay with does not exist"},
-	{is: metering.ErrChannelClosed, status: http.StatusPaymentRequired, code: wire.CodeChannelClosed, detail: metering.ErrChannelClosed.Error()},
-	{is: metering.ErrChannelExpired, status: http.StatusPaymentRequired, code: wire.CodeChannelExpired, detail: metering.ErrChannelExpired.Error()},
+	{is: metering.ErrSessionNotFound, code: wire.CodeSessionNotFound, payment: true, detail: metering.ErrSessionNotFound.Error()},
+	{is: metering.ErrSessionExpired, code: wire.CodeSessionExpired, payment: true, detail: metering.ErrSessionExpired.Error()},
+	{is: metering.ErrChannelNotFound, code: wire.CodeChannelNotFound, payment: true, detail: "the channel of this sender, receiver, asset and paymentChannelId to pay with does not exist"},
+	{is: metering.ErrChannelClosed, code: wire.CodeChannelClosed, payment: true, detail: metering.ErrChannelClosed.Error()},
+	{is: metering.ErrChannelExpired, code: wire.CodeChannelExpired, payment: true, detail: metering.ErrChannelExpired.Error()},
 
-	{is: errPrecondition, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
-	{is: blob.ErrExists, status: http.StatusPreconditionFailed, code: wire.CodePreconditionFailed},
-	{is: errRange, status: http.StatusRequestedRangeNotSatisfiable, code: wire.CodeRangeNotSatisfiable},
+	{is: errPrecondition, code: wire.CodePreconditionFailed},
+	{is: blob.ErrExists, code: wire.CodePreconditionFailed},
+	{is: errRange, code: wire.CodeRangeNotSatisfiable},
 
-	{is: errNoRoute, status: http.StatusNotFound, code: wire.CodeRouteNotFound},
-	{is: errNoBlob, status: http.StatusNotFound, code: wire.CodeBlobNotFound, detail: errNoBlob.Error()},
-	{is: errNoUpload, status: http.StatusNotFound, code: wire.CodeUploadNotFound, detail: errNoUpload.Error()},
-	{is: errNoSession, status: http.StatusNotFound, code: wire.CodeSessionNotFound, detail: errNoSession.Error()},
-	{is: errNoChannel, status: http.StatusNotFound, code: wire.CodeChannelNotFound, detail: errNoChannel.Error()},
-	{is: metastore.ErrNoChannel, status: http.StatusNotFound, code: wire.CodeChannelNotFound, detail: "the channel of this sender, receiver, asset and paymentChannelId does not exist"},
-	{is: errMethod, status: http.StatusMethodNotAllowed, code: wire.CodeMethodNotAllowed},
+	{is: errNoRoute, code: wire.CodeRouteNotFound},
+	{is: errNoBlob, code: wire.CodeBlobNotFound, detail: errNoBlob.Error()},
+	{is: errNoUpload, code: wire.CodeUploadNotFound, detail: errNoUpload.Error()},
+	{is: errNoSession, code: wire.CodeSessionNotFound, detail: errNoSession.Error()},
+	{is: errNoChannel, code: wire.CodeChannelNotFound, detail: errNoChannel.Error()},
+	{is: metastore.ErrNoChannel, code: wire.CodeChannelNotFound, detail: "the channel of this sender, receiver, asset and paymentChannelId does not exist"},
+	{is: errMethod, code: wire.CodeMethodNotAllowed},
 
-	{is: router.ErrMalformedPath, status: http.StatusBadRequest, code: wire.CodeBadRequest},
-	{is: errParameter, status: http.StatusBadRequest, code: wire.CodeBadParameter},
-	{is: errMalformedJSON, status: http.StatusBadRequest, code: wire.CodeBadJSON},
-	{is: errNumberTooLarge, status: http.StatusBadRequest, code: wire.CodeNumberTooLarge},
-	{is: headers.ErrMalformedCondition, status: http.StatusBadRequest, code: wire.CodeBadHeader},
-	{is: headers.ErrMalformedMetadata, status: http.StatusBadRequest, code: wire.CodeBadHeader},
-	{is: headers.ErrMalformedDigest, status: http.StatusBadRequest, code: wire.CodeBadDigest},
-	{is: transfer.ErrBrokenBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: transfer.ErrBrokenBody.Error(), closes: true},
-	{is: transfer.ErrSlowBody, status: http.StatusRequestTimeout, code: wire.CodeBodyTooSlow, detail: transfer.ErrSlowBody.Error(), closes: true},
-	{is: errHeader, status: http.StatusBadRequest, code: wire.CodeBadHeader},
-	{is: micropay.ErrMalformed, status: http.StatusBadRequest, code: wire.CodeMicropaymentMalformed},
-	{is: metastore.ErrAmountOverflow, status: http.StatusBadRequest, code: wire.CodeNumberTooLarge, detail: errNumberTooLarge.Error()},
-	{is: errNoDigestHere, status: http.StatusBadRequest, code: wire.CodeDigestNotSupported},
-	{is: blob.ErrIncompleteBody, status: http.StatusBadRequest, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
-	{is: blob.ErrDigestMismatch, status: http.StatusBadRequest, code: wire.CodeDigestMismatch},
-	{is: blob.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter, detail: blob.ErrExpiryPast.Error()},
-	{is: paychan.ErrChainTerms, status: http.StatusBadRequest, code: wire.CodeBadParameter},
-	{is: paychan.ErrNotOnChain, status: http.StatusNotFound, code: wire.CodeChannelNotFound},
-	{is: paychan.ErrDepositOnChain, status: http.StatusConflict, code: wire.CodeDepositOnChain},
-	{is: paychan.ErrNoChain, status: http.StatusBadRequest, code: wire.CodeBadParameter},
-	{is: paychan.ErrClock, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: paychan.ErrClock.Error(), retryAfter: 5},
-	{is: paychan.ErrChain, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: paychan.ErrChain.Error(), retryAfter: 1},
-	{is: paychan.ErrOtherChannel, status: http.StatusBadRequest, code: wire.CodeBadParameter},
-	{is: paychan.ErrExpiryPast, status: http.StatusBadRequest, code: wire.CodeBadParameter},
-	{is: blob.ErrPartIndex, status: http.StatusBadRequest, code: wire.CodePartIndex},
-	{is: blob.ErrPartSize, status: http.StatusBadRequest, code: wire.CodePartSize},
-	{is: blob.ErrPartsMissing, status: http.StatusBadRequest, code: wire.CodePartsMissing},
-	{is: blob.ErrTotals, status: http.StatusBadRequest, code: wire.CodeTotalMismatch},
+	{is: router.ErrMalformedPath, code: wire.CodeBadRequest},
+	{is: errParameter, code: wire.CodeBadParameter},
+	{is: errMalformedJSON, code: wire.CodeBadJSON},
+	{is: errNumberTooLarge, code: wire.CodeNumberTooLarge},
+	{is: headers.ErrMalformedCondition, code: wire.CodeBadHeader},
+	{is: headers.ErrMalformedMetadata, code: wire.CodeBadHeader},
+	{is: headers.ErrMalformedDigest, code: wire.CodeBadDigest},
+	{is: transfer.ErrBrokenBody, code: wire.CodeIncompleteBody, detail: transfer.ErrBrokenBody.Error(), closes: true},
+	{is: transfer.ErrSlowBody, code: wire.CodeBodyTooSlow, detail: transfer.ErrSlowBody.Error(), closes: true},
+	{is: errHeader, code: wire.CodeBadHeader},
+	{is: micropay.ErrMalformed, code: wire.CodeMicropaymentMalformed},
+	{is: metastore.ErrAmountOverflow, code: wire.CodeNumberTooLarge, detail: errNumberTooLarge.Error()},
+	{is: errNoDigestHere, code: wire.CodeDigestNotSupported},
+	{is: blob.ErrIncompleteBody, code: wire.CodeIncompleteBody, detail: blob.ErrIncompleteBody.Error()},
+	{is: blob.ErrDigestMismatch, code: wire.CodeDigestMismatch},
+	{is: blob.ErrExpiryPast, code: wire.CodeBadParameter, detail: blob.ErrExpiryPast.Error()},
+	{is: paychan.ErrChainTerms, code: wire.CodeBadParameter},
+	{is: paychan.ErrNotOnChain, code: wire.CodeChannelNotFound},
+	{is: paychan.ErrDepositOnChain, code: wire.CodeDepositOnChain},
+	{is: paychan.ErrNoChain, code: wire.CodeBadParameter},
+	{is: paychan.ErrClock, code: wire.CodeUnavailable, detail: paychan.ErrClock.Error(), retryAfter: 5},
+	{is: paychan.ErrChain, code: wire.CodeUnavailable, detail: paychan.ErrChain.Error()},
+	{is: paychan.ErrOtherChannel, code: wire.CodeBadParameter},
+	{is: paychan.ErrExpiryPast, code: wire.CodeBadParameter},
+	{is: blob.ErrPartIndex, code: wire.CodePartIndex},
+	{is: blob.ErrPartSize, code: wire.CodePartSize},
+	{is: blob.ErrPartsMissing, code: wire.CodePartsMissing},
+	{is: blob.ErrTotals, code: wire.CodeTotalMismatch},
 
-	{is: metering.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired, detail: "the read must be paid for: name a session in " + wire.HeaderSessionID + ", or send a micropayment in " + wire.HeaderMicropayment},
-	{is: metering.ErrAboveLimit, status: http.StatusPaymentRequired, code: wire.CodeChargeAboveLimit, detail: "the read costs more chunksets than " + wire.HeaderMaxChunksets + " allows"},
-	{is: micropay.ErrRefused, status: http.StatusPaymentRequired, code: wire.CodeMicropaymentRefused},
-	{is: metastore.ErrInsufficientFunds, status: http.StatusPaymentRequired, code: wire.CodeInsufficientFunds, detail: "the payment is insufficient"},
-	{is: metastore.ErrChannelStopped, status: http.StatusPaymentRequired, code: wire.CodeChannelStopped},
-	{is: metastore.ErrOutdated, status: http.StatusServiceUnavailable, code: wire.CodeUnavailable, detail: "the channel could not be read from the chain", retryAfter: 1},
-	{is: metastore.ErrUnsettledLimit, status: http.StatusPaymentRequired, code: wire.CodeUnsettledLimit},
-	{is: session.ErrPaymentRequired, status: http.StatusPaymentRequired, code: wire.CodePaymentRequired},
-	{is: metastore.ErrExhausted, status: http.StatusPaymentRequired, code: wire.CodeNoChunksetsLeft, detail: "the session does not have enough chunksets left"},
-	{is: errNoCredential, status: http.StatusUnauthorized, code: wire.CodeCredentialRequired},
-	{is: errBadCredential, status: http.StatusUnauthorized, code: wire.CodeCredentialUnknown},
-	{is: access.ErrUnknownKey, status: http.StatusUnauthorized, code: wire.CodeCredentialUnknown, detail: "the key is unknown, has expired or was revoked"},
-	{is: access.ErrScope, status: http.StatusForbidden, code: wire.CodeScopeMissing},
-	{is: access.ErrAccount, status: http.StatusForbidden, code: wire.CodeAccountForbidden},
-	{is: errOtherGroup, status: http.StatusForbidden, code: wire.CodeAccountForbidden},
-	{is: access.ErrQuota, status: http.StatusForbidden, code: wire.CodeQuotaExceeded},
-	{is: access.ErrRate, status: http.StatusTooManyRequests, code: wire.CodeRateLimited, detail: "too many requests per second", retryAfter: 1},
-	{is: access.ErrConcurrent, status: http.StatusTooManyRequests, code: wire.CodeTooManyAtOnce, detail: "too many concurrent requests", retryAfter: 1},
-	{is: errForeignOrigin, status: http.StatusForbidden, code: wire.CodeForbiddenOrigin},
-	{is: errServiceWorker, status: http.StatusForbidden, code: wire.CodeScriptForbidden},
-	{is: errForeignHost, status: http.StatusMisdirectedRequest, code: wire.CodeForeignHost},
+	{is: metering.ErrPaymentRequired, code: wire.CodePaymentRequired, detail: "the read must be paid for: name a session in " + wire.HeaderSessionID + ", or send a micropayment in " + wire.HeaderMicropayment},
+	{is: metering.ErrAboveLimit, code: wire.CodeChargeAboveLimit, detail: "the read costs more chunksets than " + wire.HeaderMaxChunksets + " allows"},
+	{is: micropay.ErrRefused, code: wire.CodeMicropaymentRefused},
+	{is: metastore.ErrInsufficientFunds, code: wire.CodeInsufficientFunds, detail: "the payment is insufficient"},
+	{is: metastore.ErrChannelStopped, code: wire.CodeChannelStopped},
+	{is: metastore.ErrOutdated, code: wire.CodeUnavailable, detail: "the channel could not be read from the chain"},
+	{is: metastore.ErrUnsettledLimit, code: wire.CodeUnsettledLimit},
+	{is: session.ErrPaymentRequired, code: wire.CodePaymentRequired},
+	{is: metastore.ErrExhausted, code: wire.CodeNoChunksetsLeft, detail: "the session does not have enough chunksets left"},
+	{is: errNoCredential, code: wire.CodeCredentialRequired},
+	{is: errBadCredential, code: wire.CodeCredentialUnknown},
+	{is: access.ErrUnknownKey, code: wire.CodeCredentialUnknown, detail: "the key is unknown, has expired or was revoked"},
+	{is: access.ErrScope, code: wire.CodeScopeMissing},
+	{is: access.ErrAccount, code: wire.CodeAccountForbidden},
+	{is: errOtherGroup, code: wire.CodeAccountForbidden},
+	{is: access.ErrQuota, code: wire.CodeQuotaExceeded},
+	{is: access.ErrRate, code: wire.CodeRateLimited, detail: "too many requests per second"},
+	{is: access.ErrConcurrent, code: wire.CodeTooManyAtOnce, detail: "too many concurrent requests"},
+	{is: errForeignOrigin, code: wire.CodeForbiddenOrigin},
+	{is: errServiceWorker, code: wire.CodeScriptForbidden},
+	{is: errForeignHost, code: wire.CodeForeignHost},
 
-	{is: metastore.ErrStalePayment, status: http.StatusConflict, code: wire.CodeMicropaymentStale, detail: "the sequence number or amount of the micropayment is not greater than the accepted one"},
-	{is: metastore.ErrNothingExpired, status: http.StatusConflict, code: wire.CodeNothingExpired, detail: "the payment over the channel has not expired, so there is nothing to renew"},
-	{is: metastore.ErrCommitted, status: http.StatusConflict, code: wire.CodeUploadCommitted, detail: "the upload was already completed"},
-	{is: metastore.ErrExists, status: http.StatusConflict, code: wire.CodeChannelExists, detail: "the channel of this sender, receiver, asset and paymentChannelId already exists"},
-	{is: blob.ErrUploadChanging, status: http.StatusConflict, code: wire.CodeUploadChanged, retryAfter: 1},
-	{is: metastore.ErrRevisionMismatch, status: http.StatusConflict, code: wire.CodeUploadChanged, detail: blob.ErrUploadChanging.Error(), retryAfter: 1},
-	{is: metastore.ErrAborted, status: http.StatusGone, code: wire.CodeUploadAborted, detail: "the upload was aborted"},
-	{is: metastore.ErrChannelClosed, status: http.StatusGone, code: wire.CodeChannelClosed, detail: "the channel is closed"},
-	{is: paychan.ErrChannelEnding, status: http.StatusGone, code: wire.CodeChannelExpired, detail: "the channel ends too soon to collect a payment over it"},
-	{is: metastore.ErrChannelExpired, status: http.StatusGone, code: wire.CodeChannelExpired, detail: "the channel has expired"},
-	{is: errBlobExpired, status: http.StatusGone, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
-	{is: errSessionExpired, status: http.StatusGone, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
+	{is: metastore.ErrStalePayment, code: wire.CodeMicropaymentStale, detail: "the sequence number or amount of the micropayment is not greater than the accepted one"},
+	{is: metastore.ErrNothingExpired, code: wire.CodeNothingExpired, detail: "the payment over the channel has not expired, so there is nothing to renew"},
+	{is: metastore.ErrCommitted, code: wire.CodeUploadCommitted, detail: "the upload was already completed"},
+	{is: metastore.ErrExists, code: wire.CodeChannelExists, detail: "the channel of this sender, receiver, asset and paymentChannelId already exists"},
+	{is: blob.ErrUploadChanging, code: wire.CodeUploadChanged},
+	{is: metastore.ErrRevisionMismatch, code: wire.CodeUploadChanged, detail: blob.ErrUploadChanging.Error()},
+	{is: metastore.ErrAborted, code: wire.CodeUploadAborted, detail: "the upload was aborted"},
+	{is: metastore.ErrChannelClosed, code: wire.CodeChannelClosed, detail: "the channel is closed"},
+	{is: paychan.ErrChannelEnding, code: wire.CodeChannelExpired, detail: "the channel ends too soon to collect a payment over it"},
+	{is: metastore.ErrChannelExpired, code: wire.CodeChannelExpired, detail: "the channel has expired"},
+	{is: errBlobExpired, code: wire.CodeBlobExpired, detail: errBlobExpired.Error()},
+	{is: errSessionExpired, code: wire.CodeSessionExpired, detail: errSessionExpired.Error()},
 
-	{is: errNoLength, status: http.StatusLengthRequired, code: wire.CodeLengthRequired},
-	{is: blob.ErrTooLarge, status: http.StatusRequestEntityTooLarge, code: wire.CodeTooLarge},
-	{is: errBodyTooLarge, status: http.StatusRequestEntityTooLarge, code: wire.CodeTooLarge},
-	{is: errContentEncoding, status: http.StatusUnsupportedMediaType, code: wire.CodeContentEncoding},
-	{is: metastore.ErrIdempotencyReuse, status: http.StatusUnprocessableEntity, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
+	{is: errNoLength, code: wire.CodeLengthRequired},
+	{is: blob.ErrTooLarge, code: wire.CodeTooLarge},
+	{is: errBodyTooLarge, code: wire.CodeTooLarge},
+	{is: errContentEncoding, code: wire.CodeContentEncoding},
+	{is: metastore.ErrIdempotencyReuse, code: wire.CodeIdempotencyReuse, detail: "the Idempotency-Key was used for another request"},
 
-	{is: blob.ErrPutTooLong, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
-	{is: metastore.ErrStaleExtent, status: http.StatusServiceUnavailable, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
-	{is: metering.ErrBacklog, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: metering.ErrBacklog.Error(), retryAfter: 1},
-	{is: errTooBusy, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: errTooBusy.Error(), retryAfter: 1},
-	{is: errNotReady, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errNotReady.Error(), retryAfter: 1},
-	{is: errOlderNodes, status: http.StatusServiceUnavailable, code: wire.CodeNotReady, detail: errOlderNodes.Error(), retryAfter: 10},
-	{is: errDraining, status: http.StatusServiceUnavailable, code: wire.CodeDraining, detail: errDraining.Error(), retryAfter: 1},
-	{is: context.Canceled, status: statusClientGone, code: wire.CodeClientGone, detail: "the client closed the connection"},
-	{is: context.DeadlineExceeded, status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "the request took too long", retryAfter: 1},
-}
+	{is: blob.ErrPutTooLong, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
+	{is: metastore.ErrStaleExtent, code: wire.CodePutTooLong, detail: blob.ErrPutTooLong.Error()},
+	{is: metering.ErrBacklog, code: wire.CodeOverloaded, detail: metering.ErrBacklog.Error()},
+	{is: errTooBusy, code: wire.CodeOverloaded, detail: errTooBusy.Error()},
+	{is: errNotReady, code: wire.CodeNotReady, detail: errNotReady.Error()},
+	{is: errOlderNodes, code: wire.CodeNotReady, detail: errOlderNodes.Error(), retryAfter: 10},
+	{is: errDraining, code: wire.CodeDraining, detail: errDraining.Error()},
+	{is: context.Canceled, code: wire.CodeClientGone, detail: "the client closed the connection"},
+	{is: context.DeadlineExceeded, code: wire.CodeOverloaded, detail: "the request took too long"},
+})
 
 // Rows of connections that are refused before any handler runs.
 var (
-	tooManyConnections = errorRow{status: http.StatusServiceUnavailable, code: wire.CodeOverloaded, detail: "too many connections are open", retryAfter: 1}
-	tooManyFromAddress = errorRow{status: http.StatusTooManyRequests, code: wire.CodeTooManyAtOnce, detail: "too many connections from this address are open", retryAfter: 1}
+	tooManyConnections = errorRow{code: wire.CodeOverloaded, detail: "too many connections are open"}.complete()
+	tooManyFromAddress = errorRow{code: wire.CodeTooManyAtOnce, detail: "too many connections from this address are open"}.complete()
 )
 
-// statusClientGone is the status in the log if the client did not wait for the response. It is that
-// of nginx.
-const statusClientGone = 499
+// statusClientGone is the status in the log if the client did not wait for the response, as in
+// nginx.
+var statusClientGone = wire.CodeClientGone.Row().Status
 
 // internalError is the row of errors that are in no other row.
-var internalError = errorRow{status: http.StatusInternalServerError, code: wire.CodeInternal, detail: "an internal error occurred; the log of the server has the cause under this requestId"}
+var internalError = errorRow{code: wire.CodeInternal, detail: "an internal error occurred; the log of the server has the cause under this requestId"}.complete()
 
-// allCodes returns the codes of all rows, sorted.
+// allCodes returns all codes, sorted.
 func allCodes() []string {
-	list := []string{string(wire.CodeBadAccount), string(wire.CodeBadName), string(wire.CodeFaultInjected), string(internalError.code)}
-	for _, row := range errorTable {
-		list = append(list, string(row.code))
+	var list []string
+	for _, row := range wire.Codes {
+		list = append(list, string(row.Code))
 	}
 	slices.Sort(list)
-	return slices.Compact(list)
+	return list
 }
 
 // requestedFault is the error of an exchange that has a fault.
@@ -222,8 +243,8 @@ func (e *requestedFault) Error() string { return fmt.Sprintf("this fault was req
 
 func (e *requestedFault) Unwrap() error { return e.as }
 
-// faultRow returns the row of a requested fault with a status. As with other errors of these statuses, a retry
-// can help after 429, 502, 503 and 504.
+// faultRow returns the row of a requested fault with a status. As with other errors of these
+// statuses, a retry can help after 429, 502, 503 and 504.
 func faultRow(fault *requestedFault) errorRow {
 	row := errorRow{status: fault.Status, code: wire.CodeFaultInjected, detail: fault.Error()}
 	switch fault.Status {
@@ -245,7 +266,7 @@ func rowOf(err error) errorRow {
 		if name.What == "account" {
 			code = wire.CodeBadAccount
 		}
-		return errorRow{status: http.StatusBadRequest, code: code, detail: name.Error()}
+		return errorRow{code: code, detail: name.Error()}.complete()
 	}
 	var payment *micropay.Error
 	var quota *access.QuotaError

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"sluice/internal/testenv"
 )
 
 // TestRecipeOfASetting follows the recipe of CONTRIBUTING.md: a row in the table is all that a
@@ -75,46 +70,20 @@ func TestRecipeOfASetting(t *testing.T) {
 	}
 }
 
-// TestRecipeNamesThePlaces checks with two settings that what the recipe of CONTRIBUTING.md names
-// is all that mentions a setting, except the code that acts on it, tests, and the manual.
+// TestRecipeNamesThePlaces checks with two settings that nothing but what the recipe of
+// CONTRIBUTING.md names mentions them, except the code that acts on them.
 func TestRecipeNamesThePlaces(t *testing.T) {
-	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	contributing, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, recipe, _ := strings.Cut(string(contributing), "### A flag\n")
-	recipe, _, _ = strings.Cut(recipe, "\n### ")
+	recipe := recipeOf(t, "A flag")
 	places := []string{"cmd/sluice/settingtable.go", "docs/flags.md", "internal/node/config.go"}
 	for _, place := range places {
-		if !strings.Contains(recipe, "`"+place) && !strings.Contains(recipe, place+"`") {
+		if !strings.Contains(recipe, place) {
 			t.Errorf("the recipe does not name %s", place)
 		}
 	}
 	acts := []string{"internal/node/node.go", "internal/node/services.go"}
 	for _, words := range [][]string{{"verify-ttl", "VerifyTTL"}, {"drain-deadline", "DrainDeadline"}} {
-		var found []string
-		for _, folder := range []string{"cmd", "internal/node", "docs/flags.md"} {
-			err := filepath.WalkDir(filepath.Join(root, folder), func(name string, entry fs.DirEntry, err error) error {
-				if err != nil || entry.IsDir() || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata") {
-					return err
-				}
-				text, err := os.ReadFile(name)
-				if err == nil && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(string(text), w) }) {
-					relative, _ := filepath.Rel(root, name) // it is below the root
-					found = append(found, filepath.ToSlash(relative))
-				}
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		found := mentions(t, words, "cmd", "internal/node", "docs/flags.md")
 		found = slices.DeleteFunc(found, func(name string) bool { return slices.Contains(acts, name) })
-		slices.Sort(found)
 		if !slices.Equal(found, places) {
 			t.Errorf("%q is in %q, want %q", words, found, places)
 		}

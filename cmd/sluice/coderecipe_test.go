@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"sluice/client"
+	"sluice/internal/testenv"
+	"sluice/wire"
+)
+
+// refusals responds to each request with an error, and counts them.
+type refusals struct {
+	row      wire.CodeRow
+	requests int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *refusals) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.requests++
+	body := fmt.Sprintf(`{"status":%d,"code":%q,"detail":"A sentence.","requestId":"R1"}`, r.row.Status, r.row.Code)
+	return &http.Response{
+		StatusCode: r.row.Status, ProtoMajor: 1, ProtoMinor: 1, Request: request,
+		Header: http.Header{"Content-Type": {"application/problem+json"}}, Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
+}
+
+// refused returns the error of the Go client if a service responds with a code, and the number of
+// its requests.
+func refused(ctx context.Context, row wire.CodeRow) (int, error) {
+	service := &refusals{row: row}
+	c, err := client.New("http://localhost:9090", client.Options{Transport: service, MaxAttempts: 2})
+	if err != nil {
+		return 0, err
+	}
+	_, err = c.Use(ctx, "session", client.UseOptions{})
+	return service.requests, err
+}
+
+// TestRecipeOfAnErrorCode follows the recipe of CONTRIBUTING.md: with a row in wire.Codes the
+// client knows what a new code means, whether to repeat the request, and the command its exit code.
+func TestRecipeOfAnErrorCode(t *testing.T) {
+	codes := wire.Codes
+	defer func() { wire.Codes = codes }()
+	for _, test := range []struct {
+		row      wire.CodeRow
+		class    error
+		exit     int
+		requests int
+	}{
+		{wire.CodeRow{Code: "widget_busy", Status: 409, Retry: wire.RetryLater}, client.ErrConflict, exitRefused, 2},
+		{wire.CodeRow{Code: "widget_stale", Status: 409}, client.ErrConflict, exitRefused, 1},
+		{wire.CodeRow{Code: "widget_not_found", Status: 404}, client.ErrNotFound, exitNotFound, 1},
+		{wire.CodeRow{Code: "widget_malformed", Status: 400}, client.ErrInvalid, exitFailed, 1},
+		{wire.CodeRow{Code: "widgets_away", Status: 503, Retry: wire.RetryLater}, client.ErrUnavailable, exitFailed, 2},
+	} {
+		wire.Codes = append(slices.Clone(codes), test.row)
+		synctest.Test(t, func(t *testing.T) {
+			requests, err := refused(t.Context(), test.row)
+			if !errors.Is(err, test.class) || exitCode(err) != test.exit || requests != test.requests {
+				t.Errorf("%+v: %v with exit code %d after %d requests", test.row, err, exitCode(err), requests)
+			}
+		})
+	}
+}
+
+// TestEveryStatusHasAnExitCode checks what the statuses of all codes mean to the client and to
+// scripts.
+func TestEveryStatusHasAnExitCode(t *testing.T) {
+	want := map[int]int{
+		400: exitFailed, 401: exitRefused, 402: exitRefused, 403: exitRefused, 404: exitNotFound, 405: exitFailed, 408: exitFailed, 409: exitRefused,
+		410: exitNotFound, 411: exitFailed, 412: exitRefused, 413: exitFailed, 415: exitFailed, 416: exitFailed, 421: exitFailed, 422: exitFailed,
+		429: exitRefused, 499: exitFailed, 500: exitFailed, 503: exitFailed, 507: exitRefused,
+	}
+	for _, row := range wire.Codes {
+		code, decided := want[row.Status]
+		if got := exitCode(&client.Error{Status: row.Status, Code: row.Code}); row.Status != 0 && (!decided || got != code) {
+			t.Errorf("%s with status %d: exit code %d, want %d (decided: %t)", row.Code, row.Status, got, code, decided)
+		}
+	}
+}
+
+// TestRecipeNamesThePlacesOfAnErrorCode checks with a code that nothing but what the recipe of
+// CONTRIBUTING.md names mentions it.
+func TestRecipeNamesThePlacesOfAnErrorCode(t *testing.T) {
+	recipe := recipeOf(t, "An error code")
+	places := []string{"docs/protocol.md", "httpapi/errors.go", "wire/codes.go"}
+	for _, place := range append(places, "CHANGELOG.md") {
+		if !strings.Contains(recipe, place) {
+			t.Errorf("the recipe does not name %s", place)
+		}
+	}
+	if found := mentions(t, []string{"deposit_on_chain", "CodeDepositOnChain"}, "."); !slices.Equal(found, places) {
+		t.Errorf("the code is in %q, want %q", found, places)
+	}
+}
+
+// recipeOf returns a section of CONTRIBUTING.md.
+func recipeOf(t *testing.T, title string) string {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipe, _ := strings.Cut(string(text), "### "+title+"\n")
+	recipe, _, _ = strings.Cut(recipe, "\n### ")
+	return recipe
+}
+
+// mentions returns the Go files and the documents below some folders that contain one of the words,
+// except tests, the changelog and the record of decisions.
+func mentions(t *testing.T, words []string, folders ...string) (found []string) {
+	t.Helper()
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, entry os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"node_modules", "testdata", "decisions", "e2e"}, entry.Name())) {
+				return filepath.SkipDir
+			}
+			extension := filepath.Ext(name)
+			if entry.IsDir() || extension != ".go" && extension != ".md" || strings.HasSuffix(name, "_test.go") || entry.Name() == "CHANGELOG.md" {
+				return nil
+			}
+			text, err := os.ReadFile(name)
+			if err == nil && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(string(text), w) }) {
+				relative, _ := filepath.Rel(root, name) // it is below the root
+				found = append(found, filepath.ToSlash(relative))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(found)
+	return found
+}

@@ -1,0 +1,47 @@
+package wire_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/wire"
+)
+
+// TestEveryCodeHasARow compares the constants with the table.
+func TestEveryCodeHasARow(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[wire.Code]int{}
+	for _, row := range wire.Codes {
+		rows[row.Code]++
+	}
+	constants := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, isValue := n.(*ast.ValueSpec)
+		if !isValue || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, "Code") {
+			return true
+		}
+		literal, isText := v.Values[0].(*ast.BasicLit)
+		if !isText {
+			return true
+		}
+		text, err := strconv.Unquote(literal.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		constants++
+		if rows[wire.Code(text)] != 1 {
+			t.Errorf("%s has %d rows", text, rows[wire.Code(text)])
+		}
+		return true
+	})
+	if constants != len(wire.Codes) {
+		t.Errorf("there are %d constants and %d rows", constants, len(wire.Codes))
+	}
+}
