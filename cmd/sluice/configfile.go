@@ -12,8 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v4"
-
-	"sluice/internal/spelling"
 )
 
 // configFlag is the flag --config of the commands that read settings.
@@ -144,7 +142,7 @@ func (c *configFile) Validate(app *kong.Application) error {
 			continue
 		}
 		hint := "sluice help serve lists the settings"
-		if meant := spelling.Closest(strings.ReplaceAll(strings.ToLower(strings.TrimLeft(key.name, "-")), "_", "-"), names); meant != "" {
+		if meant := closest(strings.ReplaceAll(strings.ToLower(strings.TrimLeft(key.name, "-")), "_", "-"), names); meant != "" {
 			hint = fmt.Sprintf("did you mean %s?", meant)
 		}
 		errs = append(errs, fmt.Errorf("%s: unknown key %q: %s", c.where(&c.keys[i]), key.name, hint))

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"sluice/internal/spelling"
 )
 
 // usageError returns what is wrong with the command line, a variable or the configuration file, where,
@@ -151,7 +149,7 @@ func unknownFlag(_ *kong.Context, command *kong.Node, found []string) string {
 	if command.Parent != nil {
 		of = pathOf(command)
 	}
-	if meant := spelling.Closest(found[1], names); meant != "" {
+	if meant := closest(found[1], names); meant != "" {
 		return fmt.Sprintf("%s has no flag %s: did you mean %s?", of, found[1], meant)
 	}
 	if command.Parent == nil {
@@ -173,7 +171,7 @@ func commandNames(node *kong.Node) (names []string) {
 func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) string {
 	switch names := commandNames(command); {
 	case len(names) > 0:
-		if meant := spelling.Closest(found[1], names); meant != "" {
+		if meant := closest(found[1], names); meant != "" {
 			return fmt.Sprintf("there is no command %q: did you mean %s?", strings.TrimSpace(pathOf(command)+" "+found[1]), strings.TrimSpace(pathOf(command)+" "+meant))
 		}
 		return fmt.Sprintf("there is no command %q: %s lists the commands", strings.TrimSpace(pathOf(command)+" "+found[1]), helpOf(command))
@@ -274,7 +272,7 @@ func unknownVariables(app *kong.Application, environment []string) (warnings []s
 			continue
 		}
 		warning := fmt.Sprintf("the environment variable %s is unknown and has no effect", name)
-		if meant := spelling.Closest(rest, known); meant != "" {
+		if meant := closest(rest, known); meant != "" {
 			warning += fmt.Sprintf(": did you mean %s?", prefix+meant)
 		}
 		warnings = append(warnings, warning)

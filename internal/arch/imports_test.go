@@ -152,7 +152,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
-	case within(dir, "internal/folder", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/spelling", "internal/task", "internal/tick", "internal/units"):
+	case within(dir, "internal/folder", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/task", "internal/tick", "internal/units"):
 		return nil, true
 	case within(dir, "internal/metrics"):
 		return []string{"internal/histogram"}, true

@@ -34,7 +34,7 @@ const (
 type receiverAccount struct {
 	signer *micropay.Signer
 	chain  *chain.Client
-	clock  *ledgerClock
+	clock  *chainClock
 	nodes  []*chain.Client // a client of each fullnode, to compare its chain
 	silent []int           // the fullnodes whose chain is not known, because they did not answer
 }
@@ -58,7 +58,7 @@ func (c *Config) openReceiver(now func() time.Time) (*receiverAccount, error) {
 	if r.chain, err = chain.New(opt); err != nil {
 		return nil, err
 	}
-	r.clock = &ledgerClock{chain: r.chain}
+	r.clock = &chainClock{chain: r.chain}
 	opt.Rounds, opt.Timeout = 1, chainStartTimeout
 	for _, url := range c.ChainURLs {
 		opt.Nodes = []string{url}

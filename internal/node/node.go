@@ -277,7 +277,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}
-	tasks.Go(func() { watchClock(ctx, n.stores.Meta, time.Now, n.log) })
+	tasks.Go(func() { watchDatabaseClock(ctx, n.stores.Meta, time.Now, n.log) })
 	if n.stores.Fence != nil {
 		tasks.Go(func() { n.stores.Fence.Watch(ctx, n.fenceChanged) })
 	}

@@ -1,19 +1,18 @@
-// Package spelling finds the word that somebody meant.
-package spelling
+package main
 
 import "unicode/utf8"
 
-// Closest returns the candidate that is closest to word, or "" if none is close: if more than a third
-// of the characters differ. An exchange of two neighbouring characters is one difference. Of equally
-// close candidates it returns the first.
-func Closest(word string, candidates []string) string {
-	closest, least := "", max(utf8.RuneCountInString(word)/3, 1)+1
+// closest returns the candidate that somebody meant by word, or "" if more than a third of the
+// characters differ. An exchange of two neighbouring characters is one difference. If several
+// candidates are equally close, it returns the first.
+func closest(word string, candidates []string) string {
+	found, least := "", max(utf8.RuneCountInString(word)/3, 1)+1
 	for _, candidate := range candidates {
 		if d := distance([]rune(word), []rune(candidate)); d < least {
-			closest, least = candidate, d
+			found, least = candidate, d
 		}
 	}
-	return closest
+	return found
 }
 
 // distance returns the number of insertions, deletions, replacements and exchanges of neighbours that

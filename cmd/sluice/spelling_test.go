@@ -1,10 +1,6 @@
-package spelling_test
+package main
 
-import (
-	"testing"
-
-	"sluice/internal/spelling"
-)
+import "testing"
 
 func TestClosest(t *testing.T) {
 	candidates := []string{"addr", "chunkset-price", "reads", "receiver", "serve", "ls", "rm"}
@@ -12,11 +8,11 @@ func TestClosest(t *testing.T) {
 		"adr": "addr", "addrr": "addr", "chunkset-prize": "chunkset-price", "chunksetprice": "chunkset-price", "sreve": "serve", "read": "reads",
 		"reciever": "receiver", "": "", "x": "", "xyz": "", "something": "", "l": "ls", "sl": "ls",
 	} {
-		if got := spelling.Closest(word, candidates); got != want {
-			t.Errorf("Closest(%q) = %q, want %q", word, got, want)
+		if got := closest(word, candidates); got != want {
+			t.Errorf("closest(%q) = %q, want %q", word, got, want)
 		}
 	}
-	if got := spelling.Closest("word", nil); got != "" {
+	if got := closest("word", nil); got != "" {
 		t.Errorf("of no candidates: %q", got)
 	}
 }

@@ -33,9 +33,9 @@ func (c *fakeClock) set(err error) {
 	c.err = err
 }
 
-// TestWatchClock checks that each change is logged once: that deletions pause, that
+// TestWatchDatabaseClock checks that each change is logged once: that deletions pause, that
 // they continue, and by how much the wall clock differs.
-func TestWatchClock(t *testing.T) {
+func TestWatchDatabaseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		clock := &fakeClock{}
@@ -43,7 +43,7 @@ func TestWatchClock(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			watchClock(ctx, clock, func() time.Time { return time.Now().Add(time.Minute) }, slog.New(slog.NewTextHandler(&log, nil)))
+			watchDatabaseClock(ctx, clock, func() time.Time { return time.Now().Add(time.Minute) }, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		time.Sleep(10 * clockPoll)
 		clock.set(metastore.ErrClock)

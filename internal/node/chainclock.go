@@ -10,17 +10,17 @@ import (
 	"sluice/chain"
 )
 
-// ledgerInterval is the interval at which the time of the ledger is compared with the clock.
-const ledgerInterval = 5 * time.Second
+// chainClockInterval is the interval at which the chain's time is compared with our clock.
+const chainClockInterval = 5 * time.Second
 
-// ledgerClock compares the time of the chain's ledger with the clock of the store.
-type ledgerClock struct {
+// chainClock compares the chain's time with the store's clock.
+type chainClock struct {
 	chain *chain.Client
 	wrong atomic.Pointer[error] // chain.ErrClock of the last look that a fullnode answered, or nil
 }
 
 // ahead is paychan.ChainOptions.Ahead.
-func (c *ledgerClock) ahead() (time.Duration, error) {
+func (c *chainClock) ahead() (time.Duration, error) {
 	if wrong := c.wrong.Load(); wrong != nil {
 		return 0, *wrong
 	}
@@ -28,9 +28,9 @@ func (c *ledgerClock) ahead() (time.Duration, error) {
 	return ahead, nil
 }
 
-// watch looks at the time of the ledger until ctx ends.
-func (c *ledgerClock) watch(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(ledgerInterval)
+// watch looks at the chain's time until ctx ends.
+func (c *chainClock) watch(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(chainClockInterval)
 	defer tick.Stop()
 	for {
 		c.look(ctx, log)
@@ -42,8 +42,8 @@ func (c *ledgerClock) watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// look asks for the time of the ledger. While no fullnode answers, the last result counts.
-func (c *ledgerClock) look(ctx context.Context, log *slog.Logger) {
+// look asks for the chain's time. While no fullnode answers, the last result counts.
+func (c *chainClock) look(ctx context.Context, log *slog.Logger) {
 	_, err := c.chain.Ledger(ctx)
 	switch {
 	case errors.Is(err, chain.ErrClock):
