@@ -32,13 +32,12 @@ const (
 	EnvKeyFile = "SLUICE_KEY_FILE"
 )
 
-// Choose returns the server of a command: that of --url or --context, of SLUICE_URL or SLUICE_CONTEXT,
-// of the current context, or DefaultURL, whichever is the first to be set. load is called only if a
-// context is needed.
+// Choose returns a command's server: the first that is set of --url or --context, SLUICE_URL or
+// SLUICE_CONTEXT, and the current context, or else DefaultURL. load is called only if a context is
+// needed.
 //
-// The key is that of --key-file. Otherwise it is the key of the context, if the server is named by a
-// context that has one, and that of SLUICE_KEY or SLUICE_KEY_FILE if not. So a key that belongs to a
-// context is sent to the server of that context only.
+// The key is the first of these: --key-file; the context's key, if a context names the server;
+// SLUICE_KEY or SLUICE_KEY_FILE. So a context's key is sent to its own server only.
 func (c Choice) Choose(load func() (*List, error)) (Server, error) {
 	s, err := c.server(load)
 	if err != nil {
@@ -84,7 +83,7 @@ func (c Choice) server(load func() (*List, error)) (Server, error) {
 	return list.server(list.Current, "the current context, "+list.Current)
 }
 
-// Named returns the server of a context that an operand names. Its key is that of the context.
+// Named returns the server of the context that an operand names, with the context's key.
 func Named(name string, load func() (*List, error)) (Server, error) {
 	s, err := named(name, "the context "+name, load)
 	if err != nil {

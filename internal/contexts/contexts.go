@@ -1,4 +1,5 @@
-// Package contexts keeps the servers that a user has named, and chooses the one that a command uses.
+// Package contexts keeps the servers that a user has named, and chooses the one that a command
+// uses.
 package contexts
 
 import (
@@ -14,14 +15,14 @@ import (
 	"sluice/internal/secretfile"
 )
 
-// DefaultURL is the server of a command that names none: a local instance.
+// DefaultURL is the server for commands that name none: a local instance.
 const DefaultURL = "http://localhost:9090"
 
 // Context is a server with a name.
 type Context struct {
 	URL     string `yaml:"url"`
 	Key     string `yaml:"key,omitempty"`      // API key; "" for none
-	KeyFile string `yaml:"key-file,omitempty"` // absolute path of a file with the API key; "" for none
+	KeyFile string `yaml:"key-file,omitempty"` // absolute path of the API key's file; "" for none
 }
 
 // List is what a file of contexts contains.
@@ -30,7 +31,7 @@ type List struct {
 	Contexts map[string]Context `yaml:"contexts,omitempty"`
 }
 
-// ErrUnknown is returned if there is no context of a name.
+// ErrUnknown is returned if there is no context with a name.
 var ErrUnknown = errors.New("there is no such context")
 
 // unknown returns ErrUnknown for a name, with what to do.
@@ -41,7 +42,7 @@ func (l *List) unknown(name string) error {
 	return fmt.Errorf("%w: %s (there are %s)", ErrUnknown, name, strings.Join(l.Names(), ", "))
 }
 
-// Names returns the names of the contexts in byte order.
+// Names returns the contexts' names in byte order.
 func (l *List) Names() []string {
 	names := []string{}
 	for name := range l.Contexts {
@@ -82,8 +83,8 @@ func (l *List) Use(name string) error {
 	return nil
 }
 
-// Remove removes a context. If it is the current one, there is none afterwards. It returns ErrUnknown
-// if there is no such context.
+// Remove removes a context. If it is the current one, there is none afterwards. It returns
+// ErrUnknown if there is no such context.
 func (l *List) Remove(name string) error {
 	if _, exists := l.Contexts[name]; !exists {
 		return l.unknown(name)
@@ -112,7 +113,7 @@ func (c Context) check() error {
 	return checkKey(c.Key)
 }
 
-// CheckURL returns an error unless text is the base URL of a server: http or https, a host, and
+// CheckURL returns an error unless text is a server's base URL: http or https, a host, and
 // optionally a path. The error does not repeat a password.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
@@ -160,7 +161,7 @@ func readKey(name string) (string, error) {
 	return key, nil
 }
 
-// DefaultFile returns the path of the file of contexts of the current user.
+// DefaultFile returns the path of the current user's file of contexts.
 func DefaultFile() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {

@@ -236,7 +236,8 @@ func TestConcurrentUpdates(t *testing.T) {
 	}
 }
 
-// TestOthersCannotChangeContexts checks that a file of contexts that another user has made is refused.
+// TestOthersCannotChangeContexts checks that a file of contexts that another user has made is
+// refused.
 func TestOthersCannotChangeContexts(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "contexts.yaml")
 	if err := os.WriteFile(name, []byte("contexts: {local: {url: \"http://localhost:9090\"}}\n"), 0o644); err != nil {

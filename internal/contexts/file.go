@@ -16,8 +16,9 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Load reads a file of contexts. A file that does not exist contains none. It must be that of this user or
-// of root, as it says where keys are sent, and if it contains a key, it must not be accessible to others.
+// Load reads a file of contexts. A file that does not exist contains none. It says where keys are
+// sent, so it must belong to this user or root. If it contains a key, others must not be able to
+// access it.
 func Load(name string) (*List, error) {
 	text, info, err := read(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +50,7 @@ func Load(name string) (*List, error) {
 	return list, nil
 }
 
-// read returns the content and the properties of a file.
+// read returns a file's content and properties.
 func read(name string) (_ []byte, _ fs.FileInfo, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -64,7 +65,7 @@ func read(name string) (_ []byte, _ fs.FileInfo, err error) {
 	return text, info, err
 }
 
-// oneLine returns the message of the YAML parser, which may have several lines.
+// oneLine returns the YAML parser's message, which may have several lines.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 func (l *List) check() error {
@@ -82,10 +83,10 @@ func (l *List) check() error {
 	return nil
 }
 
-// Update changes a file of contexts: it reads it, calls change and replaces it if change returns nil.
-// A reader sees the file before or after the change, also after a power failure, and concurrent
-// updates do not overwrite each other: it returns an error while another runs. The file and its
-// folder are created, for their owner alone, if they do not exist.
+// Update changes a file of contexts: it reads it, calls change and replaces it if change returns
+// nil. A reader sees the file before or after the change, also after a power failure, and
+// concurrent updates do not overwrite each other: it returns an error while another runs. The file
+// and its folder are created, for their owner alone, if they do not exist.
 func Update(name string, change func(*List) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return fmt.Errorf("cannot create the folder for contexts: %w", err)
