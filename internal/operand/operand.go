@@ -15,7 +15,7 @@ const Stdio = "-"
 type Remote struct {
 	Context string // names the server; "" for the current one
 	Account string // not empty; not validated otherwise
-	Name    string // of a blob or a prefix; "" for the whole account. It is opaque, and may contain "//" and ".."
+	Name    string // a blob's name or a prefix; "" for the whole account. It is opaque, and may contain "//" and ".."
 }
 
 // Folder reports whether the operand ends like a folder: it has no name, or a name that ends in
@@ -32,8 +32,8 @@ func (r Remote) String() string {
 	return text
 }
 
-// ParseRemote parses ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT, an operand of a command whose
-// operand is always remote.
+// ParseRemote parses ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT, which commands take that have remote
+// operands only.
 func ParseRemote(text string) (Remote, error) {
 	account, name, _ := strings.Cut(text, "/")
 	switch {
@@ -47,10 +47,10 @@ func ParseRemote(text string) (Remote, error) {
 	return Remote{Account: account, Name: name}, nil
 }
 
-// Operand is an operand of a command that copies: remote or local.
+// Operand is what a command copies from or to: remote or local.
 type Operand struct {
 	Remote *Remote // nil if it is local
-	Path   string  // of a local file or folder, or Stdio; "" if it is remote
+	Path   string  // a local file or folder, or Stdio; "" if it is remote
 }
 
 // IsStdio reports whether the operand stands for standard input or output.
@@ -68,7 +68,7 @@ func (o Operand) String() string {
 	}
 }
 
-// Parse parses an operand of a command that copies. CONTEXT:ACCOUNT/NAME is remote, and
+// Parse parses an Operand. CONTEXT:ACCOUNT/NAME is remote, and
 // :ACCOUNT/NAME is on the current server; everything else is local. A context has at least two
 // characters, so C:\file is local; so is ./team:file.
 func Parse(text string) (Operand, error) {
@@ -90,11 +90,11 @@ func Parse(text string) (Operand, error) {
 	return Operand{Remote: &remote}, nil
 }
 
-// maxContext is the maximum length of the name of a context.
+// maxContext is how long a context's name may be.
 const maxContext = 64
 
-// IsContext reports whether name is a valid name of a context: 2 to 64 of a-z, A-Z, 0-9, ".", "_"
-// and "-", of which the first is a letter or a digit.
+// IsContext reports whether name is a valid name for a context: 2 to 64 characters of a-z, A-Z,
+// 0-9, ".", "_" and "-". The first is a letter or a digit.
 func IsContext(name string) bool {
 	if len(name) < 2 || len(name) > maxContext {
 		return false

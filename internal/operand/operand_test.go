@@ -75,8 +75,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that an operand is either local, and then as it was written, or remote with parts
-// that make up the text.
+// FuzzParse checks that an operand is either local, and then as it was written, or remote with
+// parts that make up the text.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"", "-", ":a/b", "ab:c/d", `C:\x`, "ab:c//..", "http://h", "\xff\xff:a/b", "a:b:c"} {
 		f.Add(text)
