@@ -15,7 +15,7 @@ import (
 // MaxSize bounds what Read reads, in bytes.
 const MaxSize = 64 << 10
 
-// Read returns the contents of a file. It returns an error, with the remedy, if others than its owner
+// Read returns what is in a file. It returns an error, with the remedy, if others than its owner
 // may access the file, or if it has more than MaxSize bytes.
 func Read(name string) (_ []byte, err error) {
 	f, err := os.Open(name)
@@ -46,8 +46,8 @@ func Create(name string, text []byte) error {
 	return write(name, text, func(temporary, name string) error { return vfs.OS().Rename(temporary, name) })
 }
 
-// Replace creates a file or replaces it, durably and atomically. The new one has mode 0600. The folder
-// is created, for its owner alone, if it does not exist.
+// Replace creates a file or replaces it, durably and atomically. The new one has mode 0600. The
+// folder is created, for its owner alone, if it does not exist.
 func Replace(name string, text []byte) error { return write(name, text, os.Rename) }
 
 func write(name string, text []byte, rename func(temporary, name string) error) (err error) {

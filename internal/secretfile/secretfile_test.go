@@ -63,7 +63,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestConcurrentCreates checks that of concurrent calls exactly one creates the file.
+// TestConcurrentCreates checks that exactly one call creates the file if several are concurrent.
 func TestConcurrentCreates(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "secret")
 	var created atomic.Int32
