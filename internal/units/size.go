@@ -24,9 +24,9 @@ var (
 // errSize is the reason why a text is not a size.
 var errSize = errors.New("want a number of bytes, such as 512MiB (2^20 bytes each) or 10G (10^9 bytes each)")
 
-// ParseSize parses a number of bytes of at least 0: digits, optionally a space, and optionally a unit.
-// Units are KiB, MiB, GiB, TiB, PiB and EiB, which are powers of 1024, and k, M, G, T, P and E, which
-// are powers of 1000 and may be followed by B. K is k.
+// ParseSize parses a number of bytes of at least 0: digits, optionally a space, and optionally a
+// unit. Units are KiB, MiB, GiB, TiB, PiB and EiB, which are powers of 1024, and k, M, G, T, P and
+// E, which are powers of 1000 and may be followed by B. K is k.
 func ParseSize(text string) (int64, error) {
 	number, unit := text, int64(1)
 	if digits := strings.TrimRight(text, "kKMGTPEiB"); digits != text {
@@ -43,7 +43,7 @@ func ParseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// scaleOf returns the number of bytes of a unit.
+// scaleOf returns how many bytes a unit has.
 func scaleOf(unit string) (bytes int64, known bool) {
 	for _, s := range binary {
 		if unit == s.name {
@@ -59,8 +59,8 @@ func scaleOf(unit string) (bytes int64, known bool) {
 	return 0, false
 }
 
-// FormatSize returns a size of at least 0 as ParseSize parses it, in the largest unit of which it is a
-// multiple.
+// FormatSize returns a size of at least 0 as ParseSize parses it, in the largest unit that divides
+// it.
 func FormatSize(n int64) string {
 	largest := scale{"", 1}
 	for _, s := range slices.Concat(binary, decimal) {

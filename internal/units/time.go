@@ -60,8 +60,8 @@ type When struct {
 }
 
 // ParseWhen parses a time in the future: a time of RFC 3339, a date (its first moment in UTC), Unix
-// seconds, a duration from now as of ParseDuration, or "in" and a number of seconds, minutes, hours,
-// days or weeks.
+// seconds, a duration from now as of ParseDuration, or "in" and a number of seconds, minutes,
+// hours, days or weeks.
 func ParseWhen(text string) (When, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -84,11 +84,11 @@ func ParseWhen(text string) (When, error) {
 	return When{after: after}, nil
 }
 
-// maxUnix is the last second of the year 9999, the last year of RFC 3339.
+// maxUnix is the last second that RFC 3339 can write: its years end with 9999.
 const maxUnix = 253402300799
 
-// instant returns a time that is not the zero time, which would mean never, and whose year in UTC is
-// at most 9999.
+// instant returns a time, unless it is the zero time, which would mean never, or its year in UTC is
+// above 9999.
 func instant(text string, at time.Time) (When, error) {
 	switch {
 	case at.IsZero():
