@@ -79,7 +79,7 @@ func adminHandler(set *metrics.Set, log *slog.Logger) http.Handler {
 	return mux
 }
 
-// loopbackOnly rejects requests whose host is not a name of this machine, as a
+// loopbackOnly rejects requests for a host that is not this machine, as a
 // defense against DNS rebinding.
 func loopbackOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,14 +12,14 @@ import (
 const (
 	// censusEvery is the least time between two censuses in the background.
 	censusEvery = time.Minute
-	// censusShare is the part of the time that they may take: one in this number.
+	// censusShare is how much of the time they may take: one part in this number.
 	censusShare = 100
 	// censusDemand is the same for censuses that an operator waits for.
 	censusDemand = 10
 )
 
-// census counts what is stored, which costs more the more there is: on the leader in the background,
-// for the metrics, and on each node on demand.
+// census counts what is stored, which costs more the more there is: on the leader in the
+// background, for the metrics, and on each node on demand.
 type census struct {
 	count   func(context.Context) (metastore.Census, error)
 	slot    chan struct{} // of capacity 1; full while a census runs
@@ -27,7 +27,7 @@ type census struct {
 	leading atomic.Bool // whether run runs, so that this node has the metrics
 }
 
-// counted is the result of a census.
+// counted is a census's result.
 type counted struct {
 	metastore.Census
 	at   time.Time // when it ended
@@ -38,8 +38,8 @@ func newCensus(count func(context.Context) (metastore.Census, error)) *census {
 	return &census{count: count, slot: make(chan struct{}, 1)}
 }
 
-// run counts at intervals until ctx ends, and reports each run. It takes at most a hundredth of the
-// time.
+// run counts at intervals until ctx ends, and reports each run. It takes at most one hundredth of
+// the time.
 func (c *census) run(ctx context.Context, report task.Report) {
 	c.leading.Store(true)
 	defer c.leading.Store(false)
@@ -57,8 +57,8 @@ func (c *census) run(ctx context.Context, report task.Report) {
 	}
 }
 
-// recent returns what is stored. The result is at most ten times as old as the census took; if the last
-// one is older, it counts again.
+// recent returns what is stored. The result is at most ten times as old as the census took; if the
+// last one is older, it counts again.
 func (c *census) recent(ctx context.Context) (metastore.Census, error) {
 	var since time.Time
 	if last := c.last.Load(); last != nil {
@@ -67,7 +67,7 @@ func (c *census) recent(ctx context.Context) (metastore.Census, error) {
 	return c.newer(ctx, since)
 }
 
-// newer returns the result of a census that ended after since. One census runs at a time.
+// newer returns a census's result that is newer than since. One census runs at a time.
 func (c *census) newer(ctx context.Context, since time.Time) (metastore.Census, error) {
 	select {
 	case c.slot <- struct{}{}:
@@ -87,7 +87,8 @@ func (c *census) newer(ctx context.Context, since time.Time) (metastore.Census, 
 	return result, nil
 }
 
-// metrics returns the last census for the metrics, or nil if this node does not lead or has made none.
+// metrics returns the last census for the metrics, or nil if this node does not lead or has made
+// none.
 func (c *census) metrics() *counted {
 	if !c.leading.Load() {
 		return nil

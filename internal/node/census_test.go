@@ -17,7 +17,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestCensus checks that censuses take at most a hundredth of the time, that the last successful one is
+// TestCensus checks that censuses take at most 1% of the time, that the last successful one is
 // among the metrics, and none after another node has become the leader.
 func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -77,8 +77,9 @@ func TestCensus(t *testing.T) {
 	})
 }
 
-// TestCensusOnDemand checks that concurrent callers share a census, that censuses on demand take at most
-// a tenth of the time, and that neither a failure nor a caller that has gone is in the way of the next.
+// TestCensusOnDemand checks that concurrent callers share a census, that censuses on demand take at
+// most 10% of the time, and that neither a failure nor a caller that has gone is in the way of the
+// next.
 func TestCensusOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error

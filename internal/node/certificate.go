@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// certificatePoll is the interval at which the files of the certificate are read.
+// certificatePoll is the interval at which the certificate's files are read.
 const certificatePoll = 5 * time.Second
 
 // certificate is the TLS certificate that is served. It follows its files: new

@@ -17,16 +17,18 @@ import (
 )
 
 const (
-	// chainStartTimeout bounds the wait of a start for the fullnodes.
+	// chainStartTimeout bounds how long a start waits for the fullnodes.
 	chainStartTimeout = 5 * time.Second
-	// chainRetry is the interval at which fullnodes that did not answer at the start are asked again.
+	// chainRetry is the interval at which fullnodes that did not answer at the start are asked
+	// again.
 	chainRetry = 30 * time.Second
-	// chainTimeout bounds a request to a fullnode, and chainRounds how often a call asks all of them.
+	// chainTimeout bounds a request to a fullnode, and chainRounds how often a call asks all of
+	// them.
 	chainTimeout = 5 * time.Second
 	chainRounds  = 2
-	// gasInterval is the interval at which the gas price of the chain is read.
+	// gasInterval is the interval at which the chain's gas price is read.
 	gasInterval = 30 * time.Second
-	// collectionGas is about the gas of a collection, in gas units: what a transfer of an asset takes.
+	// collectionGas is about what a submission takes, in gas units: as much as an asset's transfer.
 	collectionGas = 1000
 )
 
@@ -36,11 +38,11 @@ type receiverAccount struct {
 	chain  *chain.Client
 	clock  *chainClock
 	nodes  []*chain.Client // a client of each fullnode, to compare its chain
-	silent []int           // the fullnodes whose chain is not known, because they did not answer
+	silent []int           // the fullnodes with an unknown chain, because they did not answer
 }
 
-// openReceiver reads the keys of the receiver and of the fullnodes, whose ledgers are compared with the clock now. It sends
-// nothing. It returns nil if no chain is configured.
+// openReceiver reads the receiver's key and the fullnodes'. The chain's time is compared with the
+// clock now. It sends nothing. It returns nil if no chain is configured.
 func (c *Config) openReceiver(now func() time.Time) (*receiverAccount, error) {
 	if len(c.ChainURLs) == 0 {
 		return nil, nil
@@ -71,8 +73,8 @@ func (c *Config) openReceiver(now func() time.Time) (*receiverAccount, error) {
 	return r, nil
 }
 
-// receiverSigner returns the signer of the receiver. The address of a secp256k1 key follows from the key; an
-// Ed25519 key has two addresses, of which --receiver selects one.
+// receiverSigner returns the receiver's signer. A secp256k1 key's address follows from the key; an
+// Ed25519 key has two addresses, and --receiver selects one.
 func (c *Config) receiverSigner() (*micropay.Signer, error) {
 	const flag = "--receiver-key-file"
 	text, err := readSecret(flag, c.ReceiverKeyFile)
@@ -126,7 +128,8 @@ func (c *Config) chainOptions() (chain.Options, error) {
 	return opt, nil
 }
 
-// readSecret returns the contents of a file that only its owner may access, without white space around it.
+// readSecret returns what is in a file that only its owner may access, without white space around
+// it.
 func readSecret(flag, file string) (string, error) {
 	text, err := secretfile.Read(file)
 	if err != nil {
@@ -135,8 +138,8 @@ func readSecret(flag, file string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// start compares the chain of each fullnode with --chain-id, and the time of the ledger with the clock. It returns an error if
-// a fullnode belongs to another chain, and warns of those that do not answer.
+// start compares each fullnode's chain with --chain-id, and the chain's time with the clock. It
+// returns an error if a fullnode belongs to another chain, and warns of those that do not answer.
 func (r *receiverAccount) start(ctx context.Context, log *slog.Logger) error {
 	for i := range r.nodes {
 		r.silent = append(r.silent, i)
@@ -151,7 +154,7 @@ func (r *receiverAccount) start(ctx context.Context, log *slog.Logger) error {
 	return r.compareChains(ctx, log)
 }
 
-// ahead returns by how many seconds the ledger is ahead of the clock of the store, or 0.
+// ahead returns by how many seconds the chain's time is ahead of the store's clock, or 0.
 func (r *receiverAccount) ahead() float64 {
 	if r == nil {
 		return 0
@@ -170,8 +173,9 @@ func (r *receiverAccount) simulate(ctx context.Context, m *micropay.Micropayment
 	return paychan.Simulation{Success: s.Success, VMStatus: s.VMStatus, GasUsed: s.GasUsed}, err
 }
 
-// watch compares the chains of the fullnodes that did not answer at the start, until all have or ctx ends. One
-// of another chain is never used, because each of its responses states its chain; watch logs it.
+// watch asks the fullnodes that did not answer at the start for their chain, until all have or ctx
+// ends. One of another chain is never used, because each of its responses states its chain; watch
+// logs it.
 func (r *receiverAccount) watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(chainRetry)
 	defer tick.Stop()
@@ -187,8 +191,8 @@ func (r *receiverAccount) watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// compareChains compares the chains of the silent fullnodes with --chain-id, and keeps those that are still
-// silent. It returns an error if one belongs to another chain.
+// compareChains compares the silent fullnodes' chains with --chain-id, and keeps those that are
+// still silent. It returns an error if one belongs to another chain.
 func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, chainStartTimeout)
 	defer cancel()
@@ -214,14 +218,15 @@ func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) e
 	return errors.Join(wrong...)
 }
 
-// gasPrices returns the least gas price at which the chain executes a transaction, and the usual one.
+// gasPrices returns the least gas price at which the chain executes a transaction, and the usual
+// one.
 func (r *receiverAccount) gasPrices(ctx context.Context) (least, usual uint64, err error) {
 	prices, err := r.chain.GasPrices(ctx)
 	return prices.Lowest, prices.Usual, err
 }
 
-// watchGas reads the gas prices of the chain until ctx ends, so that micropayments with others are refused. It warns once if a
-// chunkset is priced below the gas of a collection.
+// watchGas reads the chain's gas prices until ctx ends, so that micropayments with others are
+// refused. It warns once if a chunkset is priced below the gas of its collection.
 func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, c *Config, log *slog.Logger) {
 	tick := time.NewTicker(gasInterval)
 	defer tick.Stop()

@@ -21,7 +21,7 @@ import (
 	"sluice/paychan"
 )
 
-// The addresses of the key 0x0101...01, which has two as an Ed25519 key.
+// The addresses that belong to the key 0x0101...01: as an Ed25519 key it has two.
 var receiverAddresses = func() (legacy, single, secp string) {
 	address := func(form string, scheme micropay.Scheme) string {
 		key, err := micropay.ParsePrivateKey(form + strings.Repeat("01", 32))
@@ -37,7 +37,8 @@ var receiverAddresses = func() (legacy, single, secp string) {
 	return address("", micropay.SchemeEd25519), address("", micropay.SchemeSingleKey), address("secp256k1-priv-0x", micropay.SchemeSingleKey)
 }
 
-// chainConfig returns a configuration with this receiver, a file with this key, and these fullnodes.
+// chainConfig returns a configuration with this receiver, a file with this key, and these
+// fullnodes.
 func chainConfig(t *testing.T, receiver, key string, urls ...string) *Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "receiver.key")
@@ -99,7 +100,7 @@ func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
 	}
 }
 
-// fullnodeOf returns a fullnode of a chain.
+// fullnodeOf returns a chain's fullnode.
 func fullnodeOf(t *testing.T, chainID *atomic.Int64) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -113,8 +114,8 @@ func fullnodeOf(t *testing.T, chainID *atomic.Int64) *httptest.Server {
 	return s
 }
 
-// TestChainOfTheFullnodes checks that a start compares the chain of every fullnode, and goes on without those
-// that do not answer.
+// TestChainOfTheFullnodes checks that a start compares the chain of every fullnode, and goes on
+// without those that do not answer.
 func TestChainOfTheFullnodes(t *testing.T) {
 	legacy, _, _ := receiverAddresses()
 	for _, test := range []struct {
@@ -149,7 +150,7 @@ func TestChainOfTheFullnodes(t *testing.T) {
 	}
 }
 
-// answers is a transport to fullnodes of a chain, in the memory of the process.
+// answers is a transport to a chain's fullnodes, in memory.
 type answers struct{ chainID *atomic.Int64 }
 
 func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
@@ -162,7 +163,8 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// TestSilentFullnodesAreAskedAgain checks that a fullnode which was away at the start is compared when it is back.
+// TestSilentFullnodesAreAskedAgain checks that a fullnode which was away at the start is compared
+// when it is back.
 func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 	for back, want := range map[int64]string{4: "", 2: "a fullnode is not used"} {
 		legacy, _, _ := receiverAddresses()
@@ -225,7 +227,7 @@ func openLocal(t *testing.T, c Config) *Node {
 	return n
 }
 
-// TestReadinessDoesNotDependOnTheChain opens a node whose fullnode does not answer.
+// TestReadinessDoesNotDependOnTheChain opens a node with a fullnode that does not answer.
 func TestReadinessDoesNotDependOnTheChain(t *testing.T) {
 	legacy, _, _ := receiverAddresses()
 	var id atomic.Int64

@@ -16,7 +16,7 @@ const chainClockInterval = 5 * time.Second
 // chainClock compares the chain's time with the store's clock.
 type chainClock struct {
 	chain *chain.Client
-	wrong atomic.Pointer[error] // chain.ErrClock of the last look that a fullnode answered, or nil
+	wrong atomic.Pointer[error] // chain.ErrClock if the last look that a fullnode answered found it, or nil
 }
 
 // ahead is paychan.ChainOptions.Ahead.

@@ -9,11 +9,11 @@ import (
 	"sluice/internal/storage"
 )
 
-// The conditions of a node in addition to those of its stores.
+// A node's conditions, in addition to its stores'.
 const (
-	clockKnown    storage.ConditionName = "clock"     // the time of the database is known
+	clockKnown    storage.ConditionName = "clock"     // the database's time is known
 	settingsAgree storage.ConditionName = "settings"  // all nodes have the same settings
-	noOlderNode   storage.ConditionName = "versions"  // all nodes can work on the schema of the database
+	noOlderNode   storage.ConditionName = "versions"  // all nodes can work on the database's schema
 	answersInTime storage.ConditionName = "no_answer" // the stores answer within a second; only in the metrics
 	notDraining   storage.ConditionName = "draining"  // the node does not shut down; only in the metrics
 )
@@ -45,8 +45,8 @@ func (n *Node) ready(ctx context.Context) error {
 // readyTimeout is how long a collection of metrics waits for the stores.
 const readyTimeout = time.Second
 
-// unmetConditions returns the conditions that are not met now. It shares its checks with /readyz. Its
-// error is always nil.
+// unmetConditions returns the conditions that are not met now. It shares its checks with /readyz.
+// Its error is always nil.
 func (n *Node) unmetConditions(ctx context.Context) ([]storage.ConditionName, error) {
 	if n.api.Draining() {
 		return []storage.ConditionName{notDraining}, nil

@@ -16,7 +16,7 @@ import (
 	"sluice/metastore"
 )
 
-// clockOnly is a store of which only the clock is used.
+// clockOnly is a store with nothing but a clock.
 type clockOnly struct {
 	metastore.Store
 	err error
@@ -26,8 +26,8 @@ func (c *clockOnly) Now() time.Time     { return time.Now().Add(-3 * time.Second
 func (c *clockOnly) ClockErr() error    { return c.err }
 func (c *clockOnly) DeletionErr() error { return c.err }
 
-// TestReasonsWhyANodeIsNotReady checks the metrics of readiness: each reason by itself, the clock, and
-// stores that do not answer.
+// TestReasonsWhyANodeIsNotReady checks the metrics of readiness: each reason by itself, the clock,
+// and stores that do not answer.
 func TestReasonsWhyANodeIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &clockOnly{}

@@ -27,7 +27,7 @@ const (
 	Hosted Profile = "hosted" // a service on a network: callers have keys
 )
 
-// Config is the configuration of a node. A field without a comment on its default must be set. In
+// Config is a node's configuration. A field without a comment on its default must be set. In
 // errors, a field is named by the flag that sets it.
 type Config struct {
 	Version     string
@@ -48,11 +48,11 @@ type Config struct {
 type Network struct {
 	Addr           string // host:port; host localhost means both loopback addresses, port 0 any
 	AdminAddr      string // host:port for metrics and profiles; "" for none
-	TLSCert        string // PEM file of the certificate chain; "" for no TLS
-	TLSKey         string // PEM file of the private key
+	TLSCert        string // PEM file with the certificate chain; "" for no TLS
+	TLSKey         string // PEM file with the private key
 	Console        bool   // the web console is served
 	BasePath       string // "" for the root
-	ExternalURL    string // base URL for clients; "" for the URL of the request
+	ExternalURL    string // base URL for clients; "" for the request's URL
 	TrustedProxies []string
 	AllowedHosts   []string
 	CORSOrigins    []string
@@ -88,7 +88,7 @@ type Chain struct {
 	SettleWithin    time.Duration
 	SettleParallel  int
 	MaxSettleGas    uint64 // in the chain's smallest coin
-	CoinPrice       int64  // what 10^8 of it are worth in units of the asset; 0 if that is not known
+	CoinPrice       int64  // what 10^8 of it are worth in units of the asset; 0: not known
 	ChannelRefresh  time.Duration
 	ResumeSettling  bool
 	chainTransport  http.RoundTripper // nil, or the transport of tests
@@ -113,7 +113,7 @@ type Shutdown struct {
 
 // Development is what only the local profile has.
 type Development struct {
-	Seed      string   // folder with files that are stored at the start; "" for none
+	Seed      string   // folder with files to store at the start; "" for none
 	Faults    []string // rules of httpapi.CheckFault
 	FaultSeed uint32
 }
@@ -122,7 +122,7 @@ type Development struct {
 type Limits struct {
 	MaxRequests              int
 	MaxConnections           int   // 0 for as many as the limit of open files allows
-	MaxConnectionsPerAddress int64 // 0 for the default of the profile, or metastore.Unlimited
+	MaxConnectionsPerAddress int64 // 0 for the profile's default, or metastore.Unlimited
 	KeyLimits                metastore.Limits
 	AddressLimits            metastore.Limits
 }
@@ -202,7 +202,7 @@ func parseProxy(text string) (netip.Prefix, error) {
 	return network.Masked(), nil
 }
 
-// trustedProxies returns the networks of the proxies.
+// trustedProxies returns the proxies' networks.
 func (c *Config) trustedProxies() (networks []netip.Prefix, err error) {
 	for _, text := range c.TrustedProxies {
 		network, err := parseProxy(text)
@@ -225,7 +225,7 @@ func (c *Config) validateStores() error {
 	return errors.Join(errs...)
 }
 
-// validateChain reports settings of the chain that do not fit together. Its errors do not repeat
+// validateChain reports chain settings that do not fit together. Its errors do not repeat
 // URLs, which may contain secrets.
 func (c *Config) validateChain() error {
 	if len(c.ChainURLs) == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// MaxDefaultConnections is the greatest default of Config.MaxConnections.
+	// MaxDefaultConnections is the greatest default for Config.MaxConnections.
 	MaxDefaultConnections = 20_000
 	// reservedFiles is the number of open files left for the database, the logs,
 	// and everything else without a limit of its own.
@@ -29,8 +29,8 @@ func (c *Config) newConnections() (*connlimit.Limiter, error) {
 }
 
 // connectionsPerAddress returns how many connections one address may have open, 0
-// for any number. By default an address can have a quarter of the connections of a
-// hosted service, and all of a local one.
+// for any number. By default an address can have a quarter of a hosted service's
+// connections, and all of a local one.
 func (c *Config) connectionsPerAddress(limit int) int {
 	switch {
 	case c.MaxConnectionsPerAddress == metastore.Unlimited:

@@ -17,8 +17,8 @@ const (
 
 // watchDatabaseClock logs when deletions by age pause because a clock was set, and when they
 // continue. It also logs when the wall clock of this node, which dates its log and
-// the signatures for its object store, differs from the clock of the database.
-// Reading the clock regularly also detects that the wall clock of a single node was
+// the signatures for its object store, differs from the database's clock.
+// Reading the clock regularly also detects that a single node's wall clock was
 // set. It returns when ctx ends.
 func watchDatabaseClock(ctx context.Context, clock metastore.Clock, wall func() time.Time, log *slog.Logger) {
 	tick := time.NewTicker(clockPoll)

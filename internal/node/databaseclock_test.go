@@ -13,7 +13,7 @@ import (
 	"sluice/metastore"
 )
 
-// fakeClock is a clock whose error the test sets.
+// fakeClock is a clock with an error that the test sets.
 type fakeClock struct {
 	sync.Mutex
 	err error

@@ -19,7 +19,7 @@ const (
 	tableEnds   = "<!-- End of the metrics -->\n"
 )
 
-// TestTableOfMetrics checks that the table in docs/operations.md is that of the code. With -update it
+// TestTableOfMetrics checks that docs/operations.md has the code's table. With -update it
 // writes the table.
 func TestTableOfMetrics(t *testing.T) {
 	root, err := testenv.Root()
@@ -48,7 +48,7 @@ func TestTableOfMetrics(t *testing.T) {
 	}
 }
 
-// maxValues is the greatest number of values of a label that are listed.
+// maxValues is how many values of one label are listed at most.
 const maxValues = 20
 
 // tableOf returns a Markdown table.

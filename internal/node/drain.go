@@ -25,7 +25,7 @@ const (
 	// it and to close their connections.
 	lingerTimeout = time.Second
 	// requestTimeout bounds the wait for the first requests of connections that were
-	// accepted at the end of a drain's wait.
+	// accepted when a drain's wait ends.
 	requestTimeout = time.Second
 )
 
@@ -45,7 +45,7 @@ func (s *drainingServer) start(listeners []net.Listener) <-chan error {
 	return serveHTTP(s.http, s.listeners)
 }
 
-// closedOnce is a listener whose Close can be repeated.
+// closedOnce is a listener that may be closed again.
 type closedOnce struct {
 	net.Listener
 	close func() error
@@ -125,7 +125,7 @@ func (s *drainingServer) stopAccepting() {
 	s.connections.WaitForRequests(ctx)
 }
 
-// abortUploads aborts the requests whose bodies are still being received, and allows
+// abortUploads aborts requests that still send their bodies, and allows
 // their clients time to read the error response. Responses that are still being
 // sent are cut off when the connections are closed.
 func (s *drainingServer) abortUploads() {

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// listenForClients returns the listeners of the service and their first port: the sockets that this process
-// inherits, or those of --addr.
+// listenForClients returns the listeners of the service and their first port: the sockets that this
+// process inherits, or the sockets for --addr.
 func listenForClients(ctx context.Context, addr string, log *slog.Logger) ([]net.Listener, int, error) {
 	listeners, port, err := listenInherited()
 	if err != nil || len(listeners) > 0 {
@@ -21,14 +21,15 @@ func listenForClients(ctx context.Context, addr string, log *slog.Logger) ([]net
 	return listen(ctx, "--addr", addr, log)
 }
 
-// inheritedFiles are the sockets that the supervisor of this process has opened for it, as systemd does
-// for a socket unit: see sd_listen_fds(3). They stay open until the process ends, and in the supervisor
-// longer, so that a connection which arrives during a restart waits for the next process.
+// inheritedFiles are the sockets that the supervisor of this process has opened for it, as systemd
+// does for a socket unit: see sd_listen_fds(3). They stay open until the process ends, and in the
+// supervisor longer, so that a connection which arrives during a restart waits for the next
+// process.
 var inheritedFiles = sync.OnceValues(func() (files []*os.File, err error) {
 	const first = 3
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	if pid != strconv.Itoa(os.Getpid()) {
-		return nil, nil // none, or those of another process
+		return nil, nil // none, or another process's
 	}
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 {
@@ -40,8 +41,8 @@ var inheritedFiles = sync.OnceValues(func() (files []*os.File, err error) {
 	return files, nil
 })
 
-// listenInherited returns a listener for each inherited socket, and their first port. It returns none if
-// there are no such sockets.
+// listenInherited returns a listener for each inherited socket, and their first port. It returns
+// none if there are no such sockets.
 func listenInherited() (listeners []net.Listener, port int, err error) {
 	files, err := inheritedFiles()
 	if err != nil {

@@ -50,7 +50,8 @@ func listenLoopback(ctx context.Context, flag, port string, log *slog.Logger) ([
 	case err == nil:
 		return []net.Listener{v4, v6}, chosen, nil
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAFNOSUPPORT):
-		log.Debug("not listening on ::1: this machine has no IPv6") // at a higher level it would precede the first screen
+		// At a higher level it would precede the first screen.
+		log.Debug("not listening on ::1: this machine has no IPv6")
 		return []net.Listener{v4}, chosen, nil
 	default:
 		return nil, 0, errors.Join(err, v4.Close())

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestListenErrorsNameTheRemedy wraps the errors of the system as package net does: a test that runs as
+// TestListenErrorsNameTheRemedy wraps the system's errors as package net does: a test that runs as
 // root cannot be refused a port below 1024.
 func TestListenErrorsNameTheRemedy(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// settingsTTL is how long the settings of a node are valid after it last
+	// settingsTTL is how long a node's settings are valid after it last
 	// renewed them.
 	settingsTTL = 30 * time.Second
 	// settingsInterval is the interval at which a node renews its settings.
 	settingsInterval = 10 * time.Second
 )
 
-// settings are the values on which the nodes of a service must agree, by the flag
+// settings are the values on which a service's nodes must agree, by the flag
 // that sets each. They are stored in the database as a JSON object.
 type settings map[string]string
 
@@ -42,8 +42,8 @@ const priceFlag = "--chunkset-price"
 const (
 	schemaSetting = "schema"
 	metadataMark  = "metadata"
-	metadataSince = 12 // the schema of the first version that publishes metadataMark
-	settingsSince = 8  // the schema of the first version that publishes settings
+	metadataSince = 12 // the first version that publishes metadataMark has it
+	settingsSince = 8  // the first version that publishes settings has it
 )
 
 // nodeName names a node for operators. It differs between nodes.
@@ -92,7 +92,7 @@ func (s settings) schema() (int, error) {
 // errSettingsDiffer is returned when a running node has other settings.
 var errSettingsDiffer = errors.New("the nodes of a service must agree on their settings")
 
-// compare returns errSettingsDiffer if other, the settings of a running node, differ
+// compare returns errSettingsDiffer if other, a running node's settings, differ
 // in anything but the price, and calls warn if the price differs. A flag that is in
 // one of them only is ignored: the nodes may have different versions. A version
 // without settlementSetting settles in the ledger.
@@ -115,22 +115,22 @@ func (s settings) compare(other settings, warn func(flag, own, others string)) e
 	return errors.Join(errs...)
 }
 
-// membership publishes the settings of this node in the database, and compares them
-// with those of the other nodes.
+// membership publishes this node's settings in the database, and compares them
+// with the other nodes'.
 type membership struct {
 	nodes   metastore.Nodes
 	id      string
 	own     settings
 	log     *slog.Logger
-	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer of the latest renewal
-	older   atomic.Pointer[error] // nil, or errOlderNode if a node before metastore.OldestSchema ran at the latest renewal
+	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer if the latest renewal returned it
+	older   atomic.Pointer[error] // nil, or errOlderNode if one ran at the latest renewal
 }
 
 func newMembership(nodes metastore.Nodes, own settings, log *slog.Logger) *membership {
 	return &membership{nodes: nodes, id: rand.Text(), own: own, log: log}
 }
 
-// join publishes or renews the settings of this node. It returns errSettingsDiffer
+// join publishes or renews this node's settings. It returns errSettingsDiffer
 // if a running node has other settings.
 func (m *membership) join(ctx context.Context, warn func(flag, own, others string)) error {
 	text, err := json.Marshal(m.own)
@@ -188,7 +188,7 @@ func (m *membership) olderNode() error {
 // olderNodes reports whether olderNode returns an error.
 func (m *membership) olderNodes() bool { return m.olderNode() != nil }
 
-// start joins for the first time, and warns if another node has another price.
+// start joins the first time, and warns if another node has another price.
 func (m *membership) start(ctx context.Context) error {
 	return m.join(ctx, func(flag, own, others string) {
 		m.log.Warn("another node has another price", "flag", flag, "here", own, "there", others)
@@ -207,7 +207,7 @@ func (m *membership) watch(ctx context.Context) {
 		}
 		err := m.join(ctx, func(string, string, string) {})
 		switch {
-		case errors.Is(err, errSettingsDiffer): // the other node joined after the settings of this one expired
+		case errors.Is(err, errSettingsDiffer): // the other node joined after this one's settings expired
 			if m.lastErr.Swap(&err) == nil {
 				m.log.Error("another node runs with other settings", "error", err)
 			}
@@ -226,7 +226,7 @@ func (m *membership) err() error {
 	return nil
 }
 
-// leave removes the settings of this node. It logs an error and returns nil, because
+// leave removes this node's settings. It logs an error and returns nil, because
 // the settings expire.
 func (m *membership) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settingsInterval/2)

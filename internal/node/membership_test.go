@@ -19,8 +19,8 @@ import (
 )
 
 // TestSettingsOfNodes checks that a node cannot join while a node runs that differs
-// from it in anything but the price, that the settings of a node which was killed
-// expire after settingsTTL, and that a node whose settings have expired detects that
+// from it in anything but the price, that a killed node's settings expire after
+// settingsTTL, and that a node with expired settings detects that
 // another has joined.
 func TestSettingsOfNodes(t *testing.T) {
 	clock := testclock.New()
@@ -91,8 +91,8 @@ func TestSettingsOfNodes(t *testing.T) {
 	}
 }
 
-// TestOlderNodesSettleInTheLedger checks that a node with a chain does not run beside one of a version without chains, which
-// would count what is accepted as collected.
+// TestOlderNodesSettleInTheLedger checks that a node with a chain does not run beside one without
+// chains, of an earlier version, which would count what is accepted as collected.
 func TestOlderNodesSettleInTheLedger(t *testing.T) {
 	older := settings{"--chain-id": "4"}
 	for own, wantErr := range map[string]bool{wire.SettlementLedger: false, wire.SettlementChain: true} {
@@ -104,8 +104,8 @@ func TestOlderNodesSettleInTheLedger(t *testing.T) {
 }
 
 // TestOlderNodesAreSeen checks that a node is not ready while a node runs that cannot work on the
-// present schema, and says which, and that nodes of this version and of those that can run with it are none
-// of these.
+// present schema, and says which, and that nodes of this version and of those that can run with it
+// are none of these.
 func TestOlderNodesAreSeen(t *testing.T) {
 	clock := testclock.New()
 	meta, err := sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{Now: clock.Now})

@@ -26,7 +26,7 @@ import (
 // which is called by registerMetrics and by DescribeMetrics. Its descriptions appear in
 // docs/operations.md.
 
-// registerMetrics registers the metrics of the node.
+// registerMetrics registers the node's metrics.
 func (n *Node) registerMetrics() {
 	set := n.metrics
 	registerProcess(set, n.config.Version)
@@ -71,7 +71,7 @@ func DescribeMetrics() []metrics.Metric {
 }
 
 func registerProcess(set *metrics.Set, version string) {
-	set.Constant("sluice_build_info", "1; the labels are the version of sluice and that of Go.",
+	set.Constant("sluice_build_info", "1; the labels are the versions of sluice and Go.",
 		map[string]string{"version": version, "goversion": runtime.Version()})
 }
 
@@ -258,7 +258,7 @@ func registerCensus(set *metrics.Set, c *census) {
 	gauge("sluice_census_timestamp_seconds", "When sessions, channels, extents and uploads were last counted.", func(c *counted) float64 { return seconds(c.at) })
 }
 
-// leaderOnly is the end of the help of the metrics of a census.
+// leaderOnly ends the help of a census's metrics.
 const leaderOnly = " Counted by the leader at intervals; absent on other nodes."
 
 func registerSessions(set *metrics.Set, sessions *session.Service) {
@@ -307,8 +307,8 @@ func reviewed(channels *paychan.Service, of func(metastore.Unsettled) float64) f
 	}
 }
 
-// registerCollector registers the metrics of collections. collector is nil without a chain. ahead returns by how much its ledger
-// is ahead of the clock.
+// registerCollector registers the metrics of submissions. collector is nil without a chain. ahead
+// returns by how much the chain's time is ahead of our clock.
 func registerCollector(set *metrics.Set, channels *paychan.Service, collector *collect.Collector, ahead func() float64) {
 	stats := func() collect.Stats {
 		if collector == nil {

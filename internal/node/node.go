@@ -117,7 +117,8 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	return n, nil
 }
 
-// openStores opens the stores. While it waits for older nodes, it answers that the node is not ready.
+// openStores opens the stores. While it waits for older nodes, it answers that the node is not
+// ready.
 func (n *Node) openStores(ctx context.Context) (err error) {
 	waiting := &unready{config: &n.config, cert: n.cert, log: n.log}
 	opt := n.config.Storage
@@ -162,7 +163,7 @@ func (n *Node) awaitFence(ctx context.Context) error {
 // Seeded returns what Open has stored from the folder of Config.Seed.
 func (n *Node) Seeded() Seeded { return n.seeded }
 
-// URL returns the base URL of the node for clients on this machine.
+// URL returns the node's base URL for clients on this machine.
 func (n *Node) URL() string {
 	host, _, err := net.SplitHostPort(n.config.Addr)
 	if err != nil || host == "" {
@@ -295,7 +296,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	tasks.Wait()
 }
 
-// fenceChanged logs the result of the fence. If it is nil, it starts the deletions
+// fenceChanged logs the fence's result. If it is nil, it starts the deletions
 // that waited for it.
 func (n *Node) fenceChanged(err error) {
 	switch {

@@ -19,20 +19,21 @@ import (
 	"sluice/metastore"
 )
 
-// Seeded is what the start of a node has stored from the folder of Config.Seed.
+// Seeded is what a node has stored at its start from the folder Config.Seed.
 type Seeded struct {
 	Blobs    int   // that were stored
 	Bytes    int64 // of them
 	Accounts int   // that have a file in the folder
-	Kept     int   // blobs of the same name that existed, and were not changed
+	Kept     int   // blobs with the same name that existed, and were not changed
 	Skipped  []folder.Skipped
 }
 
 // seedWriters is how many files are stored concurrently.
 const seedWriters = 8
 
-// seed stores the files of a folder: DIR/ACCOUNT/NAME becomes the blob NAME of ACCOUNT. Blobs that exist are
-// kept. Symbolic links are not followed, and files whose path is not a valid name are skipped.
+// seed stores a folder's files: DIR/ACCOUNT/NAME becomes the blob NAME of ACCOUNT. Blobs that exist
+// are kept. Symbolic links are not followed, and files with a path that is not a valid name are
+// skipped.
 func seed(ctx context.Context, blobs *blob.Service, dir string) (_ Seeded, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -64,7 +65,7 @@ func seed(ctx context.Context, blobs *blob.Service, dir string) (_ Seeded, err e
 	return s.done, s.err
 }
 
-// seeder stores the files of a folder.
+// seeder stores a folder's files.
 type seeder struct {
 	blobs    *blob.Service
 	root     *os.Root
@@ -98,7 +99,7 @@ func (s *seeder) sources(files []folder.File) (valid []source) {
 func (s *seeder) source(f folder.File) (source, error) {
 	top, name, inFolder := strings.Cut(f.Name, "/")
 	if !inFolder {
-		return source{}, errors.New("it is in no folder, whose name would be that of the account")
+		return source{}, errors.New("it is in no folder, which would name the account")
 	}
 	account, err := blob.ParseAccount(top)
 	if err != nil {
@@ -137,7 +138,7 @@ func mustNotExist(current *metastore.Blob) error {
 	return nil
 }
 
-// typeOf returns the type of a content by its name, or else by its first bytes.
+// typeOf returns a content's type by its name, or else by its first bytes.
 func typeOf(name string, content io.ReadSeeker) (string, error) {
 	if byName := mime.TypeByExtension(path.Ext(name)); byName != "" {
 		return byName, nil
@@ -151,7 +152,7 @@ func typeOf(name string, content io.ReadSeeker) (string, error) {
 	return http.DetectContentType(first[:n]), err
 }
 
-// add counts the outcome of a file.
+// add counts a file's outcome.
 func (s *seeder) add(one source, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

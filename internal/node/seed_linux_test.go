@@ -25,8 +25,8 @@ func writeTree(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// TestSeed stores a folder with names of any form: it checks the types, and what is skipped and why. Then it
-// checks that blobs which exist are kept.
+// TestSeed stores a folder with names of any form: it checks the types, and what is skipped and
+// why. Then it checks that blobs which exist are kept.
 func TestSeed(t *testing.T) {
 	const account = "team.a_b-c"
 	dir, segment := t.TempDir(), strings.Repeat("s", 255)
@@ -77,7 +77,7 @@ func TestSeed(t *testing.T) {
 		"Team/a":                 badAccount,
 		"0xzz/a":                 `the account must have 1 to 64 hexadecimal digits after "0x"`,
 		"-x/a":                   badAccount,
-		"top.txt":                "it is in no folder, whose name would be that of the account",
+		"top.txt":                "it is in no folder, which would name the account",
 		"linked":                 "it is a symbolic link",
 		"dangling":               "it is a symbolic link",
 		account + "/link":        "it is a symbolic link",

@@ -69,7 +69,7 @@ func (n *Node) openReceiver(ctx context.Context) (err error) {
 	return n.receiver.start(ctx, n.log)
 }
 
-// now returns the time of the clock of the stores, or of this node before they are open.
+// now returns the stores' time, or this machine's before they are open.
 func (n *Node) now() time.Time {
 	if n.stores == nil {
 		return time.Now()
@@ -77,7 +77,8 @@ func (n *Node) now() time.Time {
 	return n.stores.Meta.Now()
 }
 
-// recordHosted records that a hosted node has used the instance, so that it is never taken for a local one.
+// recordHosted records that a hosted node has used the instance, so that it is never taken for a
+// local one.
 func recordHosted(ctx context.Context, properties metastore.Properties) error {
 	_, err := properties.Property(ctx, storage.HostedProperty)
 	if !errors.Is(err, metastore.ErrNotFound) {
@@ -90,8 +91,8 @@ func recordHosted(ctx context.Context, properties metastore.Properties) error {
 	return err
 }
 
-// openCollector opens the collector of payments. It resumes settling if that was requested, and otherwise logs
-// if it has halted.
+// openCollector opens the collector of payments. It resumes settling if that was requested, and
+// otherwise logs if it has halted.
 func (n *Node) openCollector(ctx context.Context) error {
 	n.collector = collect.New(n.stores.Meta, collect.Options{Chain: n.receiver.chain, Receiver: n.receiver.signer, Parallel: n.config.SettleParallel, CoinPrice: n.config.CoinPrice})
 	halt, err := n.stores.Meta.Halted(ctx)

@@ -10,8 +10,8 @@ import (
 	"sluice/paychan"
 )
 
-// settlementProperty is the name of the property with the place where accepted payments are collected. Databases of
-// earlier versions lack it: those had the ledger.
+// settlementProperty names the property that says where accepted payments are collected. Databases
+// of earlier versions lack it: those had the ledger.
 const settlementProperty = "settlement"
 
 const inLedger = "the embedded ledger"
@@ -25,7 +25,7 @@ func (c *Config) place(channels *paychan.Service) string {
 	return fmt.Sprintf("chain %d, receiver %s, module %s", c.ChainID, receiver, module)
 }
 
-// settlementStore is what recordPlace uses of the metadata.
+// settlementStore is the part of the metadata that recordPlace uses.
 type settlementStore interface {
 	metastore.Properties
 	Unsettled(ctx context.Context) (metastore.Unsettled, error)
@@ -34,9 +34,9 @@ type settlementStore interface {
 // errOtherPlace is returned when accepted payments wait to be collected in another place.
 var errOtherPlace = errors.New("accepted payments wait to be collected in another place")
 
-// recordPlace records where accepted payments are collected. It returns errOtherPlace while payments wait that were
-// accepted for another place: on another chain they would be lost, and the ledger would count them as collected. No
-// node may run that has another place.
+// recordPlace records where accepted payments are collected. It returns errOtherPlace while
+// payments wait that were accepted for another place: on another chain they would be lost, and the
+// ledger would count them as collected. No node may run that has another place.
 func recordPlace(ctx context.Context, store settlementStore, place string, log *slog.Logger) error {
 	last, err := store.Property(ctx, settlementProperty)
 	unknown := errors.Is(err, metastore.ErrNotFound)
@@ -62,7 +62,8 @@ func recordPlace(ctx context.Context, store settlementStore, place string, log *
 	} else {
 		err = store.ReplaceProperty(ctx, settlementProperty, last, place)
 	}
-	if errors.Is(err, metastore.ErrExists) || errors.Is(err, metastore.ErrNotFound) { // another node, with the same place, was faster
+	// Another node, with the same place, may have been faster.
+	if errors.Is(err, metastore.ErrExists) || errors.Is(err, metastore.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -13,8 +13,8 @@ import (
 	"sluice/metastore/sqlstore"
 )
 
-// TestPaymentsAreCollectedWhereTheyWereAccepted checks that a node does not start with another chain, or with none, while
-// payments wait.
+// TestPaymentsAreCollectedWhereTheyWereAccepted checks that a node does not start with another
+// chain, or with none, while payments wait.
 func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 	const here, there = "chain 4, receiver 0x1, module 0x2", "chain 5, receiver 0x1, module 0x2"
 	clock := testclock.New()

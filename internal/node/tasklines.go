@@ -9,19 +9,19 @@ import (
 	"sluice/internal/task"
 )
 
-// linePause is the time between two lines about runs of a task that succeeded.
+// linePause is the time between two lines about a task that succeeds.
 const linePause = time.Minute
 
-// taskLines logs the runs of tasks: failures immediately, and what was done together for a minute, because
-// some tasks run several times a second. Its methods may be called concurrently.
+// taskLines logs the runs of tasks: failures immediately, and what was done together for a minute,
+// because some tasks run several times a second. Its methods may be called concurrently.
 type taskLines struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[task.Name]*taskLine // tasks of which a line was written within linePause
+	waiting map[task.Name]*taskLine // tasks that had a line within linePause
 }
 
-// taskLine is what runs of a task have done since its last line.
+// taskLine is what a task has done since its last line.
 type taskLine struct {
 	runs, count int64
 	took        time.Duration
@@ -47,8 +47,8 @@ func (l *taskLines) add(run task.Run) {
 // taskEnded is the message about runs without an error.
 const taskEnded = "background task ended"
 
-// worthALine reports whether a run is logged by default: it has removed or collected something, or it
-// was a sweep, which is rare.
+// worthALine reports whether a run is logged by default: it has removed or collected something, or
+// it was a sweep, which is rare.
 func worthALine(run task.Run) bool {
 	switch run.Task {
 	case task.Sweep:

@@ -10,29 +10,29 @@ import (
 
 // taskLog holds what the runs of each task were. Its methods may be called concurrently.
 type taskLog struct {
-	every map[task.Name]time.Duration // intervals of the tasks that have one
+	every map[task.Name]time.Duration // intervals, for tasks that have one
 
 	mu    sync.Mutex
 	tasks map[task.Name]*taskHistory
-	leads time.Time // since when this node does the work of the leader; zero: it does not
+	leads time.Time // since when this node does the leader's work; zero: it does not
 }
 
-// taskHistory are the runs of a task on this node. It is zero before the first run.
+// taskHistory says how a task ran on this node. It is zero before the first run.
 type taskHistory struct {
 	runs, failures int64
 	handled        int64
 	last           task.Run
-	succeeded      time.Time // end of the last run without an error; zero: none
+	succeeded      time.Time // when the last run without an error ended; zero: none
 }
 
-// The tasks that run at intervals while this node leads: those whose interval is set by a flag, and
-// with them those that run at least every minute.
+// The tasks that run at intervals while this node leads: those with an interval that a flag sets,
+// and with them those that run at least every minute.
 var (
 	timed    = []string{string(task.Purge), string(task.RestoreReserve), string(task.Sweep)}
 	periodic = append(slices.Clone(timed), string(task.Settle), string(task.ReviewSettlements))
 )
 
-// intervals returns the intervals of the timed tasks.
+// intervals returns the timed tasks' intervals.
 func (c *Config) intervals() map[task.Name]time.Duration {
 	return map[task.Name]time.Duration{task.Purge: c.PurgeEvery, task.RestoreReserve: c.PurgeEvery, task.Sweep: c.SweepEvery}
 }
@@ -45,22 +45,22 @@ func newTaskLog(every map[task.Name]time.Duration) *taskLog {
 	return l
 }
 
-// lead records that this node does the work of the leader from now on, or no longer if now is zero.
+// lead records that this node does the leader's work from now on, or no longer if now is zero.
 func (l *taskLog) lead(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leads = now
 }
 
-// leading reports whether this node does the work of the leader.
+// leading reports whether this node does the leader's work.
 func (l *taskLog) leading() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.leads.IsZero()
 }
 
-// overdue returns the time since the last success of a periodic task on the leader, or since it leads,
-// minus the interval of the task. It reports false if this node does not lead.
+// overdue returns the time since the last success of a periodic task on the leader, or since it
+// leads, minus the task's interval. It reports false if this node does not lead.
 func (l *taskLog) overdue(name string, now time.Time) (_ time.Duration, leads bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *taskLog) add(run task.Run) {
 	}
 }
 
-// of returns the runs of a task.
+// of returns a task's runs.
 func (l *taskLog) of(name string) taskHistory {
 	l.mu.Lock()
 	defer l.mu.Unlock()

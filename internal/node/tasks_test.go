@@ -12,8 +12,8 @@ import (
 	"sluice/internal/task"
 )
 
-// TestMetricsOfTasks checks the metrics of a task that succeeded and then failed, and of one that
-// never ran.
+// TestMetricsOfTasks checks the metrics after a task succeeded and then failed, and with a
+// task that never ran.
 func TestMetricsOfTasks(t *testing.T) {
 	tasks := newTaskLog(nil)
 	began := time.Unix(1_000, 0)
@@ -38,8 +38,8 @@ func TestMetricsOfTasks(t *testing.T) {
 	}
 }
 
-// TestOverdueTasks checks for how long tasks are overdue: by their interval, since the last success on
-// this node or since it leads, and only while it leads.
+// TestOverdueTasks checks for how long tasks are overdue: by their interval, since the last success
+// on this node or since it leads, and only while it leads.
 func TestOverdueTasks(t *testing.T) {
 	config := Config{Stores: Stores{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}}
 	tasks := newTaskLog(config.intervals())

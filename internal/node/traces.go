@@ -10,7 +10,7 @@ import (
 // tracesTimeout bounds how long a node waits at its end for the collector of its traces.
 const tracesTimeout = 2 * time.Second
 
-// openTraces puts spans around the calls of the stores, if the environment enables tracing. A hosted
+// openTraces puts spans around the stores' calls, if the environment enables tracing. A hosted
 // node does not follow the traces of strangers.
 func (n *Node) openTraces(ctx context.Context) (err error) {
 	n.tracer, err = tracing.Open(ctx, tracing.Options{Version: n.config.Version, Follow: n.config.Profile == Local, Log: n.log})
@@ -20,7 +20,8 @@ func (n *Node) openTraces(ctx context.Context) (err error) {
 	return err
 }
 
-// closeTraces exports the spans that have ended. What the collector does not accept in time is lost.
+// closeTraces exports the spans that have ended. What the collector does not accept in time is
+// lost.
 func (n *Node) closeTraces() {
 	if n.tracer == nil {
 		return

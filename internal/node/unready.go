@@ -8,14 +8,14 @@ import (
 	"sluice/httpapi"
 )
 
-// unready answers clients and load balancers that this node is not ready, while it waits for older nodes
-// to end before it can open its stores.
+// unready answers clients and load balancers that this node is not ready, while it waits for older
+// nodes to end before it can open its stores.
 type unready struct {
 	config *Config
 	cert   *certificate // nil without TLS
 	log    *slog.Logger
 	server *http.Server // nil before the first wait
-	failed <-chan error // of the server
+	failed <-chan error // has the server's error
 	reason string       // that was logged last
 }
 
