@@ -163,7 +163,7 @@ func TestRemoveWithAKeyForWrites(t *testing.T) {
 func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 	t.Parallel()
 	s := startHosted(t, "key")
-	const key = "; the key is that of --key-file, of the context, of SLUICE_KEY or of SLUICE_KEY_FILE\n"
+	const key = "; the key comes from --key-file, the context, SLUICE_KEY or SLUICE_KEY_FILE\n"
 	const server = ": connection refused; sluice serve starts a server, and --url or --context names another\n"
 	lines := []string{"ls team", "cat team/a", "stat team/a", "rm team/a", "upload ls team", "channel open"}
 	for _, line := range lines {

@@ -11,13 +11,13 @@ import (
 	"sluice/internal/terminal"
 )
 
-// accountCommand manages the key pair of the user, with which micropayments are signed.
+// accountCommand manages the user's key pair, which signs micropayments.
 type accountCommand struct {
 	New  accountNew  `cmd:"" help:"Make a key pair, or import one, in a new file of mode 0600, and print its address."`
 	Show accountShow `cmd:"" help:"Print the address of a key pair."`
 }
 
-// accountFile names the file of a key pair.
+// accountFile names a key pair's file.
 type accountFile struct {
 	File string `arg:"" optional:"" help:"File of the key pair. Default: account.key in the folder of the contexts."`
 

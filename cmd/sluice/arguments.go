@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// sources are the operands before the last one, of which there must be at least one. T is string, or
+// sources are the operands before the last one, at least one of them. T is string, or
 // implements encoding.TextUnmarshaler.
 type sources[T any] struct{ all []T }
 
@@ -34,8 +34,8 @@ func (s *sources[T]) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// popText returns the next value with all its bytes. Kong replaces those that are not UTF-8, so that it would
-// name another file or blob.
+// popText returns the next value with all its bytes. Kong replaces those that are not UTF-8, so
+// that it would name another file or blob.
 func popText(ctx *kong.DecodeContext) (text string, err error) {
 	exact, isText := ctx.Scan.Peek().Value.(string)
 	if err := ctx.Scan.PopValueInto("value", &text); err != nil || !isText {
@@ -62,9 +62,9 @@ func decodeText(ctx *kong.DecodeContext, target encoding.TextUnmarshaler) error 
 	return target.UnmarshalText([]byte(text))
 }
 
-// flagsFirst returns the arguments with the flags of the command before its operands: kong ends a list of
-// operands at the next flag. If something is wrong with the arguments it returns them as they are, so that
-// kong reports it.
+// flagsFirst returns the arguments with a command's flags before its operands: kong ends a list of
+// operands at the next flag. If something is wrong with the arguments it returns them as they are,
+// so that kong reports it.
 func flagsFirst(root *kong.Node, args []string) []string {
 	node := root
 	var words, flags, operands []string
@@ -102,7 +102,7 @@ func flagsFirst(root *kong.Node, args []string) []string {
 // isFlag reports whether an argument is a flag, or "--".
 func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
-// leafOf returns the default command of a node, if it has one that takes arguments, or the node.
+// leafOf returns a node's default command, if it has one that takes arguments, or the node.
 func leafOf(node *kong.Node) *kong.Node {
 	if node.DefaultCmd != nil && node.DefaultCmd.Tag.Default == "withargs" {
 		return node.DefaultCmd
@@ -110,7 +110,7 @@ func leafOf(node *kong.Node) *kong.Node {
 	return node
 }
 
-// childOf returns the command of a name or alias below node, or nil.
+// childOf returns the command below node that has a name or alias, or nil.
 func childOf(node *kong.Node, name string) *kong.Node {
 	for _, child := range node.Children {
 		if child.Name == name || slices.Contains(child.Aliases, name) {
@@ -120,8 +120,8 @@ func childOf(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flagWithValue returns the flag of an argument, such as --expires, -e or -re, if the next argument is its
-// value, or nil.
+// flagWithValue returns an argument's flag, such as --expires, -e or -re, if the next argument is
+// its value, or nil.
 func flagWithValue(node *kong.Node, arg string) *kong.Flag {
 	if name, long := strings.CutPrefix(arg, "--"); long {
 		return findFlag(node, func(f *kong.Flag) bool { return f.Name == name && takesValue(f) })

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFlagsFirst checks that flags may stand between operands, and that arguments with a fault are not
-// changed.
+// TestFlagsFirst checks that flags may stand between operands, and that arguments with a fault are
+// not changed.
 func TestFlagsFirst(t *testing.T) {
 	p, err := newParser(newCommands())
 	if err != nil {
@@ -51,7 +51,8 @@ func TestFlagsFirst(t *testing.T) {
 	}
 }
 
-// TestArgumentsKeepTheirBytes checks that arguments that are not UTF-8 name what they say, and nothing else.
+// TestArgumentsKeepTheirBytes checks that arguments that are not UTF-8 name what they say, and
+// nothing else.
 func TestArgumentsKeepTheirBytes(t *testing.T) {
 	for line, values := range map[string]func(all *commands) []string{
 		"put a\xff team/a\xff":                        func(all *commands) []string { return []string{all.Put.Sources.all[0], all.Put.Target.Name} },

@@ -50,8 +50,8 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 	return printLine(console.out, "The ledgers and the counts of accounts are consistent.")
 }
 
-// printUncollected prints why settling has halted, and which payments are not collected. That may be a loss, but
-// is no inconsistency.
+// printUncollected prints why settling has halted, and which payments are not collected. That may
+// be a loss, but is no inconsistency.
 func printUncollected(out io.Writer, halt string, u metastore.Unsettled, failed []metastore.Submission) error {
 	if halt != "" {
 		if err := printLine(out, "Settling has halted, and nothing is sold until a node starts with --resume-settling: "+halt); err != nil {

@@ -57,7 +57,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditPrintsWhatIsNotCollected audits an instance whose chain has refused a payment and contradicted the contract.
+// TestAuditPrintsWhatIsNotCollected audits an instance after its chain has refused a payment
+// and contradicted the contract.
 func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := opened(t, data)
@@ -97,7 +98,7 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 	}
 }
 
-// change runs a statement on the database of a data folder.
+// change runs a statement on a data folder's database.
 func change(t *testing.T, data, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, datadir.Database))

@@ -37,7 +37,7 @@ type benchCommand struct {
 	outputFlags
 }
 
-// workload is the name of a workload.
+// workload is a workload's name.
 type workload string
 
 // workloadMixed is the workload of several kinds of operations.
@@ -103,7 +103,7 @@ func (c *benchCommand) Run(ctx context.Context, console *console) error {
 	return b.run(ctx)
 }
 
-// workload returns the workload of the flags on a server.
+// workload returns the workload that the flags describe.
 func (c *benchCommand) workload(console *console, server contexts.Server) (*load.Workload, error) {
 	to, err := newClient(console, server, client.Options{StallTimeout: c.Timeout})
 	if err != nil {
@@ -134,7 +134,7 @@ func defaultSize(s partSize) int64 {
 	return int64(s)
 }
 
-// plan returns the plan of the flags.
+// plan returns the plan that the flags describe.
 func (c *benchCommand) plan() load.Plan {
 	p := load.Plan{Duration: c.Duration, Count: c.Count, Rate: c.Rate}
 	if p.Duration == 0 && p.Count == 0 {
@@ -181,8 +181,8 @@ func (b *benchRun) run(ctx context.Context) error {
 	}
 }
 
-// measure prepares and measures. It returns the time that was measured, and the error of the
-// preparation.
+// measure prepares and measures. It returns the measured time, and the error
+// if it could not prepare.
 func (b *benchRun) measure(ctx context.Context, r *load.Recorder) (time.Duration, error) {
 	storing := b.count("storing blobs", b.workload.ToStore())
 	err := b.workload.Prepare(ctx, storing.Set)
@@ -203,7 +203,7 @@ func (b *benchRun) measure(ctx context.Context, r *load.Recorder) (time.Duration
 	return plan.Run(ctx, b.workload.Workers(b.command.Connections), b.workload.Kind, r), nil
 }
 
-// count shows the progress of a number of things.
+// count shows how many things are done.
 func (b *benchRun) count(name string, number int64) *terminal.Transfer {
 	return b.progress.StartCount(name, number)
 }

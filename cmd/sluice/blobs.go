@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// allBlobs returns an error if an operand is not the name of a blob.
+// allBlobs returns an error if an operand is not a blob's name.
 func allBlobs(operands []remoteOperand) error {
 	for _, o := range operands {
 		if o.Folder() {
@@ -20,7 +20,7 @@ func allBlobs(operands []remoteOperand) error {
 	return nil
 }
 
-// head returns the properties of a blob. Its error says that the blob does not exist, as the response
+// head returns a blob's properties. Its error says that the blob does not exist, as the response
 // to a HEAD has no text.
 func head(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
 	b, err := from.Head(ctx, of.Account, of.Name)
@@ -30,7 +30,8 @@ func head(ctx context.Context, from *client.Client, of operand.Remote) (client.B
 	return b, err
 }
 
-// listed returns the properties of a blob, of which a HEAD has fewer, or nil if there is no such blob.
+// listed returns a blob's properties, or nil if there is no such blob. A listing has more of them
+// than a HEAD.
 func listed(ctx context.Context, from *client.Client, of operand.Remote) (*client.Blob, error) {
 	for e, err := range from.List(ctx, of.Account, client.ListOptions{Prefix: of.Name, Metadata: true, PageSize: 1}) {
 		if err != nil {
@@ -44,7 +45,7 @@ func listed(ctx context.Context, from *client.Client, of operand.Remote) (*clien
 	return nil, nil
 }
 
-// blobError returns the error of a request for a blob.
+// blobError returns a request's error with the blob.
 func blobError(of operand.Remote, err error) error {
 	return about(terminal.Name(of.String()), err)
 }
@@ -76,11 +77,11 @@ func newPrintedBlob(account string, b client.Blob) printedBlob {
 	return p
 }
 
-// formatTime returns a time for people, in the time zone of the process.
+// formatTime returns a time for people, in the process's time zone.
 func formatTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-// eachOf calls fn for each operand, also if it fails for some, unless its error would be that of every
-// other. If it succeeds for some only, the error has the exit code for that.
+// eachOf calls fn for each operand, also if it fails for some, unless each other would have the
+// same error. If it succeeds for some only, the error has the exit code for that.
 func eachOf[T any](operands []T, fn func(T) error) error {
 	var errs []error
 	succeeded := false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// version returns the version of the module if the binary was built from a tagged
+// version returns the module's version if the binary was built from a tagged
 // version, and "dev" otherwise.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
@@ -16,7 +16,7 @@ func version() string {
 }
 
 // commitDate returns the date of the commit that the binary was built from, so that a build can be
-// reproduced, or that of the epoch if it is not known.
+// reproduced, or the epoch's if it is not known.
 func commitDate() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestCommandsOfAChain checks what the commands of channels print and send to a server that collects on a chain, and
-// what they advise.
+// TestCommandsOfAChain checks what the commands of channels print and send to a server that
+// collects on a chain, and what they advise.
 func TestCommandsOfAChain(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	const info = `{"reads":"paid","chunksetSize":10485760,"payment":{"receiver":"0xa","asset":"0xb","module":"0xc","chainId":4,"chunksetPrice":"3",

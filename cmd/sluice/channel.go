@@ -29,11 +29,11 @@ type channelCommand struct {
 type channelOpen struct {
 	paymentCommand
 
-	Sender           string     `env:"-" placeholder:"ADDRESS" help:"Address of the account that will pay. Default: that of the key pair of sluice account new, if there is one."`
-	PaymentChannelID uint64     `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of the channel. If the server collects on a chain, it is required: that of a channel which the sender has opened there. Default: a random one."`
-	Deposit          uint64     `env:"-" placeholder:"AMOUNT" help:"Deposit in units of the asset. On a chain it is made there. Default: that of the server, 1000000."`
-	Asset            string     `env:"-" placeholder:"ADDRESS" help:"Address of the asset. Default: that of the server."`
-	Expires          units.When `env:"-" placeholder:"TIME" help:"When the channel expires: 30d, 2030-01-31 or a time. On a chain it is set there. Default: that of the server, 90 days."`
+	Sender           string     `env:"-" placeholder:"ADDRESS" help:"Address of the account that will pay. Default: the address that sluice account new has made, if it has."`
+	PaymentChannelID uint64     `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of the channel. If the server collects on a chain, it is required, and names a channel which the sender has opened there. Default: a random one."`
+	Deposit          uint64     `env:"-" placeholder:"AMOUNT" help:"Deposit in units of the asset. On a chain it is made there. Default: the server's, 1000000."`
+	Asset            string     `env:"-" placeholder:"ADDRESS" help:"Address of the asset. Default: the server's."`
+	Expires          units.When `env:"-" placeholder:"TIME" help:"When the channel expires: 30d, 2030-01-31 or a time. On a chain it is set there. Default: the server's, 90 days."`
 	IdempotencyKey   string     `env:"-" placeholder:"KEY" help:"Name of this request: calls with the same one within 24 hours open one channel together."`
 }
 
@@ -75,7 +75,7 @@ func (c *channelOpen) Run(ctx context.Context, console *console) error {
 	return errors.Join(printLine(console.out, terminal.Text(ch.ID)), c.remark(console, fmt.Sprintf("deposit %d, expires %s", ch.Deposit, ch.Expires.UTC().Format(time.RFC3339))))
 }
 
-// ownAddress returns the address of the account of the user, or "" if they have none.
+// ownAddress returns the address of the user's account, or "" if they have none.
 func ownAddress() (string, error) {
 	file, err := accountkey.DefaultFile()
 	if err != nil {

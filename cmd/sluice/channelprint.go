@@ -74,11 +74,11 @@ func channelAsJSON(ch client.Channel) printedChannel {
 	return p
 }
 
-// channelLines returns the names and values of a channel.
+// channelLines returns a channel's names and values.
 func channelLines(ch client.Channel) [][2]string {
 	sender := ch.Sender
 	if sender == "" {
-		sender = "that of the first payment"
+		sender = "who makes the first payment"
 	}
 	amount := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	lines := [][2]string{
@@ -130,8 +130,8 @@ type printedChainState struct {
 	Expires            time.Time `json:"expires"`
 }
 
-// printReconciliation prints what the server knows of a channel, what the chain says, and what the server has
-// recorded of that.
+// printReconciliation prints what the server knows of a channel, what the chain says, and what the
+// server has recorded of that.
 func (c *paymentCommand) printReconciliation(console *console, r client.Reconciliation) error {
 	if c.JSON {
 		p := printedReconciliation{Channel: channelAsJSON(r.Channel)}

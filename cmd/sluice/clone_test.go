@@ -53,7 +53,7 @@ func TestCloneRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := empty()
-	// The markers of an unfinished clone, as written by previous versions.
+	// An unfinished clone's markers, as previous versions wrote them.
 	id := strings.Repeat("0", 32)
 	if s, err = storage.OpenEndpoint(t.Context(), storage.Location{Data: begun}, false, nil); err != nil {
 		t.Fatal(err)

@@ -34,8 +34,8 @@ func (r *refusals) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// refused returns the error of the Go client if a service responds with a code, and the number of
-// its requests.
+// refused returns the Go client's error if a service responds with a code, and how many requests it
+// sent.
 func refused(ctx context.Context, row wire.CodeRow) (int, error) {
 	service := &refusals{row: row}
 	c, err := client.New("http://localhost:9090", client.Options{Transport: service, MaxAttempts: 2})
@@ -120,7 +120,7 @@ func recipeOf(t *testing.T, title string) string {
 	return recipe
 }
 
-// mentions returns the Go files and the documents below some folders that contain one of the words,
+// mentions returns the Go files and the documents below some folders that contain any of the words,
 // except tests, the changelog and the record of decisions.
 func mentions(t *testing.T, words []string, folders ...string) (found []string) {
 	t.Helper()

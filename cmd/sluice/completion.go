@@ -46,7 +46,7 @@ func (completionFish) Help() string {
 // Run prints the script.
 func (completionFish) Run(console *console) error { return printLine(console.out, fishScript) }
 
-// In the scripts the shell completes names of files when there are no candidates.
+// In the scripts the shell completes file names when there are no candidates.
 const (
 	bashScript = `# bash completion for sluice
 _sluice() {
@@ -97,14 +97,14 @@ func (c *completionWords) Run(console *console) error {
 	return nil
 }
 
-// candidates returns what the last of the words may be: a command, a flag or the value of a flag. It
-// returns none if it may be anything, such as the name of a file.
+// candidates returns what the last of the words may be: a command, a flag or its value. It
+// returns none if it may be anything, such as a file's name.
 func candidates(node *kong.Node, words []string) []string {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last := words[len(words)-1]
-	var valueOf *kong.Flag // the flag whose value is next
+	var valueOf *kong.Flag // the flag that the next word is the value for
 	for _, word := range words[:len(words)-1] {
 		switch {
 		case valueOf != nil:

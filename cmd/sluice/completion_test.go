@@ -57,7 +57,8 @@ func TestCompletionScripts(t *testing.T) {
 			if err := os.WriteFile(script, []byte(must(t, "completion", shell).stdout), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			environment := append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8") // bash warns of a locale that is not installed
+			// bash warns of a locale that is not installed.
+			environment := append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
 			check := exec.Command(shell, "-n", script)
 			check.Env = environment
 			if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {

@@ -38,7 +38,7 @@ func (configPrint) Help() string {
 	return examples("sluice config print", "sluice config print --config sluice.yaml --json")
 }
 
-// Run prints the settings as lines of a configuration file, with their sources as comments.
+// Run prints the settings as a configuration file, with their sources as comments.
 func (c *configPrint) Run(console *console) error {
 	for _, setting := range c.effective(console) {
 		var err error
@@ -54,7 +54,8 @@ func (c *configPrint) Run(console *console) error {
 	return nil
 }
 
-// settingWidth is the column before which the sources of settings begin, unless a setting is longer.
+// settingWidth is the column before which the sources of settings begin, unless a setting is
+// longer.
 const settingWidth = 38
 
 // writeSetting writes a setting as a line of YAML with a comment. A setting without a value is a

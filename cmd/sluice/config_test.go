@@ -14,7 +14,7 @@ import (
 	"sluice/metastore"
 )
 
-// parse returns the configuration of the node for the arguments of serve.
+// parse returns the node's configuration for arguments of serve.
 func parse(t *testing.T, args ...string) (node.Config, error) {
 	t.Helper()
 	commands := newCommands()
@@ -204,8 +204,8 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 	}
 }
 
-// TestStartingLimitByDefault checks that a new channel is trusted with little of what is trusted in the end, but with enough
-// for a purchase of the Go client.
+// TestStartingLimitByDefault checks that a new channel is trusted with little of what is trusted in
+// the end, but with enough for what the Go client buys at once.
 func TestStartingLimitByDefault(t *testing.T) {
 	for _, test := range []struct {
 		limit, price string

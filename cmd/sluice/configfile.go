@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// configFlag is the flag --config of the commands that read settings.
+// configFlag is --config, a flag of commands that read settings.
 type configFlag string
 
 // settingsFile is the configuration file that the command line or SLUICE_CONFIG names, if any.
@@ -35,7 +35,7 @@ func (c configFlag) BeforeResolve(ctx *kong.Context, trace *kong.Path, read *set
 	return nil
 }
 
-// readConfig reads a configuration file, a YAML mapping of the names of flags to their values. A name
+// readConfig reads a configuration file, a YAML mapping of flag names to values. A name
 // that begins with ~/ is in the home folder: shells do not expand it in --config=~/FILE.
 func readConfig(name string) (*configFile, error) {
 	if strings.HasPrefix(name, "~/") {
@@ -62,7 +62,7 @@ type configFile struct {
 	keys []configKey
 }
 
-// configKey is a key of a configuration file and its value.
+// configKey is a key and its value.
 type configKey struct {
 	name  string
 	line  int
@@ -101,7 +101,7 @@ func parseConfig(name string, text []byte) (*configFile, error) {
 
 var yamlLine = regexp.MustCompile(`\bline (\d+)(?:, column \d+)?:? ?`)
 
-// syntaxError returns an error of the YAML parser with the file and the line before it.
+// syntaxError returns the YAML parser's error with the file and the line before it.
 func syntaxError(name string, err error) error {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	text = strings.TrimPrefix(text, "yaml: ")
@@ -113,7 +113,7 @@ func syntaxError(name string, err error) error {
 	return fmt.Errorf("%s: not valid YAML: %s", where, text)
 }
 
-// key returns the key of a name, or nil.
+// key returns the key with a name, or nil.
 func (c *configFile) key(name string) *configKey {
 	i := slices.IndexFunc(c.keys, func(k configKey) bool { return k.name == name })
 	if i < 0 {
@@ -122,11 +122,11 @@ func (c *configFile) key(name string) *configKey {
 	return &c.keys[i]
 }
 
-// where returns the file and the line of a key.
+// where returns a key's file and line.
 func (c *configFile) where(k *configKey) string { return fmt.Sprintf("%s:%d", c.name, k.line) }
 
-// Validate returns an error if a key is not a setting: ignoring it would hide a mistyped setting. All
-// commands share one file.
+// Validate returns an error if a key is not a setting: ignoring it would hide a mistyped setting.
+// All commands share one file.
 func (c *configFile) Validate(app *kong.Application) error {
 	settings := settingsOf(app)
 	var names []string
@@ -150,7 +150,7 @@ func (c *configFile) Validate(app *kong.Application) error {
 	return errors.Join(errs...)
 }
 
-// Resolve returns the value of a flag that neither the command line nor the environment has set. It
+// Resolve returns a flag's value if neither the command line nor the environment has set it. It
 // implements kong.Resolver.
 func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if variable(flag) != "" {

@@ -20,7 +20,7 @@ type console struct {
 	parser   *parser
 	parsed   *kong.Context
 
-	// newParser returns another parser of the same commands.
+	// newParser returns another parser for the same commands.
 	newParser func(options ...kong.Option) (*parser, error)
 
 	mu       sync.Mutex
@@ -38,8 +38,8 @@ func (c *console) shows(progress *terminal.Progress) {
 	c.progress = progress
 }
 
-// waits says that a request will be repeated after d, because the server asked for it. Of requests that
-// wait at the same time it names the first. It may be called concurrently.
+// waits says that a request will be repeated after d, because the server asked for it. Of requests
+// that wait at the same time it names the first. It may be called concurrently.
 func (c *console) waits(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *console) waits(d time.Duration) {
 	c.announce(fmt.Sprintf("waiting %v because the server asked", d.Round(time.Second)))
 }
 
-// awaits says that a purchase waits until the server has collected so many units of earlier payments. It may be called
-// concurrently.
+// awaits says that a purchase waits until the server has collected so many units of earlier
+// payments. It may be called concurrently.
 func (c *console) awaits(units uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

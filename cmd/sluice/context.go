@@ -19,7 +19,7 @@ type contextCommand struct {
 	Rm  contextRm  `cmd:"" help:"Remove a context."`
 }
 
-// updateContexts changes the file of contexts of the user.
+// updateContexts changes the user's file of contexts.
 func updateContexts(change func(*contexts.List) error) error {
 	name, err := contexts.DefaultFile()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ownContexts makes the commands of a test use contexts of its own. It returns their file.
+// ownContexts makes a test's commands use contexts of its own. It returns their file.
 func ownContexts(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -52,7 +52,7 @@ func TestDeployNamesWhatExists(t *testing.T) {
 	}
 }
 
-// TestComposeStarts checks that the configuration of the nodes in compose.yaml is
+// TestComposeStarts checks that the nodes' configuration in compose.yaml is
 // accepted.
 func TestComposeStarts(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/compose.yaml")

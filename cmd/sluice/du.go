@@ -24,7 +24,7 @@ func (duCommand) Help() string {
 	return examples("sluice du team", "sluice du team/photos/ team/logs/")
 }
 
-// printedUse is what the blobs of a prefix store, in JSON.
+// printedUse is what the blobs below a prefix store, in JSON.
 type printedUse struct {
 	Account string `json:"account"`
 	Prefix  string `json:"prefix"`

@@ -21,13 +21,13 @@ type describedError struct {
 func (e *describedError) Error() string { return e.text }
 func (e *describedError) Unwrap() error { return e.err }
 
-// about returns an error whose text begins with what it is about.
+// about returns an error with a text that begins with what it is about.
 func about(subject string, err error) error {
 	return &describedError{subject + ": " + lineOf(err), err}
 }
 
-// lineOf returns the text of an error in one line, without the name of the package client, which has no
-// meaning for users.
+// lineOf returns an error's text in one line. It omits the package name client, which means nothing
+// to users.
 func lineOf(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -36,7 +36,7 @@ func lineOf(err error) string {
 	return strings.Join(lines, "; ")
 }
 
-// advise returns the error of a command, with what to do if it uses a server and there was none, or no
+// advise returns a command's error, with what to do if it uses a server and there was none, or no
 // valid key.
 func advise(command *kong.Node, err error) error {
 	if !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "url" }) {
@@ -46,7 +46,7 @@ func advise(command *kong.Node, err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w; sluice serve starts a server, and --url or --context names another", err)
 	case errors.Is(err, client.ErrUnauthorized):
-		return fmt.Errorf("%w; the key is that of --key-file, of the context, of SLUICE_KEY or of SLUICE_KEY_FILE", err)
+		return fmt.Errorf("%w; the key comes from --key-file, the context, SLUICE_KEY or SLUICE_KEY_FILE", err)
 	default:
 		return err
 	}

@@ -54,7 +54,7 @@ func (e *exitError) Unwrap() error { return e.err }
 // exitWith returns an error for which the process exits with a code.
 func exitWith(code int, err error) error { return &exitError{code, err} }
 
-// exitCode returns the exit code for an error that a command has returned.
+// exitCode returns the exit code for a command's error.
 func exitCode(err error) int {
 	var e *exitError
 	switch {
@@ -76,10 +76,11 @@ func anyOf(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// messages prints lines that are not of the log, to stderr. An error of stderr has nowhere to go.
+// messages prints lines that are not the log's, to stderr. If that fails, there is nowhere to say
+// so.
 type messages struct {
 	stderr io.Writer
-	format logbuffer.Format // JSON: lines are like those of the log
+	format logbuffer.Format // JSON: lines are like the log's
 }
 
 // warn prints a warning.
@@ -100,11 +101,12 @@ func (m messages) print(level slog.Level, prefix, text string) {
 	_, _ = fmt.Fprintf(m.stderr, "sluice: %s%s\n", prefix, terminal.Text(text)) // which cannot control the terminal
 }
 
-// interruption is the context of a command, which SIGINT and SIGTERM cancel. It takes no notice of
+// interruption is a command's context, which SIGINT and SIGTERM cancel. It takes no notice of
 // signals until a command uses the context: serve handles them otherwise.
 type interruption struct{ ctx context.Context }
 
-// context returns the context. It is cancelled by the first signal; the second one ends the process.
+// context returns the context. It is cancelled by the first signal; the second one ends the
+// process.
 func (i *interruption) context() context.Context {
 	if i.ctx == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -114,8 +116,7 @@ func (i *interruption) context() context.Context {
 	return i.ctx
 }
 
-// explain returns the error of a command, with the exit code of an interruption if that was its
-// cause.
+// explain returns a command's error, with an interruption's exit code if that was its cause.
 func (i *interruption) explain(err error) error {
 	switch {
 	case err == nil || i.ctx == nil || i.ctx.Err() == nil:

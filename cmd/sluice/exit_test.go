@@ -35,7 +35,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestExitCodesAreDocumented checks that docs/cli.md has the meanings of the exit codes.
+// TestExitCodesAreDocumented checks that docs/cli.md has what the exit codes mean.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
@@ -56,8 +56,8 @@ func TestErrorsCannotControlTheTerminal(t *testing.T) {
 	}
 }
 
-// TestFailedStartsAreLogged checks that what serve prints when it does not start has the format of the
-// log, and that what other commands print has not.
+// TestFailedStartsAreLogged checks that what serve prints when it does not start has the log's
+// format, and that what other commands print has not.
 func TestFailedStartsAreLogged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

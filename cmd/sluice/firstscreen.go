@@ -11,7 +11,8 @@ import (
 	"sluice/internal/units"
 )
 
-// firstScreen is what serve prints on a terminal: where the service and its data are, and what to try.
+// firstScreen is what serve prints on a terminal: where the service and its data are, and what to
+// try.
 type firstScreen struct {
 	version, url, data string
 	console, ephemeral bool

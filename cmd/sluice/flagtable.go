@@ -12,7 +12,7 @@ import (
 	"sluice/internal/node"
 )
 
-// flagTableHead is the text of docs/flags.md before the tables.
+// flagTableHead is what docs/flags.md says before the tables.
 const flagTableHead = `# Flags of serve
 
 Each flag of ` + "`sluice serve`" + ` is also an environment variable, and a key of the configuration file
@@ -44,7 +44,7 @@ func writeFlagTable(out io.Writer, app *kong.Application, table []setting) error
 	return err
 }
 
-// flagRow returns a line of a table.
+// flagRow returns a line.
 func flagRow(s *setting, flag *kong.Flag) string {
 	escape := func(cell string) string { return strings.ReplaceAll(cell, "|", `\|`) }
 	return fmt.Sprintf("| `%s` | `%s` | `%s` | %s | %s | %s |\n", escape(flagUsage(flag)), strings.Join(flag.Tag.Envs, ", "), s.name,

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/node"
 )
 
-// TestFlagTableIsCurrent compares docs/flags.md with the flags, and checks that it has each setting.
+// TestFlagTableIsCurrent compares docs/flags.md with the flags, and checks that it has each
+// setting.
 func TestFlagTableIsCurrent(t *testing.T) {
 	want := must(t, "help", "--flags").stdout
 	got, err := os.ReadFile("../../docs/flags.md")
@@ -45,10 +46,11 @@ func TestFlagTableIsCurrent(t *testing.T) {
 	}
 }
 
-// TestFlagsOfOneProfileAreRefusedByTheOther checks the last column of the table.
+// TestFlagsOfOneProfileAreRefusedByTheOther checks the table's last column.
 func TestFlagsOfOneProfileAreRefusedByTheOther(t *testing.T) {
 	for _, s := range settingTable(&configuration{}) {
-		if s.profile() == "" || s.value.defaults().constant != "" { // such as --fault-seed: without --fault it has no effect
+		// A constant default, such as --fault-seed has, hides whether the flag was given.
+		if s.profile() == "" || s.value.defaults().constant != "" {
 			continue
 		}
 		var args []string

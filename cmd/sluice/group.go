@@ -14,8 +14,8 @@ import (
 	"sluice/metastore"
 )
 
-// groupCommand manages the limits of groups of keys, also while nodes run. Nodes apply a change within
-// seconds.
+// groupCommand manages the limits of groups of keys, also while nodes run. Nodes apply a change
+// within seconds.
 type groupCommand struct {
 	Show groupShow `cmd:"" help:"Show the limits of a group of keys, and how much of its quotas is used."`
 	Set  groupSet  `cmd:"" help:"Change limits of a group of keys. Those that are not named stay as they are."`
@@ -49,7 +49,7 @@ func (c *oneGroup) print(ctx context.Context, console *console, fn func(ctx cont
 	})
 }
 
-// printedGroup is a group in JSON. Limits that are the default of the service are omitted; a limit of
+// printedGroup is a group in JSON. Limits that are the service's defaults are omitted; a limit of
 // -1 is unlimited.
 type printedGroup struct {
 	Group  string           `json:"group"`
@@ -113,7 +113,7 @@ func (c *groupShow) Run(ctx context.Context, console *console) error {
 type groupSet struct {
 	oneGroup
 
-	Default []string   `placeholder:"LIMIT" help:"Limits that are to be those of the service again, such as stored-bytes."`
+	Default []string   `placeholder:"LIMIT" help:"Limits to set back to the service's defaults, such as stored-bytes."`
 	Limits  limitFlags `embed:"" set:"whose=the keys of the group"`
 }
 
@@ -137,7 +137,7 @@ func (c *groupSet) Validate() error {
 	return err
 }
 
-// defaults returns the kinds of the limits that --default names.
+// defaults returns the kinds of limits that --default names.
 func (c *groupSet) defaults() (kinds []metastore.LimitKind, err error) {
 	var names []string
 	for _, k := range metastore.LimitKinds {

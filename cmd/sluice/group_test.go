@@ -18,7 +18,7 @@ func onBothEngines(t *testing.T, test func(t *testing.T, instance []string)) {
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, []string{"--meta", testenv.Postgres(t)}) })
 }
 
-// on returns the arguments of a command on an instance.
+// on returns a command's arguments with those for an instance.
 func on(instance []string, command string, args ...string) []string {
 	return append(append(strings.Fields(command), instance...), args...)
 }

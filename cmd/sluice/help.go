@@ -6,7 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpCommand prints the help of a command, as --help does.
+// helpCommand prints a command's help, as --help does.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"Words of the command. Default: list all commands."`
 	Man     bool     `env:"-" help:"Print the manual page of all commands, in roff."`

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestHelpFits checks the help of every command: its width, that it is the same in three spellings, and
-// that it shows the defaults of the flags.
+// TestHelpFits checks the help of every command: its width, that it is the same in three spellings,
+// and that it shows the flags' defaults.
 func TestHelpFits(t *testing.T) {
 	p, err := newParser(newCommands())
 	if err != nil {
@@ -75,8 +75,8 @@ func TestVersionAndHelpWork(t *testing.T) {
 	}
 }
 
-// TestManualPage checks that a strict formatter accepts the manual page, and that it has every command
-// and flag.
+// TestManualPage checks that a strict formatter accepts the manual page, and that it has every
+// command and flag.
 func TestManualPage(t *testing.T) {
 	testenv.Require(t, testenv.Mandoc)
 	page := filepath.Join(t.TempDir(), "sluice.1")
@@ -120,8 +120,8 @@ func TestEveryCommandHasExamples(t *testing.T) {
 	}
 }
 
-// TestOutputFlagsAreTheSame checks that commands with --json also have --quiet, and that both are described
-// in the same way everywhere.
+// TestOutputFlagsAreTheSame checks that commands with --json also have --quiet, and that both are
+// described in the same way everywhere.
 func TestOutputFlagsAreTheSame(t *testing.T) {
 	p, err := newParser(newCommands())
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpWidth is the maximum width of help texts, in columns.
+// helpWidth is the greatest width of help texts, in columns.
 const helpWidth = 100
 
-// examples returns the detailed help of a command: examples of calls, one a line.
+// examples returns a command's detailed help: examples of calls, one a line.
 func examples(calls ...string) string {
 	return "Examples:\n\n    " + strings.Join(calls, "\n    ")
 }
 
-// describeFlag returns the help text of a flag or an argument, with its default and its variable.
+// describeFlag returns a flag's or argument's help text, with its default and its variable.
 func describeFlag(value *kong.Value) string {
 	text := value.Help
 	if value.HasDefault && value.Default != "" && !value.IsBool() && !strings.Contains(text, "Default:") {

@@ -25,8 +25,8 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestWaitsAreAnnounced checks that a command says once that it waits for the server, above the progress if
-// there is any, and nothing of short waits.
+// TestWaitsAreAnnounced checks that a command says once that it waits for the server, above the
+// progress if there is any, and nothing of short waits.
 func TestWaitsAreAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, shown strings.Builder
@@ -135,8 +135,8 @@ func TestListingCommandsHoldOnePage(t *testing.T) {
 	}
 }
 
-// TestHostileListings checks that commands end, with few requests and a message that is safe on a terminal, when
-// a listing does not.
+// TestHostileListings checks that commands end, with few requests and a message that is safe on a
+// terminal, when a listing does not.
 func TestHostileListings(t *testing.T) {
 	for name, page := range map[string]string{
 		"the same page again": `{"blobs":[{"name":"x/a","size":1}],"next":"x/a"}`,

@@ -21,7 +21,7 @@ type infoCommand struct {
 // Help returns examples.
 func (infoCommand) Help() string { return examples("sluice info", "sluice info --context prod --json") }
 
-// Run prints the version, the limits and the terms of payment of the server.
+// Run prints the server's version, limits and terms of payment.
 func (c *infoCommand) Run(ctx context.Context, console *console) error {
 	server, err := c.server()
 	if err != nil {
@@ -59,7 +59,7 @@ func writeInfo(out io.Writer, url string, info wire.Info) error {
 	return printTable(out, append(lines, termsOf(info.Payment)...))
 }
 
-// termsOf returns the names and values of the terms of payment. What the server does not state is absent.
+// termsOf returns the names and values of payment terms. What the server does not state is absent.
 func termsOf(p wire.Payment) [][2]string {
 	settlement := map[string]string{wire.SettlementLedger: "in the ledger of the server: no money moves", wire.SettlementChain: "on the chain"}
 	collected, known := settlement[p.Settlement]

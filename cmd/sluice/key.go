@@ -11,7 +11,7 @@ import (
 	"sluice/metastore"
 )
 
-// keyCommand manages the API keys of an instance, also while nodes run on it. Nodes
+// keyCommand manages an instance's API keys, also while nodes run on it. Nodes
 // apply a change within seconds.
 type keyCommand struct {
 	Create keyCreate `cmd:"" help:"Create a key and print its secret, which cannot be shown again."`
@@ -31,8 +31,8 @@ type keyCreate struct {
 	Label       string     `placeholder:"TEXT" help:"Description of the key."`
 	Expires     units.When `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, or a duration from now, such as 30d or 720h. Default: never."`
 
-	// Limits that are not set have the default of the service. The first key of a
-	// group sets the limits of the group.
+	// Limits that are not set have the service's default. A group's first key
+	// sets the limits of its group.
 	Limits limitFlags `embed:"" set:"whose=the keys of the group"`
 }
 

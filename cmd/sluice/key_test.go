@@ -17,7 +17,7 @@ import (
 	"sluice/metastore"
 )
 
-// ran is the outcome of a command.
+// ran is a command's outcome.
 type ran struct {
 	code           int
 	stdout, stderr string
@@ -40,7 +40,7 @@ func must(t *testing.T, args ...string) ran {
 	return r
 }
 
-// keyCommandOn returns the arguments of a key command on a data folder.
+// keyCommandOn returns a key command's arguments with a data folder.
 func keyCommandOn(data, command string, args ...string) []string {
 	return append([]string{"key", command, "--data", data}, args...)
 }
@@ -75,7 +75,7 @@ func makeKey(t *testing.T, data string, args ...string) (credential, id string) 
 	return strings.TrimSpace(r.stdout), found[1]
 }
 
-// opened opens a data folder as a node does, until the end of the test.
+// opened opens a data folder as a node does, until the test ends.
 func opened(t *testing.T, data string) *storage.Stores {
 	t.Helper()
 	s, err := storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{})
@@ -172,7 +172,7 @@ func TestListOfKeys(t *testing.T) {
 }
 
 // TestKeysWhileAServerRuns checks that a node that has the folder open sees the changes of
-// the command, and the command those of the node.
+// the command, and the command the node's.
 func TestKeysWhileAServerRuns(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	server := opened(t, data)
@@ -259,7 +259,7 @@ func TestKeyRefusals(t *testing.T) {
 	}
 }
 
-// TestKeyExpiresByTheDatabasesClock runs the command on a machine whose clock is wrong
+// TestKeyExpiresByTheDatabasesClock runs the command on a machine with a wrong clock
 // by three days.
 func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 	const ahead = 72 * time.Hour

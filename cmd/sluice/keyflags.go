@@ -12,7 +12,7 @@ import (
 	"sluice/metastore"
 )
 
-// metaFlags say where the metadata is. Their help and defaults are those of the settings.
+// metaFlags say where the metadata is. They have the settings' help and defaults.
 type metaFlags struct {
 	Data string `default:"${data}" help:"${data_help}"`
 	Meta string `placeholder:"DSN" help:"${meta_help}"`
@@ -29,7 +29,7 @@ type keyFlags struct {
 	outputFlags
 }
 
-// withKeys calls fn with the keys of the instance, which it creates if create is set.
+// withKeys calls fn with the instance's keys, which it creates if create is set.
 func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx context.Context, keys metastore.Store) error) error {
 	stores, err := storage.OpenMeta(ctx, f.location(), create)
 	if err != nil {
@@ -50,7 +50,7 @@ func parseAccounts(texts []string) (accounts []string, err error) {
 	return accounts, err
 }
 
-// absolute returns the absolute path of a folder if it is known, and path otherwise.
+// absolute returns a folder's absolute path if it is known, and path otherwise.
 func absolute(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		return absolute
@@ -66,7 +66,7 @@ type oneKey struct {
 }
 
 // print calls fn and prints the key that it returns. The argument may be the whole
-// credential instead of the id, so it is never printed.
+// credential, not only the id, so it is never printed.
 func (c *oneKey) print(ctx context.Context, console *console, fn func(ctx context.Context, keys metastore.Store, id string) (metastore.Key, error)) error {
 	return c.withKeys(ctx, false, func(ctx context.Context, keys metastore.Store) error {
 		key, err := fn(ctx, keys, idOf(c.ID))

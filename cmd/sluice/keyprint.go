@@ -13,8 +13,8 @@ import (
 	"sluice/metastore"
 )
 
-// printedKey is a key in JSON. Members without a value and limits that are the default
-// of the service are omitted; a limit of -1 is unlimited.
+// printedKey is a key in JSON. Members without a value and limits that are the
+// service's defaults are omitted; a limit of -1 is unlimited.
 type printedKey struct {
 	ID          string           `json:"id"`
 	Secret      string           `json:"secret,omitempty"`
@@ -114,7 +114,7 @@ func (t *keyTable) add(k metastore.Key) error {
 	return err
 }
 
-// stateOf returns the state of a key by the clock of this machine.
+// stateOf returns a key's state by this machine's clock.
 func stateOf(k metastore.Key) string {
 	switch {
 	case !k.Revoked.IsZero():

@@ -40,12 +40,12 @@ func limitPlaceholder(k metastore.LimitKind) string {
 	return "N"
 }
 
-// limitHelp returns the help of a limit for some callers.
+// limitHelp returns a limit's help for some callers.
 func limitHelp(k metastore.LimitKind, callers string) string {
 	return fmt.Sprintf("Maximum %s for %s, or %s.", k.Help, callers, unlimitedText)
 }
 
-// fieldName returns the name of the field for a flag.
+// fieldName returns the field name for a flag.
 func fieldName(k metastore.LimitKind) string {
 	member := k.Member()
 	return strings.ToUpper(member[:1]) + member[1:]
@@ -65,7 +65,7 @@ const (
 	unlimitedText = "unlimited"
 )
 
-// count is a limit of a number of things; 0 if it was not set.
+// count is a limit as a number; 0 if it was not set.
 type count int64
 
 // UnmarshalText parses a number of at least 1; "unlimited" or -1 is no limit.
@@ -90,7 +90,7 @@ func (c count) String() string {
 	}
 }
 
-// size is a limit of a number of bytes; 0 if it was not set.
+// size is a limit in bytes; 0 if it was not set.
 type size int64
 
 // UnmarshalText parses a size of at least 1 byte, as units.ParseSize does; "unlimited" or -1 is no

@@ -35,7 +35,7 @@ type printedPrefix struct {
 	Prefix  string `json:"prefix"`
 }
 
-// Run prints the names, relative to the last slash of the prefix.
+// Run prints the names, relative to the prefix's last slash.
 func (c *lsCommand) Run(ctx context.Context, console *console) error {
 	from, err := c.client(console, "")
 	if err != nil {

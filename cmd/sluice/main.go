@@ -62,7 +62,7 @@ func newCommands() *commands {
 
 // run runs one command. It returns the exit code. An error is printed as one line to stderr.
 //
-// The Run method of a command may have a *console and a context.Context as parameters. The context is
+// A command's Run method may have a *console and a context.Context as parameters. The context is
 // cancelled by Ctrl-C and SIGTERM.
 func run(args []string, stdout, stderr io.Writer) int {
 	exit, interrupted, all, lines := -1, interruption{}, newCommands(), messages{stderr: stderr}

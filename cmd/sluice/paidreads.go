@@ -42,11 +42,11 @@ func (f *readFlags) Validate() error {
 	return nil
 }
 
-// paidReads pays for the reads of a command, which share its limits.
+// paidReads pays for a command's reads, which share its limits.
 type paidReads struct {
 	payment  *client.Payment // nil: reads are not paid
 	maxSpend uint64
-	file     string // of the state
+	file     string // with the state
 }
 
 // reads returns what pays for the reads from a server.
@@ -69,10 +69,10 @@ func (f *readFlags) reads(ctx context.Context, console *console, from *client.Cl
 	return r, err
 }
 
-// options returns the options of a read.
+// options returns a read's options.
 func (r *paidReads) options() client.GetOptions { return client.GetOptions{Payment: r.payment} }
 
-// explain returns the error of a read, with what to do if it was not paid for.
+// explain returns a read's error, with what to do if it was not paid for.
 func (r *paidReads) explain(err error) error {
 	if !errors.Is(err, client.ErrPaymentRequired) {
 		return explainPayer(err)
@@ -90,17 +90,17 @@ func (r *paidReads) explain(err error) error {
 	}
 }
 
-// unpaid reports whether a read failed because it was not paid for, so that the next ones will fail, too.
-// Those that are in progress are paid.
+// unpaid reports whether a read failed because it was not paid for, so that the next ones will
+// fail, too. Those that are in progress are paid.
 func unpaid(err error) bool {
 	return anyOf(err, client.ErrPaymentRequired, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered)
 }
 
-// printedSpending is what a command has spent, in JSON. Amounts are in units of the asset.
+// printedSpending is what a command has spent, in JSON. Amounts are in the asset's units.
 type printedSpending struct {
 	Status           string `json:"status"` // "paid"
 	ChunksetsCharged int64  `json:"chunksetsCharged"`
-	ChunksetsInDoubt int64  `json:"chunksetsInDoubt"` // part of the above: the responses were lost
+	ChunksetsInDoubt int64  `json:"chunksetsInDoubt"` // among those charged: the responses were lost
 	Spent            uint64 `json:"spent,string"`
 	TotalSpent       uint64 `json:"totalSpent,omitempty,string"` // with the state file
 	SessionID        string `json:"sessionId,omitempty"`
@@ -108,11 +108,12 @@ type printedSpending struct {
 	StateFile        string `json:"stateFile,omitempty"`
 }
 
-// statusTimeout limits how long the end of a command waits for another that uses the same state file.
+// statusTimeout limits how long a command waits at its end for another that uses the same state
+// file.
 const statusTimeout = 10 * time.Second
 
-// report prints what was spent, also after a failure or an interruption, as JSON to stdout or as a line to
-// stderr.
+// report prints what was spent, also after a failure or an interruption, as JSON to stdout or as a
+// line to stderr.
 func (r *paidReads) report(ctx context.Context, console *console, output outputFlags) error {
 	if r == nil || r.payment == nil {
 		return nil

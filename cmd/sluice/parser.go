@@ -30,8 +30,8 @@ func newParser(commands any, options ...kong.Option) (*parser, error) {
 	return p, nil
 }
 
-// parse parses a command line. Its errors say what is wrong, where and what to do; with an error the
-// result is what could be parsed, or nil.
+// parse parses a command line. Its errors say what is wrong, where and what to do; with an error
+// the result is what could be parsed, or nil.
 func (p *parser) parse(args []string) (*kong.Context, error) {
 	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, args))
 	if err == nil {
@@ -58,9 +58,9 @@ func parserOptions() []kong.Option {
 	}
 }
 
-// onlySettings removes the environment variables of flags that are not settings. The settings are the
-// flags of serve, and flags of the same name of other commands that read its configuration file. What
-// a key may do, for example, is set by the command line only.
+// onlySettings removes the environment variables of flags that are not settings. The settings are
+// the flags of serve, and other commands' flags with the same names if they read its configuration
+// file. What a key may do, for example, is set by the command line only.
 func onlySettings(k *kong.Kong) error {
 	settings := settingsOf(k.Model)
 	for _, command := range k.Model.Leaves(false) {
@@ -74,7 +74,7 @@ func onlySettings(k *kong.Kong) error {
 	return nil
 }
 
-// decodeDuration parses the value of a flag that is a duration.
+// decodeDuration parses a flag's duration.
 func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/terminal"
 )
 
-// payCommand buys a session: it opens a channel if there is none, signs a micropayment, and sends it.
+// payCommand buys a session: it opens a channel if there is none, signs a micropayment, and sends
+// it.
 type payCommand struct {
 	paymentCommand
 	payerFlags
@@ -120,7 +121,7 @@ func (c *payCommand) fund(ctx context.Context, console *console, of *client.Clie
 	}
 	number := st.PaymentChannelID
 	if st.ChannelID == "" {
-		number = 0 // one of a request whose outcome is not known
+		number = 0 // the outcome of its request is not known
 	}
 	ch, err := of.Faucet(ctx, st.Account, c.Faucet, number)
 	switch {

@@ -19,16 +19,16 @@ import (
 type payerFlags struct {
 	MaxPrice         uint64 `env:"-" placeholder:"AMOUNT" help:"Highest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
 	MaxSpend         uint64 `env:"-" placeholder:"AMOUNT" help:"Highest sum of all that is ever paid with the state file. Required to pay."`
-	Deposit          uint64 `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. On a chain it is made there. Default: that of the server, 1000000."`
+	Deposit          uint64 `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. On a chain it is made there. Default: the server's, 1000000."`
 	Channel          string `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
 	PaymentChannelID uint64 `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of a channel that the account has opened on the chain, to make it known to a server that collects there. Required for the first payment to one, unless --channel is used."`
 
 	ownPayer
 }
 
-// ownPayer names the key pair and the state of a payer.
+// ownPayer names a payer's key pair and state.
 type ownPayer struct {
-	AccountFile string `env:"-" type:"path" placeholder:"FILE" help:"Key pair that signs. Default: that of sluice account new."`
+	AccountFile string `env:"-" type:"path" placeholder:"FILE" help:"Key pair that signs. Default: the key pair of sluice account new."`
 	StateFile   string `env:"-" type:"path" placeholder:"FILE" help:"File that keeps count of what was signed. Default: one for the account and the server, beside the contexts."`
 }
 
@@ -43,7 +43,8 @@ func (f *payerFlags) limited() error {
 	return nil
 }
 
-// payer returns the payer of the flags, which buys so many chunksets at a time, and its state file.
+// payer returns the payer that the flags describe, which buys so many chunksets at a time, and its
+// state file.
 func (f *payerFlags) payer(ctx context.Context, console *console, of *client.Client, chunksets int64) (*client.Payer, string, error) {
 	return f.open(ctx, of, client.PayerOptions{
 		MaxPrice: f.MaxPrice, MaxSpend: f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel, PaymentChannelID: f.PaymentChannelID,
@@ -81,13 +82,13 @@ func (f *ownPayer) open(ctx context.Context, of *client.Client, o client.PayerOp
 	return p, state, err
 }
 
-// reports reports whether err is an error of the server with a code.
+// reports reports whether the server reported err, with a code.
 func reports(err error, code wire.Code) bool {
 	e, reported := errors.AsType[*client.Error](err)
 	return reported && e.Code == code
 }
 
-// explainPayer returns the error of a payer, with what to do about it.
+// explainPayer returns a payer's error, with what to do about it.
 func explainPayer(err error) error {
 	switch {
 	case errors.Is(err, client.ErrBudget):

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// paymentCommand has the flags of the commands of sessions and channels.
+// paymentCommand has the flags that session and channel commands share.
 type paymentCommand struct {
 	serverFlags
 	outputFlags
 }
 
-// client returns a client of the server.
+// client returns a client for the server.
 func (c *paymentCommand) client(console *console) (*client.Client, error) {
 	server, err := c.server()
 	if err != nil {

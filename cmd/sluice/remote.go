@@ -25,12 +25,13 @@ func (r *remoteOperand) UnmarshalText(text []byte) (err error) {
 // Decode implements kong.MapperValue.
 func (r *remoteOperand) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, r) }
 
-// usagef returns an error of the command line.
+// usagef returns an error for a wrong command line.
 func usagef(format string, args ...any) error {
 	return exitWith(exitUsage, fmt.Errorf(format, args...))
 }
 
-// client returns a client of the server of an operand that names a context, or of that of the flags.
+// client returns a client for the context that an operand names, or for the server that the flags
+// name.
 func (f *serverFlags) client(console *console, context string) (*client.Client, error) {
 	server, err := f.serverOf(context)
 	if err != nil {
@@ -39,7 +40,7 @@ func (f *serverFlags) client(console *console, context string) (*client.Client, 
 	return newClient(console, server, client.Options{})
 }
 
-// below returns the blob or prefix of a name relative to a folder.
+// below returns the blob or prefix with a name relative to a folder.
 func below(to operand.Remote, name string) operand.Remote {
 	to.Name += name
 	return to
@@ -53,7 +54,7 @@ func asFolder(r operand.Remote) operand.Remote {
 	return r
 }
 
-// baseOf returns the name of a blob after its last slash.
+// baseOf returns what follows the last slash in a blob's name.
 func baseOf(name string) string { return path.Base("/" + name) }
 
 // checkPrefix returns an error unless a target can have several blobs below it.
@@ -77,8 +78,8 @@ func keptName(r operand.Remote) string {
 	return r.Account
 }
 
-// newClient returns a client of a server. It says on the console when it waits because the server asks for
-// it.
+// newClient returns a client for a server. It says on the console when it waits because the server
+// asks for it.
 func newClient(console *console, s contexts.Server, o client.Options) (*client.Client, error) {
 	o.Key, o.UserAgent, o.OnWait = s.Key, "sluice/"+version(), console.waits
 	c, err := client.New(s.URL, o)

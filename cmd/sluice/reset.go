@@ -12,7 +12,8 @@ import (
 	"sluice/internal/terminal"
 )
 
-// resetCommand deletes a local instance. It reads the settings of serve that say where the instance is.
+// resetCommand deletes a local instance. It reads the settings of serve that say where the instance
+// is.
 type resetCommand struct {
 	Config  configFlag `placeholder:"FILE" help:"YAML file with the flags of serve. It must not describe a hosted instance, or one whose data is elsewhere."`
 	Data    string     `default:"${data}" help:"Data folder of the instance."`

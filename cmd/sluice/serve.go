@@ -17,8 +17,8 @@ import (
 	"sluice/internal/node"
 )
 
-// minHeap is the size of the heap, in bytes, below which no garbage is collected. It takes the
-// processor time of small requests from collections, of which each costs about the same.
+// minHeap is the size of the Go heap, in bytes, below which Go does not collect garbage. A
+// collection costs about the same at each size, so small requests then spend less time on it.
 const minHeap = 64 << 20
 
 type serveCommand struct {
@@ -77,7 +77,7 @@ func (c *serveCommand) Run(console *console) (err error) {
 	return n.Run(signals, reload)
 }
 
-// createFolders creates the folders of an ephemeral instance, and logs what it removes of earlier ones.
+// createFolders creates an ephemeral instance's folders, and logs what it removes of earlier ones.
 func createFolders(log *slog.Logger) (*ephemeral.Folders, error) {
 	folders, removed, err := ephemeral.Create()
 	for _, path := range removed {
@@ -99,7 +99,7 @@ func (c *serveCommand) printStart(console *console, n *node.Node, config node.Co
 	if c.greets(console, config) {
 		data := config.Location.Data
 		if c.configuration.ephemeral {
-			data = filepath.Dir(data) // all of which is removed
+			data = filepath.Dir(data) // it is removed as a whole
 		}
 		first := firstScreen{version: version(), url: n.URL(), data: data, console: config.Console, ephemeral: c.configuration.ephemeral, seed: config.Seed, seeded: n.Seeded()}
 		return first.print(console.out)

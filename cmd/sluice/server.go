@@ -6,7 +6,7 @@ import (
 	"sluice/internal/contexts"
 )
 
-// serverFlags name the server of a command, and its API key. Commands that use a server embed them.
+// serverFlags name a command's server and its API key. Commands that use a server embed them.
 type serverFlags struct {
 	URL     string `name:"url" env:"-" group:"Server:" placeholder:"URL" help:"Base URL of the server, with its base path. Default: SLUICE_URL, or ${default_url}."`
 	Context string `env:"-" group:"Server:" placeholder:"NAME" help:"Named server, see sluice context. Default: SLUICE_CONTEXT, or the current context."`
@@ -23,7 +23,7 @@ func (f *serverFlags) server() (contexts.Server, error) {
 	return s, nil
 }
 
-// serverOf returns the server of an operand that names a context, or that of server if it names none.
+// serverOf returns the context that an operand names, or the flags' server if it names none.
 func (f *serverFlags) serverOf(context string) (contexts.Server, error) {
 	if context == "" {
 		return f.server()

@@ -11,10 +11,10 @@ import (
 	"sluice/internal/node"
 )
 
-// setting is a row of settingTable: a flag, an environment variable and a key of the configuration
-// file with the same value.
+// setting is a row of settingTable: a flag, an environment variable and a configuration key with
+// the same value.
 type setting struct {
-	name    string // of the flag and the key; the variable is SLUICE_ and the name in upper case
+	name    string // the flag's and the key's; the variable is SLUICE_ and the name in upper case
 	section section
 	value   target // where the value goes, with its type and default
 	help    string // sentences, without the default and the profile
@@ -24,11 +24,11 @@ type setting struct {
 	words       string // the default in words; "" if value has all of it
 	tag         string // what kong has to know in addition
 
-	only       node.Profile // the profile that allows it; "": that of the section, or both
+	only       node.Profile // the profile that allows it; "": the section's, or both
 	refusal    string       // why the other profile refuses it; "" for a general sentence
-	required   string       // how the error of a hosted instance without it ends; "": it is not required
+	required   string       // how a hosted instance's error without it ends; "": it is not required
 	needsChain bool         // it has an effect only with --chain-url
-	check      check        // of the value; nil: each is valid
+	check      check        // checks the value; nil: each is valid
 }
 
 // section is a group of settings in the help and in docs/flags.md.
@@ -95,7 +95,7 @@ func (s *setting) effective(p node.Profile, chain bool) string {
 type target interface {
 	flagType() reflect.Type
 	defaults() defaults
-	take(flag reflect.Value) // sets the variable to the value of a flag of this type
+	take(flag reflect.Value) // sets the variable to what a flag has
 	complete()               // sets the variable to its default if the flag was not given
 	given() bool             // reports whether the flag was given; false if its default is a constant
 	text() string            // the value as in a configuration file; "" if there is none
@@ -149,7 +149,7 @@ func perProfile[T any](profile *node.Profile, to *T, local, hosted T) *bound[T] 
 func (v *bound[T]) defaults() defaults { return v.byDefault }
 
 // flagType returns a pointer type if zero can be given and differs from the default. An empty
-// string is not given, and neither is the zero of a count or size.
+// string counts as not given, as does a count or size that is zero.
 func (v *bound[T]) flagType() reflect.Type {
 	_, limit := any(v.to).(encoding.TextUnmarshaler)
 	if v.otherwise == nil || limit || reflect.TypeFor[T]().Kind() == reflect.String {

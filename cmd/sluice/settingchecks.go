@@ -11,7 +11,7 @@ import (
 	"sluice/micropay"
 )
 
-// check checks one setting. Its errors begin with the name of the flag. Rules between settings are
+// check checks one setting. Its errors begin with the flag's name. Rules between settings are
 // in node.Config.Validate.
 type check func(flag string) error
 
@@ -54,7 +54,7 @@ func notEmpty(value *string) check {
 	}
 }
 
-// each requires that every value of a list passes a function, which returns an error without the
+// each requires that every value in a list passes a function, which returns an error without the
 // value.
 func each(values *[]string, valid func(string) error) check {
 	return func(flag string) error {
@@ -68,7 +68,7 @@ func each(values *[]string, valid func(string) error) check {
 	}
 }
 
-// allPass requires that every value of a list passes a function, which returns an error that says
+// allPass requires that every value in a list passes a function, which returns an error that says
 // what is wrong in which value.
 func allPass(values *[]string, valid func(string) error) check {
 	return func(flag string) error {
@@ -114,7 +114,7 @@ func isAdminAddress(value *string) check {
 	}
 }
 
-// isAccountAddress requires an address of the chain, or nothing.
+// isAccountAddress requires an account's address, or nothing.
 func isAccountAddress(value *string) check {
 	return func(flag string) error {
 		if _, err := micropay.ParseAddress(*value); err != nil && *value != "" {
@@ -124,7 +124,7 @@ func isAccountAddress(value *string) check {
 	}
 }
 
-// isCacheControl requires the value of a Cache-Control header, or nothing.
+// isCacheControl requires a Cache-Control header's value, or nothing.
 func isCacheControl(value *string) check {
 	return func(flag string) error {
 		if *value == "" {

@@ -32,7 +32,7 @@ type settingFlags struct {
 // newServeFlags returns flags for all settings.
 func newServeFlags() serveFlags { return serveFlags{settingFlags: newSettingFlags(settingTable)} }
 
-// newSettingFlags returns flags for the settings of a table.
+// newSettingFlags returns flags for a table's settings.
 func newSettingFlags(table func(*configuration) []setting) settingFlags {
 	c := &configuration{node: node.Config{Version: version()}}
 	c.node.AddressLimits = metastore.NoLimits() // which has no flags for quotas
@@ -71,7 +71,7 @@ func (f *serveFlags) Validate() error {
 // hasChain reports whether payments are collected on a chain.
 func (c *configuration) hasChain() bool { return len(c.node.ChainURLs) > 0 }
 
-// nodeConfig returns the configuration of the node.
+// nodeConfig returns the node's configuration.
 func (c *configuration) nodeConfig() node.Config {
 	config := c.node
 	if c.adminAddr != adminOff {
@@ -93,14 +93,14 @@ func (c *configuration) validateEphemeral() error {
 	return nil
 }
 
-// effectiveSetting is the effective value of a setting, with its passwords masked.
+// effectiveSetting is a setting's effective value, with passwords masked.
 type effectiveSetting struct {
 	Name   string `json:"name"`
 	Value  any    `json:"value"`  // a string, or a list of strings
 	Source string `json:"source"` // the command line, a variable, a file and line, or the default
 }
 
-// effective returns the effective settings in the order of the table.
+// effective returns the effective settings in the table's order.
 func (f *settingFlags) effective(console *console) []effectiveSetting {
 	var all []effectiveSetting
 	for _, s := range f.table {

@@ -62,8 +62,8 @@ func (s section) with(rows []setting) []setting {
 	return rows
 }
 
-// settingTable returns the settings of serve, in the order of its help, which set c. Everything
-// else derives from these rows: flags, variables, keys of the configuration file, config print,
+// settingTable returns the settings of serve, in the order in which its help lists them; they set
+// c. Everything else derives from these rows: flags, variables, configuration keys, config print,
 // checks, docs/flags.md and completion.
 func settingTable(c *configuration) []setting {
 	return slices.Concat(
@@ -145,9 +145,9 @@ func paymentSettings(c *configuration) []setting {
 		{name: "receiver", value: optional(&n.Receiver), placeholder: "ADDRESS", words: "an address generated for this instance; required if hosted",
 			required: ": the address that is paid", check: isAccountAddress(&n.Receiver),
 			help: "Address that receives payments."},
-		{name: "asset", value: constant(&n.Asset, paychan.DefaultAsset), placeholder: "ADDRESS", words: "that of the public client", check: isAccountAddress(&n.Asset),
+		{name: "asset", value: constant(&n.Asset, paychan.DefaultAsset), placeholder: "ADDRESS", words: "the public client's", check: isAccountAddress(&n.Asset),
 			help: "Metadata address of the asset in which to pay."},
-		{name: "micropayment-module", value: constant(&n.MicropaymentModule, paychan.DefaultModule), placeholder: "ADDRESS", words: "that of the public client", check: isAccountAddress(&n.MicropaymentModule),
+		{name: "micropayment-module", value: constant(&n.MicropaymentModule, paychan.DefaultModule), placeholder: "ADDRESS", words: "the public client's", check: isAccountAddress(&n.MicropaymentModule),
 			help: "Address that deployed the module which micropayments call."},
 		{name: "chain-id", value: constant(&n.ChainID, strconv.Itoa(paychan.DefaultChainID)),
 			help: "Chain on which micropayments are collected."},
@@ -294,7 +294,7 @@ func callerLimitSettings(c *configuration) (rows []setting) {
 	return rows
 }
 
-// The limits of a hosted service. A local instance has none.
+// A hosted service's limits. A local instance has none.
 var (
 	keyDefaults = metastore.Limits{
 		RequestsPerSecond: 1000, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSettingsRemain checks that no setting of an earlier version was removed, renamed, or got
+// TestSettingsRemain checks that no earlier version's setting was removed, renamed, or got
 // another type, default or profile. testdata/settings.txt has them; a new setting need not be
 // added.
 func TestSettingsRemain(t *testing.T) {
@@ -60,7 +60,7 @@ func TestConfigurationsRemain(t *testing.T) {
 	}
 }
 
-// textOfAny returns a value of an effectiveSetting that was decoded from JSON.
+// textOfAny returns an effectiveSetting's value that was decoded from JSON.
 func textOfAny(value any) string {
 	list, isList := value.([]any)
 	if !isList {
@@ -73,7 +73,7 @@ func textOfAny(value any) string {
 	return strings.Join(texts, ",")
 }
 
-// TestWordsAgreeWithDefaults checks that the words for the defaults of the profiles are those defaults.
+// TestWordsAgreeWithDefaults checks that the words for the profiles' defaults are those defaults.
 func TestWordsAgreeWithDefaults(t *testing.T) {
 	asWritten := map[string]string{"": "required", "true": "on", "false": "off"}
 	for _, s := range settingTable(&configuration{}) {

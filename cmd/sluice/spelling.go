@@ -15,8 +15,8 @@ func closest(word string, candidates []string) string {
 	return found
 }
 
-// distance returns the number of insertions, deletions, replacements and exchanges of neighbours that
-// turn a into b, if no character is edited twice (the optimal string alignment distance).
+// distance returns the number of insertions, deletions, replacements and exchanges of neighbours
+// that turn a into b, if no character is edited twice (the optimal string alignment distance).
 func distance(a, b []rune) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

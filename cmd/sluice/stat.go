@@ -51,8 +51,8 @@ func (c *statCommand) Run(ctx context.Context, console *console) error {
 	})
 }
 
-// describe returns the properties of a blob, with those that a listing has and a HEAD has not, if the key
-// permits it.
+// describe returns a blob's properties, also those that a listing has and a HEAD has not, if the
+// key permits it.
 func describe(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
 	b, err := head(ctx, from, of)
 	if err != nil {

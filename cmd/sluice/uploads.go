@@ -11,8 +11,8 @@ import (
 	"sluice/internal/units"
 )
 
-// uploadCommand manages open uploads. Without one of its commands it is put, as in the command line of
-// the network: upload SRC DST. A file named ls or abort is written ./ls.
+// uploadCommand manages open uploads. Without one of its commands it is put, as in the command line
+// of the network: upload SRC DST. A file named ls or abort is written ./ls.
 type uploadCommand struct {
 	Ls    uploadLs    `cmd:"" aliases:"list" help:"List the open uploads of an account."`
 	Abort uploadAbort `cmd:"" help:"Abort uploads, and free what they have stored."`

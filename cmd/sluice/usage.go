@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// usageError returns what is wrong with the command line, a variable or the configuration file, where,
-// and what to do about it. The error err was returned by kong, or by a Validate method.
+// usageError returns what is wrong with the command line, a variable or the configuration file,
+// where, and what to do about it. The error err was returned by kong, or by a Validate method.
 func usageError(err error, read *settingsFile) error {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) || parse.Context == nil {
@@ -53,8 +53,8 @@ func cutVariable(text string) (rest, name string) {
 
 var leadingFlag = regexp.MustCompile(`^--([a-z][a-z0-9-]*)`)
 
-// sourceOfError returns where the flag that an error begins with was set, or "" if it was set on the
-// command line or not at all.
+// sourceOfError returns where the flag that an error begins with was set, or "" if it was set on
+// the command line or not at all.
 func sourceOfError(ctx *kong.Context, text string, read *settingsFile) string {
 	found := leadingFlag.FindStringSubmatch(text)
 	if found == nil {
@@ -70,13 +70,13 @@ func sourceOfError(ctx *kong.Context, text string, read *settingsFile) string {
 	return ""
 }
 
-// The sources of a value that are neither a variable nor a line of a file.
+// Where a value was set, if neither by a variable nor in a file.
 const (
 	sourceFlag    = "the command line"
 	sourceDefault = "the default"
 )
 
-// sourceOf returns where the value of a flag was set: sourceFlag, the name of a variable, the file and
+// sourceOf returns where a flag was set: sourceFlag, a variable's name, the file and
 // line, or sourceDefault.
 func sourceOf(ctx *kong.Context, flag *kong.Flag, read *settingsFile) string {
 	onCommandLine := func(p *kong.Path) bool { return p.Flag == flag && !p.Resolved }
@@ -125,12 +125,12 @@ func rewrite(ctx *kong.Context, command *kong.Node, text string) string {
 	return text
 }
 
-// helpOf returns the command that shows the help of a command.
+// helpOf returns the words that show a command's help.
 func helpOf(command *kong.Node) string {
 	return strings.TrimSpace("sluice help " + pathOf(command))
 }
 
-// pathOf returns the words of a command, without its aliases.
+// pathOf returns a command's words, without its aliases.
 func pathOf(command *kong.Node) string {
 	if command == nil || command.Parent == nil {
 		return ""
@@ -158,7 +158,7 @@ func unknownFlag(_ *kong.Context, command *kong.Node, found []string) string {
 	return fmt.Sprintf("%s has no flag %s: %s lists the flags", of, found[1], helpOf(command))
 }
 
-// commandNames returns the names of the commands below node.
+// commandNames returns the names of commands below node.
 func commandNames(node *kong.Node) (names []string) {
 	for _, child := range node.Children {
 		if !child.Hidden {
@@ -236,7 +236,7 @@ func wrongFraction(_ *kong.Context, _ *kong.Node, found []string) string {
 	return fmt.Sprintf("--%s: want a number, not %q", found[1], found[2])
 }
 
-// wrongArgument returns the error of an argument, which says which one is wrong.
+// wrongArgument returns an argument's error, which says what is wrong.
 func wrongArgument(_ *kong.Context, _ *kong.Node, found []string) string { return found[1] }
 
 func wrongPair(_ *kong.Context, _ *kong.Node, found []string) string {
@@ -248,7 +248,7 @@ func wrongLevel(_ *kong.Context, _ *kong.Node, found []string) string {
 }
 
 // foreignVariables are the variables that begin with SLUICE_ and are not settings: those that
-// Kubernetes sets for services whose names begin with sluice, and those of tests.
+// Kubernetes sets for services with names that begin with sluice, and the tests' own.
 var foreignVariables = regexp.MustCompile(`^SLUICE_(?:SERVICE_.*|.*_SERVICE_.*|PORT.*|.*_PORT|.*_PORT_.*|TEST.*|BENCH_.*|MUTATION.*)$`)
 
 // unknownVariables returns a warning for each environment variable that looks like a setting and is
@@ -281,5 +281,5 @@ func unknownVariables(app *kong.Application, environment []string) (warnings []s
 	return warnings
 }
 
-// environment is the environment of the process. It is a variable for tests.
+// environment returns the process's environment. It is a variable for tests.
 var environment = os.Environ

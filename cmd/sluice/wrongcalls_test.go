@@ -16,7 +16,7 @@ import (
 type wrongCall struct {
 	line      string            // arguments; $FILE is the configuration file, and a quoted '' is empty
 	variables map[string]string // environment variables
-	file      string            // text of the configuration file
+	file      string            // the configuration file's text
 	code      int               // exit code, exitUsage if 0
 	want      string            // the message, without "sluice: "
 }
@@ -277,8 +277,8 @@ var wrongCalls = []wrongCall{
 	{line: "key list --config $FILE", file: "reeds: paid\n", want: `$FILE:1: unknown key "reeds": did you mean reads?`},
 }
 
-// TestWrongCalls checks what wrong calls print: what is wrong, where, and what to do, in one line and
-// without secrets.
+// TestWrongCalls checks what wrong calls print: what is wrong, where, and what to do, in one line
+// and without secrets.
 func TestWrongCalls(t *testing.T) {
 	if len(wrongCalls) < 60 {
 		t.Errorf("only %d calls", len(wrongCalls))
@@ -312,8 +312,8 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// TestUnknownVariables checks that an unknown variable is a warning, and that those of Kubernetes and
-// of tests are not.
+// TestUnknownVariables checks that an unknown variable is a warning, and that the variables of
+// Kubernetes and tests are not.
 func TestUnknownVariables(t *testing.T) {
 	ownContexts(t)
 	t.Setenv("SLUICE_CHUNKSET_PRIZE", "1")
