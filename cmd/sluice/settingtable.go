@@ -194,7 +194,7 @@ func chainSettings(c *configuration) []setting {
 			help: "Age at which a channel is read from the chain again before it sells."},
 		{name: "resume-settling", value: optional(&n.ResumeSettling),
 			needsChain: true,
-			help:       "Resume settling on the chain, which halts if what the chain shows after a collection is not what was expected."},
+			help:       "Resume settling on the chain, which halts if what the chain shows after a submission is not what was expected."},
 	})
 }
 

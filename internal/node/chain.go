@@ -28,8 +28,8 @@ const (
 	chainRounds  = 2
 	// gasInterval is the interval at which the chain's gas price is read.
 	gasInterval = 30 * time.Second
-	// collectionGas is about what a submission takes, in gas units: as much as an asset's transfer.
-	collectionGas = 1000
+	// submissionGas is about what a submission takes, in gas units: as much as an asset's transfer.
+	submissionGas = 1000
 )
 
 // receiverAccount is the account that is paid, and what is needed to collect its payments.
@@ -226,7 +226,7 @@ func (r *receiverAccount) gasPrices(ctx context.Context) (least, usual uint64, e
 }
 
 // watchGas reads the chain's gas prices until ctx ends, so that micropayments with others are
-// refused. It warns once if a chunkset is priced below the gas of its collection.
+// refused. It warns once if a chunkset is priced below the gas of its submission.
 func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, c *Config, log *slog.Logger) {
 	tick := time.NewTicker(gasInterval)
 	defer tick.Stop()
@@ -240,9 +240,9 @@ func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Servic
 			log.Warn("the gas price of the chain cannot be read", "error", err)
 		default:
 			channels.SetGasPrices(prices.Lowest, prices.Usual)
-			if fee := collect.FeeUnits(collectionGas, prices.Usual, c.CoinPrice); !warned && c.ChunksetPrice < fee {
+			if fee := collect.FeeUnits(submissionGas, prices.Usual, c.CoinPrice); !warned && c.ChunksetPrice < fee {
 				warned = true
-				log.Warn("a chunkset costs less than the gas of a collection", "chunkset_price", c.ChunksetPrice, "gas_of_a_collection", fee)
+				log.Warn("a chunkset costs less than the gas of its submission", "chunkset_price", c.ChunksetPrice, "gas_of_a_collection", fee)
 			}
 		}
 		select {

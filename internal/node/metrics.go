@@ -324,7 +324,7 @@ func registerCollector(set *metrics.Set, channels *paychan.Service, collector *c
 	set.Gauge("sluice_settling_halted", "1 on the node that settles while nothing is sold or collected, because the chain contradicted the rules of the contract; otherwise 0.",
 		func() float64 { return number(collector != nil && collector.Halted()) })
 	set.Counter("sluice_collected_units_total", "Amount that this node has collected on the chain, in units of the asset.", func() int64 { return stats().AmountCollected })
-	set.Counter("sluice_collection_gas_total", "Gas that collections of this node have cost, in the smallest coin of the chain.", func() int64 { return stats().GasSpent })
+	set.Counter("sluice_collection_gas_total", "Gas that this node's submissions have cost, in the chain's smallest coin.", func() int64 { return stats().GasSpent })
 	set.Counter("sluice_settlements_postponed_total", "Times a settlement that was due has waited, because its gas would have cost more than it pays.", func() int64 { return stats().Postponed })
 	set.Counters("sluice_simulations_total", "Simulations of micropayments on the chain. executed: it would have its effect; refused: it would not; failed: no fullnode has answered.", "outcome", []string{"executed", "refused", "failed"}, func(outcome string) int64 {
 		s := channels.Stats()
