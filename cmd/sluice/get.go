@@ -9,7 +9,7 @@ import (
 // getCommand reads blobs into files.
 type getCommand struct {
 	Sources sources[remoteOperand] `arg:"" name:"blob..." help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r. Several are possible."`
-	Target  string                 `arg:"" name:"file" default:"." help:"File, folder, or - for standard output. Default: the current folder."`
+	Target  string                 `arg:"" name:"file" default:"." words:"" help:"File, folder, or - for standard output. Default: the current folder."`
 
 	Recursive bool `short:"r" env:"-" help:"Read all blobs below the prefix into a folder. It is created if needed. Of several, each keeps its own name, too."`
 

@@ -14,10 +14,13 @@ func examples(calls ...string) string {
 	return "Examples:\n\n    " + strings.Join(calls, "\n    ")
 }
 
+// hasWords is the tag of flags and arguments that have their default in words in their help.
+const hasWords = "words"
+
 // describeFlag returns a flag's or argument's help text, with its default and its variable.
 func describeFlag(value *kong.Value) string {
 	text := value.Help
-	if value.HasDefault && value.Default != "" && !value.IsBool() && !strings.Contains(text, "Default:") {
+	if value.HasDefault && value.Default != "" && !value.IsBool() && !value.Tag.Has(hasWords) {
 		text = strings.TrimSpace(text + " Default: " + value.Default + ".")
 	}
 	if len(value.Tag.Envs) > 0 {

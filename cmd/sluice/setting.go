@@ -56,7 +56,9 @@ func (s *setting) flagHelp() string {
 // field returns a field with which kong defines the flag.
 func (s *setting) field() reflect.StructField {
 	tag := fmt.Sprintf("name:%q help:%q", s.name, s.flagHelp())
-	for key, value := range map[string]string{"group": s.section.title, "placeholder": s.placeholder, "enum": s.choices, "default": s.value.defaults().constant} {
+	for key, value := range map[string]string{
+		"group": s.section.title, "placeholder": s.placeholder, "enum": s.choices, "default": s.value.defaults().constant, hasWords: s.words,
+	} {
 		if value != "" {
 			tag += fmt.Sprintf(" %s:%q", key, value)
 		}
