@@ -16,6 +16,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/metastore"
+	"sluice/metering"
 	"sluice/wire"
 )
 
@@ -151,6 +152,7 @@ func TestRowOf(t *testing.T) {
 		{blobError(metastore.ErrExpired), http.StatusGone, wire.CodeBlobExpired},
 		{sessionError(metastore.ErrNotFound), http.StatusNotFound, wire.CodeSessionNotFound},
 		{sessionError(metastore.ErrExpired), http.StatusGone, wire.CodeSessionExpired},
+		{metering.ErrSessionExpired, http.StatusPaymentRequired, wire.CodeSessionExpired},
 		{uploadError(metastore.ErrNotFound), http.StatusNotFound, wire.CodeUploadNotFound},
 		{fmt.Errorf("put: %w", bytestore.ErrNoSpace), http.StatusInsufficientStorage, wire.CodeStorageFull},
 		{&unsatisfiedRange{size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
