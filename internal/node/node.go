@@ -242,20 +242,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		n.tasks.add(run)
 		lines.add(run)
 	}
-	leaderWork := func(ctx context.Context) {
-		n.tasks.lead(time.Now())
-		defer n.tasks.lead(time.Time{})
-		var tasks sync.WaitGroup
-		tasks.Go(func() { n.blobs.Run(ctx, ended) })
-		if n.collector != nil {
-			tasks.Go(func() { n.collector.Run(ctx, ended) })
-		} else {
-			tasks.Go(func() { n.channels.Run(ctx, ended) })
-		}
-		tasks.Go(func() { n.channels.Review(ctx, ended) })
-		tasks.Go(func() { n.census.run(ctx, ended) })
-		tasks.Wait()
-	}
+	leaderWork := func(ctx context.Context) { n.lead(ctx, ended) }
 	makeReturns := n.returns.Run
 	if fence := n.stores.Fence; fence != nil { // without its permission, work fails
 		work := leaderWork
@@ -293,6 +280,22 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	if n.cert != nil {
 		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })
 	}
+	tasks.Wait()
+}
+
+// lead does the leader's work until ctx ends, and reports each run of a task.
+func (n *Node) lead(ctx context.Context, ended func(task.Run)) {
+	n.tasks.lead(time.Now())
+	defer n.tasks.lead(time.Time{})
+	var tasks sync.WaitGroup
+	tasks.Go(func() { n.blobs.Run(ctx, ended) })
+	if n.collector != nil {
+		tasks.Go(func() { n.collector.Run(ctx, ended) })
+	} else {
+		tasks.Go(func() { n.channels.Run(ctx, ended) })
+	}
+	tasks.Go(func() { n.channels.Review(ctx, ended) })
+	tasks.Go(func() { n.census.run(ctx, ended) })
 	tasks.Wait()
 }
 
