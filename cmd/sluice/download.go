@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"sluice/client"
-	"sluice/internal/folder"
+	"sluice/client/folder/tree"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
 )
@@ -45,7 +45,7 @@ func (d *downloader) file(from operand.Remote, root *os.Root, path string, known
 		if d.dryRun {
 			return done{size: size}, nil
 		}
-		if err := folder.MakeFolders(root, path); err != nil {
+		if err := tree.MakeFolders(root, path); err != nil {
 			return done{}, err
 		}
 		b, err := d.from.DownloadFile(ctx, from.Account, from.Name, path, client.DownloadOptions{GetOptions: d.reads.options(), Root: root, Progress: func(n, _ int64) { t.Set(n) }})
@@ -67,7 +67,7 @@ func (d *downloader) forget(from operand.Remote, root *os.Root, path string) err
 
 // hasContent reports whether a file has the content of a blob.
 func hasContent(ctx context.Context, root *os.Root, path string, b *client.Blob) (bool, error) {
-	f, err := folder.Open(root, path)
+	f, err := tree.Open(root, path)
 	if err != nil { // there is none, or it cannot be read: it is replaced, if that is possible
 		return false, nil //nolint:nilerr // see above
 	}
@@ -101,7 +101,7 @@ func (w countingWriter) Write(p []byte) (int, error) {
 
 // jobs returns the jobs that read the blobs below a prefix into the folder under of root, and adds the names
 // of their files. It reports what is skipped.
-func (d *downloader) jobs(ctx context.Context, b *batch, from operand.Remote, root *os.Root, under string, names *folder.Names) (jobs []job, err error) {
+func (d *downloader) jobs(ctx context.Context, b *batch, from operand.Remote, root *os.Root, under string, names *tree.Names) (jobs []job, err error) {
 	d.dryRun = b.dryRun
 	for e, err := range d.from.List(ctx, from.Account, client.ListOptions{Prefix: from.Name}) {
 		if err != nil {
@@ -119,7 +119,7 @@ func (d *downloader) jobs(ctx context.Context, b *batch, from operand.Remote, ro
 }
 
 // fileOf returns the path of the file for a name, or an error if there can be none.
-func fileOf(names *folder.Names, name string) (string, error) {
+func fileOf(names *tree.Names, name string) (string, error) {
 	if slices.ContainsFunc(strings.Split(name, "/"), client.IsTemporary) {
 		return "", errors.New("the name is that of a temporary file of a transfer")
 	}
@@ -170,7 +170,7 @@ func (d *downloader) add(ctx context.Context, b *batch, sources []operand.Remote
 // several returns the jobs that read blobs, or the blobs below prefixes, into a folder. Each of several
 // keeps its name.
 func (d *downloader) several(ctx context.Context, b *batch, sources []operand.Remote, root *os.Root, recursive bool) (jobs []job, err error) {
-	var names folder.Names
+	var names tree.Names
 	for _, from := range sources {
 		if !recursive {
 			jobs = append(jobs, d.named(from, root, &names))
@@ -196,7 +196,7 @@ func (d *downloader) several(ctx context.Context, b *batch, sources []operand.Re
 }
 
 // named returns the job that reads one of several blobs into a file of its name.
-func (d *downloader) named(from operand.Remote, root *os.Root, names *folder.Names) job {
+func (d *downloader) named(from operand.Remote, root *os.Root, names *tree.Names) job {
 	if from.Folder() {
 		return failure(from.String(), notABlob(from))
 	}
@@ -243,7 +243,7 @@ func targetOf(target string, sources []operand.Remote, recursive bool) (dir, pat
 	}
 	if single {
 		name := sources[0].Name
-		var names folder.Names
+		var names tree.Names
 		if path, err = fileOf(&names, baseOf(name)); err != nil {
 			return "", "", usagef("%s cannot be the name of a file: name the file after the blob", terminal.Name(name))
 		}

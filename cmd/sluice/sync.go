@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"sluice/client"
-	"sluice/internal/folder"
+	"sluice/client/folder/tree"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
 )
@@ -87,7 +87,7 @@ func (s *synchronization) upload(ctx context.Context, dir string, to operand.Rem
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	files, skipped, incomplete := folder.List(root, client.IsTemporary)
+	files, skipped, incomplete := tree.List(root, client.IsTemporary)
 	stored, err := listBelow(ctx, s.to, to)
 	if err != nil {
 		return err
@@ -120,8 +120,8 @@ func openSource(dir string) (*os.Root, error) {
 
 // isSkipped reports whether a name is that of something that was skipped, or below it. It is not known
 // whether the source has it.
-func isSkipped(name string, skipped []folder.Skipped) bool {
-	return slices.ContainsFunc(skipped, func(s folder.Skipped) bool { return name == s.Name || strings.HasPrefix(name, s.Name+"/") })
+func isSkipped(name string, skipped []tree.Skipped) bool {
+	return slices.ContainsFunc(skipped, func(s tree.Skipped) bool { return name == s.Name || strings.HasPrefix(name, s.Name+"/") })
 }
 
 // download makes the files of a folder like the blobs below a prefix.
@@ -137,12 +137,12 @@ func (s *synchronization) download(ctx context.Context, from operand.Remote, dir
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
 	d := &downloader{from: s.from, reads: s.batch.reads}
-	var names folder.Names
+	var names tree.Names
 	jobs, err := d.jobs(ctx, s.batch, from, root, "", &names)
 	if err != nil {
 		return err
 	}
-	files, _, incomplete := folder.List(root, client.IsTemporary)
+	files, _, incomplete := tree.List(root, client.IsTemporary)
 	s.batch.run(ctx, jobs)
 	var deletions []job
 	for _, f := range files {
@@ -181,7 +181,7 @@ func (s *synchronization) copy(ctx context.Context, from, to operand.Remote) err
 // removal returns the job that removes a local file.
 func (s *synchronization) removal(root *os.Root, dir, name string) job {
 	return job{source: localPath(dir, name), verb: verbDelete, ifInterrupted: partlyDeleted, run: func(context.Context, *terminal.Transfer) (done, error) {
-		return done{}, folder.Remove(root, localPath("", name))
+		return done{}, tree.Remove(root, localPath("", name))
 	}}
 }
 

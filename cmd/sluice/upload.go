@@ -19,7 +19,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
-	"sluice/internal/folder"
+	"sluice/client/folder/tree"
 	"sluice/internal/operand"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
@@ -219,7 +219,7 @@ func (u *uploader) folder(ctx context.Context, b *batch, dir string, to operand.
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	files, skipped, err := folder.List(root, client.IsTemporary)
+	files, skipped, err := tree.List(root, client.IsTemporary)
 	if err != nil {
 		return nil, err
 	}
@@ -230,10 +230,10 @@ func (u *uploader) folder(ctx context.Context, b *batch, dir string, to operand.
 }
 
 // jobs returns the jobs that store files of a folder below a prefix, and reports what is skipped.
-func (u *uploader) jobs(b *batch, dir string, files []folder.File, skipped []folder.Skipped, to operand.Remote) (jobs []job) {
+func (u *uploader) jobs(b *batch, dir string, files []tree.File, skipped []tree.Skipped, to operand.Remote) (jobs []job) {
 	u.dryRun = b.dryRun
 	for _, s := range skipped {
-		b.skip(localPath(dir, s.Name), s.Reason)
+		b.skip(localPath(dir, s.Name), s.Err.Error())
 	}
 	for _, f := range files {
 		local := localPath(dir, f.Name)

@@ -114,7 +114,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"client", "collect", "httpapi", "metering", "internal"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"chain", "collect", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "httpapi", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return append([]string{"internal", "internal/storage", "blob"}, contracts...), true
 	case within(dir, "internal/storage"):
@@ -143,6 +143,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return slices.Concat([]string{"internal", "micropay", "checksum"}, contracts), true
 	case within(dir, "console"):
 		return nil, true
+	case within(dir, "client/folder/tree"):
+		return nil, true
 	case within(dir, "client"):
 		// Not internal: the package can be moved into a module of its own.
 		return pure, true
@@ -152,7 +154,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
-	case within(dir, "internal/folder", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/task", "internal/tick", "internal/units"):
+	case within(dir, "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/operand", "internal/task", "internal/tick", "internal/units"):
 		return nil, true
 	case within(dir, "internal/metrics"):
 		return []string{"internal/histogram"}, true

@@ -141,7 +141,7 @@ func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
 		return fmt.Errorf("--seed %s: %w", dir, err)
 	}
 	for _, one := range n.seeded.Skipped {
-		n.log.Warn("a file of the seed was skipped", "file", one.Name, "reason", one.Reason)
+		n.log.Warn("a file of the seed was skipped", "file", one.Name, "reason", one.Err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"sluice/blob"
-	"sluice/internal/folder"
+	"sluice/client/folder/tree"
 	"sluice/metastore"
 )
 
@@ -25,7 +25,7 @@ type Seeded struct {
 	Bytes    int64 // of them
 	Accounts int   // that have a file in the folder
 	Kept     int   // blobs with the same name that existed, and were not changed
-	Skipped  []folder.Skipped
+	Skipped  []tree.Skipped
 }
 
 // seedWriters is how many files are stored concurrently.
@@ -40,7 +40,7 @@ func seed(ctx context.Context, blobs *blob.Service, dir string) (_ Seeded, err e
 		return Seeded{}, err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	files, skipped, err := folder.List(root, func(string) bool { return false })
+	files, skipped, err := tree.List(root, func(string) bool { return false })
 	if err != nil {
 		return Seeded{}, err
 	}
@@ -78,17 +78,17 @@ type seeder struct {
 
 // source is a file and the blob that it becomes.
 type source struct {
-	folder.File
+	tree.File
 
 	account, name string
 }
 
 // sources returns the files that become blobs. The others are skipped.
-func (s *seeder) sources(files []folder.File) (valid []source) {
+func (s *seeder) sources(files []tree.File) (valid []source) {
 	for _, f := range files {
 		one, err := s.source(f)
 		if err != nil {
-			s.done.Skipped = append(s.done.Skipped, folder.Skipped{Name: f.Name, Reason: err.Error()})
+			s.done.Skipped = append(s.done.Skipped, tree.Skipped{Name: f.Name, Err: err})
 			continue
 		}
 		valid = append(valid, one)
@@ -96,7 +96,7 @@ func (s *seeder) sources(files []folder.File) (valid []source) {
 	return valid
 }
 
-func (s *seeder) source(f folder.File) (source, error) {
+func (s *seeder) source(f tree.File) (source, error) {
 	top, name, inFolder := strings.Cut(f.Name, "/")
 	if !inFolder {
 		return source{}, errors.New("it is in no folder, which would name the account")
@@ -117,7 +117,7 @@ func (s *seeder) source(f folder.File) (source, error) {
 
 // store stores a blob, and returns blob.ErrExists if there is one of its name.
 func (s *seeder) store(ctx context.Context, one source) (err error) {
-	f, err := folder.Open(s.root, filepath.FromSlash(one.Name))
+	f, err := tree.Open(s.root, filepath.FromSlash(one.Name))
 	if err != nil {
 		return err
 	}

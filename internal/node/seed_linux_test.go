@@ -69,7 +69,7 @@ func TestSeed(t *testing.T) {
 	}
 	reasons := map[string]string{}
 	for _, s := range done.Skipped {
-		reasons[s.Name] = s.Reason
+		reasons[s.Name] = s.Err.Error()
 	}
 	const badAccount = "the account must be an address or"
 	for name, want := range map[string]string{

@@ -1,6 +1,6 @@
-// Package folder maps names of blobs to files of a folder. No file is outside of the folder, and no
-// symbolic link in it is followed.
-package folder
+// Package tree reads and writes the files of a local folder whose names come from elsewhere: it never
+// leaves the folder, and follows no symbolic link in it.
+package tree
 
 import (
 	"errors"
@@ -17,15 +17,21 @@ type File struct {
 	Size int64  // in bytes
 }
 
-// Skipped is what is in a folder and is not a regular file or a folder.
+// Reasons for which something in a folder is skipped.
+var (
+	ErrSymlink   = errors.New("it is a symbolic link")
+	ErrIrregular = errors.New("it is not a regular file") // but a pipe, a socket or a device
+)
+
+// Skipped is something in a folder that is neither a regular file nor a folder.
 type Skipped struct {
-	Name   string // relative to the folder, with slashes
-	Reason string
+	Name string // relative to the folder, with slashes
+	Err  error  // the reason
 }
 
-// List returns the regular files of a folder and of the folders in it, except those whose base names
-// omit reports, and what else is there. If the error is not nil, some folders could not be read, and
-// the lists lack their contents.
+// List returns the regular files in a folder and in its subfolders, sorted by folder, and separately
+// what it skipped. It omits files if omit returns true for their base names. If the error is not nil,
+// some folders could not be read, and the lists lack their contents.
 func List(root *os.Root, omit func(base string) bool) (files []File, skipped []Skipped, err error) {
 	var errs []error
 	walk := func(name string, entry fs.DirEntry, err error) error {
@@ -34,9 +40,9 @@ func List(root *os.Root, omit func(base string) bool) (files []File, skipped []S
 			errs = append(errs, err)
 		case entry.IsDir() || omit(entry.Name()):
 		case entry.Type()&fs.ModeSymlink != 0:
-			skipped = append(skipped, Skipped{name, "it is a symbolic link"})
+			skipped = append(skipped, Skipped{name, ErrSymlink})
 		case !entry.Type().IsRegular():
-			skipped = append(skipped, Skipped{name, "it is not a regular file"})
+			skipped = append(skipped, Skipped{name, ErrIrregular})
 		default:
 			info, err := entry.Info()
 			if err != nil {
@@ -53,8 +59,8 @@ func List(root *os.Root, omit func(base string) bool) (files []File, skipped []S
 	return files, skipped, errors.Join(errs...)
 }
 
-// Open opens a regular file. It returns fs.ErrNotExist if there is none, and another error if
-// there is something else or if the path contains a symbolic link.
+// Open opens a regular file. It returns fs.ErrNotExist if there is none, and another error if there is
+// something else, or if the path leads through a symbolic link.
 func Open(root *os.Root, path string) (*os.File, error) {
 	if err := checkFolders(root, path); err != nil {
 		return nil, err
@@ -80,8 +86,8 @@ func Open(root *os.Root, path string) (*os.File, error) {
 	return f, nil
 }
 
-// MakeFolders creates the folders in which a file will be. It returns an error if one of them exists
-// and is not a folder: a symbolic link is not one.
+// MakeFolders creates a file's folders, unless they exist. It returns an error if one of them is
+// something else, such as a symbolic link.
 func MakeFolders(root *os.Root, file string) error {
 	for _, dir := range foldersOf(file) {
 		if err := root.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -94,8 +100,7 @@ func MakeFolders(root *os.Root, file string) error {
 	return nil
 }
 
-// Remove removes a regular file, and then the folders in which it was, up to root, that have become
-// empty.
+// Remove removes a regular file, and then each folder above it, up to root, that has become empty.
 func Remove(root *os.Root, file string) error {
 	if err := checkFolders(root, file); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package folder_test
+package tree_test
 
 import (
 	"runtime"

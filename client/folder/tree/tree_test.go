@@ -1,4 +1,4 @@
-package folder_test
+package tree_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/folder"
+	"sluice/client/folder/tree"
 	"sluice/internal/testenv"
 )
 
@@ -43,7 +43,7 @@ func TestNames(t *testing.T) {
 		{[]string{"caf\u00e9", "cafe\u0301"}, `collides with "café"`},
 		{[]string{"a", "a."}, `collides with "a"`},
 	} {
-		var n folder.Names
+		var n tree.Names
 		for i, name := range test.names {
 			path, err := n.Add(name)
 			last := i == len(test.names)-1
@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 
 // TestRefusedNamesTakeNothing checks that a name that collides does not reserve its folders.
 func TestRefusedNamesTakeNothing(t *testing.T) {
-	var n folder.Names
+	var n tree.Names
 	for _, step := range []struct {
 		name string
 		ok   bool
@@ -83,7 +83,7 @@ func FuzzNames(f *testing.F) {
 	f.Add("../x", "..")
 	f.Add("c:x", `a\b`)
 	f.Fuzz(func(t *testing.T, first, second string) {
-		var n folder.Names
+		var n tree.Names
 		var paths []string
 		for _, name := range []string{first, second} {
 			path, err := n.Add(name)
@@ -126,12 +126,11 @@ func newRoot(t *testing.T) (root *os.Root, outside string) {
 
 func TestList(t *testing.T) {
 	root, _ := newRoot(t)
-	files, skipped, err := folder.List(root, func(base string) bool { return base == ".omitted" })
-	if want := []folder.File{{"a", 1}, {"dir/b", 2}, {"dir/deep/c", 3}}; err != nil || !slices.Equal(files, want) {
+	files, skipped, err := tree.List(root, func(base string) bool { return base == ".omitted" })
+	if want := []tree.File{{"a", 1}, {"dir/b", 2}, {"dir/deep/c", 3}}; err != nil || !slices.Equal(files, want) {
 		t.Errorf("%v, %v, want %v", files, err, want)
 	}
-	const link = "it is a symbolic link"
-	if want := []folder.Skipped{{"link", link}, {"out", link}, {"within", link}}; !slices.Equal(skipped, want) {
+	if want := []tree.Skipped{{"link", tree.ErrSymlink}, {"out", tree.ErrSymlink}, {"within", tree.ErrSymlink}}; !slices.Equal(skipped, want) {
 		t.Errorf("skipped are %v, want %v", skipped, want)
 	}
 }
@@ -148,7 +147,7 @@ func TestListIsIncomplete(t *testing.T) {
 		}
 	})
 	withoutPrivileges(func() {
-		files, _, err := folder.List(root, func(string) bool { return false })
+		files, _, err := tree.List(root, func(string) bool { return false })
 		if len(files) != 2 || !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("%v, %v", files, err)
 		}
@@ -157,7 +156,7 @@ func TestListIsIncomplete(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	root, _ := newRoot(t)
-	f, err := folder.Open(root, "dir/b")
+	f, err := tree.Open(root, "dir/b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,11 +164,11 @@ func TestOpen(t *testing.T) {
 	if err := errors.Join(err, f.Close()); err != nil || string(text) != "22" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := folder.Open(root, "dir/none"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := tree.Open(root, "dir/none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	for path, want := range map[string]string{"link": "link is not a regular file", "within/b": "within is a symbolic link", "dir": "dir is not a regular file", "a/b": "a is not a folder"} {
-		if _, err := folder.Open(root, path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := tree.Open(root, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
@@ -177,14 +176,14 @@ func TestOpen(t *testing.T) {
 
 func TestMakeFolders(t *testing.T) {
 	root, outside := newRoot(t)
-	if err := folder.MakeFolders(root, "new/x/file"); err != nil {
+	if err := tree.MakeFolders(root, "new/x/file"); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := root.Stat("new/x"); err != nil || !info.IsDir() {
 		t.Errorf("%v, %v", info, err)
 	}
 	for path, want := range map[string]string{"out/x/file": "out is a symbolic link", "within/x/file": "within is a symbolic link", "a/file": "a is not a folder"} {
-		if err := folder.MakeFolders(root, path); err == nil || !strings.Contains(err.Error(), want) {
+		if err := tree.MakeFolders(root, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
@@ -199,7 +198,7 @@ func TestRemove(t *testing.T) {
 	if err := os.WriteFile(kept, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Remove(root, "dir/deep/c"); err != nil {
+	if err := tree.Remove(root, "dir/deep/c"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := root.Lstat("dir/deep"); !errors.Is(err, fs.ErrNotExist) {
@@ -209,7 +208,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("the other file: %v", err)
 	}
 	for path, want := range map[string]string{"out/kept": "out is a symbolic link", "link": "link is not a regular file", "dir": "dir is not a regular file"} {
-		if err := folder.Remove(root, path); err == nil || !strings.Contains(err.Error(), want) {
+		if err := tree.Remove(root, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
